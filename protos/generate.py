@@ -1,7 +1,7 @@
 """Generates the stubs next to every `.proto` file: `python -m protos.generate`, or `--check` to compare only.
 
 The stubs are checked in because a node has no compiler. What is checked in must be what the `.proto` files
-say, so CI runs `--check`, which generates into a temporary directory and names every file that differs. Output
+say, so CI runs `--check`, which generates into a temporary directory and names each file that differs. Output
 depends on the version of the tools; their pins are read from setup.cfg, and other versions are refused, lest
 the stubs change with the machine they were made on.
 """
@@ -83,7 +83,7 @@ def generate(root: Path, into: Path) -> None:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Exit status 0 when the stubs are (now) up to date, 1 with the reason on stderr otherwise."""
     parser = argparse.ArgumentParser(prog="python -m protos.generate", description="Makes the gRPC stubs.")
-    parser.add_argument("--check", action="store_true", help="change nothing; fail when stubs are out of date")
+    parser.add_argument("--check", action="store_true", help="change nothing; fail when stubs are stale")
     check: bool = parser.parse_args(arguments).check
     try:
         _require_pinned_tools()

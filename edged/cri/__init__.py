@@ -1,0 +1,42 @@
+"""Container runtimes: the contract that edged is written against, and its gRPC client.
+
+`ContainerRuntime` is the contract, `CriClient` speaks it to a socket, `CriError` is the root of its errors.
+"""
+
+from edged.cri.client import DEFAULT_REQUEST_TIMEOUT, CriClient
+from edged.cri.contract import ContainerId, ContainerRuntime, ExecResult, ImageRef, SandboxId
+from edged.cri.endpoint import EndpointError, socket_path
+from edged.cri.errors import (
+    AlreadyExistsError,
+    ConnectionClosedError,
+    CriError,
+    DeadlineExceededError,
+    ExhaustedError,
+    InvalidRequestError,
+    NotFoundError,
+    RefusedError,
+    UnavailableError,
+    UnimplementedError,
+)
+
+__all__ = [
+    "DEFAULT_REQUEST_TIMEOUT",
+    "AlreadyExistsError",
+    "ConnectionClosedError",
+    "ContainerId",
+    "ContainerRuntime",
+    "CriClient",
+    "CriError",
+    "DeadlineExceededError",
+    "EndpointError",
+    "ExecResult",
+    "ExhaustedError",
+    "ImageRef",
+    "InvalidRequestError",
+    "NotFoundError",
+    "RefusedError",
+    "SandboxId",
+    "UnavailableError",
+    "UnimplementedError",
+    "socket_path",
+]

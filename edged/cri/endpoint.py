@@ -1,0 +1,188 @@
+"""A gRPC connection to a container runtime's socket, in the version of CRI that the runtime knows.
+
+CRI is served as `runtime.v1`, and by older runtimes (containerd before 1.6, CRI-O before 1.23) only as
+`runtime.v1alpha2`: the same messages under other method paths. Which one is asked once, on the first call
+rather than at construction, so that edged can start before its runtime; and again when the runtime behind
+the socket was exchanged for one that no longer knows the version found before.
+
+Calls block the calling thread, which waits for its own answer inside gRPC: no thread is spent per call or
+channel. Deadlines are gRPC's own; this is the one place in edged where waiting is not on the clock of the
+hive, because what is waited for is another process.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
+from urllib.parse import quote
+
+import grpc
+
+from edged.cri.errors import ConnectionClosedError, CriError, UnimplementedError, error_of
+from protos.cri.v1 import api_pb2
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from google.protobuf.message import Message
+
+API_VERSIONS: Final = ("runtime.v1", "runtime.v1alpha2")
+"""Packages of CRI that we speak, the preferred one first."""
+
+MAX_MESSAGE_BYTES: Final = 16 * 1024 * 1024
+"""kubelet's and containerd's limit for one message, both ways."""
+
+_ENDPOINT = re.compile(r"(?:unix:(?://)?)?(?P<path>/[^/].*)")
+_SUN_PATH_MAX = 107
+_CHANNEL_OPTIONS: Final = (
+    ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
+    ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
+    ("grpc.default_authority", "localhost"),  # Go servers reject a socket's path in :authority
+    ("grpc.enable_http_proxy", 0),
+    ("grpc.enable_retries", 0),  # edged's own back-off decides what is done again
+    ("grpc.use_local_subchannel_pool", 1),  # a closed client leaves nothing behind for the next one
+    ("grpc.initial_reconnect_backoff_ms", 100),
+    ("grpc.min_reconnect_backoff_ms", 100),
+    ("grpc.max_reconnect_backoff_ms", 2000),  # gRPC's default of 120 s would outlast a restart of the runtime
+)
+_METHODS: Final = {
+    method.input_type.full_name: (service.name, method.name)
+    for service in api_pb2.DESCRIPTOR.services_by_name.values()
+    for method in service.methods
+}
+"""Service and method by the type of the request: in CRI each request belongs to one method."""
+
+Answer = TypeVar("Answer", bound="Message")
+
+
+class Probe(Protocol):
+    """Asks something harmless in one version of CRI, to learn whether the runtime knows that version."""
+
+    def __call__(self, endpoint: Endpoint, api_version: str) -> object:
+        """Raises UnimplementedError when the runtime does not know the version."""
+
+
+class EndpointError(ValueError):
+    """The configured endpoint is not one that can be connected to; the text says what is allowed."""
+
+
+def socket_path(endpoint: str) -> Path:
+    """The path in `unix:///path`, `unix:/path` or a bare absolute path, as kubelet accepts them."""
+    match = _ENDPOINT.fullmatch(endpoint)
+    if match is None:
+        raise EndpointError(
+            f"container runtime endpoint {endpoint!r}: want unix:///absolute/path/of/a.sock "
+            "(TCP endpoints are not supported: CRI has no authentication)"
+        )
+    raw = match["path"]
+    if len(raw.encode()) > _SUN_PATH_MAX:
+        raise EndpointError(
+            f"container runtime endpoint {endpoint!r}: the path has {len(raw.encode())} bytes, "
+            f"a unix socket's can have {_SUN_PATH_MAX}"
+        )
+    return Path(raw)
+
+
+class Endpoint:
+    """A runtime's socket. Thread-safe; `close` ends the calls that are under way."""
+
+    def __init__(self, address: str, probe: Probe) -> None:
+        """`address` as for `socket_path`. Connects on the first call."""
+        self._channel = grpc.insecure_channel(
+            f"unix:{quote(str(socket_path(address)))}", options=_CHANNEL_OPTIONS
+        )
+        self._probe = probe
+        self._calls: dict[str, Callable[..., Any]] = {}
+        self._api_version: str | None = None
+        self._closed = False
+
+    def call(
+        self,
+        request: Message,
+        answer: type[Answer],
+        timeout: float | None,
+        *,
+        subject: str = "",
+        secrets: Sequence[str] = (),
+    ) -> Answer:
+        """The call that takes this type of request, in the version of CRI found to be known.
+
+        `timeout` in seconds, None for no deadline; `subject` is what errors name, `secrets` what they must
+        not. Raises CriError.
+        """
+        if self._api_version is None:
+            self._api_version = self._first_known_version()
+        try:
+            return self.call_version(
+                self._api_version, request, answer, timeout, subject=subject, secrets=secrets
+            )
+        except UnimplementedError as error:
+            if "unknown service" in error.details:
+                self._api_version = None
+            raise
+
+    def call_version(
+        self,
+        api_version: str,
+        request: Message,
+        answer: type[Answer],
+        timeout: float | None,
+        *,
+        subject: str = "",
+        secrets: Sequence[str] = (),
+    ) -> Answer:
+        """As `call`, in a given version of CRI."""
+        service, operation = _METHODS[request.DESCRIPTOR.full_name]
+        try:
+            call = self._callable(f"/{api_version}.{service}/{operation}", answer)
+            response: Answer = call(request, timeout=timeout)
+        except grpc.RpcError as failure:
+            # without its cause, whose text was not redacted
+            raise self._error_of(failure, operation, subject, secrets) from None
+        except ValueError:
+            if not self._closed:
+                raise
+            raise _closed_error(operation, subject) from None
+        return response
+
+    def close(self) -> None:
+        """Closes the connection; later calls raise ConnectionClosedError. Closing twice is harmless."""
+        self._closed = True
+        self._channel.close()
+
+    def _first_known_version(self) -> str:
+        # threads that come here at once each ask: asking twice is cheaper than waiting for one that hangs
+        preferred, older = API_VERSIONS
+        try:
+            self._probe(self, preferred)
+        except UnimplementedError as unknown:
+            try:
+                self._probe(self, older)
+            except UnimplementedError:
+                raise unknown from None
+            return older
+        return preferred
+
+    def _callable(self, path: str, answer: type[Message]) -> Callable[..., Any]:
+        if path not in self._calls:
+            self._calls[path] = self._channel.unary_unary(
+                path, request_serializer=_serialize, response_deserializer=answer.FromString
+            )
+        return self._calls[path]
+
+    def _error_of(
+        self, failure: grpc.RpcError, operation: str, subject: str, secrets: Sequence[str]
+    ) -> CriError:
+        code, details = failure.code(), failure.details() or ""
+        if self._closed and code is grpc.StatusCode.CANCELLED:
+            return _closed_error(operation, subject)
+        return error_of(operation, subject, code, details, secrets)
+
+
+def _closed_error(operation: str, subject: str) -> CriError:
+    return ConnectionClosedError(operation, subject, grpc.StatusCode.CANCELLED, "the connection was closed")
+
+
+def _serialize(request: Message) -> bytes:
+    return request.SerializeToString()

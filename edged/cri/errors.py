@@ -1,0 +1,144 @@
+"""What can go wrong between edged and a container runtime, as a tree of exceptions.
+
+    CriError
+    ├── UnavailableError        the socket is missing, refuses, or the runtime went away
+    │   └── ConnectionClosedError   our own side was closed
+    ├── DeadlineExceededError   no answer in time, or a command in a container ran out of its time
+    ├── NotFoundError           no such sandbox, container or image
+    ├── AlreadyExistsError      the name is taken
+    ├── InvalidRequestError     the runtime will never accept this request
+    ├── RefusedError            permissions or credentials
+    ├── UnimplementedError      this runtime does not know the call
+    └── ExhaustedError          a limit of the runtime, or of the size of a message
+
+Runtimes differ in the status code they choose (containerd answers UNKNOWN to most failures), so code that
+decides looks at the class, and a plain `CriError` means "it failed, and nobody said why it would not fail
+again".
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, ClassVar
+
+from grpc import StatusCode
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_MAX_DETAILS = 2048
+_REDACTED = "<redacted>"
+_CREDENTIALS_IN_URL = re.compile(r"(?<=://)[^/\s@\"']+(?=@)")
+_TOKEN_PARAMETER = re.compile(r"(?i)((?:access_token|refresh_token|token|password|signature)=)[^&\s\"']+")
+_AUTHORIZATION = re.compile(r"(?i)\b(basic|bearer)\s+[a-z0-9._~+/=-]{8,}")
+
+
+class CriError(Exception):
+    """A call to the container runtime failed.
+
+    `operation` is CRI's name of the call, `subject` the id or name it was about, `code` gRPC's status,
+    `details` what the runtime said (credentials removed, at most 2048 characters), `retryable` whether the
+    same call may succeed later.
+    """
+
+    hint: ClassVar[str] = "the runtime's own log says more"
+    retryable: ClassVar[bool] = True
+
+    def __init__(self, operation: str, subject: str, code: StatusCode, details: str) -> None:
+        self.operation = operation
+        self.subject = subject
+        self.code = code
+        self.details = details
+        about = f" of {subject}" if subject else ""
+        super().__init__(f"{operation}{about} failed: {details or code.name} ({code.name}); {self.hint}")
+
+
+class UnavailableError(CriError):
+    """The runtime cannot be reached, or went away during the call."""
+
+    hint = "is the container runtime running, and is remoteRuntimeEndpoint its socket?"
+
+
+class ConnectionClosedError(UnavailableError):
+    """The client was closed on our side, before or during the call."""
+
+    hint = "edged is stopping"
+    retryable = False
+
+
+class DeadlineExceededError(CriError):
+    """No answer in time. The runtime may still carry the call out: look before doing it again."""
+
+    hint = "the machine or the runtime is slow; runtimeRequestTimeout is how long edged waits"
+
+
+class NotFoundError(CriError):
+    """The sandbox, container or image does not exist."""
+
+    hint = "it was removed, or never made"
+    retryable = False
+
+
+class AlreadyExistsError(CriError):
+    """The name is taken by another sandbox or container."""
+
+    hint = "remove what has the same name, or raise the attempt number"
+    retryable = False
+
+
+class InvalidRequestError(CriError):
+    """The runtime will not accept this request however often it is made."""
+
+    hint = "the pod asks for what this runtime cannot do"
+    retryable = False
+
+
+class RefusedError(CriError):
+    """Permissions or credentials do not suffice."""
+
+    hint = "check the pull secrets of the pod and the permissions of the socket"
+    retryable = False
+
+
+class UnimplementedError(CriError):
+    """This runtime does not know the call."""
+
+    hint = "a newer version of the container runtime may"
+    retryable = False
+
+
+class ExhaustedError(CriError):
+    """A limit was hit: of the runtime, or of the size of a message (16 MiB)."""
+
+    hint = "too many objects or too much output for one answer"
+
+
+_CLASSES: dict[StatusCode, type[CriError]] = {
+    StatusCode.UNAVAILABLE: UnavailableError,
+    StatusCode.DEADLINE_EXCEEDED: DeadlineExceededError,
+    StatusCode.NOT_FOUND: NotFoundError,
+    StatusCode.ALREADY_EXISTS: AlreadyExistsError,
+    StatusCode.INVALID_ARGUMENT: InvalidRequestError,
+    StatusCode.OUT_OF_RANGE: InvalidRequestError,
+    StatusCode.PERMISSION_DENIED: RefusedError,
+    StatusCode.UNAUTHENTICATED: RefusedError,
+    StatusCode.UNIMPLEMENTED: UnimplementedError,
+    StatusCode.RESOURCE_EXHAUSTED: ExhaustedError,
+}
+
+
+def error_of(
+    operation: str, subject: str, code: StatusCode, details: str, secrets: Iterable[str] = ()
+) -> CriError:
+    """The exception for a gRPC status; `secrets` are what must not appear in it, literally."""
+    return _CLASSES.get(code, CriError)(operation, redact(subject, secrets), code, redact(details, secrets))
+
+
+def redact(text: str, secrets: Iterable[str] = ()) -> str:
+    """The text without the given secrets, nor what looks like credentials in URLs and headers; shortened."""
+    for secret in sorted(filter(None, secrets), key=len, reverse=True):
+        text = text.replace(secret, _REDACTED)
+    text = _CREDENTIALS_IN_URL.sub(_REDACTED, text)
+    text = _TOKEN_PARAMETER.sub(rf"\1{_REDACTED}", text)
+    text = _AUTHORIZATION.sub(rf"\1 {_REDACTED}", text)
+    return text if len(text) <= _MAX_DETAILS else f"{text[:_MAX_DETAILS]}…"
