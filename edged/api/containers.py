@@ -1,0 +1,128 @@
+"""One container of a pod as it is wanted: image, command, environment, resources, mounts."""
+
+from msgspec import field
+
+from edged.api.base import KubeStruct
+from edged.api.probes import Lifecycle, Probe
+from edged.api.quantity import Quantity
+from edged.api.security import SecurityContext
+from edged.api.volumes import ObjectFieldSelector, ResourceFieldSelector
+
+
+class ContainerPort(KubeStruct, frozen=True):
+    """A port of the container, and the node's port it is bound to when `host_port` is not 0."""
+
+    name: str = ""
+    host_port: int = 0
+    container_port: int = field(default_factory=int)
+    protocol: str = ""
+    host_ip: str = ""
+
+
+class ConfigMapKeySelector(KubeStruct, frozen=True):
+    """One key of a configmap."""
+
+    name: str = ""
+    key: str = field(default_factory=str)
+    optional: bool | None = None
+
+
+class SecretKeySelector(KubeStruct, frozen=True):
+    """One key of a secret."""
+
+    name: str = ""
+    key: str = field(default_factory=str)
+    optional: bool | None = None
+
+
+class EnvVarSource(KubeStruct, frozen=True):
+    """Where a variable's value comes from: exactly one source is set."""
+
+    field_ref: ObjectFieldSelector | None = None
+    resource_field_ref: ResourceFieldSelector | None = None
+    config_map_key_ref: ConfigMapKeySelector | None = None
+    secret_key_ref: SecretKeySelector | None = None
+
+
+class EnvVar(KubeStruct, frozen=True):
+    """A variable with a value of its own or from elsewhere."""
+
+    name: str = field(default_factory=str)
+    value: str = ""
+    value_from: EnvVarSource | None = None
+
+
+class ConfigMapEnvSource(KubeStruct, frozen=True):
+    """All keys of a configmap as variables."""
+
+    name: str = ""
+    optional: bool | None = None
+
+
+class SecretEnvSource(KubeStruct, frozen=True):
+    """All keys of a secret as variables."""
+
+    name: str = ""
+    optional: bool | None = None
+
+
+class EnvFromSource(KubeStruct, frozen=True):
+    """All keys of an object as variables, each with a prefix."""
+
+    prefix: str = ""
+    config_map_ref: ConfigMapEnvSource | None = None
+    secret_ref: SecretEnvSource | None = None
+
+
+class ResourceRequirements(KubeStruct, frozen=True):
+    """What a container may use at most and is promised at least."""
+
+    limits: dict[str, Quantity] = field(default_factory=dict)
+    requests: dict[str, Quantity] = field(default_factory=dict)
+
+
+class VolumeMount(KubeStruct, frozen=True):
+    """Where a volume of the pod appears in the container."""
+
+    name: str = field(default_factory=str)
+    read_only: bool = False
+    recursive_read_only: str | None = None
+    mount_path: str = field(default_factory=str)
+    sub_path: str = ""
+    mount_propagation: str | None = None
+    sub_path_expr: str = ""
+
+
+class VolumeDevice(KubeStruct, frozen=True):
+    """Where a block volume appears in the container."""
+
+    name: str = field(default_factory=str)
+    device_path: str = field(default_factory=str)
+
+
+class Container(KubeStruct, frozen=True):
+    """A container of a pod. `restart_policy` is set on init containers that stay (sidecars: `Always`)."""
+
+    name: str = field(default_factory=str)
+    image: str = ""
+    command: tuple[str, ...] = ()
+    args: tuple[str, ...] = ()
+    working_dir: str = ""
+    ports: tuple[ContainerPort, ...] = ()
+    env_from: tuple[EnvFromSource, ...] = ()
+    env: tuple[EnvVar, ...] = ()
+    resources: ResourceRequirements = field(default_factory=ResourceRequirements)
+    restart_policy: str | None = None
+    volume_mounts: tuple[VolumeMount, ...] = ()
+    volume_devices: tuple[VolumeDevice, ...] = ()
+    liveness_probe: Probe | None = None
+    readiness_probe: Probe | None = None
+    startup_probe: Probe | None = None
+    lifecycle: Lifecycle | None = None
+    termination_message_path: str = ""
+    termination_message_policy: str = ""
+    image_pull_policy: str = ""
+    security_context: SecurityContext | None = None
+    stdin: bool = False
+    stdin_once: bool = False
+    tty: bool = False

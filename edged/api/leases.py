@@ -1,0 +1,26 @@
+"""The node's sign of life in the cloud."""
+
+from msgspec import field
+
+from edged.api.base import KubeStruct
+from edged.api.meta import ObjectMeta
+from edged.api.times import MicroTime
+
+
+class LeaseSpec(KubeStruct, frozen=True):
+    """Who holds the lease and since when; duration in seconds."""
+
+    holder_identity: str | None = None
+    lease_duration_seconds: int | None = None
+    acquire_time: MicroTime | None = None
+    renew_time: MicroTime | None = None
+    lease_transitions: int | None = None
+
+
+class Lease(KubeStruct, frozen=True):
+    """coordination.k8s.io/v1 Lease."""
+
+    kind: str = ""
+    api_version: str = ""
+    metadata: ObjectMeta = field(default_factory=ObjectMeta)
+    spec: LeaseSpec = field(default_factory=LeaseSpec)

@@ -1,0 +1,107 @@
+"""Pods as they are wanted."""
+
+from msgspec import field
+
+from edged.api.base import KubeStruct
+from edged.api.containers import Container, ResourceRequirements
+from edged.api.meta import ListMeta, LocalObjectReference, ObjectMeta
+from edged.api.pod_status import PodStatus
+from edged.api.quantity import Quantity
+from edged.api.security import PodSecurityContext
+from edged.api.volumes import Volume
+
+
+class HostAlias(KubeStruct, frozen=True):
+    """A line of the pod's /etc/hosts."""
+
+    ip: str = field(default_factory=str)
+    hostnames: tuple[str, ...] = ()
+
+
+class PodDNSConfigOption(KubeStruct, frozen=True):
+    """An option of resolv.conf, with or without a value."""
+
+    name: str = ""
+    value: str | None = None
+
+
+class PodDNSConfig(KubeStruct, frozen=True):
+    """What is added to the resolv.conf that the DNS policy gives."""
+
+    nameservers: tuple[str, ...] = ()
+    searches: tuple[str, ...] = ()
+    options: tuple[PodDNSConfigOption, ...] = ()
+
+
+class PodReadinessGate(KubeStruct, frozen=True):
+    """A condition that others set and that Ready waits for."""
+
+    condition_type: str = field(default_factory=str)
+
+
+class Toleration(KubeStruct, frozen=True):
+    """A taint that does not disturb this pod."""
+
+    key: str = ""
+    operator: str = ""
+    value: str = ""
+    effect: str = ""
+    toleration_seconds: int | None = None
+
+
+class PodSpec(KubeStruct, frozen=True):
+    """What a pod consists of."""
+
+    volumes: tuple[Volume, ...] = ()
+    init_containers: tuple[Container, ...] = ()
+    containers: tuple[Container, ...] = field(default_factory=tuple)
+    restart_policy: str = ""
+    termination_grace_period_seconds: int | None = None
+    active_deadline_seconds: int | None = None
+    dns_policy: str = ""
+    node_selector: dict[str, str] = field(default_factory=dict)
+    service_account_name: str = ""
+    service_account: str = ""
+    automount_service_account_token: bool | None = None
+    node_name: str = ""
+    host_network: bool = False
+    host_pid: bool = False
+    host_ipc: bool = False
+    share_process_namespace: bool | None = None
+    security_context: PodSecurityContext | None = None
+    image_pull_secrets: tuple[LocalObjectReference, ...] = ()
+    hostname: str = ""
+    subdomain: str = ""
+    scheduler_name: str = ""
+    tolerations: tuple[Toleration, ...] = ()
+    host_aliases: tuple[HostAlias, ...] = ()
+    priority_class_name: str = ""
+    priority: int | None = None
+    dns_config: PodDNSConfig | None = None
+    readiness_gates: tuple[PodReadinessGate, ...] = ()
+    runtime_class_name: str | None = None
+    enable_service_links: bool | None = None
+    preemption_policy: str | None = None
+    overhead: dict[str, Quantity] = field(default_factory=dict)
+    set_hostname_as_fqdn: bool | None = None
+    host_users: bool | None = None
+    resources: ResourceRequirements | None = None
+
+
+class Pod(KubeStruct, frozen=True):
+    """v1.Pod."""
+
+    kind: str = ""
+    api_version: str = ""
+    metadata: ObjectMeta = field(default_factory=ObjectMeta)
+    spec: PodSpec = field(default_factory=PodSpec)
+    status: PodStatus = field(default_factory=PodStatus)
+
+
+class PodList(KubeStruct, frozen=True):
+    """v1.PodList."""
+
+    kind: str = ""
+    api_version: str = ""
+    metadata: ListMeta = field(default_factory=ListMeta)
+    items: tuple[Pod, ...] = field(default_factory=tuple)

@@ -1,0 +1,102 @@
+"""Kubernetes quantities: amounts of CPU, memory and the like, with exact arithmetic.
+
+On the wire a quantity is text (`100m`, `1.5Gi`, `2e3`) or a bare number. It is kept as it came and read when
+a decision needs it: into a fraction, which has no rounding of its own, so that the one rounding Kubernetes
+knows (away from zero, to the unit asked for) happens in one place.
+"""
+
+import re
+from fractions import Fraction
+
+from edged.errors import EdgedError
+
+Quantity = str | int | float
+"""A quantity as the wire has it."""
+
+_NANO = Fraction(1, 10**9)
+_BINARY = {"Ki": 1, "Mi": 2, "Gi": 3, "Ti": 4, "Pi": 5, "Ei": 6}
+_DECIMAL = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
+_SYNTAX = re.compile(
+    r"(?P<number>[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+))"
+    r"(?:[eE](?P<exponent>[+-]?[0-9]{1,4})|(?P<suffix>[KMGTPE]i|[numkMGTPE])?)",
+    re.ASCII,
+)
+_LARGEST_EXPONENT = 100
+_LARGEST = Fraction(2**63 - 1)
+_LONGEST = 100
+
+
+class QuantityError(EdgedError):
+    """A text that is no Kubernetes quantity."""
+
+
+def parse_quantity(quantity: Quantity) -> Fraction:
+    """The exact value of a quantity in base units (cores, bytes, pieces). Raises QuantityError.
+
+    As resource.ParseQuantity of Kubernetes: finer than a billionth rounds away from zero, larger than 2^63-1
+    is cut to it.
+    """
+    text = str(quantity)
+    match = _SYNTAX.fullmatch(text) if len(text) <= _LONGEST else None
+    if match is None:
+        raise QuantityError("cannot read the quantity", repr(text[:_LONGEST]), "examples: 500m, 2, 1.5Gi, 1e3")
+    value = Fraction(match["number"].rstrip(".")) * _scale(match["exponent"], match["suffix"], text)
+    nanos = value / _NANO
+    if nanos.denominator != 1:
+        value = _round_away(nanos) * _NANO
+    return max(-_LARGEST, min(_LARGEST, value))
+
+
+def whole_value(quantity: Quantity) -> int:
+    """The value in whole base units, rounded away from zero (Kubernetes' Quantity.Value())."""
+    return _round_away(parse_quantity(quantity))
+
+
+def milli_value(quantity: Quantity) -> int:
+    """The value in thousandths of the base unit, rounded away from zero (Quantity.MilliValue())."""
+    return _round_away(parse_quantity(quantity) * 1000)
+
+
+def format_quantity(value: Fraction | int) -> str:
+    """The shortest decimal notation Kubernetes would print for a value (`2`, `1500m`, `24k`), exact to a
+    billionth.
+    """
+    nanos = _round_away(Fraction(value) / _NANO)
+    if nanos == 0:
+        return "0"
+    exponent = -9
+    while exponent < 18 and nanos % 1000 == 0:
+        nanos //= 1000
+        exponent += 3
+    suffix = next(name for name, power in _DECIMAL.items() if power == exponent)
+    return f"{nanos}{suffix}"
+
+
+def format_binary_quantity(value: int) -> str:
+    """A whole number of bytes with the largest binary suffix that loses nothing (`24684092Ki`), as node
+    status has it.
+    """
+    suffix = ""
+    for candidate in _BINARY:
+        if value == 0 or value % 1024 != 0:
+            break
+        value //= 1024
+        suffix = candidate
+    return f"{value}{suffix}"
+
+
+def _scale(exponent: str | None, suffix: str | None, text: str) -> Fraction:
+    if exponent is not None:
+        power = int(exponent)
+        if abs(power) > _LARGEST_EXPONENT:
+            raise QuantityError("cannot read the quantity", repr(text), f"exponents end at {_LARGEST_EXPONENT}")
+        return Fraction(10) ** power
+    if suffix in _BINARY:
+        return Fraction(1024) ** _BINARY[suffix]
+    return Fraction(10) ** _DECIMAL[suffix or ""]
+
+
+def _round_away(value: Fraction) -> int:
+    whole, rest = divmod(abs(value.numerator), value.denominator)
+    rounded = whole + (1 if rest else 0)
+    return rounded if value >= 0 else -rounded

@@ -1,0 +1,146 @@
+"""The volume sources of a pod that edged knows, and how a file's content is chosen from an object's keys.
+
+A volume of a kind that is not listed decodes with every source empty; planning then refuses it by name.
+"""
+
+from msgspec import field
+
+from edged.api.base import KubeStruct
+from edged.api.quantity import Quantity
+
+
+class KeyToPath(KubeStruct, frozen=True):
+    """One key of an object and the file it becomes."""
+
+    key: str = field(default_factory=str)
+    path: str = field(default_factory=str)
+    mode: int | None = None
+
+
+class ObjectFieldSelector(KubeStruct, frozen=True):
+    """A field of the pod itself."""
+
+    api_version: str = ""
+    field_path: str = field(default_factory=str)
+
+
+class ResourceFieldSelector(KubeStruct, frozen=True):
+    """A container's request or limit, divided and rounded up."""
+
+    container_name: str = ""
+    resource: str = field(default_factory=str)
+    divisor: Quantity = "0"
+
+
+class EmptyDirVolumeSource(KubeStruct, frozen=True):
+    """A directory that lives as long as the pod."""
+
+    medium: str = ""
+    size_limit: Quantity | None = None
+
+
+class HostPathVolumeSource(KubeStruct, frozen=True):
+    """A path of the node."""
+
+    path: str = field(default_factory=str)
+    type: str | None = None
+
+
+class ConfigMapVolumeSource(KubeStruct, frozen=True):
+    """Files from a configmap."""
+
+    name: str = ""
+    items: tuple[KeyToPath, ...] = ()
+    default_mode: int | None = None
+    optional: bool | None = None
+
+
+class SecretVolumeSource(KubeStruct, frozen=True):
+    """Files from a secret."""
+
+    secret_name: str = ""
+    items: tuple[KeyToPath, ...] = ()
+    default_mode: int | None = None
+    optional: bool | None = None
+
+
+class DownwardAPIVolumeFile(KubeStruct, frozen=True):
+    """A file that holds a fact about the pod."""
+
+    path: str = field(default_factory=str)
+    field_ref: ObjectFieldSelector | None = None
+    resource_field_ref: ResourceFieldSelector | None = None
+    mode: int | None = None
+
+
+class DownwardAPIVolumeSource(KubeStruct, frozen=True):
+    """Files that hold facts about the pod."""
+
+    items: tuple[DownwardAPIVolumeFile, ...] = ()
+    default_mode: int | None = None
+
+
+class SecretProjection(KubeStruct, frozen=True):
+    """A secret as one part of a projected volume."""
+
+    name: str = ""
+    items: tuple[KeyToPath, ...] = ()
+    optional: bool | None = None
+
+
+class ConfigMapProjection(KubeStruct, frozen=True):
+    """A configmap as one part of a projected volume."""
+
+    name: str = ""
+    items: tuple[KeyToPath, ...] = ()
+    optional: bool | None = None
+
+
+class DownwardAPIProjection(KubeStruct, frozen=True):
+    """Facts about the pod as one part of a projected volume."""
+
+    items: tuple[DownwardAPIVolumeFile, ...] = ()
+
+
+class ServiceAccountTokenProjection(KubeStruct, frozen=True):
+    """A bound service account token as one part of a projected volume."""
+
+    audience: str = ""
+    expiration_seconds: int | None = None
+    path: str = field(default_factory=str)
+
+
+class VolumeProjection(KubeStruct, frozen=True):
+    """One part of a projected volume: exactly one source is set."""
+
+    secret: SecretProjection | None = None
+    downward_api: DownwardAPIProjection | None = None
+    config_map: ConfigMapProjection | None = None
+    service_account_token: ServiceAccountTokenProjection | None = None
+
+
+class ProjectedVolumeSource(KubeStruct, frozen=True):
+    """Several sources in one directory."""
+
+    sources: tuple[VolumeProjection, ...] = field(default_factory=tuple)
+    default_mode: int | None = None
+
+
+class PersistentVolumeClaimVolumeSource(KubeStruct, frozen=True):
+    """A claim of the pod's namespace."""
+
+    claim_name: str = field(default_factory=str)
+    read_only: bool = False
+
+
+class Volume(KubeStruct, frozen=True):
+    """A named volume of a pod: exactly one source is set."""
+
+    name: str = field(default_factory=str)
+    host_path: HostPathVolumeSource | None = None
+    empty_dir: EmptyDirVolumeSource | None = None
+    secret: SecretVolumeSource | None = None
+    persistent_volume_claim: PersistentVolumeClaimVolumeSource | None = None
+    downward_api: DownwardAPIVolumeSource | None = None
+    config_map: ConfigMapVolumeSource | None = None
+    projected: ProjectedVolumeSource | None = None

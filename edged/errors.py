@@ -1,0 +1,25 @@
+"""The root of edged's errors.
+
+Each says what was attempted and on what, carries a hint for the person who reads it, and tells the queues
+whether trying again can help without anybody changing anything. The shape is that of
+`beehive.errors.BeehiveError`.
+"""
+
+
+class EdgedError(Exception):
+    """Base of all errors that edged raises on purpose.
+
+    Args:
+        attempt: what was attempted, as a phrase: "read the quantity".
+        on: the object of it: a pod, a container, a path. Never a secret's value.
+        hint: what the reader can do about it.
+        retryable: whether the same attempt may succeed later.
+    """
+
+    def __init__(self, attempt: str, on: str = "", hint: str = "", *, retryable: bool = False) -> None:
+        self.attempt = attempt
+        self.on = on
+        self.hint = hint
+        self.retryable = retryable
+        text = f"{attempt}: {on}" if on else attempt
+        super().__init__(f"{text} ({hint})" if hint else text)
