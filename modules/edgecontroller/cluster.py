@@ -1,0 +1,180 @@
+"""The stub's control plane: the store, and the few things that API server, scheduler and kubectl do around
+it.
+
+Everything that changes objects goes through here, whether a manifest, a command or an edge wants it.
+"""
+
+from copy import deepcopy
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+from modules.edgecontroller.apply import applied, complete, from_manifest
+from modules.edgecontroller.errors import ConflictError
+from modules.edgecontroller.kinds import (
+    JsonObject,
+    Kind,
+    ObjectKey,
+    is_being_deleted,
+    key_of,
+    kind_named,
+    uid_of,
+)
+from modules.edgecontroller.merge_schema import schema_of
+from modules.edgecontroller.pod_lifecycle import grace_for_deletion, is_deletion_complete, with_deletion_begun
+from modules.edgecontroller.store import Change, ObjectEvent, ObjectStore
+from modules.edgecontroller.strategic_merge import merge
+
+if TYPE_CHECKING:
+    from beehive.clock import Clock
+
+_POD = kind_named("Pod")
+_NODE = kind_named("Node")
+_EVENT = kind_named("Event")
+_EVENTS_KEPT = 1000
+
+
+class Outcome(StrEnum):
+    """What an apply did; the words are kubectl's."""
+
+    CREATED = "created"
+    CONFIGURED = "configured"
+    UNCHANGED = "unchanged"
+
+
+class Cluster:
+    """The store and its rules. Called by one actor only.
+
+    Args:
+        clock: time and uids.
+        default_node: where pods go that name no node; empty means: to the only node there is, if there is
+        one. first_version: see `ObjectStore`.
+    """
+
+    def __init__(self, clock: "Clock", default_node: str = "", first_version: int = 1) -> None:
+        self.clock = clock
+        self.store = ObjectStore(clock, first_version)
+        self._default_node = default_node
+        self.store.watch(self._bind_when_a_node_comes)
+
+    def apply(self, document: Any) -> tuple[JsonObject, Outcome]:
+        """Makes the object as the manifest wants it.
+
+        Raises:
+            ApiError: the manifest is refused; nothing has changed.
+        """
+        manifest = from_manifest(document)
+        live = self.store.find(key_of(manifest))
+        if live is None:
+            return self._create(applied(manifest, None)), Outcome.CREATED
+        if is_being_deleted(live):
+            why = "object is being deleted; it can be applied again when it is gone"
+            raise ConflictError(kind_named(live["kind"]).plural, live["metadata"]["name"], why)
+        new = self.store.replace(self._placed(applied(manifest, live)))
+        return new, Outcome.UNCHANGED if new is live else Outcome.CONFIGURED
+
+    def create(self, obj: JsonObject) -> JsonObject:
+        """Stores a new object that an edge or a person gives whole.
+
+        Raises:
+            AlreadyExistsError: there is one of that name.
+        """
+        return self._create(complete(obj))
+
+    def patch_status(self, key: ObjectKey, patch: JsonObject) -> JsonObject:
+        """Merges a strategic patch into the object's status (and metadata); the spec stays, as with the
+        subresource.
+
+        A pod that is being deleted and has now ended is gone afterwards.
+
+        Raises:
+            NotFoundError: there is no such object.
+            ConflictError: the patch is for an object of another uid or version.
+            BadRequestError: the patch cannot be read.
+        """
+        live = self.store.get(key)
+        merged = merge(live, patch, schema_of(key.kind))
+        merged["spec"] = live.get("spec", {})
+        for name in ("kind", "apiVersion"):
+            merged[name] = live[name]
+        for name in ("name", "namespace", "deletionTimestamp", "deletionGracePeriodSeconds"):
+            if name in live["metadata"]:
+                merged["metadata"][name] = live["metadata"][name]
+        return self._stored_status(merged)
+
+    def put_status(self, key: ObjectKey, status: JsonObject) -> JsonObject:
+        """Replaces the object's status whole; otherwise as `patch_status`."""
+        return self._stored_status({**self.store.get(key), "status": status})
+
+    def delete(self, key: ObjectKey, grace: int | None = None, uid: str = "") -> JsonObject:
+        """Deletes an object: a pod on a node when its node has ended it, everything else at once.
+
+        Args:
+            key: which.
+            grace: seconds a pod is given; None means as its spec says, 0 at once.
+            uid: when given, only an object of this uid is deleted.
+
+        Raises:
+            NotFoundError: there is none.
+            ConflictError: its uid is another.
+        """
+        live = self.store.get(key)
+        seconds = grace_for_deletion(live, grace) if key.kind == _POD.name else 0
+        if not seconds or (uid and uid != uid_of(live)):
+            return self.store.remove(key, uid)
+        return self.store.replace(with_deletion_begun(live, seconds, self.clock.now()))
+
+    def record_event(self, event: JsonObject) -> None:
+        """Keeps a Kubernetes Event; only the newest thousand."""
+        key = key_of(event)
+        if self.store.find(key) is None:
+            self.store.create(event)
+        else:
+            self.store.replace(_without_version(event))
+        kept = self.store.list(_EVENT)
+        if len(kept) > _EVENTS_KEPT:
+            oldest = min(kept, key=lambda obj: int(obj["metadata"]["resourceVersion"]))
+            self.store.remove(key_of(oldest))
+
+    def pods_on(self, node: str) -> list[JsonObject]:
+        """The pods of a node."""
+        return [pod for pod in self.store.list(_POD) if pod["spec"].get("nodeName") == node]
+
+    def list(self, kind: Kind, namespace: str | None = None) -> list[JsonObject]:
+        """The objects of a kind."""
+        return self.store.list(kind, namespace)
+
+    def _create(self, obj: JsonObject) -> JsonObject:
+        return self.store.create(self._placed(obj))
+
+    def _stored_status(self, obj: JsonObject) -> JsonObject:
+        new = self.store.replace(obj)
+        if new["kind"] == _POD.name and is_deletion_complete(new):
+            self.store.remove(key_of(new))
+        return new
+
+    def _placed(self, obj: JsonObject) -> JsonObject:
+        """The object; a pod without a node has one if there is no choice."""
+        if obj["kind"] != _POD.name or obj["spec"].get("nodeName"):
+            return obj
+        node = self._default_node or self._only_node()
+        if not node:
+            return obj
+        placed = deepcopy(obj)
+        placed["spec"]["nodeName"] = node
+        return placed
+
+    def _only_node(self) -> str:
+        nodes = self.store.list(_NODE)
+        return str(nodes[0]["metadata"]["name"]) if len(nodes) == 1 else ""
+
+    def _bind_when_a_node_comes(self, event: ObjectEvent) -> None:
+        if event.key.kind != _NODE.name or event.change is not Change.ADDED:
+            return
+        for pod in self.store.list(_POD):
+            if not pod["spec"].get("nodeName"):
+                self.store.replace(self._placed(pod))
+
+
+def _without_version(obj: JsonObject) -> JsonObject:
+    meta = {key: value for key, value in obj["metadata"].items() if key != "resourceVersion"}
+    return {**obj, "metadata": meta}

@@ -1,0 +1,111 @@
+"""From a change in the store to the messages that the edge must get (spec/07 §2).
+
+Decisions only: what is returned is sent by the module.
+"""
+
+from collections.abc import Iterable
+
+import msgspec
+
+from beehive.names import Operation
+from beehive.resource import Resource
+from modules.edgecontroller.kinds import (
+    JsonObject,
+    ObjectKey,
+    is_being_deleted,
+    kind_named,
+    metadata_of,
+    uid_of,
+    version_of,
+    wire_namespace,
+)
+from modules.edgecontroller.store import Change, ObjectEvent
+
+_OPERATIONS = {
+    Change.ADDED: Operation.INSERT,
+    Change.MODIFIED: Operation.UPDATE,
+    Change.DELETED: Operation.DELETE,
+}
+_SENT_TO_HOLDERS = ("ConfigMap", "Secret")
+
+
+class Downstream(msgspec.Struct, frozen=True):
+    """One message to one node, before it has an id and a time."""
+
+    node: str
+    operation: Operation
+    key: ObjectKey
+    content: JsonObject
+    version: str
+
+    @property
+    def resource(self) -> str:
+        """The cloud's resource string: `node/NODE/NAMESPACE/TYPE/NAME`."""
+        kind = kind_named(self.key.kind)
+        return str(Resource.of(kind.singular, wire_namespace(self.key), self.key.name).on_node(self.node))
+
+
+def for_event(event: ObjectEvent, holders: Iterable[str]) -> list[Downstream]:
+    """The messages for one change.
+
+    Args:
+        event: the change.
+        holders: for a configmap or secret, the nodes that hold it.
+    """
+    if event.key.kind == "Pod":
+        return _for_pod(event)
+    if event.key.kind == "Node":
+        return _for_node(event)
+    if event.key.kind in _SENT_TO_HOLDERS:
+        operation = _OPERATIONS[event.change]
+        if event.key.kind == "Secret" and event.change is Change.ADDED:
+            operation = Operation.UPDATE  # KubeEdge's secret handler has one case for both
+        return [message(node, operation, event.key, event.new) for node in holders]
+    return []
+
+
+def message(node: str, operation: Operation, key: ObjectKey, obj: JsonObject) -> Downstream:
+    """The message that brings an object, or its deletion, to a node."""
+    return Downstream(node, operation, key, obj, version_of(obj))
+
+
+def deletion_of_unknown(node: str, key: ObjectKey, uid: str = "") -> Downstream:
+    """The deletion of an object that the cloud does not know, of which only the name (and perhaps the uid)
+    is known.
+    """
+    meta = {"name": key.name, "namespace": key.namespace} | ({"uid": uid} if uid else {})
+    return Downstream(node, Operation.DELETE, key, {"metadata": {k: v for k, v in meta.items() if v}}, "")
+
+
+def _for_pod(event: ObjectEvent) -> list[Downstream]:
+    node = (event.new.get("spec") or {}).get("nodeName")
+    if not node:
+        return []
+    if event.change is Change.MODIFIED and event.old is not None:
+        if not (event.old.get("spec") or {}).get("nodeName"):
+            return [message(node, Operation.INSERT, event.key, event.new)]
+        if not pod_changed(event.old, event.new):
+            return []
+    operation = _OPERATIONS[event.change]
+    if event.change is Change.ADDED and is_being_deleted(event.new):
+        operation = Operation.UPDATE
+    return [message(node, operation, event.key, event.new)]
+
+
+def _for_node(event: ObjectEvent) -> list[Downstream]:
+    if event.change is Change.DELETED:
+        skeleton = {"metadata": {"name": event.key.name, "uid": uid_of(event.new)}}
+        return [Downstream(event.key.name, Operation.DELETE, event.key, skeleton, version_of(event.new))]
+    return [message(event.key.name, Operation.UPDATE, event.key, event.new)]
+
+
+def pod_changed(old: JsonObject, new: JsonObject) -> bool:
+    """Whether an edge has to hear of it: a change of the status alone stays in the cloud (KubeEdge's
+    isPodUpdated).
+    """
+    return old.get("spec") != new.get("spec") or _comparable(old) != _comparable(new)
+
+
+def _comparable(pod: JsonObject) -> JsonObject:
+    ignored = ("resourceVersion", "generation", "managedFields")
+    return {key: value for key, value in metadata_of(pod).items() if key not in ignored}

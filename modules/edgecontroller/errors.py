@@ -1,0 +1,128 @@
+"""What the stub's object store refuses, as an API server words it.
+
+ApiError                    carries a metav1.Status
+├── NotFoundError           404
+├── AlreadyExistsError      409 AlreadyExists
+├── ConflictError           409 Conflict: another resourceVersion or uid than the caller believes
+├── InvalidError            422: the object breaks a rule of its kind
+├── BadRequestError         400: the request itself cannot be read
+└── UnknownKindError        404: no such kind is kept here
+
+A Go edge compares `reason` and `code` of these (apierrors.IsNotFound and friends), so both must be right.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from beehive.errors import BeehiveError
+
+
+class ApiError(BeehiveError):
+    """Base of the tree: an answer of the API server that is not the object asked for.
+
+    Args:
+        attempt: what was attempted, as a phrase.
+        message: Kubernetes' sentence about it.
+        details: metav1.StatusDetails.
+        hint: what the reader can do about it.
+    """
+
+    code = 500
+    reason = "InternalError"
+
+    def __init__(
+        self, attempt: str, message: str, details: dict[str, Any] | None = None, hint: str = ""
+    ) -> None:
+        super().__init__(attempt, message, hint)
+        self.message = message
+        self.details = details or {}
+
+    def status(self) -> dict[str, Any]:
+        """The metav1.Status, in Go's key order."""
+        status: dict[str, Any] = {
+            "metadata": {},
+            "status": "Failure",
+            "message": self.message,
+            "reason": self.reason,
+        }
+        if self.details:
+            status["details"] = self.details
+        return {**status, "code": self.code}
+
+
+def _details(name: str, resource: str, group: str) -> dict[str, Any]:
+    details = {"name": name, "group": group, "kind": resource}
+    return {key: value for key, value in details.items() if value}
+
+
+def _qualified(resource: str, group: str) -> str:
+    return f"{resource}.{group}" if group else resource
+
+
+class NotFoundError(ApiError):
+    """No such object. `resource` is the word for its kind: an API server says `pods`, a lister of KubeEdge
+    `pod`.
+    """
+
+    code = 404
+    reason = "NotFound"
+
+    def __init__(self, resource: str, name: str, group: str = "") -> None:
+        message = f'{_qualified(resource, group)} "{name}" not found'
+        super().__init__("find an object", message, _details(name, resource, group))
+
+
+class AlreadyExistsError(ApiError):
+    """An object of that name is there already."""
+
+    code = 409
+    reason = "AlreadyExists"
+
+    def __init__(self, resource: str, name: str, group: str = "") -> None:
+        message = f'{_qualified(resource, group)} "{name}" already exists'
+        super().__init__("create an object", message, _details(name, resource, group))
+
+
+class ConflictError(ApiError):
+    """The object is another one, or at another version, than the caller believes."""
+
+    code = 409
+    reason = "Conflict"
+
+    def __init__(self, resource: str, name: str, why: str, group: str = "") -> None:
+        message = f'Operation cannot be fulfilled on {_qualified(resource, group)} "{name}": {why}'
+        super().__init__("change an object", message, _details(name, resource, group), "read it again")
+
+
+class InvalidError(ApiError):
+    """The object breaks a rule of its kind."""
+
+    code = 422
+    reason = "Invalid"
+
+    def __init__(self, kind: str, name: str, field: str, why: str, group: str = "") -> None:
+        message = f'{_qualified(kind, group)} "{name}" is invalid: {field}: {why}'
+        details = _details(name, kind, group)
+        details["causes"] = [{"reason": "FieldValueInvalid", "message": why, "field": field}]
+        super().__init__("accept an object", message, details)
+
+
+class BadRequestError(ApiError):
+    """The request cannot be understood."""
+
+    code = 400
+    reason = "BadRequest"
+
+    def __init__(self, message: str) -> None:
+        super().__init__("read a request", message)
+
+
+class UnknownKindError(ApiError):
+    """The stub keeps no objects of that kind."""
+
+    code = 404
+    reason = "NotFound"
+
+    def __init__(self, word: str, known: Sequence[str]) -> None:
+        message = f"the server doesn't have a resource type {word[:100]!r}"
+        super().__init__("find a kind", message, hint="known kinds: " + ", ".join(known))

@@ -1,0 +1,83 @@
+"""Which configmaps and secrets a pod needs, and where they have to be sent (KubeEdge's LocationCache).
+
+Beyond KubeEdge, init containers are looked at too, as are secrets that a projected volume names.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+from modules.edgecontroller.kinds import JsonObject, ObjectKey, key_of
+
+
+def references_of(pod: JsonObject) -> list[ObjectKey]:
+    """The configmaps and secrets that a pod's spec names, each once, in the order of their appearance."""
+    namespace = pod["metadata"].get("namespace", "default")
+    found = (ObjectKey(kind, namespace, name) for kind, name in _named_in(pod.get("spec") or {}) if name)
+    return list(dict.fromkeys(found))
+
+
+def _named_in(spec: JsonObject) -> Iterator[tuple[str, str]]:
+    for volume in spec.get("volumes") or []:
+        yield from _named_in_volume(volume)
+    for container in [*(spec.get("initContainers") or []), *(spec.get("containers") or [])]:
+        yield from _named_in_container(container)
+    for secret in spec.get("imagePullSecrets") or []:
+        yield "Secret", secret.get("name", "")
+
+
+def _named_in_volume(volume: JsonObject) -> Iterator[tuple[str, str]]:
+    yield "ConfigMap", _part(volume, "configMap").get("name", "")
+    yield "Secret", _part(volume, "secret").get("secretName", "")
+    for source in _part(volume, "projected").get("sources") or []:
+        yield "ConfigMap", _part(source, "configMap").get("name", "")
+        yield "Secret", _part(source, "secret").get("name", "")
+
+
+def _named_in_container(container: JsonObject) -> Iterator[tuple[str, str]]:
+    for source in container.get("envFrom") or []:
+        yield "ConfigMap", _part(source, "configMapRef").get("name", "")
+        yield "Secret", _part(source, "secretRef").get("name", "")
+    for variable in container.get("env") or []:
+        value = _part(variable, "valueFrom")
+        yield "ConfigMap", _part(value, "configMapKeyRef").get("name", "")
+        yield "Secret", _part(value, "secretKeyRef").get("name", "")
+
+
+def _part(obj: Any, name: str) -> JsonObject:
+    return obj.get(name) or {}
+
+
+class LocationCache:
+    """Which nodes have been given, or asked to use, a configmap or secret.
+
+    A node is not taken off when its last pod goes: its store keeps the object, so it must go on hearing of
+    changes. The entry goes with the object (KubeEdge's rule).
+    """
+
+    def __init__(self) -> None:
+        self._nodes: dict[ObjectKey, dict[str, None]] = {}
+
+    def learn(self, pod: JsonObject) -> list[ObjectKey]:
+        """Notes what a pod needs on its node; gives the references."""
+        references = references_of(pod)
+        node = (pod.get("spec") or {}).get("nodeName")
+        if node:
+            for key in references:
+                self.note(key, node)
+        return references
+
+    def note(self, key: ObjectKey, node: str) -> None:
+        """Notes that a node holds an object."""
+        self._nodes.setdefault(key, {})[node] = None
+
+    def nodes_of(self, key: ObjectKey) -> list[str]:
+        """The nodes that must hear of changes of an object."""
+        return list(self._nodes.get(key, ()))
+
+    def on_node(self, node: str) -> list[ObjectKey]:
+        """The objects that a node holds."""
+        return [key for key, nodes in self._nodes.items() if node in nodes]
+
+    def forget(self, obj: JsonObject) -> None:
+        """Drops the entry of a deleted object, after its deletion has been sent."""
+        self._nodes.pop(key_of(obj), None)

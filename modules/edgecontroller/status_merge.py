@@ -1,0 +1,97 @@
+"""How a whole status that an edge reports is merged into the object (spec/07 §3.3; KubeEdge's upstream
+handlers).
+
+Edges of 2019 report this way (podstatus, nodestatus); those of today send patches and need it only for old
+pods.
+"""
+
+import json
+from copy import deepcopy
+
+from modules.edgecontroller.kinds import JsonObject
+from modules.edgecontroller.times import rfc3339, seconds_of
+
+_TRANSITIONS_KEPT = ("Ready", "Initialized")
+_GPU_RESOURCE = "nvidia.com/gpu"
+_GPU_ANNOTATION = "huawei.com/gpu-status"
+
+
+def merged_pod_status(pod: JsonObject, reported: JsonObject, now: float) -> JsonObject:
+    """The status to store: the reported one, with times that only the cloud can know.
+
+    Args:
+        pod: the stored pod, whose status is the old one.
+        reported: v1.PodStatus from the edge.
+        now: seconds since the epoch.
+    """
+    old = pod.get("status") or {}
+    status = _cut_times(deepcopy(reported))
+    before = {condition.get("type"): condition for condition in old.get("conditions") or []}
+    for condition in status.get("conditions") or []:
+        if condition.get("type") in _TRANSITIONS_KEPT:
+            previous = before.get(condition["type"], {})
+            same = previous.get("status") == condition.get("status") and previous.get("lastTransitionTime")
+            condition["lastTransitionTime"] = previous["lastTransitionTime"] if same else rfc3339(now)
+    status["startTime"] = old.get("startTime") or status.get("startTime") or rfc3339(now)
+    if isinstance(status.get("containerStatuses"), list):
+        status["containerStatuses"].sort(key=lambda container: str(container.get("name")))
+    order = [container.get("name") for container in pod.get("spec", {}).get("initContainers") or []]
+    if isinstance(status.get("initContainerStatuses"), list):
+        status["initContainerStatuses"].sort(
+            key=lambda c: order.index(c["name"]) if c.get("name") in order else -1
+        )
+    if old.get("qosClass"):
+        status.setdefault("qosClass", old["qosClass"])
+    return status
+
+
+def merged_node(node: JsonObject, request: JsonObject, now: float, update_frequency: float) -> JsonObject:
+    """The node with a reported status in it.
+
+    Args:
+        node: the stored node.
+        request: NodeStatusRequest: `Status` and `ExtendResources`.
+        now: seconds since the epoch.
+        update_frequency: a heartbeat older than this many seconds is stamped with now.
+    """
+    merged = deepcopy(node)
+    status = deepcopy(request.get("Status") or {})
+    for condition in status.get("conditions") or []:
+        heartbeat = seconds_of(str(condition.get("lastHeartbeatTime") or ""))
+        if heartbeat is None or now - heartbeat > update_frequency:
+            condition["lastHeartbeatTime"] = rfc3339(now)
+    old = node.get("status") or {}
+    for kept in ("volumesAttached", "daemonEndpoints"):
+        if kept in old:
+            status[kept] = old[kept]
+    merged["status"] = status
+    _annotate_extended_resources(merged, request.get("ExtendResources") or {})
+    return merged
+
+
+def _annotate_extended_resources(node: JsonObject, resources: JsonObject) -> None:
+    """Each extended resource becomes an annotation of its name; GPUs get one more, by which schedulers see
+    them.
+    """
+    if not resources:
+        return
+    annotations = node["metadata"].setdefault("annotations", {})
+    for name, entries in resources.items():
+        annotations[name] = _compact(entries)
+    gpus = [{"id": entry.get("name", ""), "healthy": True} for entry in resources.get(_GPU_RESOURCE) or []]
+    if gpus:
+        annotations[_GPU_ANNOTATION] = _compact(gpus)
+
+
+def _compact(value: object) -> str:
+    return json.dumps(value, separators=(",", ":"))
+
+
+def _cut_times(status: JsonObject) -> JsonObject:
+    """metav1.Time holds whole seconds: fractions that a foreign edge writes are cut off."""
+    for condition in status.get("conditions") or []:
+        for name in ("lastTransitionTime", "lastProbeTime"):
+            seconds = seconds_of(str(condition.get(name) or ""))
+            if seconds is not None:
+                condition[name] = rfc3339(seconds)
+    return status

@@ -1,0 +1,192 @@
+"""The objects that the stub's cloud is made of: an API server's storage, in memory.
+
+Objects are ordinary JSON dictionaries, so nothing that the stub does not know of is lost. What is stored is
+never changed in place: each change stores a new object, and the old one stays good for whoever holds it (a
+message on its way to another thread, the old half of an event). Only the edgecontroller's actor calls this;
+there are no locks.
+"""
+
+from collections.abc import Callable, Iterable
+from copy import deepcopy
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from modules.edgecontroller.errors import AlreadyExistsError, ConflictError, NotFoundError
+from modules.edgecontroller.kinds import (
+    JsonObject,
+    Kind,
+    ObjectKey,
+    key_of,
+    kind_named,
+    metadata_of,
+    uid_of,
+    version_of,
+)
+from modules.edgecontroller.times import rfc3339
+
+if TYPE_CHECKING:
+    from beehive.clock import Clock
+
+
+class Change(StrEnum):
+    """What happened to an object; the values are those of Kubernetes' watch events."""
+
+    ADDED = "ADDED"
+    MODIFIED = "MODIFIED"
+    DELETED = "DELETED"
+
+
+class ObjectEvent(msgspec.Struct, frozen=True):
+    """One change of one object."""
+
+    change: Change
+    key: ObjectKey
+    new: JsonObject
+    """The object after the change; after its deletion its last state, with the deletion's resourceVersion."""
+    old: JsonObject | None = None
+
+
+Watcher = Callable[[ObjectEvent], None]
+
+
+class ObjectStore:
+    """Objects by key. Each change of any of them increases one counter, the resourceVersion.
+
+    Args:
+        clock: time and uids.
+        first_version: where the counter begins. A stub that forgets its objects must go on above what it has
+        handed out
+            before, because edges compare versions.
+    """
+
+    def __init__(self, clock: "Clock", first_version: int = 1) -> None:
+        self._clock = clock
+        self._version = first_version
+        self._objects: dict[ObjectKey, JsonObject] = {}
+        self._watchers: list[Watcher] = []
+
+    @property
+    def version(self) -> int:
+        """The resourceVersion of the latest change."""
+        return self._version
+
+    def watch(self, watcher: Watcher) -> None:
+        """Calls the watcher with each change from now on, in order, after it has been stored."""
+        self._watchers.append(watcher)
+
+    def find(self, key: ObjectKey) -> JsonObject | None:
+        """The object, or None. It must not be changed."""
+        return self._objects.get(key)
+
+    def get(self, key: ObjectKey) -> JsonObject:
+        """The object. It must not be changed.
+
+        Raises:
+            NotFoundError: there is none.
+        """
+        obj = self._objects.get(key)
+        if obj is None:
+            kind = kind_named(key.kind)
+            raise NotFoundError(kind.plural, key.name, kind.api_group)
+        return obj
+
+    def list(self, kind: Kind, namespace: str | None = None) -> list[JsonObject]:
+        """The objects of a kind, in all namespaces or in one, ordered by namespace and name."""
+        keys = (k for k in self._objects if k.kind == kind.name and namespace in (None, k.namespace))
+        return [self._objects[key] for key in sorted(keys)]
+
+    def create(self, obj: JsonObject) -> JsonObject:
+        """Stores a new object, with a uid, a creation time and a resourceVersion of the store's choice.
+
+        Raises:
+            AlreadyExistsError: there is one of that name.
+        """
+        key, kind = key_of(obj), kind_named(obj["kind"])
+        if key in self._objects:
+            raise AlreadyExistsError(kind.plural, key.name, kind.api_group)
+        new = deepcopy(obj)
+        meta = new["metadata"]
+        meta["uid"] = self._clock.new_id()
+        meta["creationTimestamp"] = rfc3339(self._clock.now())
+        meta.pop("deletionTimestamp", None)
+        if key.namespace:
+            meta["namespace"] = key.namespace
+        if kind.counts_generations:
+            meta["generation"] = 1
+        return self._store(Change.ADDED, key, new, None)
+
+    def replace(self, obj: JsonObject) -> JsonObject:
+        """Stores a new state of an object; a state equal to the old one changes nothing, as in Kubernetes.
+
+        When the given object has a uid or a resourceVersion they must be the stored ones.
+
+        Raises:
+            NotFoundError: there is none to replace.
+            ConflictError: the given object stems from another object or from another version of it.
+        """
+        key = key_of(obj)
+        old = self.get(key)
+        _check_same(key, old, obj)
+        new = deepcopy(obj)
+        meta, old_meta = new["metadata"], old["metadata"]
+        for name in ("uid", "creationTimestamp", "resourceVersion", "generation", "namespace"):
+            if name in old_meta:
+                meta[name] = old_meta[name]
+        if new == old:
+            return old
+        if "generation" in meta and _spec_changed(old, new):
+            meta["generation"] = old_meta["generation"] + 1
+        return self._store(Change.MODIFIED, key, new, old)
+
+    def remove(self, key: ObjectKey, uid: str = "") -> JsonObject:
+        """Forgets an object at once and gives its last state.
+
+        Raises:
+            NotFoundError: there is none.
+            ConflictError: a uid is given and the object's is another.
+        """
+        old = self.get(key)
+        if uid and uid != uid_of(old):
+            raise _uid_conflict(key, uid, old)
+        return self._store(Change.DELETED, key, deepcopy(old), old)
+
+    def restore(self, objects: Iterable[JsonObject]) -> None:
+        """Takes over objects as they are, uids and versions with them, without telling the watchers."""
+        for obj in objects:
+            self._objects[key_of(obj)] = obj
+            self._version = max(self._version, int(version_of(obj) or 0))
+
+    def _store(self, change: Change, key: ObjectKey, new: JsonObject, old: JsonObject | None) -> JsonObject:
+        self._version += 1
+        new["metadata"]["resourceVersion"] = str(self._version)
+        if change is Change.DELETED:
+            del self._objects[key]
+        else:
+            self._objects[key] = new
+        event = ObjectEvent(change, key, new, old)
+        for watcher in self._watchers:
+            watcher(event)
+        return new
+
+
+def _spec_changed(old: JsonObject, new: JsonObject) -> bool:
+    """Kubernetes counts a generation for a changed spec and for the beginning of a deletion."""
+    marks = [metadata_of(obj).get("deletionTimestamp") for obj in (old, new)]
+    return old.get("spec") != new.get("spec") or marks[0] != marks[1]
+
+
+def _check_same(key: ObjectKey, old: JsonObject, new: JsonObject) -> None:
+    if uid_of(new) and uid_of(new) != uid_of(old):
+        raise _uid_conflict(key, uid_of(new), old)
+    if version_of(new) and version_of(new) != version_of(old):
+        kind = kind_named(key.kind)
+        why = "the object has been modified; please apply your changes to the latest version and try again"
+        raise ConflictError(kind.plural, key.name, why, kind.api_group)
+
+
+def _uid_conflict(key: ObjectKey, uid: str, old: JsonObject) -> ConflictError:
+    kind = kind_named(key.kind)
+    why = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {uid_of(old)}"
+    return ConflictError(kind.plural, key.name, why, kind.api_group)

@@ -1,0 +1,182 @@
+"""Strategic merge patches: how an edge reports a status without sending all of it.
+
+A patch is a partial object. Objects are merged field by field, `null` removes a field, and lists follow the
+schema: merged element by element on a key, merged as a set, or replaced. On top of that a patch may carry
+directives, all of which Kubernetes documents under "Strategic Merge Patch" and edged's kubelet code really
+sends:
+
+* `$patch: replace | delete | merge` in an object or as an element of a merged list,
+* `$setElementOrder/LIST`: the order of the merged list,
+* `$deleteFromPrimitiveList/LIST`: values to take out of a set,
+* `$retainKeys`: the only keys that an object keeps.
+
+Everything here is a pure function; the arguments are never changed and the result shares nothing with the
+patch.
+"""
+
+from collections.abc import Iterable
+from copy import deepcopy
+from typing import Any
+
+from modules.edgecontroller.errors import BadRequestError
+from modules.edgecontroller.kinds import JsonObject
+from modules.edgecontroller.merge_schema import PLAIN, Field, Schema
+
+_PATCH = "$patch"
+_RETAIN_KEYS = "$retainKeys"
+_ORDER = "$setElementOrder/"
+_DELETE_VALUES = "$deleteFromPrimitiveList/"
+
+
+def merge(original: JsonObject, patch: JsonObject, schema: Schema) -> JsonObject:
+    """The original with the patch applied.
+
+    Raises:
+        BadRequestError: the patch has a directive that means nothing, or is not of the object's form.
+    """
+    directive = patch.get(_PATCH)
+    if directive == "replace":
+        return _clean_object({key: value for key, value in patch.items() if key != _PATCH})
+    if directive == "delete":
+        return {}
+    if directive not in (None, "merge"):
+        raise BadRequestError(f"unknown patch directive {directive!r}: replace, delete or merge is wanted")
+    result = _retained(original, patch)
+    for name in dict.fromkeys(_field_named_by(key) for key in patch):
+        if name:
+            _merge_field(result, patch, name, schema.fields.get(name, PLAIN))
+    return result
+
+
+def _field_named_by(key: str) -> str:
+    """The field that a key of a patch is about; empty for directives about the object itself."""
+    for prefix in (_ORDER, _DELETE_VALUES):
+        if key.startswith(prefix):
+            return key.removeprefix(prefix)
+    return "" if key in (_PATCH, _RETAIN_KEYS) else key
+
+
+def _retained(original: JsonObject, patch: JsonObject) -> JsonObject:
+    if _RETAIN_KEYS not in patch:
+        return dict(original)
+    keep = _list_of(patch[_RETAIN_KEYS], _RETAIN_KEYS)
+    extra = [key for key in patch if not key.startswith("$") and patch[key] is not None and key not in keep]
+    if extra:
+        raise BadRequestError(f"the patch sets {extra[0]!r}, which its $retainKeys does not list")
+    return {key: value for key, value in original.items() if key in keep}
+
+
+def _merge_field(result: JsonObject, patch: JsonObject, name: str, field: Field) -> None:
+    """Brings one field of the result up to date with all that the patch says of it."""
+    if name in patch and patch[name] is None:
+        result.pop(name, None)
+        return
+    old = result.get(name)
+    if field.merge_key or field.is_set:
+        if not _is_about_list(patch, name):
+            raise BadRequestError(f"{name}: the patch has no list where the object has one")
+        merged = (
+            _merge_set(old or [], patch, name) if field.is_set else _merge_list(old or [], patch, name, field)
+        )
+        if old is not None or merged or name in patch:
+            result[name] = merged
+    elif name in patch:
+        result[name] = _merge_value(old, patch[name], field)
+
+
+def _is_about_list(patch: JsonObject, name: str) -> bool:
+    return name not in patch or isinstance(patch[name], list)
+
+
+def _merge_value(old: Any, new: Any, field: Field) -> Any:
+    if isinstance(new, dict):
+        return merge(old if isinstance(old, dict) else {}, new, field.schema)
+    return _clean(new)
+
+
+def _merge_set(old: list[Any], patch: JsonObject, name: str) -> list[Any]:
+    removed = _list_of(patch.get(_DELETE_VALUES + name, []), _DELETE_VALUES + name)
+    kept = [value for value in old if value not in removed]
+    added = [value for value in patch.get(name, []) if value not in kept]
+    order = _list_of(patch.get(_ORDER + name, []), _ORDER + name)
+    return _ordered(kept + added, order, old)
+
+
+def _merge_list(old: list[Any], patch: JsonObject, name: str, field: Field) -> list[Any]:
+    elements = _objects(patch.get(name, []), name)
+    key = field.merge_key
+    directives = [element.get(_PATCH) for element in elements]
+    if "replace" in directives:
+        return [
+            _clean_object(e)
+            for e, directive in zip(elements, directives, strict=True)
+            if directive != "replace"
+        ]
+    merged = {_key_of(element, key, name): element for element in _objects(old, name)}
+    for element, directive in zip(elements, directives, strict=True):
+        identity = _key_of(element, key, name)
+        if directive == "delete":
+            merged.pop(identity, None)
+        else:
+            merged[identity] = merge(merged.get(identity, {}), element, field.schema)
+    order = [_key_of(e, key, name) for e in _objects(patch.get(_ORDER + name, []), _ORDER + name)]
+    before = [_key_of(element, key, name) for element in old]
+    return [merged[identity] for identity in _ordered(list(merged), order, before)]
+
+
+def _ordered(values: list[Any], order: list[Any], before: list[Any]) -> list[Any]:
+    """The values in the patch's order; those only the original has keep their place relative to their old
+    neighbours.
+
+    Without an order everything stays where it was and what is new comes last.
+    """
+    if not order:
+        return values
+    listed = [value for value in order if value in values]
+    others = [value for value in values if value not in order]
+    result: list[Any] = []
+    while listed and others:
+        in_front = (
+            others[0] in before and listed[0] in before and before.index(others[0]) < before.index(listed[0])
+        )
+        result.append((others if in_front else listed).pop(0))
+    return result + listed + others
+
+
+def _key_of(element: JsonObject, key: str, name: str) -> Any:
+    value = element.get(key)
+    if not isinstance(value, str | int):
+        raise BadRequestError(f"{name}: an element has no {key!r}, by which the list is merged")
+    return value
+
+
+def _objects(value: Any, name: str) -> list[JsonObject]:
+    elements = _list_of(value, name)
+    if not all(isinstance(element, dict) for element in elements):
+        raise BadRequestError(f"{name}: a list of objects is wanted")
+    return elements
+
+
+def _list_of(value: Any, name: str) -> list[Any]:
+    if not isinstance(value, list):
+        raise BadRequestError(f"{name}: a list is wanted")
+    return value
+
+
+def _clean(value: Any) -> Any:
+    """A new value of the patch as it is stored: no directives in it, and no fields that it only wanted
+    removed.
+    """
+    if isinstance(value, dict):
+        return _clean_object(value)
+    if isinstance(value, list):
+        return [_clean(element) for element in _without_deleted(value)]
+    return deepcopy(value)
+
+
+def _clean_object(obj: JsonObject) -> JsonObject:
+    return {key: _clean(value) for key, value in obj.items() if value is not None and not key.startswith("$")}
+
+
+def _without_deleted(elements: list[Any]) -> Iterable[Any]:
+    return (e for e in elements if not (isinstance(e, dict) and e.get(_PATCH) in ("delete", "replace")))

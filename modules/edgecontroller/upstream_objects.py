@@ -1,0 +1,84 @@
+"""What edges ask of other objects: queries, leases, tokens, signing requests, events (spec/07 §3.2)."""
+
+from beehive.names import Operation
+from modules.edgecontroller.answers import Answer, object_answer, refusal, typed_answer
+from modules.edgecontroller.cluster import Cluster
+from modules.edgecontroller.errors import ApiError, BadRequestError, NotFoundError
+from modules.edgecontroller.kinds import JsonObject, Kind, kind_named
+from modules.edgecontroller.merge_schema import schema_of
+from modules.edgecontroller.requests import Handling, Request, Result
+from modules.edgecontroller.strategic_merge import merge
+from modules.edgecontroller.tokens import token_for
+
+_LEASE = kind_named("Lease")
+_EVENT = kind_named("Event")
+_CSR = kind_named("CertificateSigningRequest")
+
+
+def query_of(kind: Kind) -> Handling:
+    """What answers queries for objects of a kind: the object, or an ObjectResp that says that there is none.
+
+    KubeEdge sends a bare StatusError for the latter, which an edge would store as if it were the object
+    (spec/05 §5.2).
+    """
+
+    def query(cluster: Cluster, request: Request) -> list[Result]:
+        obj = cluster.store.find(request.key(kind))
+        if obj is None:
+            return [refusal(NotFoundError(kind.singular, request.name, kind.api_group))]
+        return [object_answer(obj)]
+
+    return query
+
+
+def query_lease(cluster: Cluster, request: Request) -> list[Result]:
+    """A node looks for its lease, which is not there the first time."""
+    lease = cluster.store.find(request.key(_LEASE))
+    if lease is None:
+        return [refusal(NotFoundError(_LEASE.singular, request.name, _LEASE.api_group))]
+    return [typed_answer(lease, with_version=False, keep_kind=True)]
+
+
+def put_lease(cluster: Cluster, request: Request) -> list[Result]:
+    """A node creates its lease or renews it."""
+    try:
+        lease = request.object(_LEASE)
+        if request.message.route.operation == Operation.INSERT:
+            return [typed_answer(cluster.create(lease), with_version=False)]
+        return [typed_answer(cluster.store.replace(lease), with_version=False)]
+    except ApiError as error:
+        return [refusal(error, "Lease")]
+
+
+def create_signing_request(cluster: Cluster, request: Request) -> list[Result]:
+    """An edge wants a certificate signed; it is kept, and nobody here approves it."""
+    try:
+        return [typed_answer(cluster.create(request.object(_CSR)))]
+    except ApiError as error:
+        return [refusal(error, "CertificateSigningRequest")]
+
+
+def create_token(cluster: Cluster, request: Request) -> list[Result]:
+    """A pod's service account token: the TokenRequest with its status filled in."""
+    body: JsonObject = request.content_as(dict)
+    return [Answer(token_for(request.namespace, request.name, body, cluster.clock.now()))]
+
+
+def record_event(cluster: Cluster, request: Request) -> list[Result]:
+    """Events are kept for people to read; nothing is answered."""
+    if request.message.route.operation == Operation.PATCH:
+        content: JsonObject = request.content_as(dict)
+        patch = request.message.with_content(content.get("patchData") or "{}").content_as(dict)
+        old = cluster.store.find(request.key(_EVENT)) or _as_event(request, content.get("event") or {})
+        cluster.record_event(merge(old, patch, schema_of(_EVENT.name)))
+    else:
+        cluster.record_event(request.object(_EVENT))
+    return []
+
+
+def _as_event(request: Request, event: JsonObject) -> JsonObject:
+    named = Request(request.node, request.namespace, request.name, request.message.with_content(event))
+    try:
+        return named.object(_EVENT)
+    except BadRequestError:
+        return {"kind": _EVENT.name, "apiVersion": _EVENT.api_version, "metadata": {"name": request.name}}

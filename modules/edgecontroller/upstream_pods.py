@@ -1,0 +1,91 @@
+"""What edges report of pods: statuses, patches, mirror pods, deletions (spec/07 §3)."""
+
+from modules.edgecontroller.answers import Answer, refusal, status_error, typed_answer
+from modules.edgecontroller.cluster import Cluster
+from modules.edgecontroller.downstream import deletion_of_unknown
+from modules.edgecontroller.errors import ApiError, ConflictError, NotFoundError
+from modules.edgecontroller.kinds import JsonObject, ObjectKey, kind_named, uid_of
+from modules.edgecontroller.requests import Request, Result
+from modules.edgecontroller.status_merge import merged_pod_status
+
+_POD = kind_named("Pod")
+
+
+def patch(cluster: Cluster, request: Request) -> list[Result]:
+    """podpatch: a strategic merge patch of a pod's status."""
+    key = request.key(_POD)
+    body: JsonObject = request.content_as(dict)
+    try:
+        return [typed_answer(cluster.patch_status(key, body))]
+    except (NotFoundError, ConflictError) as error:
+        return [refusal(error, "Pod"), *_end_of_unknown(cluster, request, key, str(_uid_in(body)))]
+    except ApiError as error:
+        return [refusal(error, "Pod")]
+
+
+def report(cluster: Cluster, request: Request) -> list[Result]:
+    """podstatus: one PodStatusRequest when the resource has a name, otherwise a list of them."""
+    requests: list[JsonObject] = [request.content_as(dict)] if request.name else request.content_as(list)
+    results: list[Result] = [Answer()]
+    for one in requests:
+        results += _report_one(cluster, request, one)
+    return results
+
+
+def _report_one(cluster: Cluster, request: Request, one: JsonObject) -> list[Result]:
+    key = ObjectKey(_POD.name, request.key(_POD).namespace, str(one.get("Name") or request.name))
+    uid = str(one.get("UID") or "")
+    pod = cluster.store.find(key)
+    if pod is None or (uid and uid != uid_of(pod)):
+        return _end_of_unknown(cluster, request, key, uid)
+    cluster.put_status(key, merged_pod_status(pod, one.get("Status") or {}, cluster.clock.now()))
+    return []
+
+
+def _end_of_unknown(cluster: Cluster, request: Request, key: ObjectKey, uid: str) -> list[Result]:
+    """A node runs a pod that is not wanted any more (or a namesake of it): tell it so.
+
+    Not before the manifests have been loaded: until then the cloud's not knowing means nothing.
+    """
+    live = cluster.store.find(key)
+    known = live is not None and (not uid or uid == uid_of(live))
+    if known or not request.manifests_loaded:
+        return []
+    return [deletion_of_unknown(request.node, key, uid)]
+
+
+def insert(cluster: Cluster, request: Request) -> list[Result]:
+    """A pod that the edge itself wants the cloud to know: the mirror of a static pod."""
+    try:
+        pod = request.object(_POD)
+        pod["spec"] = {**(pod.get("spec") or {}), "nodeName": request.node}
+        return [typed_answer(cluster.create(pod))]
+    except ApiError as error:
+        return [refusal(error, "Pod")]
+
+
+def delete(cluster: Cluster, request: Request) -> list[Result]:
+    """The edge has ended a pod for good. Old edges send the uid as a string, others DeleteOptions."""
+    uid, grace = _delete_options(request)
+    try:
+        cluster.delete(request.key(_POD), grace, uid)
+    except (NotFoundError, ConflictError):
+        return [Answer()]  # gone, or created again meanwhile: what the edge means is gone either way
+    except ApiError as error:
+        return [status_error(error)]
+    return [Answer()]
+
+
+def _delete_options(request: Request) -> tuple[str, int | None]:
+    content = request.message.content_as(object)
+    if isinstance(content, dict):
+        grace = content.get("gracePeriodSeconds")
+        return str((content.get("preconditions") or {}).get("uid") or ""), grace if isinstance(
+            grace, int
+        ) else None
+    return content if isinstance(content, str) else "", 0
+
+
+def _uid_in(body: JsonObject) -> str:
+    metadata = body.get("metadata")
+    return str(metadata.get("uid") or "") if isinstance(metadata, dict) else ""

@@ -1,0 +1,66 @@
+"""The recorded messages of a real KubeEdge, as tests of the cloud side replay them."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+TRACES = Path("/work/shared/traces")
+needs_traces = pytest.mark.skipif(not TRACES.is_dir(), reason=f"the recorded traces are not at {TRACES}")
+
+
+class Step(msgspec.Struct, frozen=True):
+    """One websocket message of a recording."""
+
+    from_edge: bool
+    message: dict[str, Any]
+
+    @property
+    def id(self) -> str:
+        """The message's id."""
+        return str(self.message["header"]["msg_id"])
+
+    @property
+    def parent(self) -> str:
+        """The id of the message that it answers, or empty."""
+        return str(self.message["header"].get("parent_msg_id", ""))
+
+    @property
+    def operation(self) -> str:
+        """What is done."""
+        return str(self.message["route"]["operation"])
+
+    @property
+    def resource(self) -> str:
+        """To what."""
+        return str(self.message["route"]["resource"])
+
+    @property
+    def content(self) -> Any:
+        """With what."""
+        return self.message["content"]
+
+
+def recordings(year: str = "today") -> list[Path]:
+    """The files of one recording, in order of time."""
+    return sorted((TRACES / year).glob("*.jsonl")) if TRACES.is_dir() else []
+
+
+def steps_of(path: Path) -> Iterator[Step]:
+    """The websocket messages of a file."""
+    for line in path.read_text().splitlines():
+        entry = json.loads(line)
+        if entry["kind"] == "ws":
+            yield Step(entry["dir"] == "edge->cloud", entry["msg"])
+
+
+def without_nulls(value: Any) -> Any:
+    """The value as a Go decoder with `omitempty` sees it: null members are as good as absent."""
+    if isinstance(value, dict):
+        return {key: without_nulls(member) for key, member in value.items() if member is not None}
+    if isinstance(value, list):
+        return [without_nulls(element) for element in value]
+    return value
