@@ -1,0 +1,60 @@
+"""What a container runtime leaves on a machine when it dies: shims and their containers, mounts, cgroups."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from contextlib import suppress
+from pathlib import Path
+
+_CGROUPS = Path("/sys/fs/cgroup")
+_OCTAL_SPACE = "\\040"
+
+
+def kill_shims(address: Path) -> list[int]:
+    """Kills the shims of the containerd at this socket and the containers under them; says which it killed."""
+    shims = [pid for pid, command in _processes() if "containerd-shim" in command[0] and str(address) in command]
+    doomed = [*shims, *(pid for pid, _ in _processes() if _parent(pid) in shims)]
+    for pid in doomed:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    return doomed
+
+
+def unmount_under(directory: Path) -> list[str]:
+    """Unmounts everything mounted below the directory, the innermost first; says what it was."""
+    fields = (line.split() for line in Path("/proc/self/mountinfo").read_text().splitlines())
+    points = [field[4].replace(_OCTAL_SPACE, " ") for field in fields]
+    inner_first = sorted((p for p in points if Path(p).is_relative_to(directory)), key=len, reverse=True)
+    for point in inner_first:
+        subprocess.run(["umount", "--lazy", point], check=False, capture_output=True)
+    return inner_first
+
+
+def remove_cgroups(parent: str) -> list[Path]:
+    """Removes the cgroup and all below it in every hierarchy; says which could not be removed."""
+    left = []
+    for top in (_CGROUPS / parent.lstrip("/"), *_CGROUPS.glob(f"*/{parent.lstrip('/')}")):
+        for directory, _, _ in os.walk(top, topdown=False):
+            try:
+                Path(directory).rmdir()
+            except OSError:
+                left.append(Path(directory))
+    return left
+
+
+def _processes() -> list[tuple[int, list[str]]]:
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with suppress(OSError):
+                command = (entry / "cmdline").read_bytes().decode(errors="replace").split("\0")
+                found.append((int(entry.name), command))
+    return found
+
+
+def _parent(pid: int) -> int:
+    with suppress(OSError):
+        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+    return 0
