@@ -62,9 +62,7 @@ class CriClient(ContainerRuntime):
         request = pb.RunPodSandboxRequest(config=config, runtime_handler=runtime_handler)
         # twice the time, as kubelet allows it: the image of the sandbox may have to be pulled
         timeout = 2 * self._timeout
-        answer = self._runtime.call(
-            request, pb.RunPodSandboxResponse, timeout, subject=f"pod {_name_of(config)}"
-        )
+        answer = self._runtime.call(request, pb.RunPodSandboxResponse, timeout, subject=f"pod {_name_of(config)}")
         return SandboxId(answer.pod_sandbox_id)
 
     def stop_pod_sandbox(self, sandbox_id: SandboxId) -> None:
@@ -77,23 +75,17 @@ class CriClient(ContainerRuntime):
         with suppress(NotFoundError):
             self._ask(request, pb.RemovePodSandboxResponse, sandbox_id)
 
-    def pod_sandbox_status(
-        self, sandbox_id: SandboxId, *, verbose: bool = False
-    ) -> pb.PodSandboxStatusResponse:
+    def pod_sandbox_status(self, sandbox_id: SandboxId, *, verbose: bool = False) -> pb.PodSandboxStatusResponse:
         request = pb.PodSandboxStatusRequest(pod_sandbox_id=sandbox_id, verbose=verbose)
         return self._ask(request, pb.PodSandboxStatusResponse, sandbox_id)
 
-    def list_pod_sandboxes(
-        self, sandbox_filter: pb.PodSandboxFilter | None = None
-    ) -> Sequence[pb.PodSandbox]:
+    def list_pod_sandboxes(self, sandbox_filter: pb.PodSandboxFilter | None = None) -> Sequence[pb.PodSandbox]:
         return self._ask(pb.ListPodSandboxRequest(filter=sandbox_filter), pb.ListPodSandboxResponse).items
 
     def create_container(
         self, sandbox_id: SandboxId, config: pb.ContainerConfig, sandbox_config: pb.PodSandboxConfig
     ) -> ContainerId:
-        request = pb.CreateContainerRequest(
-            pod_sandbox_id=sandbox_id, config=config, sandbox_config=sandbox_config
-        )
+        request = pb.CreateContainerRequest(pod_sandbox_id=sandbox_id, config=config, sandbox_config=sandbox_config)
         subject = f"container {config.metadata.name} in pod {_name_of(sandbox_config)}"
         return ContainerId(self._ask(request, pb.CreateContainerResponse, subject).container_id)
 
@@ -116,15 +108,11 @@ class CriClient(ContainerRuntime):
         request = pb.ListContainersRequest(filter=container_filter)
         return self._ask(request, pb.ListContainersResponse).containers
 
-    def container_status(
-        self, container_id: ContainerId, *, verbose: bool = False
-    ) -> pb.ContainerStatusResponse:
+    def container_status(self, container_id: ContainerId, *, verbose: bool = False) -> pb.ContainerStatusResponse:
         request = pb.ContainerStatusRequest(container_id=container_id, verbose=verbose)
         return self._ask(request, pb.ContainerStatusResponse, container_id)
 
-    def exec_sync(
-        self, container_id: ContainerId, command: Sequence[str], timeout_seconds: int
-    ) -> ExecResult:
+    def exec_sync(self, container_id: ContainerId, command: Sequence[str], timeout_seconds: int) -> ExecResult:
         request = pb.ExecSyncRequest(container_id=container_id, cmd=command, timeout=timeout_seconds)
         # as kubelet: the runtime watches the command, we the runtime; without a limit nobody does
         timeout = timeout_seconds + self._timeout if timeout_seconds else None
@@ -135,9 +123,7 @@ class CriClient(ContainerRuntime):
         request = pb.ReopenContainerLogRequest(container_id=container_id)
         self._ask(request, pb.ReopenContainerLogResponse, container_id)
 
-    def update_container_resources(
-        self, container_id: ContainerId, resources: pb.LinuxContainerResources
-    ) -> None:
+    def update_container_resources(self, container_id: ContainerId, resources: pb.LinuxContainerResources) -> None:
         request = pb.UpdateContainerResourcesRequest(container_id=container_id, linux=resources)
         self._ask(request, pb.UpdateContainerResourcesResponse, container_id)
 
@@ -145,9 +131,7 @@ class CriClient(ContainerRuntime):
         request = pb.ContainerStatsRequest(container_id=container_id)
         return self._ask(request, pb.ContainerStatsResponse, container_id).stats
 
-    def list_container_stats(
-        self, stats_filter: pb.ContainerStatsFilter | None = None
-    ) -> Sequence[pb.ContainerStats]:
+    def list_container_stats(self, stats_filter: pb.ContainerStatsFilter | None = None) -> Sequence[pb.ContainerStats]:
         request = pb.ListContainerStatsRequest(filter=stats_filter)
         return self._ask(request, pb.ListContainerStatsResponse).stats
 

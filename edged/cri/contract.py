@@ -50,14 +50,10 @@ class ContainerRuntime(Protocol):
     def remove_pod_sandbox(self, sandbox_id: SandboxId) -> None:
         """Removes the sandbox and its containers. Success when there is no such sandbox."""
 
-    def pod_sandbox_status(
-        self, sandbox_id: SandboxId, *, verbose: bool = False
-    ) -> pb.PodSandboxStatusResponse:
+    def pod_sandbox_status(self, sandbox_id: SandboxId, *, verbose: bool = False) -> pb.PodSandboxStatusResponse:
         """State, addresses and times of a sandbox; NotFoundError when there is none."""
 
-    def list_pod_sandboxes(
-        self, sandbox_filter: pb.PodSandboxFilter | None = None
-    ) -> Sequence[pb.PodSandbox]:
+    def list_pod_sandboxes(self, sandbox_filter: pb.PodSandboxFilter | None = None) -> Sequence[pb.PodSandbox]:
         """All sandboxes, or those that match every field set in the filter."""
 
     def create_container(
@@ -80,30 +76,22 @@ class ContainerRuntime(Protocol):
     def list_containers(self, container_filter: pb.ContainerFilter | None = None) -> Sequence[pb.Container]:
         """All containers, or those that match every field set in the filter."""
 
-    def container_status(
-        self, container_id: ContainerId, *, verbose: bool = False
-    ) -> pb.ContainerStatusResponse:
+    def container_status(self, container_id: ContainerId, *, verbose: bool = False) -> pb.ContainerStatusResponse:
         """State, exit code, times and mounts of a container; NotFoundError when there is none."""
 
-    def exec_sync(
-        self, container_id: ContainerId, command: Sequence[str], timeout_seconds: int
-    ) -> ExecResult:
+    def exec_sync(self, container_id: ContainerId, command: Sequence[str], timeout_seconds: int) -> ExecResult:
         """Runs a command in a container to its end; DeadlineExceededError after the time-out (0: none)."""
 
     def reopen_container_log(self, container_id: ContainerId) -> None:
         """Makes the runtime open the container's log file anew, after it was rotated away."""
 
-    def update_container_resources(
-        self, container_id: ContainerId, resources: pb.LinuxContainerResources
-    ) -> None:
+    def update_container_resources(self, container_id: ContainerId, resources: pb.LinuxContainerResources) -> None:
         """Changes limits of a container that runs; fields left at zero stay as they are."""
 
     def container_stats(self, container_id: ContainerId) -> pb.ContainerStats:
         """Use of CPU, memory and writable layer by one container; NotFoundError when there is none."""
 
-    def list_container_stats(
-        self, stats_filter: pb.ContainerStatsFilter | None = None
-    ) -> Sequence[pb.ContainerStats]:
+    def list_container_stats(self, stats_filter: pb.ContainerStatsFilter | None = None) -> Sequence[pb.ContainerStats]:
         """The same of all running containers, or of those that match every field set in the filter."""
 
     def image_status(self, image: pb.ImageSpec) -> pb.Image | None:

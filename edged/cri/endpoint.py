@@ -89,9 +89,7 @@ class Endpoint:
 
     def __init__(self, address: str, probe: Probe) -> None:
         """`address` as for `socket_path`. Connects on the first call."""
-        self._channel = grpc.insecure_channel(
-            f"unix:{quote(str(socket_path(address)))}", options=_CHANNEL_OPTIONS
-        )
+        self._channel = grpc.insecure_channel(f"unix:{quote(str(socket_path(address)))}", options=_CHANNEL_OPTIONS)
         self._probe = probe
         self._calls: dict[str, Callable[..., Any]] = {}
         self._api_version: str | None = None
@@ -114,9 +112,7 @@ class Endpoint:
         if self._api_version is None:
             self._api_version = self._first_known_version()
         try:
-            return self.call_version(
-                self._api_version, request, answer, timeout, subject=subject, secrets=secrets
-            )
+            return self.call_version(self._api_version, request, answer, timeout, subject=subject, secrets=secrets)
         except UnimplementedError as error:
             if "unknown service" in error.details:
                 self._api_version = None
@@ -171,9 +167,7 @@ class Endpoint:
             )
         return self._calls[path]
 
-    def _error_of(
-        self, failure: grpc.RpcError, operation: str, subject: str, secrets: Sequence[str]
-    ) -> CriError:
+    def _error_of(self, failure: grpc.RpcError, operation: str, subject: str, secrets: Sequence[str]) -> CriError:
         code, details = failure.code(), failure.details() or ""
         if self._closed and code is grpc.StatusCode.CANCELLED:
             return _closed_error(operation, subject)

@@ -23,6 +23,8 @@ from typing import TYPE_CHECKING, ClassVar
 
 from grpc import StatusCode
 
+from edged.errors import EdgedError
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -33,84 +35,85 @@ _TOKEN_PARAMETER = re.compile(r"(?i)((?:access_token|refresh_token|token|passwor
 _AUTHORIZATION = re.compile(r"(?i)\b(basic|bearer)\s+[a-z0-9._~+/=-]{8,}")
 
 
-class CriError(Exception):
+class CriError(EdgedError):
     """A call to the container runtime failed.
 
-    `operation` is CRI's name of the call, `subject` the id or name it was about, `code` gRPC's status,
-    `details` what the runtime said (credentials removed, at most 2048 characters), `retryable` whether the
-    same call may succeed later.
+    `operation` is CRI's name of the call, `on` the id or name it was about, `code` gRPC's status, `details` what
+    the runtime said: without credentials, at most 2048 characters.
     """
 
-    hint: ClassVar[str] = "the runtime's own log says more"
-    retryable: ClassVar[bool] = True
+    _hint: ClassVar[str] = "the runtime's own log says more"
+    _retryable: ClassVar[bool] = True
 
-    def __init__(self, operation: str, subject: str, code: StatusCode, details: str) -> None:
+    def __init__(self, operation: str, on: str, code: StatusCode, details: str) -> None:
+        super().__init__(f"CRI {operation}", on, self._hint, retryable=self._retryable)
         self.operation = operation
-        self.subject = subject
         self.code = code
         self.details = details
-        about = f" of {subject}" if subject else ""
-        super().__init__(f"{operation}{about} failed: {details or code.name} ({code.name}); {self.hint}")
+
+    def __str__(self) -> str:
+        about = f" of {self.on}" if self.on else ""
+        return f"{self.operation}{about} failed: {self.details or 'no details'} ({self.code.name}; {self.hint})"
 
 
 class UnavailableError(CriError):
     """The runtime cannot be reached, or went away during the call."""
 
-    hint = "is the container runtime running, and is remoteRuntimeEndpoint its socket?"
+    _hint = "is the container runtime running, and is remoteRuntimeEndpoint its socket?"
 
 
 class ConnectionClosedError(UnavailableError):
     """The client was closed on our side, before or during the call."""
 
-    hint = "edged is stopping"
-    retryable = False
+    _hint = "edged is stopping"
+    _retryable = False
 
 
 class DeadlineExceededError(CriError):
     """No answer in time. The runtime may still carry the call out: look before doing it again."""
 
-    hint = "the machine or the runtime is slow; runtimeRequestTimeout is how long edged waits"
+    _hint = "the machine or the runtime is slow; runtimeRequestTimeout is how long edged waits"
 
 
 class NotFoundError(CriError):
     """The sandbox, container or image does not exist."""
 
-    hint = "it was removed, or never made"
-    retryable = False
+    _hint = "it was removed, or never made"
+    _retryable = False
 
 
 class AlreadyExistsError(CriError):
     """The name is taken by another sandbox or container."""
 
-    hint = "remove what has the same name, or raise the attempt number"
-    retryable = False
+    _hint = "remove what has the same name, or raise the attempt number"
+    _retryable = False
 
 
 class InvalidRequestError(CriError):
     """The runtime will not accept this request however often it is made."""
 
-    hint = "the pod asks for what this runtime cannot do"
-    retryable = False
+    _hint = "the pod asks for what this runtime cannot do"
+    _retryable = False
 
 
 class RefusedError(CriError):
     """Permissions or credentials do not suffice."""
 
-    hint = "check the pull secrets of the pod and the permissions of the socket"
-    retryable = False
+    _hint = "check the pull secrets of the pod and the permissions of the socket"
+    _retryable = False
 
 
 class UnimplementedError(CriError):
     """This runtime does not know the call."""
 
-    hint = "a newer version of the container runtime may"
-    retryable = False
+    _hint = "a newer version of the container runtime may"
+    _retryable = False
 
 
 class ExhaustedError(CriError):
     """A limit was hit: of the runtime, or of the size of a message (16 MiB)."""
 
-    hint = "too many objects or too much output for one answer"
+    _hint = "too many objects or too much output for one answer"
 
 
 _CLASSES: dict[StatusCode, type[CriError]] = {
@@ -127,9 +130,7 @@ _CLASSES: dict[StatusCode, type[CriError]] = {
 }
 
 
-def error_of(
-    operation: str, subject: str, code: StatusCode, details: str, secrets: Iterable[str] = ()
-) -> CriError:
+def error_of(operation: str, subject: str, code: StatusCode, details: str, secrets: Iterable[str] = ()) -> CriError:
     """The exception for a gRPC status; `secrets` are what must not appear in it, literally."""
     return _CLASSES.get(code, CriError)(operation, redact(subject, secrets), code, redact(details, secrets))
 
