@@ -1,0 +1,36 @@
+"""Exponential back-off with full jitter, the one retry rule of the whole program.
+
+Full jitter (a uniform draw between nothing and the ceiling) spreads a crowd of nodes that lost the same cloud; see
+"Exponential Backoff and Jitter" of the AWS architecture blog for the comparison with other kinds.
+"""
+
+import random
+
+
+class Backoff:
+    """Delays for one thing that keeps failing.
+
+    Args:
+        base: ceiling of the first delay, in seconds.
+        limit: ceiling that is never passed, in seconds.
+    """
+
+    def __init__(self, base: float, limit: float) -> None:
+        self._base = base
+        self._limit = limit
+        self.failures = 0
+        """Failures since the last `reset`."""
+
+    def ceiling(self) -> float:
+        """Upper bound of the next delay, in seconds."""
+        return min(self._limit, self._base * 2.0 ** min(self.failures, 60))
+
+    def next(self, source: random.Random) -> float:
+        """Count a failure and draw the delay before the next try, in seconds."""
+        ceiling = self.ceiling()
+        self.failures += 1
+        return source.uniform(0, ceiling)
+
+    def reset(self) -> None:
+        """Forget the failures."""
+        self.failures = 0

@@ -1,0 +1,191 @@
+"""The only source of time and randomness.
+
+Everything that waits is a timer on a clock that was handed in, so that the same code runs in real time under the
+thread runtime and in virtual time under the simulation. A timer's function runs on the clock's own thread (or
+scheduler step) and must return at once: in practice it puts something into an inbox.
+"""
+
+import heapq
+import itertools
+import logging
+import random
+import threading
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Protocol
+
+_log = logging.getLogger(__name__)
+
+_HEX = "0123456789abcdef"
+_UUID_VARIANTS = "89ab"
+
+
+class Timer(Protocol):
+    """Something that will fire; `cancel` is idempotent and says whether it came in time."""
+
+    def cancel(self) -> bool:
+        """Stop it from firing; False when it has fired or was cancelled before."""
+
+
+class Clock(ABC):
+    """Now, timers, randomness and what is made of them."""
+
+    random: random.Random
+    """Seeded from the system in production and from the run's seed in simulation. Not for cryptography."""
+
+    @abstractmethod
+    def now(self) -> float:
+        """Seconds since the Unix epoch, as the node's wall clock has them; may jump."""
+
+    @abstractmethod
+    def monotonic(self) -> float:
+        """Seconds that never go back; only differences mean something."""
+
+    @abstractmethod
+    def after(self, seconds: float, function: Callable[[], None]) -> Timer:
+        """Call `function` once, `seconds` from now (at once when not positive)."""
+
+    def every(self, seconds: float, function: Callable[[], None], *, jitter: float = 0.0) -> Timer:
+        """Call `function` every `seconds`, first after one period; each is longer by up to `jitter` of itself."""
+        return _Repeating(self, seconds, function, jitter)
+
+    def now_ms(self) -> int:
+        """Milliseconds since the Unix epoch, as message headers carry them."""
+        return int(self.now() * 1000)
+
+    def now_ns(self) -> int:
+        """Nanoseconds since the Unix epoch, as CRI carries them (to the clock's resolution)."""
+        return int(self.now() * 1_000_000_000)
+
+    def new_id(self) -> str:
+        """A UUID version 4 in lower case with hyphens, drawn from `random`."""
+        digits = f"{self.random.getrandbits(128):032x}"
+        variant = _UUID_VARIANTS[int(digits[16], 16) & 3]
+        return f"{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-{variant}{digits[17:20]}-{digits[20:]}"
+
+
+class _Repeating:
+    """A chain of single timers, so that a clock needs to know only those."""
+
+    def __init__(self, clock: Clock, seconds: float, function: Callable[[], None], jitter: float) -> None:
+        self._clock = clock
+        self._seconds = seconds
+        self._function = function
+        self._jitter = jitter
+        self._cancelled = False
+        self._timer = clock.after(self._period(), self._fire)
+
+    def cancel(self) -> bool:
+        self._cancelled, was = True, self._cancelled
+        self._timer.cancel()
+        return not was
+
+    def _period(self) -> float:
+        return self._seconds * (1 + self._clock.random.uniform(0, self._jitter)) if self._jitter else self._seconds
+
+    def _fire(self) -> None:
+        if self._cancelled:
+            return
+        self._timer = self._clock.after(self._period(), self._fire)
+        self._function()
+
+
+class _Alarm:
+    """One entry of the real clock's heap."""
+
+    __slots__ = ("_clock", "due", "function", "order")
+
+    def __init__(self, clock: "RealClock", due: float, order: int, function: Callable[[], None]) -> None:
+        self._clock = clock
+        self.due = due
+        self.order = order
+        self.function: Callable[[], None] | None = function
+
+    def __lt__(self, other: "_Alarm") -> bool:
+        return (self.due, self.order) < (other.due, other.order)
+
+    def cancel(self) -> bool:
+        function, self.function = self.function, None
+        if function is not None:
+            self._clock.forget_one()
+        return function is not None
+
+
+class RealClock(Clock):
+    """The machine's clock, and one thread that fires timers; the thread starts with the first timer."""
+
+    _SLACK = 64
+    """Cancelled entries that are tolerated in the heap before it is cleaned."""
+
+    def __init__(self) -> None:
+        self.random = random.Random()  # noqa: S311 - jitter and ids, not cryptography
+        self._heap: list[_Alarm] = []
+        self._order = itertools.count()
+        self._condition = threading.Condition(threading.Lock())
+        self._cancelled = 0
+        self._thread: threading.Thread | None = None
+        self._closed = False
+
+    def now(self) -> float:
+        return time.time()
+
+    def monotonic(self) -> float:
+        return time.monotonic()
+
+    def after(self, seconds: float, function: Callable[[], None]) -> Timer:
+        alarm = _Alarm(self, time.monotonic() + seconds, next(self._order), function)
+        with self._condition:
+            heapq.heappush(self._heap, alarm)
+            if self._heap[0] is alarm:
+                self._start_thread()
+                self._condition.notify()
+        return alarm
+
+    def forget_one(self) -> None:
+        """Count a cancelled entry and clean the heap when half of it is such."""
+        self._cancelled += 1
+        if self._cancelled > self._SLACK and self._cancelled * 2 > len(self._heap):
+            with self._condition:
+                self._heap[:] = [alarm for alarm in self._heap if alarm.function is not None]
+                heapq.heapify(self._heap)
+                self._cancelled = 0
+
+    def close(self) -> None:
+        """Fire nothing more and end the thread."""
+        with self._condition:
+            self._closed = True
+            self._heap.clear()
+            self._condition.notify()
+            thread = self._thread
+        if thread is not None and thread is not threading.current_thread():
+            thread.join()
+
+    def _start_thread(self) -> None:
+        if self._thread is None and not self._closed:
+            self._thread = threading.Thread(target=self._run, name="clock", daemon=True)
+            self._thread.start()
+
+    def _run(self) -> None:
+        while (function := self._next_due()) is not None:
+            try:
+                function()
+            except Exception:  # noqa: BLE001 - one timer must not end all others
+                _log.exception("a timer's function failed")
+
+    def _next_due(self) -> Callable[[], None] | None:
+        with self._condition:
+            while not self._closed:
+                if not self._heap:
+                    self._condition.wait()
+                    continue
+                wait = self._heap[0].due - time.monotonic()
+                if wait > 0:
+                    self._condition.wait(wait)
+                    continue
+                alarm = heapq.heappop(self._heap)
+                function, alarm.function = alarm.function, None
+                if function is not None:
+                    return function
+                self._cancelled = max(0, self._cancelled - 1)
+            return None

@@ -1,0 +1,113 @@
+"""One message on its way into one module, and the record of it that observers get."""
+
+from collections.abc import Callable
+from enum import Enum, StrEnum
+from typing import Any, Protocol
+
+import msgspec
+import pykka
+
+from beehive.message import Message
+
+
+class Way(StrEnum):
+    """How a message came to a module."""
+
+    SEND = "send"
+    REQUEST = "request"
+    BROADCAST = "broadcast"
+    RESPONSE = "response"
+
+
+class Kind(Enum):
+    """What may happen to a message when its module's inbox is full."""
+
+    COMMAND = "command"
+    """Waits for room up to a deadline, then goes to the dead letters. Commands and events."""
+    STATE = "state"
+    """Only the newest for each object is kept, in the place of the first. Statuses, heartbeats."""
+    TELEMETRY = "telemetry"
+    """The oldest is dropped."""
+
+
+class Outcome(StrEnum):
+    """What became of a delivery."""
+
+    HANDLED = "handled"
+    FAILED = "failed"
+    COALESCED = "coalesced"
+    DROPPED = "dropped"
+    DEAD = "dead"
+
+
+class DropReason(StrEnum):
+    """Why a message was not handled. Closed, because metrics count by it."""
+
+    INBOX_FULL = "inbox full"
+    NO_MODULE = "no such module"
+    NO_GROUP = "no such group"
+    NO_HANDLER = "no handler"
+    POISON = "handler failed repeatedly"
+    STOPPED = "module stopped"
+    SUPERSEDED = "superseded by a newer state"
+    OLDEST_TELEMETRY = "oldest telemetry dropped"
+    LATE_ANSWER = "answer after the deadline"
+    DOUBLE_ANSWER = "second answer"
+    UNKNOWN_ANSWER = "answer to no known request"
+
+
+class Record(msgspec.Struct, frozen=True, gc=False):
+    """What a tap is told of one delivery."""
+
+    time: float
+    """Wall clock when it ended, seconds since the epoch."""
+    module: str
+    """To whom."""
+    message: Message
+    """What; `message.route.source` says from whom."""
+    way: Way
+    outcome: Outcome
+    reason: DropReason | None
+    depth: int
+    """Deliveries waiting in the module's inbox when this one was put there."""
+    waited: float
+    """Seconds in the inbox."""
+    handled: float
+    """Seconds in the handler."""
+
+
+class Tap(Protocol):
+    """An observer of every delivery. It is called on the module's own thread and must not block or raise."""
+
+    def delivered(self, record: Record) -> None:
+        """Take notice of one delivery that has come to an end."""
+
+
+class Delivery:
+    """A message in an inbox, with the handler that was chosen for it.
+
+    It stands where pykka has an envelope: a module's loop tells them apart by class.
+    """
+
+    __slots__ = ("attempts", "depth", "enqueued", "handler", "message", "way")
+
+    def __init__(self, message: Message, handler: Callable[[Any, Message], None], way: Way) -> None:
+        self.message = message
+        self.handler = handler
+        self.way = way
+        self.attempts = 0
+        self.depth = 0
+        self.enqueued = 0.0
+
+
+class Continuation:
+    """The rest of a handler that waited for an answer or a timer: runs on its module, in its turn."""
+
+    __slots__ = ("call",)
+
+    def __init__(self, call: Callable[[], None]) -> None:
+        self.call = call
+
+
+Item = Delivery | Continuation | pykka._envelope.Envelope[Any]
+"""What an inbox holds."""

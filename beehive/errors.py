@@ -1,0 +1,89 @@
+"""Every error of the bus, in one tree, so that a caller can catch as widely as it wants.
+
+BeehiveError
+├── FrameError              bytes that are not a message
+├── ContentError            a message's content is not what the reader asked for
+├── ResourceError           a resource string outside the grammar
+├── NotStartedError         an actor used without a runtime, a hive used before its start
+├── StartError              a module could not be started
+├── StopError               something was still running when the stop deadline passed
+├── InboxFullError          no room in an inbox within the deadline
+└── RequestError            a request that got no usable answer
+    ├── RequestTimeoutError     nobody answered before the deadline
+    └── UndeliverableError      the request itself could not be delivered
+
+Each carries what was attempted, on what, a hint what to do, and whether trying again may help.
+"""
+
+from typing import Any
+
+
+class BeehiveError(Exception):
+    """Base of the tree.
+
+    Args:
+        attempt: what was attempted, as a phrase: "decode a frame".
+        on: the object of it: a message id, a resource, a module's name. Never a secret.
+        hint: what the reader can do about it.
+        retryable: whether the same attempt may succeed later.
+    """
+
+    def __init__(self, attempt: str, on: str = "", hint: str = "", *, retryable: bool = False) -> None:
+        self.attempt = attempt
+        self.on = on
+        self.hint = hint
+        self.retryable = retryable
+        text = f"{attempt}: {on}" if on else attempt
+        super().__init__(f"{text} ({hint})" if hint else text)
+
+
+class FrameError(BeehiveError):
+    """Bytes from outside that are not a message; `reason` is a short, countable word."""
+
+    def __init__(self, reason: str, detail: str, hint: str = "") -> None:
+        self.reason = reason
+        super().__init__("cannot decode the frame as a message", detail, hint)
+
+
+class ContentError(BeehiveError):
+    """The content of a message is not of the type the reader asked for."""
+
+
+class ResourceError(BeehiveError):
+    """A resource string outside the grammar of its side."""
+
+
+class NotStartedError(BeehiveError):
+    """An actor made without a runtime, or a hive used before it was started."""
+
+
+class StartError(BeehiveError):
+    """A module could not be started; the cause is chained."""
+
+
+class StopError(BeehiveError):
+    """Something was still running when the stop deadline passed."""
+
+
+class InboxFullError(BeehiveError):
+    """No room in an inbox within the deadline."""
+
+
+class RequestError(BeehiveError):
+    """A request that got no usable answer."""
+
+
+class RequestTimeoutError(RequestError):
+    """Nobody, or for a group not everybody, answered before the deadline.
+
+    `answers` holds those of a group that did come.
+    """
+
+    def __init__(self, on: str, seconds: float, answers: list[Any] | None = None) -> None:
+        self.answers: list[Any] = answers or []
+        hint = "see the dead letters and the queue depth of the destination"
+        super().__init__(f"no answer within {seconds:g} s", on, hint, retryable=True)
+
+
+class UndeliverableError(RequestError):
+    """A request whose destination does not exist or had no room."""

@@ -1,0 +1,97 @@
+"""Which method of a module takes a message: by resource type, operation and source.
+
+`@handles(ResourceType.POD, Operation.INSERT, Operation.UPDATE)` marks a method. The most specific mark wins; what a
+mark leaves out matches everything. Two equal marks in one class are an error when the class is made, not when a
+message comes.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple, TypeVar
+
+from beehive.delivery import Kind
+from beehive.message import Message
+from beehive.resource import Side, type_of
+
+Method = TypeVar("Method", bound=Callable[[Any, Message], None])
+_MARK = "_beehive_handles"
+_CACHE_LIMIT = 4096
+
+
+class Handler(NamedTuple):
+    """A handling method and the kind of its messages."""
+
+    call: Callable[[Any, Message], None]
+    kind: Kind
+
+
+class _Mark(NamedTuple):
+    resource_type: str | None
+    operation: str | None
+    source: str | None
+    kind: Kind
+
+
+def handles(
+    resource_type: str | None = None, *operations: str, source: str | None = None, kind: Kind = Kind.COMMAND
+) -> Callable[[Method], Method]:
+    """Mark a method as the handler of these messages.
+
+    Args:
+        resource_type: the type token, or None for all.
+        operations: none means all.
+        source: `route.source`, or None for all.
+        kind: what the inbox may do with such a message; see `beehive.delivery.Kind`.
+    """
+
+    def mark(method: Method) -> Method:
+        marks = [_Mark(resource_type, operation, source, kind) for operation in operations or (None,)]
+        setattr(method, _MARK, [*getattr(method, _MARK, []), *marks])
+        return method
+
+    return mark
+
+
+class HandlerTable:
+    """The handlers of one module class, with a bounded memory of what was looked up."""
+
+    def __init__(self, owner: type[Any], side: Side) -> None:
+        self._side = side
+        self._handlers: dict[tuple[str | None, str | None, str | None], Handler] = {}
+        self._cache: dict[tuple[str, str, str], Handler | None] = {}
+        for name, method, mark in _marks_of(owner):
+            key = (mark.resource_type, mark.operation, mark.source)
+            if key in self._handlers and self._handlers[key].call is not method:
+                raise TypeError(f"{owner.__qualname__}.{name}: a second handler for {key}")
+            self._handlers[key] = Handler(method, mark.kind)
+
+    def find(self, message: Message) -> Handler | None:
+        """The handler of a message, or None."""
+        route = message.route
+        key = (route.resource, route.operation, route.source)
+        try:
+            return self._cache[key]
+        except KeyError:
+            return self._remember(key)
+
+    def _remember(self, key: tuple[str, str, str]) -> Handler | None:
+        resource, operation, source = key
+        handler = self._search(type_of(resource, self._side), operation, source)
+        if len(self._cache) >= _CACHE_LIMIT:
+            self._cache.clear()
+        self._cache[key] = handler
+        return handler
+
+    def _search(self, resource_type: str, operation: str, source: str) -> Handler | None:
+        for by_type in (resource_type, None):
+            for by_operation in (operation, None):
+                for by_source in (source, None):
+                    if handler := self._handlers.get((by_type, by_operation, by_source)):
+                        return handler
+        return None
+
+
+def _marks_of(owner: type[Any]) -> Iterator[tuple[str, Callable[[Any, Message], None], _Mark]]:
+    for name in dir(owner):
+        method = getattr(owner, name, None)
+        for mark in getattr(method, _MARK, []):
+            yield name, method, mark  # type: ignore[misc]

@@ -1,0 +1,168 @@
+"""Where a module's messages wait: bounded, with three kinds of message, every drop counted.
+
+Pykka's hook for inboxes takes it (`put`, `get`, `empty`). It outlives its actor: when the supervisor starts a
+failed module again, what waited is still there. One consumer, any number of producers. The queue below it comes
+from the runtime, so the same rules hold for threads and for the simulation.
+"""
+
+import threading
+from collections import deque
+from collections.abc import Hashable
+from typing import Any, Protocol
+
+import pykka
+
+from beehive.delivery import Delivery
+from beehive.errors import InboxFullError
+
+COMMAND_CAPACITY = 1024
+"""Commands that may wait in one inbox, as KubeEdge's channels have it."""
+
+STATE_CAPACITY = 4096
+"""Objects whose newest state may wait; beyond it a state is treated as a command."""
+
+TELEMETRY_CAPACITY = 256
+
+_STATE, _TELEMETRY = "state", "telemetry"
+
+
+class Queue(Protocol):
+    """An unbounded queue of the runtime: many producers, one consumer that blocks in `get`."""
+
+    def put(self, item: Any) -> None:
+        """Append; never blocks."""
+
+    def get(self) -> Any:
+        """Take the oldest; blocks while there is none."""
+
+    def qsize(self) -> int:
+        """How many are in it."""
+
+
+class QueueRuntime(Protocol):
+    """What an inbox needs of a runtime."""
+
+    def queue(self) -> Queue:
+        """A new queue."""
+
+    def future(self) -> pykka.Future[Any]:
+        """A new future."""
+
+
+class _Token:
+    """Holds the place of a state or a telemetry message whose content is kept aside."""
+
+    __slots__ = ("key", "kind")
+
+    def __init__(self, kind: str, key: Hashable = None) -> None:
+        self.kind = kind
+        self.key = key
+
+
+class Inbox:
+    """See the module's docstring.
+
+    Args:
+        runtime: gives the queue and the futures that producers wait on.
+        capacity: commands that may wait.
+        patience: seconds that a producer waits for room.
+    """
+
+    def __init__(
+        self, runtime: QueueRuntime, *, capacity: int = COMMAND_CAPACITY, patience: float = 5.0, name: str = ""
+    ) -> None:
+        self._runtime = runtime
+        self._queue = runtime.queue()
+        self._capacity = capacity
+        self._patience = patience
+        self._name = name
+        self._lock = threading.Lock()
+        self._returned: deque[Any] = deque()
+        self._states: dict[Hashable, Delivery] = {}
+        self._telemetry: deque[Delivery] = deque()
+        self._waiting: deque[pykka.Future[Any]] = deque()
+        self._put = self._queue.put
+        self._get = self._queue.get
+        self._qsize = self._queue.qsize
+
+    def put(self, item: Any) -> None:
+        """Append a command; waits for room up to the patience.
+
+        Raises:
+            InboxFullError: there was none in time.
+        """
+        if self._qsize() >= self._capacity:
+            self._wait_for_room()
+        self._put(item)
+
+    def put_urgent(self, item: Any) -> None:
+        """Append without a look at the bound: answers and timers, whose number their requests bound."""
+        self._put(item)
+
+    def put_state(self, key: Hashable, delivery: Delivery) -> Delivery | None:
+        """Append a state, or put it in the place of an older one with the same key, which is returned."""
+        with self._lock:
+            older = self._states.get(key)
+            fits = older is not None or len(self._states) < STATE_CAPACITY
+            if fits:
+                self._states[key] = delivery
+        if not fits:
+            self.put(delivery)
+        elif older is None:
+            self._put(_Token(_STATE, key))
+        return older
+
+    def put_telemetry(self, delivery: Delivery) -> Delivery | None:
+        """Append telemetry; the oldest is dropped and returned when there is too much of it."""
+        with self._lock:
+            oldest = self._telemetry.popleft() if len(self._telemetry) >= TELEMETRY_CAPACITY else None
+            self._telemetry.append(delivery)
+        if oldest is None:
+            self._put(_Token(_TELEMETRY))
+        return oldest
+
+    def put_back(self, item: Any) -> None:
+        """Put an item that was taken before all others; for the consumer's own use."""
+        self._returned.append(item)
+
+    def get(self) -> Any:
+        """The next item; blocks while there is none."""
+        if self._returned:
+            return self._returned.popleft()
+        item = self._get()
+        if self._waiting:
+            self._admit_one()
+        return self._resolve(item) if item.__class__ is _Token else item
+
+    def empty(self) -> bool:
+        """Whether nothing waits."""
+        return not self._returned and not self._qsize()
+
+    def depth(self) -> int:
+        """How many wait."""
+        return self._qsize() + len(self._returned)
+
+    def _resolve(self, token: _Token) -> Delivery:
+        with self._lock:
+            return self._states.pop(token.key) if token.kind is _STATE else self._telemetry.popleft()
+
+    def _admit_one(self) -> None:
+        try:
+            waiter = self._waiting.popleft()
+        except IndexError:
+            return
+        waiter.set()
+
+    def _wait_for_room(self) -> None:
+        room = self._runtime.future()
+        self._waiting.append(room)
+        if self._qsize() < self._capacity:
+            self._admit_one()
+        try:
+            room.get(timeout=self._patience)
+        except pykka.Timeout as error:
+            if room in self._waiting:
+                self._waiting.remove(room)
+            hint = "the module is slower than what it is sent; see its handling time in the metrics"
+            what = f"no room in the inbox within {self._patience:g} s"
+            raise InboxFullError(what, self._name, hint, retryable=True) from error

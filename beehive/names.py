@@ -1,0 +1,139 @@
+"""Names that cross module borders, as types.
+
+They are `str` enums because the wire is open: a peer may use an operation or a type that is not listed here, and
+such a message must still be routed, stored and forwarded. Where code of ours names one, it uses these. Values are
+KubeEdge's, from its message model and module tables of 2026 (spec/01 §1.3 and §3.2, spec/02 §2 to §4).
+"""
+
+from enum import StrEnum
+
+
+class Operation(StrEnum):
+    """`route.operation`."""
+
+    INSERT = "insert"
+    UPDATE = "update"
+    DELETE = "delete"
+    QUERY = "query"
+    RESPONSE = "response"
+    ERROR = "error"
+    PATCH = "patch"
+    UPLOAD = "upload"
+    KEEPALIVE = "keepalive"
+    CONNECT = "connect"
+    PUBLISH = "publish"
+    SUBSCRIBE = "subscribe"
+    UNSUBSCRIBE = "unsubscribe"
+    MESSAGE = "message"
+    CONNECTED = "connected"
+    DISCONNECTED = "disconnected"
+    CREATE_VOLUME = "createvolume"
+    DELETE_VOLUME = "deletevolume"
+    CONTROLLER_PUBLISH_VOLUME = "controllerpublishvolume"
+    CONTROLLER_UNPUBLISH_VOLUME = "controllerunpublishvolume"
+    APPLICATION_RESPONSE = "applicationResponse"
+    UNHOLD_UPGRADE = "unhold-upgrade"
+    NODE_ACTION_STATUS = "UpdateNodeActionStatus"
+
+
+class ResourceType(StrEnum):
+    """The type token of a resource string."""
+
+    POD = "pod"
+    PODLIST = "podlist"
+    PODSTATUS = "podstatus"
+    PODPATCH = "podpatch"
+    CONFIGMAP = "configmap"
+    SECRET = "secret"  # noqa: S105 - a resource type, not a password
+    NODE = "node"
+    NODESTATUS = "nodestatus"
+    NODEPATCH = "nodepatch"
+    SERVICE = "service"
+    SERVICELIST = "servicelist"
+    ENDPOINTS = "endpoints"
+    ENDPOINTSLIST = "endpointslist"
+    PERSISTENT_VOLUME = "persistentvolume"
+    PERSISTENT_VOLUME_CLAIM = "persistentvolumeclaim"
+    VOLUME_ATTACHMENT = "volumeattachment"
+    VOLUME = "volume"
+    LEASE = "lease"
+    SERVICE_ACCOUNT_TOKEN = "serviceaccounttoken"  # noqa: S105
+    SERVICE_ACCOUNT_ACCESS = "serviceaccountaccess"
+    CERTIFICATE_SIGNING_REQUEST = "certificatesigningrequest"
+    EVENT = "event"
+    MEMBERSHIP = "membership"
+    TWIN = "twin"
+    DEVICE = "device"
+    DEVICE_MODEL = "devicemodel"
+    RULE = "rule"
+    RULE_ENDPOINT = "ruleendpoint"
+    RULE_STATUS = "rulestatus"
+    CONNECTION = "connection"
+    CA_CERTIFICATE = "ca.crt"
+
+
+class ModuleName(StrEnum):
+    """Names of modules; they double as `route.source` of what a module sends."""
+
+    EDGEHUB = "websocket"
+    METAMANAGER = "metamanager"
+    EDGED = "edged"
+    EVENTBUS = "eventbus"
+    SERVICEBUS = "servicebus"
+    DEVICETWIN = "twin"
+    EDGESTREAM = "edgestream"
+    TASKMANAGER = "taskmanager"
+    METASERVER = "metaserver"
+    CLOUDHUB = "cloudhub"
+    EDGECONTROLLER = "edgecontroller"
+    DEVICECONTROLLER = "devicecontroller"
+    SYNCCONTROLLER = "synccontroller"
+    DYNAMICCONTROLLER = "dynamiccontroller"
+    POLICYCONTROLLER = "policycontroller"
+    ROUTER = "router"
+
+
+class Group(StrEnum):
+    """Names of groups: of modules (`hub`, `meta`, …) and on the wire (`resource`, `user`, …)."""
+
+    HUB = "hub"
+    META = "meta"
+    EDGED = "edged"
+    BUS = "bus"
+    TWIN = "twin"
+    EDGESTREAM = "edgestream"
+    TASKMANAGER = "taskmanager"
+    RESOURCE = "resource"
+    FUNC = "func"
+    USER = "user"
+    CLOUDHUB = "cloudhub"
+    EDGECONTROLLER = "edgecontroller"
+    DEVICECONTROLLER = "devicecontroller"
+    DYNAMICCONTROLLER = "dynamiccontroller"
+
+
+class Source(StrEnum):
+    """`route.source` values that name no module of ours but are compared literally (spec/02 §4.1)."""
+
+    EDGEHUB = "edgehub"
+    BUS = "bus"
+    META = "meta"
+    ROUTER_EVENTBUS = "router_eventbus"
+    ROUTER_SERVICEBUS = "router_servicebus"
+    ROUTER_REST = "router_rest"
+    EDGE_MANAGER = "edgemgr"
+    CSI_DRIVER = "csidriver"
+    NODE_UPGRADE_JOB_CONTROLLER = "nodeupgradejobcontroller"
+
+
+CLOUD_CONNECTED = "cloud_connected"
+"""Content of the `node/connection` event when the link to the cloud is up."""
+
+CLOUD_DISCONNECTED = "cloud_disconnected"
+"""Content of the `node/connection` event when it is down."""
+
+CONNECTION_RESOURCE = "node/connection"
+"""Resource of the connection event inside the edge (spec/02 §1.4)."""
+
+OK = "OK"
+"""Content of an acknowledgement."""

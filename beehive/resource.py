@@ -1,0 +1,153 @@
+"""Resource strings: what a message is about, parsed once and never by string surgery in modules (spec/02 §1).
+
+The edge speaks `namespace/type[/name]`; the cloud puts `node/NODE/` before it. Some strings are of neither form
+(device paths, rules, tasks, the keepalive's bare `node`): they are kept whole as `tail` under their form, so that
+every string that a peer sends can be routed and printed back unchanged.
+"""
+
+from enum import Enum
+from functools import lru_cache
+
+import msgspec
+
+from beehive.errors import ResourceError
+
+NULL_NAMESPACE = "null"
+"""Stand-in for the namespace of a cluster-scoped object (KubeEdge's NullNamespace)."""
+
+_DEVICE_TYPES = frozenset({"membership", "device", "twin"})
+_RULE_TYPES = frozenset({"rule", "ruleendpoint"})
+
+
+class Side(Enum):
+    """Whose grammar a resource string follows."""
+
+    EDGE = "edge"
+    CLOUD = "cloud"
+
+
+class Form(Enum):
+    """Which production of the grammar a resource string is of."""
+
+    OBJECT = "object"
+    """`namespace/type[/name]`, on the cloud with `node/NODE/` before it."""
+    DEVICE = "device"
+    """Cloud: `node/NODE/membership|device|twin[/…]`, without a namespace."""
+    RULE = "rule"
+    """Cloud: `rule/NAME`, `ruleendpoint/NAME`."""
+    TASK = "task"
+    """Cloud and edge: `task/ID/node/NODE` or `GROUP/VERSION/KIND/JOB/node/NODE`."""
+    NODE = "node"
+    """`node` (keepalive) or, on the cloud, `node/NODE` (connection events)."""
+    OTHER = "other"
+    """Anything else: a topic, a `port:path`, a device path on the edge."""
+
+
+class Resource(msgspec.Struct, frozen=True, gc=False):
+    """A parsed resource string; `str(resource)` gives the string back."""
+
+    type: str
+    """The token that says what kind of object it is; empty for the forms NODE and OTHER."""
+    namespace: str = ""
+    name: str = ""
+    """Empty when the string names a whole collection."""
+    node: str = ""
+    """Node id; only on the cloud side."""
+    tail: str = ""
+    """What follows in the forms that are not OBJECT, as it stood."""
+    form: Form = Form.OBJECT
+
+    @classmethod
+    def parse(cls, text: str, side: Side = Side.EDGE) -> "Resource":
+        """The parsed string.
+
+        Raises:
+            ResourceError: the string is empty or has an empty token.
+        """
+        if not text or "" in (tokens := text.split("/")):
+            hint = "namespace/type[/name], on the cloud node/NODE/namespace/type[/name]"
+            raise ResourceError("cannot parse a resource", repr(text[:200]), hint)
+        return _parse_cloud(text, tokens) if side is Side.CLOUD else _parse_edge(text, tokens)
+
+    @classmethod
+    def of(cls, kind: str, namespace: str, name: str = "") -> "Resource":
+        """The resource of a Kubernetes object on the edge side; a cluster-scoped one goes under `null`.
+
+        Raises:
+            ResourceError: a part contains a slash, or the type is empty.
+        """
+        if not kind or "/" in kind + namespace + name:
+            raise ResourceError(
+                "cannot build a resource", f"{namespace!r} {kind!r} {name!r}", "no slash, no empty type"
+            )
+        return cls(type=kind, namespace=namespace or NULL_NAMESPACE, name=name)
+
+    def on_node(self, node: str) -> "Resource":
+        """The same object as the cloud addresses it.
+
+        Raises:
+            ResourceError: the node is empty or contains a slash.
+        """
+        if not node or "/" in node:
+            raise ResourceError("cannot address a node", repr(node), "a node id without a slash is wanted")
+        return msgspec.structs.replace(self, node=node)
+
+    def on_edge(self) -> "Resource":
+        """The same object as the edge addresses it: without the node."""
+        return msgspec.structs.replace(self, node="")
+
+    def __str__(self) -> str:
+        prefix = f"node/{self.node}/" if self.node else ""
+        if self.form is not Form.OBJECT:
+            return (prefix + self.tail).rstrip("/")
+        name = f"/{self.name}" if self.name else ""
+        return f"{prefix}{self.namespace}/{self.type}{name}"
+
+
+def trim_node(text: str) -> str:
+    """What the edge sees of a cloud resource: without its first two tokens when it starts with `node`.
+
+    With fewer than three tokens it stays as it is (KubeEdge's TrimMessage).
+    """
+    tokens = text.split("/", 2)
+    return tokens[2] if len(tokens) == 3 and tokens[0] == "node" else text
+
+
+@lru_cache(maxsize=4096)
+def type_of(text: str, side: Side) -> str:
+    """The type token by which handlers are chosen; empty when the string has none. Never raises."""
+    try:
+        return Resource.parse(text, side).type
+    except ResourceError:
+        return ""
+
+
+def _parse_edge(text: str, tokens: list[str]) -> Resource:
+    """Two or three tokens are an object, as metamanager's parseResource has it; others have no type."""
+    if len(tokens) in (2, 3):
+        return Resource(type=tokens[1], namespace=tokens[0], name="/".join(tokens[2:]))
+    return _other(text, tokens)
+
+
+def _parse_cloud(text: str, tokens: list[str]) -> Resource:
+    if tokens[0] == "node" and len(tokens) >= 3:
+        return _parse_on_node(tokens[1], tokens[2:])
+    if tokens[0] in _RULE_TYPES and len(tokens) == 2:
+        return Resource(type=tokens[0], name=tokens[1], tail=text, form=Form.RULE)
+    return _other(text, tokens)
+
+
+def _parse_on_node(node: str, rest: list[str]) -> Resource:
+    if rest[0] in _DEVICE_TYPES and (len(rest) == 1 or len(rest) >= 4 or rest == ["membership", "detail"]):
+        return Resource(type=rest[0], node=node, tail="/".join(rest), form=Form.DEVICE)
+    if len(rest) in (2, 3):
+        return Resource(type=rest[1], namespace=rest[0], name="/".join(rest[2:]), node=node)
+    return Resource(type="", node=node, tail="/".join(rest), form=Form.OTHER)
+
+
+def _other(text: str, tokens: list[str]) -> Resource:
+    if tokens[0] == "node" and len(tokens) <= 2:
+        return Resource(type="", tail=text, form=Form.NODE)
+    if len(tokens) >= 4 and tokens[-2] == "node" and (tokens[0] == "task" or len(tokens) == 6):
+        return Resource(type="", tail=text, form=Form.TASK)
+    return Resource(type="", tail=text, form=Form.OTHER)

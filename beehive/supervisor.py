@@ -1,0 +1,65 @@
+"""Starts failed modules again, with back-off and full jitter, while the others go on.
+
+KubeEdge restarts modules only behind a feature gate; users report one module's crash taking all down (issue group
+15 of design/what-users-ask.md). Here it is the rule. The supervisor is itself an actor: failures are told to it,
+never handled on the failing module's thread.
+"""
+
+import logging
+from collections.abc import Callable
+from typing import NamedTuple
+
+from beehive.actor import Actor
+from beehive.backoff import Backoff
+
+_log = logging.getLogger(__name__)
+
+FIRST_DELAY = 1.0
+"""Ceiling of the delay before the first restart, in seconds."""
+
+LONGEST_DELAY = 30.0
+"""Ceiling that the delay never passes, in seconds (KubeEdge's RestartIntervalLimit)."""
+
+GOOD_RUN = 60.0
+"""Seconds without a failure after which the delays begin anew."""
+
+
+class Failed(NamedTuple):
+    """A module has stopped because of an exception."""
+
+    name: str
+    error: BaseException
+
+
+class _Restart(NamedTuple):
+    name: str
+
+
+class Supervisor(Actor):
+    """Gets `Failed`, waits, calls `restart` with the module's name on its own thread."""
+
+    def __init__(self, restart: Callable[[str], None]) -> None:
+        super().__init__()
+        self._restart = restart
+        self._backoffs: dict[str, Backoff] = {}
+        self._last: dict[str, float] = {}
+
+    def on_receive(self, message: object) -> None:
+        """Take a failure or a due restart."""
+        if isinstance(message, Failed):
+            self._schedule(message)
+        elif isinstance(message, _Restart):
+            self._restart(message.name)
+
+    def _schedule(self, failure: Failed) -> None:
+        now = self.clock.monotonic()
+        backoff = self._backoffs.setdefault(failure.name, Backoff(FIRST_DELAY, LONGEST_DELAY))
+        if now - self._last.get(failure.name, now) > GOOD_RUN:
+            backoff.reset()
+        self._last[failure.name] = now
+        delay = backoff.next(self.clock.random)
+        _log.error(
+            "module %s failed (%s: %s); starting it again in %.2f s",
+            failure.name, type(failure.error).__name__, failure.error, delay, exc_info=failure.error,
+        )  # fmt: skip
+        self.clock.after(delay, lambda: self.actor_ref.tell(_Restart(failure.name)))
