@@ -1,0 +1,97 @@
+"""Everything the embedded runtime refuses or fails at, as one tree; each class is one gRPC status.
+
+EmbeddedRuntimeError
+├── StateDirectoryError     the runtime itself cannot start
+└── RequestRefused          one request cannot be served
+    ├── InvalidRequest          INVALID_ARGUMENT: the request itself is wrong
+    │   └── MountPlanError          a volume cannot be placed where it is asked
+    ├── NotFound                NOT_FOUND
+    ├── AlreadyExists           ALREADY_EXISTS
+    ├── WrongState              FAILED_PRECONDITION: not now, or not on this machine
+    ├── TooMany                 RESOURCE_EXHAUSTED
+    ├── DeadlinePassed          DEADLINE_EXCEEDED
+    ├── NotProvided             UNIMPLEMENTED: containers that are plain processes cannot have it
+    └── RunFailed               UNKNOWN: the command did not start, as containerd says it
+"""
+
+from typing import ClassVar
+
+from grpc import StatusCode
+
+
+class EmbeddedRuntimeError(Exception):
+    """Base of the tree.
+
+    Args:
+        attempt: what was attempted, as a phrase: "start container 3f…".
+        reason: why it failed.
+        hint: what the reader can do about it.
+    """
+
+    def __init__(self, attempt: str, reason: str, hint: str = "") -> None:
+        self.attempt = attempt
+        self.reason = reason
+        self.hint = hint
+        super().__init__(f"cannot {attempt}: {reason}" + (f" ({hint})" if hint else ""))
+
+
+class StateDirectoryError(EmbeddedRuntimeError):
+    """The state directory or the socket cannot be used."""
+
+
+class RequestRefused(EmbeddedRuntimeError):
+    """One request cannot be served; `status` is what the client gets."""
+
+    status: ClassVar[StatusCode] = StatusCode.INTERNAL
+
+
+class InvalidRequest(RequestRefused):
+    """The request is wrong and will be wrong when repeated."""
+
+    status = StatusCode.INVALID_ARGUMENT
+
+
+class MountPlanError(InvalidRequest):
+    """A volume cannot appear at the path that was asked."""
+
+
+class NotFound(RequestRefused):
+    """No such sandbox or container."""
+
+    status = StatusCode.NOT_FOUND
+
+
+class AlreadyExists(RequestRefused):
+    """Name and attempt are taken."""
+
+    status = StatusCode.ALREADY_EXISTS
+
+
+class WrongState(RequestRefused):
+    """Sandbox, container or machine are not in a state that allows it."""
+
+    status = StatusCode.FAILED_PRECONDITION
+
+
+class TooMany(RequestRefused):
+    """A bound of this server was reached."""
+
+    status = StatusCode.RESOURCE_EXHAUSTED
+
+
+class DeadlinePassed(RequestRefused):
+    """The time given with the request was over."""
+
+    status = StatusCode.DEADLINE_EXCEEDED
+
+
+class NotProvided(RequestRefused):
+    """Something that processes without isolation cannot offer."""
+
+    status = StatusCode.UNIMPLEMENTED
+
+
+class RunFailed(RequestRefused):
+    """A command could not be started."""
+
+    status = StatusCode.UNKNOWN

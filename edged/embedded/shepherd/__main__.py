@@ -1,0 +1,26 @@
+"""Entry of the nursery process: `python -I -S <this file> FD`, FD being its end of a socket pair.
+
+The parents of this package are registered empty, because their real `__init__` would import gRPC and with it
+twenty megabytes into every shepherd.
+"""
+
+import sys
+from pathlib import Path
+from types import ModuleType
+
+_EMBEDDED = Path(__file__).resolve().parent.parent
+
+
+def _register_empty_parents() -> None:
+    for name, directory in (("edged", _EMBEDDED.parent), ("edged.embedded", _EMBEDDED)):
+        module = ModuleType(name)
+        module.__path__ = [str(directory)]
+        sys.modules[name] = module
+
+
+if __name__ == "__main__":
+    _register_empty_parents()
+
+    from edged.embedded.shepherd.nursery import serve
+
+    serve(int(sys.argv[1]))

@@ -1,0 +1,193 @@
+"""The shepherd: parent of one container from its start until nothing of it is left.
+
+One thread, one `poll`. It moves what the container prints into its log, answers edgecore (when there is one: edgecore
+may die and come back on the control socket), executes commands beside the main process, and reaps. When the main
+process ends, everything that it left behind is killed, as the end of a pid namespace would, and only then the exit
+record is written, so that whoever reads "exited" may rely on it. The main process stays a zombie until the record is
+written: its pid and its process group cannot be taken by others as long as signals may still be sent there.
+"""
+
+import contextlib
+import os
+import signal
+import socket
+import time
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from edged.embedded.shepherd import kernel, roots
+from edged.embedded.shepherd.commands import Commands
+from edged.embedded.shepherd.connections import Connection, Connections, close_all
+from edged.embedded.shepherd.files import write_json
+from edged.embedded.shepherd.launch import LaunchError, Streams, launch
+from edged.embedded.shepherd.log_file import LogFile, LogPipe
+from edged.embedded.shepherd.poller import Poller
+from edged.embedded.shepherd.procfs import children_of_this_process, read_stat
+from edged.embedded.shepherd.protocol import (
+    EXIT_RECORD,
+    RUN_RECORD,
+    START_ERROR_EXIT_CODE,
+    ContainerSpec,
+    ExitRecord,
+    Pid,
+    RunRecord,
+)
+
+_PATIENCE_SECONDS = 10.0
+"""How long leftovers that do not even die by SIGKILL (stuck in the kernel) delay the exit record."""
+
+
+class Keeper:
+    """Runs one container; `run` returns when it is over."""
+
+    def __init__(self, spec: ContainerSpec, control: socket.socket, listener: socket.socket) -> None:
+        self._spec = spec
+        self._directory = Path(spec["directory"])
+        self._poller = Poller()
+        self._commands = Commands(spec["namespacing"])
+        self._connections = Connections(listener, self._poller, self._handle)
+        self._connections.on_close = self._commands.kill_all_of
+        self._connections.add(control)
+        self._log: LogFile | None = None
+        self._pipes: list[LogPipe] = []
+        self._main = Pid(0)
+        self._exit_code: int | None = None
+        self._give_up_at = 0.0
+        self._done = False
+
+    def run(self) -> None:
+        """Start the container, keep it, write down how it ended."""
+        kernel.adopt_orphans()
+        self._watch_children()
+        try:
+            run = self._start()
+        except (LaunchError, OSError) as error:
+            self._end(START_ERROR_EXIT_CODE, "StartError", str(error))
+            return
+        self._connections.greeting = lambda connection: connection.send({"event": "running", **run})
+        self._connections.tell({"event": "running", **run})
+        while not self._done:
+            self._poller.wait(self._patience_left())
+            if self._exit_code is not None:
+                self._finish(self._exit_code)
+
+    # starting
+
+    def _watch_children(self) -> None:
+        read_end, write_end = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.set_wakeup_fd(write_end, warn_on_full_buffer=False)
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, signal.SIG_IGN)
+        self._poller.add(read_end, lambda: self._children_changed(read_end))
+
+    def _start(self) -> RunRecord:
+        streams = self._open_streams()
+        self._main = launch(self._spec["process"], streams, self._prepare)
+        started_at = time.time_ns()
+        close_all(list(streams))
+        stat = read_stat(self._main)
+        run = RunRecord(pid=self._main, start_ticks=stat.start_ticks if stat else 0, started_at=started_at)
+        write_json(self._directory / RUN_RECORD, run)
+        return run
+
+    def _open_streams(self) -> Streams:
+        if not self._spec["log"]:
+            return Streams(os.open(os.devnull, os.O_WRONLY), os.open(os.devnull, os.O_WRONLY))
+        self._log = LogFile(self._spec["log"])
+        self._pipes = [LogPipe(b"stdout", self._log), LogPipe(b"stderr", self._log)]
+        for pipe in self._pipes:
+            self._poller.add(pipe.read_end, partial(self._pump, pipe))
+        return Streams(*(pipe.write_end for pipe in self._pipes))
+
+    def _prepare(self) -> None:
+        """In the container's own process, before it is the command."""
+        if (score := self._spec["oom_score_adj"]) is not None:
+            with contextlib.suppress(PermissionError):  # lowering it takes CAP_SYS_RESOURCE
+                Path("/proc/self/oom_score_adj").write_text(str(score))
+        if not self._spec["namespacing"]:
+            return
+        try:
+            roots.leave_host_mounts(self._spec["namespacing"])
+            roots.build(self._spec["steps"])
+        except OSError as error:
+            raise LaunchError(f'cannot mount at "{error.filename}": {error.strerror}') from error
+
+    # keeping
+
+    def _pump(self, pipe: LogPipe) -> None:
+        if not pipe.pump():
+            self._poller.remove(pipe.read_end)
+
+    def _handle(self, asker: Connection, message: dict[str, Any], descriptors: list[int]) -> None:
+        request: int = message["id"]
+        match message["op"]:
+            case "exec" if self._exit_code is None:
+                self._commands.start(asker, request, self._main, descriptors)
+                return
+            case "exec":
+                close_all(descriptors)
+                asker.send({"id": request, "error": "the container has just ended"})
+                return
+            case "kill-exec":
+                self._commands.kill(asker, message["exec"])
+            case "signal":
+                self._signal_group(message["number"])
+            case "reopen-log" if self._log is not None:
+                self._log.reopen()
+        asker.send({"id": request})
+
+    def _signal_group(self, number: int) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._main, number)
+
+    # ending
+
+    def _children_changed(self, wakeup: int) -> None:
+        with contextlib.suppress(BlockingIOError):
+            os.read(wakeup, 4096)
+        while self._exit_code is None:
+            info = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+            if info is None:
+                return
+            if info.si_pid == self._main:
+                self._begin_ending(info)
+            else:
+                self._reap(Pid(info.si_pid))
+
+    def _begin_ending(self, info: os.waitid_result) -> None:
+        by_itself = info.si_code == os.CLD_EXITED
+        self._exit_code = info.si_status if by_itself else 128 + info.si_status
+        self._give_up_at = time.monotonic() + _PATIENCE_SECONDS
+        self._signal_group(signal.SIGKILL)
+
+    def _patience_left(self) -> float | None:
+        return None if self._exit_code is None else max(0.0, self._give_up_at - time.monotonic())
+
+    def _finish(self, exit_code: int) -> None:
+        """Kill what the main process left; once nothing is left, or nothing more can be done, write it down."""
+        left = [pid for pid in children_of_this_process() if pid != self._main]
+        for pid in left:
+            if not self._reap(pid):
+                os.kill(pid, signal.SIGKILL)
+        if left and time.monotonic() < self._give_up_at:
+            return
+        self._end(exit_code, "Completed" if exit_code == 0 else "Error", "")
+        os.waitpid(self._main, 0)
+
+    def _reap(self, pid: Pid) -> bool:
+        ended, status = os.waitpid(pid, os.WNOHANG)
+        if not ended:
+            return False
+        code = os.waitstatus_to_exitcode(status)
+        self._commands.reaped(pid, code if code >= 0 else 128 - code)
+        return True
+
+    def _end(self, exit_code: int, reason: str, message: str) -> None:
+        for pipe in self._pipes:
+            pipe.finish()
+        record = ExitRecord(exit_code=exit_code, finished_at=time.time_ns(), reason=reason, message=message)
+        write_json(self._directory / EXIT_RECORD, record)
+        self._connections.tell({"event": "exited", **record})
+        self._done = True

@@ -1,0 +1,128 @@
+"""Starting a command: fork, put everything in its place, exec; and tell the parent what went wrong, if anything did."""
+
+import errno
+import os
+import signal
+from collections.abc import Callable
+from typing import NamedTuple, NoReturn
+
+from edged.embedded.shepherd import kernel
+from edged.embedded.shepherd.protocol import START_ERROR_EXIT_CODE, TEXT_LIMIT, Pid, ProcessSpec, UserSpec
+
+_UMASK = 0o022
+
+
+class LaunchError(Exception):
+    """The command was not started; says at which stage and why, in words meant for the pod's author."""
+
+
+class Streams(NamedTuple):
+    """Descriptors that become standard output and standard error."""
+
+    stdout: int
+    stderr: int
+
+
+def launch(spec: ProcessSpec, streams: Streams, prepare: Callable[[], None]) -> Pid:
+    """Start `spec` in a session of its own and return its pid once the command really runs.
+
+    `prepare` runs in the new process first: it builds or joins the container's mounts. Raises LaunchError.
+    """
+    parent = os.getpid()
+    report_read, report_write = os.pipe2(os.O_CLOEXEC)
+    pid = os.fork()
+    if pid == 0:
+        _become(spec, streams, prepare, parent, report_write)
+    os.close(report_write)
+    with os.fdopen(report_read, "rb") as report:
+        failure = report.read(TEXT_LIMIT).decode(errors="replace")
+    if failure:
+        os.waitpid(pid, 0)
+        raise LaunchError(failure)
+    return Pid(pid)
+
+
+def _become(spec: ProcessSpec, streams: Streams, prepare: Callable[[], None], parent: int, report: int) -> NoReturn:
+    """Turn this fresh fork into the command. Success closes `report` by exec; failure writes the reason to it."""
+    try:
+        _detach(streams, parent)
+        prepare()
+        _change_directory(spec["cwd"])
+        _drop_privileges(spec)
+        _execute(spec)
+    except LaunchError as error:
+        reason = str(error)
+    except Exception as error:  # noqa: BLE001 (whatever it is, the parent has to hear of it)
+        reason = f"cannot prepare the container's process: {type(error).__name__}: {error}"
+    os.write(report, reason.encode(errors="replace")[:TEXT_LIMIT])
+    os._exit(START_ERROR_EXIT_CODE)
+
+
+def _detach(streams: Streams, parent: int) -> None:
+    _reset_signals()
+    os.umask(_UMASK)
+    os.setsid()
+    _die_with(parent)
+    nothing = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+    for target, source in enumerate((nothing, *streams)):
+        os.dup2(source, target)
+
+
+def _reset_signals() -> None:
+    """Handlers, ignored signals (Python ignores SIGPIPE) and the mask must not leak into the command."""
+    signal.set_wakeup_fd(-1)
+    for number in signal.valid_signals():
+        if number not in (signal.SIGKILL, signal.SIGSTOP):
+            signal.signal(number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+
+
+def _die_with(parent: int) -> None:
+    """A container without its shepherd would have nobody to write its log or take its exit code."""
+    kernel.die_with_parent(signal.SIGKILL)
+    if os.getppid() != parent:
+        os._exit(START_ERROR_EXIT_CODE)
+
+
+def _change_directory(path: str) -> None:
+    try:
+        os.chdir(path)
+    except OSError as error:
+        raise LaunchError(f'cannot enter the working directory "{path}": {error.strerror}') from error
+
+
+def _drop_privileges(spec: ProcessSpec) -> None:
+    if spec["user"] is not None:
+        _become_user(spec["user"])
+    if spec["no_new_privileges"]:
+        kernel.forbid_new_privileges()
+
+
+def _become_user(user: UserSpec) -> None:
+    try:
+        os.setgroups(user["groups"])
+        os.setgid(user["gid"])
+        os.setuid(user["uid"])
+    except OSError as error:
+        raise LaunchError(f"cannot run as user {user['uid']}, group {user['gid']}: {error.strerror}") from error
+    kernel.die_with_parent(signal.SIGKILL)  # the kernel forgets it when credentials change
+
+
+def _execute(spec: ProcessSpec) -> NoReturn:
+    command = spec["argv"][0]
+    try:
+        os.execvpe(command, spec["argv"], spec["env"])  # noqa: S606 (an argument list, no shell)
+    except OSError as error:
+        raise LaunchError(describe_exec_error(error, command, spec["env"].get("PATH", ""))) from error
+
+
+def describe_exec_error(error: OSError, command: str, search_path: str) -> str:
+    """Why `command` could not be executed; the embedded runtime's commands come from the machine, not from an image."""
+    if error.errno == errno.ENOENT and "/" not in command:
+        return f'command "{command}" was not found on this machine in PATH={search_path}'
+    hint = {
+        errno.ENOENT: "no such file on this machine, or the interpreter that its first line names is missing",
+        errno.EACCES: "it is not executable for the container's user",
+        errno.ENOEXEC: "it is neither a program for this machine nor a script with an interpreter line",
+    }.get(error.errno or 0, error.strerror or "unknown error")
+    return f'cannot execute "{command}": {hint}'

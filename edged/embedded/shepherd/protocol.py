@@ -1,0 +1,108 @@
+"""What edgecore, the nursery and the shepherds say to each other.
+
+All of it is JSON in packets of a sequenced-packet unix socket, so a message is never split. What can be long
+(a process to be started, with its environment) travels as an anonymous memory file whose descriptor is passed
+along; nothing secret is left in a file or seen in a process list.
+"""
+
+import json
+import os
+import socket
+from typing import Any, Literal, NewType, TypedDict
+
+PACKET_LIMIT = 64 * 1024
+"""Bytes of the longest packet; messages that could be longer cut their texts."""
+
+TEXT_LIMIT = 4096
+"""Characters of an error text that travel and are stored."""
+
+CONTROL_SOCKET = "control"
+RUN_RECORD = "run.json"
+EXIT_RECORD = "exit.json"
+
+Namespacing = Literal["", "mount", "user"]
+"""How a container gets mounts of its own: not at all, with a mount namespace, or with a user namespace around
+it.
+"""
+
+Step = list[str]
+"""One thing to do while building a private root, the first element says which (see `roots`)."""
+
+Pid = NewType("Pid", int)
+
+START_ERROR_EXIT_CODE = 128
+"""Exit code of a container whose command could not be started, as containerd reports it."""
+
+
+class UserSpec(TypedDict):
+    """Whom a process runs as."""
+
+    uid: int
+    gid: int
+    groups: list[int]
+
+
+class ProcessSpec(TypedDict):
+    """One process to be started: a container's main process, or a command executed in a running container."""
+
+    argv: list[str]
+    env: dict[str, str]
+    cwd: str
+    user: UserSpec | None
+    no_new_privileges: bool
+
+
+class ContainerSpec(TypedDict):
+    """Everything a shepherd has to know of its container."""
+
+    directory: str
+    log: str
+    namespacing: Namespacing
+    steps: list[Step]
+    process: ProcessSpec
+    oom_score_adj: int | None
+
+
+class RunRecord(TypedDict):
+    """Written when the command runs. `start_ticks` tells the process from a later one with the same pid."""
+
+    pid: int
+    start_ticks: int
+    started_at: int
+
+
+class ExitRecord(TypedDict):
+    """Written when the container ended and nothing of it is left; times are nanoseconds since the epoch."""
+
+    exit_code: int
+    finished_at: int
+    reason: str
+    message: str
+
+
+def send(sock: socket.socket, message: dict[str, Any], descriptors: list[int] | None = None) -> None:
+    """Send one packet; raises OSError when the other side is gone or, on a non-blocking socket, does not
+    read.
+    """
+    socket.send_fds(sock, [json.dumps(message).encode()], descriptors or [])
+
+
+def receive(sock: socket.socket, descriptor_limit: int = 0) -> tuple[dict[str, Any], list[int]] | None:
+    """Take one packet and the descriptors that came with it; None when the other side has closed."""
+    packet, descriptors, _, _ = socket.recv_fds(sock, PACKET_LIMIT, descriptor_limit, socket.MSG_CMSG_CLOEXEC)
+    return (json.loads(packet), descriptors) if packet else None
+
+
+def to_memory_file(name: str, content: Any) -> int:
+    """Put `content` as JSON into an anonymous file; the caller closes the descriptor."""
+    descriptor = os.memfd_create(name, os.MFD_CLOEXEC)
+    with os.fdopen(descriptor, "wb", closefd=False) as file:
+        file.write(json.dumps(content).encode())
+    return descriptor
+
+
+def from_memory_file(descriptor: int) -> Any:
+    """Read what `to_memory_file` wrote and close the descriptor."""
+    with os.fdopen(descriptor, "rb") as file:
+        file.seek(0)
+        return json.load(file)

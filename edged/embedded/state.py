@@ -1,0 +1,127 @@
+"""The state directory: everything needed to find sandboxes and containers again.
+
+    ROOT/lock                         held by the edgecore that uses the directory
+    ROOT/images.json                  image names seen
+    ROOT/sandboxes/ID/                request.pb, record.json
+    ROOT/containers/ID/               request.pb, record.json, run.json, exit.json, control (socket), work/, root/
+
+A directory appears under its id by a rename when its files are complete, and disappears by a rename before it is emptied:
+there is no half of one. The directories that containers work in can be reached by other users (`runAsUser`), the files
+beside them are for edgecore's user alone.
+"""
+
+import fcntl
+import os
+import shutil
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+from google.protobuf.message import Message
+
+from edged.embedded.errors import StateDirectoryError
+from edged.embedded.shepherd.files import write_atomically
+from edged.embedded.shepherd.protocol import CONTROL_SOCKET
+
+RECORD = "record.json"
+REQUEST = "request.pb"
+
+_TRAVERSABLE = 0o711
+_HIDDEN = "."
+
+StructT = TypeVar("StructT", bound=msgspec.Struct)
+
+
+class StateDirectory:
+    """The directories of all sandboxes and containers, locked for this process."""
+
+    def __init__(self, root: Path) -> None:
+        """Take the directory, made when it is missing; StateDirectoryError when another process has it."""
+        self.root = root
+        self.sandboxes = root / "sandboxes"
+        self.containers = root / "containers"
+        self.probe = root / "probe"
+        for directory in (root, self.sandboxes, self.containers, self.probe):
+            directory.mkdir(parents=True, exist_ok=True)
+            directory.chmod(_TRAVERSABLE)
+        self._lock = _lock(root / "lock")
+        for directory in (self.sandboxes, self.containers):
+            _clean(directory)
+
+    def release(self) -> None:
+        """Let another process have it."""
+        os.close(self._lock)
+
+
+def publish(directory: Path, request: Message, record: msgspec.Struct, subdirectories: tuple[str, ...] = ()) -> None:
+    """Make `directory` with its request and record, complete at once."""
+    hidden = directory.with_name(f"{_HIDDEN}{directory.name}")
+    hidden.mkdir()
+    hidden.chmod(_TRAVERSABLE)
+    for name in subdirectories:
+        (hidden / name).mkdir(mode=0o700)
+    write_atomically(hidden / REQUEST, request.SerializeToString())
+    write_record(hidden / RECORD, record)
+    hidden.rename(directory)
+
+
+def discard(directory: Path) -> None:
+    """Remove `directory` and all in it; gone at once even if emptying it takes a while."""
+    hidden = directory.with_name(f"{_HIDDEN}{directory.name}")
+    try:
+        directory.rename(hidden)
+    except FileNotFoundError:
+        return
+    shutil.rmtree(hidden, ignore_errors=True)
+
+
+def write_record(path: Path, record: msgspec.Struct) -> None:
+    """Replace the record at `path`."""
+    write_atomically(path, msgspec.json.encode(record))
+
+
+def read_record(path: Path, kind: type[StructT]) -> StructT | None:
+    """The record at `path`; None when there is none or it is not whole (a power failure)."""
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=kind)
+    except (FileNotFoundError, msgspec.DecodeError):
+        return None
+
+
+def entries(directory: Path) -> list[Path]:
+    """The published directories in `directory`, oldest name first."""
+    return sorted(path for path in directory.iterdir() if not path.name.startswith(_HIDDEN))
+
+
+class ControlAddress:
+    """The address of a container's control socket, by way of a descriptor: a unix address holds 107 bytes only."""
+
+    def __init__(self, directory: Path) -> None:
+        self._descriptor = os.open(directory, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+
+    def __enter__(self) -> str:
+        return f"/proc/self/fd/{self._descriptor}/{CONTROL_SOCKET}"
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self._descriptor)
+
+
+def _lock(path: Path) -> int:
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        raise StateDirectoryError(
+            f'use the state directory "{path.parent}"',
+            "another edgecore process uses it",
+            "stop that process or configure another root directory",
+        ) from None
+    return descriptor
+
+
+def _clean(directory: Path) -> None:
+    """Remove what a crash left half made or half removed."""
+    for path in directory.iterdir():
+        if path.name.startswith(_HIDDEN):
+            shutil.rmtree(path, ignore_errors=True)
