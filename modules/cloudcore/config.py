@@ -1,8 +1,8 @@
 """Settings of the cloud stub.
 
-The stub is a development tool and a test double, set up by its command line; there is no file to be compatible with,
-so this is a plain struct with defaults. The names are those of KubeEdge's `cloudcore.config.kubeedge.io/v1alpha1`
-where it has one for the same thing.
+The stub is a development tool and a test double, set up by its command line; there is no file to be
+compatible with, so this is a plain struct with defaults. The names are those of KubeEdge's
+`cloudcore.config.kubeedge.io/v1alpha1` where it has one for the same thing.
 """
 
 from __future__ import annotations
@@ -17,21 +17,23 @@ class CloudCoreConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """Everything the cloud stub is told at its start."""
 
     manifests_dir: Path | None = None
-    """Directory of YAML and JSON manifests that are applied and watched. Default none: `cloudcore apply` only."""
+    """Directory of YAML and JSON manifests that are applied and watched. Default none: `cloudcore apply`
+    only."""
 
     control_socket: Path = Path("cloudcore.sock")
-    """Unix socket of `cloudcore apply|get|delete`, made with mode 0600. At most 107 bytes: the kernel's limit."""
+    """Unix socket of `cloudcore apply|get|delete`, made with mode 0600. At most 107 bytes: the kernel's
+    limit."""
 
     listen_address: str = "127.0.0.1"
-    """Address the websocket is served on (`cloudHub.websocket.address`). Default the loopback interface and not
-    KubeEdge's 0.0.0.0, because the stub has neither TLS nor authorization."""
+    """Address the websocket is served on (`cloudHub.websocket.address`). Default the loopback interface and
+    not KubeEdge's 0.0.0.0, because the stub has neither TLS nor authorization."""
 
     listen_port: Annotated[int, Meta(ge=0, le=65535)] = 10000
     """TCP port of the websocket (`cloudHub.websocket.port`). 0 takes any free one; the port is printed."""
 
     keepalive_interval: Annotated[float, Meta(gt=0)] = 30.0
-    """Seconds without a keepalive after which a node counts as gone (`cloudHub.keepaliveInterval`). Twice the edge's
-    heartbeat of 15 s."""
+    """Seconds without a keepalive after which a node counts as gone (`cloudHub.keepaliveInterval`). Twice
+    the edge's heartbeat of 15 s."""
 
     ack_resend_interval: Annotated[float, Meta(gt=0)] = 5.0
     """Seconds after which a message that was not acknowledged is sent again. KubeEdge's constant."""
@@ -40,11 +42,12 @@ class CloudCoreConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """Most nodes connected at a time (`cloudHub.nodeLimit`); further ones are refused in the handshake."""
 
     max_frame_bytes: Annotated[int, Meta(ge=64 * 1024)] = 16 * 1024 * 1024
-    """Largest websocket message read, in bytes. KubeEdge has no limit, which lets one peer exhaust the memory; pod
-    lists over 1 MiB are real."""
+    """Largest websocket message read, in bytes. KubeEdge has no limit, which lets one peer exhaust the
+    memory; pod lists over 1 MiB are real."""
 
     write_timeout: Annotated[float, Meta(gt=0)] = 30.0
     """Seconds a write to a node may block before the connection is dropped (`cloudHub.writeTimeout`)."""
 
     default_node: str | None = None
-    """Node for pods whose manifest has no `spec.nodeName`. Default none: the only registered node, if there is one."""
+    """Node for pods whose manifest has no `spec.nodeName`. Default none: the only registered node, if there
+    is one."""

@@ -1,1 +1,2 @@
-"""The edgecore process: its command line, its configuration, and the assembly of the modules of an edge node."""
+"""The edgecore process: its command line, its configuration, and the assembly of the modules of an edge
+node."""

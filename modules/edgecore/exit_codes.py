@@ -1,7 +1,7 @@
 """Exit status of `edgecore`, so that a service manager can tell "do not start me again" from "try again".
 
-0, 1 and 2 are the ordinary ones of Unix and argparse. From 3 on they are ours; they never change their meaning.
-`docs/exit-codes.md` says the same for readers, and a test compares the two.
+0, 1 and 2 are the ordinary ones of Unix and argparse. From 3 on they are ours; they never change their
+meaning. `docs/exit-codes.md` says the same for readers, and a test compares the two.
 """
 
 from enum import IntEnum
@@ -23,7 +23,8 @@ class ExitCode(IntEnum):
     """The configuration file is missing, unreadable or wrong. Starting again without a change is useless."""
 
     START_FAILED = 4
-    """A module or its resource (database, port, runtime socket) was not ready in time. Starting again may help."""
+    """A module or its resource (database, port, runtime socket) was not ready in time. Starting again may
+    help."""
 
     STOP_TIMED_OUT = 5
     """Asked to stop, but a module did not end within its deadline; the process ended all the same."""

@@ -1,7 +1,8 @@
 """What this program is and what it talks to, as constants.
 
-A file of constants and not `importlib.metadata`: reading the metadata of the installed distribution imports the email
-parser (a tenth of a second and 3 MB), and `setup.cfg` reads `VERSION` from here without running anything else.
+A file of constants and not `importlib.metadata`: reading the metadata of the installed distribution imports
+the email parser (a tenth of a second and 3 MB), and `setup.cfg` reads `VERSION` from here without running
+anything else.
 """
 
 from typing import Final

@@ -1,0 +1,60 @@
+"""Settings of edged, which runs the pods (`modules.edged`)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from msgspec import field
+
+from modules.edgecore.config.kinds import AbsolutePath, Duration, Switch, TextMap, Whole
+from modules.edgecore.config.kubelet import TailoredKubeletConfig
+from modules.edgecore.config.names import (
+    LABEL_KEY,
+    LABEL_VALUE,
+    NAMESPACE,
+    NODE_NAME,
+    OPTIONAL_IP_ADDRESS,
+    host_name,
+)
+from modules.edgecore.config.section import Section
+
+
+class Edged(Section, frozen=True, kw_only=True):
+    """The node and its pods."""
+
+    enable: Annotated[bool, Switch()] = True
+    """Whether this node runs pods."""
+
+    hostname_override: Annotated[str, NODE_NAME] = field(default_factory=host_name)
+    """The node's name: in the cloud, in the websocket's URL, in every message. Default (also when empty):
+    the host name in lower case. Changing it makes another node of this machine."""
+
+    node_ip: Annotated[str, OPTIONAL_IP_ADDRESS] = field(default="", name="nodeIP")
+    """Address that the node reports and that pods see as `status.hostIP`. Default empty: the address this
+    machine reaches the cloud from."""
+
+    node_labels: Annotated[dict[str, str], TextMap(LABEL_KEY, LABEL_VALUE, 256)] = field(default_factory=dict)
+    """Labels that the node gets when it registers. Default none beside Kubernetes' own (hostname, os,
+    arch)."""
+
+    pleg_relist_period: Annotated[float, Duration(0.1, 3600.0)] = 1.0
+    """Time between two listings of all containers, which find what ended by itself. Ours; the kubelet's
+    constant is 1 s. What edgecore itself does to a pod is seen at once, whatever this says; more saves
+    processor time on small devices."""
+
+    register_node_namespace: Annotated[str, NAMESPACE] = "default"
+    """Namespace in the resource name of node messages. The cloud ignores it: nodes have none."""
+
+    register_schedulable: Annotated[bool, Switch()] = True
+    """Whether the scheduler of the cloud may place pods on the node after its registration."""
+
+    root_directory: Annotated[Path, AbsolutePath()] = Path("/var/lib/kubelet")
+    """Directory of the pods' volumes and, with the embedded runtime, of its containers."""
+
+    tailored_kubelet_config: TailoredKubeletConfig = TailoredKubeletConfig()
+    """What the kubelet calls its configuration."""
+
+    workers: Annotated[int, Whole("", 1, 64)] = 4
+    """Pods that are started at a time. Ours; KubeEdge's constant is 5. Four saturate two cores with
+    containerd, more only make each pod slower."""

@@ -1,0 +1,89 @@
+"""Settings that KubeEdge took over from the kubelet (`modules.edged.tailoredKubeletConfig`).
+
+Names and defaults are those of `KubeletConfiguration` as KubeEdge tailored it. Only keys that this edged
+uses are here; the others are in `without_effect` until the part that uses them exists.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from msgspec import field
+
+from modules.edgecore.config.kinds import AbsolutePath, Duration, Switch, TextList, Whole
+from modules.edgecore.config.names import DNS_DOMAIN, IMAGE_ENDPOINT, IP_ADDRESS, RUNTIME_ENDPOINT
+from modules.edgecore.config.section import Section
+
+_DAY = 24 * 3600.0
+
+
+class CrashLoopBackOff(Section, frozen=True, kw_only=True):
+    """How long a container that keeps failing waits."""
+
+    max_container_restart_period: Annotated[float, Duration(1.0, 300.0)] = 300.0
+    """Upper bound of the back-off, which begins at 10 s (or at this, when it is less) and doubles. The
+    kubelet's default and bounds."""
+
+
+class TailoredKubeletConfig(Section, frozen=True, kw_only=True):
+    """What the kubelet calls its configuration."""
+
+    address: Annotated[str, IP_ADDRESS] = "127.0.0.1"
+    """Address of the read-only server. It asks for no credentials, so leave it on the loopback interface."""
+
+    cluster_dns: Annotated[tuple[str, ...], TextList(IP_ADDRESS, 3)] = field(default=(), name="clusterDNS")
+    """Name servers of pods with dnsPolicy ClusterFirst. Default none: they get the host's, as on any
+    KubeEdge node without edgemesh."""
+
+    cluster_domain: Annotated[str, DNS_DOMAIN] = "cluster.local"
+    """Domain in which pods with dnsPolicy ClusterFirst look names up, beside the host's own. Used with
+    clusterDNS."""
+
+    container_runtime_endpoint: Annotated[str, RUNTIME_ENDPOINT] = "unix:///run/containerd/containerd.sock"
+    """Socket of the container runtime (CRI). `embedded://` is ours: the runtime inside edgecore, whose
+    containers are plain processes of this machine; nothing need be installed, and nothing is isolated."""
+
+    crash_loop_back_off: CrashLoopBackOff = CrashLoopBackOff()
+    """Back-off of failing containers."""
+
+    image_service_endpoint: Annotated[str, IMAGE_ENDPOINT] = ""
+    """Socket of the image service. Default empty: the same as containerRuntimeEndpoint, as with the
+    kubelet. KubeEdge's own default is containerd's socket even when another runtime is configured, which
+    nobody wants."""
+
+    max_pods: Annotated[int, Whole("pods", 0, 10_000)] = 110
+    """Most pods on this node; the node reports it as its capacity."""
+
+    node_lease_duration_seconds: Annotated[int, Whole("seconds", 1, 3600)] = 40
+    """How long the node's lease is valid. It is renewed every quarter of this; an expired one makes the
+    node NotReady."""
+
+    node_status_report_frequency: Annotated[float, Duration(1.0, _DAY)] = 300.0
+    """Time after which the node's status is sent although nothing changed."""
+
+    node_status_update_frequency: Annotated[float, Duration(1.0, 3600.0)] = 10.0
+    """Time between two looks at the node's own status; a change is sent at once."""
+
+    pod_logs_dir: Annotated[Path, AbsolutePath()] = Path("/var/log/pods")
+    """Directory of the containers' log files, `<namespace>_<name>_<uid>/<container>/<attempt>.log` below
+    it."""
+
+    read_only_port: Annotated[int, Whole("", 0, 65_535)] = 10255
+    """TCP port of the read-only server (`/pods`, `/healthz`, `/metrics`). 0: no server. Default the
+    kubelet's 10255, where every monitoring tool looks; KubeEdge's 10350 is also the port of its cloud's
+    tunnel, so that edgecore and cloudcore could not run on one machine. A file that says 10350 gets
+    10350."""
+
+    register_node: Annotated[bool, Switch()] = True
+    """Whether edgecore creates its Node object in the cloud."""
+
+    resolv_conf: Annotated[Path, AbsolutePath()] = Path("/etc/resolv.conf")
+    """The host's resolver configuration, which pods' own is made from."""
+
+    runtime_request_timeout: Annotated[float, Duration(1.0, 3600.0)] = 120.0
+    """Deadline of a call to the container runtime, image pulls excepted."""
+
+    sync_frequency: Annotated[float, Duration(1.0, 3600.0)] = 60.0
+    """Longest time between two looks at a pod in which nothing seems to happen; also how late, at most, a
+    changed configmap reaches its volume when its message was missed."""

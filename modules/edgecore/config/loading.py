@@ -1,0 +1,96 @@
+"""Reading a configuration file: the one effect (the file is read), then parsing, settings, rules."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from modules.edgecore.config.errors import (
+    ConfigError,
+    ConfigSyntaxError,
+    ConfigUnreadableError,
+    Problem,
+    Remark,
+)
+from modules.edgecore.config.model import EdgeCoreConfig
+from modules.edgecore.config.reading import read
+from modules.edgecore.config.rules import broken_rules
+from modules.edgecore.config.without_effect import KNOWN
+from modules.edgecore.config.yaml_text import Document, join, parse
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+MAX_FILE_BYTES: Final = 1024 * 1024
+"""Largest file that is read. KubeEdge's own has 6 KiB."""
+
+
+class LoadResult(msgspec.Struct, frozen=True, kw_only=True):
+    """A file that can be used."""
+
+    config: EdgeCoreConfig
+    """The settings, complete: what the file leaves out has its default."""
+
+    source: str
+    """Name of the file, for messages."""
+
+    warnings: tuple[Remark, ...] = ()
+    """What a person should look at: unknown keys, keys in odd spelling."""
+
+    without_effect: tuple[Remark, ...] = ()
+    """Keys of KubeEdge's with a chosen value that this edgecore does not use."""
+
+
+def load(path: Path) -> LoadResult:
+    """Reads the file. ConfigError, with all its problems, when it cannot be used."""
+    source = str(path)
+    try:
+        with path.open("rb") as file:
+            content = file.read(MAX_FILE_BYTES + 1)
+        if len(content) > MAX_FILE_BYTES:
+            raise _unreadable(source, f"larger than {MAX_FILE_BYTES // 1024} KiB", "this is no configuration")
+        text = content.decode("utf-8-sig")
+    except FileNotFoundError:
+        raise _unreadable(source, "there is no such file", "`edgecore config minimal` prints one") from None
+    except OSError as error:
+        raise _unreadable(source, f"cannot be read: {error.strerror}", "") from None
+    except UnicodeDecodeError as error:
+        raise _unreadable(source, f"is not UTF-8 text, at byte {error.start}", "") from None
+    return loads(text, source)
+
+
+def loads(text: str, source: str = "configuration") -> LoadResult:
+    """The same for a text; `source` names it in messages."""
+    document = parse(text)
+    if isinstance(document, Problem):
+        raise ConfigSyntaxError(source, (document,))
+    config, findings = read(EdgeCoreConfig, KNOWN, document)
+    problems = findings.problems or _broken(config, document)
+    warnings = tuple(findings.warnings)
+    if problems:
+        raise ConfigError(source, tuple(sorted(problems, key=lambda problem: problem.line or 0)), warnings)
+    return LoadResult(
+        config=config,
+        source=source,
+        warnings=warnings,
+        without_effect=tuple(findings.without_effect),
+    )
+
+
+def verify(config: EdgeCoreConfig, source: str) -> None:
+    """ConfigError when a configuration that was not read from a file breaks a rule between its settings."""
+    problems = _broken(config, Document(None, {}, ()))
+    if problems:
+        raise ConfigError(source, tuple(problems))
+
+
+def _broken(config: EdgeCoreConfig, document: Document) -> list[Problem]:
+    return [
+        Problem(path=join(path), text=what, hint=hint, line=document.line_of(path))
+        for path, what, hint in broken_rules(config)
+    ]
+
+
+def _unreadable(source: str, text: str, hint: str) -> ConfigUnreadableError:
+    return ConfigUnreadableError(source, (Problem(path="", text=text, hint=hint),))

@@ -1,0 +1,183 @@
+"""The whole configuration of edgecore, in KubeEdge's form `edgecore.config.kubeedge.io/v1alpha2`.
+
+Immutable. Made in three ways: `default()` are KubeEdge's defaults, `embedded(root)` is a node that needs
+nothing installed and keeps everything below one directory, and `modules.edgecore.config.load` reads a file.
+The properties at the end answer what the assembly asks, so that no other part knows how a URL or a path is
+put together.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, Final
+
+from msgspec import field
+
+from modules.edgecore.config.edged import Edged
+from modules.edgecore.config.edgehub import EdgeHub, WebSocket
+from modules.edgecore.config.kinds import Choice, Secret, SecretText, Switch, Whole
+from modules.edgecore.config.kubelet import TailoredKubeletConfig
+from modules.edgecore.config.names import EMBEDDED_ENDPOINT, host_name, node_name_from
+from modules.edgecore.config.section import Section
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SOCKET_PATH_LIMIT: Final = 107
+"""Longest path of a unix socket on Linux, in bytes (`sun_path` without its final zero)."""
+
+DATA_SOURCE: Final = Secret("an absolute path, or a database URL", r"/[^\x00-\x1f\x7f]+|[a-z0-9+]+://[^\x00-\x1f\x7f]*")
+
+
+class ApiVersion(StrEnum):
+    """Forms of the file that are read."""
+
+    V1ALPHA2 = "edgecore.config.kubeedge.io/v1alpha2"
+
+
+API_VERSION: Final = Choice(ApiVersion, "`edgecore config minimal` prints a file of that form")
+
+
+class ConfigKind(StrEnum):
+    """What the file describes."""
+
+    EDGE_CORE = "EdgeCore"
+
+
+class Driver(StrEnum):
+    """KubeEdge's names of database drivers."""
+
+    SQLITE = "sqlite3"
+
+
+class Database(Section, frozen=True, kw_only=True):
+    """Where the node remembers what the cloud told it."""
+
+    data_source: Annotated[SecretText, DATA_SOURCE] = SecretText("/var/lib/kubeedge/edgecore.db")
+    """File of the SQLite database, or a URL as SQLAlchemy takes it
+    (`postgresql+psycopg://user:password@host/name`), in which case driverName does not count. Treated as a
+    secret, because a URL may hold a password."""
+
+    driver_name: Annotated[Driver, Choice(Driver)] = Driver.SQLITE
+    """KubeEdge's name of the kind of database; it knows only this one. For another give a URL as
+    dataSource."""
+
+
+class MetaManager(Section, frozen=True, kw_only=True):
+    """The part that stores what the cloud sent and answers from it."""
+
+    enable: Annotated[bool, Switch()] = True
+    """Whether the node remembers anything. Without it nothing works but the link itself; for tests only."""
+
+    remote_query_timeout: Annotated[int, Whole("seconds", 1, 3600)] = 60
+    """Longest wait for the cloud's answer to a question that the store cannot answer."""
+
+
+class Modules(Section, frozen=True, kw_only=True):
+    """Settings of each module."""
+
+    edge_hub: EdgeHub = EdgeHub()
+    """The link to the cloud."""
+
+    edged: Edged = field(default_factory=Edged)
+    """The node and its pods."""
+
+    meta_manager: MetaManager = MetaManager()
+    """The store."""
+
+
+class EdgeCoreConfig(Section, frozen=True, kw_only=True):
+    """Configuration of an edge node."""
+
+    api_version: Annotated[ApiVersion, Choice(ApiVersion, "`edgecore config minimal` prints that form")] = (
+        ApiVersion.V1ALPHA2
+    )
+    """Form of this file."""
+
+    kind: Annotated[ConfigKind, Choice(ConfigKind)] = ConfigKind.EDGE_CORE
+    """What this file describes."""
+
+    database: Database = Database()
+    """The node's memory."""
+
+    modules: Modules = field(default_factory=Modules)
+    """Settings of each module."""
+
+    @classmethod
+    def default(cls) -> EdgeCoreConfig:
+        """KubeEdge's defaults, for a node with containerd and a cloud. The node's name is this machine's."""
+        return cls()
+
+    @classmethod
+    def embedded(cls, root: Path) -> EdgeCoreConfig:
+        """A node of an ordinary user, with nothing installed: the embedded runtime, everything below
+        `root`, the cloud stub of this machine without TLS. `root` need not exist; a relative one is taken
+        from the working directory."""
+        root = root.absolute()
+        kubelet = TailoredKubeletConfig(
+            container_runtime_endpoint=EMBEDDED_ENDPOINT, pod_logs_dir=root / "logs" / "pods"
+        )
+        return cls(
+            database=Database(data_source=SecretText(root / "edgecore.db")),
+            modules=Modules(
+                edge_hub=EdgeHub(
+                    websocket=WebSocket(server="ws://127.0.0.1:10000"),
+                    tls_ca_file=root / "certs" / "rootCA.crt",
+                    tls_cert_file=root / "certs" / "server.crt",
+                    tls_private_key_file=root / "certs" / "server.key",
+                ),
+                edged=Edged(
+                    hostname_override=node_name_from(host_name()),
+                    root_directory=root / "edged",
+                    tailored_kubelet_config=kubelet,
+                ),
+            ),
+        )
+
+    @property
+    def node_name(self) -> str:
+        """The node's name, everywhere."""
+        return self.modules.edged.hostname_override or host_name()
+
+    @property
+    def websocket_url(self) -> str:
+        """Where edgehub connects: `wss://{server}/{projectID}/{node}/events`, as KubeEdge's does."""
+        hub = self.modules.edge_hub
+        server = hub.websocket.server
+        base = server if "://" in server else f"wss://{server}"
+        return f"{base}/{hub.project_id}/{self.node_name}/events"
+
+    @property
+    def database_url(self) -> SecretText:
+        """The database as SQLAlchemy names it. May hold a password: `str()` it only where it is used."""
+        source = self.database.data_source
+        return source if "://" in source else SecretText(f"sqlite:///{source}")
+
+    @property
+    def uses_embedded_runtime(self) -> bool:
+        """Whether edgecore has to start the embedded runtime before edged."""
+        return self.modules.edged.tailored_kubelet_config.container_runtime_endpoint == EMBEDDED_ENDPOINT
+
+    @property
+    def embedded_runtime_root(self) -> Path:
+        """Directory of the embedded runtime's state."""
+        return self.modules.edged.root_directory / "embedded"
+
+    @property
+    def embedded_runtime_socket(self) -> Path:
+        """Socket of the embedded runtime."""
+        return self.modules.edged.root_directory / "embedded.sock"
+
+    @property
+    def runtime_endpoint(self) -> str:
+        """The socket that edged calls, `unix:///…`, also with the embedded runtime."""
+        return self._socket_of(self.modules.edged.tailored_kubelet_config.container_runtime_endpoint)
+
+    @property
+    def image_endpoint(self) -> str:
+        """The socket of the image service, `unix:///…`; the runtime's unless another one is configured."""
+        endpoint = self.modules.edged.tailored_kubelet_config.image_service_endpoint
+        return self._socket_of(endpoint) if endpoint else self.runtime_endpoint
+
+    def _socket_of(self, endpoint: str) -> str:
+        return f"unix://{self.embedded_runtime_socket}" if endpoint == EMBEDDED_ENDPOINT else endpoint

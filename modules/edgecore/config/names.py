@@ -1,0 +1,82 @@
+"""Kinds of names, addresses and endpoints: what Kubernetes and KubeEdge allow for them."""
+
+from __future__ import annotations
+
+import os
+from typing import Final
+
+from modules.edgecore.config.kinds import Text, UnfitError
+
+_LABEL: Final = r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?"
+_SUBDOMAIN: Final = rf"{_LABEL}(?:\.{_LABEL})*"
+_IPV4: Final = r"(?:(?:25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])\.){3}(?:25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])"
+_IPV6: Final = r"[0-9a-fA-F:]{2,39}"
+_HOST: Final = rf"(?:[A-Za-z0-9](?:[-A-Za-z0-9.]{{0,251}}[A-Za-z0-9])?|\[{_IPV6}\])"
+_PORT: Final = r"(?:6553[0-5]|655[0-2][0-9]|65[0-4][0-9]{2}|6[0-4][0-9]{3}|[1-5][0-9]{4}|[1-9][0-9]{0,3})"
+_QUALIFIED: Final = r"[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
+
+EMBEDDED_ENDPOINT: Final = "embedded://"
+"""The endpoint that selects the runtime that runs inside edgecore itself."""
+
+NODE_NAME: Final = Text(
+    "a node name (lower case letters, digits, hyphens, dots), or empty", rf"(?:{_SUBDOMAIN})?", most=253
+)
+"""What Kubernetes allows for `metadata.name` of a Node (DNS-1123 subdomain). Empty stands for the host
+name."""
+
+NAMESPACE: Final = Text("a namespace name (lower case letters, digits, hyphens)", _LABEL)
+"""DNS-1123 label."""
+
+DNS_DOMAIN: Final = Text("a DNS domain, or empty", rf"(?:{_SUBDOMAIN})?", most=253)
+
+IP_ADDRESS: Final = Text("an IP address", rf"{_IPV4}|{_IPV6}")
+
+OPTIONAL_IP_ADDRESS: Final = Text("an IP address, or empty", rf"(?:{_IPV4}|{_IPV6})?")
+
+PROJECT_ID: Final = Text("letters, digits, hyphens, underscores and dots", r"[A-Za-z0-9._-]{1,128}")
+"""A part of the websocket's URL, so nothing that would need quoting there."""
+
+LABEL_KEY: Final = Text("label names", rf"(?:{_SUBDOMAIN}/)?{_QUALIFIED}", most=317)
+
+LABEL_VALUE: Final = Text(
+    "label values (at most 63 letters, digits, hyphens, underscores, dots)", rf"(?:{_QUALIFIED})?"
+)
+
+WEBSOCKET_SERVER: Final = Text(
+    "host:port, or ws://host:port for a connection without TLS", rf"(?:wss?://)?{_HOST}:{_PORT}"
+)
+
+HTTPS_URL: Final = Text("a URL such as https://host:10002", rf"https?://{_HOST}(?::{_PORT})?/?")
+
+
+class _Endpoint(Text):
+    """A CRI endpoint: a unix socket, or the embedded runtime."""
+
+    def read(self, value: object) -> str:
+        """A bare path is made a URL, as the kubelet does (with its deprecation warning left out)."""
+        if isinstance(value, str) and value.startswith("/"):
+            value = "unix://" + value
+        if isinstance(value, str) and value.startswith(("tcp://", "npipe://")):
+            raise UnfitError("only unix sockets exist on Linux")
+        return super().read(value)
+
+
+_UNIX: Final = r"unix:///[^\x00-\x1f\x7f]{1,106}"
+
+RUNTIME_ENDPOINT: Final = _Endpoint(f"unix:///path/of/socket or {EMBEDDED_ENDPOINT}", rf"{_UNIX}|{EMBEDDED_ENDPOINT}")
+
+IMAGE_ENDPOINT: Final = _Endpoint(
+    f"unix:///path/of/socket, {EMBEDDED_ENDPOINT}, or empty", rf"(?:{_UNIX}|{EMBEDDED_ENDPOINT})?"
+)
+
+
+def host_name() -> str:
+    """The host name as the kubelet takes it for the node's name: trimmed, in lower case."""
+    return os.uname().nodename.strip().lower()
+
+
+def node_name_from(host: str) -> str:
+    """The nearest allowed node name for any host name; `edge-node` when nothing of it can be kept."""
+    kept = "".join(char if char.isascii() and (char.isalnum() or char in "-.") else "-" for char in host.lower())
+    labels = (label[:63].strip("-") for label in kept.split("."))
+    return ".".join(label for label in labels if label)[:253].rstrip("-.") or "edge-node"

@@ -1,0 +1,106 @@
+"""Makes `docs/configuration.md` from the structs: `python -m modules.edgecore.config.reference [--check]`.
+
+The reference cannot drift from the program, because it is written from what the program reads; `--check` makes a change
+of a setting without a new reference fail in CI.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from modules.edgecore.config.docstrings import text_of
+from modules.edgecore.config.model import EdgeCoreConfig
+from modules.edgecore.config.section import Section, keys_of
+from modules.edgecore.config.without_effect import KNOWN, Known
+from modules.edgecore.config.writing import inline, value_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+TARGET: Final = Path(__file__).parents[3] / "docs" / "configuration.md"
+
+_DEFAULT_WORDS: Final = {"modules.edged.hostnameOverride": "the host name"}
+_COMMAND: Final = "python -m modules.edgecore.config.reference"
+
+_HEAD: Final = f"""# Configuration of edgecore
+
+<!-- Written by `{_COMMAND}` from the structs in modules/edgecore/config: change those, not this. -->
+
+edgecore reads the file of KubeEdge's edgecore, `edgecore.config.kubeedge.io/v1alpha2`. A file of KubeEdge's works as it
+is.
+
+```console
+$ edgecore config minimal              # the keys one sets, with comments
+$ edgecore config default              # every key
+$ edgecore config check edgecore.yaml  # errors, warnings, keys without effect; exit status 3 when it cannot be used
+$ edgecore run --config edgecore.yaml
+```
+
+- What a file leaves out, or sets to null, has its default.
+- A key that edgecore does not know is named in a warning and ignored. A key written in other upper and lower case is
+  read, as KubeEdge reads it, with a warning.
+- A wrong value is an error that names file, line, key, value and what is allowed. All errors of a file come at once.
+- Keys of KubeEdge's that edgecore does not use are accepted; the list is at the end. `config check` names those that
+  are set to something else than KubeEdge's default.
+- Without `--config`, `edgecore run` needs nothing installed: it uses the embedded runtime and keeps everything below
+  `--root`.
+"""
+
+
+def reference() -> str:
+    """The whole document."""
+    parts = [_HEAD, *_section(EdgeCoreConfig.default(), ""), "## Accepted, without effect\n"]
+    parts.append("\n".join(f"- `{path}`" for path in sorted(_known_paths(KNOWN, ""))))
+    return "\n".join(parts) + "\n"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Writes the document, or with `--check` says whether it is up to date. Exit status 0 or 1."""
+    parser = argparse.ArgumentParser(prog=_COMMAND, description="Write docs/configuration.md from the structs.")
+    parser.add_argument("--check", action="store_true", help="write nothing; status 1 when the file is out of date")
+    text = reference()
+    if not parser.parse_args(arguments).check:
+        TARGET.write_text(text, encoding="utf-8")
+        return 0
+    if TARGET.exists() and TARGET.read_text(encoding="utf-8") == text:
+        return 0
+    sys.stderr.write(f"{TARGET} is out of date: run `{_COMMAND}`\n")
+    return 1
+
+
+def _section(section: Section, path: str) -> Iterator[str]:
+    keys = keys_of(type(section))
+    yield f"## {f'`{path[:-1]}`' if path else 'The file'}\n\n{text_of(type(section)).about}\n"
+    settings = [key for key in keys if key.kind is not None]
+    if settings:
+        yield "| key | default | allowed | meaning |\n|---|---|---|---|"
+    texts = text_of(type(section)).fields
+    for key in settings:
+        at = path + key.name
+        default = _DEFAULT_WORDS.get(at) or f"`{inline(value_of(section, key))}`"
+        effect = "" if key.has_effect else " *No effect yet.*"
+        want = key.kind.want if key.kind else ""
+        yield f"| `{key.name}` | {default} | {_cell(want)} | {_cell(texts[key.attribute])}{effect} |"
+    yield ""
+    for key in keys:
+        if key.section is not None:
+            yield from _section(getattr(section, key.attribute), f"{path}{key.name}.")
+
+
+def _known_paths(known: Known, path: str) -> Iterator[str]:
+    for name, entry in known.items():
+        if isinstance(entry, dict):
+            yield from _known_paths(entry, f"{path}{name}.")
+        else:
+            yield path + name
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("<", "&lt;")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

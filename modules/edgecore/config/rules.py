@@ -1,0 +1,55 @@
+"""Rules that hold between settings, once each of them is right by itself. Pure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from modules.edgecore.config.kinds import UnfitError
+from modules.edgecore.config.model import SOCKET_PATH_LIMIT, EdgeCoreConfig
+from modules.edgecore.config.names import EMBEDDED_ENDPOINT, NODE_NAME
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+Broken = tuple[tuple[str, ...], str, str]
+"""Path of the setting to change, what is wrong, what to do."""
+
+
+def broken_rules(config: EdgeCoreConfig) -> Iterator[Broken]:
+    """Every rule that `config` breaks."""
+    yield from _node_name(config)
+    yield from _transport(config)
+    yield from _embedded_runtime(config)
+
+
+def _node_name(config: EdgeCoreConfig) -> Iterator[Broken]:
+    """The host name may be one that no Node can have; KubeEdge fails later, when it registers."""
+    try:
+        NODE_NAME.read(config.node_name)
+    except UnfitError:
+        path = ("modules", "edged", "hostnameOverride")
+        yield path, f'the host name "{config.node_name}" cannot name a node', "set another name here"
+
+
+def _transport(config: EdgeCoreConfig) -> Iterator[Broken]:
+    """KubeEdge demands exactly one transport; here it must be the websocket."""
+    hub = config.modules.edge_hub
+    if hub.enable and hub.quic.enable:
+        hint = "KubeEdge's QUIC is gQUIC of 2018, which this edgecore does not speak: use the websocket"
+        yield ("modules", "edgeHub", "quic", "enable"), "got true, want false", hint
+    if hub.enable and not hub.websocket.enable:
+        hint = "to run without a cloud set modules.edgeHub.enable: false"
+        yield ("modules", "edgeHub", "websocket", "enable"), "got false, want true", hint
+
+
+def _embedded_runtime(config: EdgeCoreConfig) -> Iterator[Broken]:
+    kubelet = config.modules.edged.tailored_kubelet_config
+    if config.uses_embedded_runtime:
+        length = len(bytes(config.embedded_runtime_socket))
+        if length > SOCKET_PATH_LIMIT:
+            text = f"too long by {length - SOCKET_PATH_LIMIT} bytes for a socket in it"
+            yield ("modules", "edged", "rootDirectory"), text, "choose a shorter path"
+    elif kubelet.image_service_endpoint == EMBEDDED_ENDPOINT:
+        path = ("modules", "edged", "tailoredKubeletConfig", "imageServiceEndpoint")
+        text = f"got {EMBEDDED_ENDPOINT}, but containerRuntimeEndpoint names another runtime"
+        yield path, text, "remove this key"

@@ -1,0 +1,248 @@
+"""Keys of KubeEdge's file that edgecore accepts and does not use, with KubeEdge's default for each.
+
+A KubeEdge user's file must be taken whole, and a key that we do not know must be named; so the known ones
+have to be listed. The defaults tell a file that only repeats what KubeEdge prints (nothing to say) from one
+in which somebody chose a value that will not work here (`config check` says so, `run` counts them).
+
+A key moves from here into a struct when the part that uses it is built. Source: the fields of KubeEdge's
+`componentconfig/edgecore/v1alpha2` types and what `edgecore --defaultconfig` prints, August 2026.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+
+class Accepted(msgspec.Struct, frozen=True):
+    """A key without effect. Without a default any value but null, false, 0 and an empty one is somebody's
+    choice."""
+
+    default: object = None
+
+
+class AcceptedAny(msgspec.Struct, frozen=True):
+    """A key without effect whose value says nothing: KubeEdge writes addresses or names of the machine
+    there."""
+
+
+Known = dict[str, "Accepted | AcceptedAny | Known"]
+
+
+def _accepted(*names: str, **defaults: object) -> Known:
+    known: Known = {name: Accepted() for name in names}
+    return known | {name: Accepted(default) for name, default in defaults.items()}
+
+
+_TUNNEL: Final = _accepted(
+    enable=False,
+    handshakeTimeout=30,
+    readDeadline=15,
+    writeDeadline=15,
+    tlsTunnelCAFile="/etc/kubeedge/ca/rootCA.crt",
+    tlsTunnelCertFile="/etc/kubeedge/certs/server.crt",
+    tlsTunnelPrivateKeyFile="/etc/kubeedge/certs/server.key",
+) | {"server": AcceptedAny()}
+
+_LOGGING: Final = _accepted("vmodule", flushFrequency="5s", format="text", verbosity=0) | {
+    "options": {
+        "json": _accepted("splitStream", infoBufferSize="0"),
+        "text": _accepted("splitStream", infoBufferSize="0"),
+    }
+}
+
+_KUBELET_RESOURCES: Final = _accepted(
+    "kubeletCgroups",
+    "systemCgroups",
+    "cgroupRoot",
+    "cpuManagerPolicyOptions",
+    "topologyManagerPolicyOptions",
+    "qosReserved",
+    "podsPerCore",
+    "podCIDR",
+    "systemReserved",
+    "kubeReserved",
+    "reservedSystemCPUs",
+    "systemReservedCgroup",
+    "kubeReservedCgroup",
+    "reservedMemory",
+    cgroupDriver="cgroupfs",
+    cgroupsPerQOS=True,
+    cpuCFSQuota=True,
+    cpuCFSQuotaPeriod="100ms",
+    cpuManagerPolicy="none",
+    cpuManagerReconcilePeriod="10s",
+    memoryManagerPolicy="None",
+    memoryThrottlingFactor=0.9,
+    topologyManagerPolicy="none",
+    topologyManagerScope="container",
+    enforceNodeAllocatable=["pods"],
+    podPidsLimit=-1,
+    localStorageCapacityIsolation=True,
+    failSwapOn=False,
+    failCgroupV1=False,
+    oomScoreAdj=-999,
+    maxOpenFiles=1_000_000,
+) | {"memorySwap": _accepted("swapBehavior")}
+
+_KUBELET_EVICTION: Final = _accepted(
+    "evictionSoft",
+    "evictionSoftGracePeriod",
+    "evictionMaxPodGracePeriod",
+    "evictionMinimumReclaim",
+    "kernelMemcgNotification",
+    "shutdownGracePeriodByPodPriority",
+    evictionHard={
+        "imagefs.available": "15%",
+        "imagefs.inodesFree": "5%",
+        "memory.available": "100Mi",
+        "nodefs.available": "10%",
+        "nodefs.inodesFree": "5%",
+    },
+    evictionPressureTransitionPeriod="5m0s",
+    shutdownGracePeriod="0s",
+    shutdownGracePeriodCriticalPods="0s",
+)
+
+_KUBELET_IMAGES_AND_LOGS: Final = _accepted(
+    "maxParallelImagePulls",
+    "imagePullCredentialsVerificationPolicy",
+    "preloadedImagesVerificationAllowlist",
+    imageMinimumGCAge="2m0s",
+    imageMaximumGCAge="0s",
+    imageGCHighThresholdPercent=85,
+    imageGCLowThresholdPercent=80,
+    nodeStatusMaxImages=0,
+    registryPullQPS=5,
+    registryBurst=10,
+    serializeImagePulls=True,
+    containerLogMaxSize="10Mi",
+    containerLogMaxFiles=5,
+    containerLogMaxWorkers=1,
+    containerLogMonitorInterval="10s",
+)
+
+_KUBELET_SERVER: Final = _accepted(
+    "enableContentionProfiling",
+    "enableSystemLogQuery",
+    "showHiddenMetricsForVersion",
+    "tracing",
+    contentType="application/json",
+    enableDebugFlagsHandler=True,
+    enableDebuggingHandlers=True,
+    enableProfilingHandler=True,
+    enableSystemLogHandler=True,
+    eventBurst=100,
+    eventRecordQPS=50,
+    streamingConnectionIdleTimeout="4h0m0s",
+)
+
+_KUBELET_REST: Final = _accepted(
+    "allowedUnsafeSysctls",
+    "featureGates",
+    "protectKernelDefaults",
+    "registerWithTaints",
+    "userNamespaces",
+    configMapAndSecretChangeDetectionStrategy="Get",
+    enableControllerAttachDetach=True,
+    fileCheckFrequency="20s",
+    hairpinMode="promiscuous-bridge",
+    iptablesDropBit=15,
+    iptablesMasqueradeBit=14,
+    makeIPTablesUtilChains=True,
+    seccompDefault=False,
+    staticPodPath="/etc/kubeedge/manifests",
+    volumePluginDir="/usr/libexec/kubernetes/kubelet-plugins/volume/exec/",
+    volumeStatsAggPeriod="1m0s",
+) | {"logging": _LOGGING}
+
+_EDGED: Final = _accepted(
+    "bandwidthManager",
+    "customInterfaceName",
+    "experimentalMounterPath",
+    "experimentalNodeAllocatableIgnoreEvictionThreshold",
+    "keepTerminatedPodVolumes",
+    "runtimeCgroups",
+    "seccompDefault",
+    "windowsPriorityClass",
+    "windowsService",
+    maxContainerCount=-1,
+    maxPerPodContainerCount=1,
+    minimumGCAge="0s",
+    podSandboxImage="kubeedge/pause:3.6",
+    reportEvent=False,
+) | {
+    "tailoredKubeletConfig": _KUBELET_RESOURCES
+    | _KUBELET_EVICTION
+    | _KUBELET_IMAGES_AND_LOGS
+    | _KUBELET_SERVER
+    | _KUBELET_REST
+}
+
+_EDGE_HUB: Final[Known] = {
+    "quic": _accepted(handshakeTimeout=30, readDeadline=15, writeDeadline=15) | {"server": AcceptedAny()}
+}
+
+_EVENT_BUS: Final = _accepted(
+    "mqttPassword",
+    "mqttPubClientID",
+    "mqttSubClientID",
+    "mqttUsername",
+    enable=True,
+    mqttMode=2,
+    mqttQOS=0,
+    mqttRetain=False,
+    mqttServerExternal="tcp://127.0.0.1:1883",
+    mqttServerInternal="tcp://127.0.0.1:1884",
+    mqttSessionQueueSize=100,
+) | {
+    "eventBusTLS": _accepted(
+        enable=False,
+        tlsMqttCAFile="/etc/kubeedge/ca/rootCA.crt",
+        tlsMqttCertFile="/etc/kubeedge/certs/server.crt",
+        tlsMqttPrivateKeyFile="/etc/kubeedge/certs/server.key",
+    )
+}
+
+_META_MANAGER: Final = _accepted(contextSendGroup="hub", contextSendModule="websocket") | {
+    "metaServer": _accepted(
+        "apiAudiences",
+        "serviceAccountKeyFiles",
+        enable=False,
+        dummyServer="169.254.30.10:10550",
+        server="127.0.0.1:10550",
+        serviceAccountIssuers=["https://kubernetes.default.svc.cluster.local"],
+        tlsCaFile="/etc/kubeedge/ca/rootCA.crt",
+        tlsCertFile="/etc/kubeedge/certs/server.crt",
+        tlsPrivateKeyFile="/etc/kubeedge/certs/server.key",
+    )
+}
+
+KNOWN: Final[Known] = _accepted("edgecoreVersion", "featureGates") | {
+    "database": _accepted(aliasName="default"),
+    "modules": {
+        "dbTest": _accepted(enable=False),
+        "deviceTwin": _accepted(enable=True, dmiSockPath="/etc/kubeedge/"),
+        "edgeHub": _EDGE_HUB,
+        "edgeStream": _TUNNEL,
+        "edged": _EDGED,
+        "eventBus": _EVENT_BUS,
+        "metaManager": _META_MANAGER,
+        "serviceBus": _accepted(
+            "tlsCertFile", "tlsPrivateKeyFile", enable=False, port=9060, server="127.0.0.1", timeout=60
+        ),
+        "streamRuleEndpoint": _TUNNEL,
+        "taskManager": _accepted(enable=False),
+    },
+}
+"""The tree of keys without effect, beside the structs: a section of the file may have keys in both."""
+
+
+def is_chosen(accepted: Accepted | AcceptedAny, value: object) -> bool:
+    """Whether somebody set this value on purpose: it is neither KubeEdge's default nor empty."""
+    if isinstance(accepted, AcceptedAny) or value is None:
+        return False
+    if accepted.default is None:
+        return value not in (False, 0, "", [], {})
+    return value != accepted.default

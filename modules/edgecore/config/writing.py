@@ -1,0 +1,116 @@
+"""Writing settings as a file of KubeEdge's form, with the docstrings as comments.
+
+Written by hand and not by PyYAML, which knows no comments. `loads(render(config)).config == config` is a
+law that the tests hold it to.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from typing import TYPE_CHECKING, Any, Final
+
+import yaml
+
+from modules.edgecore.config.docstrings import text_of
+from modules.edgecore.config.section import Key, Section, keys_of
+from modules.edgecore.config.yaml_text import resolve
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+
+MINIMAL_KEYS: Final = (
+    "apiVersion",
+    "kind",
+    "database.dataSource",
+    "modules.edgeHub.httpServer",
+    "modules.edgeHub.token",
+    "modules.edgeHub.websocket.server",
+    "modules.edged.hostnameOverride",
+    "modules.edged.tailoredKubeletConfig.containerRuntimeEndpoint",
+)
+"""What differs from node to node and from site to site; the rest is right for most."""
+
+_SELF_EVIDENT: Final = ("true or false", "text")
+_WIDTH: Final = 100
+_STR_TAG: Final = "tag:yaml.org,2002:str"
+_BARE: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._:@+-")
+
+
+def render(config: Section, only: Collection[str] | None = None) -> str:
+    """The settings as commented YAML; `only` restricts it to the dotted keys named."""
+    return "\n".join(_section(config, "", "", only)) + "\n"
+
+
+def comment_of(section: type[Section], key: Key) -> str:
+    """What a person should know about a key: its docstring, what is allowed, whether it has an effect."""
+    text = text_of(section).fields[key.attribute]
+    if key.kind is None:
+        return text
+    allowed = "" if key.kind.want in _SELF_EVIDENT else f" Allowed: {key.kind.want}."
+    return f"{text}{allowed}{'' if key.has_effect else ' Accepted, no effect yet.'}"
+
+
+def value_of(section: Section, key: Key) -> Any:
+    """A setting as the value that the file has for it."""
+    setting = getattr(section, key.attribute)
+    return setting if key.kind is None else key.kind.write(setting)
+
+
+def inline(value: object) -> str:
+    """A value on one line."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{inline(name)}: {inline(entry)}" for name, entry in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(inline(item) for item in value) + "]"
+    return str(value) if isinstance(value, int | float) else _text(str(value))
+
+
+def _section(section: Section, path: str, indent: str, only: Collection[str] | None) -> Iterator[str]:
+    for number, key in enumerate(_chosen(section, path, only)):
+        at = f"{path}{key.name}"
+        if number:
+            yield ""
+        yield from textwrap.wrap(
+            comment_of(type(section), key),
+            _WIDTH,
+            initial_indent=f"{indent}# ",
+            subsequent_indent=f"{indent}# ",
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+        value = value_of(section, key)
+        if isinstance(value, Section):
+            yield f"{indent}{key.name}:"
+            yield from _section(value, f"{at}.", indent + "  ", only)
+        else:
+            yield f"{indent}{key.name}: {inline(value)}"
+
+
+def _chosen(section: Section, path: str, only: Collection[str] | None) -> list[Key]:
+    keys = keys_of(type(section))
+    if only is None:
+        return list(keys)
+    return [key for key in keys if any(f"{name}.".startswith(f"{path}{key.name}.") for name in only)]
+
+
+def _text(text: str) -> str:
+    """Text bare where every reader of YAML, old and new, takes it for text; in quotes elsewhere."""
+    if text and set(text) <= _BARE and text[0] not in ":@+-" and text[-1] != ":" and _reads_as_text(text):
+        return text
+    return '"' + "".join(_escaped(char) for char in text) + '"'
+
+
+def _reads_as_text(text: str) -> bool:
+    resolver = yaml.resolver.Resolver()
+    tag = resolver.resolve(yaml.ScalarNode, text, (True, False))  # type: ignore[no-untyped-call]
+    return tag == _STR_TAG and resolve(text) == text and text.lower() not in ("y", "n")
+
+
+def _escaped(char: str) -> str:
+    if char in '"\\':
+        return f"\\{char}"
+    if char.isprintable():
+        return char
+    return f"\\x{ord(char):02x}" if ord(char) < 0x100 else f"\\U{ord(char):08x}"
