@@ -1,0 +1,161 @@
+"""The command line of edgecore.
+
+A command is named here and imported when it is called. So `edgecore version` and `edgecore config` answer without
+loading the bus, gRPC or the database, a broken installation of one of those does not keep a person from checking a
+file, and the agent does not carry along what only prints.
+
+Results go to standard output, everything said about them to standard error; `docs/exit-codes.md` has the exit status.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from enum import StrEnum
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Protocol, cast
+
+from modules.edgecore.config import ConfigError, EdgeCoreConfig, load, verify
+from modules.edgecore.exit_codes import ExitCode
+from modules.edgecore.version import CONFIG_API_VERSION, CRI_VERSIONS, KUBEEDGE_COMMIT, VERSION
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+PROCESS: Final = "modules.edgecore.process:run"
+"""The assembly of the node; a `RunProcess`."""
+
+CONFIG_COMMANDS: Final = "modules.edgecore.config.commands"
+"""Where the commands of `edgecore config` are."""
+
+
+class LogLevel(StrEnum):
+    """How much `run` logs."""
+
+    DEBUG = "debug"
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
+
+
+class RunProcess(Protocol):
+    """What `modules.edgecore.process.run` must be."""
+
+    def __call__(self, config: EdgeCoreConfig, *, log_level: LogLevel) -> int:
+        """Runs the node until a signal ends it; the exit status."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs one command (by default that of the process) and gives its exit status. Usage errors end the process."""
+    chosen = _parser().parse_args(arguments)
+    try:
+        status = cast("Callable[[argparse.Namespace], int]", _imported(chosen.command))(chosen)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        _forget_output()
+        return ExitCode.OK
+    return status
+
+
+def default_root() -> Path:
+    """Where `run` keeps everything when it is told neither a file nor a directory: the user's state directory.
+
+    `$XDG_STATE_HOME/edgecore`, by default `~/.local/state/edgecore`. RuntimeError for a user without a home."""
+    state = os.environ.get("XDG_STATE_HOME", "")
+    return (Path(state) if state.startswith("/") else Path("~/.local/state").expanduser()) / "edgecore"
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="edgecore", description="An edge node agent for Kubernetes.")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    _add_run(commands.add_parser("run", help="run this machine as an edge node until SIGTERM or SIGINT"))
+    _add_config(commands.add_parser("config", help="print or check a configuration file"))
+    versions = commands.add_parser("version", help="print the version, and the versions of what edgecore talks to")
+    versions.set_defaults(command=f"{__name__}:version")
+    return parser
+
+
+def _add_run(parser: argparse.ArgumentParser) -> None:
+    settings = parser.add_mutually_exclusive_group()
+    settings.add_argument("--config", type=Path, metavar="FILE", help="configuration file (KubeEdge's form)")
+    settings.add_argument(
+        "--root",
+        type=Path,
+        metavar="DIR",
+        help="without a file: embedded runtime, everything below DIR (default ~/.local/state/edgecore)",
+    )
+    levels = [level.value for level in LogLevel]
+    parser.add_argument("--log-level", choices=levels, default=LogLevel.INFO.value, help="default: info")
+    parser.set_defaults(command=f"{__name__}:run")
+
+
+def _add_config(parser: argparse.ArgumentParser) -> None:
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    default = commands.add_parser("default", help="print every key with its default, commented")
+    default.set_defaults(command=f"{CONFIG_COMMANDS}:default")
+    minimal = commands.add_parser("minimal", help="print the few keys that one sets, commented")
+    minimal.set_defaults(command=f"{CONFIG_COMMANDS}:minimal")
+    check = commands.add_parser("check", help="say what is wrong with a file, and which of its keys have no effect")
+    check.add_argument("file", type=Path, metavar="FILE")
+    check.set_defaults(command=f"{CONFIG_COMMANDS}:check")
+
+
+def run(chosen: argparse.Namespace) -> int:
+    """Makes the configuration and hands it to the assembly, whose exit status it gives."""
+    try:
+        config = _configured(chosen.config) if chosen.config else _embedded(chosen.root or default_root())
+    except ConfigError as error:
+        for problem in error.problems:
+            _say(f"error: {problem.render(error.source)}")
+        return ExitCode.CONFIGURATION
+    except RuntimeError:
+        _say("error: this user has no home directory: give --root DIR or --config FILE")
+        return ExitCode.USAGE
+    process = cast("RunProcess", _imported(PROCESS))
+    return process(config, log_level=LogLevel(chosen.log_level))
+
+
+def _configured(file: Path) -> EdgeCoreConfig:
+    loaded = load(file)
+    for warning in loaded.warnings:
+        _say(f"warning: {warning.render(loaded.source)}")
+    if loaded.without_effect:
+        _say(f"keys without effect: {len(loaded.without_effect)}; `edgecore config check {file}` names them")
+    return loaded.config
+
+
+def _embedded(root: Path) -> EdgeCoreConfig:
+    config = EdgeCoreConfig.embedded(root)
+    verify(config, f"--root {root}")
+    _say(f"no configuration file: embedded runtime (isolates nothing), everything below {root}")
+    return config
+
+
+def version(_chosen: argparse.Namespace) -> int:
+    """Prints the versions."""
+    python = ".".join(str(part) for part in sys.version_info[:3])
+    sys.stdout.write(
+        f"edgecore {VERSION}\n"
+        f"KubeEdge: messages and wire of commit {KUBEEDGE_COMMIT} (August 2026)\n"
+        f"configuration: {CONFIG_API_VERSION}\n"
+        f"container runtime interface: {', '.join(CRI_VERSIONS)}\n"
+        f"Python {python}\n"
+    )
+    return ExitCode.OK
+
+
+def _imported(name: str) -> object:
+    """The object that `module:attribute` names."""
+    module, _, attribute = name.partition(":")
+    return getattr(import_module(module), attribute)
+
+
+def _say(text: str) -> None:
+    sys.stderr.write(f"edgecore: {text}\n")
+
+
+def _forget_output() -> None:
+    """The reader went away (`edgecore config default | head`): nothing is left to say, not even at interpreter exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
