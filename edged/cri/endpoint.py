@@ -15,7 +15,6 @@ from __future__ import annotations
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
-from urllib.parse import quote
 
 import grpc
 
@@ -33,7 +32,7 @@ API_VERSIONS: Final = ("runtime.v1", "runtime.v1alpha2")
 MAX_MESSAGE_BYTES: Final = 16 * 1024 * 1024
 """kubelet's and containerd's limit for one message, both ways."""
 
-_ENDPOINT = re.compile(r"(?:unix:(?://)?)?(?P<path>/[^/].*)")
+_ENDPOINT = re.compile(r"(?:unix:(?://)?)?(?P<path>/[\w.@+=,~-][\w./@+=,~-]*)", re.ASCII)
 _SUN_PATH_MAX = 107
 _CHANNEL_OPTIONS: Final = (
     ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
@@ -72,8 +71,8 @@ def socket_path(endpoint: str) -> Path:
     match = _ENDPOINT.fullmatch(endpoint)
     if match is None:
         raise EndpointError(
-            f"container runtime endpoint {endpoint!r}: want unix:///absolute/path/of/a.sock "
-            "(TCP endpoints are not supported: CRI has no authentication)"
+            f"container runtime endpoint {endpoint!r}: want unix:///absolute/path/of/a.sock of letters, "
+            "digits and _./@+=,~- (gRPC reads others as a URL; TCP is refused: CRI has no authentication)"
         )
     raw = match["path"]
     if len(raw.encode()) > _SUN_PATH_MAX:
@@ -89,7 +88,7 @@ class Endpoint:
 
     def __init__(self, address: str, probe: Probe) -> None:
         """`address` as for `socket_path`. Connects on the first call."""
-        self._channel = grpc.insecure_channel(f"unix:{quote(str(socket_path(address)))}", options=_CHANNEL_OPTIONS)
+        self._channel = grpc.insecure_channel(f"unix:{socket_path(address)}", options=_CHANNEL_OPTIONS)
         self._probe = probe
         self._calls: dict[str, Callable[..., Any]] = {}
         self._api_version: str | None = None

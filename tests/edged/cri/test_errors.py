@@ -1,0 +1,69 @@
+"""Statuses of gRPC as errors of ours, and what never stands in them."""
+
+from __future__ import annotations
+
+import grpc
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from edged.cri import errors
+from edged.cri.errors import error_of, redact
+from edged.errors import EdgedError
+
+
+@pytest.mark.parametrize(
+    ("code", "kind", "retryable"),
+    [
+        (grpc.StatusCode.UNAVAILABLE, errors.UnavailableError, True),
+        (grpc.StatusCode.DEADLINE_EXCEEDED, errors.DeadlineExceededError, True),
+        (grpc.StatusCode.NOT_FOUND, errors.NotFoundError, False),
+        (grpc.StatusCode.ALREADY_EXISTS, errors.AlreadyExistsError, False),
+        (grpc.StatusCode.INVALID_ARGUMENT, errors.InvalidRequestError, False),
+        (grpc.StatusCode.PERMISSION_DENIED, errors.RefusedError, False),
+        (grpc.StatusCode.UNAUTHENTICATED, errors.RefusedError, False),
+        (grpc.StatusCode.UNIMPLEMENTED, errors.UnimplementedError, False),
+        (grpc.StatusCode.RESOURCE_EXHAUSTED, errors.ExhaustedError, True),
+        (grpc.StatusCode.UNKNOWN, errors.CriError, True),
+        (grpc.StatusCode.INTERNAL, errors.CriError, True),
+    ],
+)
+def test_each_status_becomes_its_class(code: grpc.StatusCode, kind: type[errors.CriError], retryable: bool) -> None:
+    error = error_of("StartContainer", "abc", code, "why")
+    assert type(error) is kind
+    assert error.retryable is retryable
+
+
+@pytest.mark.parametrize("code", list(grpc.StatusCode))
+def test_every_error_says_what_was_attempted_on_what_why_and_what_to_do(code: grpc.StatusCode) -> None:
+    error = error_of("StartContainer", "abc", code, "no such thing")
+    assert isinstance(error, EdgedError)
+    assert (error.operation, error.on, error.code, error.details) == ("StartContainer", "abc", code, "no such thing")
+    assert all(part in str(error) for part in ("StartContainer of abc", "no such thing", code.name, error.hint))
+
+
+_secrets = st.text("abcdefghij0123456789+/=._-", min_size=6, max_size=40)
+
+
+@given(st.lists(_secrets, min_size=1, max_size=3), st.text(max_size=30), st.text(max_size=30))
+def test_no_given_secret_is_ever_left_in_a_text(secrets: list[str], before: str, after: str) -> None:
+    text = redact(f"{before}{' and '.join(secrets)}{after}", secrets)
+    assert not any(secret in text.replace("<redacted>", "\0") for secret in secrets)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("GET https://jane:pw@host/v2/", "GET https://<redacted>@host/v2/"),
+        ("GET https://host/v2/?token=abc&x=1", "GET https://host/v2/?token=<redacted>&x=1"),
+        ("Authorization: Bearer abcdefgh.ijkl", "Authorization: Bearer <redacted>"),
+        ("Authorization: Basic dXNlcjpwYXNz", "Authorization: Basic <redacted>"),
+        ("failed to pull docker.io/library/a@sha256:00", "failed to pull docker.io/library/a@sha256:00"),
+    ],
+)
+def test_what_looks_like_credentials_is_removed_and_the_rest_stays(text: str, expected: str) -> None:
+    assert redact(text) == expected
+
+
+def test_an_endless_message_of_a_runtime_is_cut() -> None:
+    assert len(redact("x" * 100_000)) < 3000
