@@ -1,0 +1,216 @@
+"""What is to be done so that a pod runs as it is wanted: the heart of edged.
+
+`compute_pod_actions` compares the pod with the facts and answers with a list of steps; a worker takes them in
+this order: kill (the whole pod, or single containers), create the sandbox, start init containers, start
+containers. It knows kubelet's rules (computePodActions of its runtime manager) and none of the effects, so
+that it can be asked at any time and as often as one likes: when nothing is to be done, it says so.
+"""
+
+from msgspec import Struct
+
+from edged.api import Container, Nanoseconds, Pod
+from edged.pods.backoff import BackOffs, container_key
+from edged.pods.init_containers import judge_initialization
+from edged.pods.model import ContainerFacts, PodFacts, ProbeFacts, RunState, SandboxId
+from edged.pods.restart import ON_FAILURE, is_terminal, next_attempt, restarts_failed, should_be_started
+from edged.pods.sandbox import judge_sandbox
+from edged.pods.unhealthy import Fault, fault_of
+
+
+class ContainerStart(Struct, frozen=True, gc=False):
+    """A container to start. `after` is the end of its predecessor, from which back-off counts; None for the
+    first.
+    """
+
+    container: Container
+    attempt: int
+    after: Nanoseconds | None = None
+
+
+class ContainerKill(Struct, frozen=True, gc=False):
+    """A container to stop. `restarts` says that it is started again in the same round."""
+
+    container: ContainerFacts
+    fault: Fault
+    restarts: bool
+
+    @property
+    def message(self) -> str:
+        """What an event says about it, in a kubelet's words."""
+        ending = ", will be restarted" if self.restarts else ""
+        return f"Container {self.container.name} {self.fault.value}{ending}"
+
+
+class ContainerWait(Struct, frozen=True, gc=False):
+    """A container that would be started but has to wait until `until`, because it keeps ending."""
+
+    container: Container
+    until: Nanoseconds
+    delay: Nanoseconds
+
+
+class PodActions(Struct, frozen=True, gc=False):
+    """The steps of one round, in the order of the fields.
+
+    `kill_pod` means all containers and sandboxes that there are. `sandbox` is the one to start containers in
+    when `create_sandbox` is false; `attempt` is its number, or that of the one to create.
+    """
+
+    kill_pod: bool = False
+    kill: tuple[ContainerKill, ...] = ()
+    create_sandbox: bool = False
+    sandbox: SandboxId | None = None
+    attempt: int = 0
+    start_init: tuple[ContainerStart, ...] = ()
+    start: tuple[ContainerStart, ...] = ()
+    waiting: tuple[ContainerWait, ...] = ()
+
+    @property
+    def nothing(self) -> bool:
+        """Whether the pod already is as it should be (or only waits)."""
+        return not (self.kill_pod or self.kill or self.create_sandbox or self.start_init or self.start)
+
+    @property
+    def next_try(self) -> Nanoseconds | None:
+        """When the first waiting container may be started, None when none waits."""
+        return min((wait.until for wait in self.waiting), default=None)
+
+
+def compute_pod_actions(
+    pod: Pod, facts: PodFacts, now: Nanoseconds, backoffs: BackOffs, probes: ProbeFacts | None = None
+) -> PodActions:
+    """The steps that bring the facts to what the pod wants. Pure: the same arguments give the same answer."""
+    if pod.metadata.deletion_timestamp is not None or is_terminal(pod):
+        return _end(facts)
+    verdict = judge_sandbox(pod, facts)
+    planner = _Planner(pod, facts, now, backoffs, probes or ProbeFacts())
+    if verdict.changed:
+        return planner.with_new_sandbox(verdict.attempt)
+    return planner.in_sandbox(verdict.present, verdict.attempt)
+
+
+def _end(facts: PodFacts) -> PodActions:
+    return PodActions(kill_pod=facts.anything_running)
+
+
+class _Planner:
+    """One computation; it exists only to spare its methods five arguments."""
+
+    def __init__(self, pod: Pod, facts: PodFacts, now: Nanoseconds, backoffs: BackOffs, probes: ProbeFacts) -> None:
+        self._pod = pod
+        self._facts = facts
+        self._now = now
+        self._backoffs = backoffs
+        self._probes = probes
+        self._waiting: list[ContainerWait] = []
+
+    def with_new_sandbox(self, attempt: int) -> PodActions:
+        """Everything begins anew, except what the restart policy considers finished."""
+        if self._has_finished():
+            return _end(self._facts)
+        regular = [c for c in self._pod.spec.containers if not self._completed(c)]
+        inits = self._pod.spec.init_containers[:1]
+        start_init = self._starts(inits)
+        start = () if inits else self._starts(regular)
+        return PodActions(
+            kill_pod=bool(self._facts.sandboxes) or self._facts.anything_running,
+            create_sandbox=True,
+            attempt=attempt,
+            start_init=start_init,
+            start=start,
+            waiting=tuple(self._waiting),
+        )
+
+    def in_sandbox(self, sandbox: SandboxId | None, attempt: int) -> PodActions:
+        """The sandbox is good: initialization goes on, or single containers are killed and started."""
+        progress = judge_initialization(self._pod, self._facts, self._probes)
+        if progress.failed:
+            return _end(self._facts)
+        kill = [ContainerKill(facts, fault, restarts=True) for facts, fault in progress.kill] + self._strays()
+        inits = [self._pod.spec.init_containers[index] for index in progress.start]
+        if not progress.done:
+            start: list[Container] = []
+        else:
+            start, more_kills, kept = self._regular()
+            if not start and not kept:
+                return _end(self._facts)
+            kill += more_kills
+        return PodActions(
+            kill=tuple(kill),
+            sandbox=sandbox,
+            attempt=attempt,
+            start_init=self._starts(inits),
+            start=self._starts(start),
+            waiting=tuple(self._waiting),
+        )
+
+    def _regular(self) -> tuple[list[Container], list[ContainerKill], int]:
+        """Containers to start, containers to kill, and how many stay as they are."""
+        start: list[Container] = []
+        kill: list[ContainerKill] = []
+        kept = 0
+        for container in self._pod.spec.containers:
+            last = self._facts.newest(container.name)
+            if last is None or not last.running:
+                if should_be_started(self._pod, last):
+                    start.append(container)
+                    if last is not None and last.state is RunState.UNKNOWN:
+                        kill.append(ContainerKill(last, Fault.UNKNOWN_STATE, restarts=True))
+                continue
+            fault = fault_of(container, last, self._probes)
+            if fault is None:
+                kept += 1
+                continue
+            restarts = fault is Fault.DEFINITION_CHANGED or restarts_failed(self._pod)
+            kill.append(ContainerKill(last, fault, restarts))
+            if restarts:
+                start.append(container)
+        return start, kill, kept
+
+    def _strays(self) -> list[ContainerKill]:
+        """Running containers that the pod does not have any more, or that run beside a newer one of their
+        name.
+        """
+        wanted = {container.name for container in self._all_containers()}
+        strays = []
+        for container in (c for c in self._facts.containers if c.running):
+            if container.name not in wanted:
+                strays.append(ContainerKill(container, Fault.NOT_WANTED, restarts=False))
+            elif container is not self._facts.newest(container.name):
+                strays.append(ContainerKill(container, Fault.SUPERSEDED, restarts=False))
+        return strays
+
+    def _starts(self, containers: tuple[Container, ...] | list[Container]) -> tuple[ContainerStart, ...]:
+        """Those of the containers that may be started now; the others are noted as waiting."""
+        ready = []
+        for container in containers:
+            start = self._start_of(container)
+            key = container_key(self._facts.ref.uid, container)
+            until = self._backoffs.ready_at(key, start.after) if start.after is not None else self._now
+            if until <= self._now:
+                ready.append(start)
+            else:
+                self._waiting.append(ContainerWait(container, until, self._backoffs.delay(key)))
+        return tuple(ready)
+
+    def _start_of(self, container: Container) -> ContainerStart:
+        ended = (c for c in self._facts.containers if c.name == container.name and c.state is RunState.EXITED)
+        last_end = next((c.finished_at for c in ended), None)
+        return ContainerStart(container, next_attempt(self._facts, container.name), last_end)
+
+    def _completed(self, container: Container) -> bool:
+        last = self._facts.newest(container.name)
+        return self._pod.spec.restart_policy == ON_FAILURE and last is not None and last.succeeded
+
+    def _has_finished(self) -> bool:
+        """Whether a pod that lost its sandbox has nothing left to run (it is complete, or must not run
+        twice).
+        """
+        had_containers = any(self._facts.newest(c.name) for c in self._all_containers())
+        if not restarts_failed(self._pod):
+            return bool(self._facts.sandboxes) and had_containers
+        regular = self._pod.spec.containers
+        return bool(regular) and all(self._completed(container) for container in regular)
+
+    def _all_containers(self) -> tuple[Container, ...]:
+        return self._pod.spec.init_containers + self._pod.spec.containers

@@ -1,0 +1,89 @@
+"""From the CRI's answers to facts.
+
+A container whose labels name no pod is not ours and is never touched. The CRI's container status does not say
+in which sandbox it lives, so it comes paired with that id (from the list, or from the sandbox's own status).
+"""
+
+from collections.abc import Iterable
+
+from edged.api import Nanoseconds
+from edged.pods import labels
+from edged.pods.model import ContainerFacts, ContainerId, PodFacts, PodRef, RunState, SandboxFacts, SandboxId
+from protos.cri.v1 import api_pb2 as cri
+
+_STATES = {
+    cri.CONTAINER_CREATED: RunState.CREATED,
+    cri.CONTAINER_RUNNING: RunState.RUNNING,
+    cri.CONTAINER_EXITED: RunState.EXITED,
+}
+
+
+def pod_facts(
+    ref: PodRef, sandboxes: Iterable[SandboxFacts] = (), containers: Iterable[ContainerFacts] = ()
+) -> PodFacts:
+    """The facts of one pod, put into the order that decisions rely on: newest first."""
+    return PodFacts(
+        ref,
+        tuple(sorted(sandboxes, key=lambda s: (s.created_at, s.attempt), reverse=True)),
+        tuple(sorted(containers, key=lambda c: (c.created_at, c.attempt), reverse=True)),
+    )
+
+
+def read_pod(
+    ref: PodRef,
+    sandboxes: Iterable[cri.PodSandboxStatus],
+    containers: Iterable[tuple[SandboxId, cri.ContainerStatus]],
+) -> PodFacts:
+    """The facts of one pod from full CRI statuses."""
+    return pod_facts(
+        ref,
+        (read_sandbox(status) for status in sandboxes),
+        (read_container(sandbox, status) for sandbox, status in containers),
+    )
+
+
+def read_sandbox(status: cri.PodSandboxStatus) -> SandboxFacts:
+    """One sandbox. An address that the runtime reports as empty stays visible as an empty tuple."""
+    ips = None
+    if status.HasField("network"):
+        reported = (status.network.ip, *(extra.ip for extra in status.network.additional_ips))
+        ips = tuple(ip for ip in reported if ip)
+    return SandboxFacts(
+        id=SandboxId(status.id),
+        attempt=status.metadata.attempt,
+        ready=status.state == cri.SANDBOX_READY,
+        created_at=Nanoseconds(status.created_at),
+        host_network=status.linux.namespaces.options.network == cri.NODE,
+        ips=ips,
+    )
+
+
+def read_container(sandbox: SandboxId, status: cri.ContainerStatus) -> ContainerFacts:
+    """One container of the sandbox named."""
+    notes = status.annotations
+    message_path = notes.get(labels.MESSAGE_PATH, "")
+    mounts = (m.host_path for m in status.mounts if message_path and m.container_path == message_path)
+    return ContainerFacts(
+        id=ContainerId(status.id),
+        sandbox_id=sandbox,
+        name=status.labels.get(labels.CONTAINER_NAME, status.metadata.name),
+        attempt=_attempt(status),
+        state=_STATES.get(status.state, RunState.UNKNOWN),
+        created_at=Nanoseconds(status.created_at),
+        started_at=Nanoseconds(status.started_at),
+        finished_at=Nanoseconds(status.finished_at),
+        exit_code=status.exit_code,
+        reason=status.reason,
+        message=status.message,
+        hash=notes.get(labels.HASH, ""),
+        image=status.image.image,
+        image_ref=status.image_ref,
+        message_path=next(mounts, ""),
+        message_policy=notes.get(labels.MESSAGE_POLICY, ""),
+        log_path=status.log_path,
+    )
+
+
+def _attempt(status: cri.ContainerStatus) -> int:
+    noted = status.annotations.get(labels.RESTART_COUNT, "")
+    return int(noted) if noted.isascii() and noted.isdigit() else status.metadata.attempt

@@ -1,0 +1,33 @@
+"""Why a running container has to be killed."""
+
+from enum import Enum
+
+from edged.api import Container
+from edged.pods.hash import container_hash
+from edged.pods.model import ContainerFacts, ProbeFacts
+
+
+class Fault(Enum):
+    """A reason to kill one container; the value completes "Container x …" as a kubelet's event says it."""
+
+    DEFINITION_CHANGED = "definition changed"
+    LIVENESS_PROBE = "failed liveness probe"
+    STARTUP_PROBE = "failed startup probe"
+    UNKNOWN_STATE = "is in an unknown state"
+    NOT_WANTED = "is no longer part of the pod"
+    SUPERSEDED = "has a newer instance"
+
+
+def fault_of(container: Container, running: ContainerFacts, probes: ProbeFacts) -> Fault | None:
+    """What is wrong with a running container: another definition first, then its probes; None when it may
+    stay.
+
+    A container without a recorded definition was not made by this agent's rules and is left as it is.
+    """
+    if running.hash and running.hash != container_hash(container):
+        return Fault.DEFINITION_CHANGED
+    if probes.liveness.get(running.id) is False:
+        return Fault.LIVENESS_PROBE
+    if probes.startup.get(running.id) is False:
+        return Fault.STARTUP_PROBE
+    return None
