@@ -1,7 +1,8 @@
 """Which dead containers and sandboxes of a pod are not needed any more.
 
-One dead container is kept for each name, because its end is part of the pod's status (`lastState`) and its log can be read
-(kubelet's MaxPerPodContainer of 1, KubeEdge's default); sandboxes are kept while they hold one of those or are the newest.
+One dead container is kept for each name, because its end is part of the pod's status (`lastState`) and its
+log can be read (kubelet's MaxPerPodContainer of 1, KubeEdge's default); sandboxes are kept while they hold
+one of those or are the newest.
 """
 
 from msgspec import Struct

@@ -1,0 +1,43 @@
+# Everything a person does here. `make` alone says what there is.
+PYTHON ?= python3
+BIN := .venv/bin
+PACKAGES := beehive protos metamanager edgehub edged modules tests
+ARGS ?=
+
+.PHONY: help install run test check format bench
+.DEFAULT_GOAL := help
+
+help:
+	@echo "make run        cloudcore, edgecore and a few pods on this machine, with a live table (ARGS=--once: until all are up)"
+	@echo "make test       all tests; those of what this machine lacks are skipped with the reason"
+	@echo "make check      ruff, mypy, import layers, generated files"
+	@echo "make bench      figures with the floor beside them"
+	@echo "make install    the virtual environment in .venv; the others call it"
+	@echo "make format     ruff's formatter and its safe fixes"
+
+install: .venv/installed
+
+.venv/installed: setup.cfg pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	@touch $@
+
+run: install
+	@$(BIN)/python -m modules.demo $(ARGS)
+
+test: install
+	$(BIN)/python -m pytest -n 2 $(ARGS)
+
+check: install
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy $(PACKAGES)
+	$(BIN)/lint-imports
+	$(BIN)/python -m protos.generate --check
+
+format: install
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: install
+	$(BIN)/python -m tests.bench $(ARGS)

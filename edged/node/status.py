@@ -1,0 +1,197 @@
+"""What the node says of itself, as pure functions of the machine, the runtime and what is left.
+
+Names, reasons and messages of conditions are a kubelet's; Ready's are KubeEdge's (`EdgeReady`), as its cloud shows it.
+"""
+
+import msgspec
+
+from edged.api import (
+    Nanoseconds,
+    Node,
+    NodeAddress,
+    NodeCondition,
+    NodeStatus,
+    NodeSystemInfo,
+    ObjectMeta,
+    OwnerReference,
+    Quantity,
+    format_time,
+)
+from edged.api.leases import Lease, LeaseSpec
+from edged.api.nodes import ContainerImage, DaemonEndpoint, NodeDaemonEndpoints, NodeSpec, Taint
+from edged.api.times import format_micro_time
+from edged.node.machine import Machine, Usage
+
+LEASE_NAMESPACE = "kube-node-lease"
+MEMORY_RESERVE = 100 * 1024 * 1024
+"""Bytes of memory that are not allocatable: evictionHard's default `memory.available` of 100Mi."""
+STORAGE_RESERVE = 0.1
+"""Fraction of storage that is not allocatable: evictionHard's default `nodefs.available` of 10 %."""
+_INODES_RESERVE = 0.05
+_PIDS_RESERVE = 0.01
+
+
+class Report(msgspec.Struct, frozen=True):
+    """Everything a node status is computed from."""
+
+    machine: Machine
+    usage: Usage
+    node_name: str
+    max_pods: int
+    port: int
+    agent_version: str
+    runtime_version: str = ""
+    """`containerd://1.6.20`; empty while the runtime has not answered."""
+    runtime_problem: str = ""
+    """Why the runtime is not ready; empty when it is."""
+    network_problem: str = ""
+    images: tuple[ContainerImage, ...] = ()
+
+
+def labels(machine: Machine, node_name: str, extra: dict[str, str]) -> dict[str, str]:
+    """The labels a KubeEdge node registers with; `extra` wins."""
+    return {
+        "beta.kubernetes.io/arch": machine.architecture,
+        "beta.kubernetes.io/os": "linux",
+        "kubernetes.io/arch": machine.architecture,
+        "kubernetes.io/hostname": node_name,
+        "kubernetes.io/os": "linux",
+        "node-role.kubernetes.io/agent": "",
+        "node-role.kubernetes.io/edge": "",
+        **extra,
+    }
+
+
+def node_object(report: Report, extra_labels: dict[str, str], now: Nanoseconds, *, schedulable: bool = True) -> Node:
+    """The object with which the node registers."""
+    taint = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
+    return Node(
+        metadata=ObjectMeta(
+            name=report.node_name,
+            labels=labels(report.machine, report.node_name, extra_labels),
+            annotations={"volumes.kubernetes.io/controller-managed-attach-detach": "true"},
+        ),
+        spec=NodeSpec() if schedulable else NodeSpec(unschedulable=True, taints=(taint,)),
+        status=node_status(report, NodeStatus(), now),
+    )
+
+
+def node_status(report: Report, old: NodeStatus, now: Nanoseconds) -> NodeStatus:
+    """The status now; transition times are taken over from `old` where nothing changed."""
+    machine = report.machine
+    return NodeStatus(
+        capacity=_resources(report, memory=machine.memory, storage=machine.storage),
+        allocatable=_resources(
+            report,
+            memory=max(0, machine.memory - MEMORY_RESERVE),
+            storage=int(machine.storage * (1 - STORAGE_RESERVE)),
+        ),
+        conditions=_conditions(report, old, now),
+        addresses=(
+            *(NodeAddress(type="InternalIP", address=address) for address in machine.addresses),
+            NodeAddress(type="Hostname", address=report.node_name),
+        ),
+        daemon_endpoints=NodeDaemonEndpoints(kubelet_endpoint=DaemonEndpoint(port=max(0, report.port))),
+        node_info=NodeSystemInfo(
+            machine_id=machine.machine_id,
+            system_uuid=machine.system_uuid,
+            boot_id=machine.boot_id,
+            kernel_version=machine.kernel,
+            os_image=machine.os_image,
+            container_runtime_version=report.runtime_version,
+            kubelet_version=report.agent_version,
+            kube_proxy_version="",
+            operating_system="linux",
+            architecture=machine.architecture,
+        ),
+        images=report.images,
+        volumes_in_use=old.volumes_in_use,
+        volumes_attached=old.volumes_attached,
+    )
+
+
+def worth_sending(new: NodeStatus, sent: NodeStatus | None) -> bool:
+    """Whether a status says anything that the one sent before did not: heartbeat times do not count."""
+    return sent is None or _without_heartbeats(new) != _without_heartbeats(sent)
+
+
+def new_lease(node: Node, seconds: int, now: Nanoseconds) -> Lease:
+    """The lease of a node that has registered, owned by it so that it goes with it."""
+    name = node.metadata.name
+    owner = OwnerReference(api_version="v1", kind="Node", name=name, uid=node.metadata.uid)
+    return Lease(
+        metadata=ObjectMeta(name=name, namespace=LEASE_NAMESPACE, owner_references=(owner,)),
+        spec=LeaseSpec(holder_identity=name, lease_duration_seconds=seconds, renew_time=format_micro_time(now)),
+    )
+
+
+def renewed(lease: Lease, seconds: int, now: Nanoseconds) -> Lease:
+    """The same lease, held for another `seconds` from now on."""
+    spec = msgspec.structs.replace(lease.spec, lease_duration_seconds=seconds, renew_time=format_micro_time(now))
+    return msgspec.structs.replace(lease, spec=spec)
+
+
+def _resources(report: Report, *, memory: int, storage: int) -> dict[str, Quantity]:
+    return {
+        "cpu": str(report.machine.cpus),
+        "ephemeral-storage": str(storage),
+        "memory": f"{memory // 1024}Ki",
+        "pods": str(report.max_pods),
+    }
+
+
+def _conditions(report: Report, old: NodeStatus, now: Nanoseconds) -> tuple[NodeCondition, ...]:
+    usage = report.usage
+    memory_low = usage.memory_available < MEMORY_RESERVE
+    disk_low = usage.storage_available < STORAGE_RESERVE or usage.inodes_available < _INODES_RESERVE
+    pids_low = usage.pids_available < _PIDS_RESERVE
+    problem = report.runtime_problem or report.network_problem
+    wanted = (
+        ("MemoryPressure", memory_low, *_pressure("InsufficientMemory", "SufficientMemory", "memory", memory_low)),
+        ("DiskPressure", disk_low, *_disk(disk_low)),
+        ("PIDPressure", pids_low, *_pressure("InsufficientPID", "SufficientPID", "PID", pids_low)),
+        (
+            "Ready",
+            not problem,
+            *(("EdgeNotReady", problem) if problem else ("EdgeReady", "edge is posting ready status")),
+        ),
+    )
+    return tuple(_condition(old, now, *fields) for fields in wanted)
+
+
+def _pressure(low: str, enough: str, what: str, is_low: bool) -> tuple[str, str]:
+    if is_low:
+        return f"KubeletHas{low}", f"kubelet has insufficient {what} available"
+    return f"KubeletHas{enough}", f"kubelet has sufficient {what} available"
+
+
+def _disk(is_low: bool) -> tuple[str, str]:
+    if is_low:
+        return "KubeletHasDiskPressure", "kubelet has disk pressure"
+    return "KubeletHasNoDiskPressure", "kubelet has no disk pressure"
+
+
+def _condition(
+    old: NodeStatus,
+    now: Nanoseconds,
+    kind: str,
+    holds: bool,
+    reason: str,
+    message: str,
+) -> NodeCondition:
+    before = next((condition for condition in old.conditions if condition.type == kind), None)
+    status = "True" if holds else "False"
+    changed = before is None or before.status != status
+    return NodeCondition(
+        type=kind,
+        status=status,
+        last_heartbeat_time=format_time(now),
+        last_transition_time=format_time(now) if changed or before is None else before.last_transition_time,
+        reason=reason,
+        message=message,
+    )
+
+
+def _without_heartbeats(status: NodeStatus) -> NodeStatus:
+    conditions = tuple(msgspec.structs.replace(c, last_heartbeat_time=None) for c in status.conditions)
+    return msgspec.structs.replace(status, conditions=conditions)

@@ -1,0 +1,109 @@
+"""Relists the runtime and tells edged which pods changed, with their facts.
+
+Workers look themselves at what they have just done and say so here (`Observed`), so that the next relist does not
+report it a second time: a change is reported when it is made, not at the next relist.
+"""
+
+import logging
+from collections.abc import Callable
+from typing import NamedTuple
+
+from beehive import Actor
+from edged.cri.errors import CriError
+from edged.pleg.reader import Glance, RuntimeReader, changed_pods, glance_of
+from edged.pods.model import PodFacts, PodUid
+
+_log = logging.getLogger(__name__)
+
+
+class Seen(NamedTuple):
+    """What was found out about one pod."""
+
+    facts: PodFacts
+    at: float
+    """When reading began, monotonic seconds: of two, the later one holds."""
+
+
+class Relisted(NamedTuple):
+    """One relist: the pods that changed, and all pods that the runtime has."""
+
+    changed: tuple[Seen, ...]
+    owners: dict[PodUid, Glance]
+    at: float
+
+
+class RelistFailed(NamedTuple):
+    """The runtime did not answer."""
+
+    error: CriError
+
+
+Event = Relisted | RelistFailed
+
+
+class Observed(NamedTuple):
+    """A worker has read the facts of a pod itself."""
+
+    facts: PodFacts
+    owner: str
+
+
+class Look(NamedTuple):
+    """Relist now."""
+
+
+class Pleg(Actor):
+    """Pod life-cycle event generator.
+
+    Args:
+        reader: of the runtime.
+        tell: takes each event; must not block.
+        period: seconds between the end of a relist and the next one.
+    """
+
+    def __init__(self, reader: RuntimeReader, tell: Callable[[Event], None], period: float) -> None:
+        super().__init__()
+        self._reader = reader
+        self._tell = tell
+        self._period = period
+        self._known: dict[PodUid, Glance] = {}
+
+    def on_start(self) -> None:
+        """Look at once."""
+        self.actor_ref.tell(Look())
+
+    def on_receive(self, message: object) -> None:
+        """Relist, or take notice of what a worker saw."""
+        if isinstance(message, Observed):
+            self._remember(message)
+        elif isinstance(message, Look):
+            self._relist()
+            if not self.actor_stopped.is_set():
+                self.clock.after(self._period, self._look_again)
+
+    def _look_again(self) -> None:
+        if not self.actor_stopped.is_set():
+            self.actor_ref.tell(Look())
+
+    def _remember(self, observed: Observed) -> None:
+        facts = observed.facts
+        if facts.sandboxes or facts.containers:
+            self._known[facts.ref.uid] = glance_of(facts, observed.owner)
+        else:
+            self._known.pop(facts.ref.uid, None)
+
+    def _relist(self) -> None:
+        begin = self.clock.monotonic()
+        try:
+            now = self._reader.glances()
+            changed = tuple(self._read(ref.uid, now) for ref in changed_pods(self._known, now))
+        except CriError as error:
+            self._tell(RelistFailed(error))
+            return
+        self._known = now
+        self._tell(Relisted(changed, now, begin))
+
+    def _read(self, uid: PodUid, now: dict[PodUid, Glance]) -> Seen:
+        at = self.clock.monotonic()
+        glance = now.get(uid)
+        return Seen(self._reader.facts(glance) if glance else PodFacts(self._known[uid].ref), at)

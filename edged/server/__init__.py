@@ -1,0 +1,1 @@
+"""The node's own read-only HTTP server: `/pods`, `/healthz`, `/metrics` on loopback."""

@@ -1,0 +1,85 @@
+"""What edged has to be told before it starts; the assembly fills it from the configuration file.
+
+It stands apart from the file's form: edged must not know how the process is configured, and tests set it directly.
+"""
+
+from pathlib import Path
+
+import msgspec
+
+
+class EdgedSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """Settings of one edged."""
+
+    node_name: str
+    """Name of the node, as the cloud knows it (`hostnameOverride`)."""
+
+    root: Path
+    """Directory of pods and plug-ins (`rootDirectory`); made with mode 0750."""
+
+    pod_logs: Path
+    """Directory of container logs (`podLogsDir`)."""
+
+    runtime_endpoint: str
+    """CRI socket of the runtime service, `unix:///…`."""
+
+    image_endpoint: str = ""
+    """CRI socket of the image service; empty means the runtime's, unlike KubeEdge 2019 really used when set."""
+
+    request_timeout: float = 120.0
+    """Seconds that a CRI call may take (`runtimeRequestTimeout`, KubeEdge's 2 minutes)."""
+
+    register_namespace: str = "default"
+    """Namespace in which pods are asked for (`registerNodeNamespace`); the answer holds those of all namespaces."""
+
+    register_node: bool = True
+    """Whether the node registers itself (`registerNode`)."""
+
+    register_schedulable: bool = True
+    """Whether it registers as schedulable (`registerSchedulable`)."""
+
+    node_ip: str = ""
+    """Address to report; empty means that of the default route."""
+
+    node_labels: dict[str, str] = {}
+    """Labels to register with, beside the standard ones (`nodeLabels`)."""
+
+    max_pods: int = 110
+    """Capacity `pods` (`maxPods`)."""
+
+    workers: int = 4
+    """Pods that are worked on at once; two cores are saturated by 4 (spec/10 §3)."""
+
+    relist_period: float = 1.0
+    """Seconds between two looks at the runtime (a kubelet's PLEG period)."""
+
+    resync_period: float = 60.0
+    """Seconds after which a healthy pod is looked at again; each is longer by up to a half (KubeEdge 2019)."""
+
+    status_period: float = 10.0
+    """Seconds after which what the cloud has not acknowledged is sent again, and the node's state is looked at
+    (`nodeStatusUpdateFrequency`)."""
+
+    node_report_period: float = 300.0
+    """Seconds after which an unchanged node status is sent all the same (`nodeStatusReportFrequency`)."""
+
+    lease_duration: int = 40
+    """Seconds of the node's lease; it is renewed every quarter of it (`nodeLeaseDurationSeconds`)."""
+
+    cgroup_driver: str = "cgroupfs"
+    """`cgroupfs` or `systemd` (`cgroupDriver`)."""
+
+    cluster_dns: tuple[str, ...] = ()
+    """Addresses of the cluster's DNS servers (`clusterDNS`)."""
+
+    cluster_domain: str = "cluster.local"
+    """Domain that is searched first (`clusterDomain`)."""
+
+    resolv_conf: Path = Path("/etc/resolv.conf")
+    """The node's resolver configuration (`resolvConf`)."""
+
+    server_address: str = "127.0.0.1"
+    """Where `/pods` and `/healthz` are served (`address`)."""
+
+    server_port: int = 10255
+    """Its port (`readOnlyPort`); 0 takes a free one, a negative one means no server."""

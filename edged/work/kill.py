@@ -1,0 +1,72 @@
+"""Ends what runs of a pod: containers with their grace period, all at once, then the sandboxes."""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from beehive import Actor, Runtime
+from edged.cri.contract import ContainerId, ContainerRuntime, SandboxId
+from edged.pods.model import ContainerFacts, PodFacts
+
+
+class _Caller(Actor):
+    """Runs one blocking call beside others."""
+
+    def on_receive(self, message: Any) -> Any:
+        """Call it."""
+        return message()
+
+
+def at_once(actors: Runtime, calls: Iterable[Callable[[], None]]) -> None:
+    """Make blocking calls beside each other and return when all have ended; raises the first error, in their order.
+
+    A single call is made on the caller's own thread.
+    """
+    waiting = list(calls)
+    if len(waiting) == 1:
+        waiting[0]()
+        return
+    callers = [actors.start(_Caller, name="caller") for _ in waiting]
+    try:
+        answers = [caller.ref.ask(call, block=False) for caller, call in zip(callers, waiting, strict=True)]
+        errors = [error for error in map(_error_of, answers) if error is not None]
+    finally:
+        for caller in callers:
+            caller.ref.stop(block=False)
+    if errors:
+        raise errors[0]
+
+
+def kill_containers(
+    actors: Runtime, runtime: ContainerRuntime, containers: Iterable[ContainerFacts], grace_seconds: int
+) -> None:
+    """Stop containers, each with the same grace period. Raises CriError."""
+
+    def stop(container: ContainerFacts) -> Callable[[], None]:
+        return lambda: runtime.stop_container(ContainerId(container.id), grace_seconds)
+
+    at_once(actors, [stop(container) for container in containers if container.running])
+
+
+def kill_pod(actors: Runtime, runtime: ContainerRuntime, facts: PodFacts, grace_seconds: int) -> None:
+    """Stop the pod's containers, then its sandboxes. Raises CriError."""
+    kill_containers(actors, runtime, facts.containers, grace_seconds)
+    for sandbox in facts.sandboxes:
+        if sandbox.ready:
+            runtime.stop_pod_sandbox(SandboxId(sandbox.id))
+
+
+def remove_pod(runtime: ContainerRuntime, facts: PodFacts) -> None:
+    """Remove the containers and sandboxes of a pod that has been killed. Raises CriError."""
+    for container in facts.containers:
+        runtime.remove_container(ContainerId(container.id))
+    for sandbox in facts.sandboxes:
+        runtime.stop_pod_sandbox(SandboxId(sandbox.id))
+        runtime.remove_pod_sandbox(SandboxId(sandbox.id))
+
+
+def _error_of(answer: Any) -> BaseException | None:
+    try:
+        answer.get()
+    except Exception as error:  # noqa: BLE001 - handed to the caller once all have ended
+        return error
+    return None
