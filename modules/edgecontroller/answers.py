@@ -59,9 +59,7 @@ def object_answer(obj: JsonObject) -> Answer:
 
 def typed_answer(obj: JsonObject, *, with_version: bool = True, keep_kind: bool = False) -> Answer:
     """ObjectResp with the object; a Go client drops `kind` and `apiVersion` of what it created or patched."""
-    shown = (
-        obj if keep_kind else {key: value for key, value in obj.items() if key not in ("kind", "apiVersion")}
-    )
+    shown = obj if keep_kind else {key: value for key, value in obj.items() if key not in ("kind", "apiVersion")}
     return Answer({"Object": shown, "Err": None}, version_of(obj) if with_version else "")
 
 

@@ -104,9 +104,7 @@ def _last_applied(live: JsonObject) -> JsonObject:
 
 def _three_way(last: Any, wanted: JsonObject, live: JsonObject) -> JsonObject:
     result = {
-        key: value
-        for key, value in live.items()
-        if key in wanted or not (isinstance(last, dict) and key in last)
+        key: value for key, value in live.items() if key in wanted or not (isinstance(last, dict) and key in last)
     }
     for key, value in wanted.items():
         old = live.get(key)

@@ -21,7 +21,7 @@ from modules.edgecontroller.kinds import (
 )
 from modules.edgecontroller.merge_schema import schema_of
 from modules.edgecontroller.pod_lifecycle import grace_for_deletion, is_deletion_complete, with_deletion_begun
-from modules.edgecontroller.store import Change, ObjectEvent, ObjectStore
+from modules.edgecontroller.store import ObjectStore
 from modules.edgecontroller.strategic_merge import merge
 
 if TYPE_CHECKING:
@@ -54,7 +54,6 @@ class Cluster:
         self.clock = clock
         self.store = ObjectStore(clock, first_version)
         self._default_node = default_node
-        self.store.watch(self._bind_when_a_node_comes)
 
     def apply(self, document: Any) -> tuple[JsonObject, Outcome]:
         """Makes the object as the manifest wants it.
@@ -144,7 +143,10 @@ class Cluster:
         return self.store.list(kind, namespace)
 
     def _create(self, obj: JsonObject) -> JsonObject:
-        return self.store.create(self._placed(obj))
+        new = self.store.create(self._placed(obj))
+        if new["kind"] == _NODE.name:
+            self._place_waiting_pods()
+        return new
 
     def _stored_status(self, obj: JsonObject) -> JsonObject:
         new = self.store.replace(obj)
@@ -167,9 +169,7 @@ class Cluster:
         nodes = self.store.list(_NODE)
         return str(nodes[0]["metadata"]["name"]) if len(nodes) == 1 else ""
 
-    def _bind_when_a_node_comes(self, event: ObjectEvent) -> None:
-        if event.key.kind != _NODE.name or event.change is not Change.ADDED:
-            return
+    def _place_waiting_pods(self) -> None:
         for pod in self.store.list(_POD):
             if not pod["spec"].get("nodeName"):
                 self.store.replace(self._placed(pod))

@@ -30,9 +30,7 @@ class ApiError(BeehiveError):
     code = 500
     reason = "InternalError"
 
-    def __init__(
-        self, attempt: str, message: str, details: dict[str, Any] | None = None, hint: str = ""
-    ) -> None:
+    def __init__(self, attempt: str, message: str, details: dict[str, Any] | None = None, hint: str = "") -> None:
         super().__init__(attempt, message, hint)
         self.message = message
         self.details = details or {}

@@ -65,9 +65,7 @@ def _check_data(obj: JsonObject) -> None:
             raise _invalid(obj, field, "a map of keys to values is wanted")
         for key, value in data.items():
             if not isinstance(key, str) or not _DATA_KEY.fullmatch(key) or key in (".", ".."):
-                raise _invalid(
-                    obj, f"{field}[{str(key)[:50]}]", "a key consists of letters, digits, '-', '_' and '.'"
-                )
+                raise _invalid(obj, f"{field}[{str(key)[:50]}]", "a key consists of letters, digits, '-', '_' and '.'")
             if not isinstance(value, str):
                 raise _invalid(obj, f"{field}[{key}]", "a string is wanted; quote numbers and booleans")
 

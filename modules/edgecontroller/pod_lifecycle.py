@@ -44,6 +44,4 @@ def is_deletion_complete(pod: JsonObject) -> bool:
         return False
     if status.get("phase") in _ENDED_PHASES:
         return True
-    return bool(containers) and all(
-        (container.get("state") or {}).get("terminated") for container in containers
-    )
+    return bool(containers) and all((container.get("state") or {}).get("terminated") for container in containers)

@@ -29,9 +29,7 @@ def _resources(spec: JsonObject) -> Iterator[JsonObject]:
 
 def _counted(resources: JsonObject, which: str) -> JsonObject:
     values = resources.get(which) or {}
-    return {
-        name: quantity(values[name]) for name in _COUNTED if name in values and quantity(values[name]) > 0
-    }
+    return {name: quantity(values[name]) for name in _COUNTED if name in values and quantity(values[name]) > 0}
 
 
 def _is_guaranteed(resources: JsonObject) -> bool:

@@ -60,9 +60,7 @@ class Request(msgspec.Struct, frozen=True):
         key = self.key(kind)
         meta = dict(content.get("metadata") or {})
         if meta.setdefault("name", key.name) != key.name:
-            raise BadRequestError(
-                f"the name of the object ({meta['name']!r}) is not the resource's ({key.name!r})"
-            )
+            raise BadRequestError(f"the name of the object ({meta['name']!r}) is not the resource's ({key.name!r})")
         meta.pop("creationTimestamp", None)
         if key.namespace:
             meta["namespace"] = key.namespace

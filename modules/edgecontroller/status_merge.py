@@ -37,9 +37,7 @@ def merged_pod_status(pod: JsonObject, reported: JsonObject, now: float) -> Json
         status["containerStatuses"].sort(key=lambda container: str(container.get("name")))
     order = [container.get("name") for container in pod.get("spec", {}).get("initContainers") or []]
     if isinstance(status.get("initContainerStatuses"), list):
-        status["initContainerStatuses"].sort(
-            key=lambda c: order.index(c["name"]) if c.get("name") in order else -1
-        )
+        status["initContainerStatuses"].sort(key=lambda c: order.index(c["name"]) if c.get("name") in order else -1)
     if old.get("qosClass"):
         status.setdefault("qosClass", old["qosClass"])
     return status

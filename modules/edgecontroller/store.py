@@ -6,7 +6,8 @@ message on its way to another thread, the old half of an event). Only the edgeco
 there are no locks.
 """
 
-from collections.abc import Callable, Iterable
+from collections import deque
+from collections.abc import Iterable
 from copy import deepcopy
 from enum import StrEnum
 from typing import TYPE_CHECKING
@@ -48,9 +49,6 @@ class ObjectEvent(msgspec.Struct, frozen=True):
     old: JsonObject | None = None
 
 
-Watcher = Callable[[ObjectEvent], None]
-
-
 class ObjectStore:
     """Objects by key. Each change of any of them increases one counter, the resourceVersion.
 
@@ -65,16 +63,18 @@ class ObjectStore:
         self._clock = clock
         self._version = first_version
         self._objects: dict[ObjectKey, JsonObject] = {}
-        self._watchers: list[Watcher] = []
+        self._events: deque[ObjectEvent] = deque()
 
     @property
     def version(self) -> int:
         """The resourceVersion of the latest change."""
         return self._version
 
-    def watch(self, watcher: Watcher) -> None:
-        """Calls the watcher with each change from now on, in order, after it has been stored."""
-        self._watchers.append(watcher)
+    def take_events(self) -> list[ObjectEvent]:
+        """The changes since the last call, in order; they are kept until somebody asks."""
+        events = list(self._events)
+        self._events.clear()
+        return events
 
     def find(self, key: ObjectKey) -> JsonObject | None:
         """The object, or None. It must not be changed."""
@@ -153,7 +153,7 @@ class ObjectStore:
         return self._store(Change.DELETED, key, deepcopy(old), old)
 
     def restore(self, objects: Iterable[JsonObject]) -> None:
-        """Takes over objects as they are, uids and versions with them, without telling the watchers."""
+        """Takes over objects as they are, uids and versions with them, without an event."""
         for obj in objects:
             self._objects[key_of(obj)] = obj
             self._version = max(self._version, int(version_of(obj) or 0))
@@ -165,9 +165,7 @@ class ObjectStore:
             del self._objects[key]
         else:
             self._objects[key] = new
-        event = ObjectEvent(change, key, new, old)
-        for watcher in self._watchers:
-            watcher(event)
+        self._events.append(ObjectEvent(change, key, new, old))
         return new
 
 

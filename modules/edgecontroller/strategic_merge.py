@@ -75,9 +75,7 @@ def _merge_field(result: JsonObject, patch: JsonObject, name: str, field: Field)
     if field.merge_key or field.is_set:
         if not _is_about_list(patch, name):
             raise BadRequestError(f"{name}: the patch has no list where the object has one")
-        merged = (
-            _merge_set(old or [], patch, name) if field.is_set else _merge_list(old or [], patch, name, field)
-        )
+        merged = _merge_set(old or [], patch, name) if field.is_set else _merge_list(old or [], patch, name, field)
         if old is not None or merged or name in patch:
             result[name] = merged
     elif name in patch:
@@ -107,11 +105,7 @@ def _merge_list(old: list[Any], patch: JsonObject, name: str, field: Field) -> l
     key = field.merge_key
     directives = [element.get(_PATCH) for element in elements]
     if "replace" in directives:
-        return [
-            _clean_object(e)
-            for e, directive in zip(elements, directives, strict=True)
-            if directive != "replace"
-        ]
+        return [_clean_object(e) for e, directive in zip(elements, directives, strict=True) if directive != "replace"]
     merged = {_key_of(element, key, name): element for element in _objects(old, name)}
     for element, directive in zip(elements, directives, strict=True):
         identity = _key_of(element, key, name)
@@ -136,9 +130,7 @@ def _ordered(values: list[Any], order: list[Any], before: list[Any]) -> list[Any
     others = [value for value in values if value not in order]
     result: list[Any] = []
     while listed and others:
-        in_front = (
-            others[0] in before and listed[0] in before and before.index(others[0]) < before.index(listed[0])
-        )
+        in_front = others[0] in before and listed[0] in before and before.index(others[0]) < before.index(listed[0])
         result.append((others if in_front else listed).pop(0))
     return result + listed + others
 

@@ -49,8 +49,7 @@ def update(cluster: Cluster, request: Request) -> list[Result]:
         return [refusal(NotFoundError(_NODE.plural, request.name), "Node")]
     asked = metadata_of(request.content_as(dict))
     merged = {
-        name: {**(live["metadata"].get(name) or {}), **(asked.get(name) or {})}
-        for name in ("labels", "annotations")
+        name: {**(live["metadata"].get(name) or {}), **(asked.get(name) or {})} for name in ("labels", "annotations")
     }
     wanted = {name: value for name, value in merged.items() if value}
     node = cluster.store.replace({**live, "metadata": {**live["metadata"], **wanted}})

@@ -80,9 +80,7 @@ def _delete_options(request: Request) -> tuple[str, int | None]:
     content = request.message.content_as(object)
     if isinstance(content, dict):
         grace = content.get("gracePeriodSeconds")
-        return str((content.get("preconditions") or {}).get("uid") or ""), grace if isinstance(
-            grace, int
-        ) else None
+        return str((content.get("preconditions") or {}).get("uid") or ""), grace if isinstance(grace, int) else None
     return content if isinstance(content, str) else "", 0
 
 

@@ -1,0 +1,49 @@
+"""A connection to a node, as cloudhub's actors see it: the seam between them and a transport.
+
+`server` makes links of websockets; tests and simulations make them of lists.
+"""
+
+from typing import Protocol
+
+import msgspec
+
+from beehive.message import Message
+
+
+class Link(Protocol):
+    """One connection. Both methods may be called from any thread."""
+
+    def send(self, frame: bytes) -> None:
+        """Writes one message; may block until the peer takes it.
+
+        Raises:
+            OSError: the connection is gone.
+        """
+
+    def close(self) -> None:
+        """Ends the connection at once; never blocks, never raises, may be called again."""
+
+
+class LinkOpened(msgspec.Struct, frozen=True):
+    """A node has connected."""
+
+    node: str
+    link: Link
+
+
+class LinkClosed(msgspec.Struct, frozen=True):
+    """A connection has ended, by whichever side."""
+
+    node: str
+    link: Link
+
+
+class FrameCame(msgspec.Struct, frozen=True):
+    """A node has sent a message."""
+
+    node: str
+    link: Link
+    message: Message
+
+
+LinkEvent = LinkOpened | LinkClosed | FrameCame

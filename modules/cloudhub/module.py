@@ -1,0 +1,276 @@
+"""The module cloudhub: connections of nodes on one side, the cloud's modules on the other."""
+
+import logging
+from collections import Counter
+from collections.abc import Callable
+from typing import Any, ClassVar, Protocol
+
+import msgspec
+import pykka
+
+from beehive.errors import InboxFullError, ResourceError
+from beehive.handlers import handles
+from beehive.message import Message
+from beehive.module import Module
+from beehive.names import Group, ModuleName, Operation, ResourceType
+from beehive.resource import Form, Resource, Side
+from modules.cloudhub.acknowledgement import needs_acknowledgement
+from modules.cloudhub.deliveries import NodeDeliveries, Offer
+from modules.cloudhub.link import FrameCame, Link, LinkClosed, LinkEvent, LinkOpened
+from modules.cloudhub.routing import CA_RESOURCE, Destination, destination_of, on_node
+from modules.cloudhub.session import Session, Write
+
+_log = logging.getLogger(__name__)
+_TICK = 1.0
+"""Seconds between looks at keepalives and at deliveries that are due again."""
+_WRITES_WAITING = 512
+"""Messages that may wait for a node that does not read."""
+
+
+class CloudHubSettings(msgspec.Struct, frozen=True):
+    """What cloudhub is told at its start."""
+
+    keepalive_interval: float = 30.0
+    """Seconds after the last keepalive at which a node counts as gone. Other messages do not count
+    (KubeEdge).
+    """
+    ack_resend_interval: float = 5.0
+    """Seconds after which what was not acknowledged is sent again."""
+    ca_pem: str = ""
+    """What nodes get that ask for the Kubernetes CA."""
+
+
+class Transport(Protocol):
+    """What makes links: a websocket server, or nothing in a simulation."""
+
+    def start(self) -> None:
+        """Begins to accept."""
+
+    def stop(self) -> None:
+        """Ends all links."""
+
+
+MakeTransport = Callable[[Callable[[LinkEvent], None]], Transport]
+
+
+class _Connection(msgspec.Struct):
+    """A node's present connection."""
+
+    link: Link
+    session: pykka.ActorRef[Session]
+    alive_at: float
+    """Monotonic seconds of the last keepalive."""
+
+
+class CloudHub(Module):
+    """See the module's docstring.
+
+    Args:
+        settings: see there.
+        make_transport: makes what accepts connections; None where links are made by a test.
+        deliveries: what each node has acknowledged. Handed in so that it outlives a restart of this module.
+    """
+
+    name: ClassVar[str] = ModuleName.CLOUDHUB
+    group: ClassVar[str] = Group.CLOUDHUB
+    side: ClassVar[Side] = Side.CLOUD
+
+    def __init__(
+        self,
+        settings: CloudHubSettings,
+        make_transport: MakeTransport | None,
+        deliveries: dict[str, NodeDeliveries],
+    ) -> None:
+        super().__init__()
+        self._settings = settings
+        self._make_transport = make_transport
+        self._transport: Transport | None = None
+        self._deliveries = deliveries
+        self._connections: dict[str, _Connection] = {}
+        self.counts: Counter[str] = Counter()
+        """Messages that were not passed on, by reason."""
+
+    def on_start(self) -> None:
+        """Begins to accept connections."""
+        self.every(_TICK, self._tick)
+        if self._make_transport is not None:
+            self._transport = self._make_transport(self._from_transport())
+            self._transport.start()
+
+    def on_stop(self) -> None:
+        """Ends all connections."""
+        self._stop_transport()
+
+    def on_failure(self, exception_type: Any, exception_value: Any, traceback: Any) -> None:
+        """Ends all connections: nodes connect again to the restarted module."""
+        self._stop_transport()
+        super().on_failure(exception_type, exception_value, traceback)
+
+    def on_receive(self, message: Any) -> None:
+        """Takes what happens on a link."""
+        match message:
+            case LinkOpened(node=node, link=link):
+                self._opened(node, link)
+            case LinkClosed(node=node, link=link):
+                self._closed(node, link)
+            case FrameCame(node=node, link=link, message=received):
+                if self._is_current(node, link):
+                    self._received(node, received)
+
+    @handles()
+    def to_node(self, message: Message) -> None:
+        """A message of a controller for a node, with the cloud's resource."""
+        node = _node_of(message)
+        if not node:
+            self._drop("no node in the resource", message)
+        elif needs_acknowledgement(message):
+            self._offer(node, message)
+        elif _is_deletion_of_node(message):
+            self._disconnect(node, "the node was deleted")
+        else:
+            self._write(node, message)
+
+    def nodes(self) -> list[str]:
+        """The nodes that are connected."""
+        return list(self._connections)
+
+    def _from_transport(self) -> Callable[[LinkEvent], None]:
+        """What the transport's threads call: into the inbox, waiting for room when it is full."""
+        ref = self.actor_ref
+
+        def deliver(event: LinkEvent) -> None:
+            try:
+                ref.tell(event)
+            except (pykka.ActorDeadError, InboxFullError) as error:
+                _log.warning("node %s: connection dropped: %s", event.node, error)
+                event.link.close()
+
+        return deliver
+
+    def _stop_transport(self) -> None:
+        transport, self._transport = self._transport, None
+        if transport is not None:
+            transport.stop()
+
+    def _opened(self, node: str, link: Link) -> None:
+        self._disconnect(node, "the node has connected again")
+        session = self.start_actor(Session, node, link, name=f"cloudhub/{node}")
+        self._connections[node] = _Connection(link, session, self.clock.monotonic())
+        self._deliveries_to(node).link_lost()
+        _log.info("node %s connected", node)
+        self._tell_controllers(node, Operation.CONNECTED)
+        self._send_due(node)
+
+    def _closed(self, node: str, link: Link) -> None:
+        if self._is_current(node, link):
+            self._disconnect(node, "the connection was closed")
+
+    def _disconnect(self, node: str, reason: str) -> None:
+        connection = self._connections.pop(node, None)
+        if connection is None:
+            return
+        _log.info("node %s disconnected: %s", node, reason)
+        connection.link.close()
+        connection.session.stop(block=False)
+        self._deliveries_to(node).link_lost()
+        self._tell_controllers(node, Operation.DISCONNECTED)
+
+    def _is_current(self, node: str, link: Link) -> bool:
+        connection = self._connections.get(node)
+        return connection is not None and connection.link is link
+
+    def _received(self, node: str, message: Message) -> None:
+        match destination_of(message):
+            case Destination.KEEPALIVE:
+                self._connections[node].alive_at = self.clock.monotonic()
+            case Destination.WAITER:
+                self.respond(message)
+            case Destination.ACKNOWLEDGE:
+                if self._deliveries_to(node).acknowledge(message.parent_id):
+                    self._send_due(node)
+                else:
+                    self.counts["acknowledgement of nothing"] += 1
+            case Destination.LOG:
+                text = str(message.content_as(object))[:500]
+                _log.warning("node %s reports an error for %s: %s", node, message.route.resource, text)
+                self.counts["error"] += 1
+            case Destination.CA:
+                self._answer_ca(node, message)
+            case Destination.DISCARD:
+                self._drop("an echo of the cloud's own", message)
+            case destination:
+                self._to_controller(destination, on_node(message, node))
+
+    def _to_controller(self, destination: Destination, message: Message) -> None:
+        group = {
+            Destination.OBJECTS: Group.EDGECONTROLLER,
+            Destination.DEVICES: Group.DEVICECONTROLLER,
+            Destination.DYNAMIC: Group.DYNAMICCONTROLLER,
+            Destination.TASKS: Group.TASKMANAGER,
+        }.get(destination)
+        if group is Group.EDGECONTROLLER or (group is not None and self.hive.members(group)):
+            self.broadcast(group, message)
+        else:
+            self._drop(f"nobody here for: {destination.value}", message)
+
+    def _answer_ca(self, node: str, message: Message) -> None:
+        answer = message.reply(self.clock, self._settings.ca_pem, source=self.name)
+        resource = f"node/{node}/{CA_RESOURCE}"
+        self._write(node, answer.with_route(group=Group.RESOURCE, resource=resource))
+
+    def _offer(self, node: str, message: Message) -> None:
+        offer = self._deliveries_to(node).offer(message)
+        if offer is Offer.QUEUED:
+            self._send_due(node)
+        elif offer is Offer.NO_VERSION:
+            self._drop(offer.value, message)
+
+    def _deliveries_to(self, node: str) -> NodeDeliveries:
+        known = self._deliveries.get(node)
+        if known is None:
+            known = self._deliveries[node] = NodeDeliveries(self._settings.ack_resend_interval)
+        return known
+
+    def _send_due(self, node: str) -> None:
+        if node in self._connections:
+            for message in self._deliveries_to(node).due(self.clock.monotonic()):
+                self._write(node, message)
+
+    def _write(self, node: str, message: Message) -> None:
+        connection = self._connections.get(node)
+        if connection is None:
+            self._drop("the node is not connected", message)
+        elif connection.session.actor_inbox.depth() >= _WRITES_WAITING:  # type: ignore[attr-defined]
+            self._disconnect(node, "the node does not read what it is sent")
+        else:
+            connection.session.tell(Write(message))
+
+    def _tick(self) -> None:
+        now = self.clock.monotonic()
+        for node, connection in list(self._connections.items()):
+            if now - connection.alive_at > self._settings.keepalive_interval:
+                self._disconnect(node, f"no keepalive for {self._settings.keepalive_interval:g} s")
+            else:
+                self._send_due(node)
+
+    def _tell_controllers(self, node: str, operation: Operation) -> None:
+        content = {"event_type": operation.value, "timestamp": int(self.clock.now()), "client_id": node}
+        event = self.message(f"node/{node}", operation, content, group=Group.RESOURCE)
+        self.broadcast(Group.EDGECONTROLLER, event)
+
+    def _drop(self, reason: str, message: Message) -> None:
+        self.counts[reason] += 1
+        _log.debug("dropped: %s: %s %s", reason, message.route.operation, message.route.resource)
+
+
+def _node_of(message: Message) -> str:
+    try:
+        resource = Resource.parse(message.route.resource, Side.CLOUD)
+    except ResourceError:
+        return ""
+    return "" if resource.form is Form.NODE else resource.node
+
+
+def _is_deletion_of_node(message: Message) -> bool:
+    resource = Resource.parse(message.route.resource, Side.CLOUD)
+    return resource.type == ResourceType.NODE and message.route.operation == Operation.DELETE

@@ -1,0 +1,120 @@
+"""Manifests: YAML or JSON text to documents, each with the line it begins at.
+
+YAML is read as Kubernetes reads it: no timestamps (a date stays the string that it looks like), no tags,
+several documents in a text, and `kind: List` stands for its items.
+"""
+
+import json
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import msgspec
+import yaml
+
+from beehive.errors import BeehiveError
+
+_TIMESTAMP_TAG = "tag:yaml.org,2002:timestamp"
+
+
+class ManifestError(BeehiveError):
+    """A text that cannot be read as manifests; says where."""
+
+    def __init__(self, where: str, line: int, why: str) -> None:
+        self.line = line
+        super().__init__("cannot read a manifest", f"{where}:{line}", why)
+
+
+class Document(msgspec.Struct, frozen=True):
+    """One document of a text."""
+
+    content: Any
+    line: int
+    """Where it begins, counted from 1."""
+
+
+class _Loader(yaml.CSafeLoader):
+    """PyYAML's safe loader on libyaml, without timestamps."""
+
+
+_Loader.yaml_implicit_resolvers = {
+    first: [(tag, expression) for tag, expression in resolvers if tag != _TIMESTAMP_TAG]
+    for first, resolvers in yaml.CSafeLoader.yaml_implicit_resolvers.items()
+}
+
+
+def read_manifests(text: str, where: str) -> list[Document]:
+    """The documents in a text, empty ones left out.
+
+    Args:
+        text: YAML, or JSON when `where` ends in `.json`.
+        where: its name in errors.
+
+    Raises:
+        ManifestError: the text cannot be read; nothing of it counts.
+    """
+    documents = _read_json(text, where) if where.endswith(".json") else _read_yaml(text, where)
+    return [document for document in documents if document.content is not None]
+
+
+def items_of(contents: Iterable[Any]) -> Iterator[Any]:
+    """The documents, with lists (`kind: List` and its like) replaced by their items."""
+    for content in contents:
+        items = content.get("items") if isinstance(content, dict) else None
+        if isinstance(items, list) and str(content.get("kind", "")).endswith("List"):
+            yield from items_of(items)
+        else:
+            yield content
+
+
+def _read_json(text: str, where: str) -> list[Document]:
+    try:
+        return [Document(json.loads(text), 1)] if text.strip() else []
+    except json.JSONDecodeError as error:
+        raise ManifestError(where, error.lineno, error.msg) from error
+    except RecursionError as error:
+        raise ManifestError(where, 1, "nested too deeply") from error
+
+
+def _read_yaml(text: str, where: str) -> list[Document]:
+    documents = []
+    loader = None
+    try:
+        loader = _Loader(text)
+        while loader.check_node() and (node := loader.get_node()) is not None:
+            documents.append(Document(_plain(loader.construct_document(node)), node.start_mark.line + 1))
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        raise ManifestError(where, mark.line + 1 if mark else 1, str(error.problem or error.context)) from error
+    except yaml.YAMLError as error:
+        raise ManifestError(where, 1, str(error)) from error
+    except (RecursionError, TypeError, ValueError) as error:
+        line = documents[-1].line + 1 if documents else 1
+        raise ManifestError(where, line, f"not plain data: {error}") from error
+    finally:
+        if loader is not None:
+            loader.dispose()
+    return documents
+
+
+def _plain(value: Any) -> Any:
+    """The value as JSON could hold it.
+
+    Raises:
+        TypeError: it contains something that JSON does not have.
+    """
+    if isinstance(value, dict):
+        return {_key(key): _plain(member) for key, member in value.items()}
+    if isinstance(value, list):
+        return [_plain(element) for element in value]
+    if value is None or isinstance(value, str | int | float | bool):
+        return value
+    raise TypeError(f"a {type(value).__name__} has no place in a manifest")
+
+
+def _key(key: object) -> str:
+    """Keys are strings; numbers and booleans become what was written, nearly (Kubernetes does the same)."""
+    if isinstance(key, bool):
+        return "true" if key else "false"
+    if isinstance(key, str | int | float):
+        return str(key)
+    raise TypeError("a key must be a string")
