@@ -1,0 +1,204 @@
+"""Reading what metamanager, or the cloud through it, has answered.
+
+An answer has one of these forms, told apart by operation, source and shape (spec/05 §8, spec/02 §5):
+
+- operation `error`: text;
+- source `metamanager`: a list of strings, each the JSON text of a stored object;
+- `{"Object": …, "Err": …}` (KubeEdge's ObjectResp);
+- `{"ErrStatus": {metav1.Status}}`, or `{}`: a Go error that went through the JSON encoder;
+- `"OK"`; another string is a refusal in words;
+- otherwise the object itself.
+
+Pure functions; each raises a `CallError` and quotes no content, for it may be a secret's.
+"""
+
+from typing import Any
+
+import msgspec
+
+from beehive import Message, ModuleName, Operation, RequestTimeoutError
+from beehive.errors import BeehiveError
+from beehive.names import OK
+from metamanager.errors import (
+    CallError,
+    MalformedAnswerError,
+    NoAnswerError,
+    NotConnectedError,
+    NotFoundError,
+    Status,
+    rejected,
+)
+
+NOT_CONNECTED = "failed to process remote: not connected"
+"""Text of the error answer to what only the cloud could answer (KubeEdge's words)."""
+
+CONNECTION_LOST = "connection lost between EdgeCore and CloudCore"
+"""Text of the error answer to a patch while there is no connection (KubeEdge's words)."""
+
+REMOTE_TIMEOUT = "failed to process remote: no answer from the cloud"
+"""How the error answer to a question begins that the cloud did not answer in time."""
+
+_NULL = b"null"
+
+
+class _Shape(msgspec.Struct):
+    """The keys by which the forms of an object are told apart."""
+
+    object: msgspec.Raw = msgspec.field(default_factory=msgspec.Raw, name="Object")
+    err: msgspec.Raw = msgspec.field(default_factory=msgspec.Raw, name="Err")
+    status: Status | None = msgspec.field(default=None, name="ErrStatus")
+
+
+class _GoError(msgspec.Struct):
+    status: Status = msgspec.field(default_factory=Status, name="ErrStatus")
+
+
+class _Metadata(msgspec.Struct):
+    namespace: str = ""
+
+
+class _Object(msgspec.Struct):
+    metadata: _Metadata = msgspec.field(default_factory=_Metadata)
+
+
+def read_object(answer: Message) -> bytes:
+    """The JSON text of the one object in the answer.
+
+    Raises:
+        NotFoundError: the store was asked and has none; or as `read_object_or_ok`.
+        MalformedAnswerError: there are several, or "OK" in the place of an object.
+    """
+    if is_from_store(answer):
+        found = read_objects(answer)
+        if len(found) > 1:
+            raise MalformedAnswerError("read one object from the store", _about(answer), f"{len(found)} came")
+        if not found:
+            status = Status(404, "NotFound", "it is not in this node's store")
+            raise NotFoundError("get an object from the store", _about(answer), status)
+        return found[0]
+    found_object = read_object_or_ok(answer)
+    if found_object is None:
+        raise MalformedAnswerError("read the object of an answer", _about(answer), "the cloud said OK and sent none")
+    return found_object
+
+
+def read_object_or_ok(answer: Message) -> bytes | None:
+    """The JSON text of the object in the answer; None when the answer is a plain OK.
+
+    Raises:
+        CallError: the answer is a refusal, an error, or of no known form.
+    """
+    if answer.route.operation == Operation.ERROR:
+        raise _error_of_text(answer)
+    raw = bytes(answer.content_raw())
+    if raw[:1] == b'"':
+        _expect_ok(answer)
+        return None
+    if raw[:1] != b"{":
+        raise MalformedAnswerError("read the object of an answer", _about(answer), "neither an object nor a string")
+    return unwrap(answer, raw)
+
+
+def read_ok(answer: Message) -> None:
+    """Nothing, when the answer is a yes.
+
+    Raises:
+        CallError: as `read_object_or_ok`.
+    """
+    read_object_or_ok(answer)
+
+
+def read_objects(answer: Message) -> list[bytes]:
+    """The JSON texts of the objects in an answer from the store.
+
+    Raises:
+        CallError: the answer is an error or no list of strings.
+    """
+    if answer.route.operation == Operation.ERROR:
+        raise _error_of_text(answer)
+    try:
+        texts = answer.content_as(list[str] | None) or []  # type: ignore[arg-type]
+    except BeehiveError as error:
+        raise MalformedAnswerError("read a list of objects", _about(answer), "no list of strings") from error
+    return [text.encode() for text in texts]
+
+
+def in_namespace(objects: list[bytes], namespace: str) -> list[bytes]:
+    """Those that are in the namespace; all when it is empty. What is no object with metadata is in none."""
+    return [text for text in objects if _namespace_of(text) == namespace] if namespace else objects
+
+
+def is_from_store(answer: Message) -> bool:
+    """Whether metamanager has answered by itself."""
+    return answer.route.source == ModuleName.METAMANAGER
+
+
+def unwrap(answer: Message, raw: bytes) -> bytes:
+    """The object in an answer from the cloud, whether it came bare or in an ObjectResp.
+
+    Raises:
+        RejectedError: it is an error in one of the forms of the module's docstring.
+        MalformedAnswerError: it is not JSON of that shape.
+    """
+    shape = _decode(answer, raw, _Shape)
+    if shape.status is not None:
+        raise rejected(_attempt(answer), _about(answer), shape.status)
+    if len(shape.err) and bytes(shape.err) != _NULL:
+        raise rejected(_attempt(answer), _about(answer), _decode(answer, bytes(shape.err), _GoError).status)
+    if len(shape.object):
+        return bytes(shape.object)
+    if raw.strip() == b"{}":
+        raise rejected(_attempt(answer), _about(answer), Status(message="the cloud failed and did not say why"))
+    return raw
+
+
+def no_answer(error: BeehiveError, about: str) -> CallError:
+    """The tree's error for a request that the bus could not bring to an end."""
+    if isinstance(error, RequestTimeoutError):
+        return NoAnswerError("ask metamanager", about, str(error), retryable=True)
+    return NoAnswerError("reach metamanager", about, str(error), retryable=True)
+
+
+def _error_of_text(answer: Message) -> CallError:
+    text = _text(answer)
+    if text in (NOT_CONNECTED, CONNECTION_LOST):
+        hint = "it is answered once the connection to the cloud is back"
+        return NotConnectedError(_attempt(answer), _about(answer), hint, retryable=True)
+    if text.startswith(REMOTE_TIMEOUT):
+        return NoAnswerError(_attempt(answer), _about(answer), text, retryable=True)
+    return rejected(_attempt(answer), _about(answer), Status(message=text))
+
+
+def _expect_ok(answer: Message) -> None:
+    text = _text(answer)
+    if text != OK:
+        raise rejected(_attempt(answer), _about(answer), Status(message=text))
+
+
+def _text(answer: Message) -> str:
+    try:
+        return answer.content_as(str)
+    except BeehiveError:
+        return "an error without a text"
+
+
+def _namespace_of(text: bytes) -> str | None:
+    try:
+        return msgspec.json.decode(text, type=_Object).metadata.namespace
+    except msgspec.DecodeError:
+        return None
+
+
+def _decode(answer: Message, raw: bytes, kind: type[Any]) -> Any:
+    try:
+        return msgspec.json.decode(raw, type=kind)
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+        raise MalformedAnswerError("read the object of an answer", _about(answer), str(error)) from error
+
+
+def _attempt(answer: Message) -> str:
+    return "get an answer from the cloud" if not is_from_store(answer) else "get an answer from metamanager"
+
+
+def _about(answer: Message) -> str:
+    return answer.route.resource

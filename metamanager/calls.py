@@ -1,0 +1,89 @@
+"""The questions that can be put to metamanager, as values: what is sent, and how the answer is read.
+
+A `Call` is put by `metamanager.client` in one of two ways, waiting or in turns; here each question is written once.
+"""
+
+from collections.abc import Callable
+from typing import Any, Generic, NamedTuple, TypeVar
+
+import msgspec
+
+from beehive import Clock, Group, Message, Operation, Resource, ResourceType
+from metamanager import answers
+
+T = TypeVar("T")
+
+Json = bytes | msgspec.Raw | dict[str, Any] | msgspec.Struct
+"""What becomes a message's content: JSON text as bytes or Raw, or what msgspec can encode."""
+
+
+class Call(NamedTuple, Generic[T]):
+    """One question."""
+
+    operation: Operation
+    resource: str
+    content: msgspec.Raw | str | None
+    read: Callable[[Message], T]
+    """Takes what is wanted out of the answer; raises a `CallError`."""
+
+    def message(self, clock: Clock, source: str) -> Message:
+        """The message that asks it (KubeEdge's metaclient: source edged, group meta)."""
+        return Message.new(
+            clock,
+            source=source,
+            group=Group.META,
+            resource=self.resource,
+            operation=self.operation,
+            content=self.content,
+        )
+
+
+def get(kind: str, namespace: str, name: str) -> Call[bytes]:
+    """One object."""
+    return Call(Operation.QUERY, _resource(kind, namespace, name), None, answers.read_object)
+
+
+def list_all(kind: str, namespace: str = "") -> Call[list[bytes]]:
+    """All stored objects of a kind, of one namespace or of all."""
+
+    def read(answer: Message) -> list[bytes]:
+        return answers.in_namespace(answers.read_objects(answer), namespace)
+
+    return Call(Operation.QUERY, _resource(kind, namespace), None, read)
+
+
+def create(kind: str, namespace: str, name: str, value: Json) -> Call[bytes]:
+    """Create an object in the cloud."""
+    return Call(Operation.INSERT, _resource(kind, namespace, name), _json(value), answers.read_object)
+
+
+def update(kind: str, namespace: str, name: str, value: Json) -> Call[bytes | None]:
+    """Change an object in the cloud."""
+    return Call(Operation.UPDATE, _resource(kind, namespace, name), _json(value), answers.read_object_or_ok)
+
+
+def patch(kind: ResourceType, namespace: str, name: str, text: bytes | str) -> Call[bytes]:
+    """Patch an object's status in the cloud; the patch travels as a JSON string, as KubeEdge's do."""
+    plain = text if isinstance(text, str) else text.decode()
+    return Call(Operation.PATCH, _resource(kind, namespace, name), plain, answers.read_object)
+
+
+def delete(kind: str, namespace: str, name: str, options: Json) -> Call[None]:
+    """Delete an object in the cloud."""
+    return Call(Operation.DELETE, _resource(kind, namespace, name), _json(options), answers.read_ok)
+
+
+def token(namespace: str, service_account: str, request: Json) -> Call[bytes]:
+    """Have a service account token made."""
+    resource = _resource(ResourceType.SERVICE_ACCOUNT_TOKEN, namespace, service_account)
+    return Call(Operation.QUERY, resource, _json(request), answers.read_object)
+
+
+def _resource(kind: str, namespace: str, name: str = "") -> str:
+    return str(Resource.of(kind, namespace, name))
+
+
+def _json(value: Json) -> msgspec.Raw:
+    if isinstance(value, msgspec.Raw):
+        return value
+    return msgspec.Raw(value if isinstance(value, bytes) else msgspec.json.encode(value))
