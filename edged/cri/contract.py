@@ -92,7 +92,10 @@ class ContainerRuntime(Protocol):
         """Use of CPU, memory and writable layer by one container; NotFoundError when there is none."""
 
     def list_container_stats(self, stats_filter: pb.ContainerStatsFilter | None = None) -> Sequence[pb.ContainerStats]:
-        """The same of all running containers, or of those that match every field set in the filter."""
+        """The same of all running containers, or of those that match every field set in the filter.
+
+        containerd lists those that have ended too, until they are removed.
+        """
 
     def image_status(self, image: pb.ImageSpec) -> pb.Image | None:
         """The image when it is present on this machine, None otherwise."""

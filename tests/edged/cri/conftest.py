@@ -1,0 +1,83 @@
+"""The runtimes that the contract tests run over, and pods on them."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import pytest
+
+from edged.cri import CriClient
+from tests.edged.cri.harness import Can, Pods, RuntimeUnderTest
+from tests.support.containerd import PrivateContainerd, reason_missing
+from tests.support.images import BUSYBOX_IMAGE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+def _containerd() -> Iterator[RuntimeUnderTest]:
+    missing = reason_missing()
+    if missing:
+        pytest.skip(missing)
+    with PrivateContainerd(cni=True) as containerd:
+
+        def restart() -> None:
+            containerd.kill()
+            containerd.start()
+
+        yield RuntimeUnderTest(
+            name="containerd",
+            endpoint=containerd.endpoint,
+            image=BUSYBOX_IMAGE,
+            cgroup_parent=containerd.cgroup_parent,
+            abilities=frozenset(Can),
+            restart=restart,
+        )
+
+
+_RUNTIMES = {"containerd": _containerd}
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Declares the mark by which a test says what it needs of a runtime."""
+    config.addinivalue_line("markers", "needs(*abilities): skipped on a container runtime without them")
+
+
+@pytest.fixture(
+    scope="session", params=[pytest.param("containerd", marks=pytest.mark.containerd)], ids=lambda name: name
+)
+def cri_runtime(request: pytest.FixtureRequest) -> Iterator[RuntimeUnderTest]:
+    """Each runtime in turn, running; one for all tests."""
+    yield from _RUNTIMES[request.param]()
+
+
+@pytest.fixture(autouse=True)
+def _skip_what_the_runtime_cannot(request: pytest.FixtureRequest) -> None:
+    if "cri_runtime" not in request.fixturenames:
+        return
+    runtime: RuntimeUnderTest = request.getfixturevalue("cri_runtime")
+    for mark in request.node.iter_markers("needs"):
+        for ability in mark.args:
+            if ability not in runtime.abilities:
+                pytest.skip(f"{runtime.name} is not a runtime that {ability.value}")
+
+
+@pytest.fixture
+def client(cri_runtime: RuntimeUnderTest) -> Iterator[CriClient]:
+    """A client of the runtime under test."""
+    made = CriClient(cri_runtime.endpoint, request_timeout=30)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def pods(
+    cri_runtime: RuntimeUnderTest, client: CriClient, tmp_path: Path, request: pytest.FixtureRequest
+) -> Iterator[Pods]:
+    """Makes pods for one test and removes them after it."""
+    name = re.sub(r"[^a-z0-9]+", "-", request.node.originalname.lower())[5:45].strip("-")
+    made = Pods(cri_runtime, client, tmp_path / "logs", name)
+    yield made
+    made.remove_all()

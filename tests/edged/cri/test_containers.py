@@ -1,0 +1,198 @@
+"""Life of a container, on every runtime: states, exit codes, what it is started with, lists."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from edged.cri import AlreadyExistsError, ContainerId, CriClient, CriError, NotFoundError
+from protos.cri.v1 import api_pb2 as pb
+from tests.edged.cri.harness import Can, Pods, shell
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+UNKNOWN = ContainerId("0" * 64)
+
+
+def test_a_container_is_created_then_runs_then_has_exited_then_is_gone(pods: Pods, client: CriClient) -> None:
+    """Times come in this order, and the exit code is that of the command."""
+    pod = pods.sandbox()
+    container = pods.create(pod, pods.container_config(shell("read line </dev/null; sleep 0.2; exit 7")))
+    assert pods.state(container) == pb.CONTAINER_CREATED
+    client.start_container(container)
+    assert pods.state(container) == pb.CONTAINER_RUNNING
+    status = pods.ended(container)
+    assert status.exit_code == 7
+    assert 0 < status.created_at <= status.started_at < status.finished_at
+    client.remove_container(container)
+    with pytest.raises(NotFoundError):
+        client.container_status(container)
+
+
+@pytest.mark.parametrize(
+    ("script", "exit_code", "reason"),
+    [
+        ("exit 0", 0, "Completed"),
+        ("exit 3", 3, "Error"),
+        ("exit 255", 255, "Error"),
+        ("kill -9 $$", 137, "Error"),
+        ("exec nonexistent-command", 127, "Error"),
+    ],
+)
+def test_exit_codes_and_reasons_are_kubernetes(pods: Pods, script: str, exit_code: int, reason: str) -> None:
+    """A process that a signal ended counts as 128 and the signal's number."""
+    status = pods.run(pods.sandbox(), *shell(script))
+    assert (status.exit_code, status.reason) == (exit_code, reason)
+
+
+def test_a_container_keeps_what_it_was_made_with(pods: Pods, client: CriClient) -> None:
+    pod = pods.sandbox()
+    config = pods.container_config(("sleep", "1000"), attempt=2)
+    container = pods.create(pod, config)
+    client.start_container(container)
+    status = client.container_status(container).status
+    listed = next(iter(client.list_containers(pb.ContainerFilter(id=container))))
+    for seen in (status, listed):
+        assert seen.id == container
+        assert seen.metadata == config.metadata
+        assert dict(seen.labels) == dict(config.labels)
+        assert dict(seen.annotations) == dict(config.annotations)
+        assert seen.image.image
+        assert seen.image_ref
+    assert listed.pod_sandbox_id == pod.id
+    assert status.log_path == str(pod.log())
+
+
+def test_environment_arguments_and_working_directory_are_those_of_the_config(pods: Pods, client: CriClient) -> None:
+    pod = pods.sandbox()
+    config = pods.container_config(("sh", "-c"))
+    config.args.extend(['echo "$GREETING|$EMPTY|$(pwd)|$1"; env | grep -c ^PYTEST_', "name", "an argument"])
+    config.envs.extend([pb.KeyValue(key="GREETING", value=b"good  day"), pb.KeyValue(key="EMPTY", value=b"")])
+    config.working_dir = "/tmp"
+    container = pods.create(pod, config)
+    client.start_container(container)
+    pods.ended(container)
+    lines = [line.split(" ", 3)[3] for line in pod.log().read_text().splitlines()]
+    assert lines == ["good  day||/tmp|an argument", "0"]
+
+
+def test_mounted_directories_and_files_appear_at_their_paths(pods: Pods, client: CriClient, tmp_path: Path) -> None:
+    """One that is read-only refuses to be written; what is written to the other is seen on the machine."""
+    for name in ("writable", "readonly"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "file").write_text(name)
+    (tmp_path / "single").write_text("single")
+    pod = pods.sandbox()
+    script = "cat /mnt/w/file /mnt/r/file /etc/single; echo new >/mnt/w/new; echo new >/mnt/r/new || echo refused"
+    config = pods.container_config(shell(script))
+    config.mounts.extend([
+        pb.Mount(container_path="/mnt/w", host_path=str(tmp_path / "writable")),
+        pb.Mount(container_path="/mnt/r", host_path=str(tmp_path / "readonly"), readonly=True),
+        pb.Mount(container_path="/etc/single", host_path=str(tmp_path / "single"), readonly=True),
+    ])  # fmt: skip
+    container = pods.create(pod, config)
+    client.start_container(container)
+    assert pods.ended(container).exit_code == 0
+    assert "writablereadonlysingle" in pod.log().read_text()
+    assert "refused" in pod.log().read_text()
+    assert (tmp_path / "writable" / "new").read_text() == "new\n"
+    assert not (tmp_path / "readonly" / "new").exists()
+
+
+def test_a_command_that_does_not_exist_fails_to_start_with_its_name_in_the_error(pods: Pods, client: CriClient) -> None:
+    pod = pods.sandbox()
+    container = pods.create(pod, pods.container_config(("/nonexistent/command",)))
+    with pytest.raises(CriError, match="/nonexistent/command"):
+        client.start_container(container)
+    assert pods.ended(container).exit_code in {127, 128}
+
+
+def test_a_container_name_that_is_taken_in_its_pod_is_refused(pods: Pods) -> None:
+    pod = pods.sandbox()
+    pods.create(pod, pods.container_config(("true",)))
+    with pytest.raises(CriError) as caught:
+        pods.create(pod, pods.container_config(("true",)))
+    assert isinstance(caught.value, AlreadyExistsError) or "reserved" in caught.value.details
+    pods.create(pod, pods.container_config(("true",), attempt=1))
+
+
+def test_containers_are_listed_by_id_state_sandbox_and_label(pods: Pods, client: CriClient) -> None:
+    pod, other = pods.sandbox(), pods.sandbox()
+    running = pods.start(pod, "sleep", "1000", name="running")
+    exited = pods.start(pod, "true", name="exited")
+    elsewhere = pods.create(other, pods.container_config(("true",), name="elsewhere"))
+    pods.ended(exited)
+
+    def ids(**conditions: object) -> set[str]:
+        only_ours = pb.ContainerFilter(label_selector=pods.labels)
+        only_ours.MergeFrom(pb.ContainerFilter(**conditions))  # type: ignore[arg-type]
+        return {container.id for container in client.list_containers(only_ours)}
+
+    assert ids() == {running, exited, elsewhere}
+    assert ids(state=pb.ContainerStateValue(state=pb.CONTAINER_CREATED)) == {elsewhere}
+    assert ids(state=pb.ContainerStateValue(state=pb.CONTAINER_RUNNING)) == {running}
+    assert ids(state=pb.ContainerStateValue(state=pb.CONTAINER_EXITED)) == {exited}
+    assert ids(pod_sandbox_id=pod.id) == {running, exited}
+    assert ids(id=exited) == {exited}
+    assert ids(label_selector={"test": "another"}) == set()
+
+
+def test_removing_a_container_that_runs_ends_it(pods: Pods, client: CriClient, tmp_path: Path) -> None:
+    pod = pods.sandbox()
+    container = pods.start(pod, "sleep", "1000")
+    client.remove_container(container)
+    assert client.list_containers(pb.ContainerFilter(id=container)) == []
+
+
+def test_unknown_containers_are_not_found_except_by_stop_and_remove(client: CriClient) -> None:
+    client.stop_container(UNKNOWN, 0)
+    client.remove_container(UNKNOWN)
+    for call in (client.container_status, client.start_container, client.container_stats):
+        with pytest.raises(CriError) as caught:
+            call(UNKNOWN)
+        assert isinstance(caught.value, NotFoundError) or "not found" in caught.value.details
+
+
+def test_a_container_in_an_unknown_sandbox_is_refused(pods: Pods, client: CriClient) -> None:
+    pod = pods.sandbox()
+    client.stop_pod_sandbox(pod.id)
+    client.remove_pod_sandbox(pod.id)
+    with pytest.raises(CriError):
+        pods.create(pod, pods.container_config(("true",)))
+
+
+@pytest.mark.needs(Can.ISOLATE)
+def test_a_container_sees_only_its_pods_processes_and_its_own_root(pods: Pods) -> None:
+    pod = pods.sandbox()
+    pods.run(pod, *shell("ls /proc | grep -c '^[0-9]'; ls -d /work /lib64 2>&1 | grep -c 'No such'"))
+    counts = [int(line.rpartition(" ")[2]) for line in pod.log().read_text().splitlines()]
+    assert counts[0] < 8
+    assert counts[1] == 2
+
+
+@pytest.mark.needs(Can.LIMIT)
+def test_a_container_that_takes_more_memory_than_its_limit_is_killed_as_oomkilled(
+    pods: Pods, client: CriClient
+) -> None:
+    pod = pods.sandbox()
+    config = pods.container_config(shell("x=a; while true; do x=$x$x$x$x; done"))
+    config.linux.resources.memory_limit_in_bytes = 8 * 2**20
+    container = pods.create(pod, config)
+    client.start_container(container)
+    status = pods.ended(container)
+    assert (status.exit_code, status.reason) == (137, "OOMKilled")
+
+
+@pytest.mark.needs(Can.LIMIT)
+def test_limits_of_a_running_container_are_changed(pods: Pods, client: CriClient) -> None:
+    pod = pods.sandbox()
+    config = pods.container_config(("sleep", "1000"))
+    config.linux.resources.memory_limit_in_bytes = 32 * 2**20
+    container = pods.create(pod, config)
+    client.start_container(container)
+    client.update_container_resources(container, pb.LinuxContainerResources(memory_limit_in_bytes=64 * 2**20))
+    limit_files = "cat /sys/fs/cgroup/memory/memory.limit_in_bytes /sys/fs/cgroup/memory.max 2>/dev/null"
+    limit = client.exec_sync(container, list(shell(limit_files)), 5).stdout
+    assert int(limit) == 64 * 2**20

@@ -1,0 +1,64 @@
+"""Images: which are there, and what is said of those that are not."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from edged.cri import CriError, NotFoundError
+from protos.cri.v1 import api_pb2 as pb
+from tests.edged.cri.harness import Can, Pods, RuntimeUnderTest
+
+if TYPE_CHECKING:
+    from edged.cri import CriClient
+
+MISSING = pb.ImageSpec(image="127.0.0.1:1/never/pushed:1")
+
+
+def test_the_image_of_a_container_is_present_and_listed(
+    cri_runtime: RuntimeUnderTest, pods: Pods, client: CriClient
+) -> None:
+    container = pods.start(pods.sandbox(), "sleep", "1000")
+    image = client.image_status(pb.ImageSpec(image=cri_runtime.image))
+    assert image is not None
+    assert image.id
+    assert cri_runtime.image in image.repo_tags
+    assert image.id in {listed.id for listed in client.list_images()}
+    assert client.container_status(container).status.image_ref in {image.id, *image.repo_digests}
+
+
+def test_filesystems_of_images_are_named(client: CriClient) -> None:
+    (usage,) = client.image_fs_info()
+    assert usage.fs_id.mountpoint.startswith("/")
+    assert usage.timestamp > 0
+
+
+def test_removing_an_image_that_is_not_there_succeeds(client: CriClient) -> None:
+    client.remove_image(MISSING)
+
+
+@pytest.mark.needs(Can.IMAGES)
+def test_an_image_that_is_missing_has_no_status_and_makes_no_container(pods: Pods, client: CriClient) -> None:
+    assert client.image_status(MISSING) is None
+    config = pods.container_config(("true",))
+    config.image.CopyFrom(MISSING)
+    pod = pods.sandbox()
+    with pytest.raises(NotFoundError, match="container main in pod default/"):
+        pods.create(pod, config)
+
+
+@pytest.mark.needs(Can.IMAGES)
+def test_a_pull_that_fails_names_the_image_and_not_the_credentials(client: CriClient) -> None:
+    auth = pb.AuthConfig(username="jane", password="very secret")  # noqa: S106 - must not be seen in the error
+    with pytest.raises(CriError, match="never/pushed") as caught:
+        client.pull_image(MISSING, auth)
+    assert "secret" not in str(caught.value)
+
+
+@pytest.mark.needs(Can.IMAGES)
+def test_a_container_without_a_command_runs_that_of_its_image(pods: Pods, client: CriClient) -> None:
+    """busybox's is `sh`, which ends at once without a terminal."""
+    container = pods.create(pods.sandbox(), pods.container_config(()))
+    client.start_container(container)
+    assert pods.ended(container).exit_code == 0
