@@ -25,7 +25,9 @@ DELETION_GRACE = "io.kubernetes.pod.deletionGracePeriod"
 TERMINATION_GRACE = "io.kubernetes.pod.terminationGracePeriod"
 
 OWNER = "edgecore.io/owner"
-"""Annotation of a sandbox: which agent made it. An agent cleans up only what carries its own mark (spec/10 §1)."""
+"""Annotation of a sandbox: which agent made it. An agent cleans up only what carries its own mark (spec/10
+§1).
+"""
 
 
 def ref_of(pod: Pod) -> PodRef:

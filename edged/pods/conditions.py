@@ -1,0 +1,115 @@
+"""The conditions of a pod that the node owns: what they say, why, and since when.
+
+Texts and order are a kubelet's, because people and controllers read them: PodReadyToStartContainers,
+Initialized, Ready, ContainersReady, PodScheduled. Conditions of others are kept in front of them.
+"""
+
+from collections.abc import Sequence
+
+from msgspec.structs import replace
+
+from edged.api import Container, ContainerStatus, Pod, PodCondition, PodStatus, Time
+from edged.pods.model import PodFacts
+from edged.pods.phase import Phase, has_started
+from edged.pods.restart import is_sidecar
+from edged.pods.sandbox import judge_sandbox
+
+READY_TO_START = "PodReadyToStartContainers"
+INITIALIZED = "Initialized"
+READY = "Ready"
+CONTAINERS_READY = "ContainersReady"
+SCHEDULED = "PodScheduled"
+OURS = frozenset({READY_TO_START, INITIALIZED, READY, CONTAINERS_READY, SCHEDULED})
+
+_NO_STATUSES = "UnknownContainerStatuses"
+_NOT_READY = "ContainersNotReady"
+
+
+def pod_conditions(pod: Pod, facts: PodFacts, status: PodStatus, old: PodStatus, now: Time) -> tuple[PodCondition, ...]:
+    """All conditions for a status whose phase and container statuses are already there.
+
+    A condition whose truth did not change keeps the time of its last transition from `old`.
+    """
+    others = tuple(c for c in pod.status.conditions if c.type not in OURS)
+    containers_ready = _containers_ready(pod, status)
+    ours = (
+        PodCondition(type=READY_TO_START, status=_truth(not judge_sandbox(pod, facts).changed)),
+        _initialized(pod, status),
+        _ready(pod, others, containers_ready),
+        containers_ready,
+        PodCondition(type=SCHEDULED, status="True"),
+    )
+    return others + tuple(_since(condition, old, now) for condition in ours)
+
+
+def _since(condition: PodCondition, old: PodStatus, now: Time) -> PodCondition:
+    before = next((c for c in old.conditions if c.type == condition.type), None)
+    unchanged = before is not None and before.status == condition.status and before.last_transition_time
+    return replace(condition, last_transition_time=unchanged or now)
+
+
+def _initialized(pod: Pod, status: PodStatus) -> PodCondition:
+    inits = pod.spec.init_containers
+    if inits and not status.init_container_statuses:
+        return PodCondition(type=INITIALIZED, status="False", reason=_NO_STATUSES)
+    known = {s.name: s for s in status.init_container_statuses}
+    unknown = [c.name for c in inits if c.name not in known]
+    incomplete = [c.name for c in inits if c.name in known and not _init_complete(c, known[c.name])]
+    if status.phase == Phase.SUCCEEDED and not unknown:
+        return PodCondition(type=INITIALIZED, status="True", reason="PodCompleted")
+    if any(has_started(s) for s in status.container_statuses):
+        return PodCondition(type=INITIALIZED, status="True")
+    message = _problems(("unknown", unknown), ("incomplete", incomplete))
+    if message:
+        return PodCondition(type=INITIALIZED, status="False", reason="ContainersNotInitialized", message=message)
+    return PodCondition(type=INITIALIZED, status="True")
+
+
+def _init_complete(container: Container, status: ContainerStatus) -> bool:
+    return bool(status.started) if is_sidecar(container) else status.ready
+
+
+def _containers_ready(pod: Pod, status: PodStatus) -> PodCondition:
+    if not status.container_statuses:
+        return PodCondition(type=CONTAINERS_READY, status="False", reason=_NO_STATUSES)
+    known = {s.name: s for s in status.init_container_statuses + status.container_statuses}
+    names = [c.name for c in pod.spec.init_containers if is_sidecar(c)]
+    names += [c.name for c in pod.spec.containers]
+    unknown = [name for name in names if name not in known]
+    unready = [name for name in names if name in known and not known[name].ready]
+    if status.phase == Phase.SUCCEEDED and not unknown:
+        return PodCondition(type=CONTAINERS_READY, status="False", reason="PodCompleted")
+    if status.phase == Phase.FAILED:
+        return PodCondition(type=CONTAINERS_READY, status="False", reason="PodFailed")
+    message = _problems(("unknown", unknown), ("unready", unready))
+    if message:
+        return PodCondition(type=CONTAINERS_READY, status="False", reason=_NOT_READY, message=message)
+    return PodCondition(type=CONTAINERS_READY, status="True")
+
+
+def _ready(pod: Pod, others: Sequence[PodCondition], containers_ready: PodCondition) -> PodCondition:
+    if containers_ready.status != "True":
+        return replace(containers_ready, type=READY)
+    states = {condition.type: condition.status for condition in others}
+    closed = [
+        _gate_text(gate.condition_type, states.get(gate.condition_type))
+        for gate in pod.spec.readiness_gates
+        if states.get(gate.condition_type) != "True"
+    ]
+    if closed:
+        return PodCondition(type=READY, status="False", reason="ReadinessGatesNotReady", message=", ".join(closed))
+    return PodCondition(type=READY, status="True")
+
+
+def _gate_text(gate: str, state: str | None) -> str:
+    if state is None:
+        return f'corresponding condition of pod readiness gate "{gate}" does not exist.'
+    return f'the status of pod readiness gate "{gate}" is not "True", but {state}'
+
+
+def _problems(*groups: tuple[str, list[str]]) -> str:
+    return ", ".join(f"containers with {what} status: [{' '.join(names)}]" for what, names in groups if names)
+
+
+def _truth(value: bool) -> str:
+    return "True" if value else "False"

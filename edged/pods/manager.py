@@ -1,0 +1,107 @@
+"""The pods that shall run on this node, and what is known of each: edged's desired state.
+
+Keyed by uid, never by name: a pod that was deleted and made again under the same name is another pod, and both may be
+here for a while. Belongs to the edged module's thread.
+"""
+
+from collections.abc import Iterator, Mapping
+
+import msgspec
+from msgspec.structs import replace
+
+from edged.api import ContainerStateWaiting, Pod, PodStatus
+from edged.pods.labels import ref_of
+from edged.pods.model import PodFacts, PodRef, PodUid
+
+
+class PodRecord(msgspec.Struct):
+    """One pod."""
+
+    pod: Pod
+    """As the cloud wants it; its status is the one this node computed last."""
+    facts: PodFacts
+    facts_at: float = float("-inf")
+    """When the facts were read, monotonic seconds."""
+    troubles: Mapping[str, ContainerStateWaiting] = {}
+    """Why containers could not be started, by name."""
+    removed: bool = False
+    """The cloud has deleted it for good: nothing of it is to stay on the node."""
+    killed: bool = False
+    """A worker has ended everything that ran, for good."""
+    synced: bool = False
+    """A worker has had it at least once since edged started."""
+
+    @property
+    def ref(self) -> PodRef:
+        """Which pod it is."""
+        return self.facts.ref
+
+    @property
+    def going(self) -> bool:
+        """Whether it is to end."""
+        return self.removed or self.pod.metadata.deletion_timestamp is not None
+
+
+class PodManager:
+    """See the module's docstring."""
+
+    def __init__(self) -> None:
+        self._records: dict[PodUid, PodRecord] = {}
+
+    def __len__(self) -> int:
+        return len(self._records)
+
+    def __iter__(self) -> Iterator[PodRecord]:
+        return iter(list(self._records.values()))
+
+    def get(self, uid: PodUid) -> PodRecord | None:
+        """The record of a pod."""
+        return self._records.get(uid)
+
+    def named(self, namespace: str, name: str) -> list[PodRecord]:
+        """Records of a name, newest last."""
+        return [r for r in self._records.values() if (r.ref.namespace, r.ref.name) == (namespace, name)]
+
+    def put(self, pod: Pod) -> PodRecord:
+        """Take a pod as it came; a known one keeps the status and the facts that this node has of it."""
+        ref = ref_of(pod)
+        record = self._records.get(ref.uid)
+        if record is None:
+            record = self._records[ref.uid] = PodRecord(pod, PodFacts(ref))
+        else:
+            record.pod = replace(pod, status=record.pod.status)
+        return record
+
+    def set_status(self, record: PodRecord, status: PodStatus) -> bool:
+        """Keep the status that was computed; whether it is another one than before."""
+        if record.pod.status == status:
+            return False
+        record.pod = replace(record.pod, status=status)
+        return True
+
+    def forget(self, uid: PodUid) -> None:
+        """The pod is gone."""
+        self._records.pop(uid, None)
+
+    def using(self, kind: str, namespace: str, name: str) -> list[PodRecord]:
+        """Records of pods that mount or read a configmap or secret (`kind`: `configmap`, `secret`)."""
+        return [
+            record
+            for record in self._records.values()
+            if record.ref.namespace == namespace and name in references(record.pod, kind)
+        ]
+
+
+def references(pod: Pod, kind: str) -> frozenset[str]:
+    """Names of the configmaps or secrets that a pod's volumes and environment name."""
+    names: set[str] = set()
+    for volume in pod.spec.volumes:
+        if kind == "configmap" and volume.config_map is not None:
+            names.add(volume.config_map.name)
+        if kind == "secret" and volume.secret is not None:
+            names.add(volume.secret.secret_name)
+        for source in volume.projected.sources if volume.projected is not None else ():
+            projected = source.config_map if kind == "configmap" else source.secret
+            if projected is not None:
+                names.add(projected.name)
+    return frozenset(names - {""})

@@ -1,0 +1,38 @@
+"""The quality-of-service class of a pod, which decides who is killed first when memory ends."""
+
+from collections.abc import Mapping
+from enum import StrEnum
+
+from edged.api import Pod, Quantity, parse_quantity
+
+_COUNTED = ("cpu", "memory")
+
+
+class QosClass(StrEnum):
+    """Kubernetes' three classes."""
+
+    GUARANTEED = "Guaranteed"
+    BURSTABLE = "Burstable"
+    BEST_EFFORT = "BestEffort"
+
+
+def qos_class(pod: Pod) -> QosClass:
+    """The class from the requests and limits of all containers, init containers included (ComputePodQOS).
+
+    BestEffort: no container asks for or limits CPU or memory. Guaranteed: every container limits both, and
+    what is asked for in sum equals the limits (a missing request counts as equal, as the API server fills it
+    in). Burstable: all else.
+    """
+    resources = [c.resources for c in pod.spec.init_containers + pod.spec.containers]
+    if not any(_positive(r.requests) or _positive(r.limits) for r in resources):
+        return QosClass.BEST_EFFORT
+    for resource in resources:
+        limits = _positive(resource.limits)
+        if set(limits) != set(_COUNTED) or {**limits, **_positive(resource.requests)} != limits:
+            return QosClass.BURSTABLE
+    return QosClass.GUARANTEED
+
+
+def _positive(quantities: Mapping[str, Quantity]) -> dict[str, object]:
+    values = {name: parse_quantity(quantities[name]) for name in _COUNTED if name in quantities}
+    return {name: value for name, value in values.items() if value > 0}

@@ -1,0 +1,140 @@
+"""The status of a pod as the cloud is to see it (kubelet's generateAPIPodStatus)."""
+
+from collections.abc import Mapping, Sequence
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from edged.api import (
+    ContainerStateWaiting,
+    ContainerStatus,
+    HostIP,
+    Nanoseconds,
+    Pod,
+    PodIP,
+    PodStatus,
+    format_time,
+    seconds,
+)
+from edged.pods.actions import ContainerWait
+from edged.pods.conditions import pod_conditions
+from edged.pods.container_status import StatusInput, init_statuses, lost, regular_statuses
+from edged.pods.model import PodFacts, PodRef, ProbeFacts
+from edged.pods.phase import Phase, pod_phase
+from edged.pods.qos import qos_class
+from edged.pods.restart import is_sidecar
+
+CRASH_LOOP_BACK_OFF = "CrashLoopBackOff"
+IMAGE_PULL_BACK_OFF = "ImagePullBackOff"
+ERR_IMAGE_PULL = "ErrImagePull"
+ERR_IMAGE_NEVER_PULL = "ErrImageNeverPull"
+INVALID_IMAGE_NAME = "InvalidImageName"
+CREATE_CONFIG_ERROR = "CreateContainerConfigError"
+CREATE_ERROR = "CreateContainerError"
+RUN_ERROR = "RunContainerError"
+
+
+class NodeView(Struct, frozen=True, gc=False):
+    """What a pod's status takes from the node: its addresses, primary first, and the runtime's name
+    (`containerd`).
+    """
+
+    ips: tuple[str, ...]
+    runtime: str
+
+
+def pod_status(
+    pod: Pod,
+    facts: PodFacts,
+    node: NodeView,
+    now: Nanoseconds,
+    *,
+    old: PodStatus | None = None,
+    probes: ProbeFacts | None = None,
+    troubles: Mapping[str, ContainerStateWaiting] | None = None,
+    ended: bool = False,
+) -> PodStatus:
+    """The whole status from the pod and the facts.
+
+    Args:
+        old: the status reported last (the pod's own when omitted); times and endings carry over from it.
+        troubles: by container name, why a worker could not start it (see `crash_loop`).
+        ended: the pod was killed for good: its containers will not be started again.
+    """
+    before = pod.status if old is None else old
+    given = StatusInput(pod, facts, probes or ProbeFacts(), node.runtime, troubles or {})
+    status = PodStatus(
+        container_statuses=regular_statuses(given, before.container_statuses),
+        init_container_statuses=init_statuses(given, before.init_container_statuses),
+        ephemeral_container_statuses=before.ephemeral_container_statuses,
+        host_ip=node.ips[0] if node.ips else "",
+        host_ips=tuple(HostIP(ip=ip) for ip in node.ips),
+        start_time=before.start_time or format_time(now),
+        qos_class=before.qos_class or qos_class(pod),
+    )
+    if ended:
+        status = _without_open_ends(pod, status)
+    phase = pod_phase(pod, status, ended=ended)
+    if ended and not phase.final:
+        phase = Phase.FAILED
+    status = replace(status, phase=_lasting_phase(before, phase))
+    if status.phase == before.phase:
+        status = replace(status, reason=before.reason, message=before.message)
+    ips = _pod_ips(pod, facts, node, before)
+    return replace(
+        status,
+        pod_ip=ips[0] if ips else "",
+        pod_ips=tuple(PodIP(ip=ip) for ip in ips),
+        conditions=pod_conditions(pod, facts, status, before, format_time(now)),
+    )
+
+
+def crash_loop(ref: PodRef, wait: ContainerWait) -> ContainerStateWaiting:
+    """The trouble of a container that is held back because it keeps ending."""
+    message = f"back-off {go_duration(wait.delay)} restarting failed container={wait.container.name} pod={ref}"
+    return ContainerStateWaiting(reason=CRASH_LOOP_BACK_OFF, message=message)
+
+
+def go_duration(length: Nanoseconds) -> str:
+    """Whole seconds as Go prints a duration: `10s`, `1m20s`, `5m0s`."""
+    minutes, rest = divmod(length // seconds(1), 60)
+    return f"{minutes}m{rest}s" if minutes else f"{rest}s"
+
+
+def _lasting_phase(before: PodStatus, phase: Phase) -> str:
+    """A final phase is never left, whatever the runtime says later."""
+    return before.phase if before.phase in (Phase.SUCCEEDED, Phase.FAILED) else phase
+
+
+def _pod_ips(pod: Pod, facts: PodFacts, node: NodeView, before: PodStatus) -> Sequence[str]:
+    """The sandbox's addresses; on the host's network the node's; what was reported when the runtime says
+    nothing.
+
+    A pod that is ending keeps the address that others know it by.
+    """
+    if pod.spec.host_network:
+        return [ip.ip for ip in before.pod_ips] or list(node.ips[:1])
+    ready = next((sandbox for sandbox in facts.sandboxes if sandbox.ready), None)
+    if ready is not None and ready.ips:
+        return ready.ips
+    return [ip.ip for ip in before.pod_ips]
+
+
+def _without_open_ends(pod: Pod, status: PodStatus) -> PodStatus:
+    """Every container of a pod that has ended has an end, if only an unknown one (TerminatePod of kubelet)."""
+    initialized = all(
+        s.state.terminated is not None and s.state.terminated.exit_code == 0
+        for c, s in zip(pod.spec.init_containers, status.init_container_statuses, strict=True)
+        if not is_sidecar(c)
+    )
+    return replace(
+        status,
+        container_statuses=tuple(_closed(s) for s in status.container_statuses),
+        init_container_statuses=tuple(_closed(s) if initialized else s for s in status.init_container_statuses),
+    )
+
+
+def _closed(status: ContainerStatus) -> ContainerStatus:
+    if status.state.terminated is not None:
+        return status
+    return replace(status, state=lost(), ready=False, started=False)

@@ -1,0 +1,180 @@
+"""A status patch is what a kubelet sends, and applying it gives the new status."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from edged.api import (
+    ContainerState,
+    ContainerStateRunning,
+    ContainerStatus,
+    HostIP,
+    Node,
+    NodeAddress,
+    NodeStatus,
+    ObjectMeta,
+    Pod,
+    PodCondition,
+    PodIP,
+    PodStatus,
+    Time,
+    decode,
+    to_value,
+)
+from edged.pods.patch import diff_node, diff_pod_status
+
+TRACES = Path("/work/shared/traces/today")
+_MERGE_KEYS = {"conditions": "type", "podIPs": "ip", "hostIPs": "ip", "addresses": "type"}
+
+
+def apply_patch(original: dict[str, Any], patch: dict[str, Any]) -> dict[str, Any]:
+    """Strategic merge as an API server does it, as far as statuses need it."""
+    result = dict(original)
+    for name, value in patch.items():
+        if name.startswith("$setElementOrder/"):
+            continue
+        if value is None:
+            result.pop(name, None)
+        elif isinstance(value, dict) and isinstance(result.get(name), dict):
+            result[name] = apply_patch(result[name], value)
+        elif name in _MERGE_KEYS and isinstance(value, list):
+            result[name] = _merge_list(result.get(name, []), value, _MERGE_KEYS[name])
+        else:
+            result[name] = value
+    for name, order in patch.items():
+        if name.startswith("$setElementOrder/"):
+            field = name.removeprefix("$setElementOrder/")
+            key = _MERGE_KEYS[field]
+            places = [element[key] for element in order]
+            result[field] = sorted(result.get(field, []), key=lambda e: places.index(e[key]))
+    return {name: value for name, value in result.items() if value != []}
+
+
+def _merge_list(original: list[Any], patch: list[Any], key: str) -> list[Any]:
+    if {"$patch": "replace"} in patch:
+        return [element for element in patch if element != {"$patch": "replace"}]
+    result = {element[key]: element for element in original}
+    for element in patch:
+        if element.get("$patch") == "delete":
+            del result[element[key]]
+        else:
+            before = result.get(element[key], {})
+            merged = {k: v for k, v in (before | element).items() if v is not None or k.startswith("last")}
+            result[element[key]] = merged
+    return list(result.values())
+
+
+def _recorded() -> Iterator[tuple[str, str, Any, Any, str]]:
+    """Each recorded patch with the object as the cloud had it before and after."""
+    for file in sorted(TRACES.glob("*.jsonl")):
+        known: dict[str, Any] = {}
+        sent: dict[str, tuple[Any, str]] = {}
+        for line in file.read_text().splitlines():
+            message = json.loads(line).get("msg") or {}
+            if "route" not in message or message["route"]["resource"].count("/") != 2:
+                continue
+            _, kind, name = message["route"]["resource"].split("/")
+            content, parent = message["content"], message["header"].get("parent_msg_id")
+            key = f"{kind.removesuffix('patch')}/{name}"
+            if message["route"]["operation"] == "patch":
+                sent[message["header"]["msg_id"]] = known.get(key), content
+            elif isinstance(content, dict):
+                content = content.get("Object") or content
+                before, patch = sent.get(parent, (None, ""))
+                if before is not None:
+                    yield f"{file.name}:{parent}", key.split("/", maxsplit=1)[0], before, content, patch
+                if "uid" in content.get("metadata", {}):
+                    known[key] = content
+
+
+RECORDED = list(_recorded())
+
+
+@pytest.mark.skipif(not RECORDED, reason=f"no recordings at {TRACES}")
+@pytest.mark.parametrize(("kind", "before", "after", "patch"), [r[1:] for r in RECORDED], ids=[r[0] for r in RECORDED])
+def test_patch_is_the_one_that_a_kubelet_sent(kind: str, before: Any, after: Any, patch: str) -> None:
+    """From the object before and after, the recorded patch comes out, key for key."""
+    if kind == "pod":
+        old, new = (decode(Pod, json.dumps(value)) for value in (before, after))
+        ours = diff_pod_status(old.status, new.status, new.metadata.uid)
+    else:
+        ours = diff_node(*(decode(Node, json.dumps(value)) for value in (before, after)))
+    assert json.loads(ours or "{}") == json.loads(patch)
+
+
+def test_there_are_recorded_patches_to_compare_with() -> None:
+    """The comparison above is not empty by accident."""
+    assert len(RECORDED) >= 10 or not TRACES.exists()
+
+
+def test_no_change_is_no_patch() -> None:
+    """An unchanged status is not sent."""
+    status = PodStatus(phase="Running", conditions=(PodCondition(type="Ready", status="True"),))
+    assert diff_pod_status(status, status, "u") is None
+    assert diff_node(Node(), Node()) is None
+
+
+def test_addresses_of_a_node_are_replaced() -> None:
+    """Two addresses of one type survive, because the list is not merged by type."""
+    new = Node(status=NodeStatus(addresses=tuple(NodeAddress(type="InternalIP", address=a) for a in ("a", "b"))))
+    patch = json.loads(diff_node(Node(), new) or "")
+    assert patch["status"]["addresses"][-1] == {"$patch": "replace"}
+    assert apply_patch(to_value(Node()), patch) == to_value(new)
+
+
+def test_labels_of_a_node_are_patched() -> None:
+    """A new label is sent, a removed one is nulled."""
+    old, new = (Node(metadata=ObjectMeta(name="n", labels=labels)) for labels in ({"a": "1"}, {"b": "2"}))
+    assert json.loads(diff_node(old, new) or "") == {"metadata": {"labels": {"a": None, "b": "2"}}}
+
+
+_words = st.sampled_from(["", "a", "b"])
+_times = st.sampled_from([None, Time("2026-11-20T01:54:50Z"), Time("2026-11-20T01:54:51Z")])
+_conditions = st.lists(
+    st.builds(
+        PodCondition,
+        type=st.sampled_from(["Ready", "Initialized", "ContainersReady", "Custom"]),
+        status=st.sampled_from(["True", "False"]),
+        last_transition_time=_times,
+        reason=_words,
+        message=_words,
+    ),
+    unique_by=lambda condition: condition.type,
+).map(tuple)
+_containers = st.lists(
+    st.builds(
+        ContainerStatus,
+        name=_words,
+        ready=st.booleans(),
+        state=st.builds(ContainerState, running=st.none() | st.builds(ContainerStateRunning, started_at=_times)),
+    ),
+    max_size=2,
+).map(tuple)
+_ips = st.lists(st.sampled_from(["10.0.0.1", "10.0.0.2", "fd00::1"]), unique=True)
+_statuses = st.builds(
+    PodStatus,
+    phase=_words,
+    reason=_words,
+    conditions=_conditions,
+    container_statuses=_containers,
+    pod_ip=_words,
+    pod_ips=_ips.map(lambda ips: tuple(PodIP(ip=ip) for ip in ips)),
+    host_ips=_ips.map(lambda ips: tuple(HostIP(ip=ip) for ip in ips)),
+    start_time=_times,
+)
+
+
+@given(_statuses, _statuses)
+def test_applying_the_difference_gives_the_new_status(old: PodStatus, new: PodStatus) -> None:
+    """apply(diff(a, b), a) == b, order of lists included."""
+    patch = diff_pod_status(old, new, "u")
+    if patch is None:
+        assert old == new
+        return
+    assert json.loads(patch)["metadata"] == {"uid": "u"}
+    assert apply_patch(to_value(old), json.loads(patch)["status"]) == to_value(new)
