@@ -17,7 +17,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol, cast
 
-from modules.edgecore.config import ConfigError, EdgeCoreConfig, load, verify
+from modules.edgecore.config import ConfigError, EdgeCoreConfig, Problem, load, verify
 from modules.edgecore.exit_codes import ExitCode
 from modules.edgecore.version import CONFIG_API_VERSION, CRI_VERSIONS, KUBEEDGE_COMMIT, VERSION
 
@@ -62,9 +62,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def default_root() -> Path:
     """Where `run` keeps everything when it is told neither a file nor a directory: the user's state directory.
 
-    `$XDG_STATE_HOME/edgecore`, by default `~/.local/state/edgecore`. RuntimeError for a user without a home."""
+    `$XDG_STATE_HOME/edgecore`, by default `~/.local/state/edgecore`. ConfigError for a user without a home."""
     state = os.environ.get("XDG_STATE_HOME", "")
-    return (Path(state) if state.startswith("/") else Path("~/.local/state").expanduser()) / "edgecore"
+    if state.startswith("/"):
+        return Path(state) / "edgecore"
+    try:
+        return Path("~/.local/state/edgecore").expanduser()
+    except RuntimeError:
+        hint = "give --root DIR or --config FILE"
+        raise ConfigError("--root", (Problem(path="", text="this user has no home directory", hint=hint),)) from None
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -110,9 +116,6 @@ def run(chosen: argparse.Namespace) -> int:
         for problem in error.problems:
             _say(f"error: {problem.render(error.source)}")
         return ExitCode.CONFIGURATION
-    except RuntimeError:
-        _say("error: this user has no home directory: give --root DIR or --config FILE")
-        return ExitCode.USAGE
     process = cast("RunProcess", _imported(PROCESS))
     return process(config, log_level=LogLevel(chosen.log_level))
 

@@ -159,7 +159,7 @@ class Text(Kind[str]):
 
     def __init__(self, want: str = "text", pattern: str = r"[^\x00-\x1f\x7f]*", *, most: int = 4096) -> None:
         """`pattern` must match the whole text; `most` is the largest length in characters."""
-        self._want, self._pattern, self.most = want, re.compile(pattern, re.ASCII), most
+        self._want, self.pattern, self.most = want, re.compile(pattern, re.ASCII), most
 
     @property
     def want(self) -> str:
@@ -170,7 +170,7 @@ class Text(Kind[str]):
         """Text only; numbers and booleans need quotes."""
         if not isinstance(value, str):
             raise UnfitError("" if isinstance(value, list | dict) else QUOTES)
-        if len(value) > self.most or self._pattern.fullmatch(value) is None:
+        if len(value) > self.most or self.pattern.fullmatch(value) is None:
             raise UnfitError
         return value
 
@@ -192,16 +192,16 @@ class Secret(Kind[SecretText]):
 
     def __init__(self, want: str = "text", pattern: str = r"[^\x00-\x1f\x7f]*") -> None:
         """As for `Text`."""
-        self._text = Text(want, pattern)
+        self.text = Text(want, pattern)
 
     @property
     def want(self) -> str:
         """The words given for it."""
-        return self._text.want
+        return self.text.want
 
     def read(self, value: object) -> SecretText:
         """Text only."""
-        return SecretText(self._text.read(value))
+        return SecretText(self.text.read(value))
 
     def write(self, setting: SecretText) -> object:
         """Plain text: who writes a file with a secret wants it in the file."""
