@@ -99,7 +99,7 @@ def _known_paths(known: Known, path: str) -> Iterator[str]:
 
 
 def _cell(text: str) -> str:
-    return text.replace("|", "\\|").replace("<", "&lt;")
+    return text.replace("|", "\\|")
 
 
 if __name__ == "__main__":
