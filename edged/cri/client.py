@@ -1,8 +1,8 @@
 """The container runtime at the other end of a unix socket: CRI over gRPC, as kubelet speaks it.
 
-Runtime and images may be served by two sockets (remoteRuntimeEndpoint and remoteImageEndpoint); without the
-second, the first serves both. What this adds to the bare calls is what edged would otherwise repeat at each
-of them: deadlines, the version of CRI, one tree of errors, and that removing what is not there is a
+Runtime and images may be served by two sockets (containerRuntimeEndpoint and imageServiceEndpoint); without
+the second, the first serves both. What this adds to the bare calls is what edged would otherwise repeat at
+each of them: deadlines, the version of CRI, one tree of errors, and that removing what is not there is a
 success.
 """
 

@@ -59,7 +59,7 @@ class CriError(EdgedError):
 class UnavailableError(CriError):
     """The runtime cannot be reached, or went away during the call."""
 
-    _hint = "is the container runtime running, and is remoteRuntimeEndpoint its socket?"
+    _hint = "is the container runtime running, and is containerRuntimeEndpoint its socket?"
 
 
 class ConnectionClosedError(UnavailableError):

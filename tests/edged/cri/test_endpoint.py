@@ -155,7 +155,7 @@ def test_images_are_asked_of_their_own_endpoint_with_their_own_version(fakes: Fa
 
 
 def test_a_socket_that_is_not_there_is_unavailable_and_worth_another_try(fakes: Fakes, tmp_path: Path) -> None:
-    with pytest.raises(UnavailableError, match="remoteRuntimeEndpoint") as caught:
+    with pytest.raises(UnavailableError, match="containerRuntimeEndpoint") as caught:
         fakes.client(f"unix://{tmp_path}/missing").version()
     assert caught.value.retryable
 
