@@ -1,0 +1,365 @@
+"""The status of a pod says what a kubelet would say."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from edged.api import (
+    Container,
+    ContainerState,
+    ContainerStateRunning,
+    ContainerStateTerminated,
+    ContainerStateWaiting,
+    ContainerStatus,
+    Pod,
+    PodCondition,
+    PodReadinessGate,
+    PodStatus,
+    Probe,
+    Time,
+    VolumeMount,
+    decode,
+    format_time,
+    parse_time,
+    seconds,
+)
+from edged.pods.actions import ContainerWait
+from edged.pods.facts import pod_facts
+from edged.pods.labels import ref_of
+from edged.pods.model import ContainerFacts, ContainerId, PodFacts, ProbeFacts, RunState, SandboxFacts, SandboxId
+from edged.pods.patch import diff_pod_status
+from edged.pods.status import NodeView, crash_loop, go_duration, pod_status
+from tests.edged.pods.builders import REF, a_container, a_pod, a_sandbox, at, exited, facts, running
+
+TRACES = Path("/work/shared/traces/today")
+NODE = NodeView(ips=("192.0.2.2",), runtime="containerd")
+A, B = a_container("a"), a_container("b")
+I1, I2 = a_container("i1"), a_container("i2")
+
+
+def status_of(pod: Pod, known: PodFacts, **more: Any) -> PodStatus:
+    return pod_status(pod, known, NODE, at(100), **more)
+
+
+def states(status: PodStatus) -> dict[str, str]:
+    """The state of each container in a word: reason of waiting, `running`, or the exit code."""
+    words = {}
+    for container in status.init_container_statuses + status.container_statuses:
+        state = container.state
+        if state.running:
+            words[container.name] = "running"
+        else:
+            ended = state.terminated
+            words[container.name] = str(ended.exit_code) if ended else (state.waiting.reason if state.waiting else "?")
+    return words
+
+
+def conditions(status: PodStatus) -> dict[str, str]:
+    return {c.type: f"{c.status} {c.reason}".strip() for c in status.conditions}
+
+
+def _messages(file: str, kind: str, operation: str) -> list[Any]:
+    lines = (json.loads(line).get("msg") or {} for line in (TRACES / file).read_text().splitlines())
+    messages = [m for m in lines if "route" in m]
+    return [
+        m["content"]
+        for m in messages
+        if m["route"]["resource"].split("/")[1:2] == [kind] and m["route"]["operation"] == operation
+    ]
+
+
+def _recorded_container(seen: dict[str, Any], sandbox: str, created: int) -> ContainerFacts:
+    """The facts behind a recorded container status."""
+    state = seen["state"].get("running") or seen["state"]["terminated"]
+    ended = "finishedAt" in state
+    return ContainerFacts(
+        id=ContainerId(seen["containerID"].removeprefix("containerd://")),
+        sandbox_id=SandboxId(sandbox),
+        name=seen["name"],
+        attempt=seen["restartCount"],
+        state=RunState.EXITED if ended else RunState.RUNNING,
+        created_at=at(created),
+        started_at=parse_time(state["startedAt"]),
+        finished_at=parse_time(state["finishedAt"]) if ended else seconds(0),
+        exit_code=state.get("exitCode", 0),
+        reason=state.get("reason", ""),
+        image=seen["image"],
+        image_ref=seen["imageID"],
+    )
+
+
+@pytest.mark.skipif(not TRACES.exists(), reason=f"no recordings at {TRACES}")
+@pytest.mark.parametrize("file", ["01-pod-add.jsonl", "04-configmap-secret-pod.jsonl"])
+def test_life_of_a_recorded_pod_up_to_ready(file: str) -> None:
+    """From the pod that came and the facts at each step, the patches that a kubelet sent come out."""
+    pod = decode(Pod, json.dumps(_messages(file, "pod", "insert")[0]))
+    ref, old = ref_of(pod), pod.status
+    for text in _messages(file, "podpatch", "patch"):
+        patch = json.loads(text)["status"]
+        seen = patch["containerStatuses"][0]
+        now = max(parse_time(c["lastTransitionTime"]) for c in patch["conditions"])
+        known, probes = pod_facts(ref), ProbeFacts()
+        if "containerID" in seen:
+            sandbox = SandboxFacts(
+                SandboxId("s"), 0, ready=True, created_at=at(0), ips=(patch.get("podIP") or old.pod_ip,)
+            )
+            container = _recorded_container(seen, "s", 1)
+            known = pod_facts(ref, [sandbox], [container])
+            probes = ProbeFacts(readiness={container.id: seen["ready"]})
+        new = pod_status(pod, known, NODE, now, old=old, probes=probes)
+        assert json.loads(diff_pod_status(old, new, pod.metadata.uid) or "")["status"] == patch
+        old = new
+
+
+@pytest.mark.skipif(not TRACES.exists(), reason=f"no recordings at {TRACES}")
+def test_end_of_a_recorded_pod() -> None:
+    """A deleted pod that always restarts is reported Succeeded when its containers are gone, as a kubelet
+    did.
+    """
+    pod = decode(Pod, json.dumps(_messages("06-pod-delete.jsonl", "pod", "update")[0]))
+    (text,) = _messages("06-pod-delete.jsonl", "podpatch", "patch")
+    patch = json.loads(text)["status"]
+    seen = patch["containerStatuses"][0]
+    former = seen | {"state": seen["lastState"], "restartCount": 0}
+    former["containerID"] = former["state"]["terminated"]["containerID"]
+    known = pod_facts(
+        ref_of(pod),
+        [SandboxFacts(SandboxId("s"), 0, ready=False, created_at=at(0), ips=())],
+        [_recorded_container(former, "s", 1), _recorded_container(seen, "s", 2)],
+    )
+    now = parse_time(patch["conditions"][0]["lastTransitionTime"])
+    new = pod_status(pod, known, NODE, now, ended=True)
+    assert json.loads(diff_pod_status(pod.status, new, pod.metadata.uid) or "")["status"] == patch
+
+
+@pytest.mark.parametrize(
+    ("pod", "known", "phase", "words"),
+    [
+        (a_pod(A), facts(sandboxes=()), "Pending", {"a": "ContainerCreating"}),
+        (a_pod(A, init=(I1,)), facts(), "Pending", {"i1": "PodInitializing", "a": "PodInitializing"}),
+        (a_pod(A, init=(I1,)), facts(running(I1)), "Pending", {"i1": "running", "a": "PodInitializing"}),
+        (a_pod(A, init=(I1,)), facts(exited(I1)), "Pending", {"i1": "0", "a": "PodInitializing"}),
+        (a_pod(A, init=(I1,)), facts(exited(I1), running(A)), "Running", {"i1": "0", "a": "running"}),
+        (a_pod(A, init=(I1,), restart="Never"), facts(exited(I1, 3)), "Failed", {"i1": "3", "a": "PodInitializing"}),
+        (a_pod(A, init=(I1,)), facts(exited(I1, 3)), "Pending", {"i1": "3", "a": "PodInitializing"}),
+        (a_pod(A), facts(running(A)), "Running", {"a": "running"}),
+        (a_pod(A, B), facts(running(A)), "Pending", {"a": "running", "b": "ContainerCreating"}),
+        (a_pod(A, B), facts(running(A), exited(B, 1)), "Running", {"a": "running", "b": "1"}),
+        (a_pod(A), facts(exited(A)), "Running", {"a": "0"}),
+        (a_pod(A, restart="OnFailure"), facts(exited(A)), "Succeeded", {"a": "0"}),
+        (a_pod(A, restart="OnFailure"), facts(exited(A, 1)), "Running", {"a": "1"}),
+        (a_pod(A, restart="Never"), facts(exited(A)), "Succeeded", {"a": "0"}),
+        (a_pod(A, B, restart="Never"), facts(exited(A), exited(B, 1)), "Failed", {"a": "0", "b": "1"}),
+        (a_pod(A), facts(running(A, state=RunState.CREATED)), "Pending", {"a": ""}),
+        (a_pod(A), facts(running(A, state=RunState.UNKNOWN)), "Pending", {"a": ""}),
+    ],
+)
+def test_phase_sums_up_the_containers(pod: Pod, known: PodFacts, phase: str, words: dict[str, str]) -> None:
+    """Each combination of states and restart policy has kubelet's phase."""
+    status = status_of(pod, known)
+    assert (status.phase, states(status)) == (phase, words)
+
+
+def test_two_generations_of_a_container_show_as_state_and_last_state() -> None:
+    """The newest container is the state, the one before it the last state, its number the restart count."""
+    status = status_of(a_pod(A), facts(exited(A, 1, 0), exited(A, 2, 1), running(A, 2)))
+    (container,) = status.container_statuses
+    assert container.state.running == ContainerStateRunning(started_at=format_time(at(3)))
+    assert container.last_state.terminated is not None
+    assert (container.last_state.terminated.exit_code, container.restart_count) == (2, 2)
+    assert container.container_id == "containerd://a-2"
+
+
+def test_crash_loop_is_a_waiting_state_with_the_end_as_last_state() -> None:
+    """A container in back-off waits, and says for how long in a kubelet's words; its pod counts as running."""
+    wait = ContainerWait(A, at(110), seconds(80))
+    status = status_of(a_pod(A), facts(exited(A, 1)), troubles={"a": crash_loop(REF, wait)})
+    (container,) = status.container_statuses
+    assert container.state.waiting == ContainerStateWaiting(
+        reason="CrashLoopBackOff",
+        message="back-off 1m20s restarting failed container=a pod=bb1_default(cd5ab9a8-09a2-42ce-8217-e1bd8c6cb445)",
+    )
+    assert container.last_state.terminated is not None
+    assert (container.last_state.terminated.exit_code, status.phase, container.ready) == (1, "Running", False)
+
+
+@pytest.mark.parametrize(
+    ("pod", "known", "expected"),
+    [
+        (a_pod(A), facts(), "ErrImagePull"),
+        (a_pod(A), facts(exited(A, 1)), "ErrImagePull"),
+        (a_pod(A), facts(running(A)), "running"),
+        (a_pod(A, restart="Never"), facts(exited(A, 1)), "1"),
+        (a_pod(A, restart="OnFailure"), facts(exited(A)), "0"),
+    ],
+)
+def test_trouble_shows_only_where_a_start_is_due(pod: Pod, known: PodFacts, expected: str) -> None:
+    """A failed start is the container's state unless the container runs or has finished by its policy."""
+    trouble = {"a": ContainerStateWaiting(reason="ErrImagePull", message="no such host")}
+    assert states(status_of(pod, known, troubles=trouble)) == {"a": expected}
+
+
+def test_failed_init_container_in_back_off_waits() -> None:
+    """An init container that is repeated shows its trouble; one that succeeded does not."""
+    trouble = {name: ContainerStateWaiting(reason="CrashLoopBackOff") for name in ("i1", "i2")}
+    status = status_of(a_pod(A, init=(I1, I2)), facts(exited(I1), exited(I2, 1)), troubles=trouble)
+    assert states(status) == {"i1": "0", "i2": "CrashLoopBackOff", "a": "PodInitializing"}
+    assert status.phase == "Pending"
+
+
+def test_conditions_of_a_new_pod() -> None:
+    """Nothing is ready and the message names what is missing."""
+    status = status_of(a_pod(A, B, init=(I1,)), facts(sandboxes=()))
+    assert conditions(status) == {
+        "PodReadyToStartContainers": "False",
+        "Initialized": "False ContainersNotInitialized",
+        "Ready": "False ContainersNotReady",
+        "ContainersReady": "False ContainersNotReady",
+        "PodScheduled": "True",
+    }
+    messages = {c.type: c.message for c in status.conditions}
+    assert messages["Initialized"] == "containers with incomplete status: [i1]"
+    assert messages["Ready"] == "containers with unready status: [a b]"
+
+
+def test_conditions_keep_the_time_of_their_last_change() -> None:
+    """A later status with the same truth keeps the old time, one with another truth has the new one."""
+    first = status_of(a_pod(A), facts())
+    later = pod_status(a_pod(A), facts(running(A)), NODE, at(200), old=first)
+    times = {c.type: c.last_transition_time for c in later.conditions}
+    assert times["PodScheduled"] == format_time(at(100))
+    assert times["Ready"] == format_time(at(200))
+    assert later.start_time == format_time(at(100))
+
+
+def test_conditions_of_others_are_kept_in_front() -> None:
+    """What another controller wrote stays untouched."""
+    foreign = PodCondition(type="example.com/x", status="True", last_transition_time=Time("2026-01-01T00:00:00Z"))
+    pod = a_pod(A, status=PodStatus(conditions=(foreign,)))
+    assert status_of(pod, facts()).conditions[0] == foreign
+
+
+def test_readiness_gate_holds_ready_back() -> None:
+    """With all containers ready, a gate that nobody opened keeps the pod unready and is named."""
+    pod = a_pod(A, readiness_gates=(PodReadinessGate(condition_type="example.com/x"),))
+    status = status_of(pod, facts(running(A)))
+    assert conditions(status)["ContainersReady"] == "True"
+    ready = next(c for c in status.conditions if c.type == "Ready")
+    assert ready.reason == "ReadinessGatesNotReady"
+    assert ready.message == 'corresponding condition of pod readiness gate "example.com/x" does not exist.'
+
+
+@pytest.mark.parametrize(
+    ("container", "probes", "expected"),
+    [
+        (A, ProbeFacts(), (True, True)),
+        (a_container("a", readiness_probe=Probe()), ProbeFacts(), (True, False)),
+        (a_container("a", readiness_probe=Probe()), ProbeFacts(readiness={ContainerId("a-0"): True}), (True, True)),
+        (a_container("a", startup_probe=Probe()), ProbeFacts(), (False, False)),
+        (a_container("a", startup_probe=Probe()), ProbeFacts(startup={ContainerId("a-0"): True}), (True, True)),
+    ],
+)
+def test_probes_decide_about_started_and_ready(
+    container: Container, probes: ProbeFacts, expected: tuple[bool, bool]
+) -> None:
+    """A probe without a verdict counts as not passed; without a probe, running is enough."""
+    (seen,) = status_of(a_pod(container), facts(running(container)), probes=probes).container_statuses
+    assert (seen.started, seen.ready) == expected
+
+
+def test_forgotten_container_counts_as_restarted() -> None:
+    """A container that was reported running and that the runtime does not know any more ended in an unknown
+    way.
+    """
+    old = status_of(a_pod(A), facts(running(A)))
+    (container,) = status_of(a_pod(A), facts(), old=old).container_statuses
+    assert container.last_state.terminated is not None
+    assert (container.last_state.terminated.reason, container.last_state.terminated.exit_code) == (
+        "ContainerStatusUnknown",
+        137,
+    )
+    assert (container.restart_count, states(replace(old, container_statuses=(container,)))["a"]) == (
+        1,
+        "ContainerCreating",
+    )
+
+
+def test_end_that_was_reported_outlives_the_container() -> None:
+    """After garbage collection the reported end still stands."""
+    old = status_of(a_pod(A, restart="Never"), facts(exited(A, 7)))
+    again = status_of(a_pod(A, restart="Never"), facts(sandboxes=()), old=old)
+    assert (again.phase, states(again)) == ("Failed", {"a": "7"})
+
+
+def test_final_phase_is_never_left() -> None:
+    """A pod that was reported Succeeded does not come back."""
+    old = PodStatus(phase="Succeeded")
+    assert status_of(a_pod(A), facts(running(A)), old=old).phase == "Succeeded"
+
+
+def test_ended_pod_has_an_end_for_every_container() -> None:
+    """A deleted pod whose container never started is Failed, with an end that admits not to know."""
+    pod = a_pod(A, B, meta={"deletion_timestamp": Time("2026-11-20T01:55:00Z")})
+    status = status_of(pod, facts(exited(A), sandboxes=()), ended=True)
+    assert (status.phase, states(status)) == ("Failed", {"a": "0", "b": "137"})
+
+
+def test_pod_deleted_during_initialization_has_failed() -> None:
+    """An init container that was killed and the ones that never came leave a failed pod."""
+    status = status_of(a_pod(A, init=(I1, I2)), facts(exited(I1, 137), sandboxes=()), ended=True)
+    assert (status.phase, states(status)) == ("Failed", {"i1": "137", "i2": "PodInitializing", "a": "137"})
+
+
+def test_addresses() -> None:
+    """A pod has its sandbox's addresses and keeps them while it ends; on the host's network it has the
+    node's.
+    """
+    dual = facts(running(A), sandboxes=(a_sandbox(ips=("10.0.0.1", "fd00::1")),))
+    up = status_of(a_pod(A), dual)
+    assert (up.pod_ip, [ip.ip for ip in up.pod_ips]) == ("10.0.0.1", ["10.0.0.1", "fd00::1"])
+    down = status_of(a_pod(A), facts(exited(A), sandboxes=(a_sandbox(ready=False, ips=()),)), old=up)
+    assert down.pod_ips == up.pod_ips
+    assert status_of(a_pod(A, host_network=True), facts()).pod_ip == "192.0.2.2"
+    assert up.host_ip == "192.0.2.2"
+
+
+def test_containers_are_sorted_by_name_and_init_containers_by_turn() -> None:
+    """The order of statuses does not depend on the runtime's answers."""
+    status = status_of(a_pod(B, A, init=(I2, I1)), facts(running(A), running(B)))
+    assert [c.name for c in status.container_statuses] == ["a", "b"]
+    assert [c.name for c in status.init_container_statuses] == ["i2", "i1"]
+
+
+def test_mounts_are_reported() -> None:
+    """Each mount shows, a read-only one with its recursive mode."""
+    mounts = (VolumeMount(name="v", mount_path="/v", read_only=True), VolumeMount(name="w", mount_path="/w"))
+    (container,) = status_of(a_pod(a_container("a", volume_mounts=mounts)), facts()).container_statuses
+    assert [(m.name, m.read_only, m.recursive_read_only) for m in container.volume_mounts] == [
+        ("v", True, "Disabled"),
+        ("w", False, None),
+    ]
+
+
+@pytest.mark.parametrize(("length", "text"), [(10, "10s"), (80, "1m20s"), (300, "5m0s"), (0, "0s")])
+def test_durations_read_as_in_go(length: int, text: str) -> None:
+    """The message of a back-off looks as people know it."""
+    assert go_duration(seconds(length)) == text
+
+
+def test_unknown_state_of_a_running_container_is_an_unknown_end() -> None:
+    """When the runtime loses track of a container that was running, it ended with 137."""
+    old = PodStatus(
+        container_statuses=(
+            ContainerStatus(name="a", state=ContainerState(running=ContainerStateRunning()), restart_count=4),
+        )
+    )
+    (container,) = status_of(a_pod(A), facts(running(A, state=RunState.UNKNOWN)), old=old).container_statuses
+    assert container.state.terminated == ContainerStateTerminated(
+        exit_code=137,
+        reason="ContainerStatusUnknown",
+        message="The container could not be located when the pod was terminated",
+    )
+    assert container.restart_count == 5
