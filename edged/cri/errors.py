@@ -11,9 +11,9 @@
     ├── UnimplementedError      this runtime does not know the call
     └── ExhaustedError          a limit of the runtime, or of the size of a message
 
-Runtimes differ in the status code they choose (containerd answers UNKNOWN to most failures), so code that
-decides looks at the class, and a plain `CriError` means "it failed, and nobody said why it would not fail
-again".
+Runtimes differ in the status code they choose (containerd answers UNKNOWN to most failures, a taken name
+among them), so code that decides looks at the class, and a plain `CriError` means "it failed, and nobody
+said why it would not fail again".
 """
 
 from __future__ import annotations
@@ -32,14 +32,15 @@ _MAX_DETAILS = 2048
 _REDACTED = "<redacted>"
 _CREDENTIALS_IN_URL = re.compile(r"(?<=://)[^/\s@\"']+(?=@)")
 _TOKEN_PARAMETER = re.compile(r"(?i)((?:access_token|refresh_token|token|password|signature)=)[^&\s\"']+")
+_NAME_TAKEN = re.compile(r"^failed to reserve .* is reserved for ")
 _AUTHORIZATION = re.compile(r"(?i)\b(basic|bearer)\s+[a-z0-9._~+/=-]{8,}")
 
 
 class CriError(EdgedError):
     """A call to the container runtime failed.
 
-    `operation` is CRI's name of the call, `on` the id or name it was about, `code` gRPC's status, `details` what
-    the runtime said: without credentials, at most 2048 characters.
+    `operation` is CRI's name of the call, `on` the id or name it was about, `code` gRPC's status, `details`
+    what the runtime said: without credentials, at most 2048 characters.
     """
 
     _hint: ClassVar[str] = "the runtime's own log says more"
@@ -132,7 +133,10 @@ _CLASSES: dict[StatusCode, type[CriError]] = {
 
 def error_of(operation: str, subject: str, code: StatusCode, details: str, secrets: Iterable[str] = ()) -> CriError:
     """The exception for a gRPC status; `secrets` are what must not appear in it, literally."""
-    return _CLASSES.get(code, CriError)(operation, redact(subject, secrets), code, redact(details, secrets))
+    kind = _CLASSES.get(code, CriError)
+    if code is StatusCode.UNKNOWN and _NAME_TAKEN.search(details):
+        kind = AlreadyExistsError
+    return kind(operation, redact(subject, secrets), code, redact(details, secrets))
 
 
 def redact(text: str, secrets: Iterable[str] = ()) -> str:

@@ -34,6 +34,12 @@ def test_each_status_becomes_its_class(code: grpc.StatusCode, kind: type[errors.
     assert error.retryable is retryable
 
 
+def test_containerds_word_for_a_taken_name_is_understood() -> None:
+    details = 'failed to reserve sandbox name "p_d_u_0": name "p_d_u_0" is reserved for "e598"'
+    error = error_of("RunPodSandbox", "pod d/p", grpc.StatusCode.UNKNOWN, details)
+    assert type(error) is errors.AlreadyExistsError
+
+
 @pytest.mark.parametrize("code", list(grpc.StatusCode))
 def test_every_error_says_what_was_attempted_on_what_why_and_what_to_do(code: grpc.StatusCode) -> None:
     error = error_of("StartContainer", "abc", code, "no such thing")
