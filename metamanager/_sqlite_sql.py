@@ -1,0 +1,40 @@
+"""Made by `python -m metamanager.generate` from `metamanager.schema`. Change that, not this."""
+
+CREATE_META = (
+    "CREATE TABLE IF NOT EXISTS meta ( key VARCHAR(256) NOT NULL, type VARCHAR(32), value TEXT, uid "
+    "VARCHAR(64), resource_version BIGINT, namespace VARCHAR(256), name VARCHAR(256), updated BIGINT, PRIMARY "
+    "KEY (key) )"
+)
+
+CREATE_INDEX = "CREATE INDEX IF NOT EXISTS edgecore_meta_type ON meta (type)"
+
+ADDED_COLUMNS = {
+    "uid": "ALTER TABLE meta ADD COLUMN uid VARCHAR(64)",
+    "resource_version": "ALTER TABLE meta ADD COLUMN resource_version BIGINT",
+    "namespace": "ALTER TABLE meta ADD COLUMN namespace VARCHAR(256)",
+    "name": "ALTER TABLE meta ADD COLUMN name VARCHAR(256)",
+    "updated": "ALTER TABLE meta ADD COLUMN updated BIGINT",
+}
+
+GET = "SELECT meta.value FROM meta WHERE meta.key = :key"
+
+LIST = "SELECT meta.value FROM meta WHERE meta.type = :type ORDER BY meta.key"
+
+LIST_IN = "SELECT meta.value FROM meta WHERE meta.type = :type AND meta.namespace = :namespace ORDER BY meta.key"
+
+PUT = (
+    "INSERT INTO meta (key, type, value, uid, resource_version, namespace, name, updated) VALUES (:key, :type, "
+    ":value, :uid, :resource_version, :namespace, :name, :updated) ON CONFLICT (key) DO UPDATE SET type = "
+    "excluded.type, value = excluded.value, uid = excluded.uid, resource_version = excluded.resource_version, "
+    "namespace = excluded.namespace, name = excluded.name, updated = excluded.updated WHERE meta.uid IS NOT "
+    "excluded.uid OR coalesce(meta.resource_version, 0) <= excluded.resource_version"
+)
+
+DELETE = "DELETE FROM meta WHERE meta.key = :key"
+
+DELETE_OF_UID = (
+    "DELETE FROM meta WHERE meta.key = :key AND (meta.uid = :uid OR meta.uid IS NULL AND (meta.value LIKE '%' "
+    "|| :uid || '%'))"
+)
+
+DELETE_OWNED = "DELETE FROM meta WHERE meta.type = :type AND meta.uid = :uid"

@@ -1,0 +1,122 @@
+"""The store on any database that SQLAlchemy Core can speak to (`postgresql+psycopg://…`).
+
+Nodes have SQLite and `metamanager.sqlite_store`; this is for who keeps the state elsewhere, for instance on the server
+of a small site. It is plain Core in portable statements, one connection, one transaction for a batch.
+"""
+
+from contextlib import suppress
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
+
+from metamanager import schema
+from metamanager.errors import StoreError, StoreOpenError, StoreWriteError
+from metamanager.rows import Row
+
+SCHEMA_VERSION = 1
+
+
+class CoreStore:
+    """See `metamanager.store.Store`.
+
+    Raises:
+        StoreOpenError: the URL is wrong, its driver is not installed, or the server cannot be reached.
+    """
+
+    def __init__(self, url: str) -> None:
+        self.name = "the database of the configured URL"
+        try:
+            engine = sa.create_engine(url, pool_size=1, max_overflow=0)
+            self.name = engine.url.render_as_string(hide_password=True)
+            self._engine = engine
+            self._make_tables()
+            self._connection = engine.connect()
+        except (ArgumentError, NoSuchModuleError, ImportError) as error:
+            hint = "dataBase.dataSource is a path or a URL of SQLAlchemy whose driver is installed"
+            raise StoreOpenError("open the database", self.name, f"{type(error).__name__}; {hint}") from error
+        except SQLAlchemyError as error:
+            raise StoreOpenError("open the database", self.name, _reason(error)) from error
+
+    def get(self, key: str) -> str | None:
+        return next(iter(self._read(schema.GET, {"key": key})), None)
+
+    def get_all(self, kind: str, namespace: str | None = None) -> list[str]:
+        if namespace is None:
+            return self._read(schema.LIST, {"type": kind})
+        return self._read(schema.LIST_IN, {"type": kind, "namespace": namespace})
+
+    def put(self, row: Row) -> bool:
+        values = {column.name: getattr(row, column.name) for column in schema.META.c}
+        stored = self._state(row.key)
+        if stored is None:
+            self._write(schema.INSERT, values, "store an object", row.key)
+        elif row.supersedes(*stored):
+            del values["key"]
+            statement = schema.UPDATE.values(values)
+            self._write(statement, {"row_key": row.key}, "store an object", row.key)
+        else:
+            return False
+        return True
+
+    def delete(self, key: str, uid: str = "") -> bool:
+        statement = schema.DELETE_OF_UID if uid else schema.DELETE
+        return self._write(statement, {"key": key, "uid": uid} if uid else {"key": key}, "delete an object", key) > 0
+
+    def delete_owned(self, kind: str, uid: str) -> int:
+        return self._write(schema.DELETE_OWNED, {"type": kind, "uid": uid}, "delete the objects of an owner", uid)
+
+    def commit(self) -> None:
+        try:
+            self._connection.commit()
+        except SQLAlchemyError as error:
+            self.rollback()
+            raise StoreWriteError("commit", self.name, _reason(error), batch_lost=True) from error
+
+    def rollback(self) -> None:
+        with suppress(SQLAlchemyError):
+            self._connection.rollback()
+
+    def close(self) -> None:
+        with suppress(SQLAlchemyError):
+            self._connection.close()
+        self._engine.dispose()
+
+    def _make_tables(self) -> None:
+        with self._engine.begin() as connection:
+            schema.METADATA.create_all(connection)
+            version = connection.execute(sa.select(schema.VERSION.c.version)).scalar()
+            if version is None:
+                connection.execute(sa.insert(schema.VERSION), {"version": SCHEMA_VERSION})
+            elif version > SCHEMA_VERSION:
+                hint = f"its schema has version {version}, this edgecore knows {SCHEMA_VERSION}; use the newer edgecore"
+                raise StoreOpenError("open the database", self.name, hint)
+
+    def _state(self, key: str) -> tuple[str | None, int | None] | None:
+        try:
+            row = self._connection.execute(schema.STATE, {"key": key}).one_or_none()
+        except SQLAlchemyError as error:
+            raise self._lost("read the database", key, error) from error
+        return None if row is None else (row[0], row[1])
+
+    def _read(self, statement: sa.Select[tuple[str]], parameters: dict[str, str]) -> list[str]:
+        try:
+            return list(self._connection.execute(statement, parameters).scalars())
+        except SQLAlchemyError as error:
+            raise StoreError("read the database", self.name, _reason(error), retryable=True) from error
+
+    def _write(self, statement: sa.UpdateBase, parameters: dict[str, Any], attempt: str, on: str) -> int:
+        try:
+            return self._connection.execute(statement, parameters).rowcount
+        except SQLAlchemyError as error:
+            raise self._lost(attempt, on, error) from error
+
+    def _lost(self, attempt: str, on: str, error: SQLAlchemyError) -> StoreWriteError:
+        """Most servers refuse everything after a failed statement until the transaction is over."""
+        self.rollback()
+        return StoreWriteError(attempt, on, _reason(error), batch_lost=True)
+
+
+def _reason(error: SQLAlchemyError) -> str:
+    """The driver's words; SQLAlchemy's own would quote the statement's parameters, and those may be secrets."""
+    return f"{type(error).__name__}: {error.orig}" if isinstance(error, sa.exc.DBAPIError) else type(error).__name__

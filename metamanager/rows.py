@@ -1,0 +1,118 @@
+"""What the store keeps of one object, and how that is read out of a message.
+
+The columns `key`, `type` and `value` are KubeEdge's (spec/05 §1): the resource string as it came, its type token, the
+content as text. The others are copies of the object's metadata, so that an old message can be told from a new one
+without decoding what is stored.
+"""
+
+import hashlib
+from typing import Any
+
+import msgspec
+
+from beehive import Form, Message, Resource
+from beehive.errors import ResourceError
+
+_TIME_DIGITS = 18
+
+
+class Metadata(msgspec.Struct, frozen=True, rename="camel"):
+    """What metamanager needs of an object's metadata."""
+
+    uid: str | None = None
+    resource_version: str | None = None
+    namespace: str | None = None
+    name: str | None = None
+
+
+class ObjectHead(msgspec.Struct, frozen=True):
+    """An object of which nothing but the metadata is decoded."""
+
+    metadata: Metadata | None = None
+
+
+class Row(msgspec.Struct, frozen=True, gc=False):
+    """One row of table `meta`."""
+
+    key: str
+    type: str
+    value: str
+    uid: str = ""
+    resource_version: int = 0
+    """0 when the object has none: it is then always taken for new."""
+    namespace: str = ""
+    name: str = ""
+    updated: int = 0
+    """When the row was written, in milliseconds since the epoch."""
+
+    def supersedes(self, uid: str | None, resource_version: int | None) -> bool:
+        """Whether this row replaces one with that uid and version: unless it is an older state of the same object.
+
+        Messages overtake each other when the cloud sends again what it holds for lost; Kubernetes' resourceVersion
+        says which is newer.
+        """
+        return uid != self.uid or (resource_version or 0) <= self.resource_version
+
+
+def head_of(content: bytes) -> Metadata:
+    """The metadata in a content; empty when it is no object, or one of another form."""
+    try:
+        return msgspec.json.decode(content, type=ObjectHead).metadata or Metadata()
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return Metadata()
+
+
+def row_of(resource: str, content: bytes, now_ms: int) -> Row:
+    """The row for a content that came under a resource string.
+
+    Raises:
+        UnicodeDecodeError: the content is not UTF-8; KubeEdge's tools could not read it.
+    """
+    parsed = parse(resource)
+    head = head_of(content)
+    return Row(
+        key=resource,
+        type=parsed.type if parsed.form is Form.OBJECT else "",
+        value=content.decode(),
+        uid=head.uid or "",
+        resource_version=version_number(head.resource_version),
+        namespace=parsed.namespace,
+        name=parsed.name,
+        updated=now_ms,
+    )
+
+
+def row_of_message(message: Message, now_ms: int) -> Row:
+    """The row for a message's content.
+
+    Raises:
+        ContentError: it cannot be encoded.
+        UnicodeDecodeError: it is not UTF-8.
+    """
+    return row_of(message.route.resource, message.content_bytes(), now_ms)
+
+
+def parse(resource: str) -> Resource:
+    """The resource; one outside the grammar has no type (KubeEdge stores it under the whole string)."""
+    try:
+        return Resource.parse(resource)
+    except ResourceError:
+        return Resource(type="", tail=resource, form=Form.OTHER)
+
+
+def version_number(text: str | None) -> int:
+    """A resourceVersion as a number; 0 for what is none or does not fit a database's integer."""
+    return int(text) if text and text.isascii() and text.isdigit() and len(text) <= _TIME_DIGITS else 0
+
+
+class _TokenSpec(msgspec.Struct):
+    spec: dict[str, Any] = {}
+
+
+def token_key(request: Message) -> str:
+    """Under which key the answer to a token request is kept: tokens for different audiences, lifetimes or pods are
+    different tokens (KubeEdge's KeyFunc has the same parts in Go's formatting).
+    """
+    spec = msgspec.json.decode(request.content_bytes(), type=_TokenSpec).spec
+    digest = hashlib.sha256(msgspec.json.encode(spec, order="sorted")).hexdigest()
+    return f"{request.route.resource}/{digest[:32]}"
