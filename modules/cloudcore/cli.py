@@ -1,0 +1,118 @@
+"""The command line of the cloud stub: `run`, and kubectl's verbs against a running one."""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from beehive.errors import BeehiveError
+from modules.cloudcore import verbs
+from modules.cloudcore.config import CloudCoreConfig
+from modules.edgecore.exit_codes import ExitCode
+from modules.edgecore.version import VERSION
+
+_DEFAULTS = CloudCoreConfig()
+_FORMATS = ("table", "wide", "json", "yaml", "name")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs one command; gives the exit status."""
+    chosen = _parser().parse_args(arguments)
+    try:
+        return int(chosen.command(chosen))
+    except BeehiveError as error:
+        sys.stderr.write(f"cloudcore: {error}\n")
+        return ExitCode.INTERNAL_ERROR
+    except BrokenPipeError:
+        sys.stderr.close()
+        return ExitCode.OK
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="cloudcore", description="A cloud for edge nodes, without Kubernetes behind it."
+    )
+    parser.add_argument("--version", action="version", version=f"cloudcore {VERSION}")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    _add_run(commands.add_parser("run", help="run the stub until SIGTERM"))
+    _add_apply(commands.add_parser("apply", help="make objects as manifests want them"))
+    _add_get(commands.add_parser("get", help="show objects"))
+    _add_delete(commands.add_parser("delete", help="delete objects"))
+    return parser
+
+
+def _add_run(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--manifests", type=Path, metavar="DIR", help="directory of manifests, applied and watched")
+    parser.add_argument(
+        "--listen",
+        metavar="ADDRESS:PORT",
+        default=f"{_DEFAULTS.listen_address}:{_DEFAULTS.listen_port}",
+        help="of the websocket; port 0 takes a free one (default %(default)s)",
+    )
+    parser.add_argument("--node", metavar="NAME", help="node of pods that name none (default: the only node)")
+    parser.add_argument("--state", type=Path, metavar="FILE", help="keep the objects and their uids over a restart")
+    parser.add_argument("--ready-file", type=Path, metavar="PATH", help="written with the address when ready")
+    parser.add_argument("--log-level", choices=("debug", "info", "warning", "error"), default="info")
+    _add_socket(parser)
+    parser.set_defaults(command=_run)
+
+
+def _add_apply(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("-f", "--file", required=True, metavar="FILE|-", help="YAML or JSON; - is standard input")
+    _add_namespace(parser)
+    _add_socket(parser)
+    parser.set_defaults(command=verbs.apply)
+
+
+def _add_get(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("kind", help="pods, configmaps, secrets, nodes, leases, events, …, or a short name")
+    parser.add_argument("name", nargs="?", default="")
+    parser.add_argument("-A", "--all-namespaces", action="store_true")
+    parser.add_argument("-o", "--output", choices=_FORMATS, default="table")
+    parser.add_argument("-w", "--watch", action="store_true", help="go on with every change")
+    _add_namespace(parser)
+    _add_socket(parser)
+    parser.set_defaults(command=verbs.get)
+
+
+def _add_delete(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("kind", nargs="?")
+    parser.add_argument("name", nargs="?")
+    parser.add_argument("-f", "--file", metavar="FILE|-", help="delete what these manifests describe")
+    parser.add_argument("--grace", type=int, metavar="SECONDS", help="given to pods; 0 does not wait for the node")
+    _add_namespace(parser)
+    _add_socket(parser)
+    parser.set_defaults(command=verbs.delete)
+
+
+def _add_namespace(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("-n", "--namespace", default="default")
+
+
+def _add_socket(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--socket", type=Path, metavar="PATH", default=_DEFAULTS.control_socket,
+                        help="control socket (default %(default)s)")  # fmt: skip
+
+
+def _run(chosen: argparse.Namespace) -> int:
+    import logging  # noqa: PLC0415 - the other commands do without the modules and their libraries
+
+    from modules.cloudcore.process import RunOptions, run  # noqa: PLC0415
+
+    logging.basicConfig(level=chosen.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    address, colon, port = chosen.listen.rpartition(":")
+    settings = {
+        "listen_address": address.strip("[]"),
+        "listen_port": int(port) if colon and port.isdigit() else -1,
+        "manifests_dir": chosen.manifests and str(chosen.manifests),
+        "control_socket": str(chosen.socket),
+        "default_node": chosen.node,
+    }
+    try:
+        config = msgspec.convert(settings, CloudCoreConfig, dec_hook=lambda kind, value: kind(value))
+    except msgspec.ValidationError as error:
+        sys.stderr.write(f"cloudcore: --listen ADDRESS:PORT is wanted, as 127.0.0.1:10000: {error}\n")
+        return ExitCode.USAGE
+    return run(RunOptions(config, chosen.state, chosen.ready_file))

@@ -1,0 +1,70 @@
+"""The command line's end of the control socket."""
+
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+
+from modules.cloudcore.framing import Call, ControlError, Reply, receive_frame, send_frame
+from modules.edgecontroller.commands import Apply, Delete, Get, Item, Verb
+
+_SECONDS = 60.0
+_VERBS: dict[type[Apply | Get | Delete], str] = {Apply: Verb.APPLY, Get: Verb.GET, Delete: Verb.DELETE}
+
+
+class Client:
+    """Talks to the stub that listens on a socket.
+
+    Args:
+        path: the stub's control socket.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def run(self, command: Apply | Get | Delete) -> list[Item]:
+        """Has a command carried out.
+
+        Raises:
+            ControlError: there is no stub, or it could not carry the command out.
+        """
+        with self._connected(_SECONDS) as connection:
+            reply = self._call(connection, _VERBS[type(command)], command)
+        return msgspec.convert(reply.items, list[Item])
+
+    def watch(self, command: Get) -> Iterator[tuple[str, Item]]:
+        """What there is, as ADDED, then every change of it, until the stub ends.
+
+        Raises:
+            ControlError: there is no stub, or what is watched is of no kind.
+        """
+        with self._connected(None) as connection:
+            reply: Reply | None = self._call(connection, "watch", command)
+            while reply is not None:
+                for item in msgspec.convert(reply.items, list[Item]):
+                    yield reply.change, item
+                reply = receive_frame(connection, Reply)
+
+    def _connected(self, seconds: float | None) -> socket.socket:
+        connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            connection.connect(str(self._path))
+        except OSError as error:
+            connection.close()
+            hint = f"{error.strerror or error}; is `cloudcore run` running, with this --socket?"
+            raise ControlError("cannot reach the stub", str(self._path), hint) from error
+        connection.settimeout(seconds)
+        return connection
+
+    def _call(self, connection: socket.socket, verb: str, command: Apply | Get | Delete) -> Reply:
+        try:
+            send_frame(connection, Call(verb, msgspec.to_builtins(command)))
+            reply = receive_frame(connection, Reply)
+        except OSError as error:
+            raise ControlError("cannot talk to the stub", str(self._path), str(error)) from error
+        if reply is None:
+            raise ControlError("cannot talk to the stub", str(self._path), "it closed the connection")
+        if reply.error:
+            raise ControlError("the stub could not do it", reply.error)
+        return reply

@@ -1,0 +1,156 @@
+"""The cloud stub's process: modules put together, started, and ended by a signal."""
+
+import logging
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+
+from beehive.clock import RealClock
+from beehive.errors import BeehiveError
+from beehive.hive import Hive
+from beehive.runtime import Threads
+from modules.cloudcore.config import CloudCoreConfig
+from modules.cloudcore.control import Control
+from modules.cloudhub.link import LinkEvent
+from modules.cloudhub.module import CloudHub, CloudHubSettings
+from modules.cloudhub.server import WebsocketServer
+from modules.edgecontroller.cluster import Cluster
+from modules.edgecontroller.journal import Journal
+from modules.edgecontroller.manifest_directory import ManifestDirectory
+from modules.edgecontroller.module import EdgeController
+from modules.edgecore.exit_codes import ExitCode
+
+_log = logging.getLogger(__name__)
+_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
+
+class RunOptions(msgspec.Struct, frozen=True):
+    """What `cloudcore run` is told beside the stub's settings."""
+
+    config: CloudCoreConfig
+    state: Path | None = None
+    """File that keeps the objects over a restart."""
+    ready_file: Path | None = None
+    """File that is written, with the websocket's address in it, when the stub is ready."""
+
+
+def run(options: RunOptions) -> int:
+    """Runs the stub until SIGTERM or SIGINT; a second one ends it at once. Gives the exit status."""
+    ended = _until_signalled()
+    try:
+        stub = CloudCore(options.config, options.state)
+        stub.start()
+    except (BeehiveError, OSError) as error:
+        sys.stderr.write(f"cloudcore: {error}\n")
+        return ExitCode.START_FAILED
+    host, port = stub.address
+    sys.stdout.write(f"cloudcore: listening on ws://{host}:{port}, control socket {options.config.control_socket}\n")
+    sys.stdout.flush()
+    _announce(options.ready_file, f"{host}:{port}\n")
+    ended.wait()
+    return _stop(stub)
+
+
+class CloudCore:
+    """The modules of the stub on one hive; also for tests that want a cloud in their own process.
+
+    Args:
+        config: settings.
+        state: file that keeps the objects over a restart; None: they are made anew from the manifests.
+
+    Raises:
+        JournalError: the state file cannot be used.
+    """
+
+    def __init__(self, config: CloudCoreConfig, state: Path | None = None) -> None:
+        clock = RealClock()
+        self._clock = clock
+        self._servers: list[WebsocketServer] = []
+        self._config = config
+        self.hive = Hive(Threads(clock))
+        first_version = 1 if state else int(clock.now())
+        cluster = Cluster(clock, config.default_node or "", first_version)
+        self._journal = Journal(state, cluster.store) if state else None
+        manifests = ManifestDirectory(config.manifests_dir, cluster) if config.manifests_dir else None
+        settings = CloudHubSettings(
+            keepalive_interval=config.keepalive_interval, ack_resend_interval=config.ack_resend_interval
+        )
+        self.hive.add(CloudHub, settings, self._make_server, {})
+        self.hive.add(EdgeController, cluster, manifests, self._journal)
+        self.hive.add(Control, config.control_socket)
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """Host and port of the websocket, when started."""
+        return self._servers[-1].address
+
+    def start(self) -> None:
+        """Starts all modules.
+
+        Raises:
+            StartError: one could not be started; nothing is left running.
+        """
+        self.hive.start()
+
+    def stop(self) -> None:
+        """Stops all modules.
+
+        Raises:
+            StopError: one was still running at the deadline.
+        """
+        try:
+            self.hive.stop()
+        finally:
+            self._clock.close()
+            if self._journal is not None:
+                self._journal.close()
+
+    def _make_server(self, deliver: Callable[[LinkEvent], None]) -> WebsocketServer:
+        """The websocket server; after a restart of cloudhub on the port that it had before."""
+        port = self._servers[-1].address[1] if self._servers else self._config.listen_port
+        server = WebsocketServer(
+            self._config.listen_address,
+            port,
+            deliver,
+            node_limit=self._config.node_limit,
+            max_frame_bytes=self._config.max_frame_bytes,
+            write_timeout=self._config.write_timeout,
+        )
+        self._servers[:] = [server]
+        return server
+
+
+def _until_signalled() -> threading.Event:
+    """Is set by the first signal; the second ends the process."""
+    ended = threading.Event()
+
+    def on_signal(number: int, _frame: object) -> None:
+        if ended.is_set():
+            os._exit(ExitCode.INTERRUPTED)
+        _log.info("stopping: %s", signal.Signals(number).name)
+        ended.set()
+
+    for number in _SIGNALS:
+        signal.signal(number, on_signal)
+    return ended
+
+
+def _announce(ready_file: Path | None, text: str) -> None:
+    if ready_file is not None:
+        new = ready_file.with_name(ready_file.name + ".new")
+        new.write_text(text)
+        new.replace(ready_file)
+
+
+def _stop(stub: CloudCore) -> int:
+    try:
+        stub.stop()
+    except BeehiveError as error:
+        sys.stderr.write(f"cloudcore: {error}\n")
+        return ExitCode.STOP_TIMED_OUT
+    return ExitCode.OK

@@ -1,0 +1,145 @@
+"""`cloudcore apply`, `get` and `delete`: what they ask the stub and what they print."""
+
+import argparse
+import json
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import yaml
+
+from beehive.clock import RealClock
+from modules.cloudcore.client import Client
+from modules.cloudcore.tables import aligned, table
+from modules.edgecontroller.commands import Apply, Delete, Get, Item
+from modules.edgecontroller.kinds import JsonObject, Kind, kind_called, kind_named
+from modules.edgecontroller.manifests import ManifestError, items_of, read_manifests
+from modules.edgecore.exit_codes import ExitCode
+
+_MAX_BYTES = 16 * 1024 * 1024
+
+
+def apply(chosen: argparse.Namespace) -> int:
+    """`cloudcore apply -f FILE`: prints what was done with each object; 1 when one was refused."""
+    documents = [document.content for document in read_manifests(*_text_of(chosen.file))]
+    return _print_outcomes(Client(chosen.socket).run(Apply(documents, chosen.namespace)))
+
+
+def delete(chosen: argparse.Namespace) -> int:
+    """`cloudcore delete KIND NAME` or `-f FILE`; 1 when something could not be deleted."""
+    client = Client(chosen.socket)
+    return _print_outcomes([item for command in _deletions(chosen) for item in client.run(command)])
+
+
+def get(chosen: argparse.Namespace) -> int:
+    """`cloudcore get KIND [NAME]`; 1 when it is not there."""
+    kind = kind_called(chosen.kind)
+    command = Get(kind.name, chosen.name, None if chosen.all_namespaces else chosen.namespace)
+    client = Client(chosen.socket)
+    if chosen.watch:
+        return _watch(client, command, kind, chosen)
+    items = client.run(command)
+    found = [item.object for item in items if item.object is not None]
+    if found or not items:
+        _print_objects(kind, found, chosen)
+    return _print_errors(items)
+
+
+def _deletions(chosen: argparse.Namespace) -> list[Delete]:
+    if chosen.file:
+        contents = [document.content for document in read_manifests(*_text_of(chosen.file))]
+        return [_deletion_of(content, chosen) for content in items_of(contents)]
+    if not (chosen.kind and chosen.name):
+        sys.stderr.write("cloudcore delete: KIND NAME, or -f FILE, is wanted\n")
+        raise SystemExit(ExitCode.USAGE)
+    return [Delete(chosen.kind, chosen.name, chosen.namespace, chosen.grace)]
+
+
+def _deletion_of(content: object, chosen: argparse.Namespace) -> Delete:
+    try:
+        meta = content["metadata"]  # type: ignore[index]
+        namespace = meta.get("namespace", chosen.namespace)
+        return Delete(content["kind"], meta["name"], namespace, chosen.grace)  # type: ignore[index]
+    except (TypeError, KeyError, AttributeError) as error:
+        raise ManifestError(chosen.file, 1, "every document needs kind and metadata.name") from error
+
+
+def _watch(client: Client, command: Get, kind: Kind, chosen: argparse.Namespace) -> int:
+    widths: list[int] = []
+    head = True
+    try:
+        for change, item in client.watch(command):
+            if item.object is None:
+                return _print_errors([item])
+            if chosen.output in ("table", "wide"):
+                rows = _rows(kind, [item.object], chosen)
+                if change == "DELETED":
+                    rows[1].append("(deleted)")
+                lines = aligned(rows, widths)
+                _print(lines if head else lines[1:])
+                head = False
+            else:
+                _print_objects(kind, [item.object], chosen)
+    except KeyboardInterrupt:
+        return ExitCode.OK
+    return ExitCode.OK
+
+
+def _print_objects(kind: Kind, objects: Sequence[JsonObject], chosen: argparse.Namespace) -> None:
+    one = bool(chosen.name) or chosen.watch
+    shown = objects[0] if one and objects else {"apiVersion": "v1", "kind": "List", "items": list(objects)}
+    if chosen.output == "json":
+        _print([json.dumps(shown, indent=2)])
+    elif chosen.output == "yaml":
+        _print([yaml.dump(shown, Dumper=yaml.CSafeDumper, sort_keys=False, allow_unicode=True).rstrip()])
+    elif chosen.output == "name":
+        _print(f"{kind.singular}/{obj['metadata']['name']}" for obj in objects)
+    elif objects:
+        _print(aligned(_rows(kind, objects, chosen)))
+    else:
+        sys.stderr.write("No resources found\n")
+
+
+def _rows(kind: Kind, objects: Sequence[JsonObject], chosen: argparse.Namespace) -> list[list[str]]:
+    now = RealClock().now()
+    return table(kind, objects, now, wide=chosen.output == "wide", namespaces=chosen.all_namespaces)
+
+
+def _print_outcomes(items: Sequence[Item]) -> int:
+    for item in items:
+        if item.object is not None:
+            kind = kind_named(item.object["kind"])
+            _print([f"{kind.singular}/{item.object['metadata']['name']} {item.outcome}"])
+    return _print_errors(items)
+
+
+def _print_errors(items: Sequence[Item]) -> int:
+    errors = [item.error for item in items if item.error]
+    for error in errors:
+        sys.stderr.write(f"cloudcore: {error}\n")
+    return ExitCode.INTERNAL_ERROR if errors else ExitCode.OK
+
+
+def _print(lines: Iterable[str]) -> None:
+    for line in lines:
+        sys.stdout.write(line + "\n")
+    sys.stdout.flush()
+
+
+def _text_of(file: str) -> tuple[str, str]:
+    """A file's text and its name in errors.
+
+    Raises:
+        ManifestError: it cannot be read, is too long, or is not UTF-8.
+    """
+    try:
+        if file == "-":
+            data = sys.stdin.buffer.read(_MAX_BYTES + 1)
+        else:
+            with Path(file).open("rb") as opened:
+                data = opened.read(_MAX_BYTES + 1)
+        if len(data) > _MAX_BYTES:
+            raise ManifestError(file, 1, f"longer than {_MAX_BYTES} bytes")
+        return data.decode(), file
+    except (OSError, UnicodeDecodeError) as error:
+        raise ManifestError(file, 1, str(error)) from error
