@@ -19,12 +19,13 @@ from beehive.errors import (
     ResourceError,
 )
 from beehive.handlers import handles
-from beehive.hive import Hive, Readiness, State
+from beehive.hive import Hive
 from beehive.message import Header, Message, Route
 from beehive.module import Module
 from beehive.names import Group, ModuleName, Operation, ResourceType, Source
 from beehive.resource import Form, Resource, Side
 from beehive.runtime import Runtime, Threads
+from beehive.slot import Readiness, State
 
 __all__ = [
     "Actor",

@@ -17,8 +17,13 @@ from typing import Protocol
 
 _log = logging.getLogger(__name__)
 
-_HEX = "0123456789abcdef"
-_UUID_VARIANTS = "89ab"
+_FOREVER = float("inf")
+
+_UUID_RANDOM = 0xFFFFFFFF_FFFF_0FFF_3FFF_FFFFFFFFFFFF
+"""The bits of a UUID version 4 that are random (RFC 9562 §5.4)."""
+
+_UUID_FIXED = 0x00000000_0000_4000_8000_000000000000
+"""Those that say version 4 and variant 1."""
 
 
 class Timer(Protocol):
@@ -26,6 +31,10 @@ class Timer(Protocol):
 
     def cancel(self) -> bool:
         """Stop it from firing; False when it has fired or was cancelled before."""
+
+    @property
+    def active(self) -> bool:
+        """Whether it will still fire."""
 
 
 class Clock(ABC):
@@ -46,6 +55,10 @@ class Clock(ABC):
     def after(self, seconds: float, function: Callable[[], None]) -> Timer:
         """Call `function` once, `seconds` from now (at once when not positive)."""
 
+    @abstractmethod
+    def close(self) -> None:
+        """Fire no timer any more."""
+
     def every(self, seconds: float, function: Callable[[], None], *, jitter: float = 0.0) -> Timer:
         """Call `function` every `seconds`, first after one period; each is longer by up to `jitter` of itself."""
         return _Repeating(self, seconds, function, jitter)
@@ -60,9 +73,8 @@ class Clock(ABC):
 
     def new_id(self) -> str:
         """A UUID version 4 in lower case with hyphens, drawn from `random`."""
-        digits = f"{self.random.getrandbits(128):032x}"
-        variant = _UUID_VARIANTS[int(digits[16], 16) & 3]
-        return f"{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-{variant}{digits[17:20]}-{digits[20:]}"
+        digits = "%032x" % (self.random.getrandbits(128) & _UUID_RANDOM | _UUID_FIXED)
+        return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
 
 
 class _Repeating:
@@ -80,6 +92,10 @@ class _Repeating:
         self._cancelled, was = True, self._cancelled
         self._timer.cancel()
         return not was
+
+    @property
+    def active(self) -> bool:
+        return not self._cancelled
 
     def _period(self) -> float:
         return self._seconds * (1 + self._clock.random.uniform(0, self._jitter)) if self._jitter else self._seconds
@@ -105,11 +121,12 @@ class _Alarm:
     def __lt__(self, other: "_Alarm") -> bool:
         return (self.due, self.order) < (other.due, other.order)
 
+    @property
+    def active(self) -> bool:
+        return self.function is not None
+
     def cancel(self) -> bool:
-        function, self.function = self.function, None
-        if function is not None:
-            self._clock.forget_one()
-        return function is not None
+        return self._clock.withdraw(self)
 
 
 class RealClock(Clock):
@@ -118,53 +135,61 @@ class RealClock(Clock):
     _SLACK = 64
     """Cancelled entries that are tolerated in the heap before it is cleaned."""
 
+    now = staticmethod(time.time)
+    monotonic = staticmethod(time.monotonic)
+
     def __init__(self) -> None:
         self.random = random.Random()  # noqa: S311 - jitter and ids, not cryptography
         self._heap: list[_Alarm] = []
         self._order = itertools.count()
-        self._condition = threading.Condition(threading.Lock())
+        self._lock = threading.Lock()
+        self._changed = threading.Condition(self._lock)
         self._cancelled = 0
+        self._wakes_at = 0.0
         self._thread: threading.Thread | None = None
         self._closed = False
 
-    def now(self) -> float:
-        return time.time()
-
-    def monotonic(self) -> float:
-        return time.monotonic()
-
     def after(self, seconds: float, function: Callable[[], None]) -> Timer:
         alarm = _Alarm(self, time.monotonic() + seconds, next(self._order), function)
-        with self._condition:
+        with self._lock:
+            if self._closed:
+                alarm.function = None
+                return alarm
             heapq.heappush(self._heap, alarm)
-            if self._heap[0] is alarm:
+            if self._thread is None:
                 self._start_thread()
-                self._condition.notify()
+            elif alarm.due < self._wakes_at:
+                self._changed.notify()
         return alarm
 
-    def forget_one(self) -> None:
-        """Count a cancelled entry and clean the heap when half of it is such."""
-        self._cancelled += 1
-        if self._cancelled > self._SLACK and self._cancelled * 2 > len(self._heap):
-            with self._condition:
-                self._heap[:] = [alarm for alarm in self._heap if alarm.function is not None]
+    def withdraw(self, alarm: _Alarm) -> bool:
+        """Cancel an alarm, and clean the heap when half of it is such; False when it has fired or was cancelled."""
+        with self._lock:
+            if alarm.function is None:
+                return False
+            alarm.function = None
+            self._cancelled += 1
+            if self._cancelled > self._SLACK and self._cancelled * 2 > len(self._heap):
+                self._heap = [kept for kept in self._heap if kept.function is not None]
                 heapq.heapify(self._heap)
                 self._cancelled = 0
+            return True
 
     def close(self) -> None:
-        """Fire nothing more and end the thread."""
-        with self._condition:
+        """Fire nothing more and end the thread; what is set from now on never fires."""
+        with self._lock:
             self._closed = True
+            for alarm in self._heap:
+                alarm.function = None
             self._heap.clear()
-            self._condition.notify()
+            self._changed.notify()
             thread = self._thread
         if thread is not None and thread is not threading.current_thread():
             thread.join()
 
     def _start_thread(self) -> None:
-        if self._thread is None and not self._closed:
-            self._thread = threading.Thread(target=self._run, name="clock", daemon=True)
-            self._thread.start()
+        self._thread = threading.Thread(target=self._run, name="clock", daemon=True)
+        self._thread.start()
 
     def _run(self) -> None:
         while (function := self._next_due()) is not None:
@@ -172,20 +197,27 @@ class RealClock(Clock):
                 function()
             except Exception:  # noqa: BLE001 - one timer must not end all others
                 _log.exception("a timer's function failed")
+            del function
 
     def _next_due(self) -> Callable[[], None] | None:
-        with self._condition:
+        with self._lock:
             while not self._closed:
                 if not self._heap:
-                    self._condition.wait()
+                    self._sleep(_FOREVER)
                     continue
-                wait = self._heap[0].due - time.monotonic()
-                if wait > 0:
-                    self._condition.wait(wait)
+                due = self._heap[0].due
+                if due > time.monotonic():
+                    self._sleep(due)
                     continue
                 alarm = heapq.heappop(self._heap)
                 function, alarm.function = alarm.function, None
                 if function is not None:
                     return function
-                self._cancelled = max(0, self._cancelled - 1)
+                self._cancelled -= 1
             return None
+
+    def _sleep(self, until: float) -> None:
+        """Wait for a nearer alarm or `until`. Who sets one that is due later need not wake the thread for it."""
+        self._wakes_at = until
+        self._changed.wait(None if until == _FOREVER else max(0.0, until - time.monotonic()))
+        self._wakes_at = 0.0

@@ -101,11 +101,16 @@ class Delivery:
 
 
 class Continuation:
-    """The rest of a handler that waited for an answer or a timer: runs on its module, in its turn."""
+    """The rest of a handler that waited for an answer or a timer: runs on its module, in its turn.
 
-    __slots__ = ("call",)
+    `owner` is the module's life that waits for it. The inbox outlives it, and the next life must not run what belongs
+    to the one before.
+    """
 
-    def __init__(self, call: Callable[[], None]) -> None:
+    __slots__ = ("call", "owner")
+
+    def __init__(self, owner: object, call: Callable[[], None]) -> None:
+        self.owner = owner
         self.call = call
 
 

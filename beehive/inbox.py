@@ -3,17 +3,23 @@
 Pykka's hook for inboxes takes it (`put`, `get`, `empty`). It outlives its actor: when the supervisor starts a
 failed module again, what waited is still there. One consumer, any number of producers. The queue below it comes
 from the runtime, so the same rules hold for threads and for the simulation.
+
+Producers that find no room sleep until half of the commands are gone: being woken for every single one would cost a
+switch of threads for each message. So that a slow consumer's room is found too, they look by themselves now and then.
 """
 
 import threading
 from collections import deque
-from collections.abc import Hashable
-from typing import Any, Protocol
+from collections.abc import Callable, Hashable
+from typing import TYPE_CHECKING, Any, Protocol
 
 import pykka
 
 from beehive.delivery import Delivery
 from beehive.errors import InboxFullError
+
+if TYPE_CHECKING:
+    from beehive.clock import Clock
 
 COMMAND_CAPACITY = 1024
 """Commands that may wait in one inbox, as KubeEdge's channels have it."""
@@ -22,6 +28,9 @@ STATE_CAPACITY = 4096
 """Objects whose newest state may wait; beyond it a state is treated as a command."""
 
 TELEMETRY_CAPACITY = 256
+
+_LOOK_AGAIN = 0.02
+"""Seconds after which a producer that waits for room looks by itself."""
 
 _STATE, _TELEMETRY = "state", "telemetry"
 
@@ -41,6 +50,8 @@ class Queue(Protocol):
 
 class QueueRuntime(Protocol):
     """What an inbox needs of a runtime."""
+
+    clock: "Clock"
 
     def queue(self) -> Queue:
         """A new queue."""
@@ -64,8 +75,9 @@ class Inbox:
 
     Args:
         runtime: gives the queue and the futures that producers wait on.
-        capacity: commands that may wait.
+        capacity: commands that may wait. Producers that look at the same time may pass it by one each.
         patience: seconds that a producer waits for room.
+        name: whose inbox it is, for errors.
     """
 
     def __init__(
@@ -77,10 +89,12 @@ class Inbox:
         self._patience = patience
         self._name = name
         self._lock = threading.Lock()
+        self._draining = threading.Lock()
         self._returned: deque[Any] = deque()
         self._states: dict[Hashable, Delivery] = {}
         self._telemetry: deque[Delivery] = deque()
-        self._waiting: deque[pykka.Future[Any]] = deque()
+        self._room: pykka.Future[Any] | None = None
+        self._refuse: Callable[[Any], None] | None = None
         self._put = self._queue.put
         self._get = self._queue.get
         self._qsize = self._queue.qsize
@@ -94,13 +108,21 @@ class Inbox:
         if self._qsize() >= self._capacity:
             self._wait_for_room()
         self._put(item)
+        if self._refuse is not None:
+            self._drain(self._refuse)
 
     def put_urgent(self, item: Any) -> None:
         """Append without a look at the bound: answers and timers, whose number their requests bound."""
         self._put(item)
+        if self._refuse is not None:
+            self._drain(self._refuse)
 
     def put_state(self, key: Hashable, delivery: Delivery) -> Delivery | None:
-        """Append a state, or put it in the place of an older one with the same key, which is returned."""
+        """Append a state, or put it in the place of an older one with the same key, which is returned.
+
+        Raises:
+            InboxFullError: states of too many objects wait, and there was no room for one more command in time.
+        """
         with self._lock:
             older = self._states.get(key)
             fits = older is not None or len(self._states) < STATE_CAPACITY
@@ -109,7 +131,7 @@ class Inbox:
         if not fits:
             self.put(delivery)
         elif older is None:
-            self._put(_Token(_STATE, key))
+            self.put_urgent(_Token(_STATE, key))
         return older
 
     def put_telemetry(self, delivery: Delivery) -> Delivery | None:
@@ -118,20 +140,20 @@ class Inbox:
             oldest = self._telemetry.popleft() if len(self._telemetry) >= TELEMETRY_CAPACITY else None
             self._telemetry.append(delivery)
         if oldest is None:
-            self._put(_Token(_TELEMETRY))
+            self.put_urgent(_Token(_TELEMETRY))
         return oldest
 
-    def put_back(self, item: Any) -> None:
-        """Put an item that was taken before all others; for the consumer's own use."""
-        self._returned.append(item)
+    def put_back(self, items: list[Any]) -> None:
+        """Put items that were taken before all others, in their order; for the consumer's own use."""
+        self._returned.extendleft(reversed(items))
 
     def get(self) -> Any:
         """The next item; blocks while there is none."""
         if self._returned:
             return self._returned.popleft()
         item = self._get()
-        if self._waiting:
-            self._admit_one()
+        if self._room is not None and self._commands() <= self._capacity // 2:
+            self._wake_producers()
         return self._resolve(item) if item.__class__ is _Token else item
 
     def empty(self) -> bool:
@@ -142,27 +164,52 @@ class Inbox:
         """How many wait."""
         return self._qsize() + len(self._returned)
 
+    def close(self, refuse: Callable[[Any], None]) -> None:
+        """Hand all that waits, and all that will still come, to `refuse`; only when nobody takes from it any more."""
+        self._refuse = refuse
+        self._drain(refuse)
+        self._wake_producers()
+
+    def _drain(self, refuse: Callable[[Any], None]) -> None:
+        items = []
+        with self._draining:
+            while not self.empty():
+                items.append(self.get())
+        for item in items:
+            refuse(item)
+
     def _resolve(self, token: _Token) -> Delivery:
         with self._lock:
             return self._states.pop(token.key) if token.kind is _STATE else self._telemetry.popleft()
 
-    def _admit_one(self) -> None:
-        try:
-            waiter = self._waiting.popleft()
-        except IndexError:
-            return
-        waiter.set()
+    def _commands(self) -> int:
+        """How many wait besides states and telemetry, which have bounds of their own."""
+        return self._qsize() - len(self._states) - len(self._telemetry)
 
     def _wait_for_room(self) -> None:
-        room = self._runtime.future()
-        self._waiting.append(room)
-        if self._qsize() < self._capacity:
-            self._admit_one()
+        clock = self._runtime.clock
+        deadline = clock.monotonic() + self._patience
+        while self._commands() >= self._capacity and self._refuse is None:
+            remaining = deadline - clock.monotonic()
+            if remaining <= 0:
+                hint = "the module is slower than what it is sent; see its handling time in the metrics"
+                raise InboxFullError(
+                    f"no room in the inbox within {self._patience:g} s", self._name, hint, retryable=True
+                )
+            self._sleep(min(remaining, _LOOK_AGAIN))
+
+    def _sleep(self, seconds: float) -> None:
+        with self._lock:
+            room = self._room
+            if room is None:
+                room = self._room = self._runtime.future()
         try:
-            room.get(timeout=self._patience)
-        except pykka.Timeout as error:
-            if room in self._waiting:
-                self._waiting.remove(room)
-            hint = "the module is slower than what it is sent; see its handling time in the metrics"
-            what = f"no room in the inbox within {self._patience:g} s"
-            raise InboxFullError(what, self._name, hint, retryable=True) from error
+            room.get(timeout=seconds)
+        except pykka.Timeout:
+            return
+
+    def _wake_producers(self) -> None:
+        with self._lock:
+            room, self._room = self._room, None
+        if room is not None:
+            room.set()

@@ -9,9 +9,10 @@ from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamil
 from prometheus_client.registry import Collector
 
 from beehive.delivery import Outcome, Record
-from beehive.hive import Hive, State
+from beehive.hive import Hive
 from beehive.names import ModuleName, Operation, ResourceType, Source
 from beehive.resource import Side, type_of
+from beehive.slot import State
 
 _BUCKETS = (0.0001, 0.001, 0.01, 0.1, 1.0, 10.0)
 _OPERATIONS = frozenset(Operation)

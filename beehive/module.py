@@ -1,10 +1,13 @@
 """A module: an actor with a name, a group and handlers, that talks to others in messages only.
 
 A handler that raises has failed its module: the supervisor starts it again and the message is tried again, up to
-`attempts` times, then it is a dead letter. Bad input is therefore not for raising but for an error answer.
+`attempts` times, then it is a dead letter. Bad input is therefore not for raising but for an error answer. With
+`on_batch_end`, what was handled since the last batch end is tried again too: its effects were not committed yet.
 
 Nothing on a module's thread waits for another module or for the network: `request` goes on in a callback, `after` and
 `every` are timers; all of them run in the module's own turn.
+
+Its own parts have mangled names, so that a subclass may call its methods what it likes.
 """
 
 import contextlib
@@ -13,9 +16,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import pykka
-from pykka import messages as pykka_messages
 
-from beehive.actor import Actor
+from beehive.actor import FAILURES, Actor
 from beehive.clock import Timer
 from beehive.delivery import Continuation, Delivery, DropReason, Outcome
 from beehive.errors import BeehiveError
@@ -23,13 +25,19 @@ from beehive.handlers import HandlerTable
 from beehive.message import Message
 from beehive.names import OK
 from beehive.resource import Side
+from beehive.runtime import Running
+from beehive.turn import TurnTimer, TurnTimers
 
 if TYPE_CHECKING:
-    from beehive.hive import Hive, Slot
-    from beehive.runtime import Running
+    from beehive.hive import Hive
+    from beehive.inbox import Inbox
+    from beehive.slot import Slot
 
 A = TypeVar("A", bound=Actor)
 _log = logging.getLogger(__name__)
+
+_FIRST_SWEEP = 64
+"""Actors of a module after which those that have ended are forgotten."""
 
 
 class Module(Actor):
@@ -43,6 +51,8 @@ class Module(Actor):
     """How often a message is tried before it is a dead letter."""
     announces_readiness: ClassVar[bool] = False
     """Whether it says itself when it is ready; otherwise it is once it has started."""
+    batch_limit: ClassVar[int] = 256
+    """Messages after which `on_batch_end` is called although more are waiting."""
     handlers: ClassVar[HandlerTable]
 
     hive: ClassVar["Hive"]
@@ -55,11 +65,17 @@ class Module(Actor):
 
     def __init__(self) -> None:
         super().__init__()
-        self._children: list[Running[Any]] = []
-        self._timers: list[Timer] = []
+        self._inbox: Inbox = self.slot.inbox
+        self.__children: list[Running[Any]] = []
+        self._sweep_at = _FIRST_SWEEP
+        self.__timers = TurnTimers()
+        self._batch: list[Delivery] = []
+        self._failure: BaseException | None = None
 
     def on_batch_end(self) -> None:
-        """Called when the inbox has run empty after something was handled; the place for a group commit."""
+        """Called after messages were handled: when the inbox has run empty, when `batch_limit` is reached, and before
+        the module stops. The place for a group commit. When it raises, all these messages are tried again.
+        """
 
     def message(self, resource: str, operation: str, content: Any = None, **fields: Any) -> Message:
         """A new message from this module; `fields` as in `Message.new`."""
@@ -86,32 +102,33 @@ class Module(Actor):
         self, destination: str, message: Message, seconds: float, then: Callable[[Message | BeehiveError], None]
     ) -> None:
         """Send, and go on in `then` when the answer, or the error that ends the wait, is there."""
-        inbox = self.actor_inbox
-
-        def done(result: Any) -> None:
-            inbox.put_urgent(Continuation(lambda: then(result)))  # type: ignore[attr-defined]
-
-        self.hive.request_then(destination, message, seconds, done)
+        self.hive.request_then(
+            destination, message, seconds, lambda result: self._continue(Continuation(self, lambda: then(result)))
+        )
 
     def after(self, seconds: float, function: Callable[[], None]) -> Timer:
         """Call `function` on this module once, `seconds` from now."""
-        return self._keep(self.clock.after(seconds, self._in_turn(function)))
+        return self._begin(function, lambda fire: self.clock.after(seconds, fire), once=True)
 
     def every(self, seconds: float, function: Callable[[], None], *, jitter: float = 0.0) -> Timer:
-        """Call `function` on this module every `seconds`, first after one period."""
-        return self._keep(self.clock.every(seconds, self._in_turn(function), jitter=jitter))
+        """Call `function` on this module every `seconds`, first after one period, each longer by up to `jitter` of
+        itself. A period that comes due while the one before still waits in the inbox is left out.
+        """
+        return self._begin(function, lambda fire: self.clock.every(seconds, fire, jitter=jitter), once=False)
 
     def call_soon(self, function: Callable[[], None]) -> None:
         """Call `function` on this module, in its turn; for its own threads and actors."""
-        self._in_turn(function)()
+        self._continue(Continuation(self, function))
 
     def start_actor(self, actor_class: type[A], *args: Any, name: str = "", **kwargs: Any) -> pykka.ActorRef[A]:
         """Start an actor that lives and dies with this module; when it fails, the module has failed."""
-        self_ref, slot = self.actor_ref, self.slot
-        bindings = {"failed": staticmethod(lambda error: slot.child_failed(self_ref, error))}
+        bindings = {"failed": staticmethod(self._child_failed)}
         label = name or f"{self.name}/{actor_class.__name__}"
         running = self.runtime.start(actor_class, *args, name=label, bindings=bindings, **kwargs)
-        self._children.append(running)
+        if len(self.__children) >= self._sweep_at:
+            self.__children = [child for child in self.__children if not child.ended.settled]
+            self._sweep_at = max(_FIRST_SWEEP, 2 * len(self.__children))
+        self.__children.append(running)
         return running.ref
 
     def announce_ready(self) -> None:
@@ -122,50 +139,64 @@ class Module(Actor):
         """Say that it cannot, and why."""
         self.slot.set_not_ready(reason)
 
-    def _keep(self, timer: Timer) -> Timer:
-        if len(self._timers) >= 256:
-            self._timers = self._timers[128:]
-        self._timers.append(timer)
+    def _begin(
+        self, function: Callable[[], None], begin: Callable[[Callable[[], None]], Timer], *, once: bool
+    ) -> TurnTimer:
+        timer = TurnTimer(self, self._continue, function, once=once)
+        self.__timers.add(timer)
+        timer.start(begin)
         return timer
 
-    def _in_turn(self, function: Callable[[], None]) -> Callable[[], None]:
-        inbox, stopped = self.actor_inbox, self.actor_stopped
-        item = Continuation(function)
+    def _continue(self, continuation: Continuation) -> None:
+        """From any thread; what is for a life that has ended is forgotten."""
+        if not self.actor_stopped.is_set():
+            self._inbox.put_urgent(continuation)
 
-        def fire() -> None:
-            if not stopped.is_set():
-                inbox.put_urgent(item)  # type: ignore[attr-defined]
+    def _child_failed(self, error: BaseException) -> None:
+        def fail() -> None:
+            raise error
 
-        return fire
+        self._continue(Continuation(self, fail))
+
+    def _start_actor_loop(self) -> None:
+        self.slot.running = Running(self.actor_ref, self.ended)
+        super()._start_actor_loop()
+
+    def _actor_loop(self) -> None:
+        """The failure is told last: from then on the inbox belongs to the module's next life."""
+        try:
+            self._actor_loop_setup()
+            self._actor_loop_running()
+        finally:
+            self.slot.finished()
+            if self._failure is not None:
+                self.slot.failed(self._failure)
+            self.ended.set()
 
     def _actor_loop_setup(self) -> None:
         try:
             self.on_start()
-        except BaseException as error:
-            self._fail(error)
-            if not isinstance(error, Exception):
-                raise
+        except FAILURES as error:
+            self.__fail(error)
         else:
             self.slot.started(ready=not self.announces_readiness)
 
     def _actor_loop_running(self) -> None:
-        inbox, stopped = self.slot.inbox, self.actor_stopped
-        batches = type(self).on_batch_end is not Module.on_batch_end
+        inbox, stopped = self._inbox, self.actor_stopped
+        take = self._take_batched if type(self).on_batch_end is not Module.on_batch_end else self.__take
         while not stopped.is_set():
             item = inbox.get()
             try:
                 if item.__class__ is Delivery:
-                    self._take(item)
-                elif item.__class__ is Continuation:
-                    item.call()
+                    take(item)
                 else:
-                    self._take_envelope(item)
-                if batches and inbox.empty() and not stopped.is_set():
-                    self.on_batch_end()
-            except Exception as error:  # noqa: BLE001 - the supervisor's whole purpose
-                self._fail(error, item)
+                    self._take_other(item)
+                if self._batch and (len(self._batch) >= self.batch_limit or inbox.empty()):
+                    self._end_batch()
+            except FAILURES as error:
+                self.__fail(error, item)
 
-    def _take(self, delivery: Delivery) -> None:
+    def __take(self, delivery: Delivery) -> None:
         hive = self.hive
         if not hive.taps:
             delivery.handler(self, delivery.message)
@@ -174,59 +205,60 @@ class Module(Actor):
         delivery.handler(self, delivery.message)
         hive.report(self.name, delivery, Outcome.HANDLED, None, begin)
 
-    def _take_envelope(self, envelope: Any) -> None:
-        try:
-            response = self._handle_receive(envelope.message)
-        except Exception:
-            if envelope.reply_to is None:
-                raise
-            envelope.reply_to.set_exception()
-        else:
-            if envelope.reply_to is not None:
-                envelope.reply_to.set(response)
+    def _take_batched(self, delivery: Delivery) -> None:
+        self.__take(delivery)
+        self._batch.append(delivery)
 
-    def _fail(self, error: BaseException, item: Any = None) -> None:
-        pykka.ActorRegistry.unregister(self.actor_ref)
-        self.actor_stopped.set()
-        if isinstance(item, Delivery):
-            self._try_again_later(item, error)
-        with contextlib.suppress(Exception):
-            self.on_failure(type(error), error, error.__traceback__)
-        self._end()
-        self.slot.failed(error)
+    def _take_other(self, item: Any) -> None:
+        if item.__class__ is not Continuation:
+            self._take_envelope(item)
+        elif item.owner is self:
+            item.call()
 
-    def _try_again_later(self, delivery: Delivery, error: BaseException) -> None:
+    def _end_batch(self) -> None:
+        self.on_batch_end()
+        self._batch.clear()
+
+    def _stop(self) -> None:
+        if self._batch:
+            self._end_batch()
+        super()._stop()
+        self.__end()
+
+    def __fail(self, error: BaseException, item: Any = None) -> None:
+        self._failure = error
+        self._leave(error)
+        self.__try_again_later(item if isinstance(item, Delivery) else None, error)
+        self.__end()
+
+    def __try_again_later(self, culprit: Delivery | None, error: BaseException) -> None:
+        """Put back the uncommitted batch and the message that failed.
+
+        Only that one is blamed, unless it was handled and the batch's own end has failed: then all are.
+        """
+        batch, self._batch = self._batch, []
+        blamed = batch if culprit is None or culprit in batch else [culprit]
+        retried = [delivery for delivery in batch if delivery not in blamed]
+        retried += [delivery for delivery in blamed if self._may_try_again(delivery, error)]
+        self._inbox.put_back(retried)
+
+    def _may_try_again(self, delivery: Delivery, error: BaseException) -> bool:
         delivery.attempts += 1
         if delivery.attempts < self.attempts:
             self.hive.report(self.name, delivery, Outcome.FAILED, None)
-            self.slot.inbox.put_back(delivery)
-        else:
-            self.hive.bury(self.name, delivery, DropReason.POISON, f"{type(error).__name__}: {error}")
+            return True
+        self.hive.bury(self.name, delivery, DropReason.POISON, f"{type(error).__name__}: {error}")
+        return False
 
-    def _stop(self) -> None:
-        super()._stop()
-        self._end()
-
-    def _end(self) -> None:
-        for timer in self._timers:
-            timer.cancel()
-        for child in reversed(self._children):
-            child.ref.stop(block=False)
+    def __end(self) -> None:
+        self.__timers.cancel_all()
+        for child in reversed(self.__children):
+            child.ask_to_stop()
         deadline = self.slot.stop_deadline()
-        for child in reversed(self._children):
-            remaining = max(0.0, deadline - self.clock.monotonic())
+        for child in reversed(self.__children):
             with contextlib.suppress(pykka.Timeout):
-                child.ended.get(timeout=remaining)
+                child.ended.get(timeout=max(0.0, deadline - self.clock.monotonic()))
                 continue
+            child.ref.actor_stopped.set()
             _log.warning("%s is still running at the stop deadline of module %s", child.ref, self.name)
-        self._children.clear()
-        self._timers.clear()
-
-    def _actor_loop_teardown(self) -> None:
-        if not self.slot.keeps_inbox():
-            self.slot.flush()
-
-    def _handle_receive(self, message: Any) -> Any:
-        if isinstance(message, pykka_messages._ActorStop):
-            return self._stop()
-        return super()._handle_receive(message)
+        self.__children.clear()

@@ -5,13 +5,14 @@ request in some thousands is lost). It leaves exactly once: with the answer, or 
 that is counted as late or double and dropped.
 """
 
+import threading
 from collections import Counter, OrderedDict
 from collections.abc import Callable
 from typing import Any
 
 from beehive.clock import Clock, Timer
 from beehive.delivery import DropReason
-from beehive.errors import BeehiveError, RequestTimeoutError
+from beehive.errors import BeehiveError, RequestError, RequestTimeoutError
 from beehive.message import Message
 
 Done = Callable[[Any], None]
@@ -35,6 +36,7 @@ class Waiters:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
+        self._lock = threading.Lock()
         self._open: dict[str, _Waiter] = {}
         self._closed: OrderedDict[str, DropReason] = OrderedDict()
         self.unmatched: Counter[DropReason] = Counter()
@@ -43,57 +45,84 @@ class Waiters:
     def __len__(self) -> int:
         return len(self._open)
 
-    def register(self, message: Message, seconds: float, done: Done, expected: int = 0) -> None:
+    def register(self, message: Message, seconds: float, done: Done, expected: int = 0) -> bool:
         """Wait for the answer to `message`; `done` is called once, on the answering or the clock's thread.
+
+        False, and `done` has got a `RequestError`, when a request with the same id waits already: one answer cannot
+        be for two. After it has ended, a request may be sent again with its id, as KubeEdge's metaclient does it.
 
         Args:
             message: the request; its id is what answers carry as their parent.
-            seconds: the deadline; must be positive.
+            seconds: the deadline; at once when not positive.
             done: gets the answer, or a `RequestTimeoutError`.
             expected: 0 for one answer; for a group the number of answers, which come as a list.
         """
         waiter = _Waiter(done, expected)
         key = message.header.msg_id
-        self._open[key] = waiter
-        waiter.timer = self._clock.after(seconds, lambda: self._expire(key, message, seconds))
+        if self._open.setdefault(key, waiter) is not waiter:
+            hint = "its id must be its own; wait for the first one's end before sending it again"
+            done(RequestError("a request with this id is waiting already", _about(message), hint))
+            return False
+        waiter.timer = self._clock.after(seconds, lambda: self._expire(waiter, message, seconds))
+        return True
 
     def answer(self, message: Message) -> DropReason | None:
         """Give an answer to its waiter; the reason when there is none."""
         key = message.header.parent_msg_id
         waiter = self._open.get(key)
         if waiter is None:
-            return self._unmatched(key)
+            return self._count_unmatched(key)
         if not waiter.expected:
-            return self._finish(key, message)
-        waiter.answers.append(message)
-        if len(waiter.answers) < waiter.expected:
+            return None if self._finish(key, waiter, message) else self._count_unmatched(key)
+        with self._lock:
+            if len(waiter.answers) < waiter.expected:
+                waiter.answers.append(message)
+            complete = len(waiter.answers) == waiter.expected
+        if not complete or self._finish(key, waiter, list(waiter.answers)):
             return None
-        return self._finish(key, waiter.answers)
+        return self._count_unmatched(key)
 
     def cancel(self, key: str, error: BeehiveError) -> None:
-        """End a wait with an error, for instance because the request could not be delivered."""
-        self._finish(key, error)
+        """End a wait with an error."""
+        waiter = self._open.get(key)
+        if waiter is not None:
+            self._finish(key, waiter, error, DropReason.LATE_ANSWER)
 
-    def _finish(self, key: str, result: Any, reason: DropReason = DropReason.DOUBLE_ANSWER) -> DropReason | None:
-        waiter = self._open.pop(key, None)
-        if waiter is None:
-            return self._unmatched(key)
-        self._closed[key] = reason
-        if len(self._closed) > _REMEMBERED:
-            self._closed.popitem(last=False)
+    def undeliverable(self, key: str, error: BeehiveError) -> None:
+        """End the wait for a single answer, which will not come; of a group, others may still answer."""
+        waiter = self._open.get(key)
+        if waiter is not None and not waiter.expected:
+            self._finish(key, waiter, error, DropReason.LATE_ANSWER)
+
+    def _finish(
+        self, key: str, waiter: _Waiter, result: Any, later: DropReason = DropReason.DOUBLE_ANSWER
+    ) -> bool:
+        """Give `result` to the waiter unless somebody was faster; `later` is what further answers count as."""
+        with self._lock:
+            if self._open.get(key) is not waiter:
+                return False
+            del self._open[key]
+            self._closed[key] = later
+            self._closed.move_to_end(key)
+            if len(self._closed) > _REMEMBERED:
+                self._closed.popitem(last=False)
         if waiter.timer is not None:
             waiter.timer.cancel()
         waiter.done(result)
-        return None
+        return True
 
-    def _expire(self, key: str, message: Message, seconds: float) -> None:
-        waiter = self._open.get(key)
-        if waiter is not None:
-            on = f"{message.route.operation} {message.route.resource} {key}"
-            error = RequestTimeoutError(on, seconds, list(waiter.answers))
-            self._finish(key, error, DropReason.LATE_ANSWER)
+    def _expire(self, waiter: _Waiter, message: Message, seconds: float) -> None:
+        key = message.header.msg_id
+        if self._open.get(key) is waiter:
+            error = RequestTimeoutError(_about(message), seconds, list(waiter.answers))
+            self._finish(key, waiter, error, DropReason.LATE_ANSWER)
 
-    def _unmatched(self, key: str) -> DropReason:
-        reason = self._closed.get(key, DropReason.UNKNOWN_ANSWER)
-        self.unmatched[reason] += 1
+    def _count_unmatched(self, key: str) -> DropReason:
+        with self._lock:
+            reason = self._closed.get(key, DropReason.UNKNOWN_ANSWER)
+            self.unmatched[reason] += 1
         return reason
+
+
+def _about(message: Message) -> str:
+    return f"{message.route.operation} {message.route.resource} {message.header.msg_id}"

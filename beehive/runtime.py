@@ -24,11 +24,14 @@ T = TypeVar("T")
 class Future(pykka.Future[T]):
     """Shared part of both runtimes' futures: settled once, read many times."""
 
+    _settled = False
+    _value: Any = None
+    _error: BaseException | None = None
+    _get_hook: Callable[[float | None], Any] | None = None
+    _get_hook_result: Any = pykka._future._Unset()
+
     def __init__(self) -> None:
-        super().__init__()
-        self._settled = False
-        self._value: Any = None
-        self._error: BaseException | None = None
+        """All fields begin as the class has them: a request makes a future, so every assignment counts."""
 
     def get(self, *, timeout: float | None = None) -> Any:
         """The value; raises its exception, or `pykka.Timeout` after `timeout` seconds."""
@@ -75,13 +78,15 @@ class Future(pykka.Future[T]):
         raise NotImplementedError
 
 
+_new_lock = threading.Lock
+
+
 class ThreadFuture(Future[T]):
     """A future on one raw lock: a third of the cost of a condition variable, and requests are made of them."""
 
     def __init__(self) -> None:
-        super().__init__()
-        self._gate = threading.Lock()
-        self._gate.acquire()
+        self._gate = gate = _new_lock()
+        gate.acquire()
 
     def _wait(self, timeout: float | None) -> None:
         if not self._gate.acquire(timeout=-1 if timeout is None else max(0.0, timeout)):
@@ -99,6 +104,22 @@ class Running(NamedTuple, Generic[A]):
     ended: Future[None]
     """Settled when its loop is through: after it, nothing of the actor runs."""
 
+    def ask_to_stop(self) -> None:
+        """Let the actor stop when it has handled what waits already; never blocks."""
+        if not self.ref.actor_stopped.is_set():
+            envelope: Any = pykka._envelope.Envelope(pykka.messages._ActorStop())
+            self.ref.actor_inbox.put_urgent(envelope)  # type: ignore[attr-defined]
+
+    def stop(self, seconds: float) -> bool:
+        """Ask it to stop and wait; False when it is still running after `seconds`. It ends with what it is at."""
+        self.ask_to_stop()
+        try:
+            self.ended.get(timeout=max(0.0, seconds))
+        except pykka.Timeout:
+            self.ref.actor_stopped.set()
+            return False
+        return True
+
 
 class Runtime(ABC):
     """See the module's docstring."""
@@ -112,6 +133,10 @@ class Runtime(ABC):
     @abstractmethod
     def future(self) -> Future[Any]:
         """A new future."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Let nothing of the runtime itself go on; after the hives on it have stopped."""
 
     @abstractmethod
     def _spawn(self, function: Callable[[], None], name: str) -> None:
@@ -145,7 +170,7 @@ class Runtime(ABC):
             "ended": ended,
             "_create_actor_inbox": staticmethod(lambda: box),
             "_create_future": staticmethod(self.future),
-            "_start_actor_loop": lambda actor: self._spawn(actor._actor_loop, name),
+            "spawn": staticmethod(lambda loop: self._spawn(loop, name)),
             **(bindings or {}),
         }
         bound = cast("type[A]", type(actor_class.__name__, (actor_class,), attributes))
@@ -163,6 +188,10 @@ class Threads(Runtime):
 
     def future(self) -> Future[Any]:
         return ThreadFuture()
+
+    def close(self) -> None:
+        """End the clock's thread; timers that are still set do not fire."""
+        self.clock.close()
 
     def _spawn(self, function: Callable[[], None], name: str) -> None:
         threading.Thread(target=function, name=name, daemon=True).start()

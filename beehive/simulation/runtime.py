@@ -49,7 +49,6 @@ class SimulatedFuture(Future[Any]):
     scheduler: Scheduler
 
     def __init__(self) -> None:
-        super().__init__()
         self._readers: list[greenlet] = []
 
     def _wait(self, timeout: float | None) -> None:
@@ -105,6 +104,10 @@ class Simulation(Runtime):
     def run_until_idle(self) -> None:
         """Run until nobody can go on without time passing."""
         self.scheduler.run_until_idle()
+
+    def close(self) -> None:
+        """Fire no timer any more."""
+        self.clock.close()
 
     def _spawn(self, function: Callable[[], None], name: str) -> None:  # noqa: ARG002 - greenlets have no names
         self.scheduler.spawn(function)

@@ -36,6 +36,10 @@ class _Alarm:
     def __lt__(self, other: "_Alarm") -> bool:
         return (self.due, self.order) < (other.due, other.order)
 
+    @property
+    def active(self) -> bool:
+        return self.function is not None
+
     def cancel(self) -> bool:
         function, self.function = self.function, None
         return function is not None
@@ -65,6 +69,11 @@ class VirtualClock(Clock):
     def jump_wall(self, seconds: float) -> None:
         """Move the wall clock, as an administrator or NTP does; timers do not notice."""
         self._epoch += seconds
+
+    def close(self) -> None:
+        for alarm in self._alarms:
+            alarm.cancel()
+        self._alarms.clear()
 
     def fire_next(self, until: float) -> bool:
         """Go to the next timer and fire it; False (and no later than `until`) when there is none by then."""
