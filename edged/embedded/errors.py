@@ -2,16 +2,17 @@
 
 EmbeddedRuntimeError
 ├── StateDirectoryError     the runtime itself cannot start
-└── RequestRefused          one request cannot be served
-    ├── InvalidRequest          INVALID_ARGUMENT: the request itself is wrong
+├── ShepherdGoneError       a container's shepherd does not answer (seen inside only)
+└── RequestRefusedError     one request cannot be served
+    ├── InvalidRequestError     INVALID_ARGUMENT: the request itself is wrong
     │   └── MountPlanError          a volume cannot be placed where it is asked
-    ├── NotFound                NOT_FOUND
-    ├── AlreadyExists           ALREADY_EXISTS
-    ├── WrongState              FAILED_PRECONDITION: not now, or not on this machine
-    ├── TooMany                 RESOURCE_EXHAUSTED
-    ├── DeadlinePassed          DEADLINE_EXCEEDED
-    ├── NotProvided             UNIMPLEMENTED: containers that are plain processes cannot have it
-    └── RunFailed               UNKNOWN: the command did not start, as containerd says it
+    ├── NotFoundError           NOT_FOUND
+    ├── AlreadyExistsError      ALREADY_EXISTS
+    ├── WrongStateError         FAILED_PRECONDITION: not now, or not on this machine
+    ├── TooManyError            RESOURCE_EXHAUSTED
+    ├── DeadlinePassedError     DEADLINE_EXCEEDED
+    ├── NotProvidedError        UNIMPLEMENTED: containers that are plain processes cannot have it
+    └── RunFailedError          UNKNOWN: the command did not start, as containerd says it
 """
 
 from typing import ClassVar
@@ -39,59 +40,63 @@ class StateDirectoryError(EmbeddedRuntimeError):
     """The state directory or the socket cannot be used."""
 
 
-class RequestRefused(EmbeddedRuntimeError):
+class ShepherdGoneError(EmbeddedRuntimeError):
+    """The shepherd of a container does not answer: it is ending, or was killed."""
+
+
+class RequestRefusedError(EmbeddedRuntimeError):
     """One request cannot be served; `status` is what the client gets."""
 
     status: ClassVar[StatusCode] = StatusCode.INTERNAL
 
 
-class InvalidRequest(RequestRefused):
+class InvalidRequestError(RequestRefusedError):
     """The request is wrong and will be wrong when repeated."""
 
     status = StatusCode.INVALID_ARGUMENT
 
 
-class MountPlanError(InvalidRequest):
+class MountPlanError(InvalidRequestError):
     """A volume cannot appear at the path that was asked."""
 
 
-class NotFound(RequestRefused):
+class NotFoundError(RequestRefusedError):
     """No such sandbox or container."""
 
     status = StatusCode.NOT_FOUND
 
 
-class AlreadyExists(RequestRefused):
+class AlreadyExistsError(RequestRefusedError):
     """Name and attempt are taken."""
 
     status = StatusCode.ALREADY_EXISTS
 
 
-class WrongState(RequestRefused):
+class WrongStateError(RequestRefusedError):
     """Sandbox, container or machine are not in a state that allows it."""
 
     status = StatusCode.FAILED_PRECONDITION
 
 
-class TooMany(RequestRefused):
+class TooManyError(RequestRefusedError):
     """A bound of this server was reached."""
 
     status = StatusCode.RESOURCE_EXHAUSTED
 
 
-class DeadlinePassed(RequestRefused):
+class DeadlinePassedError(RequestRefusedError):
     """The time given with the request was over."""
 
     status = StatusCode.DEADLINE_EXCEEDED
 
 
-class NotProvided(RequestRefused):
+class NotProvidedError(RequestRefusedError):
     """Something that processes without isolation cannot offer."""
 
     status = StatusCode.UNIMPLEMENTED
 
 
-class RunFailed(RequestRefused):
+class RunFailedError(RequestRefusedError):
     """A command could not be started."""
 
     status = StatusCode.UNKNOWN

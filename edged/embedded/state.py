@@ -3,11 +3,12 @@
     ROOT/lock                         held by the edgecore that uses the directory
     ROOT/images.json                  image names seen
     ROOT/sandboxes/ID/                request.pb, record.json
-    ROOT/containers/ID/               request.pb, record.json, run.json, exit.json, control (socket), work/, root/
+    ROOT/containers/ID/               request.pb, record.json, run.json, exit.json,
+                                      control (socket), work/, root/
 
-A directory appears under its id by a rename when its files are complete, and disappears by a rename before it is emptied:
-there is no half of one. The directories that containers work in can be reached by other users (`runAsUser`), the files
-beside them are for edgecore's user alone.
+A directory appears under its id by a rename when its files are complete, and disappears by a rename before it is
+emptied: there is no half of one. The directories that containers work in can be reached by other users (`runAsUser`),
+the files beside them are for edgecore's user alone.
 """
 
 import fcntl

@@ -19,14 +19,16 @@ class _Asked(NamedTuple):
 class Commands:
     """The commands that run now. A command whose asker is gone is killed: nobody reads its output."""
 
-    def __init__(self, namespacing: Namespacing) -> None:
+    def __init__(self, namespacing: Namespacing, like: ProcessSpec) -> None:
+        """`like`: the main process, whose environment, directory and user they get."""
         self._namespacing = namespacing
+        self._like = like
         self._running: dict[Pid, _Asked] = {}
 
     def start(self, asker: Connection, request: int, main: Pid, descriptors: list[int]) -> None:
-        """Execute the process spec in the first descriptor, in the mounts of `main`, on the other two."""
-        spec_file, stdout, stderr = descriptors
-        spec: ProcessSpec = from_memory_file(spec_file)
+        """Execute the argument list in the first descriptor, in the mounts of `main`, on the other two."""
+        arguments, stdout, stderr = descriptors
+        spec = ProcessSpec(**{**self._like, "argv": from_memory_file(arguments)})
         try:
             pid = launch(spec, Streams(stdout, stderr), lambda: join(main, self._namespacing))
         except LaunchError as error:

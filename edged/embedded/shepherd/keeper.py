@@ -45,7 +45,7 @@ class Keeper:
         self._spec = spec
         self._directory = Path(spec["directory"])
         self._poller = Poller()
-        self._commands = Commands(spec["namespacing"])
+        self._commands = Commands(spec["namespacing"], spec["process"])
         self._connections = Connections(listener, self._poller, self._handle)
         self._connections.on_close = self._commands.kill_all_of
         self._connections.add(control)
@@ -134,9 +134,18 @@ class Keeper:
                 self._commands.kill(asker, message["exec"])
             case "signal":
                 self._signal_group(message["number"])
-            case "reopen-log" if self._log is not None:
-                self._log.reopen()
+            case "reopen-log":
+                asker.send({"id": request, "error": self._reopen_log()})
+                return
         asker.send({"id": request})
+
+    def _reopen_log(self) -> str:
+        try:
+            if self._log is not None:
+                self._log.reopen()
+        except OSError as error:
+            return f"{error.strerror}: {error.filename}"
+        return ""
 
     def _signal_group(self, number: int) -> None:
         with contextlib.suppress(ProcessLookupError):

@@ -1,0 +1,39 @@
+"""Makes the events of sandboxes and containers for the stream, with the states that clients then need not ask for."""
+
+from beehive.clock import Clock
+from edged.embedded.events import EventHub
+from edged.embedded.model import Container, Sandbox
+from edged.embedded.records import SandboxId
+from edged.embedded.registry import Registry
+from edged.embedded.views import container_status, sandbox_status
+from protos.cri.v1 import api_pb2 as cri
+
+
+class Announcer:
+    """Tells the readers of the event stream; costs nothing when there are none."""
+
+    def __init__(self, registry: Registry, hub: EventHub, clock: Clock) -> None:
+        self._registry = registry
+        self._hub = hub
+        self._clock = clock
+
+    def container(self, kind: cri.ContainerEventType.ValueType, container: Container) -> None:
+        """Something happened to a container."""
+        self._announce(kind, container.id, container.sandbox_id)
+
+    def sandbox(self, kind: cri.ContainerEventType.ValueType, sandbox: Sandbox) -> None:
+        """Something happened to a sandbox; as in containerd, such events carry the sandbox's id."""
+        self._announce(kind, sandbox.id, sandbox.id)
+
+    def _announce(self, kind: cri.ContainerEventType.ValueType, subject: str, sandbox_id: SandboxId) -> None:
+        if not self._hub.has_readers:
+            return
+        sandbox = self._registry.find_sandbox(sandbox_id)
+        event = cri.ContainerEventResponse(
+            container_id=subject,
+            container_event_type=kind,
+            created_at=self._clock.now_ns(),
+            pod_sandbox_status=sandbox_status(sandbox) if sandbox else None,
+            containers_statuses=[container_status(each) for each in self._registry.containers(sandbox_id)],
+        )
+        self._hub.publish(event)

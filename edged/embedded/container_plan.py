@@ -1,0 +1,142 @@
+"""From a CRI container configuration to what a shepherd is told: all that can be decided before anything is done."""
+
+import os
+import signal
+import socket
+from collections.abc import Iterator
+from pathlib import PurePosixPath
+
+from edged.embedded.errors import InvalidRequestError, NotProvidedError, WrongStateError
+from edged.embedded.model import Container
+from edged.embedded.mount_plan import HostView, Kind, Volume, plan_mounts
+from edged.embedded.nursery import MountAbility
+from edged.embedded.shepherd.protocol import ContainerSpec, Namespacing, ProcessSpec, UserSpec
+from edged.embedded.users import resolve_user
+from protos.cri.v1 import api_pb2 as cri
+
+DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+
+def check_request(request: cri.CreateContainerRequest) -> None:
+    """Refuse what can never run; raises InvalidRequestError or NotProvidedError."""
+    config = request.config
+    attempt = f'create container "{config.metadata.name}"'
+    if not config.command:
+        reason = "it has no command, and the embedded runtime has no images that could name one"
+        raise InvalidRequestError(attempt, reason, "give `command:` in the pod, a program of this machine")
+    texts = [*config.command, *config.args, config.working_dir, *(env.key for env in config.envs)]
+    if any("\0" in text for text in texts) or any(b"\0" in env.value for env in config.envs):
+        raise InvalidRequestError(attempt, "a NUL character in command, arguments, directory or environment")
+    if any(not env.key or "=" in env.key for env in config.envs):
+        raise InvalidRequestError(attempt, "an environment variable's name is empty or holds '='")
+    if config.working_dir and not config.working_dir.startswith("/"):
+        raise InvalidRequestError(attempt, f'the working directory "{config.working_dir}" is not absolute')
+    _check_log_path(attempt, config.log_path)
+    for mount in config.mounts:
+        _check_mount(attempt, mount)
+
+
+def _check_log_path(attempt: str, path: str) -> None:
+    if path.startswith("/") or ".." in PurePosixPath(path).parts:
+        raise InvalidRequestError(attempt, f'the log path "{path}" leaves the log directory of the pod')
+
+
+def _check_mount(attempt: str, mount: cri.Mount) -> None:
+    paths = (PurePosixPath(mount.container_path), PurePosixPath(mount.host_path))
+    if any(not path.is_absolute() or ".." in path.parts for path in paths):
+        reason = f'the mount of "{mount.host_path}" at "{mount.container_path}" needs absolute paths without ".."'
+        raise InvalidRequestError(attempt, reason)
+    if mount.HasField("image") and mount.image.image:
+        raise NotProvidedError(attempt, "image volumes: the embedded runtime has no images")
+    if mount.propagation == cri.PROPAGATION_BIDIRECTIONAL:
+        raise NotProvidedError(attempt, "bidirectional mount propagation: containers have private mounts")
+    if mount.recursive_read_only:
+        raise NotProvidedError(attempt, "recursive read-only mounts")
+
+
+def stop_signal(config: cri.ContainerConfig) -> int:
+    """The signal that asks the container to end: the configured one, SIGTERM otherwise."""
+    if config.stop_signal == cri.SIGNAL_RUNTIME_DEFAULT:
+        return signal.SIGTERM
+    name = cri.Signal.Name(config.stop_signal).removeprefix("SIGNAL_")
+    base, sign, offset = name.replace("MINUS", "-").replace("PLUS", "+").partition("-" if "MINUS" in name else "+")
+    aliases = {"SIGCLD": "SIGCHLD", "SIGIOT": "SIGABRT", "SIGPOLL": "SIGIO"}
+    number = int(signal.Signals[aliases.get(base, base)])
+    return number + int(f"{sign}{offset or 0}")
+
+
+def container_user(config: cri.ContainerConfig, namespacing: Namespacing) -> UserSpec | None:
+    """Whom it runs as; None for edgecore's own user."""
+    return resolve_user(config.linux.security_context, os.geteuid(), namespacing)
+
+
+def needs_mounts(config: cri.ContainerConfig, host: HostView) -> bool:
+    """Whether it needs a private root: for volumes, devices under another name, a missing working directory."""
+    return any(_volumes(config)) or any(_missing_directories(config, host))
+
+
+def require_mounts(config: cri.ContainerConfig, ability: MountAbility) -> None:
+    """Raise WrongStateError when this machine does not let containers have mounts."""
+    if ability.namespacing:
+        return
+    raise WrongStateError(
+        f'create container "{config.metadata.name}"',
+        f"it has volumes, and this machine does not permit private mounts: {ability.reason}",
+        "allow user namespaces (sysctl user.max_user_namespaces, kernel.apparmor_restrict_unprivileged_userns), "
+        "run edgecore as root, or use containerd",
+    )
+
+
+def plan_container(container: Container, ability: MountAbility, host: HostView) -> ContainerSpec:
+    """What the shepherd is told. Raises MountPlanError when a volume cannot be placed."""
+    config = container.config
+    private = needs_mounts(config, host)
+    namespacing: Namespacing = ability.namespacing if private else ""
+    resources = config.linux.resources
+    return ContainerSpec(
+        directory=str(container.directory),
+        log=container.log_path,
+        namespacing=namespacing,
+        steps=plan_mounts(
+            list(_volumes(config)),
+            list(_missing_directories(config, host)),
+            host,
+            PurePosixPath(container.root),
+        )
+        if private
+        else [],
+        process=_plan_process(container, namespacing),
+        oom_score_adj=resources.oom_score_adj if config.linux.HasField("resources") else None,
+    )
+
+
+def _plan_process(container: Container, namespacing: Namespacing) -> ProcessSpec:
+    config = container.config
+    return ProcessSpec(
+        argv=[*config.command, *config.args],
+        env=_environment(container),
+        cwd=config.working_dir or str(container.work),
+        user=container_user(config, namespacing),
+        no_new_privileges=config.linux.security_context.no_new_privs,
+    )
+
+
+def _environment(container: Container) -> dict[str, str]:
+    """The configured variables, over the three that a process can hardly do without."""
+    hostname = container.request.sandbox_config.hostname or socket.gethostname()
+    given = {env.key: os.fsdecode(env.value) for env in container.config.envs}
+    return {"PATH": DEFAULT_PATH, "HOSTNAME": hostname, "HOME": str(container.work), **given}
+
+
+def _volumes(config: cri.ContainerConfig) -> Iterator[Volume]:
+    for mount in config.mounts:
+        yield Volume(PurePosixPath(mount.container_path), PurePosixPath(mount.host_path), mount.readonly)
+    for device in config.devices:
+        if device.container_path != device.host_path:
+            yield Volume(PurePosixPath(device.container_path), PurePosixPath(device.host_path), readonly=False)
+
+
+def _missing_directories(config: cri.ContainerConfig, host: HostView) -> Iterator[PurePosixPath]:
+    path = PurePosixPath(config.working_dir)
+    if config.working_dir and host.kind(path) is Kind.MISSING:
+        yield path

@@ -1,0 +1,171 @@
+"""The life of containers: created, started, stopped, removed.
+
+Requests come on the threads of the gRPC server and block there until what was asked is so, as CRI wants it. Grace
+periods are real time: they are the patience with real processes.
+"""
+
+import os
+from pathlib import Path
+
+from beehive.clock import Clock
+from edged.embedded import container_plan as plans
+from edged.embedded.announcer import Announcer
+from edged.embedded.errors import (
+    DeadlinePassedError,
+    InvalidRequestError,
+    NotFoundError,
+    RunFailedError,
+    ShepherdGoneError,
+    WrongStateError,
+)
+from edged.embedded.host_files import HostFiles
+from edged.embedded.images import Images
+from edged.embedded.model import Container
+from edged.embedded.nursery import MountAbility, Nursery
+from edged.embedded.records import ContainerId, ContainerRecord, Exit
+from edged.embedded.registry import Registry
+from edged.embedded.shepherd.protocol import EXIT_RECORD, START_ERROR_EXIT_CODE, ContainerSpec
+from edged.embedded.shepherds import Shepherds, send_signal
+from edged.embedded.state import StateDirectory, discard, publish, write_record
+from protos.cri.v1 import api_pb2 as cri
+
+_SIGKILL = 9
+_KILL_SECONDS = 15.0
+"""After SIGKILL. Only processes stuck in the kernel take longer; their shepherd gives up on them before."""
+
+
+class Containers:
+    """Every operation may be repeated; stopping and removing what is not there succeeds, as CRI asks."""
+
+    def __init__(
+        self,
+        state: StateDirectory,
+        registry: Registry,
+        shepherds: Shepherds,
+        nursery: Nursery,
+        images: Images,
+        announcer: Announcer,
+        clock: Clock,
+    ) -> None:
+        self._state = state
+        self._registry = registry
+        self._shepherds = shepherds
+        self._nursery = nursery
+        self._images = images
+        self._announcer = announcer
+        self._clock = clock
+        self._host = HostFiles()
+
+    def create(self, request: cri.CreateContainerRequest) -> ContainerId:
+        """Remember a container; nothing runs yet. What can be known to fail is refused here."""
+        plans.check_request(request)
+        sandbox = self._registry.sandbox(request.pod_sandbox_id)
+        request.sandbox_config.CopyFrom(sandbox.config)
+        self._check_machine(request.config)
+        container_id = ContainerId(f"{self._clock.random.getrandbits(256):064x}")
+        container = Container(
+            container_id, self._state.containers / container_id, request, ContainerRecord(self._clock.now_ns())
+        )
+        self._registry.add_container(container)
+        try:
+            publish(container.directory, request, container.record, ("work", "root"))
+        except OSError:
+            self._registry.remove_container(container_id)
+            raise
+        self._images.remember(request.config.image.user_specified_image or request.config.image.image)
+        self._announcer.container(cri.CONTAINER_CREATED_EVENT, container)
+        return container_id
+
+    def start(self, container_id: str) -> None:
+        """Start a created container. Raises WrongStateError, and RunFailedError: then it counts as exited."""
+        container = self._registry.container(container_id)
+        with container.lifecycle:
+            self._check_startable(container)
+            try:
+                spec = self._prepare(container)
+            except (InvalidRequestError, OSError) as error:
+                self._could_not_start(container, str(error))
+                raise RunFailedError(f"start container {container.id}", str(error)) from error
+            self._shepherds.start(container, spec)
+
+    def stop(self, container_id: str, grace_seconds: float) -> None:
+        """Ask a running container to end, kill it after the grace period, and return when nothing of it is left."""
+        container = self._registry.find_container(container_id)
+        if container is None or container.state != cri.CONTAINER_RUNNING:
+            return
+        if grace_seconds > 0:
+            send_signal(container, plans.stop_signal(container.config))
+        if grace_seconds <= 0 or not container.ended.wait(grace_seconds):
+            send_signal(container, _SIGKILL)
+        attempt = f"stop container {container.id}"
+        if not container.ended.wait(_KILL_SECONDS):
+            raise DeadlinePassedError(attempt, "its processes do not even die by SIGKILL")
+        if container.exit is None:
+            raise WrongStateError(attempt, "the runtime is closing, the container goes on")
+
+    def settle_and_kill(self, container: Container) -> None:
+        """Kill a container once a start of it that is under way has come to its end."""
+        with container.lifecycle:
+            self.stop(container.id, 0)
+
+    def remove(self, container_id: str) -> None:
+        """Forget a container and its directory; one that runs is killed first."""
+        container = self._registry.find_container(container_id)
+        if container is None:
+            return
+        with container.lifecycle:
+            self.stop(container.id, 0)
+            self._registry.remove_container(container.id)
+            discard(container.directory)
+        self._announcer.container(cri.CONTAINER_DELETED_EVENT, container)
+
+    def reopen_log(self, container_id: str) -> None:
+        """Go on in a new log file after the old one was renamed."""
+        container = self._registry.container(container_id)
+        attempt = f"reopen the log of container {container.id}"
+        if container.link is None or container.state != cri.CONTAINER_RUNNING:
+            raise WrongStateError(attempt, "it is not running")
+        try:
+            _, answer = container.link.begin("reopen-log")
+            reason = answer.result(_KILL_SECONDS)["error"]
+        except (ShepherdGoneError, TimeoutError) as error:
+            raise WrongStateError(attempt, "it is just ending") from error
+        if reason:
+            raise RunFailedError(attempt, reason)
+
+    def _check_machine(self, config: cri.ContainerConfig) -> None:
+        private = plans.needs_mounts(config, self._host)
+        ability = self._nursery.mount_ability() if private else None
+        if ability is not None:
+            plans.require_mounts(config, ability)
+        plans.container_user(config, ability.namespacing if ability else "")
+
+    def _check_startable(self, container: Container) -> None:
+        attempt = f"start container {container.id}"
+        if self._registry.find_container(container.id) is not container:
+            raise NotFoundError(attempt, "it was removed meanwhile")
+        if container.state != cri.CONTAINER_CREATED or container.link is not None:
+            raise WrongStateError(attempt, "it was started before", "create another one with the next attempt number")
+        sandbox = self._registry.find_sandbox(container.sandbox_id)
+        if sandbox is None or sandbox.record.stopped:
+            raise WrongStateError(attempt, "its sandbox was stopped")
+
+    def _prepare(self, container: Container) -> ContainerSpec:
+        """Plan it now: volumes may have changed since it was created. Make the directories that are its own."""
+        private = plans.needs_mounts(container.config, self._host)
+        ability = self._nursery.mount_ability() if private else MountAbility("", "")
+        for mount in container.config.mounts:
+            if not Path(mount.host_path).exists():
+                Path(mount.host_path).mkdir(parents=True)  # as containerd does for a hostPath without a type
+        if container.log_path:
+            Path(container.log_path).parent.mkdir(parents=True, exist_ok=True)
+        spec = plans.plan_container(container, ability, self._host)
+        if (user := spec["process"]["user"]) is not None:
+            os.chown(container.work, user["uid"], user["gid"])
+        return spec
+
+    def _could_not_start(self, container: Container, reason: str) -> None:
+        exit_ = Exit(START_ERROR_EXIT_CODE, self._clock.now_ns(), "StartError", reason)
+        write_record(container.directory / EXIT_RECORD, exit_)
+        container.finished(exit_)
+        self._announcer.container(cri.CONTAINER_STOPPED_EVENT, container)

@@ -1,0 +1,120 @@
+"""The embedded runtime without its gRPC server: all parts put together on one state directory."""
+
+import logging
+from pathlib import Path
+
+import msgspec
+from google.protobuf.message import DecodeError
+
+from beehive.clock import Clock
+from edged.embedded.announcer import Announcer
+from edged.embedded.containers import Containers
+from edged.embedded.events import EventHub
+from edged.embedded.images import Images
+from edged.embedded.model import Container, Sandbox
+from edged.embedded.nursery import Nursery
+from edged.embedded.records import ContainerId, ContainerRecord, SandboxId, SandboxRecord
+from edged.embedded.registry import Registry
+from edged.embedded.sandboxes import Sandboxes, current_boot_id
+from edged.embedded.shepherds import Shepherds
+from edged.embedded.state import RECORD, REQUEST, StateDirectory, discard, entries, read_record
+from edged.embedded.watcher import Watcher
+from protos.cri.v1 import api_pb2 as cri
+
+_log = logging.getLogger(__name__)
+
+
+class Engine:
+    """Open from construction to `close`; what ran before is found again."""
+
+    def __init__(self, root: Path, clock: Clock) -> None:
+        """Take the state directory. Raises StateDirectoryError when another process has it."""
+        self._state = StateDirectory(root)
+        self._nursery = Nursery(self._state.probe)
+        self.watcher = Watcher()
+        self.clock = clock
+        self.registry = Registry()
+        self.events = EventHub()
+        self.images = Images(root, clock)
+        announcer = Announcer(self.registry, self.events, clock)
+        self._shepherds = Shepherds(
+            self._nursery,
+            self.watcher,
+            clock,
+            lambda container: announcer.container(cri.CONTAINER_STARTED_EVENT, container),
+            lambda container: announcer.container(cri.CONTAINER_STOPPED_EVENT, container),
+        )
+        self.containers = Containers(
+            self._state, self.registry, self._shepherds, self._nursery, self.images, announcer, clock
+        )
+        self.sandboxes = Sandboxes(self._state, self.registry, self.containers, announcer, clock)
+        self._nursery.start()
+        self._find_sandboxes()
+        self._find_containers()
+        self.watcher.start()
+
+    def mounts_possible(self) -> str:
+        """Empty when containers can have volumes on this machine, otherwise why not."""
+        return self._nursery.mount_ability().reason
+
+    def close(self) -> None:
+        """Let go of everything, waiting calls too; containers go on running."""
+        self.events.close()
+        for container in self.registry.containers():
+            container.abandon()
+        self.watcher.stop()
+        self._nursery.stop()
+        self._state.release()
+
+    def _find_sandboxes(self) -> None:
+        boot_id = current_boot_id()
+        for directory in entries(self._state.sandboxes):
+            record = read_record(directory / RECORD, SandboxRecord)
+            request = cri.RunPodSandboxRequest()
+            if record is None or not _read_request(directory, request):
+                _forget(directory)
+                continue
+            if record.boot_id != boot_id:
+                record = msgspec.structs.replace(record, stopped=True)
+            self.registry.add_sandbox(Sandbox(SandboxId(directory.name), directory, request, record))
+
+    def _find_containers(self) -> None:
+        for directory in entries(self._state.containers):
+            record = read_record(directory / RECORD, ContainerRecord)
+            request = cri.CreateContainerRequest()
+            if record is None or not _read_request(directory, request):
+                _forget(directory)
+                continue
+            container = Container(ContainerId(directory.name), directory, request, record)
+            self._shepherds.find(container)
+            self.registry.adopt_container(container)
+
+
+def purge(root: Path, clock: Clock) -> None:
+    """Kill and remove every container and sandbox of the state directory at `root`.
+
+    For scratch set-ups that must leave nothing behind. Raises StateDirectoryError while an edgecore uses the
+    directory.
+    """
+    engine = Engine(root, clock)
+    try:
+        for container in engine.registry.containers():
+            engine.containers.remove(container.id)
+        for sandbox in engine.registry.sandboxes():
+            engine.sandboxes.remove(sandbox.id)
+    finally:
+        engine.close()
+
+
+def _read_request(directory: Path, request: cri.RunPodSandboxRequest | cri.CreateContainerRequest) -> bool:
+    try:
+        request.ParseFromString((directory / REQUEST).read_bytes())
+    except (FileNotFoundError, DecodeError):
+        return False
+    return True
+
+
+def _forget(directory: Path) -> None:
+    """Drop what a power failure has left unreadable."""
+    _log.warning("unreadable state, removed: %s", directory)
+    discard(directory)

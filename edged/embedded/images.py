@@ -1,0 +1,114 @@
+"""The image service of a runtime without images: every name counts as present, commands come from the machine.
+
+Names that were pulled or used are remembered, so that listing and removing behave as clients expect. An image's id is
+made from its name.
+"""
+
+import hashlib
+import os
+import threading
+from pathlib import Path
+
+import msgspec
+
+from beehive.clock import Clock
+from edged.embedded.errors import InvalidRequestError
+from edged.embedded.shepherd.files import write_atomically
+from protos.cri.v1 import api_pb2 as cri
+
+_ID_PREFIX = "sha256:"
+_NOMINAL_SIZE = 1
+"""Bytes. Clients made after kubelet's take an image of size zero for one that is not there."""
+
+
+def image_id(name: str) -> str:
+    """The id that stands for `name`; an id stands for itself."""
+    return name if name.startswith(_ID_PREFIX) else _ID_PREFIX + hashlib.sha256(_tagged(name).encode()).hexdigest()
+
+
+def _tagged(name: str) -> str:
+    last = name.rpartition("/")[2]
+    return name if ":" in last or "@" in last else f"{name}:latest"
+
+
+class Images:
+    """Remembers names in a file of the state directory."""
+
+    def __init__(self, root: Path, clock: Clock) -> None:
+        self._root = root
+        self._file = root / "images.json"
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._names: dict[str, str] = {image_id(name): name for name in _read_names(self._file)}
+
+    def remember(self, name: str) -> None:
+        """Count `name` among those seen."""
+        if name and not name.startswith(_ID_PREFIX):
+            self._change({image_id(name): _tagged(name)}, forget="")
+
+    def pull(self, request: cri.PullImageRequest) -> cri.PullImageResponse:
+        """PullImage: nothing is fetched."""
+        name = _required(request.image)
+        self.remember(name)
+        return cri.PullImageResponse(image_ref=image_id(name))
+
+    def status(self, request: cri.ImageStatusRequest) -> cri.ImageStatusResponse:
+        """ImageStatus: present, unless it is an id that stands for no name seen here."""
+        name = _required(request.image)
+        if name.startswith(_ID_PREFIX) and name not in self._names:
+            return cri.ImageStatusResponse()
+        return cri.ImageStatusResponse(image=_image(self._names.get(name, name)))
+
+    def listing(self, request: cri.ListImagesRequest) -> cri.ListImagesResponse:
+        """ListImages: the names seen."""
+        wanted = request.filter.image.image
+        images = [_image(name) for key, name in sorted(self._names.items()) if not wanted or key == image_id(wanted)]
+        return cri.ListImagesResponse(images=images)
+
+    def remove(self, request: cri.RemoveImageRequest) -> cri.RemoveImageResponse:
+        """RemoveImage: forgets the name; no error when it was not known."""
+        self._change({}, forget=image_id(_required(request.image)))
+        return cri.RemoveImageResponse()
+
+    def file_system(self, _: cri.ImageFsInfoRequest) -> cri.ImageFsInfoResponse:
+        """ImageFsInfo: what is used of the file system that the state directory is on."""
+        found = os.statvfs(self._root)
+        usage = cri.FilesystemUsage(
+            timestamp=self._clock.now_ns(),
+            fs_id=cri.FilesystemIdentifier(mountpoint=str(self._root)),
+            used_bytes=cri.UInt64Value(value=(found.f_blocks - found.f_bfree) * found.f_frsize),
+            inodes_used=cri.UInt64Value(value=found.f_files - found.f_ffree),
+        )
+        return cri.ImageFsInfoResponse(image_filesystems=[usage], container_filesystems=[usage])
+
+    def _change(self, new: dict[str, str], forget: str) -> None:
+        with self._lock:
+            names = {key: name for key, name in {**self._names, **new}.items() if key != forget}
+            if names != self._names:
+                write_atomically(self._file, msgspec.json.encode(sorted(names.values())))
+                self._names = names
+
+
+def _read_names(path: Path) -> list[str]:
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=list[str])
+    except (FileNotFoundError, msgspec.DecodeError):
+        return []
+
+
+def _required(spec: cri.ImageSpec) -> str:
+    if not spec.image:
+        raise InvalidRequestError("find an image", "the request names none")
+    return spec.image
+
+
+def _image(name: str) -> cri.Image:
+    key = image_id(name)
+    repository = name.partition("@")[0].removesuffix(":" + _tagged(name).rpartition(":")[2])
+    return cri.Image(
+        id=key,
+        repo_tags=[] if "@" in name else [_tagged(name)],
+        repo_digests=[name if "@" in name else f"{repository}@{key}"],
+        size=_NOMINAL_SIZE,
+        spec=cri.ImageSpec(image=name),
+    )

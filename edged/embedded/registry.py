@@ -1,0 +1,111 @@
+"""All sandboxes and containers by id, with their names reserved."""
+
+import threading
+from collections.abc import Iterable
+from typing import Generic, Protocol, TypeVar
+
+from edged.embedded.errors import AlreadyExistsError, NotFoundError, WrongStateError
+from edged.embedded.model import Container, Sandbox
+from edged.embedded.records import ContainerId, SandboxId
+
+
+class _Named(Protocol):
+    @property
+    def reservation(self) -> tuple[str, ...]: ...
+
+
+IdT = TypeVar("IdT", bound=str)
+ItemT = TypeVar("ItemT", bound=_Named)
+
+
+class _Table(Generic[IdT, ItemT]):
+    def __init__(self) -> None:
+        self.items: dict[IdT, ItemT] = {}
+        self._reserved: dict[tuple[str, ...], IdT] = {}
+
+    def add(self, item_id: IdT, item: ItemT, what: str) -> None:
+        holder = self._reserved.setdefault(item.reservation, item_id)
+        if holder != item_id:
+            name = "/".join(item.reservation)
+            raise AlreadyExistsError(f"create {what} {name}", f"{holder} has this name and attempt", "remove it first")
+        self.items[item_id] = item
+
+    def remove(self, item_id: IdT) -> None:
+        if item := self.items.pop(item_id, None):
+            del self._reserved[item.reservation]
+
+
+class Registry:
+    """Thread-safe; listings are snapshots."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._sandboxes: _Table[SandboxId, Sandbox] = _Table()
+        self._containers: _Table[ContainerId, Container] = _Table()
+
+    def add_sandbox(self, sandbox: Sandbox) -> None:
+        """Raises AlreadyExistsError when pod name, namespace, uid and attempt are taken."""
+        with self._lock:
+            self._sandboxes.add(sandbox.id, sandbox, "sandbox")
+
+    def add_container(self, container: Container) -> None:
+        """Raises AlreadyExistsError when its sandbox has such a container, WrongStateError when that was stopped."""
+        with self._lock:
+            sandbox = self._sandboxes.items.get(container.sandbox_id)
+            if sandbox is None or sandbox.record.stopped:
+                reason = f"sandbox {container.sandbox_id} is not ready"
+                raise WrongStateError(f"create container {container.config.metadata.name}", reason)
+            self._containers.add(container.id, container, "container")
+
+    def adopt_container(self, container: Container) -> None:
+        """Take in a container found in the state directory."""
+        with self._lock:
+            self._containers.add(container.id, container, "container")
+
+    def remove_sandbox(self, sandbox_id: SandboxId) -> None:
+        """Free the name; no error when it is not there."""
+        with self._lock:
+            self._sandboxes.remove(sandbox_id)
+
+    def remove_container(self, container_id: ContainerId) -> None:
+        """Free the name; no error when it is not there."""
+        with self._lock:
+            self._containers.remove(container_id)
+
+    def find_sandbox(self, sandbox_id: str) -> Sandbox | None:
+        """The sandbox, if there is one."""
+        return self._sandboxes.items.get(SandboxId(sandbox_id))
+
+    def find_container(self, container_id: str) -> Container | None:
+        """The container, if there is one."""
+        return self._containers.items.get(ContainerId(container_id))
+
+    def sandbox(self, sandbox_id: str) -> Sandbox:
+        """The sandbox; raises NotFoundError."""
+        if (sandbox := self.find_sandbox(sandbox_id)) is None:
+            raise NotFoundError(f'find sandbox "{sandbox_id}"', "there is no such sandbox")
+        return sandbox
+
+    def container(self, container_id: str) -> Container:
+        """The container; raises NotFoundError."""
+        if (container := self.find_container(container_id)) is None:
+            raise NotFoundError(f'find container "{container_id}"', "there is no such container")
+        return container
+
+    def sandboxes(self) -> list[Sandbox]:
+        """All, oldest first."""
+        with self._lock:
+            return _oldest_first(self._sandboxes.items.values())
+
+    def containers(self, of: SandboxId | None = None) -> list[Container]:
+        """All, or those of one sandbox, oldest first."""
+        with self._lock:
+            found = _oldest_first(self._containers.items.values())
+        return [container for container in found if of in (None, container.sandbox_id)]
+
+
+AnyT = TypeVar("AnyT", Sandbox, Container)
+
+
+def _oldest_first(items: Iterable[AnyT]) -> list[AnyT]:
+    return sorted(items, key=lambda item: (item.record.created_at, item.id))

@@ -1,0 +1,35 @@
+"""UpdateContainerResources, as far as there is something to update in a container without cgroups."""
+
+import contextlib
+from pathlib import Path
+
+from edged.embedded.errors import NotProvidedError
+from edged.embedded.model import Container
+from edged.embedded.shepherd.files import write_atomically
+from edged.embedded.shepherd.procfs import all_processes, descendants
+from edged.embedded.shepherd.protocol import Pid
+from edged.embedded.state import REQUEST
+from protos.cri.v1 import api_pb2 as cri
+
+
+def update_resources(container: Container, wanted: cri.LinuxContainerResources) -> None:
+    """Take over a new OOM score; all other resources need cgroups. Raises NotProvidedError when one is to change."""
+    current = container.config.linux.resources
+    others = cri.LinuxContainerResources()
+    others.CopyFrom(wanted)
+    others.oom_score_adj = current.oom_score_adj
+    if others not in (current, cri.LinuxContainerResources(oom_score_adj=current.oom_score_adj)):
+        reason = "the embedded runtime enforces no CPU or memory limits, so there are none to change"
+        raise NotProvidedError(f"update the resources of container {container.id}", reason)
+    current.oom_score_adj = wanted.oom_score_adj
+    write_atomically(container.directory / REQUEST, container.request.SerializeToString())
+    if container.state == cri.CONTAINER_RUNNING and container.run is not None:
+        _set_oom_score(container.run.pid, wanted.oom_score_adj)
+
+
+def _set_oom_score(main_pid: int, score: int) -> None:
+    processes = all_processes()
+    main = processes.get(Pid(main_pid))
+    for stat in descendants(main.parent, processes) if main else ():
+        with contextlib.suppress(OSError):  # it has ended, or lowering takes CAP_SYS_RESOURCE
+            Path(f"/proc/{stat.pid}/oom_score_adj").write_text(str(score))

@@ -1,0 +1,182 @@
+"""Starting containers under shepherds, finding the shepherds of an earlier edgecore again, and hearing how it ends.
+
+A listening control socket is the proof of a living shepherd: it is made here, handed over with the request to the
+nursery, and the kernel refuses connections to it exactly when its holder is gone. No process id has to be trusted.
+"""
+
+import logging
+import os
+import signal
+import socket
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import msgspec
+
+from beehive.clock import Clock
+from edged.embedded.errors import RunFailedError, ShepherdGoneError
+from edged.embedded.link import Answer, ShepherdLink
+from edged.embedded.model import Container
+from edged.embedded.nursery import Nursery
+from edged.embedded.records import Exit, Run, lost
+from edged.embedded.shepherd.procfs import all_processes, read_stat
+from edged.embedded.shepherd.protocol import (
+    CONTROL_SOCKET,
+    EXIT_RECORD,
+    RUN_RECORD,
+    ContainerSpec,
+    to_memory_file,
+)
+from edged.embedded.state import ControlAddress, read_record, write_record
+from edged.embedded.watcher import Watcher
+
+_log = logging.getLogger(__name__)
+
+_START_SECONDS = 60.0
+"""How long the preparation of a container (mounts on a slow machine) may take."""
+
+
+class Shepherds:
+    """All shepherds of this runtime. `on_started` and `on_ended` are called once for each container, by the watcher."""
+
+    def __init__(
+        self,
+        nursery: Nursery,
+        watcher: Watcher,
+        clock: Clock,
+        on_started: Callable[[Container], None],
+        on_ended: Callable[[Container], None],
+    ) -> None:
+        self._nursery = nursery
+        self._watcher = watcher
+        self._clock = clock
+        self._on_started = on_started
+        self._on_ended = on_ended
+
+    def start(self, container: Container, spec: ContainerSpec) -> None:
+        """Start the container's command and return when it runs. Raises RunFailedError when it does not."""
+        attempt = f"start container {container.id}"
+        try:
+            self._hand_over(container, spec)
+        except OSError as error:
+            raise RunFailedError(attempt, f"no shepherd can be had for it: {error}") from error
+        if not container.decided.wait(_START_SECONDS):
+            raise RunFailedError(attempt, f"it did not come up within {_START_SECONDS:.0f} s")
+        if container.run is None:
+            raise RunFailedError(attempt, container.exit.message if container.exit else "the runtime is closing")
+
+    def find(self, container: Container) -> None:
+        """Learn from the state directory what a container does that an earlier edgecore had made."""
+        container.run = read_record(container.directory / RUN_RECORD, Run)
+        if (exit_ := read_record(container.directory / EXIT_RECORD, Exit)) is not None:
+            container.finished(exit_)
+        elif not self._connect(container) and container.run is not None:
+            self._bury(container, "its shepherd was killed or the machine was restarted while edgecore was away")
+        if container.run is not None:
+            container.decided.set()
+
+    def _hand_over(self, container: Container, spec: ContainerSpec) -> None:
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        spec_file = to_memory_file("container", spec)
+        try:
+            with theirs, _listen(container.directory) as listener:
+                self._nursery.request("shepherd", [spec_file, theirs.fileno(), listener.fileno()])
+        except OSError:
+            ours.close()
+            raise
+        finally:
+            os.close(spec_file)
+        self._watch(container, ours)
+
+    def _connect(self, container: Container) -> bool:
+        sock = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        try:
+            with ControlAddress(container.directory) as address:
+                sock.connect(address)
+        except OSError:
+            sock.close()
+            return False
+        self._watch(container, sock)
+        return True
+
+    def _watch(self, container: Container, sock: socket.socket) -> None:
+        container.link = ShepherdLink(sock, partial(self._heard, container), partial(self._link_gone, container))
+        self._watcher.add(container.link)
+
+    def _heard(self, container: Container, event: Answer) -> None:
+        if event["event"] == "running":
+            if container.run is None:
+                container.started(msgspec.convert(event, Run))
+                self._on_started(container)
+        elif container.exit is None:
+            container.finished(msgspec.convert(event, Exit))
+            self._on_ended(container)
+
+    def _link_gone(self, container: Container) -> None:
+        """The shepherd has closed: it is done, or it was killed, or it gave up on an edgecore that did not read."""
+        if container.exit is not None:
+            return
+        if (exit_ := read_record(container.directory / EXIT_RECORD, Exit)) is not None:
+            container.finished(exit_)
+            self._on_ended(container)
+        elif not self._connect(container):
+            self._bury(container, "its shepherd was killed")
+            self._on_ended(container)
+
+    def _bury(self, container: Container, why: str) -> None:
+        _log.warning("container ended unseen: %s", why, extra={"container": container.id})
+        if container.run is not None:
+            kill_session(container.run)
+        exit_ = lost(self._clock.now_ns(), f"{why}; its exit code is not known")
+        write_record(container.directory / EXIT_RECORD, exit_)
+        container.finished(exit_)
+
+
+def send_signal(container: Container, number: int) -> None:
+    """Send a signal to the container's process group; nothing when it is just ending."""
+    if container.link is None:
+        return
+    try:
+        container.link.begin("signal", number=number)
+    except ShepherdGoneError:
+        return
+
+
+def kill_session(run: Run) -> None:
+    """Kill what is left of a container that lost its shepherd: the session that its main process began.
+
+    A session keeps its number as long as it has members, so nobody else can have it unless the main process's pid was
+    taken again; then the newcomer's start time tells, and nothing is done.
+    """
+    leader = read_stat(run.pid)
+    if leader is not None and leader.start_ticks != run.start_ticks:
+        return
+    for stat in all_processes().values():
+        if stat.session == run.pid and stat.start_ticks >= run.start_ticks:
+            _kill_exactly(stat.pid, stat.start_ticks)
+
+
+def _kill_exactly(pid: int, start_ticks: int) -> None:
+    """Kill `pid` if it is still the process that began at `start_ticks`; the descriptor keeps it from being another."""
+    try:
+        descriptor = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return
+    try:
+        stat = read_stat(pid)
+        if stat is not None and stat.start_ticks == start_ticks:
+            signal.pidfd_send_signal(descriptor, signal.SIGKILL)
+    except ProcessLookupError:
+        return
+    finally:
+        os.close(descriptor)
+
+
+def _listen(directory: Path) -> socket.socket:
+    (directory / CONTROL_SOCKET).unlink(missing_ok=True)
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with ControlAddress(directory) as address:
+        listener.bind(address)
+    listener.listen()
+    return listener

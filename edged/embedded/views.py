@@ -1,0 +1,119 @@
+"""Sandboxes and containers as CRI messages, and the filters of the listings."""
+
+from collections.abc import Mapping
+
+from edged.embedded.container_plan import container_user
+from edged.embedded.images import image_id
+from edged.embedded.model import Container, Sandbox
+from protos.cri.v1 import api_pb2 as cri
+
+
+def sandbox_status(sandbox: Sandbox) -> cri.PodSandboxStatus:
+    """Everything about a sandbox."""
+    config = sandbox.config
+    return cri.PodSandboxStatus(
+        id=sandbox.id,
+        metadata=config.metadata,
+        state=sandbox.state,
+        created_at=sandbox.record.created_at,
+        network=cri.PodSandboxNetworkStatus(ip=sandbox.record.ip),
+        linux=cri.LinuxPodSandboxStatus(
+            namespaces=cri.Namespace(options=config.linux.security_context.namespace_options)
+        ),
+        labels=config.labels,
+        annotations=config.annotations,
+        runtime_handler=sandbox.request.runtime_handler,
+    )
+
+
+def sandbox_listing(sandbox: Sandbox) -> cri.PodSandbox:
+    """One line of ListPodSandbox."""
+    return cri.PodSandbox(
+        id=sandbox.id,
+        metadata=sandbox.config.metadata,
+        state=sandbox.state,
+        created_at=sandbox.record.created_at,
+        labels=sandbox.config.labels,
+        annotations=sandbox.config.annotations,
+        runtime_handler=sandbox.request.runtime_handler,
+    )
+
+
+def container_status(container: Container) -> cri.ContainerStatus:
+    """Everything about a container."""
+    config, run, exit_ = container.config, container.run, container.exit
+    return cri.ContainerStatus(
+        id=container.id,
+        metadata=config.metadata,
+        state=container.state,
+        created_at=container.record.created_at,
+        started_at=run.started_at if run else 0,
+        finished_at=exit_.finished_at if exit_ else 0,
+        exit_code=exit_.exit_code if exit_ else 0,
+        reason=exit_.reason if exit_ else "",
+        message=exit_.message if exit_ else "",
+        image=cri.ImageSpec(image=_image_name(config)),
+        image_ref=image_id(config.image.image),
+        image_id=image_id(config.image.image),
+        labels=config.labels,
+        annotations=config.annotations,
+        mounts=config.mounts,
+        log_path=container.log_path,
+        resources=cri.ContainerResources(linux=config.linux.resources),
+        stop_signal=config.stop_signal,
+        user=_user(config),
+    )
+
+
+def container_listing(container: Container) -> cri.Container:
+    """One line of ListContainers."""
+    config = container.config
+    return cri.Container(
+        id=container.id,
+        pod_sandbox_id=container.sandbox_id,
+        metadata=config.metadata,
+        image=config.image,
+        image_ref=image_id(config.image.image),
+        image_id=image_id(config.image.image),
+        state=container.state,
+        created_at=container.record.created_at,
+        labels=config.labels,
+        annotations=config.annotations,
+    )
+
+
+def has_labels(labels: Mapping[str, str], selector: Mapping[str, str]) -> bool:
+    """Whether all labels of the selector are there with its values."""
+    return all(labels.get(key) == value for key, value in selector.items())
+
+
+def sandbox_matches(sandbox: Sandbox, wanted: cri.PodSandboxFilter) -> bool:
+    """Whether a ListPodSandbox filter lets the sandbox through; what it does not name, it does not ask."""
+    return (
+        wanted.id in ("", sandbox.id)
+        and (not wanted.HasField("state") or wanted.state.state == sandbox.state)
+        and has_labels(sandbox.config.labels, wanted.label_selector)
+    )
+
+
+def container_matches(container: Container, wanted: cri.ContainerFilter) -> bool:
+    """Whether a ListContainers filter lets the container through."""
+    return (
+        wanted.id in ("", container.id)
+        and wanted.pod_sandbox_id in ("", container.sandbox_id)
+        and (not wanted.HasField("state") or wanted.state.state == container.state)
+        and has_labels(container.config.labels, wanted.label_selector)
+    )
+
+
+def _image_name(config: cri.ContainerConfig) -> str:
+    return config.image.user_specified_image or config.image.image
+
+
+def _user(config: cri.ContainerConfig) -> cri.ContainerUser | None:
+    user = container_user(config, "")
+    if user is None:
+        return None
+    return cri.ContainerUser(
+        linux=cri.LinuxContainerUser(uid=user["uid"], gid=user["gid"], supplemental_groups=user["groups"])
+    )
