@@ -89,7 +89,7 @@ class Server:
             raise StateDirectoryError(attempt, str(error)) from error
 
 
-def _handler(method: MethodDescriptor, behaviour: Behaviour) -> grpc.RpcMethodHandler[Any, Any]:
+def _handler(method: MethodDescriptor, behaviour: Behaviour) -> "grpc.RpcMethodHandler[Any, Any]":
     make = grpc.unary_stream_rpc_method_handler if method.server_streaming else grpc.unary_unary_rpc_method_handler
     return make(
         behaviour,
