@@ -10,6 +10,7 @@ import pytest
 from edged.cri import CriClient
 from tests.edged.cri.harness import Can, Pods, RuntimeUnderTest
 from tests.support.containerd import PrivateContainerd, reason_missing
+from tests.support.embedded import EmbeddedProcess
 from tests.support.images import BUSYBOX_IMAGE
 
 if TYPE_CHECKING:
@@ -37,7 +38,24 @@ def _containerd() -> Iterator[RuntimeUnderTest]:
         )
 
 
-_RUNTIMES = {"containerd": _containerd}
+def _embedded() -> Iterator[RuntimeUnderTest]:
+    with EmbeddedProcess() as embedded:
+
+        def restart() -> None:
+            embedded.kill()
+            embedded.start()
+
+        yield RuntimeUnderTest(
+            name="the embedded runtime",
+            endpoint=embedded.endpoint,
+            image=BUSYBOX_IMAGE,
+            cgroup_parent="",
+            abilities=frozenset({Can.RESTART}),
+            restart=restart,
+        )
+
+
+_RUNTIMES = {"containerd": _containerd, "embedded": _embedded}
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -45,9 +63,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "needs(*abilities): skipped on a container runtime without them")
 
 
-@pytest.fixture(
-    scope="session", params=[pytest.param("containerd", marks=pytest.mark.containerd)], ids=lambda name: name
-)
+@pytest.fixture(scope="session", params=[pytest.param("containerd", marks=pytest.mark.containerd), "embedded"])
 def cri_runtime(request: pytest.FixtureRequest) -> Iterator[RuntimeUnderTest]:
     """Each runtime in turn, running; one for all tests."""
     yield from _RUNTIMES[request.param]()
