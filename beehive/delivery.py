@@ -49,6 +49,7 @@ class DropReason(StrEnum):
     NO_HANDLER = "no handler"
     POISON = "handler failed repeatedly"
     STOPPED = "module stopped"
+    NOT_SENT = "could not leave the process"
     SUPERSEDED = "superseded by a newer state"
     OLDEST_TELEMETRY = "oldest telemetry dropped"
     LATE_ANSWER = "answer after the deadline"

@@ -174,14 +174,15 @@ class Hive:
                 self.waiters.cancel(message.id, _undeliverable(group, message))
         return future
 
-    def respond(self, message: Message) -> None:
-        """Give an answer to whoever waits for it; one that nobody waits for is counted and dropped."""
+    def respond(self, message: Message) -> bool:
+        """Give an answer to whoever waits for it; one that nobody waits for is counted, dropped, and False."""
         reason = self.waiters.answer(message)
         if self.taps:
             outcome = Outcome.HANDLED if reason is None else Outcome.DROPPED
             self._tell_taps(Record(self.clock.now(), "", message, Way.RESPONSE, outcome, reason, 0, 0.0, 0.0))
         if reason is not None:
             _log.debug("%s: %s %s", reason, message.route.resource, message.parent_id)
+        return reason is None
 
     def report(
         self, module: str, delivery: Delivery, outcome: Outcome, reason: DropReason | None, begin: float | None = None
