@@ -57,7 +57,8 @@ def _ended_word(ended: JsonObject) -> str:
 
 
 def _has_running(pod: JsonObject) -> bool:
-    return any((status.get("state") or {}).get("running") for status in _statuses(pod, "containerStatuses"))
+    states = [status.get("state") or {} for status in _statuses(pod, "containerStatuses")]
+    return any(state.get("running") is not None for state in states)
 
 
 def _statuses(pod: JsonObject, name: str) -> list[JsonObject]:

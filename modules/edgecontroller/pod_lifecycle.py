@@ -39,9 +39,9 @@ def is_deletion_complete(pod: JsonObject) -> bool:
     if not is_being_deleted(pod):
         return False
     status = pod.get("status") or {}
-    containers = [*(status.get("containerStatuses") or [])]
-    if any((container.get("state") or {}).get("running") for container in containers):
+    states = [container.get("state") or {} for container in status.get("containerStatuses") or []]
+    if any(state.get("running") is not None for state in states):
         return False
     if status.get("phase") in _ENDED_PHASES:
         return True
-    return bool(containers) and all((container.get("state") or {}).get("terminated") for container in containers)
+    return bool(states) and all(state.get("terminated") is not None for state in states)
