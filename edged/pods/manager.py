@@ -1,7 +1,7 @@
 """The pods that shall run on this node, and what is known of each: edged's desired state.
 
-Keyed by uid, never by name: a pod that was deleted and made again under the same name is another pod, and both may be
-here for a while. Belongs to the edged module's thread.
+Keyed by uid, never by name: a pod that was deleted and made again under the same name is another pod, and
+both may be here for a while. Belongs to the edged module's thread.
 """
 
 from collections.abc import Iterator, Mapping

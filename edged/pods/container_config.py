@@ -1,0 +1,76 @@
+"""One container as the container runtime is to create it (kubelet's generateContainerConfig)."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import PurePosixPath
+
+from msgspec import Struct
+
+from edged.api import Container, Pod
+from edged.pods.errors import ConfigError
+from edged.pods.expansion import expand_all
+from edged.pods.labels import container_annotations, container_labels
+from edged.pods.paths import log_path
+from edged.pods.resources import Machine, linux_resources
+from edged.pods.security import ImageUser, check_not_root, container_security
+from protos.cri.v1 import api_pb2 as cri
+
+_SECCOMP_ROOT = PurePosixPath("/var/lib/kubelet/seccomp")
+
+
+class ContainerContext(Struct, frozen=True):
+    """What a container's configuration needs beside the pod.
+
+    Attributes:
+        image: the image as the runtime knows it (what PullImage or ImageStatus answered).
+        environment: names and values in order, from `environment`; commands may refer to them.
+        mounts: from `container_mounts`, in the order in which they are made.
+    """
+
+    image: str
+    attempt: int
+    environment: Mapping[str, str]
+    mounts: Sequence[cri.Mount]
+    machine: Machine
+    image_user: ImageUser = ImageUser()
+    seccomp_root: PurePosixPath = _SECCOMP_ROOT
+
+
+def container_config(pod: Pod, container: Container, context: ContainerContext) -> cri.ContainerConfig:
+    """The container's configuration. Raises ConfigError for what cannot be done as the pod wants it."""
+    check_not_root(pod, container, context.image_user)
+    if container.volume_devices:
+        raise ConfigError("cannot map block devices", container.name, "volumeDevices is not supported")
+    return cri.ContainerConfig(
+        metadata=cri.ContainerMetadata(name=container.name, attempt=context.attempt),
+        image=cri.ImageSpec(image=context.image, user_specified_image=container.image),
+        command=expand_all(container.command, context.environment),
+        args=expand_all(container.args, context.environment),
+        working_dir=container.working_dir,
+        envs=[_variable(name, value) for name, value in context.environment.items()],
+        mounts=context.mounts,
+        labels=container_labels(pod, container),
+        annotations=container_annotations(pod, container, context.attempt),
+        log_path=log_path(container.name, context.attempt),
+        stdin=container.stdin,
+        stdin_once=container.stdin_once,
+        tty=container.tty,
+        linux=cri.LinuxContainerConfig(
+            resources=linux_resources(pod, container, context.machine),
+            security_context=container_security(pod, container, context.image_user, context.seccomp_root),
+        ),
+        stop_signal=_stop_signal(container),
+    )
+
+
+def _variable(name: str, value: str) -> cri.KeyValue:
+    return cri.KeyValue(key=name, value=value.encode("utf-8", "surrogateescape"))
+
+
+def _stop_signal(container: Container) -> cri.Signal.ValueType:
+    name = container.lifecycle.stop_signal if container.lifecycle is not None else None
+    if name is None:
+        return cri.SIGNAL_RUNTIME_DEFAULT
+    key = "SIGNAL_" + name.replace("+", "PLUS").replace("-", "MINUS")
+    if key not in cri.Signal.keys():  # noqa: SIM118 - an enum wrapper of protobuf, no dictionary
+        raise ConfigError("cannot use the stop signal", repr(name), "as SIGTERM or SIGRTMIN+1")
+    return cri.Signal.Value(key)

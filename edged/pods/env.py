@@ -1,0 +1,140 @@
+"""The environment of a container (kubelet's makeEnvironmentVariables).
+
+Order matters: `envFrom` comes first, `env` after it in the order of the pod, and each value may refer to what
+stands before it. A later variable replaces an earlier one of its name. Configmaps and secrets come from a
+lookup that the caller provides; fetching them is not done here.
+"""
+
+from collections.abc import Iterator
+from typing import Protocol
+
+from edged.api import ConfigMap, Container, EnvFromSource, EnvVar, EnvVarSource, Pod, Secret
+from edged.pods.downward import DownwardView, field_value, resource_value
+from edged.pods.errors import ConfigError, MissingSourceError
+from edged.pods.expansion import expand
+
+
+class Sources(Protocol):
+    """The configmaps and secrets of the pod's namespace, already fetched; None for one that does not exist."""
+
+    def config_map(self, name: str) -> ConfigMap | None:
+        """The configmap of that name."""
+
+    def secret(self, name: str) -> Secret | None:
+        """The secret of that name."""
+
+
+def environment(pod: Pod, container: Container, sources: Sources, view: DownwardView) -> dict[str, str]:
+    """Names and values in order. Raises MissingSourceError and FieldReferenceError; no value shows in an
+    error.
+    """
+    variables: dict[str, str] = {}
+    for source in container.env_from:
+        variables |= {
+            source.prefix + key: value
+            for key, value in _all_keys(source, sources)
+            if is_variable_name(source.prefix + key)
+        }
+    for variable in container.env:
+        value = _value(pod, container, variable, variables, sources, view)
+        if value is not None:
+            variables.pop(variable.name, None)
+            variables[variable.name] = value
+    for name, value in variables.items():
+        if "\0" in value:
+            raise ConfigError("cannot set the variable", name, "its value holds a zero byte")
+    return variables
+
+
+def referenced_objects(pod: Pod) -> tuple[frozenset[str], frozenset[str]]:
+    """The names of all configmaps and of all secrets that environments of the pod refer to, for fetching
+    ahead.
+    """
+    maps: set[str] = set()
+    secrets: set[str] = set()
+    for container in pod.spec.init_containers + pod.spec.containers:
+        for source in container.env_from:
+            maps |= {source.config_map_ref.name} if source.config_map_ref else set()
+            secrets |= {source.secret_ref.name} if source.secret_ref else set()
+        for value_from in (variable.value_from for variable in container.env):
+            if value_from is not None and value_from.config_map_key_ref is not None:
+                maps.add(value_from.config_map_key_ref.name)
+            if value_from is not None and value_from.secret_key_ref is not None:
+                secrets.add(value_from.secret_key_ref.name)
+    return frozenset(maps), frozenset(secrets)
+
+
+def is_variable_name(name: str) -> bool:
+    """Whether a key may be a variable: printable ASCII without `=` (Kubernetes since 1.30); others are left
+    out.
+    """
+    return bool(name) and all(" " <= character <= "~" and character != "=" for character in name)
+
+
+def _all_keys(source: EnvFromSource, sources: Sources) -> Iterator[tuple[str, str]]:
+    if source.config_map_ref is not None:
+        ref = source.config_map_ref
+        config_map = sources.config_map(ref.name)
+        _require("configmap", ref.name, found=config_map is not None, optional=ref.optional)
+        yield from sorted(config_map.data.items() if config_map else ())
+    if source.secret_ref is not None:
+        secret_ref = source.secret_ref
+        secret = sources.secret(secret_ref.name)
+        _require("secret", secret_ref.name, found=secret is not None, optional=secret_ref.optional)
+        yield from ((key, _text(value)) for key, value in sorted(_data(secret).items()))
+
+
+def _value(
+    pod: Pod,
+    container: Container,
+    variable: EnvVar,
+    known: dict[str, str],
+    sources: Sources,
+    view: DownwardView,
+) -> str | None:
+    """The value of one variable; None when it is optional and not there."""
+    if variable.value or variable.value_from is None:
+        return expand(variable.value, known)
+    source = variable.value_from
+    if source.field_ref is not None:
+        return field_value(pod, source.field_ref, view)
+    if source.resource_field_ref is not None:
+        return resource_value(pod, container, source.resource_field_ref, view)
+    return _value_of_key(source, sources)
+
+
+def _value_of_key(source: EnvVarSource, sources: Sources) -> str | None:
+    if source.config_map_key_ref is not None:
+        ref = source.config_map_key_ref
+        config_map = sources.config_map(ref.name)
+        _require("configmap", ref.name, found=config_map is not None, optional=ref.optional)
+        value = config_map.data.get(ref.key) if config_map else None
+        _require_key("configmap", ref.name, ref.key, found=value is not None, optional=ref.optional)
+        return value
+    if source.secret_key_ref is not None:
+        secret_ref = source.secret_key_ref
+        secret = sources.secret(secret_ref.name)
+        _require("secret", secret_ref.name, found=secret is not None, optional=secret_ref.optional)
+        raw = _data(secret).get(secret_ref.key)
+        _require_key("secret", secret_ref.name, secret_ref.key, found=raw is not None, optional=secret_ref.optional)
+        return None if raw is None else _text(raw)
+    return ""
+
+
+def _data(secret: Secret | None) -> dict[str, bytes]:
+    return secret.data if secret is not None else {}
+
+
+def _text(value: bytes) -> str:
+    """Bytes that are no UTF-8 survive until the runtime gets them (see `container_config`)."""
+    return value.decode("utf-8", "surrogateescape")
+
+
+def _require(kind: str, name: str, *, found: bool, optional: bool | None) -> None:
+    if not found and not optional:
+        raise MissingSourceError(f"{kind} not found", name)
+
+
+def _require_key(kind: str, name: str, key: str, *, found: bool, optional: bool | None) -> None:
+    if not found and not optional:
+        raise MissingSourceError(f"key not found in {kind}", f"{name}: {key}")

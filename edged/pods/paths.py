@@ -1,0 +1,56 @@
+"""Where on the node a pod's files are: kubelet's layout, so that people and tools find them.
+
+Names of pods, containers and volumes come from the cloud and become directory names here; one that would
+leave its directory is refused.
+"""
+
+from pathlib import Path
+
+from msgspec import Struct
+
+from edged.pods.errors import ConfigError
+from edged.pods.model import PodRef, PodUid
+
+DEFAULT_LOG_ROOT = Path("/var/log/pods")
+
+
+class PodPaths(Struct, frozen=True):
+    """The agent's root directory (`/var/lib/kubelet`) and the directory of all pods' logs (`/var/log/pods`)."""
+
+    root: Path
+    logs: Path = DEFAULT_LOG_ROOT
+
+    def pod(self, uid: PodUid) -> Path:
+        """Everything of one pod but its logs."""
+        return self.root / "pods" / _component(uid)
+
+    def volume(self, uid: PodUid, plugin: str, name: str) -> Path:
+        """One volume; `plugin` is its kind (`configmap`), shown as kubelet does: `kubernetes.io~configmap`."""
+        return self.pod(uid) / "volumes" / f"kubernetes.io~{_component(plugin)}" / _component(name)
+
+    def plugin(self, uid: PodUid, plugin: str, name: str) -> Path:
+        """What a volume's kind keeps beside the volume itself."""
+        return self.pod(uid) / "plugins" / f"kubernetes.io~{_component(plugin)}" / _component(name)
+
+    def etc_hosts(self, uid: PodUid) -> Path:
+        """The pod's /etc/hosts."""
+        return self.pod(uid) / "etc-hosts"
+
+    def last_words(self, uid: PodUid, container: str, attempt: int) -> Path:
+        """The file in which one container may leave a message when it ends."""
+        return self.pod(uid) / "containers" / _component(container) / str(attempt)
+
+    def pod_logs(self, ref: PodRef) -> Path:
+        """All logs of one pod: `<namespace>_<name>_<uid>`."""
+        return self.logs / "_".join(_component(part) for part in (ref.namespace, ref.name, ref.uid))
+
+
+def log_path(container: str, attempt: int) -> str:
+    """A container's log within its pod's log directory: `<container>/<attempt>.log`."""
+    return f"{_component(container)}/{attempt}.log"
+
+
+def _component(name: str) -> str:
+    if not name or name in (".", "..") or "/" in name or "\0" in name:
+        raise ConfigError("cannot make a directory", repr(name), "the name must be one plain path component")
+    return name

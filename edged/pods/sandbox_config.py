@@ -1,0 +1,106 @@
+"""A pod's sandbox as the container runtime is to create it (kubelet's generatePodSandboxConfig)."""
+
+from msgspec import Struct
+
+from edged.api import ContainerPort, Pod
+from edged.pods.dns import ClusterDns, ResolvConf, dns_config, pod_dns
+from edged.pods.errors import ConfigError
+from edged.pods.labels import ref_of, sandbox_labels
+from edged.pods.paths import PodPaths
+from edged.pods.restart import is_sidecar
+from edged.pods.security import sandbox_security
+from protos.cri.v1 import api_pb2 as cri
+
+_LONGEST_HOSTNAME = 63
+_LONGEST_FQDN = 64
+_PROTOCOLS = {"": cri.TCP, "TCP": cri.TCP, "UDP": cri.UDP, "SCTP": cri.SCTP}
+
+
+class SandboxContext(Struct, frozen=True):
+    """What a sandbox's configuration needs beside the pod; `cgroup_parent` is the pod's own cgroup."""
+
+    attempt: int
+    paths: PodPaths
+    host_dns: ResolvConf = ResolvConf()
+    cluster_dns: ClusterDns = ClusterDns()
+    cgroup_parent: str = ""
+
+
+def sandbox_config(pod: Pod, context: SandboxContext) -> cri.PodSandboxConfig:
+    """The sandbox's configuration. Raises ConfigError for what cannot be done as the pod wants it."""
+    if pod.spec.runtime_class_name:
+        raise ConfigError(
+            "cannot use the runtime class", pod.spec.runtime_class_name, "runtimeClassName is not supported"
+        )
+    meta = pod.metadata
+    return cri.PodSandboxConfig(
+        metadata=cri.PodSandboxMetadata(
+            name=meta.name, namespace=meta.namespace, uid=meta.uid, attempt=context.attempt
+        ),
+        hostname=sandbox_hostname(pod, context.cluster_dns.domain),
+        log_directory=str(context.paths.pod_logs(ref_of(pod))),
+        dns_config=dns_config(pod_dns(pod, context.host_dns, context.cluster_dns)),
+        port_mappings=port_mappings(pod),
+        labels=sandbox_labels(pod),
+        annotations=meta.annotations,
+        linux=cri.LinuxPodSandboxConfig(
+            cgroup_parent=context.cgroup_parent,
+            security_context=sandbox_security(pod),
+            sysctls=_sysctls(pod),
+        ),
+    )
+
+
+def hostname_of(pod: Pod) -> str:
+    """The pod's short host name: its own or the pod's name, cut to 63 characters that do not end in `-` or
+    `.`.
+    """
+    return (pod.spec.hostname or pod.metadata.name)[:_LONGEST_HOSTNAME].rstrip("-.")
+
+
+def domain_of(pod: Pod, cluster_domain: str) -> str:
+    """The domain of a pod with a subdomain: `<subdomain>.<namespace>.svc.<cluster domain>`; "" without one."""
+    if not pod.spec.subdomain:
+        return ""
+    return ".".join(filter(None, (pod.spec.subdomain, pod.metadata.namespace, "svc", cluster_domain)))
+
+
+def sandbox_hostname(pod: Pod, cluster_domain: str) -> str:
+    """What the sandbox is to call itself; nothing on the host's network, whose name cannot be changed for one
+    pod.
+    """
+    if pod.spec.host_network:
+        return ""
+    name, domain = hostname_of(pod), domain_of(pod, cluster_domain)
+    if not (pod.spec.set_hostname_as_fqdn and domain):
+        return name
+    full = f"{name}.{domain}"
+    if len(full) > _LONGEST_FQDN:
+        raise ConfigError("cannot set the host name", full, f"the kernel takes {_LONGEST_FQDN} characters")
+    return full
+
+
+def port_mappings(pod: Pod) -> list[cri.PortMapping]:
+    """The ports of all containers that stay; on the host's network there is nothing to map."""
+    if pod.spec.host_network:
+        return []
+    staying = [c for c in pod.spec.init_containers if is_sidecar(c)] + list(pod.spec.containers)
+    return [_port(port) for container in staying for port in container.ports]
+
+
+def _port(port: ContainerPort) -> cri.PortMapping:
+    if port.protocol not in _PROTOCOLS:
+        raise ConfigError("cannot map the protocol", repr(port.protocol), "TCP, UDP or SCTP")
+    return cri.PortMapping(
+        protocol=_PROTOCOLS[port.protocol],
+        container_port=port.container_port,
+        host_port=port.host_port,
+        host_ip=port.host_ip,
+    )
+
+
+def _sysctls(pod: Pod) -> dict[str, str]:
+    """Kernel parameters with dots, as the runtime wants them."""
+    if pod.spec.security_context is None:
+        return {}
+    return {sysctl.name.replace("/", "."): sysctl.value for sysctl in pod.spec.security_context.sysctls}
