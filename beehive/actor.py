@@ -4,7 +4,8 @@ Pykka's own hooks (`_create_actor_inbox`, `_create_future`, `_start_actor_loop`)
 actor is started, so one class runs as a thread in production and as a greenlet in simulation.
 
 The loop is ours where pykka's would not do: pykka answers a `SystemExit` in one actor by stopping all actors of the
-process, says nothing when `on_start` fails, and lets a question that comes while an actor ends wait for ever.
+process, says nothing when `on_start` fails, and lets a question that comes while an actor ends wait for ever. Private
+names here begin with `_actor_`, or are mangled, so that they cannot clash with those of a subclass.
 """
 
 import logging
@@ -75,21 +76,21 @@ class Actor(pykka.Actor):
         try:
             self.on_start()
         except FAILURES as error:
-            self._fail(error)
+            self._actor_fail(error)
 
     def _actor_loop_running(self) -> None:
         inbox, stopped = self.actor_inbox, self.actor_stopped
         while not stopped.is_set():
             envelope = inbox.get()
             try:
-                self._take_envelope(envelope)
+                self._actor_take(envelope)
             except FAILURES as error:
-                self._fail(error)
+                self._actor_fail(error)
 
     def _actor_loop_teardown(self) -> None:
         self.actor_inbox.close(_refuse)  # type: ignore[attr-defined]
 
-    def _take_envelope(self, envelope: Any) -> None:
+    def _actor_take(self, envelope: Any) -> None:
         try:
             response = self._handle_receive(envelope.message)
         except FAILURES:
@@ -100,11 +101,11 @@ class Actor(pykka.Actor):
             if envelope.reply_to is not None:
                 envelope.reply_to.set(response)
 
-    def _fail(self, error: BaseException) -> None:
-        self._leave(error)
+    def _actor_fail(self, error: BaseException) -> None:
+        self._actor_leave(error)
         type(self).failed(error)
 
-    def _leave(self, error: BaseException) -> None:
+    def _actor_leave(self, error: BaseException) -> None:
         """Take no more messages, because of `error`."""
         pykka.ActorRegistry.unregister(self.actor_ref)
         self.actor_stopped.set()

@@ -65,12 +65,13 @@ class Module(Actor):
 
     def __init__(self) -> None:
         super().__init__()
-        self._inbox: Inbox = self.slot.inbox
+        self.__inbox: Inbox = self.slot.inbox
         self.__children: list[Running[Any]] = []
-        self._sweep_at = _FIRST_SWEEP
+        self.__sweep_at = _FIRST_SWEEP
         self.__timers = TurnTimers()
-        self._batch: list[Delivery] = []
-        self._failure: BaseException | None = None
+        self.__batch: list[Delivery] = []
+        self.__ending_batch = False
+        self.__failure: BaseException | None = None
 
     def on_batch_end(self) -> None:
         """Called after messages were handled: when the inbox has run empty, when `batch_limit` is reached, and before
@@ -103,31 +104,31 @@ class Module(Actor):
     ) -> None:
         """Send, and go on in `then` when the answer, or the error that ends the wait, is there."""
         self.hive.request_then(
-            destination, message, seconds, lambda result: self._continue(Continuation(self, lambda: then(result)))
+            destination, message, seconds, lambda result: self.__continue(Continuation(self, lambda: then(result)))
         )
 
     def after(self, seconds: float, function: Callable[[], None]) -> Timer:
         """Call `function` on this module once, `seconds` from now."""
-        return self._begin(function, lambda fire: self.clock.after(seconds, fire), once=True)
+        return self.__begin(function, lambda fire: self.clock.after(seconds, fire), once=True)
 
     def every(self, seconds: float, function: Callable[[], None], *, jitter: float = 0.0) -> Timer:
         """Call `function` on this module every `seconds`, first after one period, each longer by up to `jitter` of
         itself. A period that comes due while the one before still waits in the inbox is left out.
         """
-        return self._begin(function, lambda fire: self.clock.every(seconds, fire, jitter=jitter), once=False)
+        return self.__begin(function, lambda fire: self.clock.every(seconds, fire, jitter=jitter), once=False)
 
     def call_soon(self, function: Callable[[], None]) -> None:
         """Call `function` on this module, in its turn; for its own threads and actors."""
-        self._continue(Continuation(self, function))
+        self.__continue(Continuation(self, function))
 
     def start_actor(self, actor_class: type[A], *args: Any, name: str = "", **kwargs: Any) -> pykka.ActorRef[A]:
         """Start an actor that lives and dies with this module; when it fails, the module has failed."""
-        bindings = {"failed": staticmethod(self._child_failed)}
+        bindings = {"failed": staticmethod(self.__child_failed)}
         label = name or f"{self.name}/{actor_class.__name__}"
         running = self.runtime.start(actor_class, *args, name=label, bindings=bindings, **kwargs)
-        if len(self.__children) >= self._sweep_at:
+        if len(self.__children) >= self.__sweep_at:
             self.__children = [child for child in self.__children if not child.ended.settled]
-            self._sweep_at = max(_FIRST_SWEEP, 2 * len(self.__children))
+            self.__sweep_at = max(_FIRST_SWEEP, 2 * len(self.__children))
         self.__children.append(running)
         return running.ref
 
@@ -139,24 +140,24 @@ class Module(Actor):
         """Say that it cannot, and why."""
         self.slot.set_not_ready(reason)
 
-    def _begin(
+    def __begin(
         self, function: Callable[[], None], begin: Callable[[Callable[[], None]], Timer], *, once: bool
     ) -> TurnTimer:
-        timer = TurnTimer(self, self._continue, function, once=once)
+        timer = TurnTimer(self, self.__continue, function, once=once)
         self.__timers.add(timer)
         timer.start(begin)
         return timer
 
-    def _continue(self, continuation: Continuation) -> None:
+    def __continue(self, continuation: Continuation) -> None:
         """From any thread; what is for a life that has ended is forgotten."""
         if not self.actor_stopped.is_set():
-            self._inbox.put_urgent(continuation)
+            self.__inbox.put_urgent(continuation)
 
-    def _child_failed(self, error: BaseException) -> None:
+    def __child_failed(self, error: BaseException) -> None:
         def fail() -> None:
             raise error
 
-        self._continue(Continuation(self, fail))
+        self.__continue(Continuation(self, fail))
 
     def _start_actor_loop(self) -> None:
         self.slot.running = Running(self.actor_ref, self.ended)
@@ -167,10 +168,12 @@ class Module(Actor):
         try:
             self._actor_loop_setup()
             self._actor_loop_running()
-        finally:
+            self.__inbox.put_back(self.__batch)
+            self.__end()
             self.slot.finished()
-            if self._failure is not None:
-                self.slot.failed(self._failure)
+            if self.__failure is not None:
+                self.slot.failed(self.__failure)
+        finally:
             self.ended.set()
 
     def _actor_loop_setup(self) -> None:
@@ -182,17 +185,17 @@ class Module(Actor):
             self.slot.started(ready=not self.announces_readiness)
 
     def _actor_loop_running(self) -> None:
-        inbox, stopped = self._inbox, self.actor_stopped
-        take = self._take_batched if type(self).on_batch_end is not Module.on_batch_end else self.__take
+        inbox, stopped = self.__inbox, self.actor_stopped
+        take = self.__take_batched if type(self).on_batch_end is not Module.on_batch_end else self.__take
         while not stopped.is_set():
             item = inbox.get()
             try:
                 if item.__class__ is Delivery:
                     take(item)
                 else:
-                    self._take_other(item)
-                if self._batch and (len(self._batch) >= self.batch_limit or inbox.empty()):
-                    self._end_batch()
+                    self.__take_other(item)
+                if self.__batch and (len(self.__batch) >= self.batch_limit or inbox.empty()):
+                    self.__end_batch()
             except FAILURES as error:
                 self.__fail(error, item)
 
@@ -205,44 +208,36 @@ class Module(Actor):
         delivery.handler(self, delivery.message)
         hive.report(self.name, delivery, Outcome.HANDLED, None, begin)
 
-    def _take_batched(self, delivery: Delivery) -> None:
+    def __take_batched(self, delivery: Delivery) -> None:
         self.__take(delivery)
-        self._batch.append(delivery)
+        self.__batch.append(delivery)
 
-    def _take_other(self, item: Any) -> None:
+    def __take_other(self, item: Any) -> None:
         if item.__class__ is not Continuation:
-            self._take_envelope(item)
+            self._actor_take(item)
         elif item.owner is self:
             item.call()
 
-    def _end_batch(self) -> None:
+    def __end_batch(self) -> None:
+        self.__ending_batch = True
         self.on_batch_end()
-        self._batch.clear()
+        self.__ending_batch = False
+        self.__batch.clear()
 
     def _stop(self) -> None:
-        if self._batch:
-            self._end_batch()
+        if self.__batch:
+            self.__end_batch()
         super()._stop()
-        self.__end()
 
     def __fail(self, error: BaseException, item: Any = None) -> None:
-        self._failure = error
-        self._leave(error)
-        self.__try_again_later(item if isinstance(item, Delivery) else None, error)
-        self.__end()
+        self.__failure = error
+        self._actor_leave(error)
+        if self.__ending_batch:
+            self.__batch = [delivery for delivery in self.__batch if self.__may_try_again(delivery, error)]
+        elif isinstance(item, Delivery) and self.__may_try_again(item, error):
+            self.__batch.append(item)
 
-    def __try_again_later(self, culprit: Delivery | None, error: BaseException) -> None:
-        """Put back the uncommitted batch and the message that failed.
-
-        Only that one is blamed, unless it was handled and the batch's own end has failed: then all are.
-        """
-        batch, self._batch = self._batch, []
-        blamed = batch if culprit is None or culprit in batch else [culprit]
-        retried = [delivery for delivery in batch if delivery not in blamed]
-        retried += [delivery for delivery in blamed if self._may_try_again(delivery, error)]
-        self._inbox.put_back(retried)
-
-    def _may_try_again(self, delivery: Delivery, error: BaseException) -> bool:
+    def __may_try_again(self, delivery: Delivery, error: BaseException) -> bool:
         delivery.attempts += 1
         if delivery.attempts < self.attempts:
             self.hive.report(self.name, delivery, Outcome.FAILED, None)

@@ -94,9 +94,7 @@ class Waiters:
         if waiter is not None and not waiter.expected:
             self._finish(key, waiter, error, DropReason.LATE_ANSWER)
 
-    def _finish(
-        self, key: str, waiter: _Waiter, result: Any, later: DropReason = DropReason.DOUBLE_ANSWER
-    ) -> bool:
+    def _finish(self, key: str, waiter: _Waiter, result: Any, later: DropReason = DropReason.DOUBLE_ANSWER) -> bool:
         """Give `result` to the waiter unless somebody was faster; `later` is what further answers count as."""
         with self._lock:
             if self._open.get(key) is not waiter:
