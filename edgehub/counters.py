@@ -1,0 +1,55 @@
+"""What the link has done, as plain numbers.
+
+Kept apart from the module, so that they outlive its restarts, and from Prometheus, so that counting needs nothing
+installed (`edgehub.metrics` collects them). What the runner's thread counts and what the module's thread counts are
+different fields, so no lock is needed.
+"""
+
+from collections import Counter
+from enum import StrEnum
+
+
+class Rejection(StrEnum):
+    """Why a frame or a message from the cloud was not taken. Closed, because metrics count by it."""
+
+    NOT_JSON = "json"
+    NOT_A_MESSAGE = "type"
+    EMPTY = "empty"
+    TOO_LARGE = "too large"
+    UNKNOWN_GROUP = "unknown group"
+    UNKNOWN_SOURCE = "unknown source"
+
+
+class Refusal(StrEnum):
+    """Why a message did not leave for the cloud."""
+
+    TOO_LARGE = "too large"
+    NOT_JSON = "no JSON form"
+    NOT_CONNECTED = "not connected"
+    NO_ROOM = "no room"
+    SUPERSEDED = "superseded by a newer state"
+
+
+class LinkCounters:
+    """Counts since the process started."""
+
+    def __init__(self) -> None:
+        self.connected = False
+        """Whether the link is up now."""
+        self.connections = 0
+        """Links that came up."""
+        self.ends: Counter[str] = Counter()
+        """Links that ended or did not come up, by `LinkError.reason`."""
+        self.received = 0
+        """Messages from the cloud that were handed to a module or a waiter."""
+        self.received_bytes = 0
+        self.rejected: Counter[Rejection] = Counter()
+        """Frames and messages from the cloud that were not taken."""
+        self.late = 0
+        """Answers nobody waited for any more, handed to metamanager because the cloud wants them acknowledged."""
+        self.sent = 0
+        """Messages that were handed to the link, keepalives and repetitions after a reconnect included."""
+        self.confirmed = 0
+        """Messages that the peer is known to have read."""
+        self.refused: Counter[Refusal] = Counter()
+        """Messages of this node that did not leave."""

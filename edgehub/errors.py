@@ -1,0 +1,106 @@
+"""Every way in which the link to the cloud fails, in one tree.
+
+EdgeHubError
+├── SettingsError           a setting that no link can be made of
+└── LinkError               why a link ended, or did not come to be
+    ├── DialError               no TCP or TLS connection
+    ├── UpgradeError            the peer did not switch to websocket
+    ├── ProtocolError           the peer broke the websocket protocol
+    ├── PeerClosedError         the peer ended the link
+    ├── DeadPeerError           the peer is silent, or does not take what is written
+    ├── LinkLostError           the connection broke
+    └── ClosedHereError         this side ended the link
+
+Each carries what was attempted, on what, a hint what to do, and whether trying again may help. A `LinkError` has a
+`reason`, one countable word for metrics.
+"""
+
+from typing import ClassVar
+
+
+class EdgeHubError(Exception):
+    """Base of the tree.
+
+    Args:
+        attempt: what was attempted, as a phrase: "connect to the cloud".
+        on: the object of it: an address, a resource. Never a secret.
+        hint: what the reader can do about it.
+        retryable: whether the same attempt may succeed later.
+    """
+
+    def __init__(self, attempt: str, on: str = "", hint: str = "", *, retryable: bool = False) -> None:
+        self.attempt = attempt
+        self.on = on
+        self.hint = hint
+        self.retryable = retryable
+        text = f"{attempt}: {on}" if on else attempt
+        super().__init__(f"{text} ({hint})" if hint else text)
+
+
+class SettingsError(EdgeHubError):
+    """A setting that no link can be made of."""
+
+
+class LinkError(EdgeHubError):
+    """Why a link ended, or did not come to be; all of them are worth another try."""
+
+    reason: ClassVar[str] = "link"
+
+    def __init__(self, attempt: str, on: str = "", hint: str = "") -> None:
+        super().__init__(attempt, on, hint, retryable=True)
+
+
+class DialError(LinkError):
+    """No TCP or TLS connection to the cloud."""
+
+    reason = "dial"
+
+
+class UpgradeError(LinkError):
+    """The peer answered, but did not switch to websocket; `status` is its HTTP status, 0 when it had none."""
+
+    reason = "upgrade"
+
+    def __init__(self, on: str, hint: str = "", status: int = 0) -> None:
+        self.status = status
+        super().__init__("cannot switch to websocket", on, hint)
+
+
+class ProtocolError(LinkError):
+    """The peer sent what is not websocket (RFC 6455)."""
+
+    reason = "protocol"
+
+    def __init__(self, on: str) -> None:
+        super().__init__("the peer broke the websocket protocol", on, "something else may be speaking on that port")
+
+
+class PeerClosedError(LinkError):
+    """The peer ended the link: with a close frame, whose code is `code`, or without one (`code` 1006)."""
+
+    reason = "closed by peer"
+
+    def __init__(self, code: int, text: str = "") -> None:
+        self.code = code
+        super().__init__("the peer closed the link", f"{code} {text}".strip(), "see the cloud's log")
+
+
+class DeadPeerError(LinkError):
+    """The peer sends nothing, not even pongs, or takes nothing."""
+
+    reason = "dead peer"
+
+
+class LinkLostError(LinkError):
+    """The connection broke."""
+
+    reason = "lost"
+
+
+class ClosedHereError(LinkError):
+    """This side ended the link."""
+
+    reason = "closed here"
+
+    def __init__(self) -> None:
+        super().__init__("the link was closed by this node")

@@ -1,0 +1,154 @@
+"""The way in: from a link's events to the bus, on the thread that runs the link.
+
+Frames are decoded and delivered here and not on the module's thread, so an object from the cloud is one hand-over away
+from metamanager. When metamanager is slow its inbox makes this thread wait, the link reads no more, and TCP tells the
+cloud: the back-pressure goes all the way.
+
+What the module must know is put into its inbox before anybody else is told. So when another module, told of the link,
+sends to edgehub, edgehub knows of the link already.
+"""
+
+import logging
+import re
+from collections.abc import Callable
+from typing import NamedTuple
+
+from beehive import FrameError, Group, Hive, Message, Operation, Source, decode
+from beehive.names import CLOUD_CONNECTED, CLOUD_DISCONNECTED, CONNECTION_RESOURCE
+from edgehub.counters import LinkCounters, Rejection
+from edgehub.dispatch import Step, decide, late_object
+from edgehub.errors import LinkError
+
+_log = logging.getLogger(__name__)
+
+TOLD_OF_LINK = (Group.TWIN, Group.META, Group.BUS, Group.TASKMANAGER, Group.EDGED)
+"""Groups that get the connection events. KubeEdge's, and edged, which reports its pods when the cloud is back."""
+
+_MESSAGE_ID = re.compile(rb'"msg_id"\s*:\s*"([!-~]{1,64}?)"')
+_PARENT_ID = re.compile(rb'"parent_msg_id"\s*:\s*"([!-~]{1,64}?)"')
+_RESOURCE = re.compile(rb'"resource"\s*:\s*"([ -~]{1,512}?)"')
+
+
+class Hooks(NamedTuple):
+    """What the module wants to know; each returns at once."""
+
+    opened: Callable[[], None]
+    confirmed: Callable[[int], None]
+    ended: Callable[[LinkError], None]
+
+
+class Inbound:
+    """Takes the events of one link (`edgehub.link.LinkEvents`).
+
+    Args:
+        hive: where messages go.
+        counters: what is counted.
+        hooks: of the module.
+    """
+
+    def __init__(self, hive: Hive, counters: LinkCounters, hooks: Hooks) -> None:
+        self._hive = hive
+        self._counters = counters
+        self._hooks = hooks
+        self._open = False
+        self._silent = False
+
+    def silence(self) -> None:
+        """Tell nobody any more: the process is ending, and those who would be told have ended."""
+        self._silent = True
+
+    def opened(self) -> None:
+        """The link is up."""
+        self._open = True
+        self._counters.connections += 1
+        self._hooks.opened()
+        self._announce(CLOUD_CONNECTED)
+
+    def ended(self, error: LinkError) -> None:
+        """The link has ended, or did not come up; once."""
+        self._counters.ends[error.reason] += 1
+        self._hooks.ended(error)
+        if self._open:
+            self._open = False
+            self._announce(CLOUD_DISCONNECTED)
+
+    def confirmed(self, frames: int) -> None:
+        """The peer has read more of what was sent."""
+        self._hooks.confirmed(frames)
+
+    def received(self, frame: bytes) -> None:
+        """A message came."""
+        if self._silent:
+            return
+        self._counters.received_bytes += len(frame)
+        try:
+            message = decode(frame)
+        except FrameError as error:
+            self._reject(Rejection(error.reason), f"{error}; {len(frame)} bytes")
+            return
+        self._deliver(message)
+
+    def skipped(self, head: bytes, size: int) -> None:
+        """A message over the limit was thrown away; whoever waits for it as an answer is told at once."""
+        self._counters.received_bytes += size
+        resource, parent = _found(_RESOURCE, head), _found(_PARENT_ID, head)
+        what = f"message {_found(_MESSAGE_ID, head) or '?'} about {resource or '?'} of {size} bytes"
+        hint = "raise maxFrameBytes or make the object smaller; the cloud will send it again"
+        self._reject(Rejection.TOO_LARGE, f"{what}: over the limit ({hint})")
+        if parent:
+            text = f"the cloud's answer of {size} bytes is over this node's limit"
+            error = Message.new(
+                self._hive.clock,
+                source=Source.EDGEHUB,
+                resource=resource,
+                operation=Operation.ERROR,
+                content=text,
+                parent_id=parent,
+            )
+            self._hive.respond(error)
+
+    def _deliver(self, message: Message) -> None:
+        step, to = decide(message)
+        if step is Step.REJECT:
+            route = message.route
+            self._reject(Rejection(to), f"{route.operation} {route.resource} from {route.source} to {route.group!r}")
+            return
+        self._counters.received += 1
+        if step is Step.BROADCAST:
+            self._hive.broadcast(to, message)
+        elif step is Step.SEND:
+            self._hive.send(to, message)
+        elif not self._hive.respond(message):
+            self._unclaimed(message)
+
+    def _unclaimed(self, answer: Message) -> None:
+        update = late_object(answer)
+        if update is not None:
+            self._counters.late += 1
+            self._hive.broadcast(Group.META, update)
+
+    def _reject(self, reason: Rejection, detail: str) -> None:
+        self._counters.rejected[reason] += 1
+        _log.warning("rejected from the cloud (%s): %s", reason, detail)
+
+    def _announce(self, content: str) -> None:
+        if self._silent:
+            return
+        for group in TOLD_OF_LINK:
+            if self._hive.members(group):
+                self._hive.broadcast(group, self._event(group, content))
+
+    def _event(self, group: Group, content: str) -> Message:
+        return Message.new(
+            self._hive.clock,
+            source=Source.EDGEHUB,
+            resource=CONNECTION_RESOURCE,
+            operation=Operation.CONNECT,
+            content=content,
+            group=group,
+        )
+
+
+def _found(pattern: re.Pattern[bytes], head: bytes) -> str:
+    match = pattern.search(head)
+    return match.group(1).decode() if match else ""

@@ -1,0 +1,58 @@
+"""The link's counters for Prometheus; imported only by a process that serves metrics."""
+
+from collections.abc import Mapping
+from typing import TypeVar
+
+from prometheus_client import CollectorRegistry
+from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from edgehub.counters import LinkCounters
+
+
+R = TypeVar("R", bound=str)
+
+
+class LinkCollector(Collector):
+    """Reads the counters when somebody asks.
+
+    Args:
+        counters: what `edgehub.install` returned.
+        registry: where it is registered.
+    """
+
+    def __init__(self, counters: LinkCounters, registry: CollectorRegistry | None = None) -> None:
+        self._counters = counters
+        if registry is not None:
+            registry.register(self)
+
+    def collect(self) -> list[Metric]:
+        """The values of this moment."""
+        counters = self._counters
+        connected = GaugeMetricFamily("edgehub_connected", "1 while the link to the cloud is up.")
+        connected.add_metric([], float(counters.connected))
+        return [
+            connected,
+            _plain("edgehub_connections", "Links that came up.", counters.connections),
+            _by_reason("edgehub_link_ends", "Links that ended or did not come up.", counters.ends),
+            _plain("edgehub_received_messages", "Messages taken from the cloud.", counters.received),
+            _plain("edgehub_received_bytes", "Bytes of messages from the cloud.", counters.received_bytes),
+            _by_reason("edgehub_rejected_messages", "Messages from the cloud not taken.", counters.rejected),
+            _plain("edgehub_late_answers", "Late answers handed to metamanager.", counters.late),
+            _plain("edgehub_sent_messages", "Messages given to the link.", counters.sent),
+            _plain("edgehub_confirmed_messages", "Messages the cloud is known to have read.", counters.confirmed),
+            _by_reason("edgehub_refused_messages", "Messages of this node that did not leave.", counters.refused),
+        ]
+
+
+def _plain(name: str, text: str, value: int) -> CounterMetricFamily:
+    family = CounterMetricFamily(name, text)
+    family.add_metric([], value)
+    return family
+
+
+def _by_reason(name: str, text: str, values: Mapping[R, int]) -> CounterMetricFamily:
+    family = CounterMetricFamily(name, text, labels=["reason"])
+    for reason, value in list(values.items()):
+        family.add_metric([str(reason)], value)
+    return family

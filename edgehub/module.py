@@ -1,0 +1,209 @@
+"""edgehub: the module that keeps the link to the cloud and carries messages over it, both ways.
+
+Out: every message sent to the module waits in `Outgoing`, is held back by the rate limit, and is given to the link. In:
+`Inbound` hands what comes to modules and waiters. The module itself decides when to dial, keeps the cloud's idea of a
+living node up with keepalives, and never waits: everything that does is on the `Runner`'s thread.
+"""
+
+import logging
+from types import TracebackType
+
+from beehive import ContentError, Group, Message, Module, ModuleName, Operation, Timer, encode, handles
+from beehive.backoff import Backoff
+from beehive.delivery import Delivery, DropReason, Way
+from edgehub.counters import LinkCounters, Refusal
+from edgehub.errors import LinkError
+from edgehub.inbound import Hooks, Inbound
+from edgehub.link import Link, LinkFactory
+from edgehub.outgoing import Class, Entry, Outgoing, Verdict, classify
+from edgehub.rate import TokenBucket
+from edgehub.runner import Runner
+from edgehub.settings import EdgeHubSettings
+
+_log = logging.getLogger(__name__)
+
+_NOT_RATED = frozenset({Class.ANSWER, Class.KEEPALIVE})
+"""What the rate limit does not hold back. KubeEdge exempts keepalives only; but acknowledgements are as many as the
+cloud's own messages, and one that is late makes it send the object again."""
+
+
+class EdgeHub(Module):
+    """See the module's docstring.
+
+    Args:
+        settings: see there.
+        make_link: makes the link of each try.
+        outgoing: what waits for the cloud; handed in so that it outlives a restart of the module.
+        counters: likewise.
+    """
+
+    name = ModuleName.EDGEHUB
+    group = Group.HUB
+
+    def __init__(
+        self, settings: EdgeHubSettings, make_link: LinkFactory, outgoing: Outgoing, counters: LinkCounters
+    ) -> None:
+        super().__init__()
+        self._settings = settings
+        self._make_link = make_link
+        self._outgoing = outgoing
+        self._counters = counters
+        self._bucket = TokenBucket(settings.message_qps, settings.message_burst)
+        self._backoff = Backoff(settings.reconnect_base, settings.reconnect_limit)
+        self._link: Link | None = None
+        self._up_since: float | None = None
+        self._why_down = "not tried yet"
+        self._heartbeat: Timer | None = None
+        self._next_token: Timer | None = None
+        hooks = Hooks(
+            opened=lambda: self.call_soon(self._opened),
+            confirmed=lambda frames: self.call_soon(lambda: self._confirmed(frames)),
+            ended=lambda error: self.call_soon(lambda: self._ended(error)),
+        )
+        self._inbound = Inbound(self.hive, counters, hooks)
+
+    def on_start(self) -> None:
+        """Dial at once."""
+        self._give_up(self._outgoing.lost(), "edgehub was started again")
+        self._runner = self.start_actor(Runner, self._inbound)
+        self._dial()
+
+    def on_stop(self) -> None:
+        """Let what waits leave, rate limit or not, and close the link."""
+        self._inbound.silence()
+        self._flush()
+        self._close()
+
+    def on_failure(
+        self,
+        exception_type: type[BaseException] | None,
+        exception_value: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Close the link; the next start makes a new one."""
+        self._close()
+        super().on_failure(exception_type, exception_value, traceback)
+
+    @handles()
+    def forward(self, message: Message) -> None:
+        """Send a message to the cloud, or keep it until that is possible."""
+        entry = self._entry(message)
+        if entry is None:
+            return
+        if entry.kind is Class.REQUEST and self._up_since is None:
+            self._refuse(message, Refusal.NOT_CONNECTED, f"not connected to the cloud ({self._why_down})")
+            return
+        verdict = self._outgoing.offer(entry)
+        if verdict is Verdict.NO_ROOM:
+            self._refuse(message, Refusal.NO_ROOM, f"{len(self._outgoing)} messages wait for the cloud already")
+        elif verdict is Verdict.SUPERSEDED_OLDER:
+            self._counters.refused[Refusal.SUPERSEDED] += 1
+        self._pump()
+
+    def _entry(self, message: Message) -> Entry | None:
+        """The message as it leaves; None when it cannot, which is then dealt with.
+
+        `sync` is a matter of this process: KubeEdge's hub clears it before writing.
+        """
+        try:
+            frame = encode(message.with_header(sync=False) if message.header.sync else message)
+        except ContentError as error:
+            self._refuse(message, Refusal.NOT_JSON, str(error))
+            return None
+        if len(frame) > self._settings.max_frame_bytes:
+            limit = self._settings.max_frame_bytes
+            self._refuse(message, Refusal.TOO_LARGE, f"{len(frame)} bytes are over the limit of {limit}")
+            return None
+        return Entry(message, frame, classify(message))
+
+    def _refuse(self, message: Message, why: Refusal, detail: str) -> None:
+        """A message will not leave: who waits gets an error; what nobody waits for is a dead letter."""
+        self._counters.refused[why] += 1
+        if message.header.sync:
+            _log.log(logging.INFO if why is Refusal.NOT_CONNECTED else logging.WARNING,
+                     "not sent: %s %s: %s", message.route.operation, message.route.resource, detail)  # fmt: skip
+            self.respond(message.error(self.clock, f"{message.route.resource}: {detail}", source=self.name))
+            return
+        delivery = Delivery(message, EdgeHub.forward, Way.SEND)
+        self.hive.bury(self.name, delivery, DropReason.NOT_SENT, detail)
+
+    def _dial(self) -> None:
+        self._link = self._make_link()
+        self._runner.tell(self._link)
+
+    def _opened(self) -> None:
+        self._up_since = self.clock.monotonic()
+        self._counters.connected = True
+        _log.info("connected to the cloud as %s", self._settings.node)
+        self._keep_alive()
+        self._heartbeat = self.every(self._settings.heartbeat, self._keep_alive)
+        self._pump()
+
+    def _ended(self, error: LinkError) -> None:
+        now = self.clock.monotonic()
+        if self._up_since is not None and now - self._up_since >= self._settings.steady:
+            self._backoff.reset()
+            delay = 0.0
+        else:
+            delay = self._backoff.next(self.clock.random)
+        self._down(str(error))
+        _log.warning("no link to the cloud: %s; next try in %.1f s", error, delay)
+        self.after(delay, self._dial)
+
+    def _down(self, why: str) -> None:
+        self._up_since, self._why_down = None, why
+        self._counters.connected = False
+        self._stop_timers()
+        self._give_up(self._outgoing.lost(), f"the link to the cloud ended: {why}; whether it arrived is not known")
+
+    def _give_up(self, requests: list[Entry], why: str) -> None:
+        for entry in requests:
+            self._refuse(entry.message, Refusal.NOT_CONNECTED, why)
+
+    def _confirmed(self, frames: int) -> None:
+        self._counters.confirmed += frames
+        self._outgoing.confirmed(frames)
+        self._pump()
+
+    def _keep_alive(self) -> None:
+        message = self.message("node", Operation.KEEPALIVE, "ping", group=Group.RESOURCE)
+        entry = Entry(message, encode(message), Class.KEEPALIVE)
+        self._outgoing.on_its_way(entry)
+        self._give(entry)
+
+    def _pump(self) -> None:
+        """Give to the link what may leave now; go on by a timer when the rate limit says wait."""
+        if self._up_since is None or self._next_token is not None:
+            return
+        while (entry := self._outgoing.peek()) is not None:
+            if entry.kind not in _NOT_RATED:
+                wait = self._bucket.take(self.clock.monotonic())
+                if wait > 0:
+                    self._next_token = self.after(wait, self._token_came)
+                    return
+            self._give(self._outgoing.take())
+
+    def _token_came(self) -> None:
+        self._next_token = None
+        self._pump()
+
+    def _flush(self) -> None:
+        while self._up_since is not None and self._outgoing.peek() is not None:
+            self._give(self._outgoing.take())
+
+    def _give(self, entry: Entry) -> None:
+        if self._link is not None:
+            self._counters.sent += 1
+            self._link.send(entry.frame)
+
+    def _close(self) -> None:
+        self._stop_timers()
+        self._counters.connected = False
+        if self._link is not None:
+            self._link.close()
+
+    def _stop_timers(self) -> None:
+        for timer in (self._heartbeat, self._next_token):
+            if timer is not None:
+                timer.cancel()
+        self._heartbeat = self._next_token = None

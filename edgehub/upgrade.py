@@ -1,0 +1,139 @@
+"""The HTTP request and answer that make a connection a websocket (RFC 6455 §4). Pure: bytes in, bytes out."""
+
+import base64
+import hashlib
+import os
+import re
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+from edgehub.errors import SettingsError, UpgradeError
+
+LONGEST_ANSWER = 16 * 1024
+"""Bytes of an answer's head that are read before it is given up."""
+
+_GUID = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
+_PORTS = {"ws": 80, "wss": 443}
+_PRINTABLE = re.compile(r"[!-~]+")
+_VALUE = re.compile(r"[ -~]*")
+
+
+class Target(NamedTuple):
+    """Where to dial, from a URL."""
+
+    secure: bool
+    host: str
+    port: int
+    path: str
+
+    @classmethod
+    def parse(cls, url: str) -> "Target":
+        """The target of a `ws://` or `wss://` URL.
+
+        Raises:
+            SettingsError: it is not such a URL.
+        """
+        try:
+            parts = urlsplit(url)
+            host, port = parts.hostname, parts.port
+        except ValueError as error:
+            raise SettingsError("cannot read the URL of the cloud", url, str(error)) from error
+        if parts.scheme not in _PORTS or not host or parts.username or not _PRINTABLE.fullmatch(url):
+            raise SettingsError("cannot read the URL of the cloud", url, "ws://HOST:PORT/PATH or wss:// is wanted")
+        path = parts.path or "/"
+        query = f"?{parts.query}" if parts.query else ""
+        return cls(parts.scheme == "wss", host, port or _PORTS[parts.scheme], path + query)
+
+    def __str__(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{host}:{self.port}"
+
+
+class Upgrade:
+    """One exchange.
+
+    Args:
+        target: whom it is with.
+        headers: of the application, sent as they are spelt.
+
+    Raises:
+        SettingsError: a header cannot be sent.
+    """
+
+    def __init__(self, target: Target, headers: dict[str, str]) -> None:
+        for name, value in headers.items():
+            if not _PRINTABLE.fullmatch(name) or not _VALUE.fullmatch(value):
+                raise SettingsError("cannot send the header", f"{name}: {value!r}", "printable ASCII is wanted")
+        self.target = target
+        self._headers = headers
+        self._key = base64.b64encode(os.urandom(16)).decode()
+        self._answer = bytearray()
+
+    def request(self) -> bytes:
+        """What is sent: no Origin (the cloud would compare it), no extension, no subprotocol."""
+        lines = [
+            f"GET {self.target.path} HTTP/1.1",
+            f"Host: {self.target}",
+            "User-Agent: edgecore",
+            "Connection: Upgrade",
+            "Upgrade: websocket",
+            "Sec-WebSocket-Version: 13",
+            f"Sec-WebSocket-Key: {self._key}",
+            *(f"{name}: {value}" for name, value in self._headers.items()),
+        ]
+        return "\r\n".join([*lines, "", ""]).encode("ascii")
+
+    def feed(self, data: bytes) -> bytes | None:
+        """Take a part of the answer: None when it is not complete, otherwise what came after it (first frames).
+
+        Raises:
+            UpgradeError: the answer is not an agreement.
+        """
+        self._answer += data
+        head, end, rest = bytes(self._answer).partition(b"\r\n\r\n")
+        if not end:
+            if len(self._answer) > LONGEST_ANSWER:
+                raise UpgradeError(f"no end of the answer within {LONGEST_ANSWER} bytes")
+            return None
+        self._check(head.decode("iso-8859-1"), rest)
+        return rest
+
+    def _check(self, head: str, rest: bytes) -> None:
+        first, *lines = head.split("\r\n")
+        status = _status(first)
+        if status != 101:
+            said = rest[:200].decode("utf-8", "replace").strip()
+            raise UpgradeError(f"the cloud answered {first[9:80]!r} {said!r}", _hint(status), status)
+        headers = _fold(lines)
+        accept = base64.b64encode(hashlib.sha1((self._key + _GUID).encode()).digest()).decode()  # noqa: S324 - RFC 6455
+        if headers.get("upgrade", "").lower() != "websocket" or "upgrade" not in headers.get("connection", "").lower():
+            raise UpgradeError("status 101 without an upgrade to websocket", status=status)
+        if headers.get("sec-websocket-accept") != accept:
+            raise UpgradeError("the peer's Sec-WebSocket-Accept does not match", "a proxy may have answered", status)
+        if headers.get("sec-websocket-extensions") or headers.get("sec-websocket-protocol"):
+            raise UpgradeError("the peer chose an extension or subprotocol that was not offered", status=status)
+
+
+def _status(line: str) -> int:
+    version, _, rest = line.partition(" ")
+    if not version.startswith("HTTP/1.") or not rest[:3].isdigit():
+        raise UpgradeError(f"not an HTTP answer: {line[:80]!r}", "something else may be listening there")
+    return int(rest[:3])
+
+
+def _fold(lines: list[str]) -> dict[str, str]:
+    """Headers by lower-case name; those that come twice are joined, as HTTP has it."""
+    headers: dict[str, str] = {}
+    for line in lines:
+        name, _, value = line.partition(":")
+        name, value = name.strip().lower(), value.strip()
+        headers[name] = f"{headers[name]}, {value}" if name in headers else value
+    return headers
+
+
+def _hint(status: int) -> str:
+    if status in (401, 403):
+        return "the cloud refuses this node; see its log"
+    if status in (301, 302, 307, 308):
+        return "redirects are not followed; set the address it points to"
+    return "the cloud may be starting, or another server listens there"
