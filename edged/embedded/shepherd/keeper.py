@@ -176,12 +176,15 @@ class Keeper:
 
     def _finish(self, exit_code: int) -> None:
         """Kill what the main process left; once nothing is left, or nothing more can be done, write it down."""
-        left = [pid for pid in children_of_this_process() if pid != self._main]
-        for pid in left:
-            if not self._reap(pid):
+        # again after each that was reaped: no signal announces the children it has left to us meanwhile
+        while left := [pid for pid in children_of_this_process() if pid != self._main]:
+            alive = [pid for pid in left if not self._reap(pid)]
+            for pid in alive:
                 os.kill(pid, signal.SIGKILL)
-        if left and time.monotonic() < self._give_up_at:
-            return
+            if alive and time.monotonic() < self._give_up_at:
+                return
+            if alive:
+                break
         self._end(exit_code, "Completed" if exit_code == 0 else "Error", "")
         os.waitpid(self._main, 0)
 

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from edged.cri import ContainerId, CriClient
     from tests.edged.cri.harness import Pod
 
+PROMPT_SECONDS = 5
+"""What starting, seeing and ending a container may take beyond its grace period, on a busy machine."""
+
 
 def _started(pods: Pods, pod: Pod, script: str) -> ContainerId:
     """A container that has said `ready`, so that its traps are set."""
@@ -37,7 +40,7 @@ def test_a_container_that_ends_on_sigterm_has_its_own_exit_code(pods: Pods, clie
     """And its grace period is not waited for."""
     pod = pods.sandbox()
     container = _started(pods, pod, "trap 'echo bye; exit 5' TERM; echo ready; while :; do sleep 0.05; done")
-    assert _seconds_to_stop(pods, client, container, 30) < DEADLINE_SECONDS
+    assert _seconds_to_stop(pods, client, container, 30) < PROMPT_SECONDS
     assert client.container_status(container).status.exit_code == 5
     assert "bye" in pod.log().read_text()
 
@@ -45,7 +48,7 @@ def test_a_container_that_ends_on_sigterm_has_its_own_exit_code(pods: Pods, clie
 def test_a_container_that_ignores_sigterm_is_killed_after_its_grace_period(pods: Pods, client: CriClient) -> None:
     pod = pods.sandbox()
     container = _started(pods, pod, "trap 'echo no' TERM; echo ready; while :; do sleep 0.05; done")
-    assert _seconds_to_stop(pods, client, container, 1) >= 1
+    assert 1 <= _seconds_to_stop(pods, client, container, 1) < 1 + PROMPT_SECONDS
     assert client.container_status(container).status.exit_code == 137
     assert "no" in pod.log().read_text()
 
@@ -53,7 +56,7 @@ def test_a_container_that_ignores_sigterm_is_killed_after_its_grace_period(pods:
 def test_no_grace_period_means_no_sigterm(pods: Pods, client: CriClient) -> None:
     pod = pods.sandbox()
     container = _started(pods, pod, "trap 'echo asked; exit 0' TERM; echo ready; while :; do sleep 0.05; done")
-    client.stop_container(container, 0)
+    assert _seconds_to_stop(pods, client, container, 0) < PROMPT_SECONDS
     assert pods.ended(container).exit_code == 137
     assert "asked" not in pod.log().read_text()
 
