@@ -1,0 +1,356 @@
+"""A pod becomes the CRI configurations that a kubelet would send."""
+
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import pytest
+
+from edged.api import (
+    AppArmorProfile,
+    Capabilities,
+    Container,
+    ContainerPort,
+    ExecAction,
+    Lifecycle,
+    LifecycleHandler,
+    Pod,
+    PodSecurityContext,
+    SeccompProfile,
+    SecurityContext,
+    SELinuxOptions,
+    Sysctl,
+    VolumeDevice,
+)
+from edged.pods.container_config import ContainerContext, container_config
+from edged.pods.dns import ClusterDns, ResolvConf
+from edged.pods.errors import ConfigError, RunAsRootError
+from edged.pods.facts import read_container, read_pod, read_sandbox
+from edged.pods.hash import container_hash
+from edged.pods.labels import ref_from_labels, ref_of
+from edged.pods.model import RunState, SandboxId
+from edged.pods.paths import PodPaths, log_path
+from edged.pods.resources import Machine
+from edged.pods.sandbox_config import SandboxContext, sandbox_config
+from edged.pods.security import ImageUser, container_security
+from protos.cri.v1 import api_pb2 as cri
+from tests.edged.pods.builders import REF, UID, a_container, a_pod, at
+
+PATHS = PodPaths(Path("/var/lib/kubelet"))
+SECCOMP = PurePosixPath("/seccomp")
+
+
+def made(container: Container, pod: Pod | None = None, **context: Any) -> cri.ContainerConfig:
+    given: dict[str, Any] = {
+        "image": "sha256:a1",
+        "attempt": 2,
+        "environment": {},
+        "mounts": [],
+        "machine": Machine(2**30),
+    }
+    return container_config(pod or a_pod(container), container, ContainerContext(**(given | context)))
+
+
+def secured(own: SecurityContext | None = None, **pod: Any) -> cri.LinuxContainerSecurityContext:
+    container = a_container(security_context=own)
+    return container_security(a_pod(container, **pod), container, ImageUser(), SECCOMP)
+
+
+def sandboxed(**spec: Any) -> cri.PodSandboxConfig:
+    context = SandboxContext(1, PATHS, ResolvConf(("1.1.1.1",)), ClusterDns((), "cluster.local"), "/pods/x")
+    return sandbox_config(a_pod(**spec), context)
+
+
+def test_container_is_described_completely() -> None:
+    """Names, image, command with its variables, environment, log file and identity are all there."""
+    container = a_container(command=("sh", "-c"), args=("echo $(A) $(B)",), working_dir="/w", tty=True, stdin=True)
+    config = made(container, environment={"A": "1", "RAW": "\udcff"})
+    assert (config.metadata.name, config.metadata.attempt) == ("bb", 2)
+    assert (config.image.image, config.image.user_specified_image) == ("sha256:a1", "busybox:1.35")
+    assert (list(config.command), list(config.args)) == (["sh", "-c"], ["echo 1 $(B)"])
+    assert [(e.key, e.value) for e in config.envs] == [("A", b"1"), ("RAW", b"\xff")]
+    assert (config.log_path, config.working_dir, config.tty, config.stdin) == ("bb/2.log", "/w", True, True)
+    assert dict(config.labels) == {
+        "io.kubernetes.pod.name": "bb1",
+        "io.kubernetes.pod.namespace": "default",
+        "io.kubernetes.pod.uid": UID,
+        "io.kubernetes.container.name": "bb",
+    }
+
+
+def test_annotations_hold_what_an_orphan_needs() -> None:
+    """Hash, number, messages, hooks, ports and grace periods are kept with the container."""
+    container = a_container(
+        termination_message_path="/dev/termination-log",
+        termination_message_policy="File",
+        ports=(ContainerPort(container_port=80, protocol="TCP"),),
+        lifecycle=Lifecycle(pre_stop=LifecycleHandler(exec=ExecAction(command=("true",)))),
+    )
+    pod = a_pod(container, termination_grace_period_seconds=2)
+    assert dict(made(container, pod).annotations) == {
+        "io.kubernetes.container.hash": container_hash(container),
+        "io.kubernetes.container.restartCount": "2",
+        "io.kubernetes.container.terminationMessagePath": "/dev/termination-log",
+        "io.kubernetes.container.terminationMessagePolicy": "File",
+        "io.kubernetes.container.ports": '[{"containerPort":80,"protocol":"TCP"}]',
+        "io.kubernetes.container.preStopHandler": '{"exec":{"command":["true"]}}',
+        "io.kubernetes.pod.terminationGracePeriod": "2",
+    }
+
+
+def test_stop_signal_is_passed_on() -> None:
+    """A signal by name, real-time ones included; an unknown one is refused."""
+
+    def config(name: str) -> cri.ContainerConfig:
+        return made(a_container(lifecycle=Lifecycle(stop_signal=name)))
+
+    assert config("SIGUSR1").stop_signal == cri.SIGNAL_SIGUSR1
+    assert config("SIGRTMIN+1").stop_signal == cri.SIGNAL_SIGRTMINPLUS1
+    with pytest.raises(ConfigError, match="stop signal"):
+        config("SIGNOPE")
+
+
+@pytest.mark.parametrize(
+    ("container", "spec", "message"),
+    [
+        (a_container(volume_devices=(VolumeDevice(name="v"),)), {}, "volumeDevices"),
+        (a_container(), {"host_users": False}, "hostUsers"),
+        (a_container(security_context=SecurityContext(seccomp_profile=SeccompProfile(type="X"))), {}, "seccomp"),
+    ],
+)
+def test_what_is_not_supported_is_refused(container: Container, spec: dict[str, Any], message: str) -> None:
+    """Nothing that the pod asks for is silently left out."""
+    with pytest.raises(ConfigError, match=message):
+        made(container, a_pod(container, **spec))
+
+
+def test_runtime_class_is_refused() -> None:
+    """A pod that wants another runtime does not get the default one."""
+    with pytest.raises(ConfigError, match="runtimeClassName"):
+        sandboxed(runtime_class_name="kata")
+
+
+@pytest.mark.parametrize(
+    ("own", "shared", "image", "user", "name"),
+    [
+        (None, None, ImageUser(), None, ""),
+        (None, None, ImageUser(uid=65534), 65534, ""),
+        (None, None, ImageUser(name="nobody"), None, "nobody"),
+        (None, 7, ImageUser(uid=65534), 7, ""),
+        (0, 7, ImageUser(name="nobody"), 0, ""),
+    ],
+)
+def test_user_comes_from_container_then_pod_then_image(
+    own: int | None, shared: int | None, image: ImageUser, user: int | None, name: str
+) -> None:
+    """The nearest setting wins; zero is a setting."""
+    container = a_container(security_context=SecurityContext(run_as_user=own))
+    pod = a_pod(container, security_context=PodSecurityContext(run_as_user=shared))
+    security = container_security(pod, container, image, SECCOMP)
+    assert (security.run_as_user.value if security.HasField("run_as_user") else None) == user
+    assert security.run_as_username == name
+
+
+@pytest.mark.parametrize(
+    ("own", "image", "allowed"),
+    [
+        (SecurityContext(run_as_non_root=True, run_as_user=1), ImageUser(), True),
+        (SecurityContext(run_as_non_root=True, run_as_user=0), ImageUser(uid=5), False),
+        (SecurityContext(run_as_non_root=True), ImageUser(uid=5), True),
+        (SecurityContext(run_as_non_root=True), ImageUser(uid=0), False),
+        (SecurityContext(run_as_non_root=True), ImageUser(), False),
+        (SecurityContext(run_as_non_root=True), ImageUser(name="nobody"), False),
+        (SecurityContext(run_as_non_root=False), ImageUser(), True),
+        (SecurityContext(), ImageUser(), False),
+    ],
+)
+def test_run_as_non_root(own: SecurityContext, image: ImageUser, *, allowed: bool) -> None:
+    """A container that would be root is refused where the container or else the pod forbids it."""
+    container = a_container(security_context=own)
+    pod = a_pod(container, security_context=PodSecurityContext(run_as_non_root=True))
+    if allowed:
+        made(container, pod, image_user=image)
+    else:
+        with pytest.raises(RunAsRootError, match="bb of bb1_default"):
+            made(container, pod, image_user=image)
+
+
+def test_security_settings_are_passed_on() -> None:
+    """Privileges, capabilities, file system, labels and profiles reach the runtime."""
+    security = secured(
+        SecurityContext(
+            capabilities=Capabilities(add=("NET_ADMIN",), drop=("ALL",)),
+            privileged=True,
+            read_only_root_filesystem=True,
+            allow_privilege_escalation=False,
+            se_linux_options=SELinuxOptions(level="s0"),
+            seccomp_profile=SeccompProfile(type="Localhost", localhost_profile="p/x.json"),
+            app_armor_profile=AppArmorProfile(type="Localhost", localhost_profile="strict"),
+        ),
+        security_context=PodSecurityContext(fs_group=5, supplemental_groups=(4, 5), run_as_group=3),
+    )
+    assert list(security.capabilities.add_capabilities) == ["NET_ADMIN"]
+    assert list(security.capabilities.drop_capabilities) == ["ALL"]
+    assert (security.privileged, security.readonly_rootfs, security.no_new_privs) == (True, True, True)
+    assert (security.selinux_options.level, security.seccomp.localhost_ref) == ("s0", "/seccomp/p/x.json")
+    assert security.apparmor_profile == "localhost/strict"
+    assert (list(security.supplemental_groups), security.run_as_group.value) == ([4, 5], 3)
+
+
+def test_defaults_are_kubernetes_own() -> None:
+    """Without settings: unconfined seccomp, masked /proc, escalation allowed, own PID namespace."""
+    security = secured()
+    assert security.seccomp.profile_type == cri.SecurityProfile.Unconfined
+    assert "/proc/kcore" in security.masked_paths
+    assert security.no_new_privs is False
+    assert security.namespace_options.pid == cri.CONTAINER
+    assert not secured(SecurityContext(proc_mount="Unmasked")).masked_paths
+
+
+@pytest.mark.parametrize("profile", ["/etc/x", "../x", ""])
+def test_seccomp_profile_stays_in_its_directory(profile: str) -> None:
+    """A profile's path cannot leave the directory of profiles."""
+    with pytest.raises(ConfigError, match="seccomp"):
+        secured(SecurityContext(seccomp_profile=SeccompProfile(type="Localhost", localhost_profile=profile)))
+
+
+def test_sandbox_is_described_completely() -> None:
+    """Identity, host name, logs, labels, cgroup and kernel parameters are there."""
+    config = sandboxed(
+        meta={"labels": {"app": "x", "io.kubernetes.pod.uid": "forged"}, "annotations": {"n": "v"}},
+        security_context=PodSecurityContext(sysctls=(Sysctl(name="net/core/somaxconn", value="1"),)),
+    )
+    assert (config.metadata.name, config.metadata.attempt, config.hostname) == ("bb1", 1, "bb1")
+    assert config.log_directory == f"/var/log/pods/default_bb1_{UID}"
+    assert config.labels["app"] == "x"
+    assert config.labels["io.kubernetes.pod.uid"] == UID
+    assert (dict(config.annotations), list(config.dns_config.servers)) == ({"n": "v"}, ["1.1.1.1"])
+    assert (config.linux.cgroup_parent, dict(config.linux.sysctls)) == ("/pods/x", {"net.core.somaxconn": "1"})
+
+
+@pytest.mark.parametrize(
+    ("spec", "hostname"),
+    [
+        ({"hostname": "web"}, "web"),
+        ({"hostname": "x" * 62 + "-tail"}, "x" * 62),
+        ({"host_network": True}, ""),
+        ({"subdomain": "sub"}, "bb1"),
+        ({"subdomain": "sub", "set_hostname_as_fqdn": True}, "bb1.sub.default.svc.cluster.local"),
+        ({"set_hostname_as_fqdn": True}, "bb1"),
+    ],
+)
+def test_host_name(spec: dict[str, Any], hostname: str) -> None:
+    """Own name or the pod's, at most 63 characters, none on the host's network."""
+    assert sandboxed(**spec).hostname == hostname
+
+
+def test_too_long_fqdn_is_refused() -> None:
+    """The kernel takes 64 characters."""
+    with pytest.raises(ConfigError, match="64"):
+        sandboxed(subdomain="s" * 40, set_hostname_as_fqdn=True)
+
+
+def test_ports_are_mapped_outside_the_hosts_network() -> None:
+    """Ports of all containers that stay, sidecars included; none on the host's network."""
+    port = ContainerPort(container_port=80, host_port=8080, protocol="UDP", host_ip="127.0.0.1")
+    spec: dict[str, Any] = {
+        "init": (
+            a_container("side", restart_policy="Always", ports=(ContainerPort(container_port=1),)),
+            a_container("init", ports=(ContainerPort(container_port=2),)),
+        )
+    }
+    context = SandboxContext(0, PATHS)
+    mapped = sandbox_config(a_pod(a_container(ports=(port,)), **spec), context).port_mappings
+    assert [(p.protocol, p.container_port, p.host_port, p.host_ip) for p in mapped] == [
+        (cri.TCP, 1, 0, ""),
+        (cri.UDP, 80, 8080, "127.0.0.1"),
+    ]
+    assert not sandbox_config(a_pod(a_container(ports=(port,)), host_network=True), context).port_mappings
+
+
+def test_namespaces_of_the_sandbox() -> None:
+    """The host's where the pod asks for it, a shared PID namespace where it wants one."""
+    options = sandboxed(host_network=True, host_ipc=True, host_pid=True).linux.security_context.namespace_options
+    assert (options.network, options.ipc, options.pid) == (cri.NODE, cri.NODE, cri.NODE)
+    shared = sandboxed(share_process_namespace=True).linux.security_context.namespace_options
+    assert (shared.network, shared.ipc, shared.pid) == (cri.POD, cri.POD, cri.POD)
+
+
+def test_privileged_container_makes_a_privileged_sandbox() -> None:
+    """The sandbox must allow what one of its containers needs."""
+    pod = a_pod(a_container("a"), a_container("b", security_context=SecurityContext(privileged=True)))
+    assert sandbox_config(pod, SandboxContext(0, PATHS)).linux.security_context.privileged
+
+
+def test_facts_read_back_what_was_configured() -> None:
+    """A container made from a configuration is recognised: pod, name, number, hash, where its last words
+    stand.
+    """
+    container = a_container(termination_message_path="/dev/termination-log")
+    pod = a_pod(container)
+    mount = cri.Mount(container_path="/dev/termination-log", host_path="/x/2")
+    config = made(container, pod, mounts=[mount])
+    status = cri.ContainerStatus(
+        id="c1",
+        metadata=config.metadata,
+        state=cri.CONTAINER_RUNNING,
+        created_at=at(0),
+        started_at=at(1),
+        image=cri.ImageSpec(image="docker.io/library/busybox:1.35"),
+        image_ref="sha256:a1",
+        labels=config.labels,
+        annotations=config.annotations,
+        mounts=[mount],
+    )
+    facts = read_container(SandboxId("s0"), status)
+    assert (facts.name, facts.attempt, facts.hash) == ("bb", 2, container_hash(container))
+    assert (facts.state, facts.started_at, facts.message_path) == (RunState.RUNNING, at(1), "/x/2")
+    assert ref_from_labels(config.labels) == ref_of(pod) == REF
+
+
+def test_sandbox_facts() -> None:
+    """State, number, network mode and addresses are read; a reported empty address is not the same as no
+    report.
+    """
+    status = cri.PodSandboxStatus(id="s", state=cri.SANDBOX_READY, metadata=cri.PodSandboxMetadata(attempt=3))
+    assert (read_sandbox(status).ips, read_sandbox(status).attempt, read_sandbox(status).ready) == (None, 3, True)
+    status.network.ip = "10.0.0.1"
+    status.network.additional_ips.append(cri.PodIP(ip="fd00::1"))
+    status.linux.namespaces.options.network = cri.NODE
+    assert read_sandbox(status).ips == ("10.0.0.1", "fd00::1")
+    assert read_sandbox(status).host_network
+    empty = cri.PodSandboxStatus(id="s", state=cri.SANDBOX_NOTREADY, network=cri.PodSandboxNetworkStatus())
+    assert (read_sandbox(empty).ips, read_sandbox(empty).ready) == ((), False)
+
+
+def test_facts_are_sorted_newest_first() -> None:
+    """The runtime's order does not matter."""
+    sandboxes = [cri.PodSandboxStatus(id=f"s{n}", created_at=n) for n in (1, 3, 2)]
+    containers = [
+        (SandboxId("s3"), cri.ContainerStatus(id=f"c{n}", created_at=n, metadata=cri.ContainerMetadata(name="a")))
+        for n in (1, 3, 2)
+    ]
+    facts = read_pod(REF, sandboxes, containers)
+    assert [s.id for s in facts.sandboxes] == ["s3", "s2", "s1"]
+    assert [c.id for c in facts.containers] == ["c3", "c2", "c1"]
+
+
+def test_foreign_containers_are_nobodys() -> None:
+    """Without the three labels a container is not ours."""
+    assert ref_from_labels({"io.kubernetes.pod.name": "x"}) is None
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "a/b", "../x", "a\0b"])
+def test_names_from_the_cloud_cannot_leave_their_directory(name: str) -> None:
+    """A pod, volume or container whose name is a path is refused."""
+    for path in (lambda: PATHS.volume(UID, "secret", name), lambda: log_path(name, 0)):
+        with pytest.raises(ConfigError, match="cannot make a directory"):
+            path()
+
+
+def test_paths_are_kubelets() -> None:
+    """People find a pod's files where a kubelet would put them."""
+    assert (
+        str(PATHS.volume(UID, "configmap", "cm")) == f"/var/lib/kubelet/pods/{UID}/volumes/kubernetes.io~configmap/cm"
+    )
+    assert str(PATHS.last_words(UID, "bb", 3)) == f"/var/lib/kubelet/pods/{UID}/containers/bb/3"
+    assert str(PATHS.etc_hosts(UID)) == f"/var/lib/kubelet/pods/{UID}/etc-hosts"

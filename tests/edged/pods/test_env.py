@@ -1,0 +1,211 @@
+"""A container gets the environment that a kubelet would give it."""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from edged.api import (
+    ConfigMap,
+    ConfigMapEnvSource,
+    ConfigMapKeySelector,
+    Container,
+    EnvFromSource,
+    EnvVar,
+    EnvVarSource,
+    ObjectFieldSelector,
+    ResourceFieldSelector,
+    ResourceRequirements,
+    Secret,
+    SecretEnvSource,
+    SecretKeySelector,
+)
+from edged.pods.downward import DownwardView
+from edged.pods.env import environment, referenced_objects
+from edged.pods.errors import ConfigError, FieldReferenceError, MissingSourceError
+from edged.pods.expansion import expand
+from tests.edged.pods.builders import UID, a_container, a_pod
+
+VIEW = DownwardView(pod_ips=("10.0.0.1", "fd00::1"), host_ips=("192.0.2.2",), allocatable={"cpu": "2", "memory": "1Gi"})
+
+
+class Known:
+    """A namespace with one configmap and one secret."""
+
+    def config_map(self, name: str) -> ConfigMap | None:
+        return ConfigMap(data={"greeting": "hello", "bad=name": "x"}) if name == "cm" else None
+
+    def secret(self, name: str) -> Secret | None:
+        return Secret(data={"password": b"s3cr3t", "raw": b"\xff", "zero": b"a\0b"}) if name == "sec" else None
+
+
+def env_of(*variables: EnvVar, froms: tuple[EnvFromSource, ...] = (), **container: Any) -> dict[str, str]:
+    pod = a_pod(
+        a_container("a", env=variables, env_from=froms, **container),
+        a_container("other", resources=ResourceRequirements(limits={"cpu": "3"})),
+        meta={"labels": {"app": "x", "b": 'q"'}, "annotations": {"note": "n"}},
+        node_name="edge-1",
+        service_account_name="sa",
+    )
+    return environment(pod, pod.spec.containers[0], Known(), VIEW)
+
+
+def var(name: str, value: str = "", **source: Any) -> EnvVar:
+    return EnvVar(name=name, value=value, value_from=EnvVarSource(**source) if source else None)
+
+
+def field(path: str) -> EnvVar:
+    return var("V", field_ref=ObjectFieldSelector(field_path=path))
+
+
+@pytest.mark.parametrize(
+    ("text", "expanded"),
+    [
+        ("$(A)", "1"),
+        ("$(A)-$(B)", "1-$(A)"),
+        ("$(UNKNOWN)", "$(UNKNOWN)"),
+        ("$$(A)", "$(A)"),
+        ("$$$(A)", "$1"),
+        ("$$$$(A)", "$$(A)"),
+        ("$A ${A}", "$A ${A}"),
+        ("$(A", "$(A"),
+        ("$", "$"),
+        ("a$", "a$"),
+        ("$$", "$"),
+        ("$()", "$()"),
+        ("$((A))", "$((A))"),
+    ],
+)
+def test_references_are_replaced_once(text: str, expanded: str) -> None:
+    """Known names are replaced, unknown ones stay, a doubled dollar sign escapes, values are not looked at
+    again.
+    """
+    assert expand(text, {"A": "1", "B": "$(A)"}) == expanded
+
+
+@given(st.text(alphabet=st.characters(exclude_characters="$")), st.dictionaries(st.text(), st.text()))
+def test_text_without_dollar_is_left_alone(text: str, variables: Mapping[str, str]) -> None:
+    """Expansion changes nothing where there is nothing to expand."""
+    assert expand(text, variables) == text
+
+
+def test_values_refer_to_what_stands_before_them() -> None:
+    """A variable sees earlier ones and those of envFrom, not later ones; a later one of a name replaces the
+    earlier.
+    """
+    froms = (EnvFromSource(config_map_ref=ConfigMapEnvSource(name="cm")),)
+    result = env_of(var("A", "$(B)$(greeting)"), var("B", "2"), var("C", "$(B)"), var("A", "3"), froms=froms)
+    assert result == {"greeting": "hello", "B": "2", "C": "2", "A": "3"}
+
+
+def test_env_from_has_prefixes_and_leaves_out_impossible_names() -> None:
+    """All keys of both kinds come with their prefix; a key with an equals sign cannot be a variable."""
+    froms = (
+        EnvFromSource(prefix="C_", config_map_ref=ConfigMapEnvSource(name="cm")),
+        EnvFromSource(secret_ref=SecretEnvSource(name="nope", optional=True)),
+    )
+    assert env_of(froms=froms) == {"C_greeting": "hello"}
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        ("metadata.name", "bb1"),
+        ("metadata.namespace", "default"),
+        ("metadata.uid", UID),
+        ("metadata.labels['app']", "x"),
+        ("metadata.labels['none']", ""),
+        ("metadata.annotations['note']", "n"),
+        ("metadata.labels", 'app="x"\nb="q\\""'),
+        ("spec.nodeName", "edge-1"),
+        ("spec.serviceAccountName", "sa"),
+        ("status.hostIP", "192.0.2.2"),
+        ("status.podIP", "10.0.0.1"),
+        ("status.podIPs", "10.0.0.1,fd00::1"),
+    ],
+)
+def test_fields_of_the_pod(path: str, value: str) -> None:
+    """Each path that Kubernetes offers gives the pod's own value."""
+    assert env_of(field(path)) == {"V": value}
+
+
+def test_unknown_field_is_refused() -> None:
+    """A path that does not exist is an error that names it."""
+    with pytest.raises(FieldReferenceError, match=re.escape("'spec.containers'")):
+        env_of(field("spec.containers"))
+
+
+@pytest.mark.parametrize(
+    ("selector", "value"),
+    [
+        (ResourceFieldSelector(resource="limits.cpu"), "2"),
+        (ResourceFieldSelector(resource="requests.cpu"), "1"),
+        (ResourceFieldSelector(resource="requests.cpu", divisor="1m"), "250"),
+        (ResourceFieldSelector(resource="limits.memory", divisor="1Mi"), "64"),
+        (ResourceFieldSelector(resource="requests.memory"), "67108864"),
+        (ResourceFieldSelector(resource="limits.cpu", container_name="other"), "3"),
+        (ResourceFieldSelector(resource="limits.memory", container_name="other"), str(2**30)),
+        (ResourceFieldSelector(resource="requests.ephemeral-storage"), "0"),
+    ],
+)
+def test_resources_of_a_container(selector: ResourceFieldSelector, value: str) -> None:
+    """Amounts are divided and rounded up; a missing limit is the node's, a missing request the limit."""
+    resources = ResourceRequirements(requests={"cpu": "250m"}, limits={"memory": "64Mi"})
+    assert env_of(var("V", resource_field_ref=selector), resources=resources) == {"V": value}
+
+
+@pytest.mark.parametrize("resource", ["cpu", "limits.", "max.cpu"])
+def test_unknown_resource_is_refused(resource: str) -> None:
+    """Only limits and requests can be referred to."""
+    with pytest.raises(FieldReferenceError, match="resourceFieldRef"):
+        env_of(var("V", resource_field_ref=ResourceFieldSelector(resource=resource)))
+
+
+def test_keys_of_objects() -> None:
+    """Single keys of both kinds become values; what is optional and missing is no variable at all."""
+    assert env_of(
+        var("G", config_map_key_ref=ConfigMapKeySelector(name="cm", key="greeting")),
+        var("P", secret_key_ref=SecretKeySelector(name="sec", key="password")),
+        var("O", config_map_key_ref=ConfigMapKeySelector(name="none", key="k", optional=True)),
+        var("Q", secret_key_ref=SecretKeySelector(name="sec", key="none", optional=True)),
+    ) == {"G": "hello", "P": "s3cr3t"}
+
+
+@pytest.mark.parametrize(
+    ("variable", "message"),
+    [
+        (var("V", config_map_key_ref=ConfigMapKeySelector(name="none", key="k")), "configmap not found: none"),
+        (var("V", config_map_key_ref=ConfigMapKeySelector(name="cm", key="k")), "key not found in configmap: cm: k"),
+        (var("V", secret_key_ref=SecretKeySelector(name="none", key="k")), "secret not found: none"),
+        (var("V", secret_key_ref=SecretKeySelector(name="sec", key="k")), "key not found in secret: sec: k"),
+    ],
+)
+def test_missing_object_or_key_is_named(variable: EnvVar, message: str) -> None:
+    """The error says which object or key is missing, that it may come, and shows no value."""
+    with pytest.raises(MissingSourceError, match=message) as raised:
+        env_of(variable)
+    assert raised.value.retryable
+    assert "s3cr3t" not in str(raised.value)
+
+
+def test_missing_object_of_env_from_is_named() -> None:
+    """A whole object that is required and missing is named too."""
+    with pytest.raises(MissingSourceError, match="configmap not found: nope"):
+        env_of(froms=(EnvFromSource(config_map_ref=ConfigMapEnvSource(name="nope")),))
+
+
+def test_zero_byte_is_refused_without_showing_the_value() -> None:
+    """The kernel cannot take it; the error names the variable only."""
+    with pytest.raises(ConfigError, match="cannot set the variable: V"):
+        env_of(var("V", secret_key_ref=SecretKeySelector(name="sec", key="zero")))
+
+
+def test_objects_to_fetch_ahead() -> None:
+    """Every configmap and secret that an environment needs is named, of init containers as well."""
+    froms = (EnvFromSource(secret_ref=SecretEnvSource(name="s1")),)
+    key = var("V", config_map_key_ref=ConfigMapKeySelector(name="c1", key="k"))
+    pod = a_pod(Container(name="a", env_from=froms), init=(Container(name="i", env=(key,)),))
+    assert referenced_objects(pod) == (frozenset({"c1"}), frozenset({"s1"}))

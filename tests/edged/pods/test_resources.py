@@ -1,0 +1,107 @@
+"""Requests and limits reach the kernel as a kubelet would set them."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from edged.api import Container, Pod, ResourceRequirements
+from edged.pods.qos import QosClass, qos_class
+from edged.pods.resources import Machine, cpu_shares, linux_resources, oom_score_adjust
+from tests.edged.pods.builders import a_container, a_pod
+
+MACHINE = Machine(memory=1000 * 2**20)
+
+
+def needing(name: str = "a", requests: Any = None, limits: Any = None) -> Container:
+    return a_container(name, resources=ResourceRequirements(requests=requests or {}, limits=limits or {}))
+
+
+FULL = {"cpu": "1", "memory": "100Mi"}
+
+
+@pytest.mark.parametrize(
+    ("pod", "expected"),
+    [
+        (a_pod(needing()), "BestEffort"),
+        (a_pod(needing(requests={"cpu": "0"})), "BestEffort"),
+        (a_pod(needing(limits={"ephemeral-storage": "1Gi"})), "BestEffort"),
+        (a_pod(needing(requests=FULL, limits=FULL)), "Guaranteed"),
+        (a_pod(needing(limits=FULL)), "Guaranteed"),
+        (a_pod(needing(requests={"cpu": "1000m"}, limits=FULL)), "Guaranteed"),
+        (a_pod(needing(requests={"cpu": "500m"}, limits=FULL)), "Burstable"),
+        (a_pod(needing(limits={"cpu": "1"})), "Burstable"),
+        (a_pod(needing(requests=FULL)), "Burstable"),
+        (a_pod(needing(limits=FULL), needing("b")), "Burstable"),
+        (a_pod(needing(limits=FULL), init=(needing("i"),)), "Burstable"),
+        (a_pod(needing(limits=FULL), init=(needing("i", limits=FULL),)), "Guaranteed"),
+    ],
+)
+def test_quality_of_service(pod: Pod, expected: str) -> None:
+    """The class follows from the requests and limits of all containers."""
+    assert qos_class(pod) == QosClass(expected)
+
+
+@pytest.mark.parametrize(
+    ("milli", "shares"), [(0, 2), (1, 2), (2, 2), (10, 10), (250, 256), (1000, 1024), (10**9, 262144)]
+)
+def test_cpu_shares(milli: int, shares: int) -> None:
+    """1024 shares for one CPU, between the kernel's bounds."""
+    assert cpu_shares(milli) == shares
+
+
+def test_requests_and_limits() -> None:
+    """A request is a weight, a CPU limit a quota of 100 ms, a memory limit bytes; huge pages come along."""
+    limits = {"cpu": "500m", "memory": "64Mi", "hugepages-2Mi": "4Mi"}
+    container = needing(requests={"cpu": "250m"}, limits=limits)
+    resources = linux_resources(a_pod(container), container, MACHINE)
+    assert (resources.cpu_shares, resources.cpu_quota, resources.cpu_period) == (256, 50_000, 100_000)
+    assert resources.memory_limit_in_bytes == 64 * 2**20
+    assert [(h.page_size, h.limit) for h in resources.hugepage_limits] == [("2MB", 4 * 2**20)]
+
+
+def test_limit_stands_in_for_a_missing_request() -> None:
+    """Without a request the weight is the limit's; without both it is the smallest; no limit, no quota."""
+    limited, free = needing(limits={"cpu": "2"}), needing()
+    assert linux_resources(a_pod(limited), limited, MACHINE).cpu_shares == 2048
+    resources = linux_resources(a_pod(free), free, MACHINE)
+    assert (resources.cpu_shares, resources.cpu_quota, resources.memory_limit_in_bytes) == (2, 0, 0)
+
+
+def test_smallest_quota_is_one_millisecond() -> None:
+    """The kernel refuses less."""
+    container = needing(limits={"cpu": "1m"})
+    assert linux_resources(a_pod(container), container, MACHINE).cpu_quota == 1000
+
+
+def test_quota_can_be_switched_off() -> None:
+    """A node that does not enforce CPU limits sets none."""
+    container = needing(limits={"cpu": "1"})
+    machine = Machine(memory=1, cfs_quota=False)
+    assert linux_resources(a_pod(container), container, machine).cpu_quota == 0
+
+
+@pytest.mark.parametrize(
+    ("pod", "adjust"),
+    [
+        (a_pod(needing()), 1000),
+        (a_pod(needing(limits=FULL)), -997),
+        (a_pod(needing(requests={"memory": "100Mi"})), 900),
+        (a_pod(needing(requests={"cpu": "1"})), 999),
+        (a_pod(needing(requests={"memory": "2000Mi"})), 3),
+        (a_pod(needing(), priority=2_000_001_000), -997),
+        (a_pod(needing(), meta={"annotations": {"kubernetes.io/config.source": "file"}}), -997),
+    ],
+)
+def test_who_is_killed_first(pod: Pod, adjust: int) -> None:
+    """The class, and within Burstable the share of memory, decide."""
+    assert oom_score_adjust(pod, pod.spec.containers[0], MACHINE) == adjust
+
+
+@given(st.integers(min_value=-1000, max_value=1000), st.sampled_from([{}, FULL, {"memory": "1Mi"}]))
+def test_never_below_what_the_process_may_give(smallest: int, requests: dict[str, str]) -> None:
+    """Without CAP_SYS_RESOURCE the kernel refuses less than the own value, and the container with it."""
+    container = needing(requests=requests, limits=requests)
+    machine = Machine(memory=2**30, smallest_oom_adjust=smallest)
+    assert oom_score_adjust(a_pod(container), container, machine) >= smallest
