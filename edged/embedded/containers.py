@@ -30,6 +30,9 @@ from edged.embedded.state import StateDirectory, discard, publish, write_record
 from protos.cri.v1 import api_pb2 as cri
 
 _SIGKILL = 9
+_LONGEST_GRACE_SECONDS = 365 * 24 * 3600.0
+"""What asks for more would be beyond what the machine can count."""
+
 _KILL_SECONDS = 15.0
 """After SIGKILL. Only processes stuck in the kernel take longer; their shepherd gives up on them before."""
 
@@ -95,7 +98,7 @@ class Containers:
             return
         if grace_seconds > 0:
             send_signal(container, plans.stop_signal(container.config))
-        if grace_seconds <= 0 or not container.ended.wait(grace_seconds):
+        if grace_seconds <= 0 or not container.ended.wait(min(grace_seconds, _LONGEST_GRACE_SECONDS)):
             send_signal(container, _SIGKILL)
         attempt = f"stop container {container.id}"
         if not container.ended.wait(_KILL_SECONDS):

@@ -48,10 +48,14 @@ class Engine:
             self._state, self.registry, self._shepherds, self._nursery, self.images, announcer, clock
         )
         self.sandboxes = Sandboxes(self._state, self.registry, self.containers, announcer, clock)
-        self._nursery.start()
-        self._find_sandboxes()
-        self._find_containers()
-        self.watcher.start()
+        try:
+            self._nursery.start()
+            self._find_sandboxes()
+            self._find_containers()
+            self.watcher.start()
+        except BaseException:
+            self.close()
+            raise
 
     def mounts_possible(self) -> str:
         """Empty when containers can have volumes on this machine, otherwise why not."""

@@ -25,6 +25,8 @@ OUTPUT_LIMIT = 16 * 1024 * 1024 - 64 * 1024
 """Bytes of both streams together that are kept: CRI's 16 MiB, less room for the message around them."""
 
 _CHUNK = 64 * 1024
+_LONGEST_SECONDS = 2_000_000.0
+"""poll(2) counts milliseconds in 31 bits."""
 
 
 def execute(
@@ -127,7 +129,7 @@ class _Command:
         for descriptor in (*streams, self._wakeup.descriptor):
             poll.register(descriptor, select.POLLIN)
         while True:
-            left = None if deadline is None else max(0.0, deadline - time.monotonic()) * 1000
+            left = None if deadline is None else min(max(0.0, deadline - time.monotonic()), _LONGEST_SECONDS) * 1000
             ready = [descriptor for descriptor, _ in poll.poll(left)]
             if self._wakeup.descriptor in ready or not ready:
                 break

@@ -36,7 +36,6 @@ class Run(msgspec.Struct, frozen=True):
     """Its command runs, or ran; see `shepherd.protocol.RunRecord`."""
 
     pid: int
-    start_ticks: int
     started_at: int
 
 

@@ -81,7 +81,7 @@ class Server:
             reason = f"a unix socket's path holds {_ADDRESS_LIMIT} bytes"
             raise StateDirectoryError(attempt, reason, "configure a shorter path")
         try:
-            self._address.parent.mkdir(parents=True, exist_ok=True)
+            self._address.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._address.unlink(missing_ok=True)
             self._server.add_insecure_port(f"unix://{self._address}")
             self._address.chmod(_SOCKET_MODE)
@@ -117,7 +117,9 @@ def _watching_client(method: Callable[[Any, OnEnd], Any]) -> Behaviour:
 def _streaming(method: Callable[[OnEnd], Iterator[Any]]) -> Behaviour:
     def behaviour(_: Any, context: grpc.ServicerContext) -> Iterator[Any]:
         with _errors_to_status(context):
-            yield from method(context.add_callback)
+            events = method(context.add_callback)
+            context.send_initial_metadata(())  # tells the client that from now on it misses nothing
+            yield from events
 
     return behaviour
 

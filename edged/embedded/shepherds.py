@@ -4,9 +4,9 @@ A listening control socket is the proof of a living shepherd: it is made here, h
 nursery, and the kernel refuses connections to it exactly when its holder is gone. No process id has to be trusted.
 """
 
+import contextlib
 import logging
 import os
-import signal
 import socket
 from collections.abc import Callable
 from functools import partial
@@ -16,11 +16,11 @@ import msgspec
 
 from beehive.clock import Clock
 from edged.embedded.errors import RunFailedError, ShepherdGoneError
+from edged.embedded.leftovers import kill_leftovers
 from edged.embedded.link import Answer, ShepherdLink
 from edged.embedded.model import Container
 from edged.embedded.nursery import Nursery
 from edged.embedded.records import Exit, Run, lost
-from edged.embedded.shepherd.procfs import all_processes, read_stat
 from edged.embedded.shepherd.protocol import (
     CONTROL_SOCKET,
     EXIT_RECORD,
@@ -126,10 +126,10 @@ class Shepherds:
 
     def _bury(self, container: Container, why: str) -> None:
         _log.warning("container ended unseen: %s", why, extra={"container": container.id})
-        if container.run is not None:
-            kill_session(container.run)
+        kill_leftovers(container.work)
         exit_ = lost(self._clock.now_ns(), f"{why}; its exit code is not known")
-        write_record(container.directory / EXIT_RECORD, exit_)
+        with contextlib.suppress(OSError):  # a full disk; the next edgecore comes to the same conclusion
+            write_record(container.directory / EXIT_RECORD, exit_)
         container.finished(exit_)
 
 
@@ -141,36 +141,6 @@ def send_signal(container: Container, number: int) -> None:
         container.link.begin("signal", number=number)
     except ShepherdGoneError:
         return
-
-
-def kill_session(run: Run) -> None:
-    """Kill what is left of a container that lost its shepherd: the session that its main process began.
-
-    A session keeps its number as long as it has members, so nobody else can have it unless the main process's pid was
-    taken again; then the newcomer's start time tells, and nothing is done.
-    """
-    leader = read_stat(run.pid)
-    if leader is not None and leader.start_ticks != run.start_ticks:
-        return
-    for stat in all_processes().values():
-        if stat.session == run.pid and stat.start_ticks >= run.start_ticks:
-            _kill_exactly(stat.pid, stat.start_ticks)
-
-
-def _kill_exactly(pid: int, start_ticks: int) -> None:
-    """Kill `pid` if it is still the process that began at `start_ticks`; the descriptor keeps it from being another."""
-    try:
-        descriptor = os.pidfd_open(pid)
-    except ProcessLookupError:
-        return
-    try:
-        stat = read_stat(pid)
-        if stat is not None and stat.start_ticks == start_ticks:
-            signal.pidfd_send_signal(descriptor, signal.SIGKILL)
-    except ProcessLookupError:
-        return
-    finally:
-        os.close(descriptor)
 
 
 def _listen(directory: Path) -> socket.socket:

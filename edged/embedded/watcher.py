@@ -9,6 +9,8 @@ import logging
 import os
 import select
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from edged.embedded.link import ShepherdLink
 
@@ -35,7 +37,8 @@ class Watcher:
         """Wait no more and close all links; the containers behind them go on."""
         self._stopping = True
         os.eventfd_write(self._stop, 1)
-        self._thread.join()
+        if self._thread.is_alive():
+            self._thread.join()
         with self._reading:
             for link in self._links.values():
                 link.close()
@@ -60,14 +63,21 @@ class Watcher:
                     self._read(descriptor, link)
 
     def _read(self, descriptor: int, link: ShepherdLink) -> None:
-        try:
+        with self._outlived():
             if link.read():
                 return
-        except Exception:  # noqa: BLE001 (the thread must outlive whatever one shepherd says)
-            _log.exception("a shepherd said something that cannot be dealt with; its connection is closed")
         self._epoll.unregister(descriptor)
         del self._links[descriptor]
-        link.gone()
+        with self._outlived():
+            link.gone()
+
+    @contextmanager
+    def _outlived(self) -> Iterator[None]:
+        """The thread must outlive whatever goes wrong with one shepherd."""
+        try:
+            yield
+        except Exception:  # noqa: BLE001 (see above)
+            _log.exception("a shepherd said something that cannot be dealt with; its connection is closed")
 
     def _run(self) -> None:
         while not self._stopping:

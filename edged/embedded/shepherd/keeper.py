@@ -23,7 +23,7 @@ from edged.embedded.shepherd.files import write_json
 from edged.embedded.shepherd.launch import LaunchError, Streams, launch
 from edged.embedded.shepherd.log_file import LogFile, LogPipe
 from edged.embedded.shepherd.poller import Poller
-from edged.embedded.shepherd.procfs import children_of_this_process, read_stat
+from edged.embedded.shepherd.procfs import children_of_this_process
 from edged.embedded.shepherd.protocol import (
     EXIT_RECORD,
     RUN_RECORD,
@@ -87,8 +87,7 @@ class Keeper:
         self._main = launch(self._spec["process"], streams, self._prepare)
         started_at = time.time_ns()
         close_all(list(streams))
-        stat = read_stat(self._main)
-        run = RunRecord(pid=self._main, start_ticks=stat.start_ticks if stat else 0, started_at=started_at)
+        run = RunRecord(pid=self._main, started_at=started_at)
         write_json(self._directory / RUN_RECORD, run)
         return run
 
@@ -200,6 +199,7 @@ class Keeper:
         for pipe in self._pipes:
             pipe.finish()
         record = ExitRecord(exit_code=exit_code, finished_at=time.time_ns(), reason=reason, message=message)
-        write_json(self._directory / EXIT_RECORD, record)
+        with contextlib.suppress(OSError):  # a full disk; edgecore hears of it all the same
+            write_json(self._directory / EXIT_RECORD, record)
         self._connections.tell({"event": "exited", **record})
         self._done = True

@@ -6,6 +6,9 @@ import time
 from edged.embedded.shepherd.log_lines import LineFramer, format_entries
 
 _READ_SIZE = 64 * 1024
+_PIPE_LIMIT = 1024 * 1024
+"""Bytes that can be in a pipe (/proc/sys/fs/pipe-max-size): more at its end is somebody writing for ever."""
+
 _FLAGS = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
 _MODE = 0o640
 
@@ -52,7 +55,9 @@ class LogPipe:
 
     def finish(self) -> None:
         """Move everything that is left in the pipe, whoever may still hold its other end, and end the stream."""
-        while chunk := self._read():
+        for _ in range(_PIPE_LIMIT // _READ_SIZE):
+            if not (chunk := self._read()):
+                break
             self._log.write(format_entries(self._framer.feed(chunk), self._stream, time.time_ns()))
         self._log.write(format_entries(self._framer.finish(), self._stream, time.time_ns()))
 

@@ -1,4 +1,4 @@
-"""What /proc tells of processes: parents, sessions, start times, and who descends from whom."""
+"""What /proc tells of processes: parents, what they use, and who descends from whom."""
 
 import os
 from pathlib import Path
@@ -11,14 +11,11 @@ class ProcessStat(NamedTuple):
     """The fields of /proc/PID/stat that are used here, as proc(5) names them; times in clock ticks."""
 
     pid: Pid
-    state: str
     parent: Pid
-    session: Pid
     minor_faults: int
     major_faults: int
     own_ticks: int
     reaped_ticks: int
-    start_ticks: int
     resident_pages: int
 
 
@@ -30,14 +27,11 @@ def parse_stat(text: str) -> ProcessStat:
     fields = text[text.rindex(")") + 2 :].split()
     return ProcessStat(
         pid=Pid(pid),
-        state=fields[0],
         parent=Pid(int(fields[1])),
-        session=Pid(int(fields[3])),
         minor_faults=int(fields[7]),
         major_faults=int(fields[9]),
         own_ticks=int(fields[11]) + int(fields[12]),
         reaped_ticks=int(fields[13]) + int(fields[14]),
-        start_ticks=int(fields[19]),
         resident_pages=int(fields[21]),
     )
 

@@ -64,10 +64,9 @@ class ContainerSpec(TypedDict):
 
 
 class RunRecord(TypedDict):
-    """Written when the command runs. `start_ticks` tells the process from a later one with the same pid."""
+    """Written when the command runs. `pid` is its as long as the shepherd lives; `started_at`: see below."""
 
     pid: int
-    start_ticks: int
     started_at: int
 
 
