@@ -99,7 +99,7 @@ class CoreStore:
             raise self._lost("read the database", key, error) from error
         return None if row is None else (row[0], row[1])
 
-    def _read(self, statement: sa.Select[tuple[str]], parameters: dict[str, str]) -> list[str]:
+    def _read(self, statement: sa.Select[Any], parameters: dict[str, str]) -> list[str]:
         try:
             return list(self._connection.execute(statement, parameters).scalars())
         except SQLAlchemyError as error:

@@ -5,15 +5,14 @@ content as text. The others are copies of the object's metadata, so that an old 
 without decoding what is stored.
 """
 
-import hashlib
-from typing import Any
+from functools import lru_cache
 
 import msgspec
 
 from beehive import Form, Message, Resource
 from beehive.errors import ResourceError
 
-_TIME_DIGITS = 18
+_LONGEST_NUMBER = 18
 
 
 class Metadata(msgspec.Struct, frozen=True, rename="camel"):
@@ -92,6 +91,7 @@ def row_of_message(message: Message, now_ms: int) -> Row:
     return row_of(message.route.resource, message.content_bytes(), now_ms)
 
 
+@lru_cache(maxsize=1024)
 def parse(resource: str) -> Resource:
     """The resource; one outside the grammar has no type (KubeEdge stores it under the whole string)."""
     try:
@@ -102,17 +102,4 @@ def parse(resource: str) -> Resource:
 
 def version_number(text: str | None) -> int:
     """A resourceVersion as a number; 0 for what is none or does not fit a database's integer."""
-    return int(text) if text and text.isascii() and text.isdigit() and len(text) <= _TIME_DIGITS else 0
-
-
-class _TokenSpec(msgspec.Struct):
-    spec: dict[str, Any] = {}
-
-
-def token_key(request: Message) -> str:
-    """Under which key the answer to a token request is kept: tokens for different audiences, lifetimes or pods are
-    different tokens (KubeEdge's KeyFunc has the same parts in Go's formatting).
-    """
-    spec = msgspec.json.decode(request.content_bytes(), type=_TokenSpec).spec
-    digest = hashlib.sha256(msgspec.json.encode(spec, order="sorted")).hexdigest()
-    return f"{request.route.resource}/{digest[:32]}"
+    return int(text) if text and text.isascii() and text.isdigit() and len(text) <= _LONGEST_NUMBER else 0

@@ -1,0 +1,86 @@
+"""Group commit: what a run of messages has changed is made durable at once, and only then is anybody told.
+
+Every handled message leaves an `Outcome` here. The messages that it wants sent wait until the store has committed;
+then all go out in the order in which they were handled. One fsync so serves up to `LIMIT` messages, and an
+acknowledgement can never come before what it acknowledges is on the disk.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from metamanager.effects import Effect
+from metamanager.errors import StoreWriteError
+from metamanager.store import Store
+
+LIMIT = 64
+"""Messages that may wait for one commit. The batch ends sooner when the inbox is empty."""
+
+
+class Outcome(NamedTuple):
+    """What handling one message came to."""
+
+    effects: Sequence[Effect]
+    changed: bool = False
+    """Whether it changed the store: its effects then depend on the commit."""
+    otherwise: Callable[[], Sequence[Effect]] = tuple
+    """Makes what is sent instead when the change could not be made durable."""
+
+
+class Batch:
+    """See the module's docstring.
+
+    Args:
+        store: what is committed.
+        deliver: sends an effect.
+        committed: told of every commit; with the error when it failed, in which case the `otherwise` are sent.
+        limit: as `LIMIT`.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        deliver: Callable[[Effect], None],
+        committed: Callable[[StoreWriteError | None], None],
+        *,
+        limit: int = LIMIT,
+    ) -> None:
+        self._store = store
+        self._deliver = deliver
+        self._committed = committed
+        self._limit = limit
+        self._waiting: list[Outcome] = []
+
+    def add(self, outcome: Outcome) -> None:
+        """Take an outcome; without a change, and with nothing waiting before it, it is sent at once."""
+        if not self._waiting and not outcome.changed:
+            self._send([outcome])
+            return
+        self._waiting.append(outcome)
+        if len(self._waiting) >= self._limit:
+            self.flush()
+
+    def flush(self) -> None:
+        """Commit and send all that waits."""
+        if any(outcome.changed for outcome in self._waiting):
+            self._commit()
+        waiting, self._waiting = self._waiting, []
+        self._send(waiting)
+
+    def lose(self) -> None:
+        """The database has given up the transaction: no change that waits will be durable."""
+        self._store.rollback()
+        self._waiting = [Outcome(one.otherwise()) if one.changed else one for one in self._waiting]
+
+    def _commit(self) -> None:
+        try:
+            self._store.commit()
+        except StoreWriteError as error:
+            self.lose()
+            self._committed(error)
+        else:
+            self._committed(None)
+
+    def _send(self, outcomes: list[Outcome]) -> None:
+        for outcome in outcomes:
+            for effect in outcome.effects:
+                self._deliver(effect)

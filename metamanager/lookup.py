@@ -1,0 +1,103 @@
+"""Questions about objects: answered from the store, asked of the cloud, or refused.
+
+What the cloud has answered is kept (but for leases), so that the same question has an answer when the cloud is away.
+"""
+
+import logging
+
+from beehive import Clock, Message, Operation, ResourceType
+from metamanager import effects
+from metamanager.batch import Outcome
+from metamanager.effects import Effect
+from metamanager.errors import StoreError
+from metamanager.remote import object_in
+from metamanager.rows import Row, parse, row_of
+from metamanager.rules import Origin, is_kept, origin_of
+from metamanager.store import Store
+from metamanager.tokens import is_good, token_key, token_row
+
+_log = logging.getLogger(__name__)
+
+_PEM_CERTIFICATE = b"-----BEGIN CERTIFICATE-----"
+
+
+class Lookup:
+    """See the module's docstring.
+
+    Args:
+        store: where answers are looked up and kept.
+        clock: time and ids.
+    """
+
+    def __init__(self, store: Store, clock: Clock) -> None:
+        self._store = store
+        self._clock = clock
+
+    def in_store(self, request: Message) -> list[str]:
+        """What the store has for a query: the object of its key, or all of its type over all namespaces.
+
+        Raises:
+            StoreError: it cannot be read.
+        """
+        resource = parse(request.route.resource)
+        if resource.type == ResourceType.SERVICE_ACCOUNT_TOKEN and resource.name:
+            value = self._store.get(token_key(request))
+            return [value] if value is not None and is_good(value, self._clock.now()) else []
+        if resource.type and not resource.name and resource.type != ResourceType.CA_CERTIFICATE:
+            return self._store.get_all(resource.type)
+        value = self._store.get(request.route.resource)
+        return [] if value is None else [value]
+
+    def from_store(self, request: Message) -> Effect:
+        """The answer from the store, whatever it has.
+
+        Raises:
+            StoreError: it cannot be read.
+        """
+        return effects.stored(request, self.in_store(request), self._clock)
+
+    def answered(self, requests: list[Message], result: Message | str) -> Outcome:
+        """What becomes of the cloud's answer: kept, then passed on and acknowledged. Or of its silence.
+
+        Raises:
+            StoreWriteError, UnicodeError: it cannot be kept; it can still be `passed_on`.
+        """
+        outcome = self.passed_on(requests, result)
+        if isinstance(result, str) or result.route.operation == Operation.ERROR:
+            return outcome
+        row = self._row(requests[0], result)
+        if row is not None:
+            self._store.put(row)
+        acknowledged = [*outcome.effects, effects.ok_to_cloud(result, self._clock)]
+        return Outcome(acknowledged, row is not None, lambda: outcome.effects)
+
+    def passed_on(self, requests: list[Message], result: Message | str) -> Outcome:
+        """The answer for everybody who asked, nothing kept, nothing acknowledged."""
+        if isinstance(result, str):
+            return Outcome([self._without_cloud(request, result) for request in requests])
+        return Outcome([effects.answer(one, result.with_header(parent_msg_id=one.id)) for one in requests])
+
+    def _without_cloud(self, request: Message, text: str) -> Effect:
+        """What the store has of what only the cloud should have been asked, or the error."""
+        kind = parse(request.route.resource).type
+        if request.route.operation == Operation.QUERY and origin_of(kind, named=True) is Origin.CLOUD_FIRST:
+            try:
+                values = self.in_store(request)
+            except StoreError as error:
+                _log.error("no answer for %s: %s", request.route.resource, error)
+            else:
+                if values:
+                    return effects.stored(request, values, self._clock)
+        return effects.refusal(request, text, self._clock)
+
+    def _row(self, request: Message, answer: Message) -> Row | None:
+        kind, resource, now = parse(request.route.resource).type, answer.route.resource, self._clock.now_ms()
+        if kind == ResourceType.CA_CERTIFICATE:
+            text = answer.content_bytes()
+            return row_of(resource, text, now) if _PEM_CERTIFICATE in text else None
+        value = object_in(answer)
+        if value is None or not is_kept(kind):
+            return None
+        if kind == ResourceType.SERVICE_ACCOUNT_TOKEN:
+            return token_row(request, value, now)
+        return row_of(resource, value, now)

@@ -1,0 +1,230 @@
+"""The module: takes messages, follows `metamanager.rules`, tells others when the store has it for good.
+
+An object's content stays the bytes that came. Questions are `metamanager.lookup`'s, group commit is
+`metamanager.batch`'s. A failure of the database is answered with an error and shown as the module not being ready;
+it never ends the module, for edged goes on with what it has.
+"""
+
+import logging
+from collections.abc import Callable
+from contextlib import ExitStack
+from typing import Final
+
+import msgspec
+
+from beehive import Group, Message, Module, ModuleName, Operation, Resource, ResourceType, Source, Way, handles
+from beehive.errors import BeehiveError
+from beehive.names import CLOUD_CONNECTED
+from metamanager import effects
+from metamanager.answers import CONNECTION_LOST, NOT_CONNECTED
+from metamanager.batch import Batch, Outcome
+from metamanager.effects import Effect
+from metamanager.errors import StoreWriteError
+from metamanager.lookup import Lookup
+from metamanager.remote import Remote, object_in
+from metamanager.rows import head_of, parse, row_of_message
+from metamanager.rules import HANDED_ON, Change, Step, plan
+from metamanager.store import Store, open_store
+
+_log = logging.getLogger(__name__)
+
+VOLUME_SECONDS: Final = 60.0
+"""How long edged has for a volume operation (KubeEdge)."""
+
+
+LOST: Final = "the change could not be written to the database"
+"""Text of the error answer when the commit failed (disk full, I/O error)."""
+
+
+class MetaSettings(msgspec.Struct, frozen=True):
+    """What the module must be told."""
+
+    data_source: str
+    """Path of an SQLite file, or a database URL as SQLAlchemy takes it."""
+
+    remote_query_timeout: float = 60.0
+    """Seconds that the cloud has for an answer (KubeEdge's remoteQueryTimeout)."""
+
+
+class MetaManager(Module):
+    """See the module's docstring. Its start fails with `StoreOpenError` when the database cannot be opened."""
+
+    name = ModuleName.METAMANAGER
+    group = Group.META
+
+    def __init__(self, settings: MetaSettings) -> None:
+        super().__init__()
+        self._settings = settings
+        self._connected = False
+        self._is_broken = False
+        self._closing = ExitStack()
+
+    def on_start(self) -> None:
+        """Open the database. The hub says only once that it is connected: started again after a failure, we take it
+        for connected and are told when it is not.
+        """
+        self._connected = self.slot.restarts > 0
+        self._store: Store = open_store(self._settings.data_source)
+        self._closing.callback(self._store.close)
+        self._batch = Batch(self._store, self._deliver, self._committed)
+        self._closing.callback(self._batch.flush)
+        self._lookup = Lookup(self._store, self.clock)
+        self._remote = Remote(self, self._settings.remote_query_timeout, self._answered)
+
+    def on_stop(self) -> None:
+        """Commit and send what was handled, close the database."""
+        self._closing.close()
+
+    def on_failure(self, *_error: object) -> None:
+        """The same: a failure in one message is none of the others'."""
+        self._closing.close()
+
+    def on_batch_end(self) -> None:
+        """Commit when nothing waits any more."""
+        self._batch.flush()
+
+    @handles(ResourceType.CONNECTION, Operation.CONNECT, source=Source.EDGEHUB)
+    def connection_changed(self, message: Message) -> None:
+        """The hub says whether the cloud can be reached; without it no open question will be answered."""
+        try:
+            self._connected = message.content_as(str) == CLOUD_CONNECTED
+        except BeehiveError as error:
+            _log.warning("%s", error)
+            return
+        if not self._connected:
+            self._remote.give_up()
+
+    @handles()
+    def take(self, message: Message) -> None:
+        """Everything else."""
+        try:
+            outcome = self._carry_out(message)
+        except StoreWriteError as error:
+            self._write_failed(error)
+            outcome = self._refused(message, error)
+        except (BeehiveError, UnicodeError) as error:
+            _log.warning("%s %s: %s", message.route.operation, message.route.resource, error)
+            outcome = self._refused(message, error)
+        self._batch.add(outcome)
+
+    def _carry_out(self, message: Message) -> Outcome:
+        route, resource = message.route, parse(message.route.resource)
+        if route.operation == Operation.RESPONSE and object_in(message) is None:
+            _log.debug("nobody waits for the answer about %s", route.resource)
+            return Outcome([])
+        wanted = plan(
+            route.operation, resource.type, route.source, named=bool(resource.name), connected=self._connected
+        )
+        is_new = self._change(message, resource, wanted.change)
+        sent: list[Effect] = []
+        for step in wanted.steps:
+            if is_new or wanted.even_if_old or step not in HANDED_ON:
+                sent += _TAKE[step](self, message)
+        if wanted.change is Change.NONE:
+            return Outcome(sent)
+        return Outcome(sent, changed=True, otherwise=lambda: self._refuse(message, LOST))
+
+    def _change(self, message: Message, resource: Resource, change: Change) -> bool:
+        """Change the store; False when the message is about an older state than what is there."""
+        if change is Change.PUT:
+            return self._store.put(row_of_message(message, self.clock.now_ms()))
+        if change is Change.DELETE:
+            return self._delete(message, resource)
+        return True
+
+    def _delete(self, message: Message, resource: Resource) -> bool:
+        """Delete the object that is meant and no later one of its name; with a pod goes what was kept for it."""
+        uid = head_of(message.content_bytes()).uid or ""
+        deleted = self._store.delete(message.route.resource, uid)
+        if resource.type == ResourceType.POD:
+            if deleted:
+                self._store.delete(f"{resource.namespace}/{ResourceType.PODPATCH}/{resource.name}")
+            if uid:
+                self._store.delete_owned(ResourceType.SERVICE_ACCOUNT_TOKEN, uid)
+        return deleted
+
+    def _ok_to_sender(self, message: Message) -> list[Effect]:
+        return [effects.answer(message, message.reply(self.clock))] if message.header.sync else []
+
+    def _refuse(self, message: Message, text: str) -> list[Effect]:
+        return [effects.refusal(message, text, self.clock)]
+
+    def _answer_or_ask(self, message: Message) -> list[Effect]:
+        values = self._lookup.in_store(message)
+        return [effects.stored(message, values, self.clock)] if values else self._ask_cloud(message)
+
+    def _answer_or_refuse(self, message: Message) -> list[Effect]:
+        values = self._lookup.in_store(message)
+        return [effects.stored(message, values, self.clock)] if values else self._refuse(message, NOT_CONNECTED)
+
+    def _ask_cloud(self, message: Message) -> list[Effect]:
+        self._remote.ask(message)
+        return []
+
+    def _answered(self, requests: list[Message], result: Message | str) -> None:
+        try:
+            outcome = self._lookup.answered(requests, result)
+        except (StoreWriteError, UnicodeError) as error:
+            if isinstance(error, StoreWriteError):
+                self._write_failed(error)
+            outcome = self._lookup.passed_on(requests, result)
+        self._batch.add(outcome)
+
+    def _ask_volume_plugin(self, message: Message) -> list[Effect]:
+        def done(result: Message | BeehiveError) -> None:
+            if isinstance(result, Message) and result.route.operation != Operation.ERROR:
+                answer = effects.to_cloud(message.reply(self.clock, result.content))
+            else:
+                text = str(result) if isinstance(result, BeehiveError) else result.content_bytes().decode()
+                answer = effects.refusal(message, text, self.clock)
+            self._batch.add(Outcome([answer]))
+
+        self.request(ModuleName.EDGED, message, VOLUME_SECONDS, done)
+        return []
+
+    def _unsupported(self, message: Message) -> list[Effect]:
+        route = message.route
+        _log.warning("not supported: %s %s from %s", route.operation, route.resource, route.source)
+        return self._refuse(message, f"metamanager: {route.operation} not supported") if message.header.sync else []
+
+    def _refused(self, message: Message, error: Exception) -> Outcome:
+        return Outcome(self._refuse(message, str(error)))
+
+    def _write_failed(self, error: StoreWriteError) -> None:
+        if error.batch_lost:
+            self._batch.lose()
+        self._committed(error)
+
+    def _committed(self, error: StoreWriteError | None) -> None:
+        """Show outside how the database does."""
+        if error is not None:
+            _log.error("%s", error)
+            self.announce_not_ready(str(error))
+        elif self._is_broken:
+            self.announce_ready()
+        self._is_broken = error is not None
+
+    def _deliver(self, effect: Effect) -> None:
+        if effect.way is Way.SEND:
+            self.send(effect.destination, effect.message)
+        elif effect.way is Way.BROADCAST:
+            self.broadcast(effect.destination, effect.message)
+        else:
+            self.respond(effect.message)
+
+
+_TAKE: dict[Step, Callable[[MetaManager, Message], list[Effect]]] = {
+    Step.TO_EDGED: lambda _, message: [effects.to_edged(message)],
+    Step.TO_TWIN: lambda _, message: [effects.to_twin(message)],
+    Step.TO_CLOUD: lambda _, message: [effects.to_cloud(message)],
+    Step.OK_TO_CLOUD: lambda meta, message: [effects.ok_to_cloud(message, meta.clock)],
+    Step.OK_TO_SENDER: MetaManager._ok_to_sender,
+    Step.ANSWER: lambda meta, message: [meta._lookup.from_store(message)],
+    Step.ANSWER_OR_ASK: MetaManager._answer_or_ask,
+    Step.ANSWER_OR_REFUSE: MetaManager._answer_or_refuse,
+    Step.ASK_CLOUD: MetaManager._ask_cloud,
+    Step.REFUSE: lambda meta, message: meta._refuse(message, NOT_CONNECTED),
+    Step.REFUSE_PATCH: lambda meta, message: meta._refuse(message, CONNECTION_LOST),
+    Step.TO_VOLUME_PLUGIN: MetaManager._ask_volume_plugin,
+    Step.UNSUPPORTED: MetaManager._unsupported,
+}

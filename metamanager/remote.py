@@ -1,0 +1,75 @@
+"""Questions that are with the cloud.
+
+Each goes to the hub under an id of our own, so that the cloud's answer comes back here, is stored, and only then
+reaches who asked (KubeEdge's processRemote). Nothing waits: the answer continues in the module's turn. The same
+question asked twice while it is under way goes once: twenty pods that start together want one pull secret.
+"""
+
+from collections.abc import Callable
+
+from beehive import BeehiveError, Message, Module, ModuleName, Operation
+from metamanager import answers
+from metamanager.errors import CallError
+
+Answered = Callable[[list[Message], Message | str], None]
+"""Takes the requests and their answer, or the text of the error that there is instead."""
+
+
+class Remote:
+    """See the module's docstring.
+
+    Args:
+        module: on whose turn answers are taken.
+        seconds: how long the cloud has for an answer (KubeEdge's remoteQueryTimeout).
+        answered: takes them.
+    """
+
+    def __init__(self, module: Module, seconds: float, answered: Answered) -> None:
+        self._module = module
+        self._seconds = seconds
+        self._answered = answered
+        self._open: dict[str, list[Message]] = {}
+        self._queries: dict[str, str] = {}
+
+    def ask(self, request: Message) -> None:
+        """Ask the cloud what was asked of us."""
+        mergeable = request.route.operation == Operation.QUERY and bytes(request.content_raw()) == b"null"
+        under_way = self._queries.get(request.route.resource) if mergeable else None
+        if under_way is not None:
+            self._open[under_way].append(request)
+            return
+        question = request.with_header(msg_id=self._module.clock.new_id())
+        self._open[question.id] = [request]
+        if mergeable:
+            self._queries[request.route.resource] = question.id
+        self._module.request(
+            ModuleName.EDGEHUB, question, self._seconds, lambda result: self._done(question.id, result)
+        )
+
+    def give_up(self) -> None:
+        """The connection is gone: no answer will come, and nobody need wait until the deadline to be told."""
+        for key in list(self._open):
+            self._finish(key, answers.NOT_CONNECTED)
+
+    def _done(self, key: str, result: Message | BeehiveError) -> None:
+        self._finish(key, result if isinstance(result, Message) else f"{answers.REMOTE_TIMEOUT}: {result.attempt}")
+
+    def _finish(self, key: str, result: Message | str) -> None:
+        requests = self._open.pop(key, None)
+        if requests is None:
+            return
+        resource = requests[0].route.resource
+        if self._queries.get(resource) == key:
+            del self._queries[resource]
+        self._answered(requests, result)
+
+
+def object_in(answer: Message) -> bytes | None:
+    """The object that an answer from the cloud brings; None for an OK, a refusal and whatever is no object.
+
+    KubeEdge stores a refusal (`{"ErrStatus": …}`) as if it were the object, and hands out an empty one later.
+    """
+    try:
+        return answers.read_object_or_ok(answer)
+    except CallError:
+        return None

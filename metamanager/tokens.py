@@ -1,0 +1,67 @@
+"""Service account tokens in the store, so that a pod can be started again while the cloud is away.
+
+A token is made for a service account, audiences, a lifetime and a pod; each combination is one row, whose `uid` is
+the pod's, so that it goes with the pod (KubeEdge keeps and deletes them the same way, under a key of its own).
+"""
+
+import hashlib
+from datetime import datetime
+
+import msgspec
+
+from beehive import Message
+from metamanager.rows import Row, row_of
+
+
+class _BoundObject(msgspec.Struct):
+    uid: str = ""
+
+
+class _Spec(msgspec.Struct, rename="camel"):
+    audiences: list[str] | None = None
+    expiration_seconds: int | None = None
+    bound_object_ref: _BoundObject | None = None
+
+
+class _Status(msgspec.Struct, rename="camel"):
+    token: str = ""
+    expiration_timestamp: str | None = None
+
+
+class _TokenRequest(msgspec.Struct):
+    spec: _Spec = msgspec.field(default_factory=_Spec)
+    status: _Status | None = None
+
+
+def token_key(request: Message) -> str:
+    """The row's key: the resource and a digest of what makes the token another one."""
+    spec = _decode(request.content_bytes()).spec
+    return f"{request.route.resource}/{hashlib.sha256(msgspec.json.encode(spec)).hexdigest()[:32]}"
+
+
+def token_row(request: Message, value: bytes, now_ms: int) -> Row | None:
+    """The row for the cloud's answer to a token request; None when it brought no token."""
+    status = _decode(value).status
+    if status is None or not status.token:
+        return None
+    bound = _decode(request.content_bytes()).spec.bound_object_ref
+    row = row_of(request.route.resource, value, now_ms)
+    return msgspec.structs.replace(row, key=token_key(request), uid=bound.uid if bound else "", resource_version=0)
+
+
+def is_good(value: str, now: float) -> bool:
+    """Whether a stored token can still be used at that time, in seconds since the epoch."""
+    status = _decode(value.encode()).status
+    if status is None or not status.expiration_timestamp:
+        return False
+    try:
+        return datetime.fromisoformat(status.expiration_timestamp).timestamp() > now
+    except ValueError:
+        return False
+
+
+def _decode(content: bytes) -> _TokenRequest:
+    try:
+        return msgspec.json.decode(content, type=_TokenRequest)
+    except (msgspec.DecodeError, UnicodeError):
+        return _TokenRequest()
