@@ -30,8 +30,7 @@ class Client:
             ControlError: there is no stub, or it could not carry the command out.
         """
         with self._connected(_SECONDS) as connection:
-            reply = self._call(connection, _VERBS[type(command)], command)
-        return msgspec.convert(reply.items, list[Item])
+            return self._call(connection, _VERBS[type(command)], command).items
 
     def watch(self, command: Get) -> Iterator[tuple[str, Item]]:
         """What there is, as ADDED, then every change of it, until the stub ends.
@@ -42,7 +41,7 @@ class Client:
         with self._connected(None) as connection:
             reply: Reply | None = self._call(connection, "watch", command)
             while reply is not None:
-                for item in msgspec.convert(reply.items, list[Item]):
+                for item in reply.items:
                     yield reply.change, item
                 reply = receive_frame(connection, Reply)
 

@@ -21,7 +21,7 @@ from beehive.module import Module
 from beehive.names import ModuleName
 from modules.cloudcore.framing import Call, ControlError, Reply, receive_frame, send_frame
 from modules.edgecontroller import commands
-from modules.edgecontroller.commands import Changed, Get, Verb
+from modules.edgecontroller.commands import Changed, Get, Item, Verb
 from modules.edgecontroller.errors import ApiError
 from modules.edgecontroller.kinds import kind_called
 
@@ -130,7 +130,7 @@ class Control(Module):
         request = self.message(commands.RESOURCE, verb, body)
         try:
             answer = self.hive.request(ModuleName.EDGECONTROLLER, request, _ANSWER_WITHIN).get()
-            return Reply(items=answer.content_as(dict[str, Any])["items"])
+            return Reply(items=answer.content_as(commands.Result).items)
         except BeehiveError as error:
             return Reply(error=str(error))
 
@@ -143,8 +143,8 @@ class Control(Module):
             first = self._ask(Verb.GET, body)
             seen = 0
             for item in first.items:
-                seen = max(seen, _version(item.get("object") or {}))
-                send_frame(client, Reply(items=[item], change="ADDED" if item.get("object") else ""))
+                seen = max(seen, _version(item.object or {}))
+                send_frame(client, Reply(items=[item], change="ADDED" if item.object else ""))
             if first.error:
                 send_frame(client, first)
                 return
@@ -166,7 +166,7 @@ class Control(Module):
             if changed is None:
                 return
             if _version(changed.object) > seen and wanted.matches(changed.object):
-                send_frame(client, Reply(items=[{"object": changed.object}], change=changed.change))
+                send_frame(client, Reply(items=[Item(changed.object)], change=changed.change))
 
 
 class _Filter:

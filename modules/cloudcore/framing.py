@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from beehive.errors import BeehiveError
-from modules.edgecontroller.kinds import JsonObject
+from modules.edgecontroller.commands import Item
 
 T = TypeVar("T")
 MAX_FRAME = 32 * 1024 * 1024
@@ -37,7 +37,7 @@ class Call(msgspec.Struct, frozen=True):
 class Reply(msgspec.Struct, frozen=True):
     """What it gets."""
 
-    items: list[JsonObject] = []
+    items: list[Item] = []
     """Of a command: its items."""
     change: str = ""
     """Of a watch: ADDED, MODIFIED or DELETED, with one item."""

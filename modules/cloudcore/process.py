@@ -27,6 +27,8 @@ from modules.edgecore.exit_codes import ExitCode
 
 _log = logging.getLogger(__name__)
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
+_SAME_SIGNAL = 0.5
+"""Seconds."""
 
 
 class RunOptions(msgspec.Struct, frozen=True):
@@ -53,6 +55,7 @@ def run(options: RunOptions) -> int:
     sys.stdout.flush()
     _announce(options.ready_file, f"{host}:{port}\n")
     ended.wait()
+    _log.info("stopping")
     return _stop(stub)
 
 
@@ -126,14 +129,21 @@ class CloudCore:
 
 
 def _until_signalled() -> threading.Event:
-    """Is set by the first signal; the second ends the process."""
-    ended = threading.Event()
+    """Is set by the first signal; a later one ends the process.
 
-    def on_signal(number: int, _frame: object) -> None:
-        if ended.is_set():
+    What comes within half a second counts as the same: `timeout`, make and terminals signal a process and its group.
+    """
+    ended = threading.Event()
+    clock = RealClock()
+    first = 0.0
+
+    def on_signal(_number: int, _frame: object) -> None:
+        nonlocal first
+        if not ended.is_set():
+            first = clock.monotonic()
+            ended.set()
+        elif clock.monotonic() - first > _SAME_SIGNAL:
             os._exit(ExitCode.INTERRUPTED)
-        _log.info("stopping: %s", signal.Signals(number).name)
-        ended.set()
 
     for number in _SIGNALS:
         signal.signal(number, on_signal)

@@ -8,7 +8,6 @@ from typing import Any
 
 import msgspec
 
-from beehive.errors import ContentError
 from beehive.message import Message
 from beehive.names import OK, Group, ModuleName, Operation, ResourceType, Source
 from beehive.resource import Resource, Side
@@ -67,6 +66,6 @@ def plain_content(message: Message) -> Any:
     if not isinstance(message.content, msgspec.Raw):
         return message.content
     try:
-        return message.content_as(object)
-    except ContentError:
+        return msgspec.json.decode(message.content)
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
         return None

@@ -14,7 +14,7 @@ from beehive.message import Message
 from beehive.module import Module
 from beehive.names import Group, ModuleName, Operation, ResourceType
 from beehive.resource import Form, Resource, Side
-from modules.cloudhub.acknowledgement import needs_acknowledgement
+from modules.cloudhub.acknowledgement import needs_acknowledgement, plain_content
 from modules.cloudhub.deliveries import NodeDeliveries, Offer
 from modules.cloudhub.link import FrameCame, Link, LinkClosed, LinkEvent, LinkOpened
 from modules.cloudhub.routing import CA_RESOURCE, Destination, destination_of, on_node
@@ -191,7 +191,7 @@ class CloudHub(Module):
                 else:
                     self.counts["acknowledgement of nothing"] += 1
             case Destination.LOG:
-                text = str(message.content_as(object))[:500]
+                text = str(plain_content(message))[:500]
                 _log.warning("node %s reports an error for %s: %s", node, message.route.resource, text)
                 self.counts["error"] += 1
             case Destination.CA:

@@ -109,13 +109,14 @@ class WebsocketServer:
             max_size=max_frame_bytes,
             server_header=None,
         )
+        host, bound_port = self._server.socket.getsockname()[:2]
+        self._address = (str(host), int(bound_port))
         self._thread = threading.Thread(target=self._server.serve_forever, name="cloudhub/accept", daemon=True)
 
     @property
     def address(self) -> tuple[str, int]:
-        """Host and port that are really listened on."""
-        host, port = self._server.socket.getsockname()[:2]
-        return str(host), int(port)
+        """Host and port that are really listened on; also after `stop`."""
+        return self._address
 
     def start(self) -> None:
         """Begins to accept connections."""

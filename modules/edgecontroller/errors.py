@@ -67,7 +67,7 @@ class NotFoundError(ApiError):
 
     def __init__(self, resource: str, name: str, group: str = "") -> None:
         message = f'{_qualified(resource, group)} "{name}" not found'
-        super().__init__("find an object", message, _details(name, resource, group))
+        super().__init__("cannot find an object", message, _details(name, resource, group))
 
 
 class AlreadyExistsError(ApiError):
@@ -78,7 +78,7 @@ class AlreadyExistsError(ApiError):
 
     def __init__(self, resource: str, name: str, group: str = "") -> None:
         message = f'{_qualified(resource, group)} "{name}" already exists'
-        super().__init__("create an object", message, _details(name, resource, group))
+        super().__init__("cannot create an object", message, _details(name, resource, group))
 
 
 class ConflictError(ApiError):
@@ -89,7 +89,7 @@ class ConflictError(ApiError):
 
     def __init__(self, resource: str, name: str, why: str, group: str = "") -> None:
         message = f'Operation cannot be fulfilled on {_qualified(resource, group)} "{name}": {why}'
-        super().__init__("change an object", message, _details(name, resource, group), "read it again")
+        super().__init__("cannot change an object", message, _details(name, resource, group), "read it again")
 
 
 class InvalidError(ApiError):
@@ -102,7 +102,7 @@ class InvalidError(ApiError):
         message = f'{_qualified(kind, group)} "{name}" is invalid: {field}: {why}'
         details = _details(name, kind, group)
         details["causes"] = [{"reason": "FieldValueInvalid", "message": why, "field": field}]
-        super().__init__("accept an object", message, details)
+        super().__init__("cannot accept an object", message, details)
 
 
 class BadRequestError(ApiError):
@@ -112,7 +112,7 @@ class BadRequestError(ApiError):
     reason = "BadRequest"
 
     def __init__(self, message: str) -> None:
-        super().__init__("read a request", message)
+        super().__init__("cannot read a request", message)
 
 
 class UnknownKindError(ApiError):
@@ -123,4 +123,4 @@ class UnknownKindError(ApiError):
 
     def __init__(self, word: str, known: Sequence[str]) -> None:
         message = f"the server doesn't have a resource type {word[:100]!r}"
-        super().__init__("find a kind", message, hint="known kinds: " + ", ".join(known))
+        super().__init__("cannot find the kind", message, hint="known kinds: " + ", ".join(known))

@@ -5,6 +5,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from beehive.errors import ContentError
 from beehive.message import Message
 from beehive.resource import NULL_NAMESPACE, Resource, Side
 from modules.edgecontroller.answers import Answer
@@ -47,6 +48,20 @@ class Request(msgspec.Struct, frozen=True):
             ContentError: it is not of that type.
         """
         return self.message.content_as(kind)
+
+    def plain_content(self) -> Any:
+        """The content as plain JSON, whatever it is.
+
+        Raises:
+            ContentError: it is not JSON.
+        """
+        content = self.message.content
+        if not isinstance(content, msgspec.Raw):
+            return content
+        try:
+            return msgspec.json.decode(content)
+        except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+            raise ContentError("cannot read a request", self.message.route.resource, str(error)) from error
 
     def object(self, kind: Kind) -> JsonObject:
         """The content as an object of the kind; Go clients leave kind and apiVersion out, and the name is

@@ -77,7 +77,7 @@ def delete(cluster: Cluster, request: Request) -> list[Result]:
 
 
 def _delete_options(request: Request) -> tuple[str, int | None]:
-    content = request.message.content_as(object)
+    content = request.plain_content()
     if isinstance(content, dict):
         grace = content.get("gracePeriodSeconds")
         return str((content.get("preconditions") or {}).get("uid") or ""), grace if isinstance(grace, int) else None

@@ -1,0 +1,90 @@
+"""Which messages need an acknowledgement, and where messages from nodes go: KubeEdge's tables, and its recording."""
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from beehive.message import Header, Message, Route
+from modules.cloudhub.acknowledgement import needs_acknowledgement
+from modules.cloudhub.routing import Destination, destination_of
+from tests.modules.traces import needs_traces, recordings, steps_of
+
+STATUS_ERROR = {"ErrStatus": {"code": 404}}
+
+
+def message(resource: str, operation: str, source: str = "edgecontroller", group: str = "resource",
+            content: Any = None) -> Message:  # fmt: skip
+    route = Route(source=source, group=group, operation=operation, resource=resource)
+    return Message(Header(msg_id="m"), route, content)
+
+
+@pytest.mark.parametrize(
+    ("sent", "needed"),
+    [
+        (message("node/n/default/pod/p", "insert"), True),
+        (message("node/n/default/pod/p", "delete"), True),
+        (message("node/n/default/pod/p", "response"), False),
+        (message("node/n/default/podpatch/p", "response"), False),
+        (message("node/n/default/podstatus/p", "response"), False),
+        (message("node/n/default/configmap/c", "update"), True),
+        (message("node/n/default/configmap/c", "response", content={"kind": "ConfigMap"}), True),
+        (message("node/n/default/configmap/c", "response", content=STATUS_ERROR), False),
+        (message("node/n/default/secret/s", "response", content="OK"), False),
+        (message("node/n/default/serviceaccounttoken/s", "response", content={}), False),
+        (message("node/n/default/configmap/podlist", "update"), False),
+        (message("node/n/null/node/n", "update"), True),
+        (message("node/n/null/node/n", "response"), False),
+        (message("node/n/null/nodepatch/n", "response"), False),
+        (message("node/n/kube-node-lease/lease/n", "response"), False),
+        (message("node/n/default/certificatesigningrequest/c", "response"), False),
+        (message("node/n/k8s/ca.crt", "response", source="cloudhub", content="pem"), False),
+        (message("node/n/membership", "update", source="devicecontroller", group="twin"), False),
+        (message("node/n/default/device/d", "insert", source="devicecontroller"), True),
+        (message("node/n/default/volume/v", "createvolume", source="csidriver"), False),
+        (message("node/n/ignore/Application/ignore", "applicationResponse", source="dynamiccontroller"), False),
+        (message("node/n/a/topic", "publish", source="router_eventbus", group="user"), False),
+        (message("node/n/default/x/y", "upgrade", source="taskmanager"), False),
+        (message("node/n/default/pod/p", "response", source="dynamiccontroller"), True),
+    ],
+)
+def test_which_messages_need_an_acknowledgement(sent: Message, needed: bool) -> None:
+    assert needs_acknowledgement(sent) is needed
+    undecoded = sent.with_content(msgspec.Raw(msgspec.json.encode(sent.content)))
+    assert needs_acknowledgement(undecoded) is needed
+
+
+@needs_traces
+@pytest.mark.parametrize("path", recordings(), ids=lambda path: path.stem)
+def test_a_real_edge_acknowledges_whatever_needs_it(path: Path) -> None:
+    """KubeEdge's edge acknowledges a little more than its cloud waits for; never less."""
+    steps = list(steps_of(path))
+    acknowledged = {step.parent for step in steps if step.from_edge and step.operation == "response"}
+    for step in steps:
+        if not step.from_edge:
+            sent = msgspec.convert(step.message, Message)
+            if needs_acknowledgement(sent.with_route(resource=f"node/lab-edge/{step.resource}")):
+                assert step.id in acknowledged, step.resource
+
+
+@pytest.mark.parametrize(
+    ("came", "destination"),
+    [
+        (message("node", "keepalive", source="websocket"), Destination.KEEPALIVE),
+        (message("default/volume/v", "response", source="edged"), Destination.WAITER),
+        (message("default/pod/p", "response"), Destination.ACKNOWLEDGE),
+        (message("default/pod/p", "error", source="metamanager"), Destination.LOG),
+        (message("a/topic", "upload", source="bus", group="user"), Destination.ROUTER),
+        (message("x", "UpdateNodeActionStatus", source="websocket", group="hub"), Destination.TASKS),
+        (message("task/1/node/n", "upgrade", source="websocket", group="hub"), Destination.TASKS),
+        (message("k8s/ca.crt", "query", source="metamanager"), Destination.CA),
+        (message("default/pod/p", "update"), Destination.DISCARD),
+        (message("null", "null", source="metaserver"), Destination.DYNAMIC),
+        (message("membership/detail", "get", source="twin"), Destination.DEVICES),
+        (message("default/podpatch/p", "patch", source="edged", group="meta"), Destination.OBJECTS),
+        (message("default/podstatus", "update", source="metaManager"), Destination.OBJECTS),
+    ],
+)
+def test_where_a_message_from_a_node_goes(came: Message, destination: Destination) -> None:
+    assert destination_of(came) is destination

@@ -1,0 +1,233 @@
+"""cloudhub alone on a hive, in virtual time, with links that are lists."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from beehive.codec import decode
+from beehive.message import Message
+from beehive.testing import Harness
+from modules.cloudhub.deliveries import NodeDeliveries
+from modules.cloudhub.link import FrameCame, LinkClosed, LinkEvent, LinkOpened
+from modules.cloudhub.module import CloudHub, CloudHubSettings
+
+CA = "-----BEGIN CERTIFICATE-----\n"
+
+
+class ListLink:
+    """A link whose frames are kept."""
+
+    def __init__(self) -> None:
+        self.frames: list[Message] = []
+        self.closed = False
+
+    def send(self, frame: bytes) -> None:
+        if self.closed:
+            raise ConnectionError("closed")
+        self.frames.append(decode(frame))
+
+    def close(self) -> None:
+        self.closed = True
+
+    def take(self) -> list[Message]:
+        frames, self.frames = self.frames, []
+        return frames
+
+
+class Cloud:
+    """cloudhub and what a test does to it."""
+
+    def __init__(self, bee: Harness) -> None:
+        self.bee = bee
+        self._deliver: Callable[[LinkEvent], None] | None = None
+        bee.add(CloudHub, CloudHubSettings(ca_pem=CA), self._make_transport, {})
+        bee.start()
+
+    def _make_transport(self, deliver: Callable[[LinkEvent], None]) -> "Cloud":
+        self._deliver = deliver
+        return self
+
+    def start(self) -> None:
+        """As a transport."""
+
+    def stop(self) -> None:
+        """As a transport."""
+
+    def happens(self, event: LinkEvent) -> None:
+        assert self._deliver is not None
+        self._deliver(event)
+        self.bee.settle()
+
+    def connect(self, node: str = "n1") -> ListLink:
+        link = ListLink()
+        self.happens(LinkOpened(node, link))
+        return link
+
+    def says(self, link: ListLink, message: Message, node: str = "n1") -> None:
+        self.happens(FrameCame(node, link, message))
+
+    def keepalive(self, link: ListLink) -> None:
+        self.says(link, self.bee.message("node", "keepalive", "ping", source="websocket", group="resource"))
+
+    def acknowledge(self, link: ListLink, message: Message) -> None:
+        self.says(link, message.reply(self.bee.clock))
+
+    def sends(self, name: str = "web", version: str = "7", operation: str = "insert", node: str = "n1") -> Message:
+        return self.controller(
+            f"node/{node}/default/pod/{name}", operation, {"metadata": {"uid": f"uid-{name}"}}, version
+        )
+
+    def controller(self, resource: str, operation: str, content: Any = None, version: str = "") -> Message:
+        message = self.bee.message(
+            resource, operation, content, source="edgecontroller", group="resource", resourceversion=version
+        )
+        self.bee.send(CloudHub.name, message)
+        return message
+
+    def events(self) -> list[str]:
+        messages = self.bee.sent_to("edgecontroller")
+        return [f"{m.route.operation} {m.route.resource}" for m in messages if m.route.source == "cloudhub"]
+
+
+@pytest.fixture
+def cloud() -> Iterator[Cloud]:
+    with Harness() as bee:
+        yield Cloud(bee)
+
+
+def test_controllers_hear_of_connections(cloud: Cloud) -> None:
+    link = cloud.connect()
+    cloud.happens(LinkClosed("n1", link))
+    assert cloud.events() == ["connected node/n1", "disconnected node/n1"]
+
+
+def test_a_message_reaches_its_node_without_the_node_in_its_resource(cloud: Cloud) -> None:
+    link, other = cloud.connect(), cloud.connect("n2")
+    sent = cloud.sends()
+    (received,) = link.take()
+    assert received.route.resource == "default/pod/web"
+    assert (received.id, received.header.resourceversion) == (sent.id, "7")
+    assert other.take() == []
+
+
+def test_it_is_sent_again_every_five_seconds_until_it_is_acknowledged(cloud: Cloud) -> None:
+    link = cloud.connect()
+    sent = cloud.sends()
+    cloud.bee.run_for(11)
+    assert [message.id for message in link.take()] == [sent.id] * 3
+    cloud.acknowledge(link, sent)
+    cloud.bee.run_for(11)
+    assert link.take() == []
+
+
+def test_an_error_of_the_edge_is_no_acknowledgement(cloud: Cloud) -> None:
+    link = cloud.connect()
+    sent = cloud.sends()
+    cloud.says(link, sent.error(cloud.bee.clock, "no space left on device"))
+    cloud.bee.run_for(6)
+    assert len(link.take()) == 2
+
+
+def test_an_answer_is_sent_once(cloud: Cloud) -> None:
+    link = cloud.connect()
+    cloud.controller("node/n1/default/podpatch/web", "response", {"Object": {}, "Err": None})
+    cloud.bee.run_for(11)
+    assert len(link.take()) == 1
+
+
+def test_what_a_node_missed_it_gets_when_it_connects(cloud: Cloud) -> None:
+    missed = cloud.sends()
+    deleted = cloud.sends("old", operation="delete")
+    link = cloud.connect()
+    assert [message.id for message in link.take()] == [missed.id, deleted.id]
+
+
+def test_what_it_acknowledged_it_does_not_get_again(cloud: Cloud) -> None:
+    link = cloud.connect()
+    cloud.acknowledge(link, cloud.sends())
+    again = cloud.connect()
+    cloud.sends(version="7")
+    assert again.take() == []
+    cloud.sends(version="8")
+    assert len(again.take()) == 1
+
+
+def test_a_second_connection_replaces_the_first(cloud: Cloud) -> None:
+    first = cloud.connect()
+    second = cloud.connect()
+    assert first.closed
+    sent = cloud.sends()
+    assert [message.id for message in second.take()] == [sent.id]
+    cloud.happens(LinkClosed("n1", first))
+    assert not second.closed, "the end of the old connection is not the end of the new"
+    assert cloud.events() == ["connected node/n1", "disconnected node/n1", "connected node/n1"]
+
+
+def test_only_keepalives_keep_a_session(cloud: Cloud) -> None:
+    link = cloud.connect()
+    for _ in range(4):
+        cloud.bee.run_for(15)
+        cloud.keepalive(link)
+    assert not link.closed
+    for _ in range(3):
+        cloud.bee.run_for(11)
+        cloud.says(link, cloud.bee.message("default/configmap/c", "query", source="edged"))
+    assert link.closed
+
+
+def test_requests_go_to_edgecontroller_with_the_node_in_the_resource(cloud: Cloud) -> None:
+    link = cloud.connect()
+    cloud.bee.forget()
+    cloud.says(link, cloud.bee.message("default/podpatch/web", "patch", "{}", source="edged", group="meta"))
+    (request,) = cloud.bee.sent_to("edgecontroller")
+    assert request.route.resource == "node/n1/default/podpatch/web"
+
+
+def test_the_ca_certificate_is_answered_at_once(cloud: Cloud) -> None:
+    link = cloud.connect()
+    question = cloud.bee.message("k8s/ca.crt", "query", source="metamanager", group="resource")
+    cloud.says(link, question)
+    (answer,) = link.take()
+    assert (answer.parent_id, answer.content_as(str)) == (question.id, CA)
+    assert (answer.route.source, answer.route.resource) == ("cloudhub", "k8s/ca.crt")
+
+
+def test_a_deleted_node_is_disconnected(cloud: Cloud) -> None:
+    link = cloud.connect()
+    cloud.controller("node/n1/null/node/n1", "delete", {"metadata": {"name": "n1"}})
+    assert link.closed
+    assert link.take() == []
+
+
+def test_a_message_of_a_connection_that_was_replaced_is_ignored(cloud: Cloud) -> None:
+    first = cloud.connect()
+    cloud.connect()
+    cloud.bee.forget()
+    cloud.says(first, cloud.bee.message("default/configmap/c", "query", source="edged"))
+    assert cloud.bee.sent_to("edgecontroller") == []
+
+
+def test_what_no_module_here_wants_harms_nothing(cloud: Cloud) -> None:
+    link = cloud.connect()
+    for resource, operation, source in [
+        ("membership/detail", "get", "twin"),
+        ("null", "null", "metaserver"),
+        ("a/topic", "upload", "bus"),
+        ("default/pod/p", "update", "edgecontroller"),
+    ]:
+        cloud.says(link, cloud.bee.message(resource, operation, source=source, group="user"))
+    cloud.controller("nonsense", "insert")
+    assert cloud.bee.hive.restarts() == {CloudHub.name: 0}
+    assert not link.closed
+
+
+def test_acknowledgements_outlive_a_restart_of_the_module() -> None:
+    """The book of deliveries is handed in, so the supervisor's new instance goes on with it."""
+    book: dict[str, NodeDeliveries] = {}
+    with Harness() as bee:
+        bee.add(CloudHub, CloudHubSettings(), None, book)
+        bee.start()
+        message = bee.message("node/n1/default/pod/web", "insert", {"metadata": {"uid": "u"}}, resourceversion="1")
+        bee.send(CloudHub.name, message)
+    assert len(book["n1"]) == 1
