@@ -1,0 +1,114 @@
+"""The table of KubeEdge's operations (spec/05 §4, §5): each row of it, with and without a connection."""
+
+import pytest
+
+from beehive import ModuleName, Operation, ResourceType
+from metamanager.rules import Change, Origin, Plan, Step, is_kept, origin_of, plan
+
+I, U, P, D, Q, R = (  # noqa: E741 - the columns of a table
+    Operation.INSERT, Operation.UPDATE, Operation.PATCH, Operation.DELETE, Operation.QUERY, Operation.RESPONSE,
+)  # fmt: skip
+EDGED, EC, DC, PC, DYN = (
+    ModuleName.EDGED, ModuleName.EDGECONTROLLER, ModuleName.DEVICECONTROLLER, ModuleName.POLICYCONTROLLER,
+    ModuleName.DYNAMICCONTROLLER,
+)  # fmt: skip
+POD, NODE, LEASE = ResourceType.POD, ResourceType.NODE, ResourceType.LEASE
+NONE, PUT, DELETE = Change.NONE, Change.PUT, Change.DELETE
+
+ROWS: list[tuple[str, str, str, Change, tuple[Step, ...]]] = [
+    (I, "event", EDGED, NONE, (Step.TO_CLOUD,)),
+    (I, NODE, EDGED, NONE, (Step.ASK_CLOUD,)),
+    (I, POD, EDGED, NONE, (Step.ASK_CLOUD,)),
+    (I, "device", DC, PUT, (Step.TO_TWIN, Step.OK_TO_CLOUD)),
+    (I, "serviceaccountaccess", PC, PUT, (Step.OK_TO_CLOUD,)),
+    (I, POD, EC, PUT, (Step.TO_EDGED, Step.OK_TO_CLOUD)),
+    (I, "configmap", EC, PUT, (Step.TO_EDGED, Step.OK_TO_CLOUD)),
+    (I, "deployment", DYN, PUT, (Step.TO_EDGED, Step.OK_TO_CLOUD)),
+    (U, "event", EDGED, NONE, (Step.TO_CLOUD,)),
+    (U, LEASE, EDGED, NONE, (Step.ASK_CLOUD,)),
+    (U, "podstatus", EDGED, PUT, (Step.TO_CLOUD, Step.OK_TO_SENDER)),
+    (U, "secret", EC, PUT, (Step.TO_EDGED, Step.OK_TO_CLOUD)),
+    (U, NODE, EC, PUT, (Step.OK_TO_CLOUD,)),
+    (U, POD, DYN, PUT, (Step.TO_EDGED, Step.OK_TO_CLOUD)),
+    (U, "device", DC, PUT, (Step.OK_TO_CLOUD, Step.TO_TWIN)),
+    (U, "serviceaccountaccess", PC, PUT, (Step.OK_TO_CLOUD,)),
+    (U, "device", ModuleName.METAMANAGER, PUT, (Step.TO_TWIN, Step.OK_TO_SENDER)),
+    (U, POD, "synccontroller", NONE, (Step.UNSUPPORTED,)),
+    (P, "event", EDGED, NONE, (Step.TO_CLOUD,)),
+    (P, "podpatch", EDGED, PUT, (Step.TO_CLOUD,)),
+    (P, "nodepatch", EDGED, PUT, (Step.TO_CLOUD,)),
+    (D, POD, EDGED, NONE, (Step.TO_CLOUD,)),
+    (D, "volumeattachment", EDGED, NONE, (Step.TO_CLOUD,)),
+    (D, POD, EC, DELETE, (Step.TO_EDGED, Step.OK_TO_CLOUD)),
+    (D, "secret", EC, DELETE, (Step.TO_EDGED, Step.OK_TO_CLOUD)),
+    (D, NODE, EC, DELETE, (Step.OK_TO_CLOUD,)),
+    (D, "device", DC, DELETE, (Step.TO_TWIN, Step.TO_EDGED, Step.OK_TO_CLOUD)),
+    (D, "serviceaccountaccess", PC, DELETE, (Step.OK_TO_CLOUD,)),
+    (Q, POD, EDGED, NONE, (Step.ANSWER,)),
+    (Q, "podpatch", EDGED, NONE, (Step.ANSWER,)),
+    (Q, "configmap", EDGED, NONE, (Step.ANSWER_OR_ASK,)),
+    (Q, "secret", EDGED, NONE, (Step.ANSWER_OR_ASK,)),
+    (Q, NODE, EDGED, NONE, (Step.ASK_CLOUD,)),
+    (Q, "persistentvolumeclaim", EDGED, NONE, (Step.ASK_CLOUD,)),
+    (Q, "serviceaccounttoken", EDGED, NONE, (Step.ASK_CLOUD,)),
+    (Q, LEASE, EDGED, NONE, (Step.ASK_CLOUD,)),
+    (Q, "certificatesigningrequest", EDGED, NONE, (Step.ASK_CLOUD,)),
+    (R, "configmap", EC, PUT, (Step.TO_EDGED,)),
+    (R, NODE, EC, PUT, ()),
+    (R, "x", "other", PUT, (Step.TO_CLOUD,)),
+    (Operation.CREATE_VOLUME, "volume", "csidriver", NONE, (Step.TO_VOLUME_PLUGIN,)),
+    (Operation.CONTROLLER_UNPUBLISH_VOLUME, "volume", "csidriver", NONE, (Step.TO_VOLUME_PLUGIN,)),
+    (Operation.CONNECT, "other", "edgehub", NONE, (Step.UNSUPPORTED,)),
+    ("", "", "", NONE, (Step.UNSUPPORTED,)),
+]
+WITHOUT_CLOUD: list[tuple[str, str, str, Change, tuple[Step, ...]]] = [
+    (I, NODE, EDGED, NONE, (Step.REFUSE,)),
+    (U, LEASE, EDGED, NONE, (Step.REFUSE,)),
+    (U, "podstatus", EDGED, PUT, (Step.TO_CLOUD, Step.OK_TO_SENDER)),
+    (P, "podpatch", EDGED, PUT, (Step.REFUSE_PATCH,)),
+    (D, POD, EDGED, NONE, (Step.REFUSE,)),
+    (Q, POD, EDGED, NONE, (Step.ANSWER,)),
+    (Q, "configmap", EDGED, NONE, (Step.ANSWER_OR_REFUSE,)),
+    (Q, NODE, EDGED, NONE, (Step.ANSWER_OR_REFUSE,)),
+    (Q, LEASE, EDGED, NONE, (Step.REFUSE,)),
+]
+
+
+@pytest.mark.parametrize(("operation", "kind", "source", "change", "steps"), ROWS)
+def test_each_operation_has_its_row(
+    operation: str, kind: str, source: str, change: Change, steps: tuple[Step, ...]
+) -> None:
+    """With a connection, the plan is the one of the table."""
+    result = plan(operation, kind, source, named=True, connected=True)
+    assert (result.change, result.steps) == (change, steps)
+
+
+@pytest.mark.parametrize(("operation", "kind", "source", "change", "steps"), WITHOUT_CLOUD)
+def test_without_a_connection_nothing_waits_for_the_cloud(
+    operation: str, kind: str, source: str, change: Change, steps: tuple[Step, ...]
+) -> None:
+    """What only the cloud could do is refused at once, everything else is as ever."""
+    result = plan(operation, kind, source, named=True, connected=False)
+    assert (result.change, result.steps) == (change, steps)
+
+
+@pytest.mark.parametrize("kind", ["pod", "configmap", "node", "lease"])
+def test_a_collection_is_listed_from_the_store(kind: str) -> None:
+    """A query without a name never goes to the cloud."""
+    assert plan(Q, kind, EDGED, named=False, connected=True) == Plan(NONE, (Step.ANSWER,))
+
+
+def test_the_ca_certificate_is_asked_for_though_it_has_no_name() -> None:
+    """`k8s/ca.crt` looks like a collection and is one object."""
+    assert origin_of(ResourceType.CA_CERTIFICATE, named=False) is Origin.CLOUD_FIRST
+
+
+def test_a_delete_reaches_edged_even_when_there_was_no_row() -> None:
+    """edged may run what the store has forgotten."""
+    assert plan(D, POD, EC, named=True, connected=True).even_if_old
+
+
+def test_leases_are_not_kept() -> None:
+    """They would cost the flash a write every ten seconds."""
+    assert not is_kept(LEASE)
+    assert is_kept(ResourceType.CONFIGMAP)
