@@ -1,6 +1,15 @@
-"""Images: what their names mean and when they are pulled."""
+"""Which image a pod means, and whether it has to be fetched."""
 
-from edged.images.names import ImageName, ImageNameError, parse_image
-from edged.images.policy import PullPolicy, effective_policy, should_pull
+from edged.images.names import ImageName, ImageNameError, normalise_image, parse_image
+from edged.images.pull import PullDecision, PullPolicy, default_policy, should_pull
 
-__all__ = ["ImageName", "ImageNameError", "PullPolicy", "effective_policy", "parse_image", "should_pull"]
+__all__ = [
+    "ImageName",
+    "ImageNameError",
+    "PullDecision",
+    "PullPolicy",
+    "default_policy",
+    "normalise_image",
+    "parse_image",
+    "should_pull",
+]

@@ -1,73 +1,77 @@
-"""Names of images as people write them, and in full as runtimes and registries keep them.
+"""Image names in full, as registries and container runtimes know them.
 
-The rules are those of the distribution project's reference grammar: the first part is a registry only when it looks like
-one (a dot, a port, or `localhost`), Docker Hub is what is meant otherwise, and its official images live in `library/`.
+A short name means Docker Hub, and there the official images: `busybox` is `docker.io/library/busybox:latest`.
+The grammar is that of the distribution project's reference package.
 """
 
 import re
 
-import msgspec
+from msgspec import Struct
 
 from edged.errors import EdgedError
 
-DEFAULT_REGISTRY = "docker.io"
-_LIBRARY = "library/"
-_PART = r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*"
-_PATH = re.compile(rf"{_PART}(?:/{_PART})*")
-_REGISTRY = re.compile(r"(?:[a-zA-Z0-9](?:[a-zA-Z0-9.-]*[a-zA-Z0-9])?|\[[0-9a-fA-F:]+\])(?::[0-9]+)?")
+_HUB = "docker.io"
+_OLD_HUB = "index.docker.io"
+_OFFICIAL = "library"
+_DEFAULT_TAG = "latest"
+_LONGEST = 255
+
+_WORD = r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*"
+_PATH = re.compile(rf"{_WORD}(?:/{_WORD})*")
+_LABEL = r"[a-zA-Z0-9](?:[a-zA-Z0-9-]*[a-zA-Z0-9])?"
+_DOMAIN = re.compile(rf"(?:{_LABEL}(?:\.{_LABEL})*|\[[a-fA-F0-9:]+\])(?::[0-9]+)?")
 _TAG = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
-_DIGEST = re.compile(r"[a-z0-9]+(?:[.+_-][a-z0-9]+)*:[0-9a-fA-F]{32,}")
-_LONGEST_PATH = 255
+_DIGEST = re.compile(r"[A-Za-z][A-Za-z0-9]*(?:[-_+.][A-Za-z][A-Za-z0-9]*)*:[0-9a-fA-F]{32,}")
 
 
 class ImageNameError(EdgedError):
-    """A text that names no image (`InvalidImageName`)."""
+    """A text that names no image; the pod shows InvalidImageName."""
 
 
-class ImageName(msgspec.Struct, frozen=True, gc=False):
-    """An image's name in its parts."""
+class ImageName(Struct, frozen=True):
+    """An image name in its parts: registry, repository, tag and digest ("" when there is none)."""
 
-    registry: str
+    domain: str
     path: str
-    tag: str = ""
-    digest: str = ""
+    tag: str
+    digest: str
 
     def __str__(self) -> str:
-        """The full name: `docker.io/library/busybox:latest`."""
         tag = f":{self.tag}" if self.tag else ""
         digest = f"@{self.digest}" if self.digest else ""
-        return f"{self.registry}/{self.path}{tag}{digest}"
+        return f"{self.domain}/{self.path}{tag}{digest}"
 
 
-def parse_image(text: str) -> ImageName:
-    """The parts of a name; without tag and digest the tag is `latest`. Raises ImageNameError."""
-    rest, at, digest = text.partition("@")
-    name, tag = _split_tag(rest)
-    registry, path = _split_registry(name)
-    good = (
-        _PATH.fullmatch(path)
-        and len(path) <= _LONGEST_PATH
-        and _REGISTRY.fullmatch(registry)
-        and (not tag or _TAG.fullmatch(tag))
-        and (not at or _DIGEST.fullmatch(digest))
-        and not rest.endswith(":")
+def parse_image(name: str) -> ImageName:
+    """The parts of an image name; without tag and digest the tag is `latest`. Raises ImageNameError."""
+    rest, _, digest = name.partition("@")
+    head, slash, last = rest.rpartition("/")
+    last, _, tag = last.partition(":")
+    domain, path = _split_domain(head + slash + last)
+    valid = (
+        _DOMAIN.fullmatch(domain)
+        and _PATH.fullmatch(path)
+        and len(path) <= _LONGEST
+        and (_TAG.fullmatch(tag) if ":" in rest[len(head) :] else not tag)
+        and (_DIGEST.fullmatch(digest) if "@" in name else not digest)
     )
-    if not good:
-        hint = "as registry/path:tag or registry/path@sha256:…, in lower case"
-        raise ImageNameError("cannot read the image's name", repr(text[:300]), hint)
-    return ImageName(registry, path, tag or ("" if digest else "latest"), digest)
+    if not valid:
+        raise ImageNameError("cannot read the image name", repr(name), "as registry/repository:tag, in lower case")
+    return ImageName(domain, path, tag or ("" if digest else _DEFAULT_TAG), digest)
 
 
-def _split_tag(text: str) -> tuple[str, str]:
-    """The colon after the last slash begins a tag; one before it belongs to the registry's port."""
-    name, colon, tag = text.rpartition(":")
-    return (name, tag) if colon and "/" not in tag else (text, "")
+def normalise_image(name: str) -> str:
+    """The full name (`docker.io/library/busybox:latest`). Raises ImageNameError."""
+    return str(parse_image(name))
 
 
-def _split_registry(name: str) -> tuple[str, str]:
+def _split_domain(name: str) -> tuple[str, str]:
+    """The registry is the first component if it can be one: with a dot, a port, capitals, or `localhost`."""
     first, slash, rest = name.partition("/")
-    if slash and ("." in first or ":" in first or first == "localhost"):
-        registry, path = ("docker.io" if first == "index.docker.io" else first), rest
-    else:
-        registry, path = DEFAULT_REGISTRY, name
-    return registry, _LIBRARY + path if registry == DEFAULT_REGISTRY and "/" not in path else path
+    is_domain = slash and (any(c in first for c in ".:[") or first == "localhost" or first != first.lower())
+    domain, path = (first, rest) if is_domain else (_HUB, name)
+    if domain == _OLD_HUB:
+        domain = _HUB
+    if domain == _HUB and "/" not in path:
+        path = f"{_OFFICIAL}/{path}"
+    return domain, path

@@ -14,7 +14,8 @@ class PullPolicy(StrEnum):
 
 
 def effective_policy(policy: str, image: str) -> PullPolicy:
-    """The policy, and where the pod has none the API server's default: Always for `:latest`, else IfNotPresent.
+    """The policy, and where the pod has none the API server's default: Always for `:latest`, else
+    IfNotPresent.
 
     A policy that is not known counts as none. Raises ImageNameError.
     """

@@ -1,0 +1,43 @@
+"""Whether an image has to be fetched before its container starts."""
+
+from enum import Enum, StrEnum
+
+from edged.images.names import parse_image
+
+
+class PullPolicy(StrEnum):
+    """Kubernetes' three policies."""
+
+    ALWAYS = "Always"
+    IF_NOT_PRESENT = "IfNotPresent"
+    NEVER = "Never"
+
+
+class PullDecision(Enum):
+    """What to do about an image; REFUSE is reported as ErrImageNeverPull."""
+
+    PULL = "pull"
+    USE = "use"
+    REFUSE = "refuse"
+
+
+def default_policy(image: str) -> PullPolicy:
+    """The policy of a container that names none: Always for `latest`, IfNotPresent for a fixed tag or a
+    digest.
+
+    An API server fills it in; pods from elsewhere come without. Raises ImageNameError.
+    """
+    name = parse_image(image)
+    return PullPolicy.ALWAYS if name.tag == "latest" and not name.digest else PullPolicy.IF_NOT_PRESENT
+
+
+def should_pull(policy: str, image: str, *, present: bool) -> PullDecision:
+    """What the policy ("" for the default) means for an image that is or is not on the node. Raises
+    ImageNameError.
+    """
+    chosen = policy or default_policy(image)
+    if chosen == PullPolicy.ALWAYS:
+        return PullDecision.PULL
+    if present:
+        return PullDecision.USE
+    return PullDecision.REFUSE if chosen == PullPolicy.NEVER else PullDecision.PULL

@@ -1,0 +1,138 @@
+"""Files that change all at once: a volume whose readers see the old set or the new one, never a mix.
+
+The layout is kubelet's AtomicWriter's, which programs in containers rely on:
+
+    ..2026_11_20_01_54_50.1/greeting     the files of one version
+    ..data -> ..2026_11_20_01_54_50.1    which version counts; replaced by one rename
+    greeting -> ..data/greeting          what readers open
+
+A crash between any two steps leaves the old or the new version in force; the next write cleans up what was
+left.
+"""
+
+import os
+import shutil
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from itertools import count
+from pathlib import Path
+
+from edged.api import Nanoseconds
+from edged.volumes.payload import Payload, VolumeFile
+
+_DATA = "..data"
+_NEXT = "..data_tmp"
+_HIDDEN = ".."
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class AtomicWriter:
+    """Keeps one directory equal to a payload.
+
+    Args:
+        directory: the volume; it must exist and be written by nobody else.
+        prepare: called with a new version's directory before it comes into force, to set owners.
+    """
+
+    def __init__(self, directory: Path, prepare: Callable[[Path], None] | None = None) -> None:
+        self._directory = directory
+        self._prepare = prepare
+
+    def write(self, payload: Payload, now: Nanoseconds) -> bool:
+        """Make the directory hold exactly the payload's files; False when it already does.
+
+        Paths must have passed `safe_path`. Raises OSError as the file system does; then the old version is in
+        force.
+        """
+        current = self._current()
+        changed = current is None or not _holds(current, payload)
+        if changed:
+            current = self._new_version(payload, now)
+            self._put_in_force(current)
+        self._show(payload)
+        self._clean(payload, current)
+        return changed
+
+    def _current(self) -> Path | None:
+        """The directory of the version in force; only a link within the volume counts."""
+        try:
+            name = str((self._directory / _DATA).readlink())
+        except OSError:
+            return None
+        version = self._directory / name
+        within = name.startswith(_HIDDEN) and "/" not in name and name != _HIDDEN
+        return version if within and version.is_dir() else None
+
+    def _new_version(self, payload: Payload, now: Nanoseconds) -> Path:
+        version = self._make_directory(now)
+        for path, file in payload.items():
+            _write_file(version / path, file)
+        version.chmod(0o755)
+        if self._prepare is not None:
+            self._prepare(version)
+        return version
+
+    def _make_directory(self, now: Nanoseconds) -> Path:
+        moment = (_EPOCH + timedelta(microseconds=now // 1000)).strftime("..%Y_%m_%d_%H_%M_%S")
+        for number in count(1):
+            version = self._directory / f"{moment}.{number}"
+            with suppress(FileExistsError):
+                version.mkdir(mode=0o700)
+                return version
+        raise AssertionError  # count() never ends
+
+    def _put_in_force(self, version: Path) -> None:
+        following = self._directory / _NEXT
+        following.unlink(missing_ok=True)
+        following.symlink_to(version.name)
+        following.replace(self._directory / _DATA)
+
+    def _show(self, payload: Payload) -> None:
+        """A link at the top for the first component of each path; one that stands is left alone."""
+        for name in _tops(payload):
+            link = self._directory / name
+            target = Path(_DATA, name)
+            if link.is_symlink() and link.readlink() == target:
+                continue
+            _remove(link)
+            link.symlink_to(target)
+
+    def _clean(self, payload: Payload, current: Path | None) -> None:
+        """Remove links to files that are gone, and versions that are no longer in force."""
+        keep = _tops(payload) | {_DATA} | ({current.name} if current else set())
+        for entry in list(self._directory.iterdir()):
+            if entry.name not in keep:
+                _remove(entry)
+
+
+def _write_file(path: Path, file: VolumeFile) -> None:
+    """A new file with exactly its mode, in a directory of a version that nobody reads yet."""
+    path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+    with os.fdopen(descriptor, "wb") as stream:
+        stream.write(file.data)
+        os.fchmod(stream.fileno(), file.mode)
+
+
+def _holds(version: Path, payload: Payload) -> bool:
+    """Whether a version consists of exactly these files, contents and modes."""
+    present = {str(path.relative_to(version)) for path in version.rglob("*") if not path.is_dir()}
+    return present == set(payload) and all(_is_file(version / path, file) for path, file in payload.items())
+
+
+def _is_file(path: Path, file: VolumeFile) -> bool:
+    found = path.lstat()
+    same_mode = found.st_mode & 0o777 == file.mode
+    return same_mode and found.st_size == len(file.data) and path.read_bytes() == file.data
+
+
+def _tops(payload: Payload) -> set[str]:
+    return {path.partition("/")[0] for path in payload}
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)

@@ -1,0 +1,171 @@
+"""The files that a configmap, a secret or the pod's own facts become in a volume."""
+
+from collections.abc import Iterable, Mapping
+from pathlib import PurePosixPath
+from typing import Protocol
+
+from msgspec import Struct
+
+from edged.api import (
+    ConfigMap,
+    DownwardAPIVolumeFile,
+    KeyToPath,
+    Pod,
+    ProjectedVolumeSource,
+    Secret,
+    ServiceAccountTokenProjection,
+    VolumeProjection,
+)
+from edged.pods.downward import DownwardView, field_value, resource_value
+from edged.volumes.errors import MissingContentError, VolumeError
+
+DEFAULT_MODE = 0o644
+_PERMISSIONS = 0o777
+
+
+class VolumeFile(Struct, frozen=True, gc=False):
+    """One file of a volume; its content never shows in a representation, it may be a secret."""
+
+    data: bytes
+    mode: int = DEFAULT_MODE
+
+    def __repr__(self) -> str:
+        return f"VolumeFile({len(self.data)} bytes, mode={self.mode:o})"
+
+
+Payload = Mapping[str, VolumeFile]
+"""The files of a volume by their path relative to it."""
+
+
+class VolumeSources(Protocol):
+    """What volumes of the pod's namespace are made of, already fetched; None for what does not exist."""
+
+    def config_map(self, name: str) -> ConfigMap | None:
+        """The configmap of that name."""
+
+    def secret(self, name: str) -> Secret | None:
+        """The secret of that name."""
+
+    def token(self, wanted: ServiceAccountTokenProjection) -> str | None:
+        """A token of the pod's service account for that audience and time."""
+
+
+def config_map_payload(
+    config_map: ConfigMap | None,
+    name: str,
+    items: Iterable[KeyToPath] = (),
+    mode: int | None = None,
+    *,
+    optional: bool | None = None,
+) -> dict[str, VolumeFile]:
+    """The files of a configmap: all keys under their names, or the items alone under their paths."""
+    if config_map is None:
+        return _absent("configmap", name, optional=optional)
+    data = {key: value.encode() for key, value in config_map.data.items()} | config_map.binary_data
+    return _project("configmap", name, data, items, mode, optional=optional)
+
+
+def secret_payload(
+    secret: Secret | None,
+    name: str,
+    items: Iterable[KeyToPath] = (),
+    mode: int | None = None,
+    *,
+    optional: bool | None = None,
+) -> dict[str, VolumeFile]:
+    """The files of a secret, by the same rules."""
+    if secret is None:
+        return _absent("secret", name, optional=optional)
+    return _project("secret", name, secret.data, items, mode, optional=optional)
+
+
+def downward_payload(
+    pod: Pod, items: Iterable[DownwardAPIVolumeFile], view: DownwardView, mode: int | None = None
+) -> dict[str, VolumeFile]:
+    """Facts about the pod, one a file."""
+    files = {}
+    for item in items:
+        if item.field_ref is not None:
+            text = field_value(pod, item.field_ref, view)
+        elif item.resource_field_ref is not None and pod.spec.containers:
+            text = resource_value(pod, pod.spec.containers[0], item.resource_field_ref, view)
+        else:
+            raise VolumeError("cannot fill the file", item.path, "fieldRef or resourceFieldRef is wanted")
+        files[safe_path(item.path)] = VolumeFile(text.encode(), _mode(item.mode, mode))
+    return files
+
+
+def projected_payload(
+    pod: Pod, volume: ProjectedVolumeSource, sources: VolumeSources, view: DownwardView
+) -> dict[str, VolumeFile]:
+    """Several sources in one directory; of two files with one path the later wins."""
+    files: dict[str, VolumeFile] = {}
+    for projection in volume.sources:
+        files |= _projection(pod, projection, sources, view, volume.default_mode)
+    return files
+
+
+def safe_path(path: str) -> str:
+    """The path of a file within its volume. Raises VolumeError for one that would leave it or hide its
+    machinery.
+    """
+    parts = PurePosixPath(path).parts
+    if not parts or path.startswith("/") or ".." in parts or parts[0].startswith("..") or "\0" in path:
+        raise VolumeError("cannot place a file in the volume", repr(path), "a relative path without .. is wanted")
+    return str(PurePosixPath(path))
+
+
+def _projection(
+    pod: Pod, projection: VolumeProjection, sources: VolumeSources, view: DownwardView, mode: int | None
+) -> dict[str, VolumeFile]:
+    if (part := projection.config_map) is not None:
+        found = sources.config_map(part.name)
+        return config_map_payload(found, part.name, part.items, mode, optional=part.optional)
+    if (hidden := projection.secret) is not None:
+        secret = sources.secret(hidden.name)
+        return secret_payload(secret, hidden.name, hidden.items, mode, optional=hidden.optional)
+    if projection.downward_api is not None:
+        return downward_payload(pod, projection.downward_api.items, view, mode)
+    if (wanted := projection.service_account_token) is not None:
+        token = sources.token(wanted)
+        if token is None:
+            account = pod.spec.service_account_name or "default"
+            raise MissingContentError("no token for the service account", account, "the cloud grants tokens")
+        return {safe_path(wanted.path): VolumeFile(token.encode(), _mode(None, mode))}
+    raise VolumeError(
+        "cannot project into the volume",
+        "a source of an unknown kind",
+        "configMap, secret, downwardAPI and serviceAccountToken are known",
+    )
+
+
+def _absent(kind: str, name: str, *, optional: bool | None) -> dict[str, VolumeFile]:
+    if not optional:
+        raise MissingContentError(f"{kind} not found", name)
+    return {}
+
+
+def _project(
+    kind: str,
+    name: str,
+    data: Mapping[str, bytes],
+    items: Iterable[KeyToPath],
+    mode: int | None,
+    *,
+    optional: bool | None,
+) -> dict[str, VolumeFile]:
+    chosen = list(items)
+    if not chosen:
+        return {safe_path(key): VolumeFile(value, _mode(None, mode)) for key, value in data.items()}
+    files = {}
+    for item in chosen:
+        if item.key in data:
+            files[safe_path(item.path)] = VolumeFile(data[item.key], _mode(item.mode, mode))
+        elif not optional:
+            raise MissingContentError(f"{kind} references non-existent key", f"{name}: {item.key}")
+    return files
+
+
+def _mode(own: int | None, default: int | None) -> int:
+    chosen = next((mode for mode in (own, default) if mode is not None), DEFAULT_MODE)
+    return chosen & _PERMISSIONS

@@ -1,0 +1,103 @@
+"""What each volume of a pod is to be on the node: a pure plan that `set_up` carries out."""
+
+from pathlib import Path, PurePosixPath
+
+from msgspec import Struct
+
+from edged.api import HostPathVolumeSource, Pod, Volume, VolumeProjection
+from edged.pods.downward import DownwardView
+from edged.pods.model import PodUid
+from edged.pods.paths import PodPaths
+from edged.volumes.errors import VolumeError
+from edged.volumes.payload import (
+    Payload,
+    VolumeSources,
+    config_map_payload,
+    downward_payload,
+    projected_payload,
+    secret_payload,
+)
+
+
+class EmptyDirectory(Struct, frozen=True):
+    """A directory of the pod's own that everybody may write to."""
+
+    path: Path
+
+
+class HostPath(Struct, frozen=True):
+    """A path of the node; `type` says what must be there or is made ("" for no check)."""
+
+    path: Path
+    type: str
+
+
+class Files(Struct, frozen=True):
+    """A directory of files that change together; containers see it read-only."""
+
+    path: Path
+    payload: Payload
+
+
+VolumePlan = EmptyDirectory | HostPath | Files
+
+
+def plan_volume(pod: Pod, volume: Volume, paths: PodPaths, sources: VolumeSources, view: DownwardView) -> VolumePlan:
+    """The plan of one volume. Raises VolumeError, also for a kind that this agent does not have, by its name."""
+    if volume.host_path is not None:
+        return _host_path(volume.host_path)
+    uid = PodUid(pod.metadata.uid)
+    if volume.empty_dir is not None:
+        if volume.empty_dir.medium:
+            raise VolumeError(
+                "cannot make the volume", volume.name, f"emptyDir of medium {volume.empty_dir.medium} is not supported"
+            )
+        return EmptyDirectory(paths.volume(uid, "empty-dir", volume.name))
+    kind, payload = _files(pod, volume, sources, view)
+    return Files(paths.volume(uid, kind, volume.name), payload)
+
+
+def volume_objects(pod: Pod) -> tuple[frozenset[str], frozenset[str]]:
+    """The names of all configmaps and of all secrets that volumes of the pod are made of, for fetching ahead."""
+    maps: set[str] = set()
+    secrets: set[str] = set()
+    for volume in pod.spec.volumes:
+        if volume.config_map is not None:
+            maps.add(volume.config_map.name)
+        if volume.secret is not None:
+            secrets.add(volume.secret.secret_name)
+        for part in _projections(volume):
+            maps |= {part.config_map.name} if part.config_map else set()
+            secrets |= {part.secret.name} if part.secret else set()
+    return frozenset(maps), frozenset(secrets)
+
+
+def _host_path(source: HostPathVolumeSource) -> HostPath:
+    path = PurePosixPath(source.path)
+    if not path.is_absolute() or ".." in path.parts:
+        raise VolumeError("cannot use the host path", repr(source.path), "an absolute path without .. is wanted")
+    return HostPath(Path(path), source.type or "")
+
+
+def _projections(volume: Volume) -> tuple[VolumeProjection, ...]:
+    return volume.projected.sources if volume.projected is not None else ()
+
+
+def _files(pod: Pod, volume: Volume, sources: VolumeSources, view: DownwardView) -> tuple[str, Payload]:
+    if (of_map := volume.config_map) is not None:
+        config_map = sources.config_map(of_map.name)
+        return "configmap", config_map_payload(
+            config_map, of_map.name, of_map.items, of_map.default_mode, optional=of_map.optional
+        )
+    if (of_secret := volume.secret) is not None:
+        name = of_secret.secret_name
+        return "secret", secret_payload(
+            sources.secret(name), name, of_secret.items, of_secret.default_mode, optional=of_secret.optional
+        )
+    if volume.downward_api is not None:
+        source = volume.downward_api
+        return "downward-api", downward_payload(pod, source.items, view, source.default_mode)
+    if volume.projected is not None:
+        return "projected", projected_payload(pod, volume.projected, sources, view)
+    kind = "persistentVolumeClaim" if volume.persistent_volume_claim is not None else "its kind"
+    raise VolumeError("cannot make the volume", volume.name, f"{kind} is not supported")

@@ -1,0 +1,87 @@
+"""Image names are completed as container runtimes complete them, and pulled when the policy says so."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from edged.images import ImageName, ImageNameError, PullDecision, normalise_image, parse_image, should_pull
+
+DIGEST = "sha256:" + "a1" * 32
+
+
+@pytest.mark.parametrize(
+    ("name", "full"),
+    [
+        ("busybox", "docker.io/library/busybox:latest"),
+        ("busybox:1.35", "docker.io/library/busybox:1.35"),
+        ("kubeedge/pause:3.6", "docker.io/kubeedge/pause:3.6"),
+        ("docker.io/busybox", "docker.io/library/busybox:latest"),
+        ("index.docker.io/busybox", "docker.io/library/busybox:latest"),
+        ("registry.k8s.io/pause:3.6", "registry.k8s.io/pause:3.6"),
+        ("localhost/x", "localhost/x:latest"),
+        ("localhost:5000/x", "localhost:5000/x:latest"),
+        ("127.0.0.1:5000/a/b:c", "127.0.0.1:5000/a/b:c"),
+        ("[::1]:5000/x", "[::1]:5000/x:latest"),
+        (f"busybox@{DIGEST}", f"docker.io/library/busybox@{DIGEST}"),
+        (f"busybox:1@{DIGEST}", f"docker.io/library/busybox:1@{DIGEST}"),
+        ("a__b-c.d", "docker.io/library/a__b-c.d:latest"),
+    ],
+)
+def test_short_names_become_full(name: str, full: str) -> None:
+    """Registry, official library and tag are filled in; what is given stays."""
+    assert normalise_image(name) == full
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "",
+        "Busybox",
+        "busybox:",
+        "busybox@",
+        "busybox:a b",
+        "busybox@sha256:12",
+        "a//b",
+        "/a",
+        "a/",
+        "-x/y",
+        "..",
+        "x" * 300,
+    ],
+)
+def test_impossible_names_are_refused(name: str) -> None:
+    """The error shows the name."""
+    with pytest.raises(ImageNameError, match="cannot read the image name"):
+        parse_image(name)
+
+
+_word = st.from_regex(r"[a-z0-9]{1,8}", fullmatch=True)
+
+
+@given(_word, st.lists(_word, min_size=1, max_size=3), _word, st.sampled_from(["", DIGEST]))
+def test_full_names_read_back(host: str, path: list[str], tag: str, digest: str) -> None:
+    """Writing and reading a full name are inverse, and completing it changes nothing."""
+    name = ImageName(f"{host}.example.org:443", "/".join(path), tag, digest)
+    assert parse_image(str(name)) == name
+    assert normalise_image(normalise_image(str(name))) == str(name)
+
+
+@pytest.mark.parametrize(
+    ("policy", "image", "present", "decision"),
+    [
+        ("Always", "a:1", True, PullDecision.PULL),
+        ("Always", "a:1", False, PullDecision.PULL),
+        ("IfNotPresent", "a", True, PullDecision.USE),
+        ("IfNotPresent", "a", False, PullDecision.PULL),
+        ("Never", "a", True, PullDecision.USE),
+        ("Never", "a", False, PullDecision.REFUSE),
+        ("", "a", True, PullDecision.PULL),
+        ("", "a:latest", True, PullDecision.PULL),
+        ("", "a:1", True, PullDecision.USE),
+        ("", f"a@{DIGEST}", True, PullDecision.USE),
+        ("", "a:1", False, PullDecision.PULL),
+    ],
+)
+def test_policy_decides_about_pulling(policy: str, image: str, decision: PullDecision, *, present: bool) -> None:
+    """Policy, tag and presence decide; an empty policy is the API server's default."""
+    assert should_pull(policy, image, present=present) is decision
