@@ -9,7 +9,6 @@ from prometheus_client.registry import Collector
 
 from edgehub.counters import LinkCounters
 
-
 R = TypeVar("R", bound=str)
 
 

@@ -1,0 +1,71 @@
+"""The token bucket, and the law that it never lets more through than burst + rate times time."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from edgehub.rate import TokenBucket
+
+
+def test_a_full_bucket_lets_the_burst_through_and_then_one_every_period() -> None:
+    """KubeEdge's 30 and 60: sixty at once, then one every 1/30 s."""
+    bucket = TokenBucket(30, 60)
+    assert [bucket.take(5.0) for _ in range(60)] == [0.0] * 60
+    wait = bucket.take(5.0)
+    assert wait == pytest.approx(1 / 30)
+    assert bucket.take(5.0 + wait) == 0.0
+    assert bucket.take(5.0 + wait) == pytest.approx(1 / 30)
+
+
+def test_a_bucket_fills_up_to_the_burst_and_no_further() -> None:
+    """An hour of quiet is worth one burst."""
+    bucket = TokenBucket(30, 3)
+    for _ in range(3):
+        bucket.take(0.0)
+    assert [bucket.take(3600.0) == 0.0 for _ in range(4)] == [True, True, True, False]
+
+
+def test_rate_zero_never_holds_back() -> None:
+    """0 means no limit."""
+    bucket = TokenBucket(0, 0)
+    assert all(bucket.take(1.0) == 0.0 for _ in range(1000))
+
+
+def test_burst_zero_still_lets_one_through_at_a_time() -> None:
+    """A burst below one would stop the node's mouth for ever."""
+    bucket = TokenBucket(10, 0)
+    assert bucket.take(0.0) == 0.0
+    assert bucket.take(0.0) == pytest.approx(0.1)
+
+
+def test_a_clock_that_stands_still_or_goes_back_gives_no_tokens() -> None:
+    """Only time that has passed counts."""
+    bucket = TokenBucket(10, 1)
+    assert bucket.take(7.0) == 0.0
+    assert bucket.take(6.0) > 0.0
+
+
+@given(
+    rate=st.floats(0.5, 100),
+    burst=st.integers(1, 50),
+    steps=st.lists(st.floats(0, 2), min_size=1, max_size=200),
+)
+def test_no_more_leaves_than_burst_and_rate_allow(rate: float, burst: int, steps: list[float]) -> None:
+    """In any time, at most burst + rate * time."""
+    bucket, now, taken = TokenBucket(rate, burst), 0.0, 0
+    for step in steps:
+        now += step
+        while bucket.take(now) == 0.0:
+            taken += 1
+        assert taken <= burst + rate * now + 1e-3
+
+
+@given(rate=st.floats(0.5, 100), burst=st.integers(1, 10), taken=st.integers(1, 30))
+def test_after_the_announced_wait_there_is_a_token(rate: float, burst: int, taken: int) -> None:
+    """Who waits as long as told never has to wait twice."""
+    bucket, now = TokenBucket(rate, burst), 100.0
+    for _ in range(taken):
+        wait = bucket.take(now)
+        if wait:
+            now += wait
+            assert bucket.take(now) == 0.0
