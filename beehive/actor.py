@@ -70,7 +70,12 @@ class Actor(pykka.Actor):
         try:
             super()._actor_loop()
         finally:
-            self.ended.set()
+            self._actor_end()
+
+    def _actor_end(self) -> None:
+        """The last act; an actor whose stop deadline has passed is still registered."""
+        pykka.ActorRegistry.unregister(self.actor_ref)
+        self.ended.set()
 
     def _actor_loop_setup(self) -> None:
         try:

@@ -33,6 +33,8 @@ from beehive.supervisor import Failed, Supervisor
 
 _log = logging.getLogger(__name__)
 
+_STOP_SECONDS = 10.0
+
 
 class Hive:
     """See the module's docstring.
@@ -93,14 +95,14 @@ class Hive:
             try:
                 slot.start().get(timeout=max(0.0, deadline - self.clock.monotonic()))
             except pykka.Timeout as error:
-                self._abandon()
+                self._abandon(seconds)
                 hint = "see its log; a module must not wait for others while it starts"
                 raise StartError(f"module not started within {seconds:g} s", name, hint) from error
             except FAILURES as error:
-                self._abandon()
+                self._abandon(seconds)
                 raise StartError(f"cannot start module {name}", str(error)) from error
 
-    def stop(self, seconds: float = 10.0) -> None:
+    def stop(self, seconds: float = _STOP_SECONDS) -> None:
         """Stop the modules in reverse order, each when the one after it has ended.
 
         One that hangs takes at most half of the time; the others share what is left, so that they still stop.
@@ -277,10 +279,10 @@ class Hive:
         self.bury(destination, Delivery(message, _nobody, way), DropReason.NO_MODULE)
         return False
 
-    def _abandon(self) -> None:
+    def _abandon(self, seconds: float) -> None:
         """Stop what was started; why the start failed matters more than what does not stop."""
         try:
-            self.stop()
+            self.stop(min(seconds, _STOP_SECONDS))
         except StopError:
             _log.exception("modules left running after a failed start")
 

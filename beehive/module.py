@@ -174,7 +174,7 @@ class Module(Actor):
             if self.__failure is not None:
                 self.slot.failed(self.__failure)
         finally:
-            self.ended.set()
+            self._actor_end()
 
     def _actor_loop_setup(self) -> None:
         try:

@@ -7,10 +7,14 @@ never handled on the failing module's thread.
 
 import logging
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import pykka
 
 from beehive.actor import Actor
 from beehive.backoff import Backoff
+from beehive.clock import Timer
+from beehive.inbox import Inbox
 
 _log = logging.getLogger(__name__)
 
@@ -43,6 +47,13 @@ class Supervisor(Actor):
         self._restart = restart
         self._backoffs: dict[str, Backoff] = {}
         self._last: dict[str, float] = {}
+        self._timers: dict[str, Timer] = {}
+        self._inbox: Inbox = self.actor_inbox  # type: ignore[assignment]
+
+    def on_stop(self) -> None:
+        """Start nothing any more."""
+        for timer in self._timers.values():
+            timer.cancel()
 
     def on_receive(self, message: object) -> None:
         """Take a failure or a due restart."""
@@ -62,4 +73,5 @@ class Supervisor(Actor):
             "module %s failed (%s: %s); starting it again in %.2f s",
             failure.name, type(failure.error).__name__, failure.error, delay, exc_info=failure.error,
         )  # fmt: skip
-        self.clock.after(delay, lambda: self.actor_ref.tell(_Restart(failure.name)))
+        due: Any = pykka._envelope.Envelope(_Restart(failure.name))
+        self._timers[failure.name] = self.clock.after(delay, lambda: self._inbox.put_urgent(due))

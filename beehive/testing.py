@@ -107,5 +107,8 @@ class Harness:
         answerer = self._answerers.get(destination)
         answer = answerer(message) if answerer is not None else None
         if answer is not None:
-            self.clock.after(0, lambda: self.hive.respond(answer))
+            self.clock.after(0, lambda: self._respond(answer))
         return True
+
+    def _respond(self, answer: Message) -> None:
+        self.hive.respond(answer)

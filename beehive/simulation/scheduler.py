@@ -150,8 +150,12 @@ class Scheduler:
 
     def run_until_idle(self) -> None:
         """Run until nobody can go on without time passing."""
-        while self._step():
+        while self._step() or self.clock.fire_next(self.clock.monotonic()):
             pass
+
+    def alive(self) -> list[greenlet]:
+        """The greenlets that have not ended."""
+        return list(self._alive)
 
     def inside(self) -> bool:
         """Whether the caller is one of the greenlets, so that it can be parked."""

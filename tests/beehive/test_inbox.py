@@ -1,0 +1,330 @@
+"""The inbox: three classes of message, bounded, every drop counted, nothing lost uncounted."""
+
+import threading
+from collections import Counter
+
+import pykka
+import pytest
+
+from beehive import (
+    DropReason,
+    Hive,
+    Kind,
+    Message,
+    Module,
+    Operation,
+    Outcome,
+    Record,
+    ResourceType,
+    Threads,
+    Way,
+    handles,
+)
+from beehive.delivery import Delivery
+from beehive.errors import InboxFullError
+from beehive.inbox import COMMAND_CAPACITY, STATE_CAPACITY, TELEMETRY_CAPACITY, Inbox
+from tests.beehive.beds import Bed, Log
+
+
+def delivery(content: object = None, key: str = "default/podstatus") -> Delivery:
+    """A delivery that nobody will handle."""
+    message = Message(content=content).with_route(resource=key)
+    return Delivery(message, lambda _module, _message: None, Way.SEND)
+
+
+def drained(inbox: Inbox) -> list[object]:
+    """The contents of all that waits."""
+    contents = []
+    while not inbox.empty():
+        item = inbox.get()
+        contents.append(item.message.content if isinstance(item, Delivery) else item)
+    return contents
+
+
+def test_a_command_waits_for_room_and_then_gives_up(bed: Bed) -> None:
+    """The producer waits for the patience, not less; the error names the inbox and may be retried."""
+    inbox = Inbox(bed.runtime, capacity=2, patience=0.1, name="small")
+    inbox.put("a")
+    inbox.put("b")
+    begin = bed.clock.monotonic()
+    with pytest.raises(InboxFullError, match="small") as caught:
+        inbox.put("c")
+    assert 0.1 <= bed.clock.monotonic() - begin < 5
+    assert caught.value.retryable
+    assert drained(inbox) == ["a", "b"]
+
+
+def test_a_command_gets_the_room_that_becomes_free(bed: Bed) -> None:
+    """A producer that waits goes on when the consumer has taken something, in the order it would have had."""
+    inbox = Inbox(bed.runtime, capacity=2, patience=60)
+    inbox.put("a")
+    inbox.put("b")
+    bed.clock.after(0.05, inbox.get)
+    inbox.put("c")
+    assert drained(inbox) == ["b", "c"]
+
+
+def test_urgent_items_are_never_refused_room(bed: Bed) -> None:
+    """Answers and timers come in whatever waits."""
+    inbox = Inbox(bed.runtime, capacity=1, patience=0)
+    inbox.put("a")
+    for number in range(10):
+        inbox.put_urgent(number)
+    assert drained(inbox) == ["a", *range(10)]
+
+
+def test_a_newer_state_takes_the_place_of_the_older(bed: Bed) -> None:
+    """One delivery for each key is left: the newest content at the oldest's place."""
+    inbox = Inbox(bed.runtime)
+    assert inbox.put_state("x", delivery("x1")) is None
+    inbox.put("command")
+    assert inbox.put_state("y", delivery("y1")) is None
+    replaced = inbox.put_state("x", delivery("x2"))
+    assert replaced is not None
+    assert replaced.message.content == "x1"
+    assert inbox.depth() == 3
+    assert drained(inbox) == ["x2", "command", "y1"]
+    assert inbox.put_state("x", delivery("x3")) is None
+    assert drained(inbox) == ["x3"]
+
+
+def test_an_outage_of_any_length_leaves_one_state_for_each_object(bed: Bed) -> None:
+    """A million updates of ten objects take the room of ten."""
+    inbox = Inbox(bed.runtime)
+    for number in range(20_000):
+        inbox.put_state(number % 10, delivery(number))
+    assert drained(inbox) == list(range(19_990, 20_000))
+
+
+def test_telemetry_drops_its_oldest(bed: Bed) -> None:
+    """The newest stay, in order; what is dropped is handed back to be counted."""
+    inbox = Inbox(bed.runtime)
+    dropped = [inbox.put_telemetry(delivery(number)) for number in range(TELEMETRY_CAPACITY + 10)]
+    assert [one.message.content for one in dropped if one is not None] == list(range(10))
+    assert drained(inbox) == list(range(10, TELEMETRY_CAPACITY + 10))
+
+
+def test_states_and_telemetry_do_not_take_the_commands_room(bed: Bed) -> None:
+    """Each class has its own bound: after a long outage the statuses must not keep the commands out."""
+    inbox = Inbox(bed.runtime, patience=0)
+    for number in range(STATE_CAPACITY):
+        inbox.put_state(number, delivery())
+    for _ in range(TELEMETRY_CAPACITY):
+        inbox.put_telemetry(delivery())
+    for number in range(COMMAND_CAPACITY):
+        inbox.put(number)
+    with pytest.raises(InboxFullError):
+        inbox.put("one too many")
+    with pytest.raises(InboxFullError):
+        inbox.put_state("one object too many", delivery())
+    assert inbox.depth() == STATE_CAPACITY + TELEMETRY_CAPACITY + COMMAND_CAPACITY
+
+
+def test_what_is_put_back_comes_first_in_its_order(bed: Bed) -> None:
+    """A failed module's messages are before all others in its next life."""
+    inbox = Inbox(bed.runtime)
+    inbox.put("later")
+    inbox.put_back(["third"])
+    inbox.put_back(["first", "second"])
+    assert inbox.depth() == 4
+    assert drained(inbox) == ["first", "second", "third", "later"]
+
+
+def test_a_closed_inbox_refuses_what_waits_and_what_comes(bed: Bed) -> None:
+    """Nothing is lost in silence: each item is handed to the refuser."""
+    inbox = Inbox(bed.runtime)
+    refused = Log()
+    inbox.put("waits")
+    inbox.put_state("key", delivery("state"))
+    inbox.close(refused)
+    inbox.put("command")
+    inbox.put_urgent("urgent")
+    inbox.put_state("key", delivery("late state"))
+    inbox.put_telemetry(delivery("telemetry"))
+    contents = [one.message.content if isinstance(one, Delivery) else one for one in refused.entries]
+    assert contents == ["waits", "state", "command", "urgent", "late state", "telemetry"]
+    assert inbox.empty()
+
+
+def test_closing_lets_waiting_producers_go(bed: Bed) -> None:
+    """A producer that waits for room in an inbox that is closed does not wait for its patience."""
+    inbox = Inbox(bed.runtime, capacity=1, patience=3600)
+    refused = Log()
+    inbox.put("a")
+    bed.clock.after(0.05, lambda: inbox.close(refused))
+    inbox.put("b")
+    assert sorted(refused.entries) == ["a", "b"]
+
+
+class Blocked(Module):
+    """Handles nothing until it is let go."""
+
+    name = "blocked"
+
+    def __init__(self, gate: pykka.Future[None], log: Log) -> None:
+        super().__init__()
+        self.gate, self.log = gate, log
+
+    @handles(ResourceType.NODE)
+    def wait(self, message: Message) -> None:
+        self.log("waits")
+        self.gate.get()
+
+    @handles(ResourceType.POD)
+    def command(self, message: Message) -> None:
+        self.log(message.content)
+
+    @handles(ResourceType.PODSTATUS, kind=Kind.STATE)
+    def state(self, message: Message) -> None:
+        self.log(message.content)
+
+    @handles(ResourceType.EVENT, kind=Kind.TELEMETRY)
+    def telemetry(self, message: Message) -> None:
+        self.log(message.content)
+
+
+def blocked_hive(bed: Bed, log: Log, taps: tuple[object, ...] = ()) -> tuple[Hive, pykka.Future[None]]:
+    """A hive whose one module is inside a handler until the future is set."""
+    gate: pykka.Future[None] = bed.runtime.future()
+    hive = bed.hive(patience=0.05, taps=taps)
+    hive.add(Blocked, gate, log)
+    hive.start()
+    hive.send("blocked", bed.message("null/node/n"))
+    bed.until(lambda: log.entries == ["waits"])
+    return hive, gate
+
+
+def test_a_command_without_room_is_a_dead_letter_with_its_reason(bed: Bed, log: Log) -> None:
+    """The sender waits for the hive's patience, the message is kept, and those that had room are handled."""
+    hive, gate = blocked_hive(bed, log)
+    for number in range(COMMAND_CAPACITY):
+        hive.send("blocked", bed.message(content=number))
+    assert hive.depths() == {"blocked": COMMAND_CAPACITY}
+    hive.send("blocked", bed.message(content="too many"))
+    assert [(letter.message.content, letter.reason) for letter in hive.dead_letters] == [
+        ("too many", DropReason.INBOX_FULL)
+    ]
+    gate.set()
+    bed.until(lambda: len(log) == COMMAND_CAPACITY + 1)
+    assert log.entries[1:] == list(range(COMMAND_CAPACITY))
+
+
+def test_every_drop_is_counted_by_its_reason(bed: Bed, log: Log) -> None:
+    """Coalesced states and dropped telemetry are seen by the taps; states keep their place."""
+
+    class Count:
+        def __init__(self) -> None:
+            self.outcomes: Counter[tuple[Outcome, DropReason | None]] = Counter()
+
+        def delivered(self, record: Record) -> None:
+            self.outcomes[record.outcome, record.reason] += 1
+
+    tap = Count()
+    hive, gate = blocked_hive(bed, log, (tap,))
+    for number in range(3):
+        hive.send("blocked", bed.message("default/podstatus", Operation.UPDATE, f"state {number}"))
+        hive.send("blocked", bed.message(content=f"command {number}"))
+    for number in range(TELEMETRY_CAPACITY + 5):
+        hive.send("blocked", bed.message("default/event/e", content=number))
+    gate.set()
+    bed.until(lambda: len(log) == 1 + 4 + TELEMETRY_CAPACITY)
+    assert log.entries[1:5] == ["state 2", "command 0", "command 1", "command 2"]
+    assert log.entries[5:] == list(range(5, TELEMETRY_CAPACITY + 5))
+    bed.until(lambda: tap.outcomes[Outcome.HANDLED, None] == 1 + 4 + TELEMETRY_CAPACITY)
+    assert tap.outcomes[Outcome.COALESCED, DropReason.SUPERSEDED] == 2
+    assert tap.outcomes[Outcome.DROPPED, DropReason.OLDEST_TELEMETRY] == 5
+
+
+def test_states_of_different_sources_are_different_objects(bed: Bed, log: Log) -> None:
+    """Coalescing goes by resource, operation and source: one must not swallow another's."""
+    hive, gate = blocked_hive(bed, log)
+    for operation in (Operation.INSERT, Operation.UPDATE):
+        for source in ("a", "b"):
+            message = bed.message("default/podstatus", operation, f"{operation} of {source}")
+            hive.send("blocked", message.with_route(source=source))
+    gate.set()
+    bed.until(lambda: len(log) == 5)
+
+
+def test_threads_that_press_into_a_small_inbox_lose_nothing() -> None:
+    """Stress: eight producers, one consumer, an inbox of four; everything arrives, in each producer's order."""
+    runtime = Threads()
+    inbox = Inbox(runtime, capacity=4, patience=30)
+    producers, each = 8, 400
+    begin = threading.Barrier(producers + 1)
+
+    def produce(producer: int) -> None:
+        begin.wait()
+        for number in range(each):
+            inbox.put((producer, number))
+
+    threads = [threading.Thread(target=produce, args=(producer,)) for producer in range(producers)]
+    for thread in threads:
+        thread.start()
+    begin.wait()
+    taken = [inbox.get() for _ in range(producers * each)]
+    for thread in threads:
+        thread.join(10)
+    assert inbox.empty()
+    for producer in range(producers):
+        assert [number for who, number in taken if who == producer] == list(range(each))
+    runtime.close()
+
+
+def test_threads_that_write_states_leave_each_newest() -> None:
+    """Stress: states of eight threads while the consumer reads; every key ends with its last value, none is stuck."""
+    runtime = Threads()
+    inbox = Inbox(runtime)
+    producers, each = 8, 2000
+    begin = threading.Barrier(producers + 1)
+
+    def produce(producer: int) -> None:
+        begin.wait()
+        for number in range(each):
+            inbox.put_state(producer, delivery((producer, number)))
+            inbox.put_telemetry(delivery(None))
+
+    threads = [threading.Thread(target=produce, args=(producer,)) for producer in range(producers)]
+    for thread in threads:
+        thread.start()
+    begin.wait()
+    newest: dict[int, int] = {}
+    while newest != dict.fromkeys(range(producers), each - 1):
+        content = inbox.get().message.content
+        if content is not None:
+            producer, number = content
+            assert number > newest.get(producer, -1)
+            newest[producer] = number
+    for thread in threads:
+        thread.join(10)
+    drained(inbox)
+    assert (len(inbox._states), len(inbox._telemetry)) == (0, 0)
+    runtime.close()
+
+
+@pytest.mark.parametrize("closer_first", [True, False])
+def test_what_is_put_while_it_closes_is_refused_exactly_once(closer_first: bool) -> None:
+    """Stress: threads put while another closes; every item is refused once."""
+    runtime = Threads()
+    for _ in range(20):
+        inbox = Inbox(runtime, capacity=10**6)
+        refused = Log()
+        begin = threading.Barrier(5)
+
+        def produce(producer: int, inbox: Inbox = inbox, begin: threading.Barrier = begin) -> None:
+            begin.wait()
+            for number in range(100):
+                inbox.put((producer, number))
+
+        def close(inbox: Inbox = inbox, begin: threading.Barrier = begin, refused: Log = refused) -> None:
+            begin.wait()
+            inbox.close(refused)
+
+        threads = [threading.Thread(target=produce, args=(producer,)) for producer in range(4)]
+        threads.insert(0 if closer_first else 4, threading.Thread(target=close))
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(10)
+        assert Counter(refused.entries) == Counter((producer, number) for producer in range(4) for number in range(100))
+    runtime.close()

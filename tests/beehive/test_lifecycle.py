@@ -1,0 +1,355 @@
+"""Start in order, readiness, stop in reverse order within a deadline, nothing left running."""
+
+import gc
+import threading
+import weakref
+
+import pykka
+import pytest
+
+from beehive import Actor, BeehiveError, DropReason, Message, Module, Operation, ResourceType, State, Threads, handles
+from beehive.errors import NotStartedError, StartError, StopError, UndeliverableError
+from tests.beehive.beds import Bed, Log
+
+
+class Noting(Module):
+    """Notes its life."""
+
+    name = "noting"
+
+    def __init__(self, log: Log) -> None:
+        super().__init__()
+        self.log = log
+
+    def on_start(self) -> None:
+        self.log(f"start {self.name}")
+
+    def on_stop(self) -> None:
+        self.log(f"stop {self.name}")
+
+    @handles(ResourceType.POD)
+    def pod(self, message: Message) -> None:
+        self.log(message.content)
+
+
+class Other(Noting):
+    """A second one."""
+
+    name = "other"
+
+
+class Third(Noting):
+    """A third one."""
+
+    name = "third"
+
+
+def test_modules_start_in_order_and_stop_in_reverse(bed: Bed, log: Log) -> None:
+    """Each starts when the one before has started and stops when the one after has ended."""
+    hive = bed.hive()
+    for module in (Noting, Other, Third):
+        hive.add(module, log)
+    assert {readiness.state for readiness in hive.readiness().values()} == {State.ADDED}
+    hive.start()
+    assert {readiness.state for readiness in hive.readiness().values()} == {State.READY}
+    hive.stop()
+    assert {readiness.state for readiness in hive.readiness().values()} == {State.STOPPED}
+    assert log.entries == ["start noting", "start other", "start third", "stop third", "stop other", "stop noting"]
+    hive.stop()
+
+
+def test_what_waits_is_handled_before_the_stop(bed: Bed, log: Log) -> None:
+    """A stop comes behind the messages that are there already."""
+    hive = bed.hive()
+    hive.add(Noting, log)
+    hive.start()
+    for number in range(10):
+        hive.send("noting", bed.message(content=number))
+    hive.stop()
+    assert log.entries == ["start noting", *range(10), "stop noting"]
+
+
+def test_messages_to_a_module_that_has_not_started_wait_for_it(bed: Bed, log: Log) -> None:
+    """KubeEdge drops them; here they are handled when it has started."""
+    hive = bed.hive()
+    hive.add(Noting, log)
+    hive.send("noting", bed.message(content="early"))
+    hive.start()
+    bed.until(lambda: len(log) == 2)
+    assert log.entries == ["start noting", "early"]
+
+
+def test_messages_to_a_stopped_module_are_dead_letters(bed: Bed, log: Log) -> None:
+    """Nothing waits for ever in the inbox of a module that will not come back; a request fails at once."""
+    hive = bed.hive()
+    hive.add(Noting, log)
+    hive.start()
+    hive.stop()
+    hive.send("noting", bed.message())
+    assert hive.dead_letters.counts == {DropReason.STOPPED: 1}
+    with pytest.raises(UndeliverableError):
+        hive.request("noting", bed.message(), 3600).get()
+    assert hive.depths() == {"noting": 0}
+
+
+def test_a_module_may_announce_its_own_readiness(bed: Bed, log: Log) -> None:
+    """Until it does it is not ready, with a reason; and it may take it back."""
+
+    class Announcing(Noting):
+        announces_readiness = True
+
+        @handles(ResourceType.NODE, Operation.CONNECTED)
+        def up(self, message: Message) -> None:
+            self.announce_ready()
+
+        @handles(ResourceType.NODE, Operation.DISCONNECTED)
+        def down(self, message: Message) -> None:
+            self.announce_not_ready("cloud is away")
+
+    hive = bed.hive()
+    hive.add(Announcing, log)
+    hive.start()
+    assert hive.readiness()["noting"].state is State.NOT_READY
+    hive.send("noting", bed.message("null/node/n", Operation.CONNECTED))
+    bed.until(lambda: hive.readiness()["noting"].state is State.READY)
+    hive.send("noting", bed.message("null/node/n", Operation.DISCONNECTED))
+    bed.until(lambda: hive.readiness()["noting"].reason == "cloud is away")
+
+
+def test_a_first_start_that_fails_stops_what_was_started(bed: Bed, log: Log) -> None:
+    """`StartError` names the module and the cause; those before it are stopped, those after it never start."""
+
+    class Broken(Noting):
+        name = "broken"
+
+        def on_start(self) -> None:
+            raise ValueError("no disk")
+
+    hive = bed.hive()
+    for module in (Noting, Broken, Third):
+        hive.add(module, log)
+    with pytest.raises(StartError, match=r"broken.*no disk") as caught:
+        hive.start()
+    assert isinstance(caught.value.__cause__, ValueError)
+    assert log.entries == ["start noting", "stop noting"]
+    assert hive.readiness()["noting"].state is State.STOPPED
+
+
+def test_a_constructor_that_fails_is_a_failed_start(bed: Bed, log: Log) -> None:
+    """A module's constructor is its code like any other."""
+
+    class Unmakeable(Noting):
+        def __init__(self, log: Log) -> None:
+            raise ValueError("no such option")
+
+    hive = bed.hive()
+    hive.add(Other, log)
+    hive.add(Unmakeable, log)
+    with pytest.raises(StartError, match="no such option"):
+        hive.start()
+    assert log.entries == ["start other", "stop other"]
+
+
+def test_names_are_unique_and_modules_are_added_before_the_start(bed: Bed, log: Log) -> None:
+    """A second module of a name, one added too late and a second start are refused."""
+    hive = bed.hive()
+    hive.add(Noting, log)
+    with pytest.raises(StartError, match="taken"):
+        hive.add(Noting, log)
+    hive.start()
+    with pytest.raises(StartError, match="before"):
+        hive.add(Other, log)
+    with pytest.raises(StartError, match="started before"):
+        hive.start()
+    with pytest.raises(NotStartedError, match="noting"):
+        hive.slot("nobody")
+
+
+def test_a_slow_start_ends_at_its_deadline(bed: Bed, log: Log) -> None:
+    """A module that waits in `on_start` does not hold the process for ever."""
+    release = bed.runtime.future()
+
+    class Slow(Noting):
+        def on_start(self) -> None:
+            release.get()
+
+    hive = bed.hive()
+    hive.add(Other, log)
+    hive.add(Slow, log)
+    begin = bed.clock.monotonic()
+    with pytest.raises(StartError, match="within"):
+        hive.start(0.1)
+    assert log.entries == ["start other", "stop other"]
+    assert bed.clock.monotonic() - begin < 30
+    release.set()
+
+
+def test_a_module_that_hangs_does_not_keep_the_others_from_stopping(bed: Bed, log: Log) -> None:
+    """`StopError` names it and only it; the others have run their `on_stop`."""
+    release = bed.runtime.future()
+
+    class Hanging(Noting):
+        name = "hanging"
+
+        @handles(ResourceType.SECRET)
+        def hang(self, message: Message) -> None:
+            self.log("hangs")
+            release.get()
+
+    hive = bed.hive()
+    for module in (Noting, Hanging, Third):
+        hive.add(module, log)
+    hive.start()
+    hive.send("hanging", bed.message("default/secret/s"))
+    bed.until(lambda: "hangs" in log.entries)
+    hive.send("hanging", bed.message(content="never handled"))
+    begin = bed.clock.monotonic()
+    with pytest.raises(StopError, match="hanging") as caught:
+        hive.stop(0.5)
+    assert caught.value.on == "hanging"
+    assert bed.clock.monotonic() - begin < 5
+    assert log.entries[-2:] == ["stop third", "stop noting"]
+    release.set()
+    bed.until(lambda: hive.dead_letters.counts[DropReason.STOPPED] == 1)
+    assert "never handled" not in log.entries
+
+
+class Child(Actor):
+    """An inner actor that notes its life, and fails when it is told to."""
+
+    def __init__(self, log: Log, *, broken: bool = False) -> None:
+        super().__init__()
+        self.log, self.broken = log, broken
+
+    def on_start(self) -> None:
+        if self.broken:
+            raise ValueError("child cannot start")
+        self.log("child starts")
+
+    def on_stop(self) -> None:
+        self.log("child stops")
+
+    def on_receive(self, message: object) -> object:
+        if message == "fail":
+            raise ValueError("child fails")
+        self.log(message)
+        return message
+
+    def double(self, number: int) -> int:
+        """For proxies."""
+        return 2 * number
+
+
+class Parent(Noting):
+    """Has a child."""
+
+    name = "parent"
+
+    def on_start(self) -> None:
+        super().on_start()
+        self.child = self.start_actor(Child, self.log)
+
+    @handles(ResourceType.POD)
+    def pod(self, message: Message) -> None:
+        self.child.tell(message.content)
+
+    @handles(ResourceType.NODE)
+    def ask(self, message: Message) -> None:
+        self.log(self.child.ask(message.content))
+        self.log(self.child.proxy().double(21).get())
+
+
+def test_inner_actors_live_and_die_with_their_module(bed: Bed, log: Log) -> None:
+    """They may be told, asked and called; they end before the module counts as stopped."""
+    hive = bed.hive()
+    hive.add(Parent, log)
+    hive.start()
+    hive.send("parent", bed.message(content="told"))
+    hive.send("parent", bed.message("null/node/n", content="asked"))
+    bed.until(lambda: 42 in log.entries)
+    hive.stop()
+    assert log.entries[0] == "start parent"
+    assert log.entries[-2:] == ["stop parent", "child stops"]
+    assert {"told", "asked", "child starts"} < set(log.entries)
+
+
+def test_nothing_runs_after_the_stop(bed: Bed, log: Log) -> None:
+    """Threads or greenlets of modules, children, supervisor and clock: all gone (the bed itself checks it too)."""
+    hive = bed.hive()
+    for module in (Noting, Parent):
+        hive.add(module, log)
+    hive.start()
+    hive.stop()
+    bed.runtime.close()
+    assert bed.leftovers() == []
+
+
+def test_an_actor_that_has_ended_refuses_questions(bed: Bed, log: Log) -> None:
+    """Whoever asks it gets `ActorDeadError`, however late the question comes."""
+    running = bed.runtime.start(Child, log)
+    reference = running.ref
+    assert reference.ask("hello") == "hello"
+    assert running.stop(5)
+    with pytest.raises(pykka.ActorDeadError):
+        reference.ask("hello")
+    late = bed.runtime.future()
+    reference.actor_inbox.put(pykka._envelope.Envelope("after the end", late))
+    with pytest.raises(pykka.ActorDeadError):
+        late.get(timeout=1)
+    second_stop = bed.runtime.future()
+    reference.actor_inbox.put(pykka._envelope.Envelope(pykka.messages._ActorStop(), second_stop))
+    assert second_stop.get(timeout=1) is None
+
+
+def test_an_actor_cannot_be_made_without_a_runtime(log: Log) -> None:
+    """Pykka's own `start` is refused with a hint."""
+    with pytest.raises(NotStartedError, match=r"Runtime\.start"):
+        Child.start(log)
+    assert isinstance(NotStartedError("x"), BeehiveError)
+
+
+def test_starting_leaves_no_class_behind(bed: Bed, log: Log) -> None:
+    """Each start binds a class of its own; it is collected when its actor has ended, or a node would grow for ever."""
+    classes = []
+    for _ in range(20):
+        running = bed.runtime.start(Child, log)
+        classes.append(weakref.ref(running.ref.actor_class))
+        assert running.stop(5)
+        del running
+    for thread in threading.enumerate():
+        if thread.name == "Child":
+            thread.join(2)
+    gc.collect()
+    assert sum(reference() is not None for reference in classes) <= 1
+
+
+def test_a_module_forgets_actors_that_have_ended(bed: Bed, log: Log) -> None:
+    """A module that starts one actor for each piece of work keeps no list of all of them."""
+
+    class Hiring(Noting):
+        name = "hiring"
+
+        @handles(ResourceType.NODE)
+        def hire(self, message: Message) -> None:
+            for _ in range(300):
+                self.start_actor(Child, self.log).stop()
+            self.log(len(self._Module__children))  # type: ignore[attr-defined]
+
+    hive = bed.hive()
+    hive.add(Hiring, log)
+    hive.start()
+    hive.send("hiring", bed.message("null/node/n"))
+    bed.until(lambda: isinstance(log.entries[-1], int))
+    assert log.entries[-1] <= 128
+
+
+def test_the_threads_carry_their_module_s_name(log: Log) -> None:
+    """A thread dump shows who is who."""
+    bed = Bed(Threads())
+    hive = bed.hive()
+    hive.add(Parent, log)
+    hive.start()
+    names = {thread.name for thread in threading.enumerate()}
+    assert {"supervisor", "parent", "parent/Child"} <= names
+    bed.close()
+    assert bed.leftovers() == []

@@ -1,0 +1,379 @@
+"""A module that fails is started again while the others go on; what poisons it ends in the dead letters."""
+
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from beehive import Actor, DropReason, Hive, Message, Module, ResourceType, State, handles
+from beehive.backoff import Backoff
+from beehive.errors import UndeliverableError
+from beehive.supervisor import FIRST_DELAY, GOOD_RUN, LONGEST_DELAY
+from beehive.testing import Harness
+from tests.beehive.beds import Bed, Log
+
+
+class Fragile(Module):
+    """Fails at what it is told to fail at."""
+
+    name = "fragile"
+    starts_that_fail: int = 0
+
+    def __init__(self, log: Log) -> None:
+        super().__init__()
+        self.log = log
+
+    def on_start(self) -> None:
+        self.log("start")
+
+    @handles(ResourceType.POD)
+    def pod(self, message: Message) -> None:
+        self.log(message.content)
+        if message.content == "poison":
+            raise ValueError("cannot take it")
+        if message.content == "exit":
+            raise SystemExit(3)
+
+    @handles(ResourceType.SECRET)
+    def once(self, message: Message) -> None:
+        self.log(message.content)
+        if self.log.entries.count(message.content) == 1:
+            raise ValueError("only the first time")
+
+
+class Steady(Module):
+    """Never fails."""
+
+    name = "steady"
+
+    def __init__(self, log: Log) -> None:
+        super().__init__()
+        self.log = log
+
+    @handles(ResourceType.POD)
+    def pod(self, message: Message) -> None:
+        self.log(("steady", message.content))
+
+
+def fragile_hive(bed: Bed, log: Log, *more: type[Module]) -> Hive:
+    """A started hive."""
+    hive = bed.hive()
+    hive.add(Fragile, log)
+    for module in more:
+        hive.add(module, log)
+    hive.start()
+    return hive
+
+
+def test_a_failed_module_starts_again_and_its_inbox_survives(bed: Bed, log: Log) -> None:
+    """The message is tried again first, what waited behind it follows, nothing is lost; the others do not notice."""
+    hive = fragile_hive(bed, log, Steady)
+    hive.send("fragile", bed.message("default/secret/s", content="try again"))
+    hive.send("fragile", bed.message(content="behind"))
+    hive.send("steady", bed.message(content="goes on"))
+    bed.until(lambda: ("steady", "goes on") in log.entries, 0.5)
+    bed.until(lambda: "behind" in log.entries)
+    fragile = [entry for entry in log.entries if isinstance(entry, str)]
+    assert fragile == ["start", "try again", "start", "try again", "behind"]
+    assert hive.restarts() == {"fragile": 1, "steady": 0}
+    assert hive.readiness()["fragile"].state is State.READY
+    assert len(hive.dead_letters) == 0
+
+
+def test_a_module_says_why_it_has_failed(bed: Bed, log: Log) -> None:
+    """Between failure and restart, readiness carries the exception."""
+    hive = fragile_hive(bed, log)
+    seen = []
+    hive.slot("fragile").restart = lambda: seen.append(hive.readiness()["fragile"])  # type: ignore[method-assign]
+    hive.send("fragile", bed.message(content="poison"))
+    bed.until(lambda: bool(seen))
+    assert (seen[0].state, seen[0].reason) == (State.FAILED, "ValueError: cannot take it")
+
+
+def test_a_poison_message_ends_in_the_dead_letters(log: Log) -> None:
+    """After three tries it is kept with the exception, the module runs on, and whoever asked is told at once."""
+    with Harness() as bee:
+        bee.add(Fragile, log)
+        bee.start()
+        future = bee.future("fragile", bee.message("default/pod/a", "insert", "poison"), 3600)
+        bee.send("fragile", bee.message("default/pod/a", "insert", "good"))
+        bee.run_for(200)
+        assert log.entries.count("poison") == 3
+        assert log.entries[-1] == "good"
+        assert [(letter.reason, letter.detail) for letter in bee.hive.dead_letters] == [
+            (DropReason.POISON, "ValueError: cannot take it")
+        ]
+        with pytest.raises(UndeliverableError, match="fragile"):
+            future.get()
+
+
+def test_a_module_may_have_its_own_number_of_tries(log: Log) -> None:
+    """`attempts` is the module's."""
+
+    class Impatient(Fragile):
+        attempts = 1
+
+    with Harness() as bee:
+        bee.add(Impatient, log)
+        bee.start()
+        bee.send("fragile", bee.message("default/pod/a", "insert", "poison"))
+        bee.run_for(200)
+    assert log.entries == ["start", "poison", "start"]
+
+
+def test_exit_in_a_handler_is_a_failure_like_any_other(bed: Bed, log: Log) -> None:
+    """`SystemExit` must not silently end one thread, nor all actors of the process as in bare pykka."""
+    hive = fragile_hive(bed, log, Steady)
+    hive.send("fragile", bed.message(content="exit"))
+    bed.until(lambda: log.entries.count("start") == 2)
+    hive.send("steady", bed.message(content="alive"))
+    bed.until(lambda: ("steady", "alive") in log.entries)
+
+
+def test_an_inner_actor_that_fails_fails_its_module(bed: Bed, log: Log) -> None:
+    """The module is started again with a new one; the old one's siblings have ended."""
+
+    class Inner(Actor):
+        def on_start(self) -> None:
+            log("inner start")
+
+        def on_stop(self) -> None:
+            log("inner stop")
+
+        def on_receive(self, message: object) -> object:
+            raise ValueError(f"inner cannot take {message}")
+
+    class Outer(Fragile):
+        def on_start(self) -> None:
+            self.log("start")
+            self.sibling = self.start_actor(Inner)
+            self.inner = self.start_actor(Inner)
+
+        @handles(ResourceType.NODE)
+        def node(self, message: Message) -> None:
+            self.inner.tell(message.content)
+
+        @handles(ResourceType.CONFIGMAP)
+        def ask(self, message: Message) -> None:
+            try:
+                self.inner.ask(message.content)
+            except ValueError as error:
+                self.log(str(error))
+
+    hive = bed.hive()
+    hive.add(Outer, log)
+    hive.start()
+    hive.send("fragile", bed.message("a/configmap/c", content="a question"))
+    bed.until(lambda: "inner cannot take a question" in log.entries)
+    assert hive.restarts() == {"fragile": 0}
+    hive.send("fragile", bed.message("null/node/n", content="this"))
+    bed.until(lambda: log.entries.count("inner start") == 4)
+    assert log.entries.count("inner stop") == 1
+    assert hive.restarts() == {"fragile": 1}
+
+
+def test_an_inner_actor_that_cannot_start_fails_its_module(bed: Bed, log: Log) -> None:
+    """Pykka only logs it; here the module hears of it even when it happens inside of its own `on_start`."""
+
+    class Unlucky(Actor):
+        def on_start(self) -> None:
+            if log.entries.count("start") == 1:
+                raise ValueError("no socket")
+
+    class Outer(Fragile):
+        def on_start(self) -> None:
+            self.log("start")
+            self.start_actor(Unlucky)
+
+    hive = bed.hive()
+    hive.add(Outer, log)
+    hive.start()
+    bed.until(lambda: hive.restarts() == {"fragile": 1} and hive.readiness()["fragile"].state is State.READY)
+    assert log.entries == ["start", "start"]
+
+
+def test_a_restart_that_fails_is_tried_again(bed: Bed, log: Log) -> None:
+    """`on_start` or the constructor raising at a restart leads to the next try, not to a dead module."""
+
+    class Rising(Fragile):
+        def __init__(self, log: Log) -> None:
+            super().__init__(log)
+            log("make")
+            if log.entries.count("make") == 2:
+                raise ValueError("cannot be made")
+
+        def on_start(self) -> None:
+            self.log("start")
+            if self.log.entries.count("make") == 3:
+                raise ValueError("cannot start")
+
+    hive = bed.hive()
+    hive.add(Rising, log)
+    hive.start()
+    hive.send("fragile", bed.message("default/secret/s", content="once"))
+    bed.until(lambda: log.entries.count("once") == 2, 60)
+    assert log.entries == ["make", "start", "once", "make", "make", "start", "make", "start", "once"]
+    assert hive.restarts() == {"fragile": 3}
+
+
+def test_restarts_are_spread_by_full_jitter() -> None:
+    """Each delay is within the doubling ceiling; a good run begins anew."""
+
+    def delays(seed: int, pause: float) -> list[float]:
+        log = Log()
+        with Harness(seed) as bee:
+            bee.add(Fragile, log)
+            bee.start()
+            gaps = []
+            for number in range(8):
+                begin, starts = bee.clock.monotonic(), log.entries.count("start")
+                bee.send("fragile", bee.message("default/secret/s", "insert", number))
+                assert bee.simulation.scheduler.wait_until(lambda: log.entries.count("start") > starts, 60)  # noqa: B023
+                gaps.append(bee.clock.monotonic() - begin)
+                bee.run_for(pause)
+            return gaps
+
+    many = [delays(seed, 0) for seed in range(12)]
+    for gaps in many:
+        for number, gap in enumerate(gaps):
+            assert 0 <= gap <= min(LONGEST_DELAY, FIRST_DELAY * 2.0**number)
+    assert max(gaps[7] for gaps in many) > 10
+    assert min(gaps[7] for gaps in many) < 10
+    assert all(gap <= FIRST_DELAY for gap in delays(1, GOOD_RUN + 1))
+
+
+@given(st.floats(0.001, 100), st.floats(0.001, 1000), st.integers(0, 2**32), st.integers(1, 80))
+def test_backoff_stays_below_its_ceiling(base: float, limit: float, seed: int, failures: int) -> None:
+    """Law: every delay is between nothing and the ceiling, which doubles up to the limit and begins anew."""
+    backoff, source = Backoff(base, limit), random.Random(seed)  # noqa: S311
+    for number in range(failures):
+        ceiling = backoff.ceiling()
+        assert ceiling == min(limit, base * 2.0 ** min(number, 60))
+        assert 0 <= backoff.next(source) <= ceiling
+    backoff.reset()
+    assert backoff.ceiling() == min(limit, base)
+
+
+def test_a_restart_is_not_begun_after_the_stop(log: Log) -> None:
+    """A module that waits for its restart when the hive stops stays stopped, and what waited is buried."""
+    bee = Harness()
+    bee.add(Fragile, log)
+    bee.start()
+    bee.send("fragile", bee.message("default/secret/s", "insert", "once"))
+    assert bee.hive.readiness()["fragile"].state is State.FAILED
+    bee.hive.stop()
+    bee.run_for(120)
+    assert log.entries == ["start", "once"]
+    assert bee.hive.dead_letters.counts == {DropReason.STOPPED: 1}
+    assert bee.simulation.scheduler.alive() == []
+
+
+def test_a_failure_while_stopping_does_not_hold_the_stop(bed: Bed, log: Log) -> None:
+    """What fails among the messages before the stop ends the module; the rest is buried."""
+    hive = fragile_hive(bed, log)
+    hive.send("fragile", bed.message("default/secret/s", content="once"))
+    hive.send("fragile", bed.message(content="behind"))
+    hive.stop(5)
+    assert hive.readiness()["fragile"].state is State.STOPPED
+    assert "behind" not in log.entries
+    assert hive.dead_letters.counts == {DropReason.STOPPED: 2}
+
+
+def test_a_new_life_does_not_inherit_timers_and_answers_of_the_old(log: Log) -> None:
+    """A callback belongs to the instance that set it: after a restart it must not run, on either instance."""
+
+    class Timed(Fragile):
+        def on_start(self) -> None:
+            self.log("start")
+            if self.log.entries.count("start") == 1:
+                self.every(1.0, lambda: self.log("old tick"))
+                self.after(2.0, lambda: self.log("old timer"))
+                self.request("absent", self.message("a/pod/b", "query"), 60, lambda _result: self.log("old answer"))
+
+        @handles(ResourceType.NODE)
+        def fail_with_a_full_inbox(self, message: Message) -> None:
+            self.call_soon(lambda: self.log("old continuation"))
+            raise ValueError("now")
+
+    with Harness() as bee:
+        bee.add(Timed, log)
+        bee.start()
+        [question] = bee.sent_to("absent")
+        bee.send("fragile", bee.message("null/node/n", "insert"))
+        bee.hive.respond(question.reply(bee.clock))
+        bee.run_for(300)
+    assert "old tick" not in log.entries
+    assert set(log.entries) == {"start"}
+
+
+class Batching(Module):
+    """Commits in groups."""
+
+    name = "batching"
+    batch_limit = 3
+
+    def __init__(self, log: Log) -> None:
+        super().__init__()
+        self.log = log
+        self.pending: list[object] = []
+
+    @handles(ResourceType.POD)
+    def pod(self, message: Message) -> None:
+        if message.content == "bad":
+            raise ValueError("bad")
+        self.pending.append(message.content)
+
+    def on_batch_end(self) -> None:
+        if "no disk" in self.pending and self.log.entries.count("commit fails") < 2:
+            self.log("commit fails")
+            raise OSError("disk full")
+        self.log(tuple(self.pending))
+        self.pending.clear()
+
+
+def committed(log: Log) -> list[object]:
+    """All that was committed, in order."""
+    return [content for entry in log.entries if isinstance(entry, tuple) for content in entry]
+
+
+def batching(bee: Harness, log: Log, *contents: object) -> None:
+    """Give the module all of these at once."""
+    bee.add(Batching, log)
+    bee.hive.start()
+    for content in contents:
+        bee.hive.send("batching", bee.message("default/pod/a", "insert", content))
+
+
+def test_a_batch_ends_at_its_limit_and_when_the_inbox_is_empty(log: Log) -> None:
+    """A module that always has more to do still commits."""
+    with Harness() as bee:
+        batching(bee, log, *range(7))
+        bee.settle()
+        assert log.entries == [(0, 1, 2), (3, 4, 5), (6,)]
+
+
+def test_a_stop_commits_what_was_handled(log: Log) -> None:
+    """The stop may come before the inbox was seen empty."""
+    bee = Harness()
+    batching(bee, log, 0, 1)
+    bee.hive.stop()
+    assert log.entries == [(0, 1)]
+
+
+def test_a_failure_in_a_batch_loses_nothing_of_it(log: Log) -> None:
+    """What was handled but not committed is tried again, before the message that failed, and is not blamed."""
+    with Harness() as bee:
+        batching(bee, log, 1, 2, "bad", 3)
+        bee.run_for(200)
+        assert sorted(str(content) for content in committed(log)) == ["1", "2", "3"]
+        assert [letter.message.content for letter in bee.hive.dead_letters] == ["bad"]
+
+
+def test_a_commit_that_fails_is_tried_again_with_all_its_messages(log: Log) -> None:
+    """Each of them counts a try, since any of them may be the cause."""
+    with Harness() as bee:
+        batching(bee, log, 1, "no disk", 2)
+        bee.run_for(200)
+        assert log.entries == ["commit fails", "commit fails", (1, "no disk", 2)]
+        assert len(bee.hive.dead_letters) == 0
