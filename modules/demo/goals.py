@@ -1,0 +1,99 @@
+"""Whether a pod is where its example says it should be. Pure: from the pod as the cloud has it."""
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from modules.cloudcore.pod_summary import pod_ready, pod_restarts
+from modules.demo.examples import Expectation
+from modules.edgecontroller.kinds import JsonObject
+
+_CRASH_LOOP = "CrashLoopBackOff"
+
+
+def unmet(expectation: Expectation, pod: JsonObject) -> str:
+    """What is missing for the pod to be where it should be; empty when it is there."""
+    match expectation:
+        case Expectation.RUNNING:
+            return _not_running(pod)
+        case Expectation.SUCCEEDED:
+            return "" if phase_of(pod) == "Succeeded" else f"is {phase_of(pod)}, not Succeeded{_because(pod)}"
+        case Expectation.CRASH_LOOP:
+            return "" if _loops(pod) else f"has not failed twice in a row{_because(pod)}"
+
+
+def phase_of(pod: JsonObject) -> str:
+    """The pod's phase as reported; Pending before any report."""
+    return str(_status(pod).get("phase") or "Pending")
+
+
+def last_message(pod: JsonObject) -> str:
+    """The newest thing worth knowing that the node has reported of a pod, in one line; may be empty.
+
+    Containers that wait come first, init containers before the others, then how containers ended, then what is said of
+    the whole pod.
+    """
+    status = _status(pod)
+    whole = ": ".join(_texts(status, "reason", "message"))
+    return next(_waiting(pod), "") or whole or next(_ended(pod), "") or next(_unready(status), "")
+
+
+def _not_running(pod: JsonObject) -> str:
+    if phase_of(pod) != "Running":
+        return f"is {phase_of(pod)}, not Running{_because(pod)}"
+    ready = {str(c.get("type")): c.get("status") for c in _status(pod).get("conditions") or []}.get("Ready") == "True"
+    return "" if ready else f"is not ready ({pod_ready(pod)} containers are){_because(pod)}"
+
+
+def _loops(pod: JsonObject) -> bool:
+    """It waits for its next start, or has already been started after such a wait: only the first one is at once."""
+    waits = any(_state(status, "waiting").get("reason") == _CRASH_LOOP for status in _containers(pod))
+    return waits or pod_restarts(pod) >= 2
+
+
+def _because(pod: JsonObject) -> str:
+    message = last_message(pod)
+    return f": {message}" if message else ""
+
+
+def _waiting(pod: JsonObject) -> Iterator[str]:
+    for status in [*_init_containers(pod), *_containers(pod)]:
+        texts = _texts(_state(status, "waiting"), "reason", "message")
+        if texts and texts[0] != "PodInitializing":
+            yield f"{status.get('name')}: {', '.join(texts)}"
+
+
+def _ended(pod: JsonObject) -> Iterator[str]:
+    for status in [*_containers(pod), *reversed(_init_containers(pod))]:
+        ended = _state(status, "terminated") or (status.get("lastState") or {}).get("terminated") or {}
+        if ended and not (ended.get("exitCode") == 0 and phase_of(pod) == "Running"):
+            yield f"{status.get('name')}: {ended.get('reason') or 'ended'}, exit status {ended.get('exitCode')}"
+
+
+def _unready(status: JsonObject) -> Iterator[str]:
+    for condition in status.get("conditions") or []:
+        if condition.get("status") == "False" and condition.get("message"):
+            yield str(condition["message"])
+
+
+def _status(pod: JsonObject) -> JsonObject:
+    return pod.get("status") or {}
+
+
+def _containers(pod: JsonObject) -> list[JsonObject]:
+    return list(_status(pod).get("containerStatuses") or [])
+
+
+def _init_containers(pod: JsonObject) -> list[JsonObject]:
+    return list(_status(pod).get("initContainerStatuses") or [])
+
+
+def _state(status: JsonObject, name: str) -> JsonObject:
+    return (status.get("state") or {}).get(name) or {}
+
+
+def _texts(source: JsonObject, *keys: str) -> list[str]:
+    return list(_nonempty(source.get(key) for key in keys))
+
+
+def _nonempty(values: Iterable[Any]) -> Iterator[str]:
+    return (" ".join(str(value).split()) for value in values if value)
