@@ -1,0 +1,166 @@
+"""Readers of a volume see the old files or the new ones, whatever happens to the writer."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from edged.volumes import AtomicWriter, VolumeFile
+from tests.edged.pods.builders import at
+from tests.edged.volumes.crash import Crash, crash_after
+
+OLD = {"a": VolumeFile(b"1"), "dir/b": VolumeFile(b"1"), "gone": VolumeFile(b"1")}
+NEW = {"a": VolumeFile(b"2"), "dir/b": VolumeFile(b"2"), "dir/c": VolumeFile(b"2"), "new": VolumeFile(b"2")}
+
+
+def in_force(directory: Path) -> dict[str, bytes]:
+    """What a reader finds through ..data."""
+    data = directory / "..data"
+    return {str(p.relative_to(data)): p.read_bytes() for p in data.rglob("*") if p.is_file()}
+
+
+def visible(directory: Path) -> dict[str, bytes]:
+    """What a reader finds by the names of the files."""
+    tops = [entry for entry in directory.iterdir() if not entry.name.startswith("..")]
+    files = [p for top in tops for p in ([top] if top.is_file() else top.rglob("*")) if p.is_file()]
+    return {str(p.relative_to(directory)): p.read_bytes() for p in files}
+
+
+def contents(payload: Mapping[str, VolumeFile]) -> dict[str, bytes]:
+    return {path: file.data for path, file in payload.items()}
+
+
+def test_files_appear_with_content_and_mode(tmp_path: Path) -> None:
+    """A first write makes the files behind links, with the modes asked for whatever the umask."""
+    assert AtomicWriter(tmp_path).write({"k": VolumeFile(b"v", 0o666), "d/x": VolumeFile(b"", 0o400)}, at(0))
+    assert visible(tmp_path) == {"k": b"v", "d/x": b""}
+    assert ((tmp_path / "k").stat().st_mode & 0o777, (tmp_path / "d/x").stat().st_mode & 0o777) == (0o666, 0o400)
+    assert (tmp_path / "k").readlink() == Path("..data/k")
+    assert (tmp_path / "..data").readlink() == Path("..2026_11_20_01_54_50.1")
+
+
+def test_same_payload_changes_nothing(tmp_path: Path) -> None:
+    """Writing again says that nothing changed and leaves the version in force."""
+    writer = AtomicWriter(tmp_path)
+    writer.write(OLD, at(0))
+    before = (tmp_path / "..data").readlink()
+    assert not writer.write(OLD, at(10))
+    assert (tmp_path / "..data").readlink() == before
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        {**OLD, "a": VolumeFile(b"2")},
+        {**OLD, "a": VolumeFile(b"1", 0o600)},
+        {"a": OLD["a"]},
+        {**OLD, "more": VolumeFile(b"")},
+        {},
+    ],
+    ids=["content", "mode", "removed", "added", "emptied"],
+)
+def test_every_difference_is_written(tmp_path: Path, payload: dict[str, VolumeFile]) -> None:
+    """Content, mode and names count; what is gone disappears; only one version stays."""
+    writer = AtomicWriter(tmp_path)
+    writer.write(OLD, at(0))
+    assert writer.write(payload, at(0))
+    assert visible(tmp_path) == contents(payload)
+    assert len([entry for entry in tmp_path.iterdir() if entry.name.startswith("..2")]) == 1
+
+
+def test_open_file_keeps_its_version(tmp_path: Path) -> None:
+    """Who has a file open reads the old content to its end."""
+    writer = AtomicWriter(tmp_path)
+    writer.write(OLD, at(0))
+    with (tmp_path / "a").open("rb") as held:
+        writer.write(NEW, at(1))
+        assert held.read() == b"1"
+
+
+@pytest.mark.parametrize("target", ["/etc", "../outside", "elsewhere", ".."])
+def test_data_link_that_leads_elsewhere_is_replaced(tmp_path: Path, target: str) -> None:
+    """A link that is not to a version within the volume is neither read nor followed."""
+    volume = tmp_path / "volume"
+    volume.mkdir()
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside" / "a").write_bytes(b"keep")
+    (volume / "..data").symlink_to(target)
+    assert AtomicWriter(volume).write(OLD, at(0))
+    assert visible(volume) == contents(OLD)
+    assert (tmp_path / "outside" / "a").read_bytes() == b"keep"
+
+
+def test_file_in_the_way_of_a_link_is_replaced(tmp_path: Path) -> None:
+    """What stands where a file should be seen gives way, a directory as well."""
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "x").touch()
+    (tmp_path / "gone").symlink_to("/etc/passwd")
+    AtomicWriter(tmp_path).write(OLD, at(0))
+    assert visible(tmp_path) == contents(OLD)
+
+
+def test_preparation_happens_before_the_version_counts(tmp_path: Path) -> None:
+    """Owners are set on files that nobody can see yet."""
+    seen: list[bool] = []
+    AtomicWriter(
+        tmp_path, lambda version: seen.append((tmp_path / "..data").exists() or not (version / "a").exists())
+    ).write(OLD, at(0))
+    assert seen == [False]
+
+
+def test_crash_at_every_step_leaves_one_whole_version(tmp_path: Path) -> None:
+    """Ended at any file system step, a write leaves the old or the new files in force; the next write repairs
+    the rest.
+    """
+    steps = 0
+    crashed = True
+    while crashed:
+        volume = tmp_path / str(steps)
+        volume.mkdir()
+        AtomicWriter(volume).write(OLD, at(0))
+        try:
+            with crash_after(steps):
+                AtomicWriter(volume).write(NEW, at(1))
+            crashed = False
+        except Crash:
+            pass
+        assert in_force(volume) in (contents(OLD), contents(NEW))
+        assert set(visible(volume).values()) in ({b"1"}, {b"2"})
+        AtomicWriter(volume).write(NEW, at(2))
+        assert visible(volume) == contents(NEW)
+        assert {entry.name for entry in volume.iterdir()} == {
+            "..data",
+            (volume / "..data").readlink(),
+            "a",
+            "dir",
+            "new",
+        }
+        steps += 1
+    assert steps > 15
+
+
+_payloads = st.dictionaries(
+    st.sampled_from(["a", "b", "c/d", "c/e", "f/g/h"]),
+    st.builds(VolumeFile, st.binary(max_size=3), st.sampled_from([0o644, 0o600])),
+)
+
+
+@given(st.lists(st.tuples(_payloads, st.integers(0, 40)), min_size=1, max_size=5))
+def test_any_series_of_crashed_writes_ends_whole(writes: list[tuple[dict[str, VolumeFile], int]]) -> None:
+    """After each of a series of writes that are cut off anywhere, some written version is whole."""
+    with TemporaryDirectory() as name:
+        volume = Path(name)
+        AtomicWriter(volume).write({}, at(0))
+        possible: list[dict[str, bytes]] = [{}] + [contents(payload) for payload, _ in writes]
+        for payload, steps in writes:
+            try:
+                with crash_after(steps):
+                    AtomicWriter(volume).write(payload, at(1))
+            except Crash:
+                pass
+            assert in_force(volume) in possible
+        AtomicWriter(volume).write(writes[-1][0], at(2))
+        assert visible(volume) == contents(writes[-1][0])
