@@ -29,9 +29,6 @@ class EdgedSettings(msgspec.Struct, frozen=True, kw_only=True):
     request_timeout: float = 120.0
     """Seconds that a CRI call may take (`runtimeRequestTimeout`, KubeEdge's 2 minutes)."""
 
-    register_namespace: str = "default"
-    """Namespace in which pods are asked for (`registerNodeNamespace`); the answer holds those of all namespaces."""
-
     register_node: bool = True
     """Whether the node registers itself (`registerNode`)."""
 
@@ -66,8 +63,12 @@ class EdgedSettings(msgspec.Struct, frozen=True, kw_only=True):
     lease_duration: int = 40
     """Seconds of the node's lease; it is renewed every quarter of it (`nodeLeaseDurationSeconds`)."""
 
-    cgroup_driver: str = "cgroupfs"
-    """`cgroupfs` or `systemd` (`cgroupDriver`)."""
+    crash_loop_limit: float = 300.0
+    """Seconds that the back-off of a container that keeps ending never passes
+    (`crashLoopBackOff.maxContainerRestartPeriod`)."""
+
+    own_root: bool = True
+    """Whether the runtime gives containers a file system of their own; the embedded one does not."""
 
     cluster_dns: tuple[str, ...] = ()
     """Addresses of the cluster's DNS servers (`clusterDNS`)."""
@@ -82,4 +83,4 @@ class EdgedSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Where `/pods` and `/healthz` are served (`address`)."""
 
     server_port: int = 10255
-    """Its port (`readOnlyPort`); 0 takes a free one, a negative one means no server."""
+    """Its port (`readOnlyPort`); 0 means no server, as a kubelet's."""

@@ -28,7 +28,7 @@ class Relisted(NamedTuple):
     """One relist: the pods that changed, and all pods that the runtime has."""
 
     changed: tuple[Seen, ...]
-    owners: dict[PodUid, Glance]
+    glances: dict[PodUid, Glance]
     at: float
 
 

@@ -13,6 +13,9 @@ VERSION: Final = "0.1.0"
 KUBEEDGE_COMMIT: Final = "16cd8548"
 """The KubeEdge commit (August 2026) whose messages, wire and configuration form this edgecore mirrors."""
 
+KUBELET_VERSION: Final = f"v1.32.10-edgecore-{VERSION}"
+"""What the node reports as its kubeletVersion: the Kubernetes release whose semantics it follows, and ours."""
+
 CONFIG_API_VERSION: Final = "edgecore.config.kubeedge.io/v1alpha2"
 """The form of the configuration file."""
 

@@ -88,7 +88,9 @@ def send(sock: socket.socket, message: dict[str, Any], descriptors: list[int] | 
 
 def receive(sock: socket.socket, descriptor_limit: int = 0) -> tuple[dict[str, Any], list[int]] | None:
     """Take one packet and the descriptors that came with it; None when the other side has closed."""
-    packet, descriptors, _, _ = socket.recv_fds(sock, PACKET_LIMIT, descriptor_limit, socket.MSG_CMSG_CLOEXEC)
+    packet, descriptors, _, _ = socket.recv_fds(sock, PACKET_LIMIT, descriptor_limit)
+    for descriptor in descriptors:
+        os.set_inheritable(descriptor, False)  # noqa: FBT003 (recv_fds of Python 3.11 hands no flags on)
     return (json.loads(packet), descriptors) if packet else None
 
 

@@ -1,0 +1,225 @@
+"""Keeps the node's pods: what is wanted, what is, whose turn it is, and what the cloud is told.
+
+Everything that is decided about a pod on the edged module's thread is decided here; effects are workers' jobs. It is
+told of messages by the module, of facts by the PLEG and by workers, and answers each with a status, a job, or nothing.
+"""
+
+import logging
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+from beehive import Clock, Timer
+from edged.api import Nanoseconds, Pod, PodStatus, seconds
+from edged.pleg.pleg import Relisted, Seen
+from edged.pleg.reader import Glance
+from edged.pods.actions import compute_pod_actions
+from edged.pods.backoff import BackOffPolicy, BackOffs
+from edged.pods.manager import PodManager, PodRecord
+from edged.pods.model import PodRef, PodUid
+from edged.pods.phase import Phase
+from edged.pods.status import NodeView, pod_status
+from edged.report.pods import PodReporter
+from edged.settings import EdgedSettings
+from edged.work.job import Done, Job, Task
+from edged.work.pool import Pool
+from edged.work.queues import Queue, Work
+
+_log = logging.getLogger(__name__)
+
+FIRST_RETRY = 2.0
+"""Seconds after which a job that failed is tried again for the first time; doubles (KubeEdge waits 10 s at once)."""
+LONGEST_RETRY = 300.0
+"""Seconds that the delay never passes (KubeEdge's MaxContainerBackOff)."""
+
+
+class Turns(Protocol):
+    """The module on whose thread this lives."""
+
+    @property
+    def clock(self) -> Clock:
+        """Time and randomness."""
+
+    def after(self, seconds: float, function: Callable[[], None]) -> Timer:
+        """Call in the module's own turn."""
+
+
+class PodKeeper:
+    """See the module's docstring.
+
+    Args:
+        turns: the module.
+        settings: edged's.
+        reporter: takes statuses.
+        owner: the mark of what this agent made in the runtime.
+        publish: takes the pods whenever one changed, for the local HTTP server.
+    """
+
+    def __init__(
+        self,
+        turns: Turns,
+        settings: EdgedSettings,
+        reporter: PodReporter,
+        owner: str,
+        publish: Callable[[tuple[Pod, ...]], None],
+    ) -> None:
+        self._clock = turns.clock
+        self._settings = settings
+        self._reporter = reporter
+        self._owner = owner
+        self._publish = publish
+        self.pods = PodManager()
+        self.backoffs = BackOffs(BackOffPolicy(longest=seconds(settings.crash_loop_limit)))
+        self.pool = Pool(turns.clock, turns.after, self._job_of)
+        self.node = NodeView((), "")
+        self._retries: dict[PodUid, float] = {}
+        self._orphans: dict[PodUid, PodRef] = {}
+        self._complete = False
+
+    def listed(self) -> None:
+        """The store has said which pods belong here: from now on others of ours are orphans."""
+        self._complete = True
+
+    def take(self, pod: Pod) -> None:
+        """A pod is wanted like this."""
+        record = self.pods.put(pod)
+        self._reporter.track(record.ref, pod)
+        self._recompute(record)
+        self.want(record)
+
+    def want(self, record: PodRecord) -> None:
+        """A pod has to be looked at."""
+        self.pool.add(record.ref.uid, Queue.DELETION if record.going else Queue.ADDITION)
+
+    def remove(self, namespace: str, name: str, uid: str) -> None:
+        """The cloud has deleted a pod for good; without a uid: whatever has the name."""
+        for record in self.pods.named(namespace, name):
+            if uid in ("", record.ref.uid):
+                record.removed = True
+                self.want(record)
+
+    def dependency_changed(self, kind: str, namespace: str, name: str) -> None:
+        """A configmap or secret has changed: the files of the pods that mount it follow."""
+        for record in self.pods.using(kind, namespace, name):
+            if not record.going:
+                self.want(record)
+
+    def node_changed(self, view: NodeView) -> None:
+        """The node has other addresses, or its runtime another name."""
+        if view != self.node:
+            self.node = view
+            for record in self.pods:
+                self._recompute(record)
+
+    def relisted(self, relisted: Relisted) -> None:
+        """The runtime was looked at."""
+        for seen in relisted.changed:
+            self._observe(seen)
+        self._find_orphans(relisted.glances)
+
+    def done(self, done: Done) -> None:
+        """A worker has finished with a pod."""
+        uid = done.job.ref.uid
+        record = self.pods.get(uid)
+        if record is not None:
+            self._take_over(record, done)
+        self.pool.done(done)
+        if done.error is not None:
+            self._retry(done)
+        else:
+            self._retries.pop(uid, None)
+            self._orphans.pop(uid, None)
+            if record is not None:
+                self._go_on(record, done)
+
+    def _job_of(self, work: Work) -> Job | None:
+        record = self.pods.get(work.uid)
+        if record is None:
+            orphan = self._orphans.get(work.uid)
+            return Job(Task.REMOVE, orphan) if orphan is not None else None
+        task = Task.REMOVE if record.removed else Task.KILL if record.going else Task.SYNC
+        return Job(task, record.ref, record.pod)
+
+    def _observe(self, seen: Seen) -> None:
+        record = self.pods.get(seen.facts.ref.uid)
+        if record is None or seen.at < record.facts_at:
+            return
+        changed = record.facts != seen.facts
+        record.facts, record.facts_at = seen.facts, seen.at
+        if changed:
+            self._recompute(record)
+            self.want(record)
+
+    def _take_over(self, record: PodRecord, done: Done) -> None:
+        if done.facts is not None and done.facts_at >= record.facts_at:
+            record.facts, record.facts_at = done.facts, done.facts_at
+        record.troubles = done.troubles
+        record.killed = record.killed or (done.job.task is not Task.SYNC and done.error is None)
+        self._recompute(record)
+
+    def _go_on(self, record: PodRecord, done: Done) -> None:
+        uid = record.ref.uid
+        if done.job.task is Task.REMOVE:
+            self._forget(record)
+        elif done.job.task is Task.KILL:
+            self._reporter.finish(uid)
+        elif not self._is_final(record):
+            self._look_again(record, done)
+
+    def _look_again(self, record: PodRecord, done: Done) -> None:
+        """At once when the job's own result asks for a next step (an init container has ended), else later."""
+        now = Nanoseconds(self._clock.now_ns())
+        if not compute_pod_actions(record.pod, record.facts, now, self.backoffs).nothing:
+            self.want(record)
+            return
+        if done.next_try is not None:
+            delay = (done.next_try - now) / 1e9
+        else:
+            delay = self._settings.resync_period * (1 + self._clock.random.uniform(0, 0.5))
+        self.pool.add_after(record.ref.uid, Queue.ADDITION, delay)
+
+    def _retry(self, done: Done) -> None:
+        uid = done.job.ref.uid
+        delay = self._retries.get(uid, FIRST_RETRY)
+        self._retries[uid] = min(LONGEST_RETRY, delay * 2)
+        queue = Queue.ADDITION if done.job.task is Task.SYNC else Queue.DELETION
+        _log.warning("pod %s: %s; again in %.0f s", done.job.ref, done.error, delay)
+        self.pool.add_after(uid, queue, delay)
+
+    def _recompute(self, record: PodRecord) -> None:
+        status = self._status_of(record)
+        if self.pods.set_status(record, status):
+            self._reporter.report(record.ref.uid, status)
+        self._publish(tuple(record.pod for record in self.pods))
+
+    def _status_of(self, record: PodRecord) -> PodStatus:
+        return pod_status(
+            record.pod,
+            record.facts,
+            self.node,
+            Nanoseconds(self._clock.now_ns()),
+            troubles=record.troubles,
+            ended=record.killed,
+        )
+
+    def _forget(self, record: PodRecord) -> None:
+        uid = record.ref.uid
+        self.pods.forget(uid)
+        self.pool.forget(uid)
+        self.backoffs.forget_pod(uid)
+        self._reporter.forget(uid)
+        self._retries.pop(uid, None)
+        self._publish(tuple(record.pod for record in self.pods))
+        _log.info("pod %s is gone", record.ref)
+
+    def _find_orphans(self, glances: Mapping[PodUid, Glance]) -> None:
+        """What this agent made and no pod accounts for is removed; what others made is left alone."""
+        if not self._complete:
+            return
+        for uid, glance in glances.items():
+            if glance.owner == self._owner and self.pods.get(uid) is None and uid not in self._orphans:
+                _log.info("removing %s: no pod accounts for it", glance.ref)
+                self._orphans[uid] = glance.ref
+                self.pool.add(uid, Queue.DELETION)
+
+    def _is_final(self, record: PodRecord) -> bool:
+        return record.pod.status.phase in (Phase.SUCCEEDED, Phase.FAILED) and not record.facts.anything_running

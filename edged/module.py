@@ -1,0 +1,208 @@
+"""edged: the pods of this node. A slim kubelet on the bus.
+
+The module takes messages and makes the parts; it never waits itself. The way of a pod through it:
+
+    message → PodKeeper (desired state) → Pool (queues) → Worker → container runtime
+                  ↑                                          │            │
+    cloud ← PodReporter ← status ← facts ←───────────────────┴─── PLEG ───┘
+"""
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from beehive import ContentError, Group, Message, Module, ModuleName, Operation, Resource, ResourceType, handles
+from beehive.names import CLOUD_CONNECTED
+from edged.api import Pod, decode
+from edged.api.codec import DecodeError
+from edged.cri.contract import ContainerRuntime
+from edged.keeper import PodKeeper
+from edged.node.limits import pod_machine
+from edged.node.machine import read_machine
+from edged.node.status import Report
+from edged.node.watch import NodeWatch
+from edged.pleg.pleg import Event, Observed, Pleg, RelistFailed
+from edged.pleg.reader import RuntimeReader
+from edged.pods.status import NodeView
+from edged.report.node import NodeReporter
+from edged.report.pods import PodReporter
+from edged.server.routes import Snapshots
+from edged.settings import EdgedSettings
+from edged.work.carrier import PodCarrier
+from edged.work.files import PodFiles
+from edged.work.images import ImageKeeper
+from edged.work.job import Done
+from edged.work.starter import Starter
+from edged.work.worker import Worker
+from metamanager.client import CallError, MetaClient, MetaTurnClient
+
+_log = logging.getLogger(__name__)
+
+
+class _Metadata(msgspec.Struct):
+    uid: str = ""
+
+
+class _Skeleton(msgspec.Struct):
+    """What a delete message must say of the object: the cloud sends it whole, or only its identity."""
+
+    metadata: _Metadata = msgspec.field(default_factory=_Metadata)
+
+
+class Edged(Module):
+    """See the module's docstring.
+
+    Args:
+        settings: see there.
+        connect: makes the client of the container runtime; called at each start of the module.
+        snapshots: where the local HTTP server finds what it serves.
+        version: of the agent, reported as `kubeletVersion`.
+    """
+
+    name = ModuleName.EDGED
+    group = Group.EDGED
+    announces_readiness = True
+
+    def __init__(
+        self, settings: EdgedSettings, connect: Callable[[], ContainerRuntime], snapshots: Snapshots, version: str
+    ) -> None:
+        super().__init__()
+        self._version = version
+        self._settings = settings
+        self._connect = connect
+        self._snapshots = snapshots
+        self._last_report: Report | None = None
+
+    def on_start(self) -> None:
+        """Start the parts. The store's pods are asked for at once, whether or not there is a cloud."""
+        settings = self._settings
+        settings.root.mkdir(mode=0o750, parents=True, exist_ok=True)
+        self._client = self._connect()
+        self._meta = MetaTurnClient(self)
+        self._owner = str(settings.root.resolve())
+        self._reporter = PodReporter(self._meta, self)
+        self._keeper = PodKeeper(self, settings, self._reporter, self._owner, self._publish)
+        self._node = NodeReporter(self._meta, self.clock, settings, lambda: self._last_report)
+        self._start_actors()
+        self.every(settings.status_period, self._tick)
+        self.every(settings.lease_duration / 4, self._node.renew)
+        self._ask_for_pods()
+
+    def on_stop(self) -> None:
+        """Let go of the runtime: calls that are under way end. Containers are left running."""
+        self._client.close()
+
+    @handles(ResourceType.POD, Operation.INSERT, Operation.UPDATE)
+    def on_pod(self, message: Message) -> None:
+        """A pod is wanted, or is wanted otherwise."""
+        self._take(bytes(message.content_raw()), message.route.resource)
+
+    @handles(ResourceType.POD, Operation.DELETE)
+    def on_pod_delete(self, message: Message) -> None:
+        """A pod is gone in the cloud."""
+        resource = Resource.parse(message.route.resource)
+        try:
+            uid = message.content_as(_Skeleton).metadata.uid
+        except ContentError:
+            uid = ""
+        self._keeper.remove(resource.namespace, resource.name, uid)
+
+    @handles(ResourceType.CONFIGMAP)
+    @handles(ResourceType.SECRET)
+    def on_dependency(self, message: Message) -> None:
+        """What pods mount has changed."""
+        resource = Resource.parse(message.route.resource)
+        self._keeper.dependency_changed(resource.type, resource.namespace, resource.name)
+
+    @handles(ResourceType.CONNECTION, Operation.CONNECT)
+    def on_connection(self, message: Message) -> None:
+        """The cloud is there: tell it what it has not heard."""
+        if message.content_as(str) == CLOUD_CONNECTED:
+            self._tick()
+            self._node.renew()
+
+    @handles()
+    def on_other(self, message: Message) -> None:
+        """What metamanager hands on and this node has no use for."""
+        _log.debug("not for edged: %s %s", message.route.operation, message.route.resource)
+
+    def _start_actors(self) -> None:
+        settings, client = self._settings, self._client
+        reader = RuntimeReader(client)
+        self._pleg = self.start_actor(Pleg, reader, self._turn(self._on_pleg), settings.relist_period)
+        carrier = self._make_carrier(reader)
+        for number in range(settings.workers):
+            worker = self.start_actor(Worker, carrier, self._turn(self._on_done), name=f"edged/worker-{number}")
+            self._keeper.pool.add_worker(worker)
+        self.start_actor(NodeWatch, settings, client, self._turn(self._on_report), self._version)
+
+    def _make_carrier(self, reader: RuntimeReader) -> PodCarrier:
+        settings, client, keeper = self._settings, self._client, self._keeper
+        files = PodFiles(settings, self.clock)
+        starter = Starter(
+            settings,
+            self.clock,
+            client,
+            files=files,
+            images=ImageKeeper(client, keeper.backoffs),
+            machine=pod_machine(read_machine(settings.root, settings.node_ip).memory),
+            host_ips=lambda: keeper.node.ips,
+            owner=self._owner,
+        )
+        meta = MetaClient(self.hive)
+        return PodCarrier(self.runtime, client, reader, files, starter, meta=meta, backoffs=keeper.backoffs)
+
+    def _ask_for_pods(self) -> None:
+        self._meta.list_all(ResourceType.POD, then=self._on_pods)
+
+    def _on_pods(self, answer: list[bytes] | CallError) -> None:
+        if isinstance(answer, CallError):
+            _log.warning("the store does not say which pods belong here: %s", answer)
+            self.after(1.0, self._ask_for_pods)
+            return
+        for raw in answer:
+            self._take(raw, "from the store")
+        self._keeper.listed()
+        self.announce_ready()
+
+    def _take(self, raw: bytes, about: str) -> None:
+        try:
+            pod = decode(Pod, raw)
+        except DecodeError as error:
+            _log.error("pod %s is left out: %s", about, error)
+            return
+        identity = (pod.metadata.uid, pod.metadata.name, pod.metadata.namespace)
+        if not all(identity) or any("/" in part for part in identity):
+            _log.error("pod %s is left out: uid, name and namespace are wanted, without slashes", about)
+        elif pod.spec.node_name in ("", self._settings.node_name):
+            self._keeper.take(pod)
+
+    def _on_pleg(self, event: Event) -> None:
+        if isinstance(event, RelistFailed):
+            _log.warning("the runtime cannot be looked at: %s", event.error)
+        else:
+            self._keeper.relisted(event)
+
+    def _on_done(self, done: Done) -> None:
+        if done.facts is not None:
+            self._pleg.tell(Observed(done.facts, self._owner))
+        self._keeper.done(done)
+
+    def _on_report(self, report: Report) -> None:
+        self._last_report = report
+        runtime_name = report.runtime_version.partition("://")[0]
+        self._keeper.node_changed(NodeView(report.machine.addresses, runtime_name))
+        self._node.tick()
+
+    def _tick(self) -> None:
+        self._node.tick()
+        self._reporter.send_all()
+
+    def _publish(self, pods: tuple[Pod, ...]) -> None:
+        self._snapshots.pods = pods
+
+    def _turn(self, function: Callable[[Any], None]) -> Callable[[Any], None]:
+        """The same function, called in this module's own turn; for its actors."""
+        return lambda value: self.call_soon(lambda: function(value))

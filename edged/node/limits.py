@@ -1,0 +1,27 @@
+"""What the kernel lets this process give to containers."""
+
+from pathlib import Path
+
+from edged.pods.resources import Machine
+
+_CAP_SYS_RESOURCE = 1 << 24
+
+
+def pod_machine(memory: int) -> Machine:
+    """What containers' resources depend on, for a node with so many bytes of memory.
+
+    Without CAP_SYS_RESOURCE no container may get a lower oom_score_adj than this process has: the kernel refuses it and
+    the container would not start (spec/10 §1).
+    """
+    return Machine(memory=memory, smallest_oom_adjust=None if _may_lower_oom_score() else _own_oom_score())
+
+
+def _may_lower_oom_score() -> bool:
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith("CapEff:"):
+            return bool(int(line.split()[1], 16) & _CAP_SYS_RESOURCE)
+    return False
+
+
+def _own_oom_score() -> int:
+    return int(Path("/proc/self/oom_score_adj").read_text())

@@ -1,0 +1,96 @@
+"""Looks at the machine and at the runtime's own word on itself, and tells edged when the node's report changed."""
+
+import logging
+from collections.abc import Callable
+from typing import NamedTuple
+
+from beehive import Actor
+from edged.cri.contract import ContainerRuntime
+from edged.cri.errors import CriError
+from edged.node.machine import Machine, MachineError, default_addresses, read_machine, read_usage
+from edged.node.status import Report
+from edged.settings import EdgedSettings
+from protos.cri.v1 import api_pb2 as cri
+
+_log = logging.getLogger(__name__)
+
+
+class Look(NamedTuple):
+    """Look now."""
+
+
+class NodeWatch(Actor):
+    """See the module's docstring.
+
+    Args:
+        tell: takes each report; must not block.
+        version: of the agent, as `kubeletVersion`.
+    """
+
+    def __init__(
+        self, settings: EdgedSettings, runtime: ContainerRuntime, tell: Callable[[Report], None], version: str
+    ) -> None:
+        super().__init__()
+        self._settings = settings
+        self._runtime_client = runtime
+        self._tell = tell
+        self._version = version
+        self._machine: Machine | None = None
+        self._runtime_version = ""
+
+    def on_start(self) -> None:
+        """Look at once."""
+        self.actor_ref.tell(Look())
+
+    def on_receive(self, message: object) -> None:
+        """Look, and again after the status period."""
+        if not isinstance(message, Look):
+            return
+        try:
+            self._tell(self._look())
+        except MachineError as error:
+            _log.warning("%s", error)
+        if not self.actor_stopped.is_set():
+            self.clock.after(self._settings.status_period, self._look_again)
+
+    def _look_again(self) -> None:
+        if not self.actor_stopped.is_set():
+            self.actor_ref.tell(Look())
+
+    def _look(self) -> Report:
+        settings = self._settings
+        runtime_problem, network_problem = self._runtime_problems()
+        return Report(
+            machine=self._read_machine(),
+            usage=read_usage(settings.root),
+            node_name=settings.node_name,
+            max_pods=settings.max_pods,
+            port=settings.server_port,
+            agent_version=self._version,
+            runtime_version=self._runtime_version,
+            runtime_problem=runtime_problem,
+            network_problem=network_problem,
+        )
+
+    def _read_machine(self) -> Machine:
+        addresses = (self._settings.node_ip,) if self._settings.node_ip else default_addresses()
+        if self._machine is None or self._machine.addresses != addresses:
+            self._machine = read_machine(self._settings.root, self._settings.node_ip)
+        return self._machine
+
+    def _runtime_problems(self) -> tuple[str, str]:
+        """Why the runtime, and its network, are not ready; empty when they are (kubelet's runtimeState)."""
+        try:
+            if not self._runtime_version:
+                version = self._runtime_client.version()
+                self._runtime_version = f"{version.runtime_name}://{version.runtime_version}"
+            conditions = {c.type: c for c in self._runtime_client.status().status.conditions}
+        except CriError as error:
+            return f"container runtime is down: {error}", ""
+        return _problem(conditions.get("RuntimeReady")), _problem(conditions.get("NetworkReady"))
+
+
+def _problem(condition: cri.RuntimeCondition | None) -> str:
+    if condition is None or condition.status:
+        return ""
+    return f"{condition.type} is false: {condition.reason} {condition.message}".rstrip()

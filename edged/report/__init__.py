@@ -1,0 +1,1 @@
+"""What the node tells the cloud, and again until the cloud has it."""

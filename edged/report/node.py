@@ -1,0 +1,178 @@
+"""Registers the node, keeps its lease, and reports its status: when it changed, else every five minutes.
+
+The steps are a kubelet's as KubeEdge's cloud sees them: insert the node (or take the one that is there), patch its
+status until it says Ready, insert or renew the lease. Each waits for its answer in a callback; what fails is tried
+again at the next tick or as soon as the cloud is connected.
+
+Lives on the edged module's thread.
+"""
+
+import logging
+from collections.abc import Callable
+from typing import TypeVar
+
+import msgspec
+from msgspec.structs import replace
+
+from beehive import Clock, ResourceType
+from edged.api import Lease, Nanoseconds, Node, decode, encode
+from edged.api.codec import DecodeError
+from edged.node.status import (
+    LEASE_NAMESPACE,
+    Report,
+    labels,
+    new_lease,
+    node_object,
+    node_status,
+    renewed,
+    worth_sending,
+)
+from edged.pods.patch import diff_node
+from edged.settings import EdgedSettings
+from metamanager.client import AlreadyExistsError, CallError, MetaTurnClient, NotFoundError
+
+T = TypeVar("T", bound=msgspec.Struct)
+_log = logging.getLogger(__name__)
+
+
+class NodeReporter:
+    """See the module's docstring.
+
+    Args:
+        report: makes the report of this moment; None while the machine's figures cannot be read.
+    """
+
+    def __init__(
+        self, meta: MetaTurnClient, clock: Clock, settings: EdgedSettings, report: Callable[[], Report | None]
+    ) -> None:
+        self._meta = meta
+        self._clock = clock
+        self._settings = settings
+        self._report = report
+        self._node: Node | None = None
+        self._sent_at = float("-inf")
+        self._lease: Lease | None = None
+        self._registering = False
+        self._patching = False
+        self._leasing = False
+
+    @property
+    def registered(self) -> bool:
+        """Whether the cloud knows the node."""
+        return self._node is not None
+
+    def tick(self) -> None:
+        """Do what is due: register, or report."""
+        if self._node is None:
+            self._register()
+        else:
+            self._patch_status()
+
+    def renew(self) -> None:
+        """Renew the lease, or make it."""
+        if self._node is None or self._leasing:
+            return
+        if self._lease is None:
+            self._ask_for_lease()
+        else:
+            lease = renewed(self._lease, self._settings.lease_duration, self._now())
+            self._leasing = True
+            self._meta.update(*self._lease_address(), encode(lease), then=self._lease_answered)
+
+    def _now(self) -> Nanoseconds:
+        return Nanoseconds(self._clock.now_ns())
+
+    def _register(self) -> None:
+        report = self._report()
+        if self._registering or report is None or not self._settings.register_node:
+            return
+        settings = self._settings
+        node = node_object(report, settings.node_labels, self._now(), schedulable=settings.register_schedulable)
+        self._registering = True
+        self._meta.create(ResourceType.NODE, "", settings.node_name, encode(node), then=self._created)
+
+    def _created(self, answer: bytes | CallError) -> None:
+        if isinstance(answer, AlreadyExistsError):
+            self._meta.get(ResourceType.NODE, "", self._settings.node_name, then=self._found)
+            return
+        self._found(answer)
+
+    def _found(self, answer: bytes | CallError) -> None:
+        self._registering = False
+        node = _read(Node, answer)
+        if node is None:
+            _log.info("the node is not registered yet: %s", answer)
+            return
+        _log.info("node %s is registered", node.metadata.name)
+        self._node = node
+        self._patch_status()
+        self.renew()
+
+    def _patch_status(self) -> None:
+        report, node = self._report(), self._node
+        if self._patching or report is None or node is None:
+            return
+        wanted = self._wanted(node, report)
+        overdue = self._clock.monotonic() - self._sent_at >= self._settings.node_report_period
+        changed = worth_sending(wanted.status, node.status) or wanted.metadata.labels != node.metadata.labels
+        patch = diff_node(node, wanted) if overdue or changed else None
+        if patch is None:
+            return
+
+        def done(answer: bytes | CallError) -> None:
+            self._patching = False
+            if isinstance(answer, NotFoundError):
+                self._node = self._lease = None
+            elif isinstance(answer, CallError):
+                _log.debug("the node's status was not taken: %s", answer)
+            else:
+                self._node, self._sent_at = wanted, self._clock.monotonic()
+
+        self._patching = True
+        self._meta.patch(ResourceType.NODEPATCH, "", node.metadata.name, patch, then=done)
+
+    def _wanted(self, node: Node, report: Report) -> Node:
+        """The node with this machine's labels and the status of this moment."""
+        ours = labels(report.machine, self._settings.node_name, self._settings.node_labels)
+        metadata = replace(node.metadata, labels={**node.metadata.labels, **ours})
+        return replace(node, metadata=metadata, status=node_status(report, node.status, self._now()))
+
+    def _lease_address(self) -> tuple[ResourceType, str, str]:
+        return ResourceType.LEASE, LEASE_NAMESPACE, self._settings.node_name
+
+    def _ask_for_lease(self) -> None:
+        self._leasing = True
+
+        def asked(answer: bytes | CallError) -> None:
+            self._leasing = False
+            if isinstance(answer, NotFoundError):
+                self._make_lease()
+            else:
+                self._lease_answered(answer)
+
+        self._meta.get(*self._lease_address(), then=asked)
+
+    def _make_lease(self) -> None:
+        if self._node is not None:
+            lease = new_lease(self._node, self._settings.lease_duration, self._now())
+            self._leasing = True
+            self._meta.create(*self._lease_address(), encode(lease), then=self._lease_answered)
+
+    def _lease_answered(self, answer: bytes | CallError | None) -> None:
+        """A refusal makes the next tick ask for the lease as it is: it may be gone, or newer than ours."""
+        self._leasing = False
+        lease = None if answer is None else _read(Lease, answer)
+        if lease is not None:
+            self._lease = lease
+        elif isinstance(answer, CallError) and not answer.retryable:
+            self._lease = None
+
+
+def _read(kind: type[T], answer: bytes | CallError) -> T | None:
+    if isinstance(answer, CallError):
+        return None
+    try:
+        return decode(kind, answer)
+    except DecodeError as error:
+        _log.warning("an answer of the cloud cannot be read: %s", error)
+        return None

@@ -1,0 +1,159 @@
+"""Carries a pod's jobs out: the only place where edged changes what runs.
+
+Each job begins with a look at the runtime, so that it acts on what is and not on what was; and ends with one, so that
+what it did is seen and reported at once. Decisions come from `edged.pods`; here are only their effects, in kubelet's
+order.
+"""
+
+import logging
+
+from beehive import Runtime
+from edged.api import ContainerStateWaiting, Nanoseconds, Pod
+from edged.cri.contract import ContainerId, ContainerRuntime, SandboxId
+from edged.cri.errors import CriError
+from edged.errors import EdgedError
+from edged.pleg.reader import RuntimeReader
+from edged.pods.actions import ContainerKill, ContainerStart, PodActions, compute_pod_actions
+from edged.pods.backoff import BackOffs, container_key
+from edged.pods.labels import ref_of
+from edged.pods.model import PodFacts
+from edged.pods.prune import prunable
+from edged.pods.restart import is_terminal
+from edged.pods.status import crash_loop
+from edged.pods.termination import grace_seconds
+from edged.work.errors import StartError
+from edged.work.files import PodFiles
+from edged.work.job import Done, Job, Task
+from edged.work.kill import kill_containers, kill_pod, remove_pod
+from edged.work.sources import PodSources, TokenCache
+from edged.work.starter import StartContext, Starter
+from metamanager.client import CallError, MetaClient
+
+_log = logging.getLogger(__name__)
+
+Troubles = dict[str, ContainerStateWaiting]
+"""Why containers could not be started, by name."""
+
+_FAILURES = (EdgedError, CallError, OSError)
+"""What may go wrong with one pod without anything being wrong with edged."""
+
+
+class PodCarrier:
+    """See the module's docstring. Used by several workers at once, by each for another pod.
+
+    Args:
+        actors: for calls that are made beside each other.
+        runtime: the container runtime.
+        reader: looks at it.
+        files: the pods' directories and volumes.
+        starter: makes sandboxes and containers.
+        meta: knows configmaps, secrets and tokens.
+        backoffs: the records of what keeps ending; a pod's records are touched only by the worker that has the pod.
+    """
+
+    def __init__(
+        self,
+        actors: Runtime,
+        runtime: ContainerRuntime,
+        reader: RuntimeReader,
+        files: PodFiles,
+        starter: Starter,
+        meta: MetaClient,
+        backoffs: BackOffs,
+    ) -> None:
+        self._actors = actors
+        self._runtime = runtime
+        self._reader = reader
+        self._files = files
+        self._starter = starter
+        self._meta = meta
+        self._tokens = TokenCache(actors.clock)
+        self._backoffs = backoffs
+
+    def carry_out(self, job: Job) -> Done:
+        """Do the job and look at what came of it. Never raises for what concerns only the pod."""
+        troubles: Troubles = {}
+        next_try: Nanoseconds | None = None
+        error: Exception | None = None
+        try:
+            if job.task is Task.SYNC and job.pod is not None:
+                next_try = self._sync(job.pod, self._reader.look(job.ref), troubles)
+            elif job.task is Task.KILL and job.pod is not None:
+                self._kill(job.pod, self._reader.look(job.ref))
+            else:
+                self._remove(job)
+        except _FAILURES as failure:
+            error = failure
+        at = self._actors.clock.monotonic()
+        return Done(job, self._look(job), at, troubles, next_try, error)
+
+    def _sync(self, pod: Pod, facts: PodFacts, troubles: Troubles) -> Nanoseconds | None:
+        actions = compute_pod_actions(pod, facts, self._now(), self._backoffs)
+        for wait in actions.waiting:
+            troubles[wait.container.name] = crash_loop(facts.ref, wait)
+        if actions.kill_pod:
+            kill_pod(self._actors, self._runtime, facts, grace_seconds(pod))
+        self._kill_containers(pod, actions.kill)
+        if not is_terminal(pod) and (actions.create_sandbox or actions.sandbox is not None):
+            self._bring_up(pod, facts, actions, troubles)
+        self._prune(self._reader.look(facts.ref) if not actions.nothing else facts)
+        return actions.next_try
+
+    def _bring_up(self, pod: Pod, facts: PodFacts, actions: PodActions, troubles: Troubles) -> None:
+        sources = PodSources(pod, self._meta, self._tokens)
+        volumes = self._files.prepare(pod, sources)
+        starts = (*actions.start_init, *actions.start)
+        if not starts:
+            return
+        sandbox = self._starter.sandbox(pod, facts, actions)
+        context = StartContext(sandbox, volumes, sources)
+        errors = []
+        for start in starts:
+            try:
+                self._starter.start(pod, start, context)
+            except StartError as error:
+                troubles[error.container] = error.waiting
+                errors.append(error)
+            else:
+                self._note_start(facts, start)
+        if errors:
+            raise errors[0]
+
+    def _note_start(self, facts: PodFacts, start: ContainerStart) -> None:
+        if start.after is not None:
+            key = container_key(facts.ref.uid, start.container)
+            self._backoffs.advance(key, start.after, self._now())
+
+    def _kill_containers(self, pod: Pod, kills: tuple[ContainerKill, ...]) -> None:
+        for kill in kills:
+            _log.info("pod %s: %s", ref_of(pod), kill.message)
+        kill_containers(self._actors, self._runtime, [kill.container for kill in kills], grace_seconds(pod))
+
+    def _kill(self, pod: Pod, facts: PodFacts) -> None:
+        kill_pod(self._actors, self._runtime, facts, grace_seconds(pod))
+
+    def _remove(self, job: Job) -> None:
+        facts = self._reader.look(job.ref)
+        seconds = grace_seconds(job.pod) if job.pod is not None else 0
+        kill_pod(self._actors, self._runtime, facts, seconds)
+        remove_pod(self._runtime, facts)
+        self._files.remove(job.ref)
+        self._starter.forget(job.ref.uid)
+        self._tokens.forget(job.ref.uid)
+
+    def _prune(self, facts: PodFacts) -> None:
+        superfluous = prunable(facts)
+        for container in superfluous.containers:
+            self._runtime.remove_container(ContainerId(container.id))
+        for sandbox in superfluous.sandboxes:
+            self._runtime.remove_pod_sandbox(SandboxId(sandbox.id))
+
+    def _look(self, job: Job) -> PodFacts | None:
+        try:
+            return self._reader.look(job.ref)
+        except CriError as error:
+            _log.warning("pod %s cannot be looked at: %s", job.ref, error)
+            return None
+
+    def _now(self) -> Nanoseconds:
+        return Nanoseconds(self._actors.clock.now_ns())

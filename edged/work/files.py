@@ -1,0 +1,92 @@
+"""A pod's files on the node: its directories and volumes, and what of them a container sees."""
+
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+
+from beehive import Clock
+from edged.api import Container, Nanoseconds, Pod
+from edged.pods.downward import DownwardView
+from edged.pods.labels import ref_of
+from edged.pods.model import PodRef
+from edged.pods.paths import PodPaths
+from edged.pods.sandbox_config import domain_of, hostname_of
+from edged.settings import EdgedSettings
+from edged.volumes import VolumeSources, container_mounts, hosts_file, plan_volume, set_up
+from protos.cri.v1 import api_pb2 as cri
+
+_DIRECTORY_MODE = 0o750
+
+
+class PodFiles:
+    """See the module's docstring. Raises VolumeError, ConfigError, OSError."""
+
+    def __init__(self, settings: EdgedSettings, clock: Clock) -> None:
+        self._settings = settings
+        self._clock = clock
+        self._paths = PodPaths(settings.root, settings.pod_logs)
+
+    def prepare(self, pod: Pod, sources: VolumeSources) -> dict[str, Path]:
+        """Make the pod's directory and volumes, or bring them up to date; where each volume is, by name."""
+        self._paths.pod(ref_of(pod).uid).mkdir(mode=_DIRECTORY_MODE, parents=True, exist_ok=True)
+        security = pod.spec.security_context
+        group = security.fs_group if security is not None else None
+        now = Nanoseconds(self._clock.now_ns())
+        return {
+            volume.name: set_up(plan_volume(pod, volume, self._paths, sources, DownwardView()), now, group)
+            for volume in pod.spec.volumes
+        }
+
+    def mounts(
+        self,
+        pod: Pod,
+        container: Container,
+        attempt: int,
+        volumes: Mapping[str, Path],
+        environment: Mapping[str, str],
+        ips: tuple[str, ...],
+    ) -> list[cri.Mount]:
+        """The mounts of one container.
+
+        A runtime that gives containers a root of their own also gets the pod's /etc/hosts and the file for the
+        container's last words, as a kubelet's does.
+        """
+        if not self._settings.own_root:
+            return container_mounts(pod, container, volumes, environment)
+        return container_mounts(
+            pod,
+            container,
+            volumes,
+            environment,
+            etc_hosts=self._etc_hosts(pod, ips),
+            last_words=self._last_words(pod, container, attempt),
+        )
+
+    def make_log_directory(self, pod: Pod) -> None:
+        """Where the runtime writes the containers' logs."""
+        self._paths.pod_logs(ref_of(pod)).mkdir(mode=0o755, parents=True, exist_ok=True)
+
+    def remove(self, ref: PodRef) -> None:
+        """Remove the pod's files and logs. What has been removed already is no error."""
+        for path in (self._paths.pod(ref.uid), self._paths.pod_logs(ref)):
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path)
+
+    def _etc_hosts(self, pod: Pod, ips: tuple[str, ...]) -> Path | None:
+        """The pod's /etc/hosts; on the host's network the host's own is seen (and the pod's aliases are not)."""
+        if pod.spec.host_network:
+            return Path("/etc/hosts") if Path("/etc/hosts").exists() else None
+        path = self._paths.etc_hosts(ref_of(pod).uid)
+        aliases = [(alias.ip, alias.hostnames) for alias in pod.spec.host_aliases]
+        domain = domain_of(pod, self._settings.cluster_domain)
+        path.write_text(hosts_file(hostname_of(pod), domain, ips, aliases))
+        path.chmod(0o644)
+        return path
+
+    def _last_words(self, pod: Pod, container: Container, attempt: int) -> Path:
+        """The file in which the container may leave a message when it ends; anybody in it may write there."""
+        path = self._paths.last_words(ref_of(pod).uid, container.name, attempt)
+        path.parent.mkdir(mode=_DIRECTORY_MODE, parents=True, exist_ok=True)
+        path.touch()
+        path.chmod(0o666)
+        return path

@@ -1,0 +1,44 @@
+"""What a worker is asked to do with a pod, and what it says afterwards."""
+
+from collections.abc import Mapping
+from enum import Enum
+
+from msgspec import Struct
+
+from edged.api import ContainerStateWaiting, Nanoseconds, Pod
+from edged.pods.model import PodFacts, PodRef
+
+
+class Task(Enum):
+    """What one turn is for."""
+
+    SYNC = "sync"
+    """Make the pod run as it is wanted."""
+    KILL = "kill"
+    """End what runs, with its grace period; files and dead containers stay, for status and logs."""
+    REMOVE = "remove"
+    """End what runs and remove everything of the pod from the node."""
+
+
+class Job(Struct, frozen=True, gc=False):
+    """One turn of one pod. `pod` is None for what is removed without anybody knowing the pod any more."""
+
+    task: Task
+    ref: PodRef
+    pod: Pod | None = None
+
+
+class Done(Struct, frozen=True):
+    """What came of a job."""
+
+    job: Job
+    facts: PodFacts | None = None
+    """What the runtime said after the last step; None when it could not be asked."""
+    facts_at: float = 0.0
+    """When reading them began, monotonic seconds."""
+    troubles: Mapping[str, ContainerStateWaiting] = {}
+    """Why containers could not be started, by name."""
+    next_try: Nanoseconds | None = None
+    """Wall clock at which a container that is held back may be started."""
+    error: Exception | None = None
+    """Why the job was not done to its end; it is to be tried again."""

@@ -1,0 +1,122 @@
+"""What pods are made of beside their own definition: configmaps, secrets and tokens, asked of metamanager.
+
+For one job each object is asked for once. Tokens are kept while they are good for longer: a kubelet's token manager
+asks anew when four fifths of a token's life, or a day, have passed.
+"""
+
+from collections.abc import Callable
+from typing import TypeVar
+
+import msgspec
+
+from beehive import Clock, ResourceType
+from edged.api import (
+    BoundObjectReference,
+    ConfigMap,
+    Pod,
+    Secret,
+    ServiceAccountTokenProjection,
+    TokenRequest,
+    TokenRequestSpec,
+    decode,
+    encode,
+    parse_time,
+)
+from edged.pods.model import PodUid
+from metamanager.client import MetaClient, NotFoundError
+
+T = TypeVar("T", ConfigMap, Secret)
+_DEFAULT_LIFE = 3600
+_REFRESH_AT = 0.8
+_LONGEST_USE = 24 * 3600.0
+
+
+class _Token(msgspec.Struct, frozen=True):
+    text: str
+    good_until: float
+    """Wall clock, seconds, at which another one is asked for."""
+
+    def __repr__(self) -> str:
+        return f"_Token(good_until={self.good_until})"
+
+
+class TokenCache:
+    """Tokens of all pods, by pod, audience and life."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._tokens: dict[tuple[PodUid, str, int], _Token] = {}
+
+    def get(self, pod: Pod, wanted: ServiceAccountTokenProjection, ask: Callable[[TokenRequest], TokenRequest]) -> str:
+        """The token, asked for when there is none that is good."""
+        life = wanted.expiration_seconds or _DEFAULT_LIFE
+        key = (PodUid(pod.metadata.uid), wanted.audience, life)
+        kept = self._tokens.get(key)
+        if kept is None or kept.good_until <= self._clock.now():
+            kept = self._tokens[key] = self._new(ask(_request(pod, wanted.audience, life)), life)
+        return kept.text
+
+    def forget(self, uid: PodUid) -> None:
+        """The pod is gone."""
+        for key in [key for key in self._tokens if key[0] == uid]:
+            del self._tokens[key]
+
+    def _new(self, answer: TokenRequest, life: int) -> _Token:
+        now = self._clock.now()
+        expires = answer.status.expiration_timestamp
+        remaining = parse_time(expires) / 1e9 - now if expires else float(life)
+        return _Token(answer.status.token, now + min(remaining * _REFRESH_AT, _LONGEST_USE))
+
+
+class PodSources:
+    """The configmaps, secrets and tokens of one pod for one job; each object is asked for at most once.
+
+    Asking raises CallError: the object may exist, but neither the store nor the cloud says so now.
+    """
+
+    def __init__(self, pod: Pod, meta: MetaClient, tokens: TokenCache) -> None:
+        self._pod = pod
+        self._meta = meta
+        self._tokens = tokens
+        self._config_maps: dict[str, ConfigMap | None] = {}
+        self._secrets: dict[str, Secret | None] = {}
+
+    def config_map(self, name: str) -> ConfigMap | None:
+        """The configmap of that name, None when it does not exist."""
+        if name not in self._config_maps:
+            self._config_maps[name] = self._fetch(ConfigMap, ResourceType.CONFIGMAP, name)
+        return self._config_maps[name]
+
+    def secret(self, name: str) -> Secret | None:
+        """The secret of that name, None when it does not exist."""
+        if name not in self._secrets:
+            self._secrets[name] = self._fetch(Secret, ResourceType.SECRET, name)
+        return self._secrets[name]
+
+    def token(self, wanted: ServiceAccountTokenProjection) -> str | None:
+        """A token of the pod's service account; None when the account does not exist."""
+        try:
+            return self._tokens.get(self._pod, wanted, self._ask_for_token)
+        except NotFoundError:
+            return None
+
+    def _fetch(self, kind: type[T], resource: ResourceType, name: str) -> T | None:
+        try:
+            return decode(kind, self._meta.get(resource, self._pod.metadata.namespace, name))
+        except NotFoundError:
+            return None
+
+    def _ask_for_token(self, request: TokenRequest) -> TokenRequest:
+        account = self._pod.spec.service_account_name or "default"
+        answer = self._meta.token(self._pod.metadata.namespace, account, encode(request))
+        return decode(TokenRequest, answer)
+
+
+def _request(pod: Pod, audience: str, life: int) -> TokenRequest:
+    meta = pod.metadata
+    reference = BoundObjectReference(kind="Pod", api_version="v1", name=meta.name, uid=meta.uid)
+    return TokenRequest(
+        spec=TokenRequestSpec(
+            audiences=(audience,) if audience else (), expiration_seconds=life, bound_object_ref=reference
+        )
+    )

@@ -1,0 +1,167 @@
+"""Makes a pod's sandbox and starts its containers: configuration from `edged.pods`, the runtime's calls from here."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from beehive import Clock
+from edged.api import Container, Nanoseconds, Pod
+from edged.cri.contract import ContainerId, ContainerRuntime, SandboxId
+from edged.cri.errors import AlreadyExistsError, CriError
+from edged.errors import EdgedError
+from edged.pods import labels
+from edged.pods.actions import ContainerStart, PodActions
+from edged.pods.container_config import ContainerContext, container_config
+from edged.pods.dns import ClusterDns, parse_resolv_conf
+from edged.pods.downward import DownwardView
+from edged.pods.env import Sources, environment
+from edged.pods.model import PodFacts, PodUid
+from edged.pods.paths import PodPaths
+from edged.pods.resources import Machine
+from edged.pods.sandbox_config import SandboxContext, sandbox_config
+from edged.pods.security import ImageUser
+from edged.pods.status import CREATE_CONFIG_ERROR, CREATE_ERROR, RUN_ERROR
+from edged.settings import EdgedSettings
+from edged.work.errors import ContainerTroubleError
+from edged.work.files import PodFiles
+from edged.work.images import ImageKeeper
+from metamanager.client import CallError
+from protos.cri.v1 import api_pb2 as cri
+
+_CONFIG_FAILURES = (EdgedError, CallError, OSError)
+"""What may keep a container from being configured."""
+
+
+class Sandbox(NamedTuple):
+    """A pod's sandbox and the configuration that containers in it are made with."""
+
+    id: SandboxId
+    config: cri.PodSandboxConfig
+    ips: tuple[str, ...]
+
+
+class StartContext(NamedTuple):
+    """What containers of one pod are started with in one job."""
+
+    sandbox: Sandbox
+    volumes: Mapping[str, Path]
+    """Where each volume is on the node, by name."""
+    sources: Sources
+
+
+class Starter:
+    """See the module's docstring.
+
+    Args:
+        settings: edged's.
+        clock: for back-off.
+        runtime: the container runtime.
+        files: the pods' directories.
+        machine: what resources depend on.
+        host_ips: the node's addresses now.
+        owner: the mark that sandboxes get.
+    """
+
+    def __init__(
+        self,
+        settings: EdgedSettings,
+        clock: Clock,
+        runtime: ContainerRuntime,
+        *,
+        files: PodFiles,
+        images: ImageKeeper,
+        machine: Machine,
+        host_ips: Callable[[], tuple[str, ...]],
+        owner: str,
+    ) -> None:
+        self._settings = settings
+        self._clock = clock
+        self._runtime = runtime
+        self._files = files
+        self._images = images
+        self._machine = machine
+        self._host_ips = host_ips
+        self._owner = owner
+        self._paths = PodPaths(settings.root, settings.pod_logs)
+
+    def sandbox(self, pod: Pod, facts: PodFacts, actions: PodActions) -> Sandbox:
+        """The sandbox to start containers in; made when there is none. Raises CriError, ConfigError."""
+        config = sandbox_config(pod, self._sandbox_context(actions.attempt))
+        config.annotations[labels.OWNER] = self._owner
+        if actions.sandbox is not None and not actions.create_sandbox:
+            ips = facts.sandbox.ips if facts.sandbox is not None else None
+            return Sandbox(SandboxId(actions.sandbox), config, ips or ())
+        self._files.make_log_directory(pod)
+        made = self._runtime.run_pod_sandbox(config)
+        network = self._runtime.pod_sandbox_status(made).status.network
+        ips = tuple(ip for ip in (network.ip, *(extra.ip for extra in network.additional_ips)) if ip)
+        return Sandbox(made, config, ips)
+
+    def forget(self, uid: PodUid) -> None:
+        """A pod is gone."""
+        self._images.forget(uid)
+
+    def start(self, pod: Pod, start: ContainerStart, context: StartContext) -> None:
+        """Make a container and start it. Raises StartError."""
+        container, sandbox = start.container, context.sandbox
+        now = Nanoseconds(self._clock.now_ns())
+        image, user = self._images.ensure(PodUid(pod.metadata.uid), container, sandbox.config, now)
+        try:
+            config = self._config(pod, start, context, image, user)
+        except _CONFIG_FAILURES as error:
+            raise ContainerTroubleError(container.name, CREATE_CONFIG_ERROR, str(error)) from error
+        self._run(container, sandbox, config)
+
+    def _config(
+        self, pod: Pod, start: ContainerStart, context: StartContext, image: str, user: ImageUser
+    ) -> cri.ContainerConfig:
+        container = start.container
+        view = DownwardView(pod_ips=self._pod_ips(pod, context.sandbox), host_ips=self._host_ips())
+        variables = environment(pod, container, context.sources, view)
+        made_of = ContainerContext(
+            image=image,
+            attempt=start.attempt,
+            environment=variables,
+            mounts=self._files.mounts(pod, container, start.attempt, context.volumes, variables, view.pod_ips),
+            machine=self._machine,
+            image_user=user,
+        )
+        return container_config(pod, container, made_of)
+
+    def _run(self, container: Container, sandbox: Sandbox, config: cri.ContainerConfig) -> None:
+        try:
+            made = self._create(sandbox, config)
+        except CriError as error:
+            raise ContainerTroubleError(container.name, CREATE_ERROR, str(error)) from error
+        try:
+            self._runtime.start_container(made)
+        except CriError as error:
+            raise ContainerTroubleError(container.name, RUN_ERROR, str(error)) from error
+
+    def _create(self, sandbox: Sandbox, config: cri.ContainerConfig) -> ContainerId:
+        """Make it; one of the same name and number that was made before and never started is used instead.
+
+        It is there when an earlier call took effect although its answer was lost.
+        """
+        try:
+            return self._runtime.create_container(sandbox.id, config, sandbox.config)
+        except AlreadyExistsError:
+            twins = self._runtime.list_containers(
+                cri.ContainerFilter(pod_sandbox_id=sandbox.id, label_selector=config.labels)
+            )
+            for twin in twins:
+                if twin.metadata == config.metadata and twin.state == cri.CONTAINER_CREATED:
+                    return ContainerId(twin.id)
+            raise
+
+    def _sandbox_context(self, attempt: int) -> SandboxContext:
+        settings = self._settings
+        try:
+            host = parse_resolv_conf(settings.resolv_conf.read_text())
+        except OSError:
+            host = parse_resolv_conf("")
+        cluster = ClusterDns(settings.cluster_dns, settings.cluster_domain)
+        return SandboxContext(attempt, self._paths, host_dns=host, cluster_dns=cluster)
+
+    def _pod_ips(self, pod: Pod, sandbox: Sandbox) -> tuple[str, ...]:
+        return self._host_ips() if pod.spec.host_network else sandbox.ips

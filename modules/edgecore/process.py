@@ -1,0 +1,121 @@
+"""The node agent as a process: puts the modules together, starts them in order, and ends them on a signal.
+
+Straight-line start and stop in reverse. metamanager comes first, because the others ask it; edgehub comes last, because
+nothing on the node waits for the cloud.
+"""
+
+import logging
+import sys
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
+
+from prometheus_client import CollectorRegistry, generate_latest
+
+import edgehub
+from beehive import BeehiveError, Hive, Threads
+from beehive.errors import StopError
+from beehive.metrics import BusMetrics, HiveCollector
+from edged.cri import CriClient
+from edged.errors import EdgedError
+from edged.module import Edged
+from edged.server.http import HttpServer
+from edged.server.routes import Snapshots, routes
+from edgehub.metrics import LinkCollector
+from metamanager.module import MetaManager, MetaSettings
+from modules.edgecore.config import EdgeCoreConfig
+from modules.edgecore.exit_codes import ExitCode
+from modules.edgecore.logs import set_up
+from modules.edgecore.settings import edged_settings, edgehub_settings
+from modules.edgecore.shutdown import Shutdown
+from modules.edgecore.version import KUBELET_VERSION
+
+if TYPE_CHECKING:
+    from modules.edgecore.cli import LogLevel
+
+_log = logging.getLogger(__name__)
+
+STOP_DEADLINE = 20.0
+"""Seconds that all modules together get to end."""
+
+
+def run(config: EdgeCoreConfig, *, log_level: "LogLevel") -> int:
+    """Run the node until SIGTERM or SIGINT; the exit status, see `ExitCode`."""
+    set_up(log_level)
+    shutdown = Shutdown(at_once=ExitCode.INTERRUPTED)
+    try:
+        with ExitStack() as stack:
+            hive = start(config, stack)
+            _log.info("node %s is running", config.node_name)
+            shutdown.wait()
+            _log.info("stopping; containers are left running")
+            hive.stop(STOP_DEADLINE)
+    except StopError as error:
+        _log.error("%s", error)
+        return ExitCode.STOP_TIMED_OUT
+    except (BeehiveError, EdgedError, OSError) as error:
+        print(f"edgecore: cannot start: {error}", file=sys.stderr)  # noqa: T201 - the last word of the process
+        _log.debug("the start failed", exc_info=True)
+        return ExitCode.START_FAILED
+    return ExitCode.OK
+
+
+def start(config: EdgeCoreConfig, stack: ExitStack) -> Hive:
+    """Start everything; what is not a module is ended by the stack.
+
+    Raises:
+        BeehiveError: a module did not start.
+        EdgedError: the embedded runtime did not start.
+        OSError: the HTTP server's address cannot be bound.
+    """
+    runtime = Threads()
+    if config.uses_embedded_runtime:
+        _start_embedded_runtime(config, runtime, stack)
+    hive = Hive(runtime)
+    registry = CollectorRegistry()
+    hive.taps.append(BusMetrics(registry))
+    registry.register(HiveCollector(hive))
+    snapshots = Snapshots()
+    _add_modules(hive, config, snapshots, registry)
+    hive.start()
+    _serve(config, hive, snapshots, registry, stack)
+    return hive
+
+
+def _add_modules(hive: Hive, config: EdgeCoreConfig, snapshots: Snapshots, registry: CollectorRegistry) -> None:
+    modules = config.modules
+    if modules.meta_manager.enable:
+        hive.add(MetaManager, MetaSettings(str(config.database_url), modules.meta_manager.remote_query_timeout))
+    if modules.edged.enable:
+        settings = edged_settings(config)
+        hive.add(
+            Edged,
+            settings,
+            lambda: CriClient(
+                settings.runtime_endpoint, settings.image_endpoint, request_timeout=settings.request_timeout
+            ),
+            snapshots,
+            KUBELET_VERSION,
+        )
+    if modules.edge_hub.enable:
+        counters = edgehub.install(hive, edgehub_settings(config))
+        registry.register(LinkCollector(counters))
+
+
+def _start_embedded_runtime(config: EdgeCoreConfig, runtime: Threads, stack: ExitStack) -> None:
+    """Imported only here: a node on containerd does not carry it."""
+    from edged.embedded import EmbeddedRuntime  # noqa: PLC0415
+
+    embedded = EmbeddedRuntime(config.embedded_runtime_root, config.embedded_runtime_socket, runtime.clock)
+    embedded.start()
+    stack.callback(embedded.stop)
+
+
+def _serve(
+    config: EdgeCoreConfig, hive: Hive, snapshots: Snapshots, registry: CollectorRegistry, stack: ExitStack
+) -> None:
+    kubelet = config.modules.edged.tailored_kubelet_config
+    if kubelet.read_only_port:
+        handlers = routes(snapshots, hive, lambda: generate_latest(registry))
+        server = HttpServer(kubelet.address, kubelet.read_only_port, handlers)
+        server.start()
+        stack.callback(server.stop)

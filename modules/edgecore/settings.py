@@ -1,0 +1,55 @@
+"""From the configuration file to what each module has to be told."""
+
+from edged.settings import EdgedSettings
+from edgehub.settings import EdgeHubSettings
+from modules.edgecore.config import EdgeCoreConfig
+
+
+def edged_settings(config: EdgeCoreConfig) -> EdgedSettings:
+    """What edged has to be told."""
+    edged = config.modules.edged
+    kubelet = edged.tailored_kubelet_config
+    return EdgedSettings(
+        node_name=config.node_name,
+        root=edged.root_directory,
+        pod_logs=kubelet.pod_logs_dir,
+        runtime_endpoint=config.runtime_endpoint,
+        image_endpoint=config.image_endpoint,
+        request_timeout=kubelet.runtime_request_timeout,
+        register_node=kubelet.register_node,
+        register_schedulable=edged.register_schedulable,
+        node_ip=edged.node_ip,
+        node_labels=edged.node_labels,
+        max_pods=kubelet.max_pods,
+        workers=edged.workers,
+        relist_period=edged.pleg_relist_period,
+        resync_period=kubelet.sync_frequency,
+        status_period=kubelet.node_status_update_frequency,
+        node_report_period=kubelet.node_status_report_frequency,
+        lease_duration=kubelet.node_lease_duration_seconds,
+        crash_loop_limit=kubelet.crash_loop_back_off.max_container_restart_period,
+        own_root=not config.uses_embedded_runtime,
+        cluster_dns=kubelet.cluster_dns,
+        cluster_domain=kubelet.cluster_domain,
+        resolv_conf=kubelet.resolv_conf,
+        server_address=kubelet.address,
+        server_port=kubelet.read_only_port,
+    )
+
+
+def edgehub_settings(config: EdgeCoreConfig) -> EdgeHubSettings:
+    """What edgehub has to be told."""
+    hub = config.modules.edge_hub
+    socket = hub.websocket
+    return EdgeHubSettings(
+        url=config.websocket_url,
+        node=config.node_name,
+        project=hub.project_id,
+        heartbeat=hub.heartbeat,
+        handshake_timeout=socket.handshake_timeout,
+        read_deadline=socket.read_deadline,
+        write_deadline=socket.write_deadline,
+        max_frame_bytes=hub.max_frame_bytes,
+        message_qps=hub.message_qps,
+        message_burst=hub.message_burst,
+    )

@@ -1,0 +1,1 @@
+"""The embedded runtime: pure parts by tables and laws, the rest with real processes."""

@@ -1,0 +1,28 @@
+"""Nodes with a running embedded runtime, and the proof that nothing of them is left."""
+
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.edged.embedded.node import LocalNode, processes_of
+
+
+@pytest.fixture
+def directory() -> Iterator[Path]:
+    """A directory with a short path (sockets) that every user may pass through."""
+    with tempfile.TemporaryDirectory(prefix="em-", dir="/tmp") as name:
+        path = Path(name)
+        path.chmod(0o755)
+        yield path
+        assert processes_of(path) == []
+
+
+@pytest.fixture
+def node(directory: Path) -> Iterator[LocalNode]:
+    """A node with a runtime in this process."""
+    mounts_before = Path("/proc/self/mountinfo").read_text()
+    with LocalNode(directory) as started:
+        yield started
+    assert Path("/proc/self/mountinfo").read_text() == mounts_before

@@ -1,0 +1,79 @@
+"""The embedded runtime in a process of its own, which tests can kill, run as somebody else, or take abilities from.
+
+Run as a program it serves until its standard input is closed.
+"""
+
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Self
+
+from beehive.clock import RealClock
+from edged.embedded import EmbeddedRuntime, purge
+from tests.edged.embedded.node import DEADLINE_SECONDS, Node
+
+_REPOSITORY = Path(__file__).parents[3]
+_READY = "ready"
+
+
+class RemoteNode(Node):
+    """A node whose runtime is another process. Use as a context manager; nothing is left after it."""
+
+    def __init__(self, directory: Path, interpreter: str = sys.executable, prefix: Sequence[str] = ()) -> None:
+        """`prefix`: a command that executes the server under other circumstances."""
+        super().__init__(directory)
+        self._command = [*prefix, interpreter, "-m", __name__]
+        self._process: subprocess.Popen[str] | None = None
+
+    def serve(self) -> None:
+        """Start the runtime (again) and connect."""
+        self._process = self._start("serve")
+        assert self._process.stdout is not None
+        assert self._process.stdout.readline() == f"{_READY}\n", "the runtime did not start"
+        self.connect()
+
+    def kill(self) -> None:
+        """End the runtime by SIGKILL; what it runs goes on."""
+        assert self._process is not None
+        self.disconnect()
+        self._process.kill()
+        self._process.communicate(timeout=DEADLINE_SECONDS)
+
+    def __enter__(self) -> Self:
+        self.serve()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.kill()
+        _, errors = self._start("purge").communicate(timeout=DEADLINE_SECONDS)
+        assert not errors, errors
+
+    def _start(self, action: str) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [*self._command, action, str(self.state), str(self.socket)],
+            cwd=_REPOSITORY,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE if action == "purge" else None,
+            text=True,
+        )
+
+
+def _serve(state: Path, socket: Path) -> None:
+    clock = RealClock()
+    runtime = EmbeddedRuntime(state, socket, clock)
+    runtime.start()
+    sys.stdout.write(f"{_READY}\n")
+    sys.stdout.flush()
+    sys.stdin.read()
+    runtime.stop()
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "serve":
+        _serve(Path(sys.argv[2]), Path(sys.argv[3]))
+    else:
+        purge(Path(sys.argv[2]), RealClock())

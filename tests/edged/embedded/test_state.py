@@ -1,0 +1,100 @@
+"""The state directory: whole or absent, one owner, unreadable only for others."""
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from edged.embedded.errors import StateDirectoryError
+from edged.embedded.images import image_id
+from edged.embedded.records import BootId, Exit, SandboxRecord
+from edged.embedded.shepherd.procfs import parse_stat, read_stat
+from edged.embedded.state import StateDirectory, discard, entries, publish, read_record, write_record
+from protos.cri.v1 import api_pb2 as cri
+
+_RECORD = SandboxRecord(created_at=1, ip="127.0.0.1", boot_id=BootId("b"))
+
+
+@given(st.builds(Exit, st.integers(0, 255), st.integers(0, 2**62), st.text(), st.text()))
+def test_records_are_read_as_written(tmp_path_factory: pytest.TempPathFactory, record: Exit) -> None:
+    """Any record comes back equal."""
+    path = tmp_path_factory.getbasetemp() / "record.json"
+    write_record(path, record)
+    assert read_record(path, Exit) == record
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"exit_code": "x"}', b"\xff"])
+def test_damaged_records_count_as_absent(tmp_path: Path, content: bytes) -> None:
+    """What a power failure leaves of a record is no record."""
+    (tmp_path / "r").write_bytes(content)
+    assert read_record(tmp_path / "r", Exit) is None
+
+
+def test_published_and_discarded(tmp_path: Path) -> None:
+    """A published directory is there with its files, for its owner's eyes only; a discarded one is gone."""
+    state = StateDirectory(tmp_path)
+    request = cri.RunPodSandboxRequest(config=cri.PodSandboxConfig(hostname="h"))
+    publish(state.sandboxes / "a", request, _RECORD)
+    assert entries(state.sandboxes) == [state.sandboxes / "a"]
+    assert (state.sandboxes / "a/request.pb").stat().st_mode & 0o077 == 0
+    assert cri.RunPodSandboxRequest.FromString((state.sandboxes / "a/request.pb").read_bytes()) == request
+    discard(state.sandboxes / "a")
+    discard(state.sandboxes / "a")
+    assert os.listdir(state.sandboxes) == []  # noqa: PTH208
+    state.release()
+
+
+def test_half_made_directories_are_cleaned(tmp_path: Path) -> None:
+    """What a crash left half made or half removed is neither listed nor kept."""
+    StateDirectory(tmp_path).release()
+    (tmp_path / "containers/.half").mkdir()
+    (tmp_path / "containers/.half/request.pb").touch()
+    state = StateDirectory(tmp_path)
+    assert list(state.containers.iterdir()) == []
+    state.release()
+
+
+def test_one_owner(tmp_path: Path) -> None:
+    """A second runtime on the same directory is refused with what to do; after the first is gone it is not."""
+    first = StateDirectory(tmp_path)
+    with pytest.raises(StateDirectoryError, match=r"another edgecore.*configure another"):
+        StateDirectory(tmp_path)
+    first.release()
+    StateDirectory(tmp_path).release()
+
+
+@pytest.mark.parametrize(
+    ("name", "same_as"),
+    [
+        ("busybox", "busybox:latest"),
+        ("localhost:5000/busybox", "localhost:5000/busybox:latest"),
+        (image_id("busybox"), "busybox"),
+    ],
+)
+def test_names_of_one_image(name: str, same_as: str) -> None:
+    """A name without a tag means the latest; an id means itself."""
+    assert image_id(name) == image_id(same_as)
+
+
+def test_different_images() -> None:
+    """Different names are different images."""
+    names = ["busybox", "busybox:1", "localhost:5000/busybox", "localhost/busybox"]
+    assert len({image_id(name) for name in names}) == len(names)
+
+
+@given(st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=15))
+def test_process_names_may_hold_anything(name: str) -> None:
+    """Spaces and parentheses in a command's name do not shift the fields."""
+    numbers = " ".join(str(number) for number in range(4, 53))
+    stat = parse_stat(f"17 ({name}) S {numbers}\n")
+    assert (stat.pid, stat.parent, stat.minor_faults, stat.own_ticks, stat.resident_pages) == (17, 4, 10, 14 + 15, 24)
+
+
+def test_own_process() -> None:
+    """This process is the child of its parent; a number that nobody has is nobody."""
+    stat = read_stat(os.getpid())
+    assert stat is not None
+    assert stat.parent == os.getppid()
+    assert read_stat(2**22 + 1) is None

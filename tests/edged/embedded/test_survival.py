@@ -1,0 +1,183 @@
+"""edgecore, shepherds and the machine die at any time; sandboxes and containers are found again as they are."""
+
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import grpc
+import msgspec
+import pytest
+
+from edged.embedded.records import UNKNOWN_EXIT_CODE, BootId, SandboxRecord
+from edged.embedded.shepherd.procfs import read_stat
+from protos.cri.v1 import api_pb2 as cri
+from tests.edged.embedded.node import LocalNode, alive, wait_for_death
+from tests.edged.embedded.server_process import RemoteNode
+
+
+@pytest.fixture
+def remote(directory: Path) -> Iterator[RemoteNode]:
+    """A node whose runtime can be killed."""
+    with RemoteNode(directory) as started:
+        yield started
+
+
+def _shepherd(pid: int) -> int:
+    stat = read_stat(pid)
+    assert stat is not None
+    return stat.parent
+
+
+def _sandbox(node: RemoteNode | LocalNode, pod: str) -> cri.PodSandboxStatus:
+    answer: cri.PodSandboxStatusResponse = node.cri.PodSandboxStatus(cri.PodSandboxStatusRequest(pod_sandbox_id=pod))
+    return answer.status
+
+
+def test_killed_and_started_again(remote: RemoteNode) -> None:
+    """After SIGKILL everything is found again: the same ids, names, times, states and process."""
+    pod = remote.pod()
+    running = remote.shell("echo one; while [ ! -e go ]; do sleep 0.01; done; echo two; exec sleep 1000", pod=pod)
+    created = remote.create(["true"])
+    ended = remote.shell("exit 5")
+    remote.ended(ended)
+    before = [remote.status(container) for container in (running, created, ended)]
+    sandbox, pid = _sandbox(remote, pod), remote.pid(running)
+    remote.kill()
+    (remote.state / "containers" / running / "work/go").touch()
+    remote.serve()
+    assert [remote.status(container) for container in (running, created, ended)] == before
+    assert _sandbox(remote, pod) == sandbox
+    assert remote.pid(running) == pid
+    remote.logged(running, "two")
+
+
+def test_ended_meanwhile(remote: RemoteNode) -> None:
+    """A container that ends while no edgecore is there keeps its exit code, its time and the end of its log."""
+    container = remote.shell("while [ ! -e go ]; do sleep 0.01; done; echo bye; exit 9")
+    shepherd = _shepherd(remote.pid(container))
+    remote.kill()
+    (remote.state / "containers" / container / "work/go").touch()
+    wait_for_death(shepherd)
+    remote.serve()
+    status = remote.status(container)
+    assert (status.state, status.exit_code, status.reason) == (cri.CONTAINER_EXITED, 9, "Error")
+    assert status.finished_at > status.started_at
+    assert remote.log(container) == [("stdout", "F", "bye")]
+
+
+def test_found_containers_obey(remote: RemoteNode) -> None:
+    """A container that was found again can be asked, stopped and removed like any other; a created one starts."""
+    running, created = remote.shell("X=1 exec sleep 1000"), remote.create(["sh", "-c", "exit 4"])
+    remote.kill()
+    remote.serve()
+    assert remote.execute(running, "echo", "hello").stdout == b"hello\n"
+    remote.stop(running)
+    assert remote.status(running).exit_code == 128 + signal.SIGTERM
+    remote.start(created)
+    assert remote.ended(created).exit_code == 4
+    remote.cri.RemoveContainer(cri.RemoveContainerRequest(container_id=running))
+    assert set(remote.states()) == {created}
+
+
+def test_names_stay_taken(remote: RemoteNode) -> None:
+    """The names of what was found again are still reserved."""
+    pod = remote.pod("web")
+    remote.create(["true"], pod=pod)
+    remote.kill()
+    remote.serve()
+    for again in (lambda: remote.pod("web"), lambda: remote.create(["true"], pod=pod)):
+        with pytest.raises(grpc.RpcError) as refusal:
+            again()
+        assert refusal.value.code() is grpc.StatusCode.ALREADY_EXISTS
+
+
+def test_commands_of_a_dead_client_end(remote: RemoteNode) -> None:
+    """A command that edgecore executed in a container does not outlive that edgecore."""
+    container = remote.shell("echo up; exec sleep 1000")
+    remote.cri.ExecSync.future(
+        cri.ExecSyncRequest(container_id=container, cmd=["sh", "-c", "echo $$ >command; exec sleep 1000"])
+    )
+    file = remote.state / "containers" / container / "work/command"
+    remote.execute(container, "sh", "-c", "while [ ! -s command ]; do sleep 0.01; done")
+    remote.kill()
+    wait_for_death(int(file.read_text()))
+    remote.serve()
+    assert remote.states()[container] == cri.CONTAINER_RUNNING
+
+
+def test_a_killed_shepherd(node: LocalNode) -> None:
+    """Without its shepherd a container ends, with all that belongs to it, and its exit code is said to be unknown."""
+    container = node.shell("setsid sleep 1000 & echo $!; exec sleep 1001")
+    node.logged(container, node.log(container)[0][2] if node.log(container) else "")
+    pid = node.pid(container)
+    os.kill(_shepherd(pid), signal.SIGKILL)
+    status = node.ended(container)
+    assert (status.exit_code, status.reason) == (UNKNOWN_EXIT_CODE, "Unknown")
+    assert "shepherd was killed" in status.message
+    wait_for_death(pid)
+    wait_for_death(int(node.log(container)[0][2]))
+
+
+def test_a_shepherd_killed_meanwhile(remote: RemoteNode) -> None:
+    """The same when edgecore was away."""
+    container = remote.shell("setsid sh -c 'echo $$; exec sleep 1000' & while [ ! -e go ]; do sleep 0.01; done")
+    remote.execute(container, "sh", "-c", f"while [ ! -s {remote.logs}/pod-1/main.log ]; do sleep 0.01; done")
+    daemon, pid = int(remote.log(container)[0][2]), remote.pid(container)
+    remote.kill()
+    os.kill(_shepherd(pid), signal.SIGKILL)
+    wait_for_death(pid)
+    assert alive(daemon)
+    remote.serve()
+    status = remote.status(container)
+    assert (status.state, status.exit_code) == (cri.CONTAINER_EXITED, UNKNOWN_EXIT_CODE)
+    wait_for_death(daemon)
+
+
+def test_a_dead_nursery_is_replaced(node: LocalNode) -> None:
+    """When the process that forks shepherds dies, running containers stay and new ones start."""
+    first = node.shell("exec sleep 1000")
+    nursery = _shepherd(_shepherd(node.pid(first)))
+    assert _shepherd(nursery) == os.getpid()
+    os.kill(nursery, signal.SIGKILL)
+    second = node.shell("exec sleep 1000")
+    assert node.states() == {first: cri.CONTAINER_RUNNING, second: cri.CONTAINER_RUNNING}
+    node.stop(first, 0)
+    assert node.status(first).exit_code == 137
+
+
+def test_after_a_reboot(node: LocalNode) -> None:
+    """Sandboxes of an earlier run of the machine are not ready, and their containers ended with nobody seeing it."""
+    pod = node.pod()
+    container = node.shell("exec sleep 1000", pod=pod)
+    os.kill(_shepherd(node.pid(container)), signal.SIGKILL)
+    node.ended(container)
+    (node.state / "containers" / container / "exit.json").unlink()
+    record = node.state / "sandboxes" / pod / "record.json"
+    old = msgspec.json.decode(record.read_bytes(), type=SandboxRecord)
+    record.write_bytes(msgspec.json.encode(msgspec.structs.replace(old, boot_id=BootId("another"))))
+    node.restart()
+    assert _sandbox(node, pod).state == cri.SANDBOX_NOTREADY
+    status = node.status(container)
+    assert (status.state, status.exit_code, status.reason) == (cri.CONTAINER_EXITED, UNKNOWN_EXIT_CODE, "Unknown")
+
+
+def test_unreadable_state_is_dropped(node: LocalNode) -> None:
+    """A container whose files a power failure has spoiled is forgotten; the others are found."""
+    spoiled, kept = node.create(["true"]), node.create(["true"])
+    (node.state / "containers" / spoiled / "request.pb").write_bytes(b"\xff\xff\xff")
+    node.restart()
+    assert set(node.states()) == {kept}
+
+
+def test_stopping_edgecore_leaves_containers(node: LocalNode) -> None:
+    """After an orderly stop containers run on, and write their logs."""
+    container = node.shell("while [ ! -e go ]; do sleep 0.01; done; echo on; exec sleep 1000")
+    pid = node.pid(container)
+    node.disconnect()
+    node.runtime.stop()
+    assert alive(pid)
+    (node.state / "containers" / container / "work/go").touch()
+    node.restart()
+    assert node.pid(container) == pid
+    node.logged(container, "on")

@@ -1,0 +1,117 @@
+"""What the node says of itself."""
+
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from edged.api import Nanoseconds, NodeStatus, encode
+from edged.node.machine import Machine, Usage, read_machine, read_usage
+from edged.node.status import Report, new_lease, node_object, node_status, renewed, worth_sending
+
+NOW = Nanoseconds(1_795_139_667_000_000_000)
+LATER = Nanoseconds(NOW + 60_000_000_000)
+MACHINE = Machine(
+    machine_id="m", system_uuid="s", boot_id="b", kernel="6.1", os_image="Debian", architecture="amd64",
+    cpus=2, memory=8 << 30, storage=100 << 30, addresses=("192.0.2.2",),
+)  # fmt: skip
+USAGE = Usage(memory_available=4 << 30, storage_available=0.5, inodes_available=0.5, pids_available=0.9)
+REPORT = Report(
+    machine=MACHINE, usage=USAGE, node_name="n1", max_pods=110, port=10255, agent_version="v1",
+    runtime_version="containerd://1.6",
+)  # fmt: skip
+
+
+def condition(status: NodeStatus, kind: str) -> tuple[str, str]:
+    found = next(c for c in status.conditions if c.type == kind)
+    return found.status, found.reason
+
+
+def test_a_healthy_node_is_ready_and_under_no_pressure() -> None:
+    status = node_status(REPORT, NodeStatus(), NOW)
+    assert condition(status, "Ready") == ("True", "EdgeReady")
+    assert condition(status, "MemoryPressure") == ("False", "KubeletHasSufficientMemory")
+    assert condition(status, "DiskPressure") == ("False", "KubeletHasNoDiskPressure")
+    assert condition(status, "PIDPressure") == ("False", "KubeletHasSufficientPID")
+
+
+@pytest.mark.parametrize(
+    ("usage", "kind"),
+    [
+        (replace(USAGE, memory_available=50 << 20), "MemoryPressure"),
+        (replace(USAGE, storage_available=0.05), "DiskPressure"),
+        (replace(USAGE, inodes_available=0.01), "DiskPressure"),
+        (replace(USAGE, pids_available=0.001), "PIDPressure"),
+    ],
+)
+def test_what_runs_short_is_said(usage: Usage, kind: str) -> None:
+    status = node_status(replace(REPORT, usage=usage), NodeStatus(), NOW)
+    assert condition(status, kind)[0] == "True"
+
+
+@pytest.mark.parametrize("field", ["runtime_problem", "network_problem"])
+def test_a_runtime_that_is_not_ready_makes_the_node_not_ready_and_says_why(field: str) -> None:
+    status = node_status(replace(REPORT, **{field: "the socket is gone"}), NodeStatus(), NOW)
+    ready = next(c for c in status.conditions if c.type == "Ready")
+    assert (ready.status, ready.reason, ready.message) == ("False", "EdgeNotReady", "the socket is gone")
+
+
+def test_transition_times_stay_while_nothing_changes_and_move_when_it_does() -> None:
+    first = node_status(REPORT, NodeStatus(), NOW)
+    second = node_status(REPORT, first, LATER)
+    third = node_status(replace(REPORT, runtime_problem="down"), second, LATER)
+    assert second.conditions[3].last_transition_time == first.conditions[3].last_transition_time
+    assert second.conditions[3].last_heartbeat_time != first.conditions[3].last_heartbeat_time
+    assert third.conditions[3].last_transition_time != first.conditions[3].last_transition_time
+
+
+def test_heartbeats_alone_are_not_worth_sending() -> None:
+    first = node_status(REPORT, NodeStatus(), NOW)
+    assert worth_sending(first, None)
+    assert not worth_sending(node_status(REPORT, first, LATER), first)
+    assert worth_sending(node_status(replace(REPORT, max_pods=5), first, LATER), first)
+
+
+def test_reserves_are_not_allocatable() -> None:
+    status = node_status(REPORT, NodeStatus(), NOW)
+    assert status.capacity["memory"] == f"{(8 << 30) // 1024}Ki"
+    assert status.allocatable["memory"] == f"{((8 << 30) - (100 << 20)) // 1024}Ki"
+    assert status.allocatable["ephemeral-storage"] == str(int((100 << 30) * 0.9))
+
+
+def test_the_object_that_registers_carries_the_labels_of_an_edge_node() -> None:
+    node = node_object(REPORT, {"zone": "a", "kubernetes.io/os": "other"}, NOW)
+    assert node.metadata.labels["node-role.kubernetes.io/edge"] == ""
+    assert node.metadata.labels["kubernetes.io/os"] == "other"
+    assert node.metadata.labels["zone"] == "a"
+    assert b'"daemonEndpoints":{"kubeletEndpoint":{"Port":10255}}' in encode(node)
+
+
+def test_a_node_may_register_as_unschedulable() -> None:
+    assert node_object(REPORT, {}, NOW, schedulable=False).spec.unschedulable
+    assert not node_object(REPORT, {}, NOW).spec.unschedulable
+
+
+def test_the_lease_belongs_to_the_node_and_is_renewed_in_place() -> None:
+    node = node_object(REPORT, {}, NOW)
+    node = replace(node, metadata=replace(node.metadata, uid="u"))
+    lease = new_lease(node, 40, NOW)
+    later = renewed(lease, 40, LATER)
+    assert lease.metadata.owner_references[0].uid == "u"
+    assert lease.spec.renew_time == "2026-11-20T01:54:27.000000Z"
+    assert later.spec.renew_time == "2026-11-20T01:55:27.000000Z"
+    assert later.metadata == lease.metadata
+
+
+def test_this_machine_can_be_read(tmp_path: Path) -> None:
+    machine, usage = read_machine(tmp_path), read_usage(tmp_path)
+    assert machine.cpus >= 1
+    assert machine.memory > usage.memory_available > 0
+    assert machine.storage > 0
+    assert machine.addresses
+    assert 0 < usage.storage_available <= 1
+    assert 0 < usage.pids_available < 1
+
+
+def test_a_configured_address_wins(tmp_path: Path) -> None:
+    assert read_machine(tmp_path, "198.51.100.7").addresses == ("198.51.100.7",)
