@@ -173,15 +173,19 @@ class EdgeHub(Module):
 
     def _pump(self) -> None:
         """Give to the link what may leave now; go on by a timer when the rate limit says wait."""
-        if self._up_since is None or self._next_token is not None:
-            return
-        while (entry := self._outgoing.peek()) is not None:
-            if entry.kind not in _NOT_RATED:
-                wait = self._bucket.take(self.clock.monotonic())
-                if wait > 0:
-                    self._next_token = self.after(wait, self._token_came)
-                    return
+        while self._up_since is not None and (entry := self._outgoing.peek()) is not None:
+            if entry.kind not in _NOT_RATED and not self._token():
+                return
             self._give(self._outgoing.take())
+
+    def _token(self) -> bool:
+        """Whether a message may leave now; otherwise the timer for the next is running."""
+        if self._next_token is not None:
+            return False
+        wait = self._bucket.take(self.clock.monotonic())
+        if wait > 0:
+            self._next_token = self.after(wait, self._token_came)
+        return not wait
 
     def _token_came(self) -> None:
         self._next_token = None

@@ -1,0 +1,337 @@
+"""The real link against clouds that misbehave, on sockets of this machine."""
+
+import gc
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from beehive import RealClock
+from edgehub.errors import (
+    DeadPeerError,
+    DialError,
+    LinkLostError,
+    PeerClosedError,
+    ProtocolError,
+    UpgradeError,
+)
+from edgehub.framing import Opcode, close_payload
+from edgehub.websocket import WebsocketLink
+from tests.edgehub.clouds import PATIENCE, LibraryCloud, ScriptedCloud, ScriptedConnection
+from tests.edgehub.links import RunningLink, settings
+
+MEBIBYTE = 1 << 20
+
+
+@contextmanager
+def linked(**changes: object) -> Iterator[tuple[RunningLink, ScriptedConnection]]:
+    """A link that is up, and the cloud's end of it."""
+    with (
+        ScriptedCloud() as cloud,
+        RunningLink(WebsocketLink(settings(cloud.port, **changes), RealClock())) as running,
+    ):
+        connection = cloud.accept()
+        running.wait_open()
+        yield running, connection
+
+
+def test_the_handshake_says_who_the_node_is() -> None:
+    """spec/03 §1.2: path and three headers; no Origin, no compression, no subprotocol."""
+    with (
+        ScriptedCloud() as cloud,
+        RunningLink(WebsocketLink(settings(cloud.port), RealClock())),
+    ):
+        first, *lines = cloud.connection().accept().decode().split("\r\n")
+    headers = {name.lower(): value for name, value in (line.split(": ", 1) for line in lines)}
+    assert first == "GET /p/edge-1/events HTTP/1.1"
+    assert (headers["node_id"], headers["project_id"], headers["connectionuse"]) == ("edge-1", "p", "msg")
+    assert headers["host"] == f"127.0.0.1:{cloud.port}"
+    assert not {"origin", "sec-websocket-extensions", "sec-websocket-protocol"} & headers.keys()
+
+
+def test_a_server_that_offers_compression_gets_none() -> None:
+    """The `websockets` server compresses by default; nothing is negotiated."""
+    with (
+        LibraryCloud() as cloud,
+        RunningLink(WebsocketLink(settings(cloud.port), RealClock())) as running,
+    ):
+        connection = cloud.accept()
+        running.wait_open()
+        assert connection.protocol.extensions == []
+        connection.send("{}" * 1000)
+        assert running.frame() == b"{}" * 1000
+
+
+@pytest.mark.parametrize("size", [MEBIBYTE + 1, 5 * MEBIBYTE])
+def test_messages_over_a_mebibyte_pass_both_ways(size: int) -> None:
+    """Lists of pods are so large."""
+    payload = b"[" + b"1," * (size // 2) + b"1]"
+    with (
+        LibraryCloud() as cloud,
+        RunningLink(WebsocketLink(settings(cloud.port), RealClock())) as running,
+    ):
+        connection = cloud.accept()
+        running.wait_open()
+        connection.send(payload.decode())
+        assert running.frame() == payload
+        running.link.send(payload)
+        assert cloud.frame() == payload.decode()
+        running.wait_confirmed(1)
+
+
+def test_a_message_in_the_fragments_of_gorilla_is_reassembled() -> None:
+    """24 MiB in frames of 4096 bytes: more fragments than the `websockets` package takes."""
+    payload = b"x" * (24 * MEBIBYTE)
+    with linked(max_frame_bytes=32 * MEBIBYTE) as (running, connection):
+        sender = threading.Thread(target=connection.send_as_gorilla, args=(payload,))
+        sender.start()
+        assert running.frame() == payload
+        sender.join()
+
+
+def test_frames_that_come_with_the_answer_to_the_upgrade_are_read() -> None:
+    """A cloud may have something to say at once."""
+    with (
+        ScriptedCloud() as cloud,
+        RunningLink(WebsocketLink(settings(cloud.port), RealClock())) as running,
+    ):
+        connection = cloud.connection()
+        sent, connection.socket = connection.socket, _Joined(connection.socket)  # type: ignore[assignment]
+        connection.accept()
+        connection.send(Opcode.TEXT, b'{"first":1}')
+        connection.socket.flush()  # type: ignore[attr-defined]
+        connection.socket = sent
+        assert running.frame() == b'{"first":1}'
+
+
+class _Joined:
+    """A socket that keeps what is sent until it is flushed as one."""
+
+    def __init__(self, below: socket.socket) -> None:
+        self._below = below
+        self._data = b""
+        self.recv = below.recv
+
+    def sendall(self, data: bytes) -> None:
+        self._data += data
+
+    def flush(self) -> None:
+        self._below.sendall(self._data)
+
+
+def test_pings_of_the_cloud_are_answered() -> None:
+    """With what they carry."""
+    with linked() as (_, connection):
+        connection.send(Opcode.PING, b"are you there")
+        assert connection.frame() == (Opcode.PONG, b"are you there")
+
+
+def test_nothing_is_confirmed_before_the_pong() -> None:
+    """A write that succeeded is no proof: the cloud's pong is."""
+    with linked() as (running, connection):
+        running.link.send(b'{"n":1}')
+        assert connection.frame() == (Opcode.TEXT, b'{"n":1}')
+        opcode, asked = connection.frame()
+        assert opcode is Opcode.PING
+        assert running.arrived == 0
+        connection.send(Opcode.PONG, asked)
+        running.wait_confirmed(1)
+
+
+@pytest.mark.parametrize(
+    ("how", "expected"),
+    [("close", PeerClosedError), ("reset", LinkLostError)],
+)
+def test_a_cut_connection_ends_the_link_at_once(how: str, expected: type[Exception]) -> None:
+    """Whether with FIN or RST."""
+    with linked() as (running, connection):
+        getattr(connection, how)()
+        end = running.wait_end()
+    assert isinstance(end, expected | PeerClosedError)
+    assert running.events.count("opened") == 1
+
+
+def test_a_close_frame_is_answered_and_its_code_told() -> None:
+    """And the connection ended by the client."""
+    with linked() as (running, connection):
+        connection.send(Opcode.CLOSE, close_payload(1001, "going away"))
+        end = running.wait_end()
+        assert connection.frame()[0] is Opcode.CLOSE
+        assert connection.ended()
+    assert isinstance(end, PeerClosedError)
+    assert end.code == 1001
+
+
+def test_a_silent_cloud_is_pinged_and_then_taken_for_dead() -> None:
+    """Half open: the connection stands, nobody is there."""
+    with linked(ping_interval=0.1, read_deadline=0.3) as (running, connection):
+        assert connection.frame()[0] is Opcode.PING
+        end = running.wait_end()
+    assert isinstance(end, DeadPeerError)
+    assert "nothing heard" in str(end)
+
+
+def test_a_quiet_cloud_that_answers_pings_stays_linked() -> None:
+    """KubeEdge's cloud says nothing by itself."""
+    with linked(ping_interval=0.02, read_deadline=2.0) as (running, connection):
+        for _ in range(30):
+            opcode, payload = connection.frame()
+            assert opcode is Opcode.PING
+            connection.send(Opcode.PONG, payload)
+        assert running.end is None
+
+
+def test_a_cloud_that_stops_reading_is_taken_for_dead() -> None:
+    """However long silence is allowed to be: the deadline for writing notices."""
+    with (
+        ScriptedCloud(receive_buffer=4096) as cloud,
+        RunningLink(
+            WebsocketLink(settings(cloud.port, write_deadline=0.3, read_deadline=60.0), RealClock())
+        ) as running,
+    ):
+        cloud.accept()
+        running.wait_open()
+        for _ in range(64):
+            running.link.send(b"x" * MEBIBYTE)
+        end = running.wait_end()
+    assert isinstance(end, DeadPeerError)
+    assert "nothing taken" in str(end)
+
+
+def test_a_cloud_that_stops_reading_does_not_hold_up_the_sender_or_the_close() -> None:
+    """`send` never blocks; `close` gives up what cannot leave after a second."""
+    with ScriptedCloud(receive_buffer=4096) as cloud:
+        with RunningLink(WebsocketLink(settings(cloud.port), RealClock())) as running:
+            cloud.accept()
+            running.wait_open()
+            for _ in range(64):
+                running.link.send(b"x" * MEBIBYTE)
+        assert running.end is not None
+
+
+def test_what_is_not_websocket_ends_the_link_with_its_reason() -> None:
+    """Nothing can be read after it."""
+    with linked() as (running, connection):
+        connection.socket.sendall(b"\xff\xff\xff")
+        end = running.wait_end()
+    assert isinstance(end, ProtocolError)
+
+
+@pytest.mark.parametrize(
+    ("answer", "about"),
+    [
+        (b"HTTP/1.1 403 Forbidden\r\nContent-Length: 5\r\n\r\nno go", "no go"),
+        (b"SSH-2.0-OpenSSH_9.2\r\n\r\n", "not an HTTP answer"),
+        (b"", "closed the connection"),
+    ],
+)
+def test_a_peer_that_does_not_agree_is_an_upgrade_error(answer: bytes, about: str) -> None:
+    """What it said is told."""
+    with (
+        ScriptedCloud() as cloud,
+        RunningLink(WebsocketLink(settings(cloud.port), RealClock())) as running,
+    ):
+        connection = cloud.connection()
+        connection.read_request()
+        connection.socket.sendall(answer)
+        connection.close()
+        end = running.wait_end()
+    assert isinstance(end, UpgradeError)
+    assert about in str(end)
+    assert running.events == []
+
+
+def test_a_peer_that_accepts_and_says_nothing_is_given_up() -> None:
+    """After the handshake timeout."""
+    with (
+        ScriptedCloud() as cloud,
+        RunningLink(WebsocketLink(settings(cloud.port, handshake_timeout=0.2), RealClock())) as running,
+    ):
+        cloud.connection()
+        end = running.wait_end()
+    assert isinstance(end, UpgradeError)
+    assert "no answer within 0.2 s" in str(end)
+
+
+def test_closing_interrupts_a_handshake() -> None:
+    """A node that stops does not wait for a cloud that hangs."""
+    with ScriptedCloud() as cloud:
+        with RunningLink(WebsocketLink(settings(cloud.port), RealClock())) as running:
+            cloud.connection().read_request()
+        assert running.end is not None
+        assert running.end.reason == "closed here"
+
+
+def test_a_full_backlog_is_a_dial_error_in_time() -> None:
+    """SYNs that nobody answers."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen(0)
+        port = listener.getsockname()[1]
+        fillers = [socket.socket() for _ in range(4)]
+        for filler in fillers:
+            filler.setblocking(False)  # noqa: FBT003 - the socket's own signature
+            filler.connect_ex(("127.0.0.1", port))
+        with RunningLink(WebsocketLink(settings(port, handshake_timeout=0.3), RealClock())) as running:
+            end = running.wait_end()
+        for filler in fillers:
+            filler.close()
+    assert isinstance(end, DialError | UpgradeError)
+
+
+def test_a_name_that_does_not_exist_is_a_dial_error() -> None:
+    """`.invalid` never resolves (RFC 2606)."""
+    link = WebsocketLink(settings(url="ws://cloud.invalid:10000/"), RealClock())
+    with RunningLink(link) as running:
+        end = running.wait_end()
+    assert isinstance(end, DialError)
+    assert "cloud.invalid" in str(end)
+
+
+def test_a_goodbye_is_said() -> None:
+    """A close frame with 1000, and the client waits for the cloud to have read it."""
+    with linked() as (running, connection):
+        running.link.close()
+        assert connection.frame() == (Opcode.CLOSE, close_payload(1000))
+        connection.close()
+        running.wait_end()
+
+
+def test_a_blocked_receiver_stops_the_cloud() -> None:
+    """Back-pressure: while an event handler blocks, nothing more is read, and TCP tells the sender."""
+    gate = threading.Event()
+
+    class Slow(RunningLink):
+        def received(self, frame: bytes) -> None:
+            assert gate.wait(PATIENCE)
+            super().received(frame)
+
+    with ScriptedCloud() as cloud, Slow(WebsocketLink(settings(cloud.port), RealClock())) as running:
+        connection = cloud.accept()
+        running.wait_open()
+        connection.socket.settimeout(0.3)
+        sent = 0
+        with pytest.raises(TimeoutError):
+            while sent < 256:
+                connection.send(Opcode.TEXT, b"x" * MEBIBYTE)
+                sent += 1
+        gate.set()
+        for _ in range(sent):
+            running.frame()
+
+
+def test_no_descriptor_is_left_behind() -> None:
+    """Ten links later the process has no more open files than before."""
+    gc.collect()
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    with ScriptedCloud() as cloud:
+        for _ in range(10):
+            with RunningLink(WebsocketLink(settings(cloud.port), RealClock())) as running:
+                connection = cloud.accept()
+                running.wait_open()
+                connection.close()
+                running.wait_end()
+    assert len(list(Path("/proc/self/fd").iterdir())) <= before
