@@ -1,8 +1,9 @@
 """Group commit: what a run of messages has changed is made durable at once, and only then is anybody told.
 
 Every handled message leaves an `Outcome` here. The messages that it wants sent wait until the store has committed;
-then all go out in the order in which they were handled. One fsync so serves up to `LIMIT` messages, and an
-acknowledgement can never come before what it acknowledges is on the disk.
+then all go out in the order in which they were handled. One fsync so serves many messages, and an acknowledgement can
+never come before what it acknowledges is on the disk. The module says when a run ends: when its inbox is empty, or
+after `Module.batch_limit` messages.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,9 +12,6 @@ from typing import NamedTuple
 from metamanager.effects import Effect
 from metamanager.errors import StoreWriteError
 from metamanager.store import Store
-
-LIMIT = 64
-"""Messages that may wait for one commit. The batch ends sooner when the inbox is empty."""
 
 
 class Outcome(NamedTuple):
@@ -33,7 +31,6 @@ class Batch:
         store: what is committed.
         deliver: sends an effect.
         committed: told of every commit; with the error when it failed, in which case the `otherwise` are sent.
-        limit: as `LIMIT`.
     """
 
     def __init__(
@@ -41,23 +38,18 @@ class Batch:
         store: Store,
         deliver: Callable[[Effect], None],
         committed: Callable[[StoreWriteError | None], None],
-        *,
-        limit: int = LIMIT,
     ) -> None:
         self._store = store
         self._deliver = deliver
         self._committed = committed
-        self._limit = limit
         self._waiting: list[Outcome] = []
 
     def add(self, outcome: Outcome) -> None:
         """Take an outcome; without a change, and with nothing waiting before it, it is sent at once."""
-        if not self._waiting and not outcome.changed:
+        if self._waiting or outcome.changed:
+            self._waiting.append(outcome)
+        else:
             self._send([outcome])
-            return
-        self._waiting.append(outcome)
-        if len(self._waiting) >= self._limit:
-            self.flush()
 
     def flush(self) -> None:
         """Commit and send all that waits."""

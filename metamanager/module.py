@@ -51,12 +51,14 @@ class MetaManager(Module):
 
     name = ModuleName.METAMANAGER
     group = Group.META
+    batch_limit = 64
 
     def __init__(self, settings: MetaSettings) -> None:
         super().__init__()
         self._settings = settings
         self._connected = False
         self._is_broken = False
+        self._flush_is_due = False
         self._closing = ExitStack()
 
     def on_start(self) -> None:
@@ -70,17 +72,30 @@ class MetaManager(Module):
         self._closing.callback(self._batch.flush)
         self._lookup = Lookup(self._store, self.clock)
         self._remote = Remote(self, self._settings.remote_query_timeout, self._answered)
+        self._closing.callback(self._remote.give_up)
 
     def on_stop(self) -> None:
-        """Commit and send what was handled, close the database."""
+        """Refuse what is with the cloud, commit and send what was handled, close the database."""
         self._closing.close()
 
     def on_failure(self, *_error: object) -> None:
-        """The same: a failure in one message is none of the others'."""
+        """The same. The bus tries the batch again: what was sent is sent twice then, and nothing is lost."""
         self._closing.close()
 
     def on_batch_end(self) -> None:
         """Commit when nothing waits any more."""
+        self._batch.flush()
+
+    def _flush_soon(self) -> None:
+        """Commit after what waits in the inbox now: an answer from the cloud is no message of a batch, but many that
+        come together are committed together too.
+        """
+        if not self._flush_is_due:
+            self._flush_is_due = True
+            self.call_soon(self._flush)
+
+    def _flush(self) -> None:
+        self._flush_is_due = False
         self._batch.flush()
 
     @handles(ResourceType.CONNECTION, Operation.CONNECT, source=Source.EDGEHUB)
@@ -169,6 +184,7 @@ class MetaManager(Module):
                 self._write_failed(error)
             outcome = self._lookup.passed_on(requests, result)
         self._batch.add(outcome)
+        self._flush_soon()
 
     def _ask_volume_plugin(self, message: Message) -> list[Effect]:
         def done(result: Message | BeehiveError) -> None:
@@ -178,6 +194,7 @@ class MetaManager(Module):
                 text = str(result) if isinstance(result, BeehiveError) else result.content_bytes().decode()
                 answer = effects.refusal(message, text, self.clock)
             self._batch.add(Outcome([answer]))
+            self._flush_soon()
 
         self.request(ModuleName.EDGED, message, VOLUME_SECONDS, done)
         return []

@@ -1,0 +1,82 @@
+"""What the tests of the module share: a harness with the module on a real file, and objects."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from beehive import Group, Message, ModuleName, Operation, Source
+from beehive.names import CLOUD_CONNECTED, CLOUD_DISCONNECTED, CONNECTION_RESOURCE
+from beehive.testing import Harness
+from metamanager.module import MetaManager, MetaSettings
+from metamanager.sqlite_store import SqliteStore
+
+META = ModuleName.METAMANAGER
+
+NOT_FOUND = {"ErrStatus": {"status": "Failure", "message": "no such thing", "reason": "NotFound", "code": 404}}
+
+
+@contextmanager
+def node(path: Path | None = None, *, connected: bool = False, seed: int = 0) -> Iterator[Harness]:
+    """metamanager alone on a hive, on a file that is its own unless one is named."""
+    with TemporaryDirectory() as directory, Harness(seed) as bee:
+        bee.add(MetaManager, MetaSettings(str(path or Path(directory) / "edgecore.db")))
+        bee.start()
+        if connected:
+            connect(bee)
+        yield bee
+
+
+def connect(bee: Harness, content: str = CLOUD_CONNECTED) -> None:
+    """The hub says that the cloud can be reached."""
+    bee.send(META, bee.message(CONNECTION_RESOURCE, Operation.CONNECT, content, source=Source.EDGEHUB, group=META))
+
+
+def disconnect(bee: Harness) -> None:
+    """The hub says that it cannot."""
+    connect(bee, CLOUD_DISCONNECTED)
+
+
+def store_of(bee: Harness) -> SqliteStore:
+    """The running module's store."""
+    running = bee.hive.slot(META).running
+    assert running is not None
+    module = running.ref._actor_weakref()
+    assert isinstance(module, MetaManager)
+    store = module._store
+    assert isinstance(store, SqliteStore)
+    return store
+
+
+def thing(name: str = "a", *, uid: str = "uid-1", version: int = 1, **fields: Any) -> dict[str, Any]:
+    """An object with metadata."""
+    metadata = {"name": name, "namespace": "default", "uid": uid, "resourceVersion": str(version)}
+    return {"metadata": metadata, **fields}
+
+
+def from_cloud(
+    bee: Harness, resource: str, operation: str, content: Any = None, source: str = ModuleName.EDGECONTROLLER
+) -> Message:
+    """A message as edgecontroller sends it."""
+    return bee.message(resource, operation, content, source=source, group=Group.RESOURCE)
+
+
+def from_edged(bee: Harness, resource: str, operation: str, content: Any = None) -> Message:
+    """A message as edged sends it."""
+    return bee.message(resource, operation, content, source=ModuleName.EDGED, group=Group.META)
+
+
+def cloud_answers(bee: Harness, make: Callable[[Message], Any]) -> None:
+    """The hub's questions are answered with the content that `make` gives, by edgecontroller."""
+
+    def answer(question: Message) -> Message:
+        reply = question.reply(bee.clock, make(question), source=ModuleName.EDGECONTROLLER)
+        return reply.with_route(group=Group.RESOURCE)
+
+    bee.answer(ModuleName.EDGEHUB, answer)
+
+
+def shape(message: Message) -> tuple[str, str, Any]:
+    """What is compared of a message that was sent."""
+    return message.route.operation, message.route.resource, message.content

@@ -1,0 +1,284 @@
+"""The module on messages from the cloud and from edged: what is stored, what goes where, what is acknowledged."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from beehive import Group, ModuleName, Operation, ResourceType, State
+from tests.metamanager.support import (
+    META,
+    connect,
+    from_cloud,
+    from_edged,
+    node,
+    shape,
+    store_of,
+    thing,
+)
+from tests.modules.traces import needs_traces, recordings, steps_of
+
+EDGED, HUB, TWIN = ModuleName.EDGED, Group.HUB, ModuleName.DEVICETWIN
+
+CASES: list[tuple[str, str, str, tuple[str, ...]]] = [
+    ("default/pod/a", Operation.INSERT, "edgecontroller", (EDGED, HUB)),
+    ("default/pod/a", Operation.UPDATE, "edgecontroller", (EDGED, HUB)),
+    ("default/pod/a", Operation.UPDATE, "dynamiccontroller", (EDGED, HUB)),
+    ("default/configmap/a", Operation.INSERT, "edgecontroller", (EDGED, HUB)),
+    ("default/secret/a", Operation.UPDATE, "edgecontroller", (EDGED, HUB)),
+    ("null/node/a", Operation.UPDATE, "edgecontroller", (HUB,)),
+    ("default/device/a", Operation.INSERT, "devicecontroller", (TWIN, HUB)),
+    ("default/device/a", Operation.UPDATE, "devicecontroller", (HUB, TWIN)),
+    ("default/serviceaccountaccess/a", Operation.INSERT, "policycontroller", (HUB,)),
+    ("default/serviceaccountaccess/a", Operation.UPDATE, "policycontroller", (HUB,)),
+]
+
+
+@pytest.mark.parametrize(("resource", "operation", "source", "destinations"), CASES)
+def test_what_the_cloud_sends_is_stored_handed_on_and_acknowledged(
+    resource: str, operation: str, source: str, destinations: tuple[str, ...]
+) -> None:
+    """In the table's order; the object goes on as it came, the acknowledgement answers it."""
+    with node() as bee:
+        message = from_cloud(bee, resource, operation, thing(), source)
+        bee.send(META, message)
+        assert [sent.destination for sent in bee.sent] == list(destinations)
+        (ok,) = bee.sent_to(HUB)
+        assert (ok.parent_id, *shape(ok)) == (message.id, Operation.RESPONSE, resource, "OK")
+        assert (ok.route.source, ok.route.group) == (source, Group.RESOURCE)
+        for handed_on in bee.sent_to(EDGED):
+            assert handed_on == message
+        for twin in bee.sent_to(TWIN):
+            assert (twin.content, twin.route.source, twin.route.group) == (message.content, "meta", "twin")
+        assert store_of(bee).get(resource) is not None
+
+
+def test_an_older_state_is_acknowledged_and_not_applied() -> None:
+    """It came late: the store keeps the newer one and edged never sees it."""
+    with node() as bee:
+        bee.send(META, from_cloud(bee, "default/pod/a", Operation.UPDATE, thing(version=5)))
+        bee.forget()
+        late = from_cloud(bee, "default/pod/a", Operation.UPDATE, thing(version=4))
+        bee.send(META, late)
+        assert [(sent.destination, sent.message.parent_id) for sent in bee.sent] == [(HUB, late.id)]
+        assert '"5"' in (store_of(bee).get("default/pod/a") or "")
+
+
+def test_an_update_of_unknown_source_is_not_acknowledged() -> None:
+    """As KubeEdge has it: logged, nothing else."""
+    with node() as bee:
+        bee.send(META, from_cloud(bee, "default/pod/a", Operation.UPDATE, thing(), "somebody"))
+        assert bee.sent == []
+        assert store_of(bee).get("default/pod/a") is None
+
+
+def test_a_deleted_pod_takes_its_patch_with_it() -> None:
+    """The row goes, the patch row goes, edged is told, the cloud gets its OK."""
+    with node() as bee:
+        bee.send(META, from_cloud(bee, "default/pod/a", Operation.INSERT, thing()))
+        bee.hive.request(META, from_edged(bee, "default/podpatch/a", Operation.PATCH, "{}"), 1)
+        bee.settle()
+        bee.forget()
+        message = from_cloud(bee, "default/pod/a", Operation.DELETE, thing())
+        bee.send(META, message)
+        assert [sent.destination for sent in bee.sent] == [EDGED, HUB]
+        store = store_of(bee)
+        assert (store.get("default/pod/a"), store.get("default/podpatch/a")) == (None, None)
+
+
+def test_a_delete_of_an_earlier_object_leaves_the_new_one() -> None:
+    """The uid is not the stored one: the row stays, edged and the cloud hear of it all the same."""
+    with node() as bee:
+        bee.send(META, from_cloud(bee, "default/pod/a", Operation.INSERT, thing(uid="new")))
+        bee.forget()
+        bee.send(META, from_cloud(bee, "default/pod/a", Operation.DELETE, thing(uid="old")))
+        assert [sent.destination for sent in bee.sent] == [EDGED, HUB]
+        assert store_of(bee).get("default/pod/a") is not None
+
+
+@pytest.mark.parametrize("content", [None, {"metadata": {"name": "a", "namespace": "default"}}])
+def test_a_delete_without_a_uid_deletes_any(content: Any) -> None:
+    """The skeleton that the cloud sends for a pod that it does not know any more has none."""
+    with node() as bee:
+        bee.send(META, from_cloud(bee, "default/pod/a", Operation.INSERT, thing()))
+        bee.send(META, from_cloud(bee, "default/pod/a", Operation.DELETE, content))
+        assert store_of(bee).get("default/pod/a") is None
+
+
+@pytest.mark.parametrize(
+    ("source", "destinations"),
+    [("devicecontroller", [TWIN, EDGED, HUB]), ("policycontroller", [HUB]), ("edgecontroller", [EDGED, HUB])],
+)
+def test_other_deletes_go_where_their_source_says(source: str, destinations: list[str]) -> None:
+    """And the row is gone."""
+    with node() as bee:
+        bee.send(META, from_cloud(bee, "default/thing/a", Operation.INSERT, thing()))
+        bee.forget()
+        bee.send(META, from_cloud(bee, "default/thing/a", Operation.DELETE, thing(), source))
+        assert [sent.destination for sent in bee.sent] == destinations
+        assert store_of(bee).get("default/thing/a") is None
+
+
+def test_a_status_from_edged_is_kept_sent_and_answered_at_once() -> None:
+    """edged does not wait for the cloud: its message goes on with its id, connected or not."""
+    with node() as bee:
+        message = from_edged(bee, "default/podstatus/a", Operation.UPDATE, {"UID": "u", "Name": "a", "Status": {}})
+        answer = bee.ask(META, message)
+        assert shape(answer) == (Operation.RESPONSE, "default/podstatus/a", "OK")
+        assert [sent.id for sent in bee.sent_to(HUB)] == [message.id]
+        assert store_of(bee).get("default/podstatus/a") is not None
+
+
+def test_a_patch_goes_to_the_cloud_and_its_answer_comes_from_there() -> None:
+    """metamanager keeps the patch and leaves the answer to the hub, which finds edged by the id."""
+    with node(connected=True) as bee:
+        patch = '{"status":{}}'
+        message = from_edged(bee, "default/podpatch/a", Operation.PATCH, patch)
+        future = bee.future(META, message)
+        bee.settle()
+        (sent,) = bee.sent_to(HUB)
+        assert (sent.id, sent.content) == (message.id, patch)
+        assert not future.settled
+        bee.hive.respond(sent.reply(bee.clock, {"Object": {}, "Err": None}))
+        assert future.get().content == {"Object": {}, "Err": None}
+        assert store_of(bee).get("default/podpatch/a") == patch
+
+
+def test_a_patch_without_a_connection_is_kept_and_refused_at_once() -> None:
+    """The error answers the request, in KubeEdge's words."""
+    with node() as bee:
+        message = from_edged(bee, "default/podpatch/a", Operation.PATCH, "{}")
+        answer = bee.ask(META, message, 1)
+        assert (answer.parent_id, *shape(answer)) == (
+            message.id, Operation.ERROR, "default/podpatch/a", "connection lost between EdgeCore and CloudCore",
+        )  # fmt: skip
+        assert store_of(bee).get("default/podpatch/a") == "{}"
+
+
+@pytest.mark.parametrize("operation", [Operation.INSERT, Operation.UPDATE, Operation.PATCH])
+def test_events_pass_through(operation: Operation) -> None:
+    """They are not stored and not acknowledged."""
+    with node() as bee:
+        message = from_edged(bee, "default/event/a", operation, thing())
+        bee.send(META, message)
+        assert [(sent.destination, sent.message) for sent in bee.sent] == [(HUB, message)]
+        assert store_of(bee).get("default/event/a") is None
+
+
+def test_a_late_answer_with_an_object_is_kept_and_handed_to_edged() -> None:
+    """Nobody waits for it any more, but what it says is true."""
+    with node() as bee:
+        bee.send(META, from_cloud(bee, "default/configmap/a", Operation.RESPONSE, thing()))
+        assert [sent.destination for sent in bee.sent] == [EDGED]
+        assert store_of(bee).get("default/configmap/a") is not None
+
+
+@pytest.mark.parametrize(
+    "content", ["OK", {"ErrStatus": {"code": 404}}, {}, None, [1], {"Object": None, "Err": {"ErrStatus": {}}}]
+)
+def test_a_late_answer_without_an_object_overwrites_nothing(content: Any) -> None:
+    """KubeEdge stores it in the place of the object."""
+    with node() as bee:
+        bee.send(META, from_cloud(bee, "default/pod/a", Operation.INSERT, thing()))
+        bee.forget()
+        bee.send(META, from_cloud(bee, "default/pod/a", Operation.RESPONSE, content))
+        assert bee.sent == []
+        assert "uid-1" in (store_of(bee).get("default/pod/a") or "")
+
+
+def test_a_volume_operation_is_edgeds_and_its_answer_the_clouds() -> None:
+    """The cloud's driver gets what edged answered, as the answer to its own message."""
+    with node(connected=True) as bee:
+        bee.answer(EDGED, lambda request: request.reply(bee.clock, {"volume": 1}))
+        message = from_cloud(bee, "default/volume/v", Operation.CREATE_VOLUME, "{}", "csidriver")
+        bee.send(META, message)
+        (answer,) = bee.sent_to(HUB)
+        assert (answer.parent_id, *shape(answer)) == (
+            message.id, Operation.RESPONSE, "default/volume/v", {"volume": 1},
+        )  # fmt: skip
+
+
+def test_a_volume_operation_without_an_answer_is_an_error_for_the_cloud() -> None:
+    """After a minute, so that the driver is not left waiting."""
+    with node(connected=True) as bee:
+        message = from_cloud(bee, "default/volume/v", Operation.DELETE_VOLUME, "{}", "csidriver")
+        bee.send(META, message)
+        bee.run_for(61)
+        (answer,) = bee.sent_to(HUB)
+        assert (answer.parent_id, answer.route.operation) == (message.id, Operation.ERROR)
+
+
+@pytest.mark.parametrize("operation", ["", "keepalive", "nonsense", Operation.CONNECT])
+def test_an_operation_that_is_not_supported_is_logged_and_no_more(operation: str) -> None:
+    """Who waits for an answer is told."""
+    with node() as bee:
+        bee.send(META, from_cloud(bee, "default/x/y", operation, None))
+        assert bee.sent == []
+        assert bee.ask(META, from_edged(bee, "default/x/y", operation), 1).route.operation == Operation.ERROR
+
+
+@pytest.mark.parametrize("content", [object(), "\ud800"])
+def test_a_content_that_cannot_be_stored_is_an_error_answer_and_no_failure(content: Any) -> None:
+    """To the cloud for what the cloud sent; the module lives on."""
+    with node() as bee:
+        message = from_cloud(bee, "default/pod/a", Operation.INSERT, content)
+        bee.send(META, message)
+        (answer,) = bee.sent_to(HUB)
+        assert (answer.parent_id, answer.route.operation) == (message.id, Operation.ERROR)
+        assert bee.sent_to(EDGED) == []
+        assert bee.hive.restarts()[META] == 0
+
+
+def test_a_failed_write_is_answered_with_an_error_and_never_acknowledged(tmp_path: Path) -> None:
+    """Disk full: error answer, nothing to edged, not ready; with room again it is ready and takes the message."""
+    with node(tmp_path / "edgecore.db") as bee:
+        store_of(bee)._connection.execute("PRAGMA max_page_count=6")
+        message = from_cloud(bee, "default/pod/a", Operation.INSERT, thing(spec="x" * 100_000))
+        bee.send(META, message)
+        assert [(sent.destination, sent.message.route.operation) for sent in bee.sent] == [(HUB, Operation.ERROR)]
+        assert bee.hive.readiness()[META].state is State.NOT_READY
+        store_of(bee)._connection.execute("PRAGMA max_page_count=1000")
+        bee.forget()
+        bee.send(META, message)
+        assert [sent.destination for sent in bee.sent] == [EDGED, HUB]
+        assert bee.hive.readiness()[META].state is State.READY
+
+
+def test_after_a_restart_everything_is_there(tmp_path: Path) -> None:
+    """A second module on the same file, without a cloud, lists the pods that the first one stored."""
+    with node(tmp_path / "edgecore.db") as bee:
+        bee.send(META, from_cloud(bee, "default/pod/a", Operation.INSERT, thing()))
+    with node(tmp_path / "edgecore.db") as bee:
+        answer = bee.ask(META, from_edged(bee, "null/pod", Operation.QUERY))
+        assert len(answer.content) == 1
+
+
+def test_a_file_that_cannot_be_opened_fails_the_start(tmp_path: Path) -> None:
+    """With the path in the error."""
+    (tmp_path / "edgecore.db").write_bytes(b"no database" * 500)
+    with pytest.raises(Exception, match=r"edgecore\.db"), node(tmp_path / "edgecore.db"):
+        pass
+
+
+@needs_traces
+@pytest.mark.parametrize("path", recordings(), ids=lambda path: path.stem)
+def test_recorded_messages_are_acknowledged_as_kubeedge_did(path: Path) -> None:
+    """Every insert, update and delete of a real cloudcore gets the acknowledgement that a real edgecore gave."""
+    steps = list(steps_of(path))
+    recorded = {step.parent: step for step in steps if step.from_edge and step.operation == "response"}
+    with node() as bee:
+        connect(bee)
+        for step in steps:
+            if step.from_edge or step.operation not in ("insert", "update", "delete"):
+                continue
+            route = step.message["route"]
+            message = from_cloud(bee, step.resource, step.operation, step.content, route["source"])
+            bee.forget()
+            bee.send(META, message)
+            (ok,) = bee.sent_to(HUB)
+            theirs = recorded[step.id].message
+            ours = {"source": ok.route.source, "group": ok.route.group, "operation": str(ok.route.operation),
+                    "resource": ok.route.resource}  # fmt: skip
+            assert (ours, ok.content) == (theirs["route"], theirs["content"])
+            is_node = f"/{ResourceType.NODE}/" in step.resource
+            assert [sent.content for sent in bee.sent_to(EDGED)] == ([] if is_node else [step.content])
