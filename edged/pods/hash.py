@@ -35,8 +35,20 @@ _SEEN_BY_THE_PROCESS = (
 )
 
 
+_DIGITS = 16
+
+
 def container_hash(container: Container) -> str:
     """Sixteen hexadecimal digits that change with everything the container's process can see."""
     fields = to_value(container)
     seen = {name: fields[name] for name in _SEEN_BY_THE_PROCESS if fields.get(name)}
-    return hashlib.blake2s(msgspec.json.encode(seen, order="sorted"), digest_size=8).hexdigest()
+    return hashlib.blake2s(msgspec.json.encode(seen, order="sorted"), digest_size=_DIGITS // 2).hexdigest()
+
+
+def differs(recorded: str, container: Container) -> bool:
+    """Whether a recorded fingerprint is one of ours and of another definition.
+
+    A kubelet's is shorter and says nothing here: containers that an agent of another kind left running are
+    adopted.
+    """
+    return len(recorded) == _DIGITS and recorded != container_hash(container)

@@ -3,7 +3,7 @@
 from enum import Enum
 
 from edged.api import Container
-from edged.pods.hash import container_hash
+from edged.pods.hash import differs
 from edged.pods.model import ContainerFacts, ProbeFacts
 
 
@@ -22,9 +22,9 @@ def fault_of(container: Container, running: ContainerFacts, probes: ProbeFacts) 
     """What is wrong with a running container: another definition first, then its probes; None when it may
     stay.
 
-    A container without a recorded definition was not made by this agent's rules and is left as it is.
+    A container whose recorded definition is not of this agent's making is left as it is.
     """
-    if running.hash and running.hash != container_hash(container):
+    if differs(running.hash, container):
         return Fault.DEFINITION_CHANGED
     if probes.liveness.get(running.id) is False:
         return Fault.LIVENESS_PROBE

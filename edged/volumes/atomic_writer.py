@@ -15,7 +15,6 @@ import shutil
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
-from itertools import count
 from pathlib import Path
 
 from edged.api import Nanoseconds
@@ -75,12 +74,13 @@ class AtomicWriter:
 
     def _make_directory(self, now: Nanoseconds) -> Path:
         moment = (_EPOCH + timedelta(microseconds=now // 1000)).strftime("..%Y_%m_%d_%H_%M_%S")
-        for number in count(1):
+        number = 1
+        while True:
             version = self._directory / f"{moment}.{number}"
             with suppress(FileExistsError):
                 version.mkdir(mode=0o700)
                 return version
-        raise AssertionError  # count() never ends
+            number += 1
 
     def _put_in_force(self, version: Path) -> None:
         following = self._directory / _NEXT

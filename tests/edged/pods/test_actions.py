@@ -84,6 +84,12 @@ def test_changed_image_restarts_only_what_changed() -> None:
     assert actions.sandbox == SandboxId("s0")
 
 
+@pytest.mark.parametrize("recorded", ["", "8f3a21c9"])
+def test_container_of_another_agent_is_adopted(recorded: str) -> None:
+    """A container whose fingerprint is missing or a kubelet's is not restarted for that."""
+    assert plan(a_pod(A), facts(running(A, hash=recorded))).nothing
+
+
 def test_changed_probe_restarts_nothing() -> None:
     """What the process cannot see is applied without a restart."""
     probed = a_container("a", liveness_probe=Probe(period_seconds=1))

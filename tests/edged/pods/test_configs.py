@@ -24,16 +24,13 @@ from edged.api import (
 from edged.pods.container_config import ContainerContext, container_config
 from edged.pods.dns import ClusterDns, ResolvConf
 from edged.pods.errors import ConfigError, RunAsRootError
-from edged.pods.facts import read_container, read_pod, read_sandbox
 from edged.pods.hash import container_hash
-from edged.pods.labels import ref_from_labels, ref_of
-from edged.pods.model import RunState, SandboxId
-from edged.pods.paths import PodPaths, log_path
+from edged.pods.paths import PodPaths
 from edged.pods.resources import Machine
 from edged.pods.sandbox_config import SandboxContext, sandbox_config
 from edged.pods.security import ImageUser, container_security
 from protos.cri.v1 import api_pb2 as cri
-from tests.edged.pods.builders import REF, UID, a_container, a_pod, at
+from tests.edged.pods.builders import UID, a_container, a_pod
 
 PATHS = PodPaths(Path("/var/lib/kubelet"))
 SECCOMP = PurePosixPath("/seccomp")
@@ -279,78 +276,3 @@ def test_privileged_container_makes_a_privileged_sandbox() -> None:
     """The sandbox must allow what one of its containers needs."""
     pod = a_pod(a_container("a"), a_container("b", security_context=SecurityContext(privileged=True)))
     assert sandbox_config(pod, SandboxContext(0, PATHS)).linux.security_context.privileged
-
-
-def test_facts_read_back_what_was_configured() -> None:
-    """A container made from a configuration is recognised: pod, name, number, hash, where its last words
-    stand.
-    """
-    container = a_container(termination_message_path="/dev/termination-log")
-    pod = a_pod(container)
-    mount = cri.Mount(container_path="/dev/termination-log", host_path="/x/2")
-    config = made(container, pod, mounts=[mount])
-    status = cri.ContainerStatus(
-        id="c1",
-        metadata=config.metadata,
-        state=cri.CONTAINER_RUNNING,
-        created_at=at(0),
-        started_at=at(1),
-        image=cri.ImageSpec(image="docker.io/library/busybox:1.35"),
-        image_ref="sha256:a1",
-        labels=config.labels,
-        annotations=config.annotations,
-        mounts=[mount],
-    )
-    facts = read_container(SandboxId("s0"), status)
-    assert (facts.name, facts.attempt, facts.hash) == ("bb", 2, container_hash(container))
-    assert (facts.state, facts.started_at, facts.message_path) == (RunState.RUNNING, at(1), "/x/2")
-    assert ref_from_labels(config.labels) == ref_of(pod) == REF
-
-
-def test_sandbox_facts() -> None:
-    """State, number, network mode and addresses are read; a reported empty address is not the same as no
-    report.
-    """
-    status = cri.PodSandboxStatus(id="s", state=cri.SANDBOX_READY, metadata=cri.PodSandboxMetadata(attempt=3))
-    assert (read_sandbox(status).ips, read_sandbox(status).attempt, read_sandbox(status).ready) == (None, 3, True)
-    status.network.ip = "10.0.0.1"
-    status.network.additional_ips.append(cri.PodIP(ip="fd00::1"))
-    status.linux.namespaces.options.network = cri.NODE
-    assert read_sandbox(status).ips == ("10.0.0.1", "fd00::1")
-    assert read_sandbox(status).host_network
-    empty = cri.PodSandboxStatus(id="s", state=cri.SANDBOX_NOTREADY, network=cri.PodSandboxNetworkStatus())
-    assert (read_sandbox(empty).ips, read_sandbox(empty).ready) == ((), False)
-
-
-def test_facts_are_sorted_newest_first() -> None:
-    """The runtime's order does not matter."""
-    sandboxes = [cri.PodSandboxStatus(id=f"s{n}", created_at=n) for n in (1, 3, 2)]
-    containers = [
-        (SandboxId("s3"), cri.ContainerStatus(id=f"c{n}", created_at=n, metadata=cri.ContainerMetadata(name="a")))
-        for n in (1, 3, 2)
-    ]
-    facts = read_pod(REF, sandboxes, containers)
-    assert [s.id for s in facts.sandboxes] == ["s3", "s2", "s1"]
-    assert [c.id for c in facts.containers] == ["c3", "c2", "c1"]
-
-
-def test_foreign_containers_are_nobodys() -> None:
-    """Without the three labels a container is not ours."""
-    assert ref_from_labels({"io.kubernetes.pod.name": "x"}) is None
-
-
-@pytest.mark.parametrize("name", ["", ".", "..", "a/b", "../x", "a\0b"])
-def test_names_from_the_cloud_cannot_leave_their_directory(name: str) -> None:
-    """A pod, volume or container whose name is a path is refused."""
-    for path in (lambda: PATHS.volume(UID, "secret", name), lambda: log_path(name, 0)):
-        with pytest.raises(ConfigError, match="cannot make a directory"):
-            path()
-
-
-def test_paths_are_kubelets() -> None:
-    """People find a pod's files where a kubelet would put them."""
-    assert (
-        str(PATHS.volume(UID, "configmap", "cm")) == f"/var/lib/kubelet/pods/{UID}/volumes/kubernetes.io~configmap/cm"
-    )
-    assert str(PATHS.last_words(UID, "bb", 3)) == f"/var/lib/kubelet/pods/{UID}/containers/bb/3"
-    assert str(PATHS.etc_hosts(UID)) == f"/var/lib/kubelet/pods/{UID}/etc-hosts"
