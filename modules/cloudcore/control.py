@@ -14,6 +14,8 @@ import threading
 from pathlib import Path
 from typing import Any, ClassVar
 
+import msgspec
+
 from beehive.errors import BeehiveError
 from beehive.handlers import handles
 from beehive.message import Message
@@ -45,6 +47,7 @@ class Control(Module):
     """
 
     name: ClassVar[str] = commands.SOURCE
+    group: ClassVar[str] = commands.SOURCE
 
     def __init__(self, path: Path) -> None:
         super().__init__()
@@ -147,8 +150,8 @@ class Control(Module):
                 send_frame(client, Reply(items=[item], change="ADDED" if item.object else ""))
             if first.error:
                 send_frame(client, first)
-                return
-            self._follow(client, changes, body, seen)
+            elif not any(item.error for item in first.items):
+                self._follow(client, changes, body, seen)
         finally:
             with self._lock:
                 if changes in self._watching:
@@ -174,9 +177,9 @@ class _Filter:
 
     def __init__(self, body: dict[str, Any]) -> None:
         try:
-            get = Get(**body)
+            get = msgspec.convert(body, Get)
             self._kind = kind_called(get.kind)
-        except (ApiError, TypeError) as error:
+        except (ApiError, msgspec.ValidationError) as error:
             raise ControlError("cannot watch", str(body)[:200], str(error)) from error
         self._name = get.name
         self._namespace = get.namespace if self._kind.namespaced else None

@@ -51,9 +51,9 @@ def run(options: RunOptions) -> int:
         sys.stderr.write(f"cloudcore: {error}\n")
         return ExitCode.START_FAILED
     host, port = stub.address
+    _announce(options.ready_file, f"{host}:{port}\n")
     sys.stdout.write(f"cloudcore: listening on ws://{host}:{port}, control socket {options.config.control_socket}\n")
     sys.stdout.flush()
-    _announce(options.ready_file, f"{host}:{port}\n")
     ended.wait()
     _log.info("stopping")
     return _stop(stub)

@@ -20,7 +20,9 @@ from modules.edgecontroller.kinds import (
     uid_of,
 )
 from modules.edgecontroller.merge_schema import schema_of
+from modules.edgecontroller.object_rules import check_rules, check_shape
 from modules.edgecontroller.pod_lifecycle import grace_for_deletion, is_deletion_complete, with_deletion_begun
+from modules.edgecontroller.shapes import check_form
 from modules.edgecontroller.store import ObjectStore
 from modules.edgecontroller.strategic_merge import merge
 
@@ -76,7 +78,10 @@ class Cluster:
 
         Raises:
             AlreadyExistsError: there is one of that name.
+            BadRequestError: it is not of its kind's form.
+            InvalidError: it breaks a rule of its kind.
         """
+        check_rules(check_shape(obj))
         return self._create(complete(obj))
 
     def patch_status(self, key: ObjectKey, patch: JsonObject) -> JsonObject:
@@ -92,6 +97,7 @@ class Cluster:
         """
         live = self.store.get(key)
         merged = merge(live, patch, schema_of(key.kind))
+        check_form(merged)
         merged["spec"] = live.get("spec", {})
         for name in ("kind", "apiVersion"):
             merged[name] = live[name]
@@ -123,7 +129,12 @@ class Cluster:
         return self.store.replace(with_deletion_begun(live, seconds, self.clock.now()))
 
     def record_event(self, event: JsonObject) -> None:
-        """Keeps a Kubernetes Event; only the newest thousand."""
+        """Keeps a Kubernetes Event; only the newest thousand.
+
+        Raises:
+            ApiError: it is not one.
+        """
+        check_shape(event)
         key = key_of(event)
         if self.store.find(key) is None:
             self.store.create(event)

@@ -14,7 +14,7 @@ from modules.edgecontroller.kinds import JsonObject, key_for, kind_called
 from modules.edgecontroller.manifests import items_of
 
 SOURCE = "control"
-"""`route.source` of commands, and the module that gets every change of the store."""
+"""`route.source` of commands, and the group that gets every change of the store, if it has members."""
 RESOURCE = "cloudcore/objects"
 
 

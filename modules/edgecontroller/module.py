@@ -206,7 +206,11 @@ class EdgeController(Module):
         self._tell_changes()
 
     def _command(self, message: Message, kind: type[Any], run: Callable[[Cluster, Any], commands.Result]) -> None:
-        self.reply(message, run(self._cluster, message.content_as(kind)))
+        try:
+            result = run(self._cluster, message.content_as(kind))
+        except ContentError as error:
+            result = commands.Result([commands.Item(error=str(error))])
+        self.reply(message, result)
         self._tell_changes()
 
     def _knows_all(self) -> bool:
@@ -225,7 +229,7 @@ class EdgeController(Module):
             self._tell_nodes(event)
             if self.hive.members(commands.SOURCE):
                 changed = Changed(event.change, event.new)
-                self.send(commands.SOURCE, self.message(commands.RESOURCE, Verb.CHANGED, changed))
+                self.broadcast(commands.SOURCE, self.message(commands.RESOURCE, Verb.CHANGED, changed))
 
     def _tell_nodes(self, event: ObjectEvent) -> None:
         down = for_event(event, self._locations.nodes_of(event.key))

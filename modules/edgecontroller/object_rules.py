@@ -12,6 +12,7 @@ from typing import Any
 from modules.edgecontroller.errors import BadRequestError, InvalidError
 from modules.edgecontroller.kinds import JsonObject, kind_named
 from modules.edgecontroller.qos import qos_class
+from modules.edgecontroller.shapes import check_form
 
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
@@ -50,8 +51,10 @@ def check_rules(obj: JsonObject) -> None:
     """Checks the rules of the object's kind.
 
     Raises:
-        InvalidError: it breaks one.
+        BadRequestError: it is not of its kind's form.
+        InvalidError: it breaks a rule.
     """
+    check_form(obj)
     if obj["kind"] == "Pod":
         _check_pod(obj)
     elif obj["kind"] in ("ConfigMap", "Secret"):
@@ -59,27 +62,19 @@ def check_rules(obj: JsonObject) -> None:
 
 
 def _check_data(obj: JsonObject) -> None:
-    for field in ("data", "binaryData"):
-        data = obj.get(field) or {}
-        if not isinstance(data, dict):
-            raise _invalid(obj, field, "a map of keys to values is wanted")
-        for key, value in data.items():
-            if not isinstance(key, str) or not _DATA_KEY.fullmatch(key) or key in (".", ".."):
-                raise _invalid(obj, f"{field}[{str(key)[:50]}]", "a key consists of letters, digits, '-', '_' and '.'")
-            if not isinstance(value, str):
-                raise _invalid(obj, f"{field}[{key}]", "a string is wanted; quote numbers and booleans")
+    for field in ("data", "binaryData", "stringData"):
+        for key in obj.get(field) or {}:
+            if not _DATA_KEY.fullmatch(key) or key in (".", ".."):
+                raise _invalid(obj, f"{field}[{key[:50]}]", "a key consists of letters, digits, '-', '_' and '.'")
 
 
 def _check_pod(pod: JsonObject) -> None:
-    spec = pod.get("spec")
-    if not isinstance(spec, dict):
-        raise _invalid(pod, "spec", "Required value")
+    spec = pod["spec"]
     if not spec.get("containers"):
         raise _invalid(pod, "spec.containers", "Required value")
-    if spec.get("restartPolicy", "Always") not in _RESTART_POLICIES:
+    if (spec.get("restartPolicy") or "Always") not in _RESTART_POLICIES:
         raise _invalid(pod, "spec.restartPolicy", "supported values: " + ", ".join(_RESTART_POLICIES))
-    grace = spec.get("terminationGracePeriodSeconds", 30)
-    if not isinstance(grace, int) or isinstance(grace, bool) or grace < 0:
+    if (spec.get("terminationGracePeriodSeconds") or 0) < 0:
         raise _invalid(pod, "spec.terminationGracePeriodSeconds", "a number of seconds, 0 or more, is wanted")
     seen: set[str] = set()
     for field in ("initContainers", "containers"):
@@ -87,45 +82,36 @@ def _check_pod(pod: JsonObject) -> None:
     _check_volumes(pod)
     try:
         qos_class(spec)
-    except (ValueError, AttributeError) as error:
+    except ValueError as error:
         raise _invalid(pod, "spec.containers[*].resources", str(error)) from error
 
 
 def _check_containers(pod: JsonObject, field: str, seen: set[str]) -> None:
-    for index, container in enumerate(_list(pod, "spec", field)):
+    volumes = {volume["name"] for volume in pod["spec"].get("volumes") or []}
+    for index, container in enumerate(pod["spec"].get(field) or []):
         path = f"spec.{field}[{index}]"
-        name = container.get("name")
-        if not isinstance(name, str) or not _LABEL.fullmatch(name):
-            raise _invalid(pod, f"{path}.name", "a lowercase RFC 1123 label is wanted")
-        if name in seen:
-            raise _invalid(pod, f"{path}.name", f"Duplicate value: {name}")
-        seen.add(name)
-        if not isinstance(container.get("image"), str) or not container["image"].strip():
+        _check_name(pod, path, container["name"], seen)
+        if not (container.get("image") or "").strip():
             raise _invalid(pod, f"{path}.image", "Required value")
-        volumes = {volume.get("name") for volume in _list(pod, "spec", "volumes")}
         for mount in container.get("volumeMounts") or []:
-            if mount.get("name") not in volumes:
-                raise _invalid(pod, f"{path}.volumeMounts", f"Not found: volume {mount.get('name')!r}")
-            if not mount.get("mountPath"):
+            if mount["name"] not in volumes:
+                raise _invalid(pod, f"{path}.volumeMounts", f"Not found: volume {mount['name']!r}")
+            if not mount["mountPath"]:
                 raise _invalid(pod, f"{path}.volumeMounts", "mountPath: Required value")
 
 
 def _check_volumes(pod: JsonObject) -> None:
-    seen = set()
-    for index, volume in enumerate(_list(pod, "spec", "volumes")):
-        name = volume.get("name")
-        if not isinstance(name, str) or not _LABEL.fullmatch(name):
-            raise _invalid(pod, f"spec.volumes[{index}].name", "a lowercase RFC 1123 label is wanted")
-        if name in seen:
-            raise _invalid(pod, f"spec.volumes[{index}].name", f"Duplicate value: {name}")
-        seen.add(name)
+    seen: set[str] = set()
+    for index, volume in enumerate(pod["spec"].get("volumes") or []):
+        _check_name(pod, f"spec.volumes[{index}]", volume["name"], seen)
 
 
-def _list(obj: JsonObject, part: str, field: str) -> list[JsonObject]:
-    value = obj[part].get(field) or []
-    if not isinstance(value, list) or not all(isinstance(element, dict) for element in value):
-        raise _invalid(obj, f"{part}.{field}", "a list of objects is wanted")
-    return value
+def _check_name(pod: JsonObject, path: str, name: str, seen: set[str]) -> None:
+    if not _LABEL.fullmatch(name):
+        raise _invalid(pod, f"{path}.name", "a lowercase RFC 1123 label is wanted")
+    if name in seen:
+        raise _invalid(pod, f"{path}.name", f"Duplicate value: {name}")
+    seen.add(name)
 
 
 def _invalid(obj: JsonObject, field: str, why: str) -> InvalidError:

@@ -13,6 +13,7 @@ from modules.edgecontroller.cluster import Cluster
 from modules.edgecontroller.downstream import Downstream
 from modules.edgecontroller.errors import BadRequestError
 from modules.edgecontroller.kinds import JsonObject, Kind, ObjectKey, key_for
+from modules.edgecontroller.shapes import check_form
 
 T = TypeVar("T")
 
@@ -69,17 +70,22 @@ class Request(msgspec.Struct, frozen=True):
 
         Raises:
             ContentError: the content is not an object.
-            BadRequestError: its metadata is for another name.
+            BadRequestError: it is not of the kind's form, or its metadata is for another name.
         """
         content: dict[str, Any] = self.content_as(dict)
         key = self.key(kind)
-        meta = dict(content.get("metadata") or {})
+        meta = content.get("metadata") or {}
+        if not isinstance(meta, dict):
+            raise BadRequestError(f"{kind.name}: metadata: an object is wanted")
+        meta = dict(meta)
         if meta.setdefault("name", key.name) != key.name:
             raise BadRequestError(f"the name of the object ({meta['name']!r}) is not the resource's ({key.name!r})")
         meta.pop("creationTimestamp", None)
         if key.namespace:
             meta["namespace"] = key.namespace
-        return {**content, "kind": kind.name, "apiVersion": kind.api_version, "metadata": meta}
+        obj = {**content, "kind": kind.name, "apiVersion": kind.api_version, "metadata": meta}
+        check_form(obj)
+        return obj
 
 
 Result = Answer | Downstream

@@ -25,6 +25,7 @@ from modules.edgecontroller.kinds import (
     uid_of,
     version_of,
 )
+from modules.edgecontroller.shapes import check_form
 from modules.edgecontroller.times import rfc3339
 
 if TYPE_CHECKING:
@@ -102,7 +103,9 @@ class ObjectStore:
 
         Raises:
             AlreadyExistsError: there is one of that name.
+            BadRequestError: it is not of its kind's form.
         """
+        check_form(obj)
         key, kind = key_of(obj), kind_named(obj["kind"])
         if key in self._objects:
             raise AlreadyExistsError(kind.plural, key.name, kind.api_group)
@@ -125,7 +128,9 @@ class ObjectStore:
         Raises:
             NotFoundError: there is none to replace.
             ConflictError: the given object stems from another object or from another version of it.
+            BadRequestError: it is not of its kind's form.
         """
+        check_form(obj)
         key = key_of(obj)
         old = self.get(key)
         _check_same(key, old, obj)

@@ -1,11 +1,16 @@
 """How a node makes itself known and reports: registration, patches, the old status reports (spec/07 §3)."""
 
+from typing import Any
+
+import msgspec
+
 from beehive.names import OK, ResourceType
 from modules.edgecontroller.answers import Answer, object_answer, refusal, typed_answer
 from modules.edgecontroller.cluster import Cluster
 from modules.edgecontroller.errors import ApiError, NotFoundError
-from modules.edgecontroller.kinds import JsonObject, ObjectKey, kind_named, metadata_of, version_of
+from modules.edgecontroller.kinds import JsonObject, ObjectKey, kind_named, version_of
 from modules.edgecontroller.requests import Request, Result
+from modules.edgecontroller.shapes import Status, convert
 from modules.edgecontroller.status_merge import merged_node
 
 _NODE = kind_named("Node")
@@ -14,13 +19,30 @@ _STATUS_UPDATE_FREQUENCY = 10.0
 """Seconds; KubeEdge's nodeUpdateFrequency."""
 
 
+class _Labels(msgspec.Struct, frozen=True):
+    labels: dict[str, str] | None = None
+    annotations: dict[str, str] | None = None
+
+
+class _WithMetadata(msgspec.Struct):
+    metadata: _Labels = _Labels()
+
+
+class _NodeStatusRequest(msgspec.Struct):
+    status: Status | None = msgspec.field(default=None, name="Status")
+    extend_resources: dict[str, list[dict[str, Any]] | None] | None = msgspec.field(
+        default=None, name="ExtendResources"
+    )
+
+
 def insert(cluster: Cluster, request: Request) -> list[Result]:
     """A node registers itself."""
     try:
         node = request.object(_NODE)
         return [typed_answer(cluster.create(node), with_version=False)]
     except ApiError as error:
-        labels = metadata_of(request.content_as(dict)).get("labels") or {}
+        content = request.content_as(dict)
+        labels = convert(content, _WithMetadata, "Node").metadata.labels or {}
         return [refusal(error, "Node", labels=_reserved(labels))]
 
 
@@ -47,9 +69,10 @@ def update(cluster: Cluster, request: Request) -> list[Result]:
     live = cluster.store.find(key)
     if live is None:
         return [refusal(NotFoundError(_NODE.plural, request.name), "Node")]
-    asked = metadata_of(request.content_as(dict))
+    asked = convert(request.content_as(dict), _WithMetadata, "Node").metadata
     merged = {
-        name: {**(live["metadata"].get(name) or {}), **(asked.get(name) or {})} for name in ("labels", "annotations")
+        name: {**(live["metadata"].get(name) or {}), **(getattr(asked, name) or {})}
+        for name in ("labels", "annotations")
     }
     wanted = {name: value for name, value in merged.items() if value}
     node = cluster.store.replace({**live, "metadata": {**live["metadata"], **wanted}})
@@ -80,6 +103,7 @@ def report(cluster: Cluster, request: Request) -> list[Result]:
     key = request.key(_NODE)
     node = cluster.store.find(key) or cluster.create(_bare_node(key))
     content: JsonObject = request.content_as(dict)
+    convert(content, _NodeStatusRequest, "NodeStatusRequest")
     merged = merged_node(node, content, cluster.clock.now(), _STATUS_UPDATE_FREQUENCY)
     return [Answer(OK, version_of(cluster.store.replace(merged)), ResourceType.NODE)]
 

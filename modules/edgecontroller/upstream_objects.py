@@ -1,5 +1,9 @@
 """What edges ask of other objects: queries, leases, tokens, signing requests, events (spec/07 §3.2)."""
 
+from typing import Any
+
+import msgspec
+
 from beehive.names import Operation
 from modules.edgecontroller.answers import Answer, object_answer, refusal, typed_answer
 from modules.edgecontroller.cluster import Cluster
@@ -7,12 +11,34 @@ from modules.edgecontroller.errors import ApiError, BadRequestError, NotFoundErr
 from modules.edgecontroller.kinds import JsonObject, Kind, kind_named
 from modules.edgecontroller.merge_schema import schema_of
 from modules.edgecontroller.requests import Handling, Request, Result
+from modules.edgecontroller.shapes import convert
 from modules.edgecontroller.strategic_merge import merge
 from modules.edgecontroller.tokens import token_for
 
 _LEASE = kind_named("Lease")
 _EVENT = kind_named("Event")
 _CSR = kind_named("CertificateSigningRequest")
+
+
+class _BoundObject(msgspec.Struct):
+    kind: str | None = None
+    name: str | None = None
+    uid: str | None = None
+
+
+class _TokenRequestSpec(msgspec.Struct):
+    audiences: list[str] | None = None
+    expirationSeconds: int | None = None  # noqa: N815 - Kubernetes' name
+    boundObjectRef: _BoundObject | None = None  # noqa: N815
+
+
+class _TokenRequest(msgspec.Struct):
+    spec: _TokenRequestSpec | None = None
+
+
+class _EventPatchInfo(msgspec.Struct):
+    event: dict[str, Any] = {}
+    patchData: str = "{}"  # noqa: N815 - KubeEdge's name
 
 
 def query_of(kind: Kind) -> Handling:
@@ -61,15 +87,16 @@ def create_signing_request(cluster: Cluster, request: Request) -> list[Result]:
 def create_token(cluster: Cluster, request: Request) -> list[Result]:
     """A pod's service account token: the TokenRequest with its status filled in."""
     body: JsonObject = request.content_as(dict)
+    convert(body, _TokenRequest, "TokenRequest")
     return [Answer(token_for(request.namespace, request.name, body, cluster.clock.now()))]
 
 
 def record_event(cluster: Cluster, request: Request) -> list[Result]:
     """Events are kept for people to read; nothing is answered."""
     if request.message.route.operation == Operation.PATCH:
-        content: JsonObject = request.content_as(dict)
-        patch = request.message.with_content(content.get("patchData") or "{}").content_as(dict)
-        old = cluster.store.find(request.key(_EVENT)) or _as_event(request, content.get("event") or {})
+        info = convert(request.content_as(dict), _EventPatchInfo, "EventPatchInfo")
+        patch = request.message.with_content(info.patchData).content_as(dict)
+        old = cluster.store.find(request.key(_EVENT)) or _as_event(request, info.event)
         cluster.record_event(merge(old, patch, schema_of(_EVENT.name)))
     else:
         cluster.record_event(request.object(_EVENT))

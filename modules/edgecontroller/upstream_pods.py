@@ -1,14 +1,36 @@
 """What edges report of pods: statuses, patches, mirror pods, deletions (spec/07 §3)."""
 
+from typing import Any
+
+import msgspec
+
 from modules.edgecontroller.answers import Answer, refusal, status_error, typed_answer
 from modules.edgecontroller.cluster import Cluster
 from modules.edgecontroller.downstream import deletion_of_unknown
 from modules.edgecontroller.errors import ApiError, ConflictError, NotFoundError
 from modules.edgecontroller.kinds import JsonObject, ObjectKey, kind_named, uid_of
 from modules.edgecontroller.requests import Request, Result
+from modules.edgecontroller.shapes import Status, convert
 from modules.edgecontroller.status_merge import merged_pod_status
 
 _POD = kind_named("Pod")
+
+
+class PodStatusRequest(msgspec.Struct):
+    """What an edge of 2019 sends of one pod (spec/02 §5)."""
+
+    name: str = msgspec.field(default="", name="Name")
+    uid: str = msgspec.field(default="", name="UID")
+    status: dict[str, Any] = msgspec.field(default_factory=dict, name="Status")
+
+
+class _Preconditions(msgspec.Struct, frozen=True):
+    uid: str | None = None
+
+
+class _DeleteOptions(msgspec.Struct):
+    gracePeriodSeconds: int | None = None  # noqa: N815 - Kubernetes' name
+    preconditions: _Preconditions = _Preconditions()
 
 
 def patch(cluster: Cluster, request: Request) -> list[Result]:
@@ -25,20 +47,20 @@ def patch(cluster: Cluster, request: Request) -> list[Result]:
 
 def report(cluster: Cluster, request: Request) -> list[Result]:
     """podstatus: one PodStatusRequest when the resource has a name, otherwise a list of them."""
-    requests: list[JsonObject] = [request.content_as(dict)] if request.name else request.content_as(list)
+    content = request.plain_content()
     results: list[Result] = [Answer()]
-    for one in requests:
+    for one in convert([content] if request.name else content, list[PodStatusRequest], "podstatus"):
         results += _report_one(cluster, request, one)
     return results
 
 
-def _report_one(cluster: Cluster, request: Request, one: JsonObject) -> list[Result]:
-    key = ObjectKey(_POD.name, request.key(_POD).namespace, str(one.get("Name") or request.name))
-    uid = str(one.get("UID") or "")
+def _report_one(cluster: Cluster, request: Request, one: PodStatusRequest) -> list[Result]:
+    key = ObjectKey(_POD.name, request.key(_POD).namespace, one.name or request.name)
     pod = cluster.store.find(key)
-    if pod is None or (uid and uid != uid_of(pod)):
-        return _end_of_unknown(cluster, request, key, uid)
-    cluster.put_status(key, merged_pod_status(pod, one.get("Status") or {}, cluster.clock.now()))
+    if pod is None or (one.uid and uid_of(pod) != one.uid):
+        return _end_of_unknown(cluster, request, key, one.uid)
+    convert(one.status, Status, f"status of {key}")
+    cluster.put_status(key, merged_pod_status(pod, one.status, cluster.clock.now()))
     return []
 
 
@@ -78,10 +100,10 @@ def delete(cluster: Cluster, request: Request) -> list[Result]:
 
 def _delete_options(request: Request) -> tuple[str, int | None]:
     content = request.plain_content()
-    if isinstance(content, dict):
-        grace = content.get("gracePeriodSeconds")
-        return str((content.get("preconditions") or {}).get("uid") or ""), grace if isinstance(grace, int) else None
-    return content if isinstance(content, str) else "", 0
+    if isinstance(content, str) or content is None:
+        return content or "", 0
+    options = convert(content, _DeleteOptions, "DeleteOptions")
+    return options.preconditions.uid or "", options.gracePeriodSeconds
 
 
 def _uid_in(body: JsonObject) -> str:

@@ -3,7 +3,7 @@
 from typing import Any
 
 
-def pod(name: str = "web", **spec: Any) -> dict[str, Any]:
+def pod(name: str = "web", /, **spec: Any) -> dict[str, Any]:
     """A pod as a person writes it."""
     containers = [{"name": "main", "image": "busybox:1.35", "command": ["sleep", "1d"]}]
     return {

@@ -113,7 +113,12 @@ def test_a_secret_is_stored_encoded_and_its_clear_text_nowhere(cluster: Cluster)
             id="a quantity that is none",
         ),
         pytest.param({**configmap(), "data": {"a/b": "1"}}, InvalidError, id="a data key that is a path"),
-        pytest.param({**configmap(), "data": {"a": 1}}, InvalidError, id="a data value that is a number"),
+        pytest.param({**configmap(), "data": {"a": 1}}, BadRequestError, id="a data value that is a number"),
+        pytest.param({**configmap(), "metadata": {"name": "x", "labels": {"a": 1}}}, BadRequestError, id="a label too"),
+        pytest.param({**pod(), "spec": None}, BadRequestError, id="no spec"),
+        pytest.param(pod(containers=[None]), BadRequestError, id="a container that is nothing"),
+        pytest.param(pod(containers=[{"name": "a", "image": "i", "env": 3}]), BadRequestError, id="an env of no form"),
+        pytest.param(pod(volumes=[{"name": "v", "configMap": "settings"}]), BadRequestError, id="a volume of no form"),
     ],
 )
 def test_a_bad_manifest_is_refused_and_changes_nothing(cluster: Cluster, document: Any, error: type[ApiError]) -> None:

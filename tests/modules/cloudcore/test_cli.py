@@ -1,0 +1,128 @@
+"""`cloudcore` as a person types it: real processes."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+POD = """\
+apiVersion: v1
+kind: Pod
+metadata: {name: web}
+spec: {nodeName: n1, containers: [{name: main, image: "busybox:1.35"}]}
+"""
+PROGRAM = [sys.executable, "-m", "modules.cloudcore"]
+DEADLINE = 30
+
+
+class Running:
+    """A stub in a process of its own."""
+
+    def __init__(self, directory: Path, *options: str) -> None:
+        self.directory = directory
+        arguments = ["run", "--listen", "127.0.0.1:0", "--socket", str(directory / "control"), *options]
+        self.process = subprocess.Popen(
+            [*PROGRAM, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        self.first_line = self._line()
+
+    def _line(self) -> str:
+        assert self.process.stdout is not None
+        killer = threading.Timer(DEADLINE, self.process.kill)
+        killer.start()
+        try:
+            return self.process.stdout.readline()
+        finally:
+            killer.cancel()
+
+    def do(self, *arguments: str, text: str = "") -> subprocess.CompletedProcess[str]:
+        full = [*PROGRAM, *arguments, "--socket", str(self.directory / "control")]
+        return subprocess.run(full, input=text, capture_output=True, text=True, timeout=DEADLINE, check=False)
+
+    def end(self, number: signal.Signals = signal.SIGTERM) -> int:
+        self.process.send_signal(number)
+        self.process.communicate(timeout=DEADLINE)
+        return self.process.returncode
+
+
+@pytest.fixture
+def running(tmp_path: Path) -> Iterator[Running]:
+    manifests = tmp_path / "manifests"
+    manifests.mkdir()
+    started = Running(tmp_path, "--manifests", str(manifests), "--ready-file", str(tmp_path / "ready"))
+    yield started
+    if started.process.poll() is None:
+        started.end(signal.SIGKILL)
+
+
+def test_it_says_where_it_listens_and_ends_with_sigterm(running: Running, tmp_path: Path) -> None:
+    assert running.first_line.startswith("cloudcore: listening on ws://127.0.0.1:")
+    address = (tmp_path / "ready").read_text().strip()
+    assert f"ws://{address}," in running.first_line
+    assert running.end() == 0
+    assert not (tmp_path / "control").exists()
+
+
+def test_apply_get_delete(running: Running, tmp_path: Path) -> None:
+    file = tmp_path / "pod.yaml"
+    file.write_text(POD)
+    assert running.do("apply", "-f", str(file)).stdout == "pod/web created\n"
+    assert running.do("apply", "-f", "-", text=POD).stdout == "pod/web unchanged\n"
+    assert running.do("get", "pods").stdout.splitlines()[0].split() == ["NAME", "READY", "STATUS", "RESTARTS", "AGE"]
+    shown = json.loads(running.do("get", "po", "web", "-o", "json").stdout)
+    assert shown["spec"]["restartPolicy"] == "Always"
+    assert running.do("get", "po", "-A", "-o", "name").stdout == "pod/web\n"
+    assert "uid: " in running.do("get", "po", "web", "-o", "yaml").stdout
+    deleted = running.do("delete", "-f", str(file), "--grace", "0")
+    assert (deleted.returncode, deleted.stdout) == (0, "pod/web deleted\n")
+    gone = running.do("get", "pod", "web")
+    assert gone.returncode == 1
+    assert 'pods "web" not found' in gone.stderr
+    assert "No resources found" in running.do("get", "pods").stderr
+
+
+def test_a_refused_manifest_says_where_and_why(running: Running) -> None:
+    unreadable = running.do("apply", "-f", "-", text="a: [")
+    assert (unreadable.returncode, unreadable.stdout) == (1, "")
+    assert "-:2 (did not find expected node content)" in unreadable.stderr
+    refused = running.do("apply", "-f", "-", text=POD.replace("busybox:1.35", ""))
+    assert refused.returncode == 1
+    assert "spec.containers[0].image: Required value" in refused.stderr
+
+
+def test_a_manifest_in_the_directory_is_found_by_itself(running: Running, tmp_path: Path) -> None:
+    watching = subprocess.Popen(
+        [*PROGRAM, "get", "pods", "--watch", "-o", "name", "--socket", str(tmp_path / "control")],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        new = tmp_path / "manifests" / ".pod.yaml"
+        new.write_text(POD)
+        new.rename(tmp_path / "manifests" / "pod.yaml")
+        assert watching.stdout is not None
+        assert watching.stdout.readline() == "pod/web\n"
+    finally:
+        watching.kill()
+        watching.communicate()
+
+
+def test_a_wrong_command_line_is_a_usage_error(tmp_path: Path) -> None:
+    for arguments in (["run", "--listen", "nowhere"], ["delete"], ["get"], []):
+        done = subprocess.run([*PROGRAM, *arguments], capture_output=True, cwd=tmp_path, timeout=DEADLINE, check=False,
+                              env={**os.environ, "PYTHONPATH": str(Path.cwd())})  # fmt: skip
+        assert done.returncode == 2, arguments
+
+
+def test_an_address_in_use_is_a_failed_start(running: Running, tmp_path: Path) -> None:
+    address = (tmp_path / "ready").read_text().strip()
+    arguments = ["run", "--listen", address, "--socket", str(tmp_path / "other")]
+    done = subprocess.run([*PROGRAM, *arguments], capture_output=True, text=True, timeout=DEADLINE, check=False)
+    assert done.returncode == 4
+    assert "Address already in use" in done.stderr

@@ -1,0 +1,239 @@
+"""The stub's modules together, in this process: an edge on a real websocket, commands over the real control socket."""
+
+import json
+import stat
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from websockets.sync.client import ClientConnection, connect
+
+from beehive.clock import RealClock
+from beehive.codec import decode, encode
+from beehive.errors import StartError
+from beehive.message import Message
+from modules.cloudcore.client import Client
+from modules.cloudcore.config import CloudCoreConfig
+from modules.cloudcore.framing import ControlError
+from modules.cloudcore.process import CloudCore
+from modules.edgecontroller.commands import Apply, Delete, Get
+from tests.modules.edgecontroller.objects import configmap, node, pod
+from tests.modules.traces import needs_traces, recordings, steps_of
+
+DEADLINE = 10.0
+CLOCK = RealClock()
+
+
+class Edge:
+    """An edge's end of the link, driven by hand."""
+
+    def __init__(self, connection: ClientConnection) -> None:
+        self._connection = connection
+        self.unasked: list[Message] = []
+        """What came that was no answer."""
+
+    def send(self, message: Message) -> None:
+        self._connection.send(encode(message), text=True)
+
+    def receive(self) -> Message:
+        return decode(self._connection.recv(timeout=DEADLINE))
+
+    def next(self) -> Message:
+        """The next message that the cloud sends unasked."""
+        while not self.unasked:
+            self._sort(self.receive())
+        return self.unasked.pop(0)
+
+    def ask(self, resource: str, operation: str, content: Any = None) -> Message:
+        """Sends a request and waits for its answer."""
+        message = Message.new(
+            CLOCK, source="edged", group="meta", resource=resource, operation=operation, content=content
+        )
+        return self.answer_to(message)
+
+    def answer_to(self, request: Message) -> Message:
+        self.send(request)
+        while True:
+            message = self.receive()
+            if message.parent_id == request.id:
+                return message
+            self._sort(message)
+
+    def acknowledge(self, message: Message) -> None:
+        self.send(message.reply(CLOCK))
+
+    def _sort(self, message: Message) -> None:
+        if not message.parent_id:
+            self.unasked.append(message)
+
+
+class Stub:
+    """A running stub."""
+
+    def __init__(self, directory: Path, **options: Any) -> None:
+        self.directory = directory
+        state = options.pop("state", None)
+        self.config = CloudCoreConfig(control_socket=directory / "control", listen_port=0, **options)
+        self.core = CloudCore(self.config, state)
+        self.client = Client(self.config.control_socket)
+
+    def __enter__(self) -> "Stub":
+        self.core.start()
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.core.stop()
+
+    @contextmanager
+    def edge(self, name: str = "n1") -> Iterator[Edge]:
+        host, port = self.core.address
+        headers = {"node_id": name, "project_id": "e632", "ConnectionUse": "msg"}
+        url = f"ws://{host}:{port}/e632/{name}/events"
+        with connect(url, additional_headers=headers, compression=None, max_size=None, close_timeout=1) as connection:
+            yield Edge(connection)
+
+
+@pytest.fixture
+def stub(tmp_path: Path) -> Iterator[Stub]:
+    with Stub(tmp_path) as running:
+        yield running
+
+
+def test_the_life_of_a_pod(stub: Stub) -> None:
+    """Applied, delivered, running, deleted with grace, ended, gone."""
+    with stub.edge() as edge:
+        registered = edge.ask("null/node/n1", "insert", node()).content_as(dict)
+        assert registered["Err"] is None
+        edge.acknowledge(edge.next())
+        stub.client.run(Apply([pod(nodeName="")]))
+        insert = edge.next()
+        assert (insert.route.operation, insert.route.resource) == ("insert", "default/pod/web")
+        edge.acknowledge(insert)
+        uid = insert.content_as(dict)["metadata"]["uid"]
+        running = {"metadata": {"uid": uid}, "status": {"phase": "Running"}}
+        answer = edge.ask("default/podpatch/web", "patch", json.dumps(running))
+        assert answer.content_as(dict)["Object"]["status"]["phase"] == "Running"
+        (item,) = stub.client.run(Delete("pod", "web"))
+        assert item.outcome == "is being deleted"
+        update = edge.next()
+        assert update.content_as(dict)["metadata"]["deletionGracePeriodSeconds"] == 30
+        edge.acknowledge(update)
+        options = {"gracePeriodSeconds": 0, "preconditions": {"uid": uid}}
+        assert edge.ask("default/pod/web", "delete", options).content_as(str) == "OK"
+        assert edge.next().route.operation == "delete"
+    assert stub.client.run(Get("pods")) == []
+
+
+def test_what_was_applied_before_a_node_came_is_waiting_for_it(stub: Stub) -> None:
+    uses: dict[str, Any] = {"volumes": [{"name": "v", "configMap": {"name": "settings"}}]}
+    stub.client.run(Apply([configmap(a="1"), pod(**uses)]))
+    with stub.edge() as edge:
+        assert [edge.next().route.resource for _ in range(2)] == ["default/configmap/settings", "default/pod/web"]
+
+
+def test_a_big_object_passes(stub: Stub) -> None:
+    with stub.edge() as edge:
+        stub.client.run(Apply([configmap(big="x" * 3_000_000)]))
+        answer = edge.ask("default/configmap/settings", "query")
+        assert len(answer.content_as(dict)["data"]["big"]) == 3_000_000
+
+
+@needs_traces
+@pytest.mark.parametrize("path", recordings(), ids=lambda path: path.stem)
+def test_a_real_edge_gets_as_far_as_it_got_with_the_real_cloud(stub: Stub, path: Path) -> None:
+    """Every request that the real cloud answered is answered over the socket, whatever state the stub is in."""
+    steps = list(steps_of(path))
+    answered = {step.parent for step in steps if not step.from_edge}
+    with stub.edge("lab-edge") as edge:
+        for step in steps:
+            message = msgspec.convert(step.message, Message)
+            if step.from_edge and step.id in answered:
+                assert edge.answer_to(message).route.resource == step.resource
+            elif step.from_edge:
+                edge.send(message)
+
+
+def test_a_restarted_stub_has_the_same_objects(tmp_path: Path) -> None:
+    """With a state file an edge notices nothing of the restart: the uid of its pod is the same."""
+    with Stub(tmp_path, state=tmp_path / "state") as first:
+        (before,) = first.client.run(Apply([pod()]))
+    with Stub(tmp_path, state=tmp_path / "state") as second:
+        assert second.client.run(Get("pod", "web"))[0].object == before.object
+        with second.edge() as edge:
+            assert edge.next().content_as(dict) == before.object
+
+
+def test_versions_go_on_after_a_restart_without_a_state_file(tmp_path: Path) -> None:
+    versions = []
+    for _ in range(2):
+        with Stub(tmp_path) as running:
+            (item,) = running.client.run(Apply([pod()]))
+            assert item.object is not None
+            versions.append(int(item.object["metadata"]["resourceVersion"]))
+            running.client.run(Delete("pod", "web", grace=0))
+    assert versions[0] <= versions[1]
+
+
+def test_a_watch_tells_what_there_is_and_then_what_happens(stub: Stub) -> None:
+    stub.client.run(Apply([pod("first")]))
+    seen: list[tuple[str, str]] = []
+    changed = threading.Condition()
+
+    def watch() -> None:
+        for change, item in stub.client.watch(Get("pods")):
+            assert item.object is not None
+            with changed:
+                seen.append((change, item.object["metadata"]["name"]))
+                changed.notify_all()
+
+    watching = threading.Thread(target=watch)
+    watching.start()
+    until = _waiter(changed, seen)
+    until(1)
+    stub.client.run(Apply([configmap(), pod("second")]))
+    stub.client.run(Delete("pod", "first", grace=0))
+    until(3)
+    assert seen == [("ADDED", "first"), ("ADDED", "second"), ("DELETED", "first")]
+    stub.core.stop()
+    watching.join(timeout=DEADLINE)
+    assert not watching.is_alive(), "the end of the stub ends the watch"
+
+
+def _waiter(changed: threading.Condition, seen: list[tuple[str, str]]) -> Callable[[int], None]:
+    def until(count: int) -> None:
+        with changed:
+            assert changed.wait_for(lambda: len(seen) >= count, DEADLINE)
+
+    return until
+
+
+def test_a_watch_of_no_kind_is_refused(stub: Stub) -> None:
+    ((change, item),) = stub.client.watch(Get("spaceships"))
+    assert change == ""
+    assert "resource type" in item.error
+
+
+def test_only_its_user_can_reach_the_control_socket(stub: Stub) -> None:
+    assert stat.S_IMODE(stub.config.control_socket.stat().st_mode) == 0o600
+
+
+def test_a_second_stub_on_the_same_socket_is_refused_and_a_stale_socket_replaced(tmp_path: Path) -> None:
+    with Stub(tmp_path) as first:
+        with pytest.raises(StartError, match="another cloudcore is running"), Stub(tmp_path):
+            pass
+        assert first.client.run(Get("pods")) == [], "the first goes on"
+        path = first.config.control_socket
+        stale = path.with_name("stale")
+        path.rename(stale)
+    stale.rename(path)
+    with Stub(tmp_path) as third:
+        assert third.client.run(Get("pods")) == []
+
+
+def test_without_a_stub_the_client_says_what_to_do(tmp_path: Path) -> None:
+    with pytest.raises(ControlError, match="is `cloudcore run` running"):
+        Client(tmp_path / "nothing").run(Get("pods"))

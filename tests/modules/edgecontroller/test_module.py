@@ -1,0 +1,340 @@
+"""edgecontroller alone on a hive, in virtual time: what it sends when."""
+
+import base64
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from beehive.message import Message
+from beehive.module import Module
+from beehive.testing import Harness
+from modules.edgecontroller.cluster import Cluster
+from modules.edgecontroller.kinds import ObjectKey
+from modules.edgecontroller.manifest_directory import ManifestDirectory
+from modules.edgecontroller.module import EdgeController
+from tests.modules.edgecontroller.objects import configmap, node, pod, secret
+
+WEB = ObjectKey("Pod", "default", "web")
+USES: dict[str, Any] = {
+    "volumes": [{"name": "v", "configMap": {"name": "settings"}}],
+    "imagePullSecrets": [{"name": "key"}],
+}
+
+
+class Controller:
+    """edgecontroller and what a test does to it."""
+
+    def __init__(self, bee: Harness, manifests: Path | None = None) -> None:
+        self.bee = bee
+        self.cluster = Cluster(bee.clock)
+        directory = ManifestDirectory(manifests, self.cluster) if manifests else None
+        bee.add(EdgeController, self.cluster, directory)
+        bee.start()
+
+    def command(self, verb: str, **body: Any) -> list[dict[str, Any]]:
+        message = self.bee.message("cloudcore/objects", verb, body, source="control")
+        answer = self.bee.ask(EdgeController.name, message)
+        items: list[dict[str, Any]] = json.loads(bytes(answer.content_raw()))["items"]
+        return items
+
+    def apply(self, *documents: Any) -> list[dict[str, Any]]:
+        return self.command("apply", documents=list(documents))
+
+    def asks(self, resource: str, operation: str, content: Any = None, node_name: str = "n1") -> Message:
+        """A request of an edge."""
+        message = self.bee.message(f"node/{node_name}/{resource}", operation, content, source="edged", group="meta")
+        self.bee.send(EdgeController.name, message)
+        return message
+
+    def answer_to(self, request: Message) -> Message:
+        (answer,) = [message for message in self.bee.sent_to("cloudhub") if message.parent_id == request.id]
+        return answer
+
+    def down(self) -> list[str]:
+        """What was sent to nodes unasked since the last look."""
+        messages = [message for message in self.bee.sent_to("cloudhub") if not message.parent_id]
+        self.bee.forget()
+        return [f"{message.route.operation} {message.route.resource}" for message in messages]
+
+    def connected(self, node_name: str = "n1") -> None:
+        message = self.bee.message(f"node/{node_name}", "connected", {}, source="cloudhub")
+        self.bee.send(EdgeController.name, message)
+
+
+@pytest.fixture
+def controller() -> Iterator[Controller]:
+    with Harness() as bee:
+        yield Controller(bee)
+
+
+def test_what_a_pod_needs_goes_ahead_of_it(controller: Controller) -> None:
+    controller.apply(configmap(), secret())
+    assert controller.down() == []
+    controller.apply(pod(**USES))
+    assert controller.down() == [
+        "insert node/n1/default/configmap/settings",
+        "update node/n1/default/secret/key",
+        "insert node/n1/default/pod/web",
+    ]
+
+
+def test_a_changed_configmap_goes_to_the_nodes_that_hold_it(controller: Controller) -> None:
+    controller.apply(configmap(a="1"), pod(**USES), pod("other", nodeName="n2"))
+    controller.down()
+    controller.apply(configmap(a="2"))
+    assert controller.down() == ["update node/n1/default/configmap/settings"]
+    controller.command("remove", kind="cm", name="settings")
+    assert controller.down() == ["delete node/n1/default/configmap/settings"]
+
+
+def test_a_node_that_asked_for_a_configmap_hears_of_its_changes(controller: Controller) -> None:
+    controller.apply(configmap(a="1"))
+    request = controller.asks("default/configmap/settings", "query")
+    assert controller.answer_to(request).content["data"] == {"a": "1"}
+    controller.bee.forget()
+    controller.apply(configmap(a="2"))
+    assert controller.down() == ["update node/n1/default/configmap/settings"]
+
+
+def test_a_node_that_connects_is_told_all_it_needs(controller: Controller) -> None:
+    controller.apply(configmap(), pod(**USES), pod("going"), pod("other", nodeName="n2"))
+    controller.command("remove", kind="pod", name="going")
+    controller.down()
+    controller.connected()
+    assert controller.down() == [
+        "insert node/n1/default/configmap/settings",
+        "update node/n1/default/pod/going",
+        "insert node/n1/default/pod/web",
+    ]
+
+
+def test_a_reported_status_is_kept_and_not_sent_back(controller: Controller) -> None:
+    controller.apply(pod())
+    controller.down()
+    controller.asks("default/podpatch/web", "patch", json.dumps({"status": {"phase": "Running"}}))
+    assert controller.down() == []
+    assert controller.cluster.store.get(WEB)["status"]["phase"] == "Running"
+
+
+def test_a_pod_goes_when_the_edge_says_it_has_ended(controller: Controller) -> None:
+    controller.apply(pod())
+    controller.down()
+    (item,) = controller.command("remove", kind="po", name="web")
+    assert item["outcome"] == "is being deleted"
+    assert controller.down() == ["update node/n1/default/pod/web"]
+    uid = controller.cluster.store.get(WEB)["metadata"]["uid"]
+    options = {"gracePeriodSeconds": 0, "preconditions": {"uid": uid}}
+    request = controller.asks("default/pod/web", "delete", options)
+    assert controller.answer_to(request).content == "OK"
+    assert controller.down() == ["delete node/n1/default/pod/web"]
+    again = controller.asks("default/pod/web", "delete", options)
+    assert controller.answer_to(again).content == "OK", "that it is gone already is a success"
+
+
+def test_an_old_edge_deletes_by_uid_alone(controller: Controller) -> None:
+    controller.apply(pod())
+    uid = controller.cluster.store.get(WEB)["metadata"]["uid"]
+    controller.asks("default/pod/web", "delete", "another uid")
+    assert controller.cluster.store.find(WEB) is not None
+    controller.asks("default/pod/web", "delete", uid)
+    assert controller.cluster.store.find(WEB) is None
+
+
+UNKNOWN_POD = {"metadata": {"uid": "unheard-of"}, "status": {"phase": "Running"}}
+
+
+def test_an_unknown_pod_is_left_alone_while_the_cloud_may_have_forgotten_it(controller: Controller) -> None:
+    request = controller.asks("default/podpatch/web", "patch", json.dumps(UNKNOWN_POD))
+    assert controller.answer_to(request).content["Err"]["ErrStatus"]["reason"] == "NotFound"
+    assert controller.down() == []
+
+
+@pytest.mark.parametrize(
+    ("resource", "content"),
+    [
+        ("default/podpatch/web", json.dumps(UNKNOWN_POD)),
+        ("default/podstatus/web", {"UID": "unheard-of", "Name": "web", "Status": {}}),
+        ("default/podstatus", [{"UID": "unheard-of", "Name": "web", "Status": {}}]),
+    ],
+)
+@pytest.mark.parametrize("namesake", [False, True], ids=["no such pod", "a pod of another uid"])
+def test_an_unknown_pod_is_deleted_when_all_manifests_are_known(
+    tmp_path: Path, resource: str, content: Any, namesake: bool
+) -> None:
+    with Harness() as bee:
+        controller = Controller(bee, tmp_path)
+        if namesake:
+            controller.apply(pod())
+        controller.down()
+        controller.asks(resource, "patch" if "patch" in resource else "update", content)
+        (deletion,) = [message for message in bee.sent_to("cloudhub") if not message.parent_id]
+        assert deletion.route.operation == "delete"
+        assert deletion.content["metadata"] == {"name": "web", "namespace": "default", "uid": "unheard-of"}
+
+
+def test_whole_statuses_of_older_edges_are_merged(controller: Controller) -> None:
+    controller.apply(pod(), pod("db"))
+    statuses = [{"Name": name, "UID": "", "Status": {"phase": "Running"}} for name in ("web", "db")]
+    request = controller.asks("default/podstatus", "update", statuses)
+    assert controller.answer_to(request).content == "OK"
+    phases = [pod["status"]["phase"] for pod in controller.cluster.pods_on("n1")]
+    assert phases == ["Running", "Running"]
+
+
+def test_an_older_node_reports_its_status_without_having_been_created(controller: Controller) -> None:
+    request = controller.asks("default/nodestatus/n1", "update", {"UID": "x", "Status": {"phase": "Running"}})
+    answer = controller.answer_to(request)
+    assert (answer.content, answer.route.resource) == ("OK", "node/n1/default/node/n1")
+    assert controller.cluster.store.get(ObjectKey("Node", "", "n1"))["status"]["phase"] == "Running"
+
+
+def test_a_node_registers_once_and_gets_the_waiting_pods(controller: Controller) -> None:
+    controller.apply(pod(nodeName=""))
+    first = controller.asks("null/node/n1", "insert", node())
+    answer = controller.answer_to(first).content
+    assert answer["Err"] is None
+    assert answer["Object"]["metadata"]["uid"]
+    assert controller.down() == ["update node/n1/null/node/n1", "insert node/n1/default/pod/web"]
+    second = controller.asks("null/node/n1", "insert", node(**{"kubernetes.io/os": "linux", "mine": "1"}))
+    refusal = controller.answer_to(second).content
+    assert refusal["Err"]["ErrStatus"]["reason"] == "AlreadyExists"
+    assert refusal["Object"]["metadata"]["labels"] == {"kubernetes.io/os": "linux"}
+
+
+def test_a_node_sets_labels_and_keeps_those_of_others(controller: Controller) -> None:
+    controller.asks("null/node/n1", "insert", node(a="1"))
+    request = controller.asks("null/node/n1", "update", {"metadata": {"labels": {"b": "2"}}})
+    assert controller.answer_to(request).content == "OK"
+    query = controller.asks("null/node/n1", "query")
+    assert controller.answer_to(query).content["metadata"]["labels"] == {"a": "1", "b": "2"}
+
+
+def test_a_lease_is_looked_for_made_and_renewed(controller: Controller) -> None:
+    resource = "kube-node-lease/lease/n1"
+    missing = controller.answer_to(controller.asks(resource, "query")).content
+    assert missing["Object"] is None
+    assert missing["Err"]["ErrStatus"]["message"] == 'lease.coordination.k8s.io "n1" not found'
+    lease = {"metadata": {"name": "n1", "namespace": "kube-node-lease"}, "spec": {"holderIdentity": "n1"}}
+    made = controller.answer_to(controller.asks(resource, "insert", lease)).content["Object"]
+    renewed = controller.answer_to(controller.asks(resource, "update", made)).content["Object"]
+    assert renewed["metadata"]["uid"] == made["metadata"]["uid"]
+    stale = {**made, "metadata": {**made["metadata"], "resourceVersion": "1"}}
+    conflict = controller.answer_to(controller.asks(resource, "update", stale)).content
+    assert conflict["Err"]["ErrStatus"]["reason"] == "Conflict"
+
+
+@pytest.mark.parametrize(
+    "kind", ["configmap", "secret", "persistentvolume", "persistentvolumeclaim", "volumeattachment"]
+)
+def test_what_is_not_there_is_answered_in_a_form_that_no_edge_stores(controller: Controller, kind: str) -> None:
+    content = controller.answer_to(controller.asks(f"default/{kind}/nothing", "query")).content
+    assert content["Object"] is None
+    assert content["Err"]["ErrStatus"]["code"] == 404
+
+
+def test_a_token_says_who_it_is_for_and_until_when(controller: Controller) -> None:
+    request = {"spec": {"expirationSeconds": 3607, "boundObjectRef": {"kind": "Pod", "name": "web", "uid": "u"}}}
+    content = controller.answer_to(controller.asks("default/serviceaccounttoken/default", "query", request)).content
+    header, claims, signature = content["status"]["token"].split(".")
+    decoded = json.loads(base64.urlsafe_b64decode(claims + "=="))
+    assert header
+    assert signature == "", "nobody vouches for it"
+    assert decoded["sub"] == "system:serviceaccount:default:default"
+    assert decoded["exp"] - decoded["iat"] == 3607
+    assert decoded["kubernetes.io"]["pod"] == {"name": "web", "uid": "u"}
+
+
+def test_events_are_kept_and_patched_without_an_answer(controller: Controller) -> None:
+    event = {"metadata": {"name": "web.1", "namespace": "default"}, "reason": "Started", "count": 1}
+    for operation, content in [
+        ("insert", event),
+        ("patch", {"event": event, "patchData": '{"count":2}'}),
+    ]:
+        request = controller.asks("default/event/web.1", operation, content)
+        assert [m for m in controller.bee.sent_to("cloudhub") if m.parent_id == request.id] == []
+    (item,) = controller.command("get", kind="events")
+    assert (item["object"]["count"], item["object"]["reason"]) == (2, "Started")
+
+
+@pytest.mark.parametrize(
+    ("resource", "operation", "content"),
+    [
+        ("default/podpatch/web", "patch", "not JSON"),
+        ("default/podpatch/web", "patch", json.dumps({"$patch": "explode"})),
+        ("default/podpatch/web", "patch", json.dumps({"metadata": 1, "status": 2})),
+        ("default/podpatch/web", "patch", [1]),
+        ("default/podstatus/web", "update", None),
+        ("default/podstatus", "update", [1]),
+        ("default/podstatus/web", "update", {"Name": "web", "Status": {"conditions": [3]}}),
+        ("default/pod/web", "insert", {"metadata": {"name": "other"}}),
+        ("default/pod/web", "insert", {"metadata": {"name": "web"}, "spec": None}),
+        ("default/pod/web", "delete", {"preconditions": 3}),
+        ("null/node/n1", "insert", "text"),
+        ("null/node/n1", "insert", {"metadata": 3}),
+        ("null/node/n1", "update", {"metadata": {"labels": 3}}),
+        ("default/nodestatus/n1", "update", {"Status": 3}),
+        ("default/event/e", "patch", {"patchData": "["}),
+        ("kube-node-lease/lease/n1", "update", {"metadata": {"resourceVersion": 3}}),
+        ("default/serviceaccounttoken/a", "query", {"spec": {"expirationSeconds": "soon"}}),
+    ],
+)
+def test_nonsense_from_an_edge_is_refused_and_harms_nothing(
+    controller: Controller, resource: str, operation: str, content: Any
+) -> None:
+    controller.apply(pod())
+    controller.asks(resource, operation, content)
+    controller.bee.run_for(120)
+    assert controller.bee.hive.restarts()[EdgeController.name] == 0
+    assert len(controller.bee.hive.dead_letters) == 0
+    assert controller.command("get", kind="pod", name="web")[0]["object"]["metadata"]["name"] == "web"
+
+
+def test_manifests_are_watched(tmp_path: Path) -> None:
+    with Harness() as bee:
+        controller = Controller(bee, tmp_path)
+        assert controller.down() == []
+        (tmp_path / "web.json").write_text(json.dumps(pod()))
+        bee.run_for(1.5)
+        assert controller.down() == ["insert node/n1/default/pod/web"]
+        (tmp_path / "web.json").unlink()
+        bee.run_for(1.5)
+        assert controller.down() == ["update node/n1/default/pod/web"]
+
+
+def test_commands_answer_item_by_item(controller: Controller) -> None:
+    created, refused, listed = controller.apply(
+        pod(), {"kind": "Deployment", "metadata": {"name": "x"}}, {"kind": "List", "items": [configmap()]}
+    )
+    assert created["outcome"] == listed["outcome"] == "created"
+    assert "Deployment" in refused["error"]
+    assert controller.apply(pod())[0]["outcome"] == "unchanged"
+    assert "not found" in controller.command("get", kind="pod", name="nothing")[0]["error"]
+    assert "not found" in controller.command("remove", kind="pod", name="nothing")[0]["error"]
+    assert "resource type" in controller.command("get", kind="spaceship")[0]["error"]
+    assert "cannot read" in controller.command("get", kind=3)[0]["error"]
+    assert "0 or more" in controller.command("remove", kind="pod", name="web", grace=-1)[0]["error"]
+
+
+def test_a_namespace_is_that_of_the_document_or_of_the_command(controller: Controller) -> None:
+    elsewhere = pod("there")
+    elsewhere["metadata"]["namespace"] = "own"
+    controller.command("apply", documents=[pod(), elsewhere], namespace="mine")
+    found = controller.command("get", kind="pods", namespace=None)
+    assert [item["object"]["metadata"]["namespace"] for item in found] == ["mine", "own"]
+    assert len(controller.command("get", kind="pods", namespace="mine")) == 1
+
+
+def test_who_watches_gets_every_change() -> None:
+    class Watching(Module):
+        name = "control"
+        group = "control"
+
+    with Harness() as bee:
+        bee.add(Watching)
+        controller = Controller(bee)
+        controller.apply(pod())
+        letters = [letter for letter in bee.hive.dead_letters if letter.message.route.operation == "changed"]
+        assert [letter.message.content.change for letter in letters] == ["ADDED"]
