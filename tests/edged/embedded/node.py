@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any, Self, TypeVar
 
 import grpc
-from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 
 from beehive.clock import RealClock
@@ -28,7 +27,7 @@ class Stub:
         self._channel = channel
         self._service = cri.DESCRIPTOR.services_by_name["RuntimeService"]
 
-    def __getattr__(self, name: str) -> Callable[[Message], Any]:
+    def __getattr__(self, name: str) -> Any:
         method = self._service.methods_by_name[name]
         make = self._channel.unary_stream if method.server_streaming else self._channel.unary_unary
         return make(

@@ -24,7 +24,7 @@ class RemoteNode(Node):
     def __init__(self, directory: Path, interpreter: str = sys.executable, prefix: Sequence[str] = ()) -> None:
         """`prefix`: a command that executes the server under other circumstances."""
         super().__init__(directory)
-        self._command = [*prefix, interpreter, "-m", __name__]
+        self._command: list[str] = [*prefix, interpreter, "-m", __name__]
         self._process: subprocess.Popen[str] | None = None
 
     def serve(self) -> None:
@@ -47,7 +47,7 @@ class RemoteNode(Node):
 
     def __exit__(self, *_: object) -> None:
         self.kill()
-        _, errors = self._start("purge").communicate(timeout=DEADLINE_SECONDS)
+        errors = self._start("purge").communicate(timeout=DEADLINE_SECONDS)[1]
         assert not errors, errors
 
     def _start(self, action: str) -> subprocess.Popen[str]:

@@ -2,6 +2,7 @@
 
 import signal
 import subprocess
+from functools import partial
 from pathlib import Path
 
 import grpc
@@ -98,8 +99,12 @@ def test_listed_as_ended_when_the_process_is_gone(node: LocalNode) -> None:
     for container in containers:
         pid = node.pid(container)
         subprocess.run(["kill", "-KILL", str(pid)], check=True)
-        eventually(lambda pid=pid: not Path(f"/proc/{pid}").exists())
+        eventually(partial(_gone, pid))
         assert node.states()[container] == cri.CONTAINER_EXITED
+
+
+def _gone(pid: int) -> bool:
+    return not Path(f"/proc/{pid}").exists()
 
 
 def test_everybody_in_the_group_is_asked_to_end(node: LocalNode) -> None:

@@ -198,7 +198,7 @@ def test_only_memory_and_volumes_get_new_names(directories: list[str], mount_poi
         target = Path(paths[-1])
         path = Path("/") / target.relative_to(_ROOT)
         in_volume = any(parent in bound for parent in (path, *path.parents))
-        there = path in made or (str(path) in existing or path == Path("/")) and not in_volume
+        there = path in made or (not in_volume and (str(path) in existing or path == Path("/")))
         if action == "scaffold":
             assert there
             scaffolds.add(path)

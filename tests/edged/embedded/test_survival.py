@@ -12,7 +12,7 @@ import pytest
 from edged.embedded.records import UNKNOWN_EXIT_CODE, BootId, SandboxRecord
 from edged.embedded.shepherd.procfs import read_stat
 from protos.cri.v1 import api_pb2 as cri
-from tests.edged.embedded.node import LocalNode, alive, wait_for_death
+from tests.edged.embedded.node import LocalNode, alive, eventually, wait_for_death
 from tests.edged.embedded.server_process import RemoteNode
 
 
@@ -86,22 +86,25 @@ def test_names_stay_taken(remote: RemoteNode) -> None:
     remote.create(["true"], pod=pod)
     remote.kill()
     remote.serve()
-    for again in (lambda: remote.pod("web"), lambda: remote.create(["true"], pod=pod)):
-        with pytest.raises(grpc.RpcError) as refusal:
-            again()
-        assert refusal.value.code() is grpc.StatusCode.ALREADY_EXISTS
+    with pytest.raises(grpc.RpcError) as refusal:
+        remote.pod("web")
+    assert refusal.value.code() is grpc.StatusCode.ALREADY_EXISTS
+    with pytest.raises(grpc.RpcError) as refusal:
+        remote.create(["true"], pod=pod)
+    assert refusal.value.code() is grpc.StatusCode.ALREADY_EXISTS
 
 
 def test_commands_of_a_dead_client_end(remote: RemoteNode) -> None:
     """A command that edgecore executed in a container does not outlive that edgecore."""
     container = remote.shell("echo up; exec sleep 1000")
-    remote.cri.ExecSync.future(
+    command = remote.cri.ExecSync.future(
         cri.ExecSyncRequest(container_id=container, cmd=["sh", "-c", "echo $$ >command; exec sleep 1000"])
     )
     file = remote.state / "containers" / container / "work/command"
     remote.execute(container, "sh", "-c", "while [ ! -s command ]; do sleep 0.01; done")
     remote.kill()
     wait_for_death(int(file.read_text()))
+    assert command.done()
     remote.serve()
     assert remote.states()[container] == cri.CONTAINER_RUNNING
 
@@ -109,21 +112,20 @@ def test_commands_of_a_dead_client_end(remote: RemoteNode) -> None:
 def test_a_killed_shepherd(node: LocalNode) -> None:
     """Without its shepherd a container ends, with all that belongs to it, and its exit code is said to be unknown."""
     container = node.shell("setsid sleep 1000 & echo $!; exec sleep 1001")
-    node.logged(container, node.log(container)[0][2] if node.log(container) else "")
+    daemon = int(eventually(lambda: node.log(container))[0][2])
     pid = node.pid(container)
     os.kill(_shepherd(pid), signal.SIGKILL)
     status = node.ended(container)
     assert (status.exit_code, status.reason) == (UNKNOWN_EXIT_CODE, "Unknown")
     assert "shepherd was killed" in status.message
     wait_for_death(pid)
-    wait_for_death(int(node.log(container)[0][2]))
+    wait_for_death(daemon)
 
 
 def test_a_shepherd_killed_meanwhile(remote: RemoteNode) -> None:
     """The same when edgecore was away."""
     container = remote.shell("setsid sh -c 'echo $$; exec sleep 1000' & while [ ! -e go ]; do sleep 0.01; done")
-    remote.execute(container, "sh", "-c", f"while [ ! -s {remote.logs}/pod-1/main.log ]; do sleep 0.01; done")
-    daemon, pid = int(remote.log(container)[0][2]), remote.pid(container)
+    daemon, pid = int(eventually(lambda: remote.log(container))[0][2]), remote.pid(container)
     remote.kill()
     os.kill(_shepherd(pid), signal.SIGKILL)
     wait_for_death(pid)

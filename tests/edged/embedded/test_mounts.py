@@ -1,0 +1,196 @@
+"""Volumes in containers: at their paths, for every kind of path; and never a trace of them on the host."""
+
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import grpc
+import pytest
+
+from protos.cri.v1 import api_pb2 as cri
+from tests.edged.embedded.node import Node, eventually
+from tests.edged.embedded.server_process import RemoteNode
+from tests.edged.embedded.users import Somebody
+
+_USER_NAMESPACES_OFF = (
+    'echo 0 >/proc/sys/user/max_mnt_namespaces && echo 0 >/proc/sys/user/max_user_namespaces && exec "$@"'
+)
+
+
+def _as_root(directory: Path) -> Iterator[Node]:
+    if os.geteuid() != 0:
+        pytest.skip("the tests do not run as root")
+    with RemoteNode(directory) as node:
+        yield node
+
+
+def _as_somebody(directory: Path) -> Iterator[Node]:
+    somebody = Somebody.find()
+    os.chown(directory, somebody.uid, somebody.uid)
+    with RemoteNode(directory, somebody.interpreter, somebody.prefix) as node:
+        yield node
+
+
+@pytest.fixture(params=[_as_root, _as_somebody], ids=["root", "somebody"])
+def node(request: pytest.FixtureRequest, directory: Path) -> Iterator[Node]:
+    """A node whose runtime runs as root, and one whose runtime runs as an ordinary user."""
+    yield from request.param(directory)
+
+
+@pytest.fixture
+def volume(node: Node) -> Path:
+    """A directory with a file, as a volume."""
+    made = node.directory / "volume"
+    made.mkdir()
+    made.chmod(0o777)
+    (made / "file").write_text("content\n")
+    return made
+
+
+def _mounts(*mounts: tuple[str, Path], readonly: bool = False) -> cri.ContainerConfig:
+    return cri.ContainerConfig(
+        mounts=[
+            cri.Mount(container_path=container, host_path=str(host), readonly=readonly) for container, host in mounts
+        ]
+    )
+
+
+def _listing(paths: Sequence[str]) -> list[list[str]]:
+    return [sorted(os.listdir(path)) for path in paths]  # noqa: PTH208
+
+
+@pytest.mark.parametrize(
+    "container_path",
+    [
+        "/embedded-test-data",
+        "/embedded-test-data/deep/er",
+        "/etc/embedded-test",
+        "/etc/embedded-test/deep/er",
+        "/var/run/secrets/kubernetes.io/serviceaccount",
+        "/usr/lib/embedded-test",
+        "/mnt",
+    ],
+)
+def test_a_directory(node: Node, volume: Path, container_path: str) -> None:
+    """A volume is at its path, whether the host has that path or not; what the host has beside it stays visible."""
+    seen = ["/", "/etc", "/run", "/var", "/usr/lib", "/mnt"]
+    before = _listing(seen)
+    script = f"cat {container_path}/file; head -c1 /etc/passwd >&2 && ls /proc/self/fd /usr/bin/env /dev/null >&2"
+    assert node.run(script, _mounts((container_path, volume))) == "content\n"
+    assert _listing(seen) == before
+
+
+def test_a_file(node: Node, volume: Path) -> None:
+    """A single file covers the host's, or appears where the host has none."""
+    config = _mounts(("/etc/hosts", volume / "file"), ("/etc/embedded-test.conf", volume / "file"))
+    assert node.run("cat /etc/hosts /etc/embedded-test.conf", config) == "content\n" * 2
+    assert Path("/etc/hosts").read_text() != "content\n"
+
+
+def test_writable_and_readonly(node: Node, volume: Path) -> None:
+    """What a container writes to a volume is in it; to a read-only one it cannot write."""
+    assert node.run("echo new >/data/new", _mounts(("/data", volume))) == ""
+    assert (volume / "new").read_text() == "new\n"
+    script = "cat /data/file; ! touch /data/other; ! rm /data/file"
+    assert node.run(script, _mounts(("/data", volume), readonly=True)) == "content\n"
+    assert sorted(path.name for path in volume.iterdir()) == ["file", "new"]
+
+
+def test_nested_volumes(node: Node, volume: Path) -> None:
+    """A volume inside another is seen in it, in whatever order they are given."""
+    outer = node.directory / "outer"
+    outer.mkdir()
+    outer.chmod(0o777)
+    (outer / "own").write_text("outer\n")
+    config = _mounts(("/data/in/ner", volume), ("/data", outer))
+    assert node.run("cat /data/own /data/in/ner/file", config) == "outer\ncontent\n"
+
+
+def test_one_volume_for_two_containers(node: Node, volume: Path) -> None:
+    """Containers of a pod share a volume, each at a path of its own."""
+    pod = node.pod()
+    node.ended(node.shell("echo shared >/a/shared", _mounts(("/a", volume)), pod))
+    second = cri.ContainerConfig(metadata=cri.ContainerMetadata(attempt=1))
+    second.MergeFrom(_mounts(("/b", volume)))
+    container = node.shell("cat /b/shared", second, pod)
+    node.ended(container)
+    assert node.log(container) == [("stdout", "F", "shared")]
+
+
+def test_atomic_swap(node: Node, volume: Path) -> None:
+    """A configMap's files, exchanged by renaming a symbolic link as kubelet does, are seen exchanged."""
+    (volume / "1").mkdir()
+    (volume / "1/key").write_text("old")
+    (volume / "..data").symlink_to("1")
+    (volume / "key").symlink_to("..data/key")
+    container = node.shell("echo up; exec sleep 1000", _mounts(("/etc/config", volume), readonly=True))
+    assert node.execute(container, "cat", "/etc/config/key").stdout == b"old"
+    (volume / "2").mkdir()
+    (volume / "2/key").write_text("new")
+    (volume / "..new").symlink_to("2")
+    (volume / "..new").rename(volume / "..data")
+    assert node.execute(container, "cat", "/etc/config/key").stdout == b"new"
+
+
+def test_commands_see_the_volumes(node: Node, volume: Path) -> None:
+    """A command executed in a container has its mounts, working directory, environment and user."""
+    config = _mounts(("/data", volume))
+    config.working_dir = "/data"
+    config.envs.append(cri.KeyValue(key="WORD", value=b"word"))
+    container = node.shell("id -u; exec sleep 1000", config)
+    user = eventually(lambda: node.log(container))[0][2]
+    answer = node.execute(container, "sh", "-c", "cat file; pwd; echo $WORD; id -u")
+    assert answer.stdout.decode().split() == ["content", "/data", "word", user]
+
+
+def test_a_missing_working_directory(node: Node) -> None:
+    """A working directory that only an image would have is there, empty, and not on the host."""
+    assert node.run("pwd; ls -A", cri.ContainerConfig(working_dir="/embedded-test/app")) == "/embedded-test/app\n"
+    assert not Path("/embedded-test").exists()
+
+
+def test_a_missing_host_path(node: Node) -> None:
+    """A host path that is missing is made, as containerd does for a hostPath without a type."""
+    path = node.directory / "state" / "made" / "here"
+    node.run("echo x >/data/x", _mounts(("/data", path)))
+    assert (path / "x").read_text() == "x\n"
+
+
+def test_a_device_under_another_name(node: Node) -> None:
+    """A device that the pod wants under another path is there."""
+    device = cri.Device(container_path="/dev/embedded-test", host_path="/dev/zero", permissions="r")
+    config = cri.ContainerConfig(devices=[device])
+    assert node.run("head -c2 /dev/embedded-test | od -An -tx1", config) == " 00 00\n"
+
+
+def test_a_volume_that_cannot_be_placed(node: Node, volume: Path) -> None:
+    """A directory where the host has a file is refused when the container starts, with both named."""
+    container = node.create(["true"], _mounts(("/etc/passwd", volume)))
+    with pytest.raises(grpc.RpcError, match=r'mount at "/etc/passwd".*a file .* where a directory is needed'):
+        node.start(container)
+    assert node.status(container).reason == "StartError"
+
+
+def test_nothing_is_written_through_a_link_in_a_volume(node: Node, volume: Path) -> None:
+    """A link that somebody put into a volume does not lead a mount point out of it."""
+    target = node.directory / "target"
+    target.mkdir()
+    (volume / "link").symlink_to(target)
+    container = node.create(["true"], _mounts(("/data", volume), ("/data/link/x", volume)))
+    with pytest.raises(grpc.RpcError, match="symbolic link inside a volume"):
+        node.start(container)
+    assert list(target.iterdir()) == []
+
+
+def test_where_namespaces_are_forbidden(directory: Path) -> None:
+    """On a machine without private mounts a container with volumes is refused with the reason; others run."""
+    prefix = ["unshare", "--map-root-user", "sh", "-c", _USER_NAMESPACES_OFF, "sh"]
+    with RemoteNode(directory, prefix=prefix) as node:
+        with pytest.raises(
+            grpc.RpcError, match=r"does not permit private mounts: a mount namespace: No space"
+        ) as refusal:
+            node.create(["true"], _mounts(("/data", directory)))
+        assert refusal.value.code() is grpc.StatusCode.FAILED_PRECONDITION
+        assert node.run("echo runs") == "runs\n"
+        info = node.cri.Status(cri.StatusRequest(verbose=True)).info["volumes"]
+        assert '"possible": false' in info
