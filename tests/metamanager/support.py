@@ -6,7 +6,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from beehive import Group, Message, ModuleName, Operation, Source
+from beehive import Group, Message, Module, ModuleName, Operation, Source
 from beehive.names import CLOUD_CONNECTED, CLOUD_DISCONNECTED, CONNECTION_RESOURCE
 from beehive.testing import Harness
 from metamanager.module import MetaManager, MetaSettings
@@ -18,10 +18,14 @@ NOT_FOUND = {"ErrStatus": {"status": "Failure", "message": "no such thing", "rea
 
 
 @contextmanager
-def node(path: Path | None = None, *, connected: bool = False, seed: int = 0) -> Iterator[Harness]:
-    """metamanager alone on a hive, on a file that is its own unless one is named."""
+def node(
+    path: Path | None = None, *, connected: bool = False, seed: int = 0, beside: type[Module] | None = None
+) -> Iterator[Harness]:
+    """metamanager alone, or beside one other module, on a file that is its own unless one is named."""
     with TemporaryDirectory() as directory, Harness(seed) as bee:
         bee.add(MetaManager, MetaSettings(str(path or Path(directory) / "edgecore.db")))
+        if beside is not None:
+            bee.add(beside)
         bee.start()
         if connected:
             connect(bee)

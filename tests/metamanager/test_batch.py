@@ -1,0 +1,182 @@
+"""The law of the batch: nobody is told of a change before it is durable, whatever the order of things."""
+
+from collections.abc import Sequence
+from unittest.mock import patch as replaced
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from beehive import Group, Message, ModuleName, Operation
+from metamanager.batch import Batch, Outcome
+from metamanager.effects import Effect, to_cloud
+from metamanager.errors import StoreWriteError
+from metamanager.rows import Row
+from metamanager.sqlite_store import SqliteStore
+from tests.metamanager.support import META, cloud_answers, from_cloud, from_edged, node, thing
+
+
+class Ledger:
+    """A store that only remembers what is durable; commits fail when they are told to."""
+
+    def __init__(self) -> None:
+        self.written: list[str] = []
+        self.durable: set[str] = set()
+        self.fails = False
+
+    def put(self, key: str) -> None:
+        self.written.append(key)
+
+    def commit(self) -> None:
+        if self.fails:
+            raise StoreWriteError("commit", batch_lost=True)
+        self.durable.update(self.written)
+        self.written.clear()
+
+    def rollback(self) -> None:
+        self.written.clear()
+
+
+ACTION = st.sampled_from(["change", "read", "flush", "lose", "fail", "recover"])
+
+
+@given(st.lists(ACTION, max_size=40))
+def test_what_is_sent_is_durable_or_an_error_and_in_order(actions: list[str]) -> None:
+    """Every outcome leaves exactly once, in the order of handling, a change's own messages only after its commit."""
+    ledger, sent, expected = Ledger(), [], []
+
+    def deliver(effect: Effect) -> None:
+        text = effect.message.content
+        assert text.startswith(("error", "read")) or text in ledger.durable
+        sent.append(text.removeprefix("error of "))
+
+    def effect(text: str) -> Sequence[Effect]:
+        return [to_cloud(Message(content=text))]
+
+    batch = Batch(ledger, deliver, lambda _error: None)  # type: ignore[arg-type]
+    for number, action in enumerate([*actions, "flush"]):
+        key = f"{action} {number}"
+        if action == "change":
+            ledger.put(key)
+            expected.append(key)
+            batch.add(Outcome(effect(key), changed=True, otherwise=lambda key=key: effect(f"error of {key}")))  # type: ignore[misc]
+        elif action == "read":
+            expected.append(key)
+            batch.add(Outcome(effect(key)))
+        elif action == "flush":
+            batch.flush()
+        elif action == "lose":
+            batch.lose()
+        else:
+            ledger.fails = action == "fail"
+    assert sent == expected
+
+
+STEP = st.sampled_from(["insert", "update", "delete", "query", "ask", "time"])
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(steps=st.lists(STEP, min_size=1, max_size=100), seed=st.integers(0, 2**16))
+def test_an_acknowledgement_never_precedes_its_commit(steps: list[str], seed: int) -> None:
+    """Any interleaving of messages, questions and answers, in any order of the scheduler: when an acknowledgement or
+    an object leaves the module, every change made until it was handled has been committed.
+    """
+    open_changes: list[str] = []
+    put, commit = SqliteStore.put, SqliteStore.commit
+
+    def noted_put(store: SqliteStore, row: Row) -> bool:
+        open_changes.append(row.key)
+        return put(store, row)
+
+    def noted_commit(store: SqliteStore) -> None:
+        commit(store)
+        open_changes.clear()
+
+    with (
+        replaced.object(SqliteStore, "put", noted_put),
+        replaced.object(SqliteStore, "commit", noted_commit),
+        node(connected=True, seed=seed) as bee,
+    ):
+        cloud_answers(bee, lambda _: thing())
+        capture = bee.hive._outside
+        assert capture is not None
+
+        def watched(destination: str, message: Message, way: object) -> bool:
+            if destination in (Group.HUB, ModuleName.EDGED):
+                assert message.route.resource not in open_changes
+            return capture(destination, message, way)  # type: ignore[arg-type]
+
+        bee.hive._outside = watched
+        acknowledged = 0
+        for number, step in enumerate(steps):
+            name = f"default/configmap/{number % 7}"
+            if step == "time":
+                bee.run_for(1)
+            elif step in ("query", "ask"):
+                bee.future(META, from_edged(bee, name if step == "query" else f"null/node/{number}", Operation.QUERY))
+            else:
+                bee.hive.send(META, from_cloud(bee, name, step, thing(version=number)))
+                acknowledged += 1
+        bee.settle()
+        assert open_changes == []
+        oks = {sent.parent_id for sent in bee.sent_to(Group.HUB) if sent.route.resource.startswith("default/c")}
+        assert len(oks) >= acknowledged
+
+
+def test_a_run_of_messages_is_one_commit_and_bounded() -> None:
+    """A hundred messages that wait together cost as many commits as their number has batches."""
+    commits = []
+    commit = SqliteStore.commit
+
+    def counted(store: SqliteStore) -> None:
+        commits.append(store)
+        commit(store)
+
+    with replaced.object(SqliteStore, "commit", counted), node() as bee:
+        commits.clear()
+        for number in range(100):
+            bee.hive.send(META, from_cloud(bee, f"default/pod/{number}", Operation.INSERT, thing()))
+        bee.settle()
+        assert len(bee.sent_to(Group.HUB)) == 100
+        assert len(commits) == 2
+
+
+def test_a_commit_that_fails_turns_acknowledgements_into_errors() -> None:
+    """Nothing of the batch reaches edged or is acknowledged; the cloud is told for each message."""
+    with node() as bee:
+
+        def fails(_store: SqliteStore) -> None:
+            raise StoreWriteError("commit", "edgecore.db", "disk I/O error", batch_lost=True)
+
+        with replaced.object(SqliteStore, "commit", fails):
+            messages = [from_cloud(bee, f"default/pod/{number}", Operation.INSERT, thing()) for number in range(3)]
+            for message in messages:
+                bee.hive.send(META, message)
+            bee.settle()
+        assert bee.sent_to(ModuleName.EDGED) == []
+        assert [(sent.parent_id, sent.route.operation) for sent in bee.sent_to(Group.HUB)] == [
+            (message.id, Operation.ERROR) for message in messages
+        ]
+
+
+def test_a_failure_of_the_module_loses_nothing() -> None:
+    """The message that fails it is tried again and buried; those beside it are stored and acknowledged; what was
+    with the cloud is refused, and the module, started again, asks the cloud as before.
+    """
+    put = SqliteStore.put
+
+    def fails(store: SqliteStore, row: Row) -> bool:
+        if row.name == "poison":
+            raise RuntimeError("a bug")
+        return put(store, row)
+
+    with replaced.object(SqliteStore, "put", fails), node(connected=True) as bee:
+        waiting = bee.future(META, from_edged(bee, "null/node/a", Operation.QUERY))
+        bee.settle()
+        for name in ("a", "poison", "b"):
+            bee.hive.send(META, from_cloud(bee, f"default/pod/{name}", Operation.INSERT, thing()))
+        bee.run_for(120)
+        assert {ok.route.resource for ok in bee.sent_to(Group.HUB)} == {"default/pod/a", "default/pod/b"}
+        assert [letter.message.route.resource for letter in bee.hive.dead_letters] == ["default/pod/poison"]
+        assert waiting.get().route.operation == Operation.ERROR
+        cloud_answers(bee, lambda _: thing())
+        assert bee.ask(META, from_edged(bee, "null/node/a", Operation.QUERY)).content == thing()

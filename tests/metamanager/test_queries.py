@@ -1,0 +1,268 @@
+"""Questions: from the store, from the cloud, and when the cloud is away."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from beehive import Group, Message, ModuleName, Operation
+from tests.metamanager.support import (
+    META,
+    NOT_FOUND,
+    cloud_answers,
+    disconnect,
+    from_cloud,
+    from_edged,
+    node,
+    shape,
+    store_of,
+    thing,
+)
+
+HUB, EDGED, CLOUD = Group.HUB, ModuleName.EDGED, ModuleName.EDGEHUB
+QUERY, INSERT, UPDATE, ERROR = Operation.QUERY, Operation.INSERT, Operation.UPDATE, Operation.ERROR
+NOT_CONNECTED = "failed to process remote: not connected"
+
+
+def test_pods_are_listed_over_all_namespaces() -> None:
+    """As a list of strings, each the text that came, from metamanager; whatever namespace the question names."""
+    with node(connected=True) as bee:
+        for name in ("default", "kube-system"):
+            bee.send(META, from_cloud(bee, f"{name}/pod/a", INSERT, thing(spec=name)))
+        request = from_edged(bee, "default/pod", QUERY)
+        answer = bee.ask(META, request)
+        assert (answer.parent_id, answer.route.source, answer.route.group) == (request.id, META, Group.META)
+        assert [name in text for name, text in zip(("default", "kube-system"), answer.content, strict=True)] == [
+            True
+        ] * 2
+
+
+def test_who_does_not_wait_gets_the_answer_in_its_inbox() -> None:
+    """edged's first question for its pods is sent, not asked (KubeEdge's syncPod)."""
+    with node() as bee:
+        request = from_edged(bee, "default/pod", QUERY)
+        bee.send(META, request)
+        (answer,) = bee.sent_to(EDGED)
+        assert (answer.parent_id, *shape(answer)) == (request.id, Operation.RESPONSE, "default/pod", [])
+
+
+@pytest.mark.parametrize("connected", [True, False])
+def test_a_stored_configmap_is_answered_without_the_cloud(connected: bool) -> None:
+    """A pod must start as fast with a cloud as without."""
+    with node(connected=connected) as bee:
+        bee.send(META, from_cloud(bee, "default/configmap/a", INSERT, thing(data={"k": "v"})))
+        bee.forget()
+        answer = bee.ask(META, from_edged(bee, "default/configmap/a", QUERY), 1)
+        assert '"k":"v"' in answer.content[0]
+        assert bee.sent == []
+
+
+@pytest.mark.parametrize(
+    "resource", ["default/configmap/a", "default/secret/a", "null/node/a", "null/persistentvolume/a"]
+)
+def test_what_is_missing_is_asked_of_the_cloud_kept_and_acknowledged(resource: str) -> None:
+    """The question has an id of its own, the answer the requester's; the cloud's answer is acknowledged."""
+    with node(connected=True) as bee:
+        cloud_answers(bee, lambda _: thing(x=1))
+        request = from_edged(bee, resource, QUERY)
+        answer = bee.ask(META, request)
+        assert (answer.parent_id, answer.content, answer.route.source) == (
+            request.id, thing(x=1), ModuleName.EDGECONTROLLER,
+        )  # fmt: skip
+        bee.settle()
+        (question,) = bee.sent_to(CLOUD)
+        assert question.id != request.id
+        assert (question.route, question.header.sync) == (request.route, True)
+        (ok,) = bee.sent_to(HUB)
+        assert (ok.parent_id, *shape(ok)) == (answer.id, Operation.RESPONSE, resource, "OK")
+        disconnect(bee)
+        assert '"x":1' in bee.ask(META, from_edged(bee, resource, QUERY), 1).content[0]
+
+
+def test_an_object_that_came_wrapped_is_kept_bare() -> None:
+    """KubeEdge's ObjectResp is passed on whole, its Object stored."""
+    with node(connected=True) as bee:
+        cloud_answers(bee, lambda _: {"Object": thing(x=1), "Err": None})
+        answer = bee.ask(META, from_edged(bee, "null/node/a", INSERT, thing()))
+        assert answer.content == {"Object": thing(x=1), "Err": None}
+        bee.settle()
+        assert '"x":1' in (store_of(bee).get("null/node/a") or "")
+
+
+@pytest.mark.parametrize(
+    "content",
+    [NOT_FOUND, {"Object": None, "Err": NOT_FOUND}, {"Object": thing(), "Err": NOT_FOUND}, {}, "OK", "no", None],
+)
+def test_a_refusal_is_passed_on_and_never_stored(content: Any) -> None:
+    """KubeEdge stores the bare form as if it were the object, and hands out an empty one."""
+    with node(connected=True) as bee:
+        cloud_answers(bee, lambda _: content)
+        request = from_edged(bee, "default/configmap/a", QUERY)
+        answer = bee.ask(META, request)
+        assert (answer.parent_id, answer.content) == (request.id, content)
+        bee.settle()
+        assert store_of(bee).get("default/configmap/a") is None
+
+
+@pytest.mark.parametrize(
+    ("resource", "operation"),
+    [("kube-node-lease/lease/a", QUERY), ("kube-node-lease/lease/a", UPDATE), ("kube-node-lease/lease/a", INSERT)],
+)
+def test_leases_are_always_the_clouds_and_never_kept(resource: str, operation: str) -> None:
+    """They mean nothing without it."""
+    with node(connected=True) as bee:
+        cloud_answers(bee, lambda _: {"Object": thing(), "Err": None})
+        assert bee.ask(META, from_edged(bee, resource, operation, thing())).content["Object"] == thing()
+        bee.settle()
+        assert store_of(bee).get(resource) is None
+
+
+@pytest.mark.parametrize(
+    ("resource", "operation"),
+    [
+        ("kube-node-lease/lease/a", QUERY),
+        ("kube-node-lease/lease/a", UPDATE),
+        ("null/node/a", INSERT),
+        ("null/node/a", QUERY),
+        ("default/configmap/a", QUERY),
+        ("default/certificatesigningrequest/a", INSERT),
+        ("default/serviceaccounttoken/default", QUERY),
+        ("default/pod/a", Operation.DELETE),
+    ],
+)
+def test_without_a_connection_what_is_not_here_is_refused_at_once(resource: str, operation: str) -> None:
+    """The error answers the request itself, so that its waiter is released (KubeEdge's is not)."""
+    with node() as bee:
+        request = from_edged(bee, resource, operation, thing())
+        answer = bee.ask(META, request, 1)
+        assert (answer.parent_id, *shape(answer)) == (request.id, ERROR, resource, NOT_CONNECTED)
+        assert bee.sent == []
+
+
+def test_silence_of_the_cloud_is_an_error_answer_after_the_deadline() -> None:
+    """A minute, then the requester is told, by its own id; an answer after that finds nobody."""
+    with node(connected=True) as bee:
+        request = from_edged(bee, "default/configmap/a", QUERY)
+        future = bee.future(META, request, 100)
+        bee.run_for(59)
+        assert not future.settled
+        bee.run_for(2)
+        answer = future.get()
+        assert (answer.parent_id, answer.route.operation) == (request.id, ERROR)
+        assert answer.content.startswith("failed to process remote: no answer")
+
+
+def test_silence_of_the_cloud_is_answered_from_the_store_where_it_can_be() -> None:
+    """A node object of yesterday is better than none."""
+    with node(connected=True) as bee:
+        bee.send(META, from_cloud(bee, "null/node/a", UPDATE, thing(x=1)))
+        answer = bee.ask(META, from_edged(bee, "null/node/a", QUERY), 100)
+        assert '"x":1' in answer.content[0]
+
+
+def test_a_lost_connection_ends_every_wait() -> None:
+    """Nobody need wait for the deadline; a late answer is counted, not delivered twice."""
+    with node(connected=True) as bee:
+        futures = [bee.future(META, from_edged(bee, f"default/configmap/{name}", QUERY)) for name in "ab"]
+        bee.settle()
+        disconnect(bee)
+        assert [future.get().content for future in futures] == [NOT_CONNECTED] * 2
+        question = bee.sent_to(CLOUD)[0]
+        bee.hive.respond(question.reply(bee.clock, thing()))
+        bee.settle()
+        assert bee.hive.restarts()[META] == 0
+
+
+def test_the_same_question_is_under_way_once() -> None:
+    """Twenty pods that want one secret ask the cloud once, and all are answered."""
+    with node(connected=True) as bee:
+        requests = [from_edged(bee, "default/secret/pull", QUERY) for _ in range(20)]
+        futures = [bee.future(META, request) for request in requests]
+        bee.settle()
+        (question,) = bee.sent_to(CLOUD)
+        bee.hive.respond(question.reply(bee.clock, thing()))
+        assert [future.get().parent_id for future in futures] == [request.id for request in requests]
+        bee.settle()
+        assert len(bee.sent_to(HUB)) == 1
+        assert len(bee.sent_to(CLOUD)) == 1
+
+
+def test_an_error_message_of_the_cloud_is_passed_on() -> None:
+    """Not stored, not acknowledged."""
+    with node(connected=True) as bee:
+        bee.answer(CLOUD, lambda question: question.error(bee.clock, "forbidden"))
+        answer = bee.ask(META, from_edged(bee, "default/configmap/a", QUERY))
+        assert shape(answer) == (ERROR, "default/configmap/a", "forbidden")
+        assert bee.sent_to(HUB) == []
+
+
+def test_a_refused_question_that_was_sent_goes_to_edgeds_inbox() -> None:
+    """Who does not wait is answered all the same."""
+    with node() as bee:
+        bee.send(META, from_edged(bee, "default/configmap/a", QUERY))
+        assert [shape(sent) for sent in bee.sent_to(EDGED)] == [(ERROR, "default/configmap/a", NOT_CONNECTED)]
+
+
+def token_request(audience: str = "a", uid: str = "pod-1") -> dict[str, Any]:
+    return {"spec": {"audiences": [audience], "expirationSeconds": 3607, "boundObjectRef": {"uid": uid}}}
+
+
+def token(question: Message, expires: str = "2999-01-01T00:00:00Z") -> dict[str, Any]:
+    return {**question.content_as(dict), "status": {"token": "abc", "expirationTimestamp": expires}}
+
+
+def test_a_token_is_kept_for_the_same_request_until_its_pod_goes() -> None:
+    """While the cloud is away the same pod gets it again, another request does not; with the pod it is deleted."""
+    resource = "default/serviceaccounttoken/default"
+    with node(connected=True) as bee:
+        cloud_answers(bee, token)
+        bee.ask(META, from_edged(bee, resource, QUERY, token_request()))
+        bee.settle()
+        disconnect(bee)
+        assert "abc" in bee.ask(META, from_edged(bee, resource, QUERY, token_request()), 1).content[0]
+        for other in (token_request(audience="b"), token_request(uid="pod-2")):
+            assert bee.ask(META, from_edged(bee, resource, QUERY, other), 1).content == NOT_CONNECTED
+        bee.send(META, from_cloud(bee, "default/pod/a", Operation.DELETE, thing(uid="pod-1")))
+        assert bee.ask(META, from_edged(bee, resource, QUERY, token_request()), 1).content == NOT_CONNECTED
+
+
+@pytest.mark.parametrize("expires", ["2001-01-01T00:00:00Z", "soon", ""])
+def test_a_token_that_is_no_longer_good_is_not_handed_out(expires: str) -> None:
+    """An expired one would only fail later and elsewhere."""
+    resource = "default/serviceaccounttoken/default"
+    with node(connected=True) as bee:
+        cloud_answers(bee, lambda question: token(question, expires))
+        bee.ask(META, from_edged(bee, resource, QUERY, token_request()))
+        bee.settle()
+        disconnect(bee)
+        assert bee.ask(META, from_edged(bee, resource, QUERY, token_request()), 1).content == NOT_CONNECTED
+
+
+def test_the_ca_certificate_is_kept_as_text() -> None:
+    """`k8s/ca.crt` is answered with a string."""
+    pem = "-----BEGIN CERTIFICATE-----\nabc\n-----END CERTIFICATE-----\n"
+    with node(connected=True) as bee:
+        cloud_answers(bee, lambda _: pem)
+        assert bee.ask(META, from_edged(bee, "k8s/ca.crt", QUERY)).content == pem
+        bee.settle()
+        disconnect(bee)
+        assert bee.ask(META, from_edged(bee, "k8s/ca.crt", QUERY), 1).content == [pem]
+
+
+def test_an_answer_that_cannot_be_kept_is_passed_on_without_an_acknowledgement(tmp_path: Path) -> None:
+    """A full disk must not keep a pod from its configmap; the cloud is not told that the node has it."""
+    with node(tmp_path / "edgecore.db", connected=True) as bee:
+        store_of(bee)._connection.execute("PRAGMA max_page_count=6")
+        cloud_answers(bee, lambda _: thing(data="x" * 100_000))
+        assert bee.ask(META, from_edged(bee, "default/configmap/a", QUERY)).content["data"]
+        bee.settle()
+        assert bee.sent_to(HUB) == []
+
+
+@pytest.mark.parametrize("content", [None, 3, {"a": 1}])
+def test_a_malformed_connection_event_changes_nothing(content: Any) -> None:
+    """It is logged; the module lives on, not connected."""
+    with node() as bee:
+        bee.send(META, bee.message("node/connection", Operation.CONNECT, content, source="edgehub"))
+        assert bee.ask(META, from_edged(bee, "null/node/a", QUERY), 1).content == NOT_CONNECTED
+        assert bee.hive.restarts()[META] == 0
