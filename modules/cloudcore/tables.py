@@ -1,6 +1,6 @@
 """Tables of objects as kubectl prints them."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple
 
 from modules.cloudcore.pod_summary import pod_ready, pod_restarts, pod_status
@@ -9,6 +9,8 @@ from modules.edgecontroller.times import seconds_of
 
 _MINUTE, _HOUR, _DAY = 60, 3600, 86400
 _NONE = "<none>"
+_LEASE_SECONDS = 40
+"""A kubelet's lease duration."""
 
 
 class Column(NamedTuple):
@@ -24,7 +26,7 @@ _NAME = Column("NAME", lambda obj: str(obj["metadata"]["name"]))
 _NAMESPACE = Column("NAMESPACE", lambda obj: str(obj["metadata"].get("namespace", "")))
 
 
-def _columns(kind: Kind, now: float) -> list[Column]:
+def _columns(kind: Kind, now: float, silent: Collection[str]) -> list[Column]:
     age = Column("AGE", lambda obj: age_of(obj, now))
     match kind.name:
         case "Pod":
@@ -33,7 +35,7 @@ def _columns(kind: Kind, now: float) -> list[Column]:
                     Column("IP", lambda pod: str((pod.get("status") or {}).get("podIP") or _NONE), wide=True),
                     Column("NODE", lambda pod: str(pod["spec"].get("nodeName") or _NONE), wide=True)]  # fmt: skip
         case "Node":
-            return [_NAME, Column("STATUS", _node_status), Column("ROLES", _node_roles), age,
+            return [_NAME, Column("STATUS", lambda node: _node_status(node, silent)), Column("ROLES", _node_roles), age,
                     Column("VERSION", lambda node: _node_info(node, "kubeletVersion")),
                     Column("INTERNAL-IP", _node_address, wide=True),
                     Column("CONTAINER-RUNTIME", lambda node: _node_info(node, "containerRuntimeVersion"), wide=True),
@@ -54,7 +56,13 @@ def _columns(kind: Kind, now: float) -> list[Column]:
 
 
 def table(
-    kind: Kind, objects: Sequence[JsonObject], now: float, *, wide: bool = False, namespaces: bool = False
+    kind: Kind,
+    objects: Sequence[JsonObject],
+    now: float,
+    *,
+    wide: bool = False,
+    namespaces: bool = False,
+    silent: Collection[str] = (),
 ) -> list[list[str]]:
     """Head and rows.
 
@@ -64,8 +72,9 @@ def table(
         now: seconds since the epoch, for ages.
         wide: with all columns.
         namespaces: with the namespace in front.
+        silent: names of nodes that have not renewed their lease in time.
     """
-    columns = [column for column in _columns(kind, now) if wide or not column.wide]
+    columns = [column for column in _columns(kind, now, silent) if wide or not column.wide]
     if namespaces and kind.namespaced:
         columns.insert(0, _NAMESPACE)
     return [[column.title for column in columns], *([column.cell(obj) for column in columns] for obj in objects)]
@@ -115,12 +124,26 @@ def _data_count(obj: JsonObject) -> str:
     return str(len(obj.get("data") or {}) + len(obj.get("binaryData") or {}))
 
 
-def _node_status(node: JsonObject) -> str:
+def silent_nodes(leases: Sequence[JsonObject], now: float) -> set[str]:
+    """Nodes whose lease has run out: what they last said of themselves is not true any more.
+
+    A cluster's node controller writes this into the node's conditions; nobody does so here.
+    """
+    specs = {lease["metadata"]["name"]: lease.get("spec") or {} for lease in leases}
+    renewed = {name: seconds_of(str(spec.get("renewTime") or "")) for name, spec in specs.items()}
+    return {
+        name
+        for name, at in renewed.items()
+        if at is not None and now - at > int(specs[name].get("leaseDurationSeconds") or _LEASE_SECONDS)
+    }
+
+
+def _node_status(node: JsonObject, silent: Collection[str]) -> str:
     conditions = (node.get("status") or {}).get("conditions") or []
     ready = next((condition for condition in conditions if condition.get("type") == "Ready"), None)
     if ready is None:
         return "Unknown"
-    return "Ready" if ready.get("status") == "True" else "NotReady"
+    return "Ready" if ready.get("status") == "True" and node["metadata"]["name"] not in silent else "NotReady"
 
 
 def _node_roles(node: JsonObject) -> str:

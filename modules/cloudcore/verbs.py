@@ -10,7 +10,7 @@ import yaml
 
 from beehive.clock import RealClock
 from modules.cloudcore.client import Client
-from modules.cloudcore.tables import aligned, table
+from modules.cloudcore.tables import aligned, silent_nodes, table
 from modules.edgecontroller.commands import Apply, Delete, Get, Item
 from modules.edgecontroller.kinds import JsonObject, Kind, kind_called, kind_named
 from modules.edgecontroller.manifests import ManifestError, items_of, read_manifests
@@ -41,7 +41,7 @@ def get(chosen: argparse.Namespace) -> int:
     items = client.run(command)
     found = [item.object for item in items if item.object is not None]
     if found or not items:
-        _print_objects(kind, found, chosen)
+        _print_objects(kind, found, chosen, _leases(client) if kind.name == "Node" else ())
     return _print_errors(items)
 
 
@@ -85,7 +85,13 @@ def _watch(client: Client, command: Get, kind: Kind, chosen: argparse.Namespace)
     return ExitCode.OK
 
 
-def _print_objects(kind: Kind, objects: Sequence[JsonObject], chosen: argparse.Namespace) -> None:
+def _leases(client: Client) -> list[JsonObject]:
+    return [item.object for item in client.run(Get("leases", namespace="kube-node-lease")) if item.object is not None]
+
+
+def _print_objects(
+    kind: Kind, objects: Sequence[JsonObject], chosen: argparse.Namespace, leases: Sequence[JsonObject] = ()
+) -> None:
     one = bool(chosen.name) or chosen.watch
     shown = objects[0] if one and objects else {"apiVersion": "v1", "kind": "List", "items": list(objects)}
     if chosen.output == "json":
@@ -95,14 +101,17 @@ def _print_objects(kind: Kind, objects: Sequence[JsonObject], chosen: argparse.N
     elif chosen.output == "name":
         _print(f"{kind.singular}/{obj['metadata']['name']}" for obj in objects)
     elif objects:
-        _print(aligned(_rows(kind, objects, chosen)))
+        _print(aligned(_rows(kind, objects, chosen, leases)))
     else:
         sys.stderr.write("No resources found\n")
 
 
-def _rows(kind: Kind, objects: Sequence[JsonObject], chosen: argparse.Namespace) -> list[list[str]]:
+def _rows(
+    kind: Kind, objects: Sequence[JsonObject], chosen: argparse.Namespace, leases: Sequence[JsonObject] = ()
+) -> list[list[str]]:
     now = RealClock().now()
-    return table(kind, objects, now, wide=chosen.output == "wide", namespaces=chosen.all_namespaces)
+    wide, namespaces = chosen.output == "wide", chosen.all_namespaces
+    return table(kind, objects, now, wide=wide, namespaces=namespaces, silent=silent_nodes(leases, now))
 
 
 def _print_outcomes(items: Sequence[Item]) -> int:

@@ -56,8 +56,7 @@ class ObjectStore:
     Args:
         clock: time and uids.
         first_version: where the counter begins. A stub that forgets its objects must go on above what it has
-        handed out
-            before, because edges compare versions.
+            handed out before, because edges compare versions.
     """
 
     def __init__(self, clock: "Clock", first_version: int = 1) -> None:

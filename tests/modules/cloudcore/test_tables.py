@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from modules.cloudcore.pod_summary import pod_ready, pod_restarts, pod_status
-from modules.cloudcore.tables import aligned, human_duration, table
+from modules.cloudcore.tables import aligned, human_duration, silent_nodes, table
 from modules.edgecontroller.kinds import kind_named
 
 NOW = 1_795_139_690.0
@@ -88,3 +88,15 @@ def test_tables_are_aligned() -> None:
 def test_rows_of_other_kinds(kind: str, obj: dict[str, Any], row: list[str]) -> None:
     full = {"kind": kind, "metadata": {"name": "x", "creationTimestamp": CREATED}, **obj}
     assert table(kind_named(kind), [full], NOW)[1] == row
+
+
+def test_a_node_whose_lease_ran_out_is_not_ready() -> None:
+    ready = {
+        "kind": "Node",
+        "metadata": {"name": "n1"},
+        "status": {"conditions": [{"type": "Ready", "status": "True"}]},
+    }
+    lease = {"metadata": {"name": "n1"}, "spec": {"leaseDurationSeconds": 40, "renewTime": "2026-11-20T01:54:49.5Z"}}
+    for later, status in [(10, "Ready"), (60, "NotReady")]:
+        silent = silent_nodes([lease], NOW + later)
+        assert table(kind_named("Node"), [ready], NOW, silent=silent)[1][1] == status

@@ -45,6 +45,16 @@ class Inbox(Module):
             self._changed.notify_all()
 
 
+class Fragile(CloudHub):
+    """cloudhub that can be made to fail."""
+
+    attempts = 1
+
+    @handles(None, "explode")
+    def explode(self, message: Message) -> None:
+        raise RuntimeError("as the test wants it")
+
+
 class Cloud:
     """cloudhub on threads, listening on a free port."""
 
@@ -53,17 +63,27 @@ class Cloud:
         self.came: list[Message] = []
         self._changed = threading.Condition()
         self._node_limit = node_limit
-        self.server: WebsocketServer
+        self._servers = 0
+        self.server: WebsocketServer | None = None
         self.hive = Hive(Threads(self.clock))
-        self.hive.add(CloudHub, CloudHubSettings(), self._make_server, {})
+        self.hive.add(Fragile, CloudHubSettings(), self._make_server, {})
         self.hive.add(Inbox, self.came, self._changed)
         self.hive.start()
 
     def _make_server(self, deliver: Callable[[LinkEvent], None]) -> WebsocketServer:
+        port = self.server.address[1] if self.server else 0
         self.server = WebsocketServer(
-            "127.0.0.1", 0, deliver, node_limit=self._node_limit, max_frame_bytes=LIMIT, write_timeout=5.0
+            "127.0.0.1", port, deliver, node_limit=self._node_limit, max_frame_bytes=LIMIT, write_timeout=5.0
         )
+        with self._changed:
+            self._servers += 1
+            self._changed.notify_all()
         return self.server
+
+    def wait_for_servers(self, count: int) -> None:
+        """Until that many servers have been made: one for each start of the module."""
+        with self._changed:
+            assert self._changed.wait_for(lambda: self._servers >= count, DEADLINE)
 
     def stop(self) -> None:
         self.hive.stop()
@@ -86,6 +106,7 @@ class Cloud:
     def node(self, name: str = "n1", **headers: str) -> Iterator[ClientConnection]:
         """A connected node, with the headers of a Go edge."""
         wanted = {"Node_id": name, "Project_id": "e632", "Connectionuse": "msg", **headers}
+        assert self.server is not None
         host, port = self.server.address
         with connect(
             f"ws://{host}:{port}/e632/{name}/events",
@@ -150,6 +171,7 @@ def test_garbage_is_counted_and_kills_nothing(cloud: Cloud, garbage: bytes) -> N
         marker = cloud.message("default/event/e", "insert")
         node.send(encode(marker))
         cloud.wait_for(lambda message: message.id == marker.id)
+    assert cloud.server is not None
     assert cloud.server.rejected.total() >= 1
     assert cloud.hive.restarts()["cloudhub"] == 0
 
@@ -208,6 +230,19 @@ def test_an_aborted_connection_is_noticed(cloud: Cloud) -> None:
         cloud.wait_for_event("connected")
         node.socket.shutdown(socket.SHUT_RDWR)
         cloud.wait_for_event("disconnected")
+
+
+def test_a_failed_module_listens_again_on_the_same_port(cloud: Cloud) -> None:
+    """Its nodes lose their connections and can connect again."""
+    with cloud.node() as node:
+        cloud.wait_for_event("connected")
+        cloud.hive.send("cloudhub", cloud.message("x", "explode"))
+        with pytest.raises(ConnectionClosed):
+            node.recv(timeout=DEADLINE)
+    cloud.wait_for_servers(2)
+    with cloud.node() as node:
+        node.send(encode(cloud.message("default/event/e", "insert")))
+        cloud.wait_for(lambda message: message.route.operation == "insert")
 
 
 def test_stopping_ends_every_connection_and_thread() -> None:
