@@ -1,0 +1,59 @@
+"""Fixtures: a runtime, and a machine with a cloud and a node on it."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+
+import pytest
+
+from tests.end_to_end.machine import Machine
+from tests.end_to_end.runtimes import ContainerdUnderTest, EmbeddedUnderTest, RuntimeUnderTest
+from tests.support.containerd import PrivateContainerd, reason_missing
+
+
+@pytest.fixture(scope="session")
+def containerd() -> Iterator[ContainerdUnderTest]:
+    """A containerd of this test worker's own."""
+    missing = reason_missing()
+    if missing:
+        pytest.skip(missing)
+    with PrivateContainerd(cni=True) as daemon:
+        yield ContainerdUnderTest(daemon)
+
+
+@pytest.fixture(params=["embedded", pytest.param("containerd", marks=pytest.mark.containerd)])
+def runtime(request: pytest.FixtureRequest) -> RuntimeUnderTest:
+    """Each of the runtimes in turn."""
+    if request.param == "embedded":
+        return EmbeddedUnderTest()
+    under_test: RuntimeUnderTest = request.getfixturevalue("containerd")
+    return under_test
+
+
+@pytest.fixture
+def stopped_machine(runtime: RuntimeUnderTest) -> Iterator[Machine]:
+    """A machine on which nothing has been started yet."""
+    made = Machine(runtime)
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+@pytest.fixture
+def machine(stopped_machine: Machine) -> Machine:
+    """A machine whose node is registered and ready."""
+    stopped_machine.start()
+    return stopped_machine
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """The logs of a failed test's processes go into its report, while they are still there."""
+    report = yield
+    machine = getattr(item, "funcargs", {}).get("stopped_machine")
+    if call.when in ("setup", "call") and report.failed and isinstance(machine, Machine):
+        report.sections.append(("logs", machine.report()))
+    return report

@@ -1,0 +1,225 @@
+"""A machine under test: a cloud, a node with its runtime, and a directory with everything that they keep."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import socket
+import tempfile
+import urllib.error
+import urllib.request
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from beehive.clock import RealClock
+from modules.cloudcore.client import Client
+from modules.edgecontroller.commands import Apply, Delete, Get
+from modules.edgecontroller.kinds import JsonObject
+from modules.edgecore.config import EdgeCoreConfig
+from modules.edgecore.config.kubelet import CrashLoopBackOff
+from modules.edgecore.config.writing import render
+from tests.end_to_end.mirror import Mirror
+from tests.end_to_end.processes import Process, mounts_below, processes_of, wait_until
+from tests.end_to_end.runtimes import RuntimeUnderTest
+
+NODE: Final = "edge-1"
+_replace = msgspec.structs.replace
+
+
+class Cloud:
+    """`cloudcore run`; keeps its objects and its address over restarts."""
+
+    def __init__(self, directory: Path) -> None:
+        self.socket = directory / "cloud.sock"
+        self.client = Client(self.socket)
+        self._directory = directory
+        self._log = directory / "cloudcore.log"
+        self._address = "127.0.0.1:0"
+        self._process: Process | None = None
+        self._mirrors: dict[str, Mirror] = {}
+
+    @property
+    def address(self) -> str:
+        """Host and port of the websocket."""
+        return self._address
+
+    @property
+    def pods(self) -> Mirror:
+        """The pods."""
+        return self.mirror("Pod")
+
+    def mirror(self, kind: str) -> Mirror:
+        """What the running cloud knows of a kind."""
+        if kind not in self._mirrors:
+            self._mirrors[kind] = Mirror(self.socket, kind)
+        return self._mirrors[kind]
+
+    def start(self) -> None:
+        """Starts it (again) and returns when it serves."""
+        ready = self._directory / "cloud.address"
+        ready.unlink(missing_ok=True)
+        arguments = ["run", "--listen", self._address, "--socket", str(self.socket), "--ready-file", str(ready)]
+        process = Process("modules.cloudcore", [*arguments, "--state", str(self._directory / "cloud.state")], self._log)
+        self._process = process
+        wait_until(lambda: ready.exists() or not process.runs, "cloudcore is ready")
+        assert process.runs, process.tail()
+        self._address = ready.read_text().strip()
+        self._mirrors.clear()
+
+    def kill(self) -> None:
+        """SIGKILL."""
+        if self._process is not None:
+            self._process.kill()
+
+    def apply(self, *objects: JsonObject) -> None:
+        """Makes objects as these manifests want them."""
+        errors = [item.error for item in self.client.run(Apply(list(objects))) if item.error]
+        assert not errors, errors
+
+    def delete(self, kind: str, name: str, grace: int | None = None) -> None:
+        """Deletes an object; returns at once."""
+        errors = [item.error for item in self.client.run(Delete(kind, name, grace=grace)) if item.error]
+        assert not errors, errors
+
+    def get(self, kind: str, name: str) -> JsonObject:
+        """An object as it is now."""
+        (item,) = self.client.run(Get(kind, name, None))
+        assert item.object is not None, item.error
+        return item.object
+
+    def tail(self) -> str:
+        """The end of its log."""
+        return self._process.tail() if self._process else ""
+
+
+class Edge:
+    """`edgecore run --config FILE`."""
+
+    def __init__(self, directory: Path, runtime: RuntimeUnderTest) -> None:
+        self.root = directory / "edge"
+        self.pod_logs = self.root / "logs" / "pods"
+        self.port = _free_port()
+        self.longest_back_off = 300.0
+        self._directory = directory
+        self._runtime = runtime
+        self._process: Process | None = None
+
+    def start(self, cloud_address: str) -> None:
+        """Starts it (again); returns at once."""
+        file = self._directory / "edgecore.yaml"
+        file.write_text(render(self._config(cloud_address)))
+        self._process = Process("modules.edgecore", ["run", "--config", str(file)], self._directory / "edgecore.log")
+
+    @property
+    def process(self) -> Process:
+        """The process that was started last."""
+        assert self._process is not None, "edgecore was not started"
+        return self._process
+
+    def kill(self) -> None:
+        """SIGKILL."""
+        if self._process is not None:
+            self._process.kill()
+
+    def tail(self) -> str:
+        """The end of its log."""
+        return self._process.tail() if self._process else ""
+
+    def get(self, path: str) -> tuple[int, str]:
+        """Status and body of the node's own HTTP server; status 0 when it does not answer."""
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=5) as answer:
+                return int(answer.status), answer.read().decode()
+        except urllib.error.HTTPError as error:
+            with error:
+                return error.code, error.read().decode()
+        except (OSError, urllib.error.URLError):
+            return 0, ""
+
+    def pods(self) -> dict[str, JsonObject]:
+        """The node's own view of its pods, by name; empty while it does not answer."""
+        status, body = self.get("/pods")
+        return {each["metadata"]["name"]: each for each in json.loads(body)["items"]} if status == 200 else {}
+
+    def volume(self, pod: JsonObject, plugin: str, name: str) -> Path:
+        """The directory of a pod's volume on the machine, in a kubelet's layout."""
+        uid = str(pod["metadata"]["uid"])
+        return self.root / "edged" / "pods" / uid / "volumes" / f"kubernetes.io~{plugin}" / name
+
+    def log(self, pod: JsonObject, container: str = "app", attempt: int = 0) -> Path:
+        """The log file of a container, where CRI expects it."""
+        meta = pod["metadata"]
+        directory = f"{meta['namespace']}_{meta['name']}_{meta['uid']}"
+        return self.pod_logs / directory / container / f"{attempt}.log"
+
+    def lines(self, pod: JsonObject, container: str = "app", attempt: int = 0) -> list[str]:
+        """What a container has printed, without CRI's time, stream and tag."""
+        file = self.log(pod, container, attempt)
+        return [line.split(" ", 3)[3] for line in file.read_text().splitlines()] if file.exists() else []
+
+    def _config(self, cloud_address: str) -> EdgeCoreConfig:
+        config = EdgeCoreConfig.embedded(self.root)
+        hub, edged = config.modules.edge_hub, config.modules.edged
+        kubelet = _replace(
+            edged.tailored_kubelet_config,
+            container_runtime_endpoint=self._runtime.endpoint,
+            read_only_port=self.port,
+            crash_loop_back_off=CrashLoopBackOff(max_container_restart_period=self.longest_back_off),
+        )
+        modules = _replace(
+            config.modules,
+            edge_hub=_replace(hub, websocket=_replace(hub.websocket, server=f"ws://{cloud_address}")),
+            edged=_replace(edged, hostname_override=NODE, tailored_kubelet_config=kubelet),
+        )
+        return _replace(config, modules=modules)
+
+
+class Machine:
+    """Both together. A context manager; at its end nothing of it may be left, and that is asserted."""
+
+    def __init__(self, runtime: RuntimeUnderTest) -> None:
+        self.directory = Path(tempfile.mkdtemp(prefix="e2e-", dir="/tmp"))  # short: a socket's path has 107 bytes
+        self.runtime = runtime
+        self.clock = RealClock()
+        self.cloud = Cloud(self.directory)
+        self.edge = Edge(self.directory, runtime)
+
+    def start(self) -> None:
+        """Starts both; returns when the node is registered and ready."""
+        self.cloud.start()
+        self.edge.start(self.cloud.address)
+        self.cloud.mirror("Node").wait(NODE, _node_is_ready)
+
+    def start_edge(self) -> None:
+        """Starts edgecore again, with the same files."""
+        self.edge.start(self.cloud.address)
+
+    def report(self) -> str:
+        """The ends of both logs, for a test that has failed."""
+        return f"--- cloudcore\n{self.cloud.tail()}\n--- edgecore\n{self.edge.tail()}"
+
+    def close(self) -> None:
+        """Ends and removes everything."""
+        self.edge.kill()
+        self.cloud.kill()
+        self.runtime.clear(self.edge.root / "edged")
+        left = processes_of(self.directory), mounts_below(self.directory)
+        for pid in left[0]:
+            os.kill(pid, signal.SIGKILL)
+        shutil.rmtree(self.directory)
+        assert left == ([], []), f"processes and mounts left behind: {left}"
+
+
+def _node_is_ready(node: JsonObject) -> bool:
+    conditions: list[dict[str, Any]] = (node.get("status") or {}).get("conditions") or []
+    return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])

@@ -1,0 +1,66 @@
+"""What the cloud knows of a kind of objects, kept up to date over its control socket."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+from beehive.errors import BeehiveError
+from modules.cloudcore.client import Client
+from modules.edgecontroller.commands import Get
+from modules.edgecontroller.kinds import JsonObject
+
+Predicate = Callable[[JsonObject], bool]
+
+
+class Mirror:
+    """Follows one kind until the connection ends. A thread, because a blocking read of a socket has no other form.
+
+    Keeps every state of every object it has seen, so that a test can say what must never have been.
+    """
+
+    def __init__(self, socket: Path, kind: str) -> None:
+        self._kind = kind
+        self._changed = threading.Condition()
+        self._objects: dict[str, JsonObject] = {}
+        self._history: dict[str, list[JsonObject]] = {}
+        threading.Thread(target=self._follow, args=(socket,), name=f"mirror/{kind}", daemon=True).start()
+
+    def wait(self, name: str, predicate: Predicate, seconds: float = 20.0) -> JsonObject:
+        """The object as soon as the predicate holds; the assertion error shows it as it was at the deadline."""
+        with self._changed:
+            held = self._changed.wait_for(
+                lambda: name in self._objects and predicate(self._objects[name]), timeout=seconds
+            )
+            assert held, f"{self._kind} {name} did not get there in {seconds:g} s: {self._objects.get(name)}"
+            return self._objects[name]
+
+    def wait_gone(self, name: str, seconds: float = 20.0) -> None:
+        """Returns when there was such an object and there is none any more."""
+        with self._changed:
+            gone = self._changed.wait_for(lambda: name in self._history and name not in self._objects, timeout=seconds)
+            assert gone, f"{self._kind} {name} is still there after {seconds:g} s: {self._objects.get(name)}"
+
+    def history(self, name: str) -> list[JsonObject]:
+        """All states that were seen of an object, the oldest first."""
+        with self._changed:
+            return list(self._history.get(name, []))
+
+    def _follow(self, socket: Path) -> None:
+        try:
+            for change, item in Client(socket).watch(Get(self._kind, namespace=None)):
+                if item.object is not None:
+                    self._take(change, item.object)
+        except (BeehiveError, OSError):
+            return  # the cloud is gone; what it said last stays
+
+    def _take(self, change: str, obj: JsonObject) -> None:
+        name = obj["metadata"]["name"]
+        with self._changed:
+            self._history.setdefault(name, []).append(obj)
+            if change == "DELETED":
+                self._objects.pop(name, None)
+            else:
+                self._objects[name] = obj
+            self._changed.notify_all()

@@ -1,0 +1,100 @@
+"""A process of the system under test, with its output in a file, and waiting for what it does."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from beehive.clock import RealClock
+
+REPOSITORY: Final = Path(__file__).parents[2]
+
+_clock: Final = RealClock()
+_never: Final = threading.Event()
+
+
+def wait_until(true: Callable[[], bool], what: str, seconds: float = 20.0) -> None:
+    """Returns when something is true that nobody announces (a file, a process); the error says what is not."""
+    deadline = _clock.monotonic() + seconds
+    while not true():
+        assert _clock.monotonic() < deadline, f"not within {seconds:g} s: {what}"
+        _never.wait(0.02)
+
+
+class Process:
+    """`python -m MODULE ARGUMENTS`, in a session of its own."""
+
+    def __init__(
+        self, module: str, arguments: Sequence[str], log: Path, environment: Mapping[str, str] | None = None
+    ) -> None:
+        self.log = log
+        with log.open("ab") as output:
+            self._process = subprocess.Popen(
+                [sys.executable, "-X", "faulthandler", "-m", module, *arguments],
+                cwd=REPOSITORY,
+                env={**os.environ, **(environment or {})},
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+            )
+
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        return self._process.pid
+
+    def signal(self, *numbers: signal.Signals) -> None:
+        """Sends signals, one right after the other."""
+        for number in numbers:
+            self._process.send_signal(number)
+
+    def wait(self, seconds: float = 20.0) -> int:
+        """Its exit status, negative when a signal has ended it."""
+        try:
+            return self._process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"process {self.pid} still runs after {seconds:g} s\n{self.tail()}") from None
+
+    def kill(self) -> None:
+        """SIGKILL, and waits until it is gone."""
+        self._process.kill()
+        self._process.wait()
+
+    @property
+    def runs(self) -> bool:
+        """Whether it has not ended."""
+        return self._process.poll() is None
+
+    def text(self) -> str:
+        """All it has printed."""
+        return self.log.read_text(errors="replace")
+
+    def tail(self, lines: int = 60) -> str:
+        """The end of it."""
+        return "\n".join(self.text().splitlines()[-lines:])
+
+
+def processes_of(directory: Path) -> list[int]:
+    """Processes that name a directory in their command line or environment: whatever was started there."""
+    mark = os.fsencode(directory)
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdecimal() and int(entry.name) != os.getpid():
+            with suppress(OSError):
+                if mark in (entry / "cmdline").read_bytes() or mark in (entry / "environ").read_bytes():
+                    found.append(int(entry.name))
+    return found
+
+
+def mounts_below(directory: Path) -> list[str]:
+    """Mount points of this mount namespace below a directory."""
+    points = (line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines())
+    return [point for point in points if Path(point).is_relative_to(directory)]

@@ -1,0 +1,93 @@
+"""The two container runtimes that everything is tested on."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from contextlib import closing, suppress
+from pathlib import Path
+from typing import Final, Protocol
+
+from beehive.clock import RealClock
+from edged.cri import ContainerId, CriClient, SandboxId
+from edged.embedded import purge
+from modules.edgecore.config import EMBEDDED_ENDPOINT
+from tests.support.containerd import PrivateContainerd
+from tests.support.images import busybox_image
+
+IMAGES: Final = ("docker.io/library/busybox:1.36", "docker.io/library/busybox:1.37")
+
+
+class RuntimeUnderTest(Protocol):
+    """What a machine needs to know of its runtime."""
+
+    @property
+    def name(self) -> str:
+        """In the tests' names."""
+
+    @property
+    def endpoint(self) -> str:
+        """As the configuration has it."""
+
+    def kill_containers(self, edged_root: Path) -> None:
+        """Ends all containers while no edgecore runs, as a power failure would."""
+
+    def pods(self, edged_root: Path) -> int:
+        """How many sandboxes there are."""
+
+    def clear(self, edged_root: Path) -> None:
+        """Removes all pods, when no edgecore runs any more."""
+
+
+class EmbeddedUnderTest:
+    """The embedded runtime: its containers belong to the machine's own directory."""
+
+    name = "embedded"
+    endpoint = EMBEDDED_ENDPOINT
+
+    def kill_containers(self, edged_root: Path) -> None:
+        """Kills their main processes, which their shepherds write down."""
+        for record in (edged_root / "embedded" / "containers").glob("*/run.json"):
+            with suppress(ProcessLookupError):
+                os.kill(json.loads(record.read_bytes())["pid"], signal.SIGKILL)
+
+    def pods(self, edged_root: Path) -> int:
+        """The directories of sandboxes."""
+        return sum(1 for _ in (edged_root / "embedded" / "sandboxes").glob("*"))
+
+    def clear(self, edged_root: Path) -> None:
+        """Purges the state directory."""
+        if (edged_root / "embedded").exists():
+            clock = RealClock()
+            purge(edged_root / "embedded", clock)
+            clock.close()
+
+
+class ContainerdUnderTest:
+    """A containerd that one test worker has for itself, for all its tests."""
+
+    name = "containerd"
+
+    def __init__(self, daemon: PrivateContainerd) -> None:
+        self.endpoint = daemon.endpoint
+        for image in IMAGES:
+            daemon.import_image(busybox_image(image, Labels={"name": image}))
+
+    def kill_containers(self, edged_root: Path) -> None:
+        """By the daemon, at once."""
+        with closing(CriClient(self.endpoint, request_timeout=10)) as client:
+            for each in client.list_containers():
+                client.stop_container(ContainerId(each.id), 0)
+
+    def pods(self, edged_root: Path) -> int:
+        """All sandboxes: nobody else uses the daemon."""
+        with closing(CriClient(self.endpoint, request_timeout=10)) as client:
+            return len(client.list_pod_sandboxes())
+
+    def clear(self, edged_root: Path) -> None:
+        """Stops and removes all sandboxes."""
+        with closing(CriClient(self.endpoint, request_timeout=10)) as client:
+            for sandbox in client.list_pod_sandboxes():
+                client.stop_pod_sandbox(SandboxId(sandbox.id))
+                client.remove_pod_sandbox(SandboxId(sandbox.id))
