@@ -143,7 +143,9 @@ def test_a_big_object_passes(stub: Stub) -> None:
 
 
 @needs_traces
-@pytest.mark.parametrize("path", recordings(), ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "path", [*recordings("today"), *recordings("2019")], ids=lambda path: f"{path.parent.name}/{path.stem}"
+)
 def test_a_real_edge_gets_as_far_as_it_got_with_the_real_cloud(stub: Stub, path: Path) -> None:
     """Every request that the real cloud answered is answered over the socket, whatever state the stub is in."""
     steps = list(steps_of(path))
