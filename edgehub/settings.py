@@ -53,9 +53,9 @@ class EdgeHubSettings(msgspec.Struct, frozen=True, kw_only=True):
     reconnect_limit: float = 30.0
     """Ceiling that the delay never passes: KubeEdge's fixed delay."""
 
-    steady: float = 30.0
+    steady: float = 10.0
     """A link that was up for so long makes the next try immediate and the delays begin anew. A shorter one does not,
-    or a cloud that accepts and drops at once would be dialled without end."""
+    or a cloud that accepts and drops at once would be dialled without pause."""
 
     outgoing_messages: int = 1024
     """Messages that may wait for the cloud; as many as KubeEdge's channel holds."""

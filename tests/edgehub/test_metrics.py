@@ -1,0 +1,31 @@
+"""The counters as Prometheus reads them."""
+
+from prometheus_client import CollectorRegistry, generate_latest
+
+from edgehub.counters import LinkCounters, Refusal, Rejection
+from edgehub.metrics import LinkCollector
+
+
+def test_every_counter_is_exported_under_its_reason() -> None:
+    """Names and labels are what dashboards are made of."""
+    counters, registry = LinkCounters(), CollectorRegistry()
+    LinkCollector(counters, registry)
+    counters.connected = True
+    counters.connections, counters.received, counters.received_bytes = 2, 3, 400
+    counters.sent, counters.confirmed, counters.late = 5, 4, 1
+    counters.ends["dial"] += 7
+    counters.rejected[Rejection.TOO_LARGE] += 1
+    counters.refused[Refusal.NO_ROOM] += 6
+    lines = generate_latest(registry).decode().splitlines()
+    assert [line for line in lines if not line.startswith("#")] == [
+        "edgehub_connected 1.0",
+        "edgehub_connections_total 2.0",
+        'edgehub_link_ends_total{reason="dial"} 7.0',
+        "edgehub_received_messages_total 3.0",
+        "edgehub_received_bytes_total 400.0",
+        'edgehub_rejected_messages_total{reason="too large"} 1.0',
+        "edgehub_late_answers_total 1.0",
+        "edgehub_sent_messages_total 5.0",
+        "edgehub_confirmed_messages_total 4.0",
+        'edgehub_refused_messages_total{reason="no room"} 6.0',
+    ]

@@ -1,0 +1,149 @@
+"""The same link over TLS, both sides with certificates made on the spot by openssl."""
+
+import shutil
+import ssl
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from beehive import RealClock
+from edgehub.errors import DialError
+from edgehub.tls import client_context
+from edgehub.websocket import WebsocketLink
+from tests.edgehub.clouds import LibraryCloud, ScriptedCloud
+from tests.edgehub.links import RunningLink, settings
+
+pytestmark = pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl makes the certificates")
+
+
+class Authority:
+    """A CA in a directory, and what it signs: EC keys, as KubeEdge's."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self.certificate = directory / "ca.crt"
+        self._openssl(
+            *("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "1"),
+            *("-subj", "/CN=KubeEdge", "-keyout", "ca.key", "-out", "ca.crt"),
+        )
+
+    def issue(self, name: str, subject: str) -> tuple[Path, Path]:
+        """A certificate for 127.0.0.1, and its key."""
+        self._openssl(
+            *("req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-subj", subject),
+            *("-addext", "subjectAltName=IP:127.0.0.1", "-keyout", f"{name}.key", "-out", f"{name}.csr"),
+        )
+        self._openssl(
+            *("x509", "-req", "-in", f"{name}.csr", "-CA", "ca.crt", "-CAkey", "ca.key", "-CAcreateserial"),
+            *("-days", "1", "-copy_extensions", "copy", "-out", f"{name}.crt"),
+        )
+        return self._directory / f"{name}.crt", self._directory / f"{name}.key"
+
+    def _openssl(self, *arguments: str) -> None:
+        subprocess.run(["openssl", *arguments], cwd=self._directory, check=True, capture_output=True)
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    """One CA for all tests."""
+    return Authority(tmp_path_factory.mktemp("ca"))
+
+
+@pytest.fixture(scope="module")
+def server_context(authority: Authority) -> ssl.SSLContext:
+    """As KubeEdge's cloud has it: the client's certificate is required."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(*authority.issue("server", "/O=KubeEdge/CN=KubeEdge"))
+    context.load_verify_locations(authority.certificate)
+    context.verify_mode = ssl.CERT_REQUIRED
+    return context
+
+
+def secure(port: int, host: str = "127.0.0.1") -> str:
+    """The URL of a secure cloud."""
+    return f"wss://{host}:{port}/p/edge-1/events"
+
+
+def test_a_link_with_both_certificates_carries_large_messages_both_ways(
+    authority: Authority, server_context: ssl.SSLContext
+) -> None:
+    """More than a TLS record and more than the sockets' buffers; closing leaves nothing unsent."""
+    certificate, key = authority.issue("node", "/O=system:nodes/CN=system:node:edge-1")
+    payload = "x" * (3 << 20)
+    with LibraryCloud(server_context) as cloud:
+        link = WebsocketLink(
+            settings(url=secure(cloud.port)),
+            RealClock(),
+            lambda: client_context(authority.certificate, certificate, key),
+        )
+        with RunningLink(link) as running:
+            connection = cloud.accept()
+            running.wait_open()
+            connection.send(payload)
+            assert running.frame() == payload.encode()
+            for _ in range(3):
+                running.link.send(payload.encode())
+            running.wait_confirmed(3)
+            running.link.send(b"last")
+        assert [cloud.frame() for _ in range(4)] == [payload] * 3 + ["last"]
+
+
+def test_a_cloud_of_another_authority_is_refused(tmp_path: Path, server_context: ssl.SSLContext) -> None:
+    """The node does not talk to whoever answers; the error says what to look at."""
+    with LibraryCloud(server_context) as cloud:
+        other = Authority(tmp_path)
+        link = WebsocketLink(settings(url=secure(cloud.port)), RealClock(), lambda: client_context(other.certificate))
+        with RunningLink(link) as running:
+            end = running.wait_end()
+    assert isinstance(end, DialError)
+    assert "CA file" in str(end)
+
+
+def test_a_cloud_by_another_name_is_refused(authority: Authority, server_context: ssl.SSLContext) -> None:
+    """The host in the URL must be among the certificate's names (spec/03 §1.3)."""
+    with LibraryCloud(server_context) as cloud:
+        link = WebsocketLink(
+            settings(url=secure(cloud.port, "localhost")), RealClock(), lambda: client_context(authority.certificate)
+        )
+        with RunningLink(link) as running:
+            end = running.wait_end()
+    assert isinstance(end, DialError)
+
+
+def test_a_peer_without_tls_is_refused(authority: Authority) -> None:
+    """It answers something else."""
+    with ScriptedCloud() as cloud:
+        at = settings(url=secure(cloud.port))
+        link = WebsocketLink(at, RealClock(), lambda: client_context(authority.certificate))
+        with RunningLink(link) as running:
+            connection = cloud.connection()
+            connection.socket.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+            end = running.wait_end()
+    assert isinstance(end, DialError)
+
+
+def test_a_peer_that_says_nothing_during_the_handshake_is_given_up(authority: Authority) -> None:
+    """After the handshake timeout."""
+    with ScriptedCloud() as cloud:
+        link = WebsocketLink(
+            settings(url=secure(cloud.port), handshake_timeout=0.2),
+            RealClock(),
+            lambda: client_context(authority.certificate),
+        )
+        with RunningLink(link) as running:
+            cloud.connection()
+            end = running.wait_end()
+    assert isinstance(end, DialError)
+    assert "in time" in str(end)
+
+
+def test_files_that_cannot_be_read_are_an_end_and_not_a_failure(tmp_path: Path) -> None:
+    """They may be there at the next try."""
+    with ScriptedCloud() as cloud:
+        link = WebsocketLink(
+            settings(url=secure(cloud.port)), RealClock(), lambda: client_context(tmp_path / "absent.crt")
+        )
+        with RunningLink(link) as running:
+            end = running.wait_end()
+    assert isinstance(end, DialError)
