@@ -12,12 +12,12 @@ from beehive import Clock, Timer
 from edged.api import Nanoseconds, Pod, PodStatus, seconds
 from edged.pleg.pleg import Relisted, Seen
 from edged.pleg.reader import Glance
-from edged.pods.actions import compute_pod_actions
+from edged.pods.actions import PodActions, compute_pod_actions
 from edged.pods.backoff import BackOffPolicy, BackOffs
 from edged.pods.manager import PodManager, PodRecord
 from edged.pods.model import PodRef, PodUid
 from edged.pods.phase import Phase
-from edged.pods.status import NodeView, pod_status
+from edged.pods.status import NodeView, crash_loop, pod_status
 from edged.report.pods import PodReporter
 from edged.settings import EdgedSettings
 from edged.work.job import Done, Job, Task
@@ -129,7 +129,7 @@ class PodKeeper:
             self._retries.pop(uid, None)
             self._orphans.pop(uid, None)
             if record is not None:
-                self._go_on(record, done)
+                self._go_on(record, done.job.task)
 
     def _job_of(self, work: Work) -> Job | None:
         record = self.pods.get(work.uid)
@@ -152,27 +152,32 @@ class PodKeeper:
     def _take_over(self, record: PodRecord, done: Done) -> None:
         if done.facts is not None and done.facts_at >= record.facts_at:
             record.facts, record.facts_at = done.facts, done.facts_at
-        record.troubles = done.troubles
+        waits = self._next_actions(record).waiting if done.job.task is Task.SYNC else ()
+        record.troubles = {**{wait.container.name: crash_loop(record.ref, wait) for wait in waits}, **done.troubles}
         record.killed = record.killed or (done.job.task is not Task.SYNC and done.error is None)
         self._recompute(record)
 
-    def _go_on(self, record: PodRecord, done: Done) -> None:
+    def _go_on(self, record: PodRecord, task: Task) -> None:
         uid = record.ref.uid
-        if done.job.task is Task.REMOVE:
+        if task is Task.REMOVE:
             self._forget(record)
-        elif done.job.task is Task.KILL:
+        elif task is Task.KILL:
             self._reporter.finish(uid)
         elif not self._is_final(record):
-            self._look_again(record, done)
+            self._look_again(record)
 
-    def _look_again(self, record: PodRecord, done: Done) -> None:
+    def _next_actions(self, record: PodRecord) -> PodActions:
+        """What would be done if it were the pod's turn now."""
+        return compute_pod_actions(record.pod, record.facts, Nanoseconds(self._clock.now_ns()), self.backoffs)
+
+    def _look_again(self, record: PodRecord) -> None:
         """At once when the job's own result asks for a next step (an init container has ended), else later."""
-        now = Nanoseconds(self._clock.now_ns())
-        if not compute_pod_actions(record.pod, record.facts, now, self.backoffs).nothing:
+        actions = self._next_actions(record)
+        if not actions.nothing:
             self.want(record)
             return
-        if done.next_try is not None:
-            delay = (done.next_try - now) / 1e9
+        if actions.next_try is not None:
+            delay = (actions.next_try - self._clock.now_ns()) / 1e9
         else:
             delay = self._settings.resync_period * (1 + self._clock.random.uniform(0, 0.5))
         self.pool.add_after(record.ref.uid, Queue.ADDITION, delay)

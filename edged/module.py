@@ -9,6 +9,7 @@ The module takes messages and makes the parts; it never waits itself. The way of
 
 import logging
 from collections.abc import Callable
+from types import TracebackType
 from typing import Any
 
 import msgspec
@@ -92,6 +93,16 @@ class Edged(Module):
 
     def on_stop(self) -> None:
         """Let go of the runtime: calls that are under way end. Containers are left running."""
+        self._client.close()
+
+    def on_failure(
+        self,
+        exception_type: type[BaseException] | None,
+        exception_value: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Let go of the runtime here too, so that no worker is held up by it."""
+        super().on_failure(exception_type, exception_value, traceback)
         self._client.close()
 
     @handles(ResourceType.POD, Operation.INSERT, Operation.UPDATE)

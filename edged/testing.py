@@ -303,6 +303,10 @@ class FakeRuntime:
     def close(self) -> None:
         self._closed = True
 
+    def reopen(self) -> None:
+        """A new client of the same runtime."""
+        self._closed = False
+
     def _begin(self, operation: str) -> CriError | None:
         """Count the call; raises a failure that comes first, gives one that comes after the effect."""
         self.calls[operation] += 1

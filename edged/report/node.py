@@ -104,7 +104,7 @@ class NodeReporter:
             _log.info("the node is not registered yet: %s", answer)
             return
         _log.info("node %s is registered", node.metadata.name)
-        self._node = node
+        self._node, self._sent_at = node, self._clock.monotonic()
         self._patch_status()
         self.renew()
 
@@ -127,6 +127,7 @@ class NodeReporter:
                 _log.debug("the node's status was not taken: %s", answer)
             else:
                 self._node, self._sent_at = wanted, self._clock.monotonic()
+                self._patch_status()
 
         self._patching = True
         self._meta.patch(ResourceType.NODEPATCH, "", node.metadata.name, patch, then=done)

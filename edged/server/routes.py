@@ -25,8 +25,8 @@ class PodList(msgspec.Struct):
 class Snapshots:
     """Where the modules leave what is served."""
 
-    def __init__(self) -> None:
-        self.pods: tuple[Pod, ...] = ()
+    pods: tuple[Pod, ...] = ()
+    """The pods of this node, with the statuses that edged computed last."""
 
 
 def routes(snapshots: Snapshots, hive: Hive, metrics: Callable[[], bytes]) -> dict[str, Handler]:

@@ -19,7 +19,6 @@ from edged.pods.labels import ref_of
 from edged.pods.model import PodFacts
 from edged.pods.prune import prunable
 from edged.pods.restart import is_terminal
-from edged.pods.status import crash_loop
 from edged.pods.termination import grace_seconds
 from edged.work.errors import StartError
 from edged.work.files import PodFiles
@@ -73,11 +72,10 @@ class PodCarrier:
     def carry_out(self, job: Job) -> Done:
         """Do the job and look at what came of it. Never raises for what concerns only the pod."""
         troubles: Troubles = {}
-        next_try: Nanoseconds | None = None
         error: Exception | None = None
         try:
             if job.task is Task.SYNC and job.pod is not None:
-                next_try = self._sync(job.pod, self._reader.look(job.ref), troubles)
+                self._sync(job.pod, self._reader.look(job.ref), troubles)
             elif job.task is Task.KILL and job.pod is not None:
                 self._kill(job.pod, self._reader.look(job.ref))
             else:
@@ -85,19 +83,16 @@ class PodCarrier:
         except _FAILURES as failure:
             error = failure
         at = self._actors.clock.monotonic()
-        return Done(job, self._look(job), at, troubles, next_try, error)
+        return Done(job, self._look(job), at, troubles, error)
 
-    def _sync(self, pod: Pod, facts: PodFacts, troubles: Troubles) -> Nanoseconds | None:
+    def _sync(self, pod: Pod, facts: PodFacts, troubles: Troubles) -> None:
         actions = compute_pod_actions(pod, facts, self._now(), self._backoffs)
-        for wait in actions.waiting:
-            troubles[wait.container.name] = crash_loop(facts.ref, wait)
         if actions.kill_pod:
             kill_pod(self._actors, self._runtime, facts, grace_seconds(pod))
         self._kill_containers(pod, actions.kill)
         if not is_terminal(pod) and (actions.create_sandbox or actions.sandbox is not None):
             self._bring_up(pod, facts, actions, troubles)
         self._prune(self._reader.look(facts.ref) if not actions.nothing else facts)
-        return actions.next_try
 
     def _bring_up(self, pod: Pod, facts: PodFacts, actions: PodActions, troubles: Troubles) -> None:
         sources = PodSources(pod, self._meta, self._tokens)

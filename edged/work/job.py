@@ -5,7 +5,7 @@ from enum import Enum
 
 from msgspec import Struct
 
-from edged.api import ContainerStateWaiting, Nanoseconds, Pod
+from edged.api import ContainerStateWaiting, Pod
 from edged.pods.model import PodFacts, PodRef
 
 
@@ -38,7 +38,5 @@ class Done(Struct, frozen=True):
     """When reading them began, monotonic seconds."""
     troubles: Mapping[str, ContainerStateWaiting] = {}
     """Why containers could not be started, by name."""
-    next_try: Nanoseconds | None = None
-    """Wall clock at which a container that is held back may be started."""
     error: Exception | None = None
     """Why the job was not done to its end; it is to be tried again."""

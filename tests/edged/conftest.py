@@ -1,0 +1,121 @@
+"""edged alone on a hive: a runtime in memory, a double of metamanager, virtual time."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from beehive import Message, ModuleName
+from beehive.testing import Harness
+from edged.api import Pod
+from edged.module import Edged
+from edged.server.routes import Snapshots
+from edged.settings import EdgedSettings
+from edged.testing import FakeRuntime
+from tests.edged.meta_double import MetaDouble
+
+IMAGE = "docker.io/library/busybox:1.36"
+
+
+def pod(name: str = "web", **changes: Any) -> dict[str, Any]:
+    """A pod as the cloud sends it; `changes` go into its spec, except `metadata` and `status`."""
+    metadata = {
+        "name": name,
+        "namespace": "default",
+        "uid": f"uid-{name}",
+        "resourceVersion": "1",
+        **changes.pop("metadata", {}),
+    }
+    spec = {
+        "nodeName": "n1",
+        "restartPolicy": "Always",
+        "terminationGracePeriodSeconds": 30,
+        "containers": [{"name": "main", "image": "busybox:1.36", "command": ["sleep", "inf"]}],
+        **changes,
+    }
+    return {"kind": "Pod", "apiVersion": "v1", "metadata": metadata, "spec": spec, "status": {"phase": "Pending"}}
+
+
+class FragileSnapshots(Snapshots):
+    """Fails once when it is told to."""
+
+    def __init__(self) -> None:
+        self.fails = False
+        self._pods: tuple[Pod, ...] = ()
+
+    @property
+    def pods(self) -> tuple[Pod, ...]:
+        """What is served."""
+        return self._pods
+
+    @pods.setter
+    def pods(self, pods: tuple[Pod, ...]) -> None:
+        if self.fails:
+            self.fails = False
+            raise RuntimeError("a bug")
+        self._pods = pods
+
+
+class Bench:
+    """edged and what it is surrounded by."""
+
+    def __init__(self, root: Path, seed: int = 1) -> None:
+        self.bee = Harness(seed)
+        self.runtime = FakeRuntime(self.bee.simulation, [IMAGE])
+        self.meta = MetaDouble(self.bee.clock)
+        self.bee.answer(ModuleName.METAMANAGER, self.meta)
+        self.snapshots = FragileSnapshots()
+        self.settings = EdgedSettings(
+            node_name="n1",
+            root=root / "edged",
+            pod_logs=root / "logs",
+            runtime_endpoint="unix:///fake",
+            node_ip="192.0.2.2",
+            server_port=10255,
+        )
+        self.bee.add(Edged, self.settings, self._connect, self.snapshots, "v1.32")
+
+    def start(self) -> None:
+        """Start edged and let it come to rest."""
+        self.bee.start()
+        self.run(0.5)
+
+    def run(self, seconds: float) -> None:
+        """Let time pass."""
+        self.bee.run_for(seconds)
+
+    def tell(self, operation: str, value: dict[str, Any], kind: str = "pod") -> None:
+        """Send an object as metamanager hands it on, and let the pod's work be done."""
+        meta = value["metadata"]
+        resource = f"{meta['namespace']}/{kind}/{meta['name']}"
+        self.bee.send(ModuleName.EDGED, self.bee.message(resource, operation, value, source="edgecontroller"))
+        self.run(0.1)
+
+    def connection(self, content: str) -> None:
+        """Tell that the cloud is there, or not."""
+        self.meta.connected = content == "cloud_connected"
+        event: Message = self.bee.message("node/connection", "connect", content, source="edgehub")
+        self.bee.send(ModuleName.EDGED, event)
+        self.run(0.1)
+
+    def poison(self) -> None:
+        """Let edged fail once on its own thread, as a bug would."""
+        self.snapshots.fails = True
+        self.tell("insert", pod("poison"))
+
+    def stop(self) -> None:
+        """Stop edged."""
+        self.bee.hive.stop()
+
+    def _connect(self) -> FakeRuntime:
+        self.runtime.reopen()
+        return self.runtime
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Iterator[Bench]:
+    """edged, not started yet."""
+    bench = Bench(tmp_path)
+    yield bench
+    bench.stop()
