@@ -1,5 +1,6 @@
 """edged alone on the bus: the life of pods, in virtual time, on a runtime in memory."""
 
+from pathlib import Path
 from typing import Any
 
 import grpc
@@ -313,13 +314,11 @@ def test_a_configmap_is_mounted_and_its_change_reaches_the_file_without_a_restar
     bench.tell("insert", pod(**MOUNTING))
     config = next(iter(bench.runtime.configs.values()))
     mount = next(m for m in config.mounts if m.container_path == "/etc/settings")
-    with open(f"{mount.host_path}/a.conf") as file:  # noqa: PTH123 - the path the container was given
-        assert file.read() == "one"
+    assert Path(mount.host_path, "a.conf").read_text() == "one"
     bench.meta.objects["default/configmap/settings"] = config_map("two", "2")
     bench.tell("update", config_map("two", "2"), kind="configmap")
     bench.run(0.5)
-    with open(f"{mount.host_path}/a.conf") as file:  # noqa: PTH123
-        assert file.read() == "two"
+    assert Path(mount.host_path, "a.conf").read_text() == "two"
     assert bench.runtime.calls["create_container"] == 1
 
 
@@ -451,3 +450,17 @@ def test_an_unchanged_node_status_is_sent_every_five_minutes_only(bench: Bench) 
     before = len(bench.meta.patches.get("null/nodepatch/n1", []))
     bench.run(620)
     assert len(bench.meta.patches["null/nodepatch/n1"]) - before in (2, 3)
+
+
+def test_the_last_words_of_a_container_are_part_of_its_end(bench: Bench) -> None:
+    bench.start()
+    path = "/dev/termination-log"
+    container = {"name": "main", "image": "busybox:1.36", "command": ["x"], "terminationMessagePath": path}
+    bench.tell("insert", pod(containers=[container]))
+    config = next(iter(bench.runtime.configs.values()))
+    mount = next(m for m in config.mounts if m.container_path == path)
+    Path(mount.host_path).write_text("out of coffee")
+    bench.runtime.end("main", 1)
+    bench.run(1.5)
+    status = bench.meta.statuses("web")[-1]["containerStatuses"][0]
+    assert status["lastState"]["terminated"]["message"] == "out of coffee"
