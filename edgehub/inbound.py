@@ -54,7 +54,7 @@ class Inbound:
         self._silent = False
 
     def silence(self) -> None:
-        """Tell nobody any more: the process is ending, and those who would be told have ended."""
+        """Tell nobody any more and take nothing: the process is ending."""
         self._silent = True
 
     def opened(self) -> None:

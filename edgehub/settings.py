@@ -28,7 +28,8 @@ class EdgeHubSettings(msgspec.Struct, frozen=True, kw_only=True):
     """For name lookup, TCP, TLS and upgrade together; KubeEdge's default."""
 
     ping_interval: float = 5.0
-    """Silence after which the peer is pinged. The cloud sends nothing by itself, and a keepalive is not answered."""
+    """Silence after which the peer is pinged, at the latest after half of `read_deadline`. The cloud sends nothing by
+    itself, and a keepalive is not answered."""
 
     read_deadline: float = 10.0
     """Silence after which the peer is taken for dead. Two pings long, so that one may be late."""

@@ -167,10 +167,11 @@ class WebsocketLink(Link):
             return min(dead, stuck)
         if self._writer.ping_on_its_way:
             return dead
-        if now >= self._heard + settings.ping_interval:
+        quiet = self._heard + min(settings.ping_interval, settings.read_deadline / 2)
+        if now >= quiet:
             self._say(self._writer.ping())
             return dead
-        return min(dead, self._heard + settings.ping_interval)
+        return quiet
 
     def _finish(self) -> None:
         """Let what was sent leave, say goodbye and wait for the peer to have read it; all within `LINGER`."""

@@ -184,6 +184,16 @@ def test_a_quiet_cloud_that_answers_pings_stays_linked() -> None:
         assert running.end is None
 
 
+def test_a_deadline_shorter_than_the_ping_interval_still_leaves_time_for_a_ping() -> None:
+    """Or every quiet cloud would be taken for dead."""
+    with linked(ping_interval=60.0, read_deadline=0.4) as (running, connection):
+        for _ in range(3):
+            opcode, payload = connection.frame()
+            assert opcode is Opcode.PING
+            connection.send(Opcode.PONG, payload)
+        assert running.end is None
+
+
 def test_a_cloud_that_stops_reading_is_taken_for_dead() -> None:
     """However long silence is allowed to be: the deadline for writing notices."""
     with (
