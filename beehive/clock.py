@@ -5,8 +5,6 @@ thread runtime and in virtual time under the simulation. A timer's function runs
 scheduler step) and must return at once: in practice it puts something into an inbox.
 """
 
-import heapq
-import itertools
 import logging
 import random
 import threading
@@ -14,6 +12,8 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Protocol
+
+from beehive.alarms import Alarm, Alarms
 
 _log = logging.getLogger(__name__)
 
@@ -107,81 +107,43 @@ class _Repeating:
         self._function()
 
 
-class _Alarm:
-    """One entry of the real clock's heap."""
-
-    __slots__ = ("_clock", "due", "function", "order")
-
-    def __init__(self, clock: "RealClock", due: float, order: int, function: Callable[[], None]) -> None:
-        self._clock = clock
-        self.due = due
-        self.order = order
-        self.function: Callable[[], None] | None = function
-
-    def __lt__(self, other: "_Alarm") -> bool:
-        return (self.due, self.order) < (other.due, other.order)
-
-    @property
-    def active(self) -> bool:
-        return self.function is not None
-
-    def cancel(self) -> bool:
-        return self._clock.withdraw(self)
-
-
 class RealClock(Clock):
     """The machine's clock, and one thread that fires timers; the thread starts with the first timer."""
-
-    _SLACK = 64
-    """Cancelled entries that are tolerated in the heap before it is cleaned."""
 
     now = staticmethod(time.time)
     monotonic = staticmethod(time.monotonic)
 
     def __init__(self) -> None:
         self.random = random.Random()  # noqa: S311 - jitter and ids, not cryptography
-        self._heap: list[_Alarm] = []
-        self._order = itertools.count()
+        self._alarms = Alarms()
         self._lock = threading.Lock()
         self._changed = threading.Condition(self._lock)
-        self._cancelled = 0
         self._wakes_at = 0.0
         self._thread: threading.Thread | None = None
         self._closed = False
 
     def after(self, seconds: float, function: Callable[[], None]) -> Timer:
-        alarm = _Alarm(self, time.monotonic() + seconds, next(self._order), function)
+        due = time.monotonic() + seconds
         with self._lock:
+            alarm = self._alarms.add(self, due, function)
             if self._closed:
-                alarm.function = None
-                return alarm
-            heapq.heappush(self._heap, alarm)
-            if self._thread is None:
+                self._alarms.clear()
+            elif self._thread is None:
                 self._start_thread()
-            elif alarm.due < self._wakes_at:
+            elif due < self._wakes_at:
                 self._changed.notify()
         return alarm
 
-    def withdraw(self, alarm: _Alarm) -> bool:
-        """Cancel an alarm, and clean the heap when half of it is such; False when it has fired or was cancelled."""
+    def withdraw(self, alarm: Alarm) -> bool:
+        """Cancel an alarm; False when it has fired or was cancelled before."""
         with self._lock:
-            if alarm.function is None:
-                return False
-            alarm.function = None
-            self._cancelled += 1
-            if self._cancelled > self._SLACK and self._cancelled * 2 > len(self._heap):
-                self._heap = [kept for kept in self._heap if kept.function is not None]
-                heapq.heapify(self._heap)
-                self._cancelled = 0
-            return True
+            return self._alarms.withdraw(alarm)
 
     def close(self) -> None:
         """Fire nothing more and end the thread; what is set from now on never fires."""
         with self._lock:
             self._closed = True
-            for alarm in self._heap:
-                alarm.function = None
-            self._heap.clear()
+            self._alarms.clear()
             self._changed.notify()
             thread = self._thread
         if thread is not None and thread is not threading.current_thread():
@@ -202,22 +164,14 @@ class RealClock(Clock):
     def _next_due(self) -> Callable[[], None] | None:
         with self._lock:
             while not self._closed:
-                if not self._heap:
-                    self._sleep(_FOREVER)
-                    continue
-                due = self._heap[0].due
-                if due > time.monotonic():
-                    self._sleep(due)
-                    continue
-                alarm = heapq.heappop(self._heap)
-                function, alarm.function = alarm.function, None
-                if function is not None:
-                    return function
-                self._cancelled -= 1
+                due = self._alarms.first_due()
+                if due is not None and due <= time.monotonic():
+                    return self._alarms.pop()
+                self._sleep(due)
             return None
 
-    def _sleep(self, until: float) -> None:
+    def _sleep(self, until: float | None) -> None:
         """Wait for a nearer alarm or `until`. Who sets one that is due later need not wake the thread for it."""
-        self._wakes_at = until
-        self._changed.wait(None if until == _FOREVER else max(0.0, until - time.monotonic()))
+        self._wakes_at = _FOREVER if until is None else until
+        self._changed.wait(None if until is None else max(0.0, until - time.monotonic()))
         self._wakes_at = 0.0

@@ -13,7 +13,7 @@ from greenlet import getcurrent, greenlet
 
 from beehive.inbox import Queue
 from beehive.runtime import Future, Runtime
-from beehive.simulation.scheduler import Scheduler
+from beehive.simulation.scheduler import Scheduler, VirtualClock
 
 
 class SimulatedQueue:
@@ -84,6 +84,8 @@ class Simulation(Runtime):
     Args:
         seed: decides the whole run.
     """
+
+    clock: VirtualClock
 
     def __init__(self, seed: int = 0) -> None:
         self.scheduler = Scheduler(seed)

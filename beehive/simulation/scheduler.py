@@ -4,14 +4,13 @@ Everything runs in one thread. Code that waits parks its greenlet; the code that
 code) drives it whenever it waits itself.
 """
 
-import heapq
-import itertools
 import logging
 import random
 from collections.abc import Callable
 
 from greenlet import getcurrent, greenlet
 
+from beehive.alarms import Alarm, Alarms
 from beehive.clock import Clock, Timer
 from beehive.errors import BeehiveError
 
@@ -25,26 +24,6 @@ class DeadlockError(BeehiveError):
     """Somebody waits for something that nobody is left to do."""
 
 
-class _Alarm:
-    __slots__ = ("due", "function", "order")
-
-    def __init__(self, due: float, order: int, function: Callable[[], None]) -> None:
-        self.due = due
-        self.order = order
-        self.function: Callable[[], None] | None = function
-
-    def __lt__(self, other: "_Alarm") -> bool:
-        return (self.due, self.order) < (other.due, other.order)
-
-    @property
-    def active(self) -> bool:
-        return self.function is not None
-
-    def cancel(self) -> bool:
-        function, self.function = self.function, None
-        return function is not None
-
-
 class VirtualClock(Clock):
     """Time that passes only when nobody can run."""
 
@@ -52,8 +31,7 @@ class VirtualClock(Clock):
         self.random = random.Random(seed)  # noqa: S311 - reproducible on purpose
         self._epoch = epoch
         self._elapsed = 0.0
-        self._alarms: list[_Alarm] = []
-        self._order = itertools.count()
+        self._alarms = Alarms()
 
     def now(self) -> float:
         return self._epoch + self._elapsed
@@ -62,30 +40,32 @@ class VirtualClock(Clock):
         return self._elapsed
 
     def after(self, seconds: float, function: Callable[[], None]) -> Timer:
-        alarm = _Alarm(self._elapsed + max(0.0, seconds), next(self._order), function)
-        heapq.heappush(self._alarms, alarm)
-        return alarm
+        return self._alarms.add(self, self._elapsed + max(0.0, seconds), function)
+
+    def withdraw(self, alarm: Alarm) -> bool:
+        """Cancel an alarm; False when it has fired or was cancelled before."""
+        return self._alarms.withdraw(alarm)
 
     def jump_wall(self, seconds: float) -> None:
         """Move the wall clock, as an administrator or NTP does; timers do not notice."""
         self._epoch += seconds
 
     def close(self) -> None:
-        for alarm in self._alarms:
-            alarm.cancel()
         self._alarms.clear()
+
+    def pending(self) -> int:
+        """How many timers are set, cancelled ones that are not forgotten yet included."""
+        return len(self._alarms)
 
     def fire_next(self, until: float) -> bool:
         """Go to the next timer and fire it; False (and no later than `until`) when there is none by then."""
-        while self._alarms:
-            if self._alarms[0].due > until:
-                break
-            alarm = heapq.heappop(self._alarms)
-            function, alarm.function = alarm.function, None
+        due = self._alarms.first_due()
+        if due is not None and due <= until:
+            function = self._alarms.pop()
+            self._elapsed = max(self._elapsed, due)
             if function is not None:
-                self._elapsed = max(self._elapsed, alarm.due)
                 function()
-                return True
+            return True
         if until != float("inf"):
             self._elapsed = max(self._elapsed, until)
         return False
