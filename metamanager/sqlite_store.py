@@ -21,7 +21,7 @@ _log = logging.getLogger(__name__)
 BUSY_MILLISECONDS = 5000
 """How long a statement waits for another process that holds the database."""
 
-_PRAGMAS = (
+PRAGMAS = (
     f"PRAGMA busy_timeout={BUSY_MILLISECONDS}",
     "PRAGMA journal_mode=WAL",
     "PRAGMA synchronous=FULL",
@@ -122,7 +122,7 @@ def _open(path: Path) -> sqlite3.Connection:
     connection = None
     try:
         connection = sqlite3.connect(path, isolation_level=None, cached_statements=32)
-        for pragma in _PRAGMAS:
+        for pragma in PRAGMAS:
             connection.execute(pragma)
         _check_journal(connection, path)
         migrate(connection, str(path))
