@@ -105,6 +105,11 @@ class Container:
         self.run = run
         self.decided.set()
 
+    def not_started(self) -> None:
+        """Whoever should have started it died before; it is as if that had never been asked."""
+        self.link = None
+        self.decided.set()
+
     def abandon(self) -> None:
         """Let nobody wait for it any longer: the runtime closes, while the container goes on."""
         self.decided.set()

@@ -33,6 +33,9 @@ from edged.embedded.watcher import Watcher
 
 _log = logging.getLogger(__name__)
 
+_ATTEMPTS = 2
+"""A nursery that is just dying takes a request with it; the next one serves it."""
+
 _START_SECONDS = 60.0
 """How long the preparation of a container (mounts on a slow machine) may take."""
 
@@ -57,14 +60,21 @@ class Shepherds:
     def start(self, container: Container, spec: ContainerSpec) -> None:
         """Start the container's command and return when it runs. Raises RunFailedError when it does not."""
         attempt = f"start container {container.id}"
-        try:
-            self._hand_over(container, spec)
-        except OSError as error:
-            raise RunFailedError(attempt, f"no shepherd can be had for it: {error}") from error
-        if not container.decided.wait(_START_SECONDS):
-            raise RunFailedError(attempt, f"it did not come up within {_START_SECONDS:.0f} s")
-        if container.run is None:
-            raise RunFailedError(attempt, container.exit.message if container.exit else "the runtime is closing")
+        for _ in range(_ATTEMPTS):
+            try:
+                self._hand_over(container, spec)
+            except OSError as error:
+                raise RunFailedError(attempt, f"no shepherd can be had for it: {error}") from error
+            if not container.decided.wait(_START_SECONDS):
+                raise RunFailedError(attempt, f"it did not come up within {_START_SECONDS:.0f} s")
+            if container.run is not None:
+                return
+            if container.exit is not None:
+                raise RunFailedError(attempt, container.exit.message)
+            if container.link is not None:
+                raise RunFailedError(attempt, "the runtime is closing")
+            container.decided.clear()
+        raise RunFailedError(attempt, "its shepherd died before it could start it", "try again")
 
     def find(self, container: Container) -> None:
         """Learn from the state directory what a container does that an earlier edgecore had made."""
@@ -120,7 +130,11 @@ class Shepherds:
         if (exit_ := read_record(container.directory / EXIT_RECORD, Exit)) is not None:
             container.finished(exit_)
             self._on_ended(container)
-        elif not self._connect(container):
+        elif self._connect(container):
+            return
+        elif container.run is None and read_record(container.directory / RUN_RECORD, Run) is None:
+            container.not_started()
+        else:
             self._bury(container, "its shepherd was killed")
             self._on_ended(container)
 
