@@ -1,0 +1,43 @@
+"""Pods that cannot run: the cloud is told why, and the others do not mind."""
+
+from __future__ import annotations
+
+import pytest
+
+from modules.edgecontroller.kinds import JsonObject
+from tests.end_to_end.machine import Machine
+from tests.end_to_end.pods import container, is_ready, pod, state_of
+
+
+def _waits_because(reason: str, obj: JsonObject) -> bool:
+    return state_of(obj, "waiting").get("reason") == reason
+
+
+@pytest.mark.parametrize("runtime", ["embedded"], indirect=True)
+def test_a_container_without_a_command_on_the_embedded_runtime(machine: Machine) -> None:
+    """It has no images that could name one, and says so."""
+    machine.cloud.apply(pod("p", {"name": "app", "image": "busybox:1.36"}), pod("q"))
+    refused = machine.cloud.pods.wait("p", lambda obj: _waits_because("CreateContainerError", obj))
+    assert "no command" in state_of(refused, "waiting")["message"]
+    machine.cloud.pods.wait("q", is_ready)
+
+
+@pytest.mark.parametrize("runtime", [pytest.param("containerd", marks=pytest.mark.containerd)], indirect=True)
+def test_an_image_that_is_not_there_and_may_not_be_pulled(machine: Machine) -> None:
+    """imagePullPolicy Never and no such image: ErrImageNeverPull, as a kubelet says."""
+    machine.cloud.apply(pod("p", container(image="nowhere:1", imagePullPolicy="Never")), pod("q"))
+    machine.cloud.pods.wait("p", lambda obj: _waits_because("ErrImageNeverPull", obj))
+    machine.cloud.pods.wait("q", is_ready)
+
+
+def test_a_command_that_is_not_there(machine: Machine) -> None:
+    """The container is tried and fails; what the runtime says is passed on."""
+    machine.cloud.apply(pod("p", {**container(), "command": ["/no/such/program"]}), pod("q"))
+    seen = machine.cloud.pods.wait(
+        "p",
+        lambda obj: (
+            bool(state_of(obj, "waiting") or state_of(obj, "terminated")) and "/no/such/program" in str(obj["status"])
+        ),
+    )
+    assert not is_ready(seen)
+    machine.cloud.pods.wait("q", is_ready)

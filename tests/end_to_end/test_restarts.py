@@ -1,0 +1,89 @@
+"""What happens when containers end: by restart policy, with back-off, and init containers before all."""
+
+from __future__ import annotations
+
+from modules.edgecontroller.kinds import JsonObject
+from tests.end_to_end.machine import Machine
+from tests.end_to_end.pods import container, is_ready, mount, phase, pod, restarts_of, state_of, status_of
+from tests.end_to_end.processes import wait_until
+
+_SHARED: JsonObject = {"name": "shared", "emptyDir": {}}
+_MOUNT = [mount("shared", "/shared")]
+
+
+def test_crash_loop(stopped_machine: Machine) -> None:
+    """The first restart comes at once, the next ones after a back-off that grows to its bound; the exit status is kept."""
+    machine = stopped_machine
+    machine.edge.longest_back_off = 2.0
+    machine.start()
+    machine.cloud.apply(pod("p", container("sleep 0.2; exit 3")))
+    looping = machine.cloud.pods.wait("p", lambda obj: state_of(obj, "waiting").get("reason") == "CrashLoopBackOff")
+    assert restarts_of(looping) == 1
+    assert state_of(looping, "waiting")["message"].startswith("back-off 2s restarting failed container=app pod=p")
+    assert status_of(looping)["lastState"]["terminated"]["exitCode"] == 3
+    assert not is_ready(looping)
+    again = machine.cloud.pods.wait("p", lambda obj: restarts_of(obj) >= 3)
+    assert phase(again) == "Running"
+    counts = [restarts_of(obj) for obj in machine.cloud.pods.history("p") if status_of(obj)]
+    assert counts == sorted(counts), "restarts are counted upwards"
+    assert set(counts) >= {0, 1, 2, 3}, "none is left out"
+
+
+def test_a_crashing_container_leaves_its_neighbours_alone(machine: Machine) -> None:
+    """The other container of the pod is not restarted."""
+    machine.cloud.apply(pod("p", container("exit 1", name="bad"), container(name="good")))
+    machine.cloud.pods.wait("p", lambda obj: state_of(obj, "waiting", "bad").get("reason") == "CrashLoopBackOff")
+    assert restarts_of(machine.cloud.get("Pod", "p"), "good") == 0
+
+
+def test_a_completed_pod_stays_completed(machine: Machine) -> None:
+    """It is run once: not again when edgecore starts again, nor when the pod is looked at again."""
+    once = container("echo run >> /shared/runs", volumeMounts=_MOUNT)
+    machine.cloud.apply(pod("p", once, volumes=(_SHARED,), restartPolicy="Never"))
+    done = machine.cloud.pods.wait("p", lambda obj: phase(obj) == "Succeeded")
+    assert state_of(done, "terminated") | {"exitCode": 0, "reason": "Completed"} == state_of(done, "terminated")
+    machine.edge.kill()
+    machine.start_edge()
+    machine.cloud.apply(pod("q"))  # when this one runs, whatever a restart might do has been done
+    machine.cloud.pods.wait("q", is_ready)
+    runs = machine.edge.volume(done, "empty-dir", "shared") / "runs"
+    assert runs.read_text() == "run\n"
+    after = machine.cloud.get("Pod", "p")
+    assert phase(after) == "Succeeded"
+    assert restarts_of(after) == 0
+
+
+def test_on_failure_means_until_it_succeeds(machine: Machine) -> None:
+    """A job that fails once is started once more, and then has succeeded."""
+    job = container("[ -e /shared/tried ] || { touch /shared/tried; exit 1; }", volumeMounts=_MOUNT)
+    machine.cloud.apply(pod("p", job, volumes=(_SHARED,), restartPolicy="OnFailure"))
+    done = machine.cloud.pods.wait("p", lambda obj: phase(obj) == "Succeeded")
+    assert restarts_of(done) == 1
+
+
+def test_init_containers_run_in_order(machine: Machine) -> None:
+    """Each begins when the one before has ended well, and the pod's containers when all have."""
+    write = "echo {0} begins >> /shared/log; sleep 0.2; echo {0} ends >> /shared/log"
+    first, second = (container(write.format(name), name, volumeMounts=_MOUNT) for name in ("first", "second"))
+    app = container("echo app begins >> /shared/log; exec sleep 600", volumeMounts=_MOUNT)
+    machine.cloud.apply(pod("p", app, initContainers=[first, second], volumes=(_SHARED,)))
+    made = machine.cloud.pods.wait("p", is_ready)
+    log = machine.edge.volume(made, "empty-dir", "shared") / "log"
+    wait_until(lambda: len(log.read_text().splitlines()) == 5, "the last line is written")
+    assert log.read_text().splitlines() == [
+        "first begins",
+        "first ends",
+        "second begins",
+        "second ends",
+        "app begins",
+    ]
+    assert [each["state"]["terminated"]["exitCode"] for each in made["status"]["initContainerStatuses"]] == [0, 0]
+
+
+def test_a_failed_init_container_of_a_pod_that_never_restarts(machine: Machine) -> None:
+    """The pod has failed, and its container was never started."""
+    init = container("exit 4", "init")
+    machine.cloud.apply(pod("p", initContainers=[init], restartPolicy="Never"))
+    failed = machine.cloud.pods.wait("p", lambda obj: phase(obj) == "Failed")
+    assert failed["status"]["initContainerStatuses"][0]["state"]["terminated"]["exitCode"] == 4
+    assert not any(state_of(obj, "running") for obj in machine.cloud.pods.history("p"))

@@ -1,0 +1,113 @@
+"""What survives what: edgecore killed, the cloud away, both, and the whole machine."""
+
+from __future__ import annotations
+
+from modules.edgecontroller.kinds import JsonObject
+from tests.end_to_end.machine import Machine
+from tests.end_to_end.pods import container, is_ready, mount, pod, restarts_of, state_of, status_of
+from tests.end_to_end.processes import wait_until
+
+_SHARED: JsonObject = {"name": "shared", "emptyDir": {}}
+_MOUNT = [mount("shared", "/shared")]
+_ENDS_ONCE = "echo start >> /shared/starts; while [ ! -e /shared/end ]; do sleep 0.05; done; rm /shared/end; exit 7"
+"""Runs until a file appears."""
+
+
+def test_edgecore_killed_adopts_what_runs(machine: Machine) -> None:
+    """After SIGKILL and a new start the containers are the same ones; none was started twice, none restarted."""
+    starts = container("echo start >> /shared/starts; exec sleep 600", volumeMounts=_MOUNT)
+    machine.cloud.apply(pod("p", starts, volumes=(_SHARED,)), pod("q"))
+    before = {name: machine.cloud.pods.wait(name, is_ready) for name in ("p", "q")}
+    machine.edge.kill()
+    machine.start_edge()
+    wait_until(lambda: set(machine.edge.pods()) == {"p", "q"}, "the node shows its pods again")
+    machine.cloud.apply(pod("r"))
+    machine.cloud.pods.wait("r", is_ready)
+    for name, obj in before.items():
+        for now in (machine.cloud.get("Pod", name), machine.edge.pods()[name]):
+            assert is_ready(now)
+            assert status_of(now)["containerID"] == status_of(obj)["containerID"]
+            assert state_of(now, "running") == state_of(obj, "running")
+            assert restarts_of(now) == 0
+    file = machine.edge.volume(before["p"], "empty-dir", "shared") / "starts"
+    assert file.read_text() == "start\n"
+
+
+def test_a_container_that_ends_while_edgecore_is_away(machine: Machine) -> None:
+    """Its exit status is not lost, and it is started again when edgecore is back."""
+    machine.cloud.apply(pod("p", container(_ENDS_ONCE, volumeMounts=_MOUNT), volumes=(_SHARED,)))
+    made = machine.cloud.pods.wait("p", is_ready)
+    shared = machine.edge.volume(made, "empty-dir", "shared")
+    machine.edge.kill()
+    (shared / "end").touch()
+    wait_until(lambda: not (shared / "end").exists(), "the container has ended")
+    machine.start_edge()
+    again = machine.cloud.pods.wait("p", lambda obj: is_ready(obj) and restarts_of(obj) == 1)
+    assert status_of(again)["lastState"]["terminated"]["exitCode"] == 7
+    assert (shared / "starts").read_text() == "start\n" * 2
+
+
+def test_pods_change_while_edgecore_is_away(machine: Machine) -> None:
+    """What the cloud has deleted is removed, and what is new is started, when edgecore is back."""
+    machine.cloud.apply(pod("goes"), pod("stays"))
+    for name in ("goes", "stays"):
+        machine.cloud.pods.wait(name, is_ready)
+    machine.edge.kill()
+    machine.cloud.delete("Pod", "goes")
+    machine.cloud.apply(pod("comes"))
+    machine.start_edge()
+    machine.cloud.pods.wait("comes", is_ready)
+    machine.cloud.pods.wait_gone("goes")
+    assert restarts_of(machine.cloud.get("Pod", "stays")) == 0
+
+
+def test_the_cloud_away(machine: Machine) -> None:
+    """Everything keeps running, what ends is started again, and the cloud hears of it when it is back."""
+    machine.cloud.apply(pod("p", container(_ENDS_ONCE, volumeMounts=_MOUNT), volumes=(_SHARED,)), pod("q"))
+    before = {name: machine.cloud.pods.wait(name, is_ready) for name in ("p", "q")}
+    machine.cloud.kill()
+    (machine.edge.volume(before["p"], "empty-dir", "shared") / "end").touch()
+    wait_until(lambda: restarts_of(machine.edge.pods()["p"]) == 1, "the container is started again")
+    wait_until(lambda: is_ready(machine.edge.pods()["p"]), "the pod is ready again")
+    machine.cloud.start()
+    machine.cloud.pods.wait("p", lambda obj: is_ready(obj) and restarts_of(obj) == 1, seconds=30)
+    now = machine.cloud.get("Pod", "q")
+    assert status_of(now)["containerID"] == status_of(before["q"])["containerID"]
+
+
+def test_a_new_pod_after_the_cloud_was_away(machine: Machine) -> None:
+    """The link is made again, and carries both directions as before."""
+    machine.cloud.apply(pod("p"))
+    machine.cloud.pods.wait("p", is_ready)
+    machine.cloud.kill()
+    machine.cloud.start()
+    machine.cloud.apply(pod("q"))
+    machine.cloud.pods.wait("q", is_ready, seconds=30)
+    machine.cloud.delete("Pod", "p")
+    machine.cloud.pods.wait_gone("p")
+
+
+def test_a_reboot_without_a_cloud(machine: Machine) -> None:
+    """With edgecore and all containers gone and the cloud away, all pods run again, from the store."""
+    volumes: tuple[JsonObject, ...] = ({"name": "config", "configMap": {"name": "c"}},)
+    config = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}, "data": {"key": "kept"}}
+    reads = container("cat /config/key; exec sleep 600", volumeMounts=[mount("config", "/config")])
+    machine.cloud.apply(config)
+    machine.cloud.apply(pod("p", reads, volumes=volumes), pod("q"))
+    before = {name: machine.cloud.pods.wait(name, is_ready) for name in ("p", "q")}
+    machine.cloud.kill()
+    machine.edge.kill()
+    machine.runtime.kill_containers(machine.edge.root / "edged")
+    machine.start_edge()
+    for name, obj in before.items():
+        wait_until(lambda name=name: is_ready(machine.edge.pods().get(name, {})), f"pod {name} is ready again")
+        now = machine.edge.pods()[name]
+        assert now["metadata"]["uid"] == obj["metadata"]["uid"]
+        assert status_of(now)["containerID"] != status_of(obj)["containerID"]
+    machine.cloud.start()
+    for name, obj in before.items():
+        machine.cloud.pods.wait(
+            name,
+            lambda now, obj=obj: is_ready(now) and status_of(now)["containerID"] != status_of(obj)["containerID"],
+            seconds=30,
+        )
