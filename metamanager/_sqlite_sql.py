@@ -1,7 +1,7 @@
 """Made by `python -m metamanager.generate` from `metamanager.schema`. Change that, not this."""
 
 CREATE_META = (
-    "CREATE TABLE IF NOT EXISTS meta ( key VARCHAR(256) NOT NULL, type VARCHAR(32), value TEXT, uid "
+    "CREATE TABLE IF NOT EXISTS meta ( key VARCHAR(512) NOT NULL, type VARCHAR(32), value TEXT, uid "
     "VARCHAR(64), resource_version BIGINT, namespace VARCHAR(256), name VARCHAR(256), updated BIGINT, PRIMARY "
     "KEY (key) )"
 )

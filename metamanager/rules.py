@@ -12,6 +12,7 @@ takes them. What differs from KubeEdge, and why:
 """
 
 from enum import Enum, auto
+from functools import lru_cache
 from typing import NamedTuple
 
 from beehive import ModuleName, Operation, ResourceType
@@ -102,6 +103,7 @@ _NOTHING = Plan(Change.NONE, (Step.UNSUPPORTED,))
 _PASS_ON = Plan(Change.NONE, (Step.TO_CLOUD,))
 
 
+@lru_cache(maxsize=512)
 def plan(operation: str, kind: str, source: str, *, named: bool, connected: bool) -> Plan:
     """The plan for a message.
 

@@ -15,7 +15,7 @@ METADATA = sa.MetaData()
 META = sa.Table(
     "meta",
     METADATA,
-    sa.Column("key", sa.String(256), primary_key=True),
+    sa.Column("key", sa.String(512), primary_key=True),
     sa.Column("type", sa.String(32)),
     sa.Column("value", sa.Text),
     sa.Column("uid", sa.String(64)),
