@@ -80,7 +80,7 @@ def test_an_endless_head_is_cut_off(server: HttpServer) -> None:
     """The server answers, or resets the connection because it will not read the rest."""
     try:
         answer = raw(server, b"GET /healthz HTTP/1.1\r\nX: " + b"a" * 100_000)
-    except (ConnectionResetError, BrokenPipeError):
+    except OSError:
         return
     assert answer == b"" or answer.startswith(b"HTTP/1.1 400")
 
