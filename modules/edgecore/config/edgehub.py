@@ -57,7 +57,7 @@ class EdgeHub(Section, frozen=True, kw_only=True):
     """Where the node fetches the CA and its own certificate at its first start."""
 
     max_frame_bytes: Annotated[int, Size(64 * 1024, 1024**3)] = 16 * 1024**2
-    """Largest message from the cloud that is read; a larger one ends the connection before it is in memory.
+    """Largest message from the cloud that is read; a larger one is thrown away while it comes, and logged.
     Ours: KubeEdge has no limit, so that one message can exhaust a small device. Pod lists over 1 MiB are
     real."""
 
@@ -77,13 +77,13 @@ class EdgeHub(Section, frozen=True, kw_only=True):
     rotate_certificates: Annotated[bool, Switch(), NO_EFFECT_YET] = True
     """Whether the node's certificate is renewed before it expires."""
 
-    tls_ca_file: Annotated[Path, AbsolutePath(), NO_EFFECT_YET] = Path("/etc/kubeedge/ca/rootCA.crt")
+    tls_ca_file: Annotated[Path, AbsolutePath()] = Path("/etc/kubeedge/ca/rootCA.crt")
     """The CA that the cloud's certificate is checked against (PEM)."""
 
-    tls_cert_file: Annotated[Path, AbsolutePath(), NO_EFFECT_YET] = Path("/etc/kubeedge/certs/server.crt")
-    """The node's certificate (PEM)."""
+    tls_cert_file: Annotated[Path, AbsolutePath()] = Path("/etc/kubeedge/certs/server.crt")
+    """The node's certificate (PEM); shown to the cloud when the file exists."""
 
-    tls_private_key_file: Annotated[Path, AbsolutePath(), NO_EFFECT_YET] = Path("/etc/kubeedge/certs/server.key")
+    tls_private_key_file: Annotated[Path, AbsolutePath()] = Path("/etc/kubeedge/certs/server.key")
     """The key of the node's certificate (PEM)."""
 
     token: Annotated[SecretText, Secret(), NO_EFFECT_YET] = SecretText()
