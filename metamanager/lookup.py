@@ -91,13 +91,16 @@ class Lookup:
         return effects.refusal(request, text, self._clock)
 
     def _row(self, request: Message, answer: Message) -> Row | None:
-        kind, resource, now = parse(request.route.resource).type, answer.route.resource, self._clock.now_ms()
+        if parse(request.route.resource).type == ResourceType.SERVICE_ACCOUNT_TOKEN:
+            value = object_in(answer)
+            return None if value is None else token_row(request, value, self._clock.now_ms())
+        return self.row_of_answer(answer)
+
+    def row_of_answer(self, answer: Message) -> Row | None:
+        """What is stored of an answer from the cloud: the bare object; None when it brings nothing that is kept."""
+        kind, resource, now = parse(answer.route.resource).type, answer.route.resource, self._clock.now_ms()
         if kind == ResourceType.CA_CERTIFICATE:
             text = answer.content_bytes()
             return row_of(resource, text, now) if _PEM_CERTIFICATE in text else None
         value = object_in(answer)
-        if value is None or not is_kept(kind):
-            return None
-        if kind == ResourceType.SERVICE_ACCOUNT_TOKEN:
-            return token_row(request, value, now)
-        return row_of(resource, value, now)
+        return row_of(resource, value, now) if value is not None and is_kept(kind) else None

@@ -21,7 +21,7 @@ from metamanager.batch import Batch, Outcome
 from metamanager.effects import Effect
 from metamanager.errors import StoreWriteError
 from metamanager.lookup import Lookup
-from metamanager.remote import Remote, object_in
+from metamanager.remote import Remote
 from metamanager.rows import head_of, parse, row_of_message
 from metamanager.rules import HANDED_ON, Change, Step, plan
 from metamanager.store import Store, open_store
@@ -124,9 +124,6 @@ class MetaManager(Module):
 
     def _carry_out(self, message: Message) -> Outcome:
         route, resource = message.route, parse(message.route.resource)
-        if route.operation == Operation.RESPONSE and object_in(message) is None:
-            _log.debug("nobody waits for the answer about %s", route.resource)
-            return Outcome([])
         wanted = plan(
             route.operation, resource.type, route.source, named=bool(resource.name), connected=self._connected
         )
@@ -141,6 +138,9 @@ class MetaManager(Module):
 
     def _change(self, message: Message, resource: Resource, change: Change) -> bool:
         """Change the store; False when the message is about an older state than what is there."""
+        if change is Change.PUT_ANSWER:
+            row = self._lookup.row_of_answer(message)
+            return row is not None and self._store.put(row)
         if change is Change.PUT:
             return self._store.put(row_of_message(message, self.clock.now_ms()))
         if change is Change.DELETE:

@@ -24,6 +24,8 @@ class Change(Enum):
     NONE = auto()
     PUT = auto()
     """The content under the message's resource, unless a newer state of the object is there."""
+    PUT_ANSWER = auto()
+    """The object in an answer that nobody waits for any more; an OK or a refusal changes nothing."""
     DELETE = auto()
     """The row under the message's resource, if it is of the uid that the content names."""
 
@@ -92,6 +94,10 @@ _ORIGINS: dict[str, Origin] = {
     ResourceType.CERTIFICATE_SIGNING_REQUEST: Origin.CLOUD,
 }
 
+_NOT_KEPT = frozenset(
+    {ResourceType.LEASE, ResourceType.PODPATCH, ResourceType.NODEPATCH, ResourceType.SERVICE_ACCOUNT_TOKEN}
+)
+
 VOLUME_OPERATIONS = (
     Operation.CREATE_VOLUME,
     Operation.DELETE_VOLUME,
@@ -129,7 +135,7 @@ def plan(operation: str, kind: str, source: str, *, named: bool, connected: bool
             return Plan(Change.NONE, (_query(origin_of(kind, named=named), connected=connected),))
         case Operation.RESPONSE:
             to_edged = source == ModuleName.EDGECONTROLLER
-            return Plan(Change.PUT, _edged(kind) if to_edged else (Step.TO_CLOUD,))
+            return Plan(Change.PUT_ANSWER, _edged(kind) if to_edged else (Step.TO_CLOUD,))
         case _ if operation in VOLUME_OPERATIONS:
             return Plan(Change.NONE, (Step.TO_VOLUME_PLUGIN,))
     return _NOTHING
@@ -143,11 +149,12 @@ def origin_of(kind: str, *, named: bool) -> Origin:
 
 
 def is_kept(kind: str) -> bool:
-    """Whether the cloud's answer about such an object is stored.
+    """Whether the cloud's answer about such a resource is stored under its name.
 
-    Not a lease: it is of no use without the cloud and would cost the flash a write every ten seconds.
+    Not a lease: it is of no use without the cloud and would cost the flash a write every ten seconds. Not the answer to
+    a patch, in whose place the patch is. Not a token, which belongs to one request and not to the name.
     """
-    return kind != ResourceType.LEASE
+    return kind not in _NOT_KEPT
 
 
 def _insert(kind: str, source: str, *, connected: bool) -> Plan:

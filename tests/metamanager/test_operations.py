@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from beehive import Group, ModuleName, Operation, ResourceType, State
@@ -165,12 +166,21 @@ def test_events_pass_through(operation: Operation) -> None:
         assert store_of(bee).get("default/event/a") is None
 
 
-def test_a_late_answer_with_an_object_is_kept_and_handed_to_edged() -> None:
-    """Nobody waits for it any more, but what it says is true."""
+@pytest.mark.parametrize("content", [thing(), {"Object": thing(), "Err": None}])
+def test_a_late_answer_with_an_object_is_kept_and_handed_to_edged(content: Any) -> None:
+    """Nobody waits for it any more, but what it says is true; stored is the bare object."""
     with node() as bee:
-        bee.send(META, from_cloud(bee, "default/configmap/a", Operation.RESPONSE, thing()))
+        bee.send(META, from_cloud(bee, "default/configmap/a", Operation.RESPONSE, content))
         assert [sent.destination for sent in bee.sent] == [EDGED]
-        assert store_of(bee).get("default/configmap/a") is not None
+        assert msgspec.json.decode(store_of(bee).get("default/configmap/a") or "") == thing()
+
+
+def test_a_late_answer_to_a_patch_does_not_overwrite_the_patch() -> None:
+    """The newest patch is what edged asks for under that name."""
+    with node() as bee:
+        bee.ask(META, from_edged(bee, "default/podpatch/a", Operation.PATCH, "{}"))
+        bee.send(META, from_cloud(bee, "default/podpatch/a", Operation.RESPONSE, {"Object": thing(), "Err": None}))
+        assert store_of(bee).get("default/podpatch/a") == "{}"
 
 
 @pytest.mark.parametrize(

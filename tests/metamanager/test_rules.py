@@ -53,9 +53,9 @@ ROWS: list[tuple[str, str, str, Change, tuple[Step, ...]]] = [
     (Q, "serviceaccounttoken", EDGED, NONE, (Step.ASK_CLOUD,)),
     (Q, LEASE, EDGED, NONE, (Step.ASK_CLOUD,)),
     (Q, "certificatesigningrequest", EDGED, NONE, (Step.ASK_CLOUD,)),
-    (R, "configmap", EC, PUT, (Step.TO_EDGED,)),
-    (R, NODE, EC, PUT, ()),
-    (R, "x", "other", PUT, (Step.TO_CLOUD,)),
+    (R, "configmap", EC, Change.PUT_ANSWER, (Step.TO_EDGED,)),
+    (R, NODE, EC, Change.PUT_ANSWER, ()),
+    (R, "x", "other", Change.PUT_ANSWER, (Step.TO_CLOUD,)),
     (Operation.CREATE_VOLUME, "volume", "csidriver", NONE, (Step.TO_VOLUME_PLUGIN,)),
     (Operation.CONTROLLER_UNPUBLISH_VOLUME, "volume", "csidriver", NONE, (Step.TO_VOLUME_PLUGIN,)),
     (Operation.CONNECT, "other", "edgehub", NONE, (Step.UNSUPPORTED,)),
@@ -108,7 +108,9 @@ def test_a_delete_reaches_edged_even_when_there_was_no_row() -> None:
     assert plan(D, POD, EC, named=True, connected=True).even_if_old
 
 
-def test_leases_are_not_kept() -> None:
-    """They would cost the flash a write every ten seconds."""
-    assert not is_kept(LEASE)
-    assert is_kept(ResourceType.CONFIGMAP)
+@pytest.mark.parametrize(
+    ("kind", "kept"), [(LEASE, False), ("podpatch", False), ("serviceaccounttoken", False), ("configmap", True)]
+)
+def test_what_would_wear_the_flash_or_overwrite_something_is_not_kept(kind: str, kept: bool) -> None:
+    """Leases every ten seconds; answers to patches in the place of the patches; tokens in that of others."""
+    assert is_kept(kind) is kept
