@@ -1,0 +1,71 @@
+"""docs/embedded-runtime.md: its commands work as they stand there, and what it promises of cost holds."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from beehive.clock import RealClock
+from edged.embedded import EmbeddedRuntime
+from edged.embedded.shepherd.procfs import read_stat
+from protos.cri.v1 import api_pb2 as cri
+from tests.edged.embedded.node import LocalNode, Node, wait_for_death
+
+_REPOSITORY = Path(__file__).parents[3]
+_BLOCKS = re.compile(r"^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def _run(script: str, home: Path) -> str:
+    done = subprocess.run(
+        ["bash", "-euc", script],
+        cwd=_REPOSITORY,
+        env={"HOME": str(home), "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"},
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    assert "Traceback" not in done.stderr
+    return done.stdout
+
+
+def test_commands(directory: Path) -> None:
+    """Each block runs without an error and shows what the text says; the last one leaves nothing running."""
+    namespaces, state, purge = _BLOCKS.findall((_REPOSITORY / "docs/embedded-runtime.md").read_text())
+    if os.geteuid() == 0:
+        assert "user namespaces are possible" in _run(namespaces, directory)
+    node = Node(directory)
+    node.state = directory / ".local/state/edgecore/edged/embedded"
+    clock = RealClock()
+    runtime = EmbeddedRuntime(node.state, node.socket, clock)
+    runtime.start()
+    node.connect()
+    container, pod = node.shell("exec sleep 1000"), node.pod()
+    node.ended(node.shell("exit 3"))
+    pid = node.pid(container)
+    shown = _run(state, directory)
+    assert pod in shown
+    assert f'"pid": {pid}' in shown
+    assert '"exit_code": 3' in shown
+    assert f"shepherd-{container[:6]}" in shown
+    node.disconnect()
+    runtime.stop()
+    clock.close()
+    _run(purge, directory)
+    wait_for_death(pid)
+
+
+def test_cheap_and_fast(node: LocalNode) -> None:
+    """A shepherd costs a few megabytes, and a pod with a volume can be up within 60 ms, the goal."""
+    volume = cri.ContainerConfig(mounts=[cri.Mount(container_path="/data", host_path=str(node.directory))])
+    seconds = []
+    for _ in range(9):
+        before = node.clock.monotonic()
+        container = node.shell("exec sleep 1000", volume)
+        seconds.append(node.clock.monotonic() - before)
+    main = read_stat(node.pid(container))
+    assert main is not None
+    rollup = Path(f"/proc/{main.parent}/smaps_rollup").read_text()
+    (proportional,) = re.findall(r"^Pss: +(\d+) kB$", rollup, re.MULTILINE)
+    assert int(proportional) < 6000
+    assert min(seconds) < 0.060
