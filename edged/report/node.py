@@ -53,6 +53,7 @@ class NodeReporter:
         self._sent_at = float("-inf")
         self._lease: Lease | None = None
         self._registering = False
+        self._register_again = False
         self._patching = False
         self._leasing = False
 
@@ -62,7 +63,11 @@ class NodeReporter:
         return self._node is not None
 
     def tick(self) -> None:
-        """Do what is due: register, or report."""
+        """Do what is due: register, or report.
+
+        While a registration is under way, another follows it if it fails: the cloud may have come after it was refused
+        and before we hear of that.
+        """
         if self._node is None:
             self._register()
         else:
@@ -84,7 +89,10 @@ class NodeReporter:
 
     def _register(self) -> None:
         report = self._report()
-        if self._registering or report is None or not self._settings.register_node:
+        if report is None or not self._settings.register_node:
+            return
+        if self._registering:
+            self._register_again = True
             return
         settings = self._settings
         node = node_object(report, settings.node_labels, self._now(), schedulable=settings.register_schedulable)
@@ -99,9 +107,12 @@ class NodeReporter:
 
     def _found(self, answer: bytes | CallError) -> None:
         self._registering = False
+        again, self._register_again = self._register_again, False
         node = _read(Node, answer)
         if node is None:
             _log.info("the node is not registered yet: %s", answer)
+            if again:
+                self._register()
             return
         _log.info("node %s is registered", node.metadata.name)
         self._node, self._sent_at = node, self._clock.monotonic()

@@ -6,7 +6,7 @@ from typing import Any
 import grpc
 import pytest
 
-from beehive import State
+from beehive import Message, ModuleName, State
 from edged.cri.errors import DeadlineExceededError, UnavailableError
 from protos.cri.v1 import api_pb2 as cri
 from tests.edged.conftest import Bench, pod
@@ -431,6 +431,22 @@ def test_the_node_registers_when_the_cloud_comes(bench: Bench) -> None:
     assert not bench.meta.cloud
     bench.connection("cloud_connected")
     bench.run(0.5)
+    assert "null/node/n1" in bench.meta.cloud
+
+
+def test_the_node_registers_at_once_when_the_cloud_comes_before_its_absence_is_heard_of(bench: Bench) -> None:
+    bench.meta.connected = False
+
+    def cloud_comes_before_the_answer(message: Message) -> Message | None:
+        answer = bench.meta(message)
+        if message.route.resource == "null/node/n1" and not bench.meta.connected:
+            bench.meta.connected = True
+            event = bench.bee.message("node/connection", "connect", "cloud_connected", source="edgehub")
+            bench.bee.hive.send(ModuleName.EDGED, event)
+        return answer
+
+    bench.bee.answer(ModuleName.METAMANAGER, cloud_comes_before_the_answer)
+    bench.start()
     assert "null/node/n1" in bench.meta.cloud
 
 
