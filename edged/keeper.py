@@ -68,7 +68,7 @@ class PodKeeper:
         self._owner = owner
         self._publish = publish
         self.pods = PodManager()
-        self.backoffs = BackOffs(BackOffPolicy(longest=seconds(settings.crash_loop_limit)))
+        self.backoffs = BackOffs(BackOffPolicy.up_to(seconds(settings.crash_loop_limit)))
         self.pool = Pool(turns.clock, turns.after, self._job_of)
         self.node = NodeView((), "")
         self._retries: dict[PodUid, float] = {}

@@ -27,6 +27,11 @@ class BackOffPolicy(Struct, frozen=True):
     first: Nanoseconds = seconds(10)
     longest: Nanoseconds = seconds(300)
 
+    @classmethod
+    def up_to(cls, longest: Nanoseconds) -> "BackOffPolicy":
+        """A kubelet's, with another longest delay; the first is not longer than that (crashLoopBackOff)."""
+        return cls(min(seconds(10), longest), longest)
+
     @property
     def forgotten_after(self) -> Nanoseconds:
         """How long a container must have lived since its start to begin anew: twice the longest delay."""

@@ -1,10 +1,7 @@
 """The cloud stub's process: modules put together, started, and ended by a signal."""
 
 import logging
-import os
-import signal
 import sys
-import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -24,11 +21,9 @@ from modules.edgecontroller.journal import Journal
 from modules.edgecontroller.manifest_directory import ManifestDirectory
 from modules.edgecontroller.module import EdgeController
 from modules.edgecore.exit_codes import ExitCode
+from modules.edgecore.shutdown import Shutdown
 
 _log = logging.getLogger(__name__)
-_SIGNALS = (signal.SIGTERM, signal.SIGINT)
-_SAME_SIGNAL = 0.5
-"""Seconds."""
 
 
 class RunOptions(msgspec.Struct, frozen=True):
@@ -43,7 +38,7 @@ class RunOptions(msgspec.Struct, frozen=True):
 
 def run(options: RunOptions) -> int:
     """Runs the stub until SIGTERM or SIGINT; a second one ends it at once. Gives the exit status."""
-    ended = _until_signalled()
+    shutdown = Shutdown(at_once=ExitCode.INTERRUPTED)
     try:
         stub = CloudCore(options.config, options.state)
         stub.start()
@@ -54,8 +49,7 @@ def run(options: RunOptions) -> int:
     _announce(options.ready_file, f"{host}:{port}\n")
     sys.stdout.write(f"cloudcore: listening on ws://{host}:{port}, control socket {options.config.control_socket}\n")
     sys.stdout.flush()
-    ended.wait()
-    _log.info("stopping")
+    _log.info("stopping: %s", shutdown.wait().name)
     return _stop(stub)
 
 
@@ -126,28 +120,6 @@ class CloudCore:
         )
         self._servers[:] = [server]
         return server
-
-
-def _until_signalled() -> threading.Event:
-    """Is set by the first signal; a later one ends the process.
-
-    What comes within half a second counts as the same: `timeout`, make and terminals signal a process and its group.
-    """
-    ended = threading.Event()
-    clock = RealClock()
-    first = 0.0
-
-    def on_signal(_number: int, _frame: object) -> None:
-        nonlocal first
-        if not ended.is_set():
-            first = clock.monotonic()
-            ended.set()
-        elif clock.monotonic() - first > _SAME_SIGNAL:
-            os._exit(ExitCode.INTERRUPTED)
-
-    for number in _SIGNALS:
-        signal.signal(number, on_signal)
-    return ended
 
 
 def _announce(ready_file: Path | None, text: str) -> None:

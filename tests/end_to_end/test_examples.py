@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from modules.demo.examples import read_example
+from modules.demo.examples import Expectation, read_example
 from modules.demo.goals import unmet
+from modules.edgecontroller.kinds import JsonObject
 from tests.end_to_end.machine import Machine
 from tests.end_to_end.pods import status_of
 from tests.end_to_end.processes import REPOSITORY, wait_until
@@ -22,7 +24,7 @@ def test_example(file: Path, machine: Machine) -> None:
     assert example.expected
     machine.cloud.apply(*example.objects)
     for name, goal in example.expected.items():
-        machine.cloud.pods.wait(name.name, lambda obj, goal=goal: not unmet(goal, obj))
+        machine.cloud.pods.wait(name.name, partial(_arrived, goal))
 
 
 def test_the_greeting_changes_without_a_restart(machine: Machine) -> None:
@@ -35,3 +37,7 @@ def test_the_greeting_changes_without_a_restart(machine: Machine) -> None:
     config = next(obj for obj in objects if obj["kind"] == "ConfigMap")
     machine.cloud.apply({**config, "data": {"greeting.txt": "good night"}})
     wait_until(lambda: machine.edge.lines(made, "greeter")[2:] == ["the greeting is: good night"], "it has changed")
+
+
+def _arrived(goal: Expectation, obj: JsonObject) -> bool:
+    return not unmet(goal, obj)

@@ -12,7 +12,7 @@ _MOUNT = [mount("shared", "/shared")]
 
 
 def test_crash_loop(stopped_machine: Machine) -> None:
-    """The first restart comes at once, the next ones after a back-off that grows to its bound; the exit status is kept."""
+    """The first restart comes at once, the next after a back-off up to its bound; the exit status is kept."""
     machine = stopped_machine
     machine.edge.longest_back_off = 2.0
     machine.start()

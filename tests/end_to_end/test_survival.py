@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from modules.edgecontroller.kinds import JsonObject
 from tests.end_to_end.machine import Machine
 from tests.end_to_end.pods import container, is_ready, mount, pod, restarts_of, state_of, status_of
@@ -100,14 +102,18 @@ def test_a_reboot_without_a_cloud(machine: Machine) -> None:
     machine.runtime.kill_containers(machine.edge.root / "edged")
     machine.start_edge()
     for name, obj in before.items():
-        wait_until(lambda name=name: is_ready(machine.edge.pods().get(name, {})), f"pod {name} is ready again")
+        wait_until(partial(_is_ready_on_node, machine, name), f"pod {name} is ready again")
         now = machine.edge.pods()[name]
         assert now["metadata"]["uid"] == obj["metadata"]["uid"]
         assert status_of(now)["containerID"] != status_of(obj)["containerID"]
     machine.cloud.start()
     for name, obj in before.items():
-        machine.cloud.pods.wait(
-            name,
-            lambda now, obj=obj: is_ready(now) and status_of(now)["containerID"] != status_of(obj)["containerID"],
-            seconds=30,
-        )
+        machine.cloud.pods.wait(name, partial(_runs_anew, obj), seconds=30)
+
+
+def _is_ready_on_node(machine: Machine, name: str) -> bool:
+    return is_ready(machine.edge.pods().get(name, {}))
+
+
+def _runs_anew(before: JsonObject, now: JsonObject) -> bool:
+    return is_ready(now) and status_of(now)["containerID"] != status_of(before)["containerID"]

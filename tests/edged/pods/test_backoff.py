@@ -4,7 +4,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edged.api import Nanoseconds, seconds
-from edged.pods.backoff import CRASH_LOOP, BackOffEntry, BackOffKey, BackOffs, advance, image_key, ready_at
+from edged.pods.backoff import (
+    CRASH_LOOP,
+    BackOffEntry,
+    BackOffKey,
+    BackOffPolicy,
+    BackOffs,
+    advance,
+    image_key,
+    ready_at,
+)
 from edged.pods.model import PodUid
 from tests.edged.pods.builders import at
 
@@ -20,6 +29,12 @@ def test_delays_double_up_to_five_minutes() -> None:
         backoffs.advance(KEY, now, due)
         now = due
     assert waits == [0, 10, 20, 40, 80, 160, 300, 300]
+
+
+def test_a_bound_below_ten_seconds_is_the_first_delay_too() -> None:
+    """crashLoopBackOff.maxContainerRestartPeriod is never exceeded, and larger bounds do not change the first delay."""
+    assert BackOffPolicy.up_to(seconds(2)) == BackOffPolicy(seconds(2), seconds(2))
+    assert BackOffPolicy.up_to(seconds(300)) == CRASH_LOOP
 
 
 def test_ten_good_minutes_are_forgiveness() -> None:

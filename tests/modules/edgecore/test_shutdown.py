@@ -1,0 +1,56 @@
+"""Signals of a process: the first ends it cleanly, a second at once."""
+
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+_PROGRAM = """
+import signal, sys
+from modules.edgecore.shutdown import Shutdown
+
+shutdown = Shutdown(at_once=130)
+print("ready", flush=True)
+print(shutdown.wait().name, flush=True)
+sys.stdin.read()
+"""
+"""Says which signal came first, then goes on until its input ends, as a stop that takes long."""
+
+
+@pytest.fixture
+def process() -> Iterator[subprocess.Popen[str]]:
+    """A process that waits for its signals."""
+    command = [sys.executable, "-c", _PROGRAM]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as started:
+        assert started.stdout is not None
+        assert started.stdout.readline() == "ready\n"
+        yield started
+        started.kill()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_the_first_signal(process: subprocess.Popen[str], number: signal.Signals) -> None:
+    """It is told, and the process goes on to its clean end."""
+    process.send_signal(number)
+    out, _ = process.communicate(timeout=10)
+    assert out == f"{number.name}\n"
+    assert process.returncode == 0
+
+
+def test_a_second_signal_right_after_the_first(process: subprocess.Popen[str]) -> None:
+    """Even while the first one is being handled, it ends the process at once."""
+    process.send_signal(signal.SIGTERM)
+    process.send_signal(signal.SIGINT)
+    assert process.wait(10) == 130
+
+
+def test_the_same_signal_twice_at_once_is_one(process: subprocess.Popen[str]) -> None:
+    """As `timeout` does it, to a process and to its group."""
+    process.send_signal(signal.SIGTERM)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "SIGTERM\n"
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=10)
+    assert process.returncode == 0
