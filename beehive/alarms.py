@@ -20,16 +20,11 @@ class Owner(Protocol):
 class Alarm:
     """One timer. Its function is gone when it has fired or was cancelled."""
 
-    __slots__ = ("_owner", "due", "function", "order")
+    __slots__ = ("_owner", "function")
 
-    def __init__(self, owner: Owner, due: float, order: int, function: Callable[[], None]) -> None:
+    def __init__(self, owner: Owner, function: Callable[[], None]) -> None:
         self._owner = owner
-        self.due = due
-        self.order = order
         self.function: Callable[[], None] | None = function
-
-    def __lt__(self, other: "Alarm") -> bool:
-        return self.due < other.due or (self.due == other.due and self.order < other.order)
 
     @property
     def active(self) -> bool:
@@ -48,7 +43,7 @@ class Alarms:
     """Cancelled entries that are tolerated."""
 
     def __init__(self) -> None:
-        self._heap: list[Alarm] = []
+        self._heap: list[tuple[float, int, Alarm]] = []
         self._order = itertools.count()
         self._cancelled = 0
 
@@ -57,8 +52,8 @@ class Alarms:
 
     def add(self, owner: Owner, due: float, function: Callable[[], None]) -> Alarm:
         """A new alarm."""
-        alarm = Alarm(owner, due, next(self._order), function)
-        heapq.heappush(self._heap, alarm)
+        alarm = Alarm(owner, function)
+        heapq.heappush(self._heap, (due, next(self._order), alarm))
         return alarm
 
     def withdraw(self, alarm: Alarm) -> bool:
@@ -68,27 +63,27 @@ class Alarms:
         alarm.function = None
         self._cancelled += 1
         if self._cancelled > self.SLACK and self._cancelled * 2 > len(self._heap):
-            self._heap = [kept for kept in self._heap if kept.function is not None]
+            self._heap = [entry for entry in self._heap if entry[2].function is not None]
             heapq.heapify(self._heap)
             self._cancelled = 0
         return True
 
     def first_due(self) -> float | None:
         """When the next one fires."""
-        while self._heap and self._heap[0].function is None:
+        while self._heap and self._heap[0][2].function is None:
             heapq.heappop(self._heap)
             self._cancelled -= 1
-        return self._heap[0].due if self._heap else None
+        return self._heap[0][0] if self._heap else None
 
     def pop(self) -> Callable[[], None] | None:
         """Take the first one's function; call it right after `first_due`."""
-        alarm = heapq.heappop(self._heap)
+        _, _, alarm = heapq.heappop(self._heap)
         function, alarm.function = alarm.function, None
         return function
 
     def clear(self) -> None:
         """Cancel all."""
-        for alarm in self._heap:
+        for _, _, alarm in self._heap:
             alarm.function = None
         self._heap.clear()
         self._cancelled = 0

@@ -73,7 +73,7 @@ class Clock(ABC):
 
     def new_id(self) -> str:
         """A UUID version 4 in lower case with hyphens, drawn from `random`."""
-        digits = "%032x" % (self.random.getrandbits(128) & _UUID_RANDOM | _UUID_FIXED)
+        digits = (self.random.getrandbits(128) & _UUID_RANDOM | _UUID_FIXED).to_bytes(16, "big").hex()
         return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
 
 

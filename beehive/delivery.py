@@ -84,21 +84,18 @@ class Tap(Protocol):
         """Take notice of one delivery that has come to an end."""
 
 
-class Delivery:
+class Delivery(msgspec.Struct, eq=False):
     """A message in an inbox, with the handler that was chosen for it.
 
     It stands where pykka has an envelope: a module's loop tells them apart by class.
     """
 
-    __slots__ = ("attempts", "depth", "enqueued", "handler", "message", "way")
-
-    def __init__(self, message: Message, handler: Callable[[Any, Message], None], way: Way) -> None:
-        self.message = message
-        self.handler = handler
-        self.way = way
-        self.attempts = 0
-        self.depth = 0
-        self.enqueued = 0.0
+    message: Message
+    handler: Callable[[Any, Message], None]
+    way: Way
+    attempts: int = 0
+    depth: int = 0
+    enqueued: float = 0.0
 
 
 class Continuation:

@@ -35,6 +35,9 @@ _log = logging.getLogger(__name__)
 
 _STOP_SECONDS = 10.0
 
+_SEND, _REQUEST, _COMMAND, _HANDLED = Way.SEND, Way.REQUEST, Kind.COMMAND, Outcome.HANDLED
+"""Looked up once: a member of an enum costs as much as a call."""
+
 
 class Hive:
     """See the module's docstring.
@@ -56,6 +59,7 @@ class Hive:
     ) -> None:
         self.runtime = runtime
         self.clock = runtime.clock
+        self._monotonic, self._now = runtime.clock.monotonic, runtime.clock.now
         self.taps: list[Tap] = list(taps)
         self.patience = patience
         self.dead_letters = DeadLetters()
@@ -140,7 +144,7 @@ class Hive:
 
     def send(self, destination: str, message: Message) -> None:
         """Put a message into a module's inbox; what cannot be delivered is a dead letter."""
-        self._deliver(destination, message, Way.SEND)
+        self._deliver(destination, message, _SEND)
 
     def broadcast(self, group: str, message: Message) -> None:
         """Put a message into the inbox of every module of a group."""
@@ -158,9 +162,9 @@ class Hive:
 
     def request_then(self, destination: str, message: Message, seconds: float, done: Callable[[Any], None]) -> None:
         """Send, and call `done` once with the answer or with the error; on whatever thread it comes."""
-        message = message.with_header(sync=True)
+        message = message.as_request()
         if self.waiters.register(message, seconds, done):
-            self._deliver(destination, message, Way.REQUEST)
+            self._deliver(destination, message, _REQUEST)
 
     def broadcast_request(self, group: str, message: Message, seconds: float) -> Future[list[Message]]:
         """Send to every module of a group and get a future of all their answers.
@@ -168,7 +172,7 @@ class Hive:
         It raises `RequestTimeoutError`, with the answers that did come, when one is missing at the deadline.
         """
         future: Future[list[Message]] = self.runtime.future()
-        message = message.with_header(sync=True)
+        message = message.as_request()
         expected = len(self._groups.get(group, ()))
         if self.waiters.register(message, seconds, lambda result: _settle(future, result), max(1, expected)):
             reached = self._broadcast(group, message, Way.REQUEST)
@@ -186,18 +190,19 @@ class Hive:
             _log.debug("%s: %s %s", reason, message.route.resource, message.parent_id)
         return reason is None
 
-    def report(
-        self, module: str, delivery: Delivery, outcome: Outcome, reason: DropReason | None, begin: float | None = None
-    ) -> None:
-        """Tell the taps of a delivery that has come to an end; `begin` is when its handler began."""
-        if not self.taps:
-            return
-        end = self.clock.monotonic()
-        begin = end if begin is None else begin
-        waited = max(0.0, begin - delivery.enqueued) if delivery.enqueued else 0.0
+    def handled(self, module: str, delivery: Delivery, begin: float) -> None:
+        """Tell the taps of a delivery that was handled; `begin` is when its handler began, by the monotonic clock."""
+        waited = begin - delivery.enqueued if delivery.enqueued else 0.0
+        seconds = self._monotonic() - begin
         message, way, depth = delivery.message, delivery.way, delivery.depth
-        handled = end - begin
-        self._tell_taps(Record(self.clock.now(), module, message, way, outcome, reason, depth, waited, handled))
+        self._tell_taps(Record(self._now(), module, message, way, _HANDLED, None, depth, waited, seconds))
+
+    def report(self, module: str, delivery: Delivery, outcome: Outcome, reason: DropReason | None) -> None:
+        """Tell the taps of a delivery that has come to an end without being handled."""
+        if self.taps:
+            waited = self._monotonic() - delivery.enqueued if delivery.enqueued else 0.0
+            message, way, depth = delivery.message, delivery.way, delivery.depth
+            self._tell_taps(Record(self._now(), module, message, way, outcome, reason, depth, waited, 0.0))
 
     def bury(self, module: str, delivery: Delivery, reason: DropReason, detail: str = "") -> None:
         """Make a delivery a dead letter. Of a request, whoever waits for the answer is told at once."""
@@ -250,10 +255,10 @@ class Hive:
         delivery = Delivery(message, handler.call, way)
         inbox = slot.inbox
         if self.taps:
-            delivery.enqueued = self.clock.monotonic()
+            delivery.enqueued = self._monotonic()
             delivery.depth = inbox.depth()
         try:
-            if handler.kind is Kind.COMMAND or way is Way.REQUEST:
+            if handler.kind is _COMMAND or way is _REQUEST:
                 inbox.put(delivery)
             else:
                 self._put_lossy(destination, inbox, delivery, handler.kind)

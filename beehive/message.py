@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+_RESPONSE = Operation.RESPONSE
 _NULL = msgspec.Raw(b"null")
 
 
@@ -94,16 +95,8 @@ class Message(msgspec.Struct, frozen=True):
         resourceversion: str = "",
     ) -> "Message":
         """A message with a fresh id and the clock's time."""
-        return cls(
-            Header(
-                msg_id=clock.new_id(),
-                parent_msg_id=parent_id,
-                timestamp=clock.now_ms(),
-                resourceversion=resourceversion,
-            ),
-            Route(source=source, group=group, operation=operation, resource=resource),
-            content,
-        )
+        header = Header(clock.new_id(), parent_id, clock.now_ms(), resourceversion)
+        return cls(header, Route(source, "", group, operation, resource), content)
 
     def reply(self, clock: "Clock", content: Any = OK, *, source: str | None = None) -> "Message":
         """The answer to this message: its parent, same source, group, resource and type, operation `response`.
@@ -111,21 +104,10 @@ class Message(msgspec.Struct, frozen=True):
         An answer carries the *requester's* source unless `source` says otherwise; metamanager marks so what it answered
         from its own store (KubeEdge's NewRespByMessage).
         """
-        return Message(
-            Header(
-                msg_id=clock.new_id(),
-                parent_msg_id=self.header.msg_id,
-                timestamp=clock.now_ms(),
-                type=self.header.type,
-            ),
-            Route(
-                source=self.route.source if source is None else source,
-                group=self.route.group,
-                operation=Operation.RESPONSE,
-                resource=self.route.resource,
-            ),
-            content,
-        )
+        asked, route = self.header, self.route
+        header = Header(clock.new_id(), asked.msg_id, clock.now_ms(), "", sync=False, type=asked.type)
+        source = route.source if source is None else source
+        return Message(header, Route(source, "", route.group, _RESPONSE, route.resource), content)
 
     def error(self, clock: "Clock", text: str, *, source: str = "", group: str = "") -> "Message":
         """The error answer: parent is this message's id (as KubeEdge today; in 2019 it was the wrong id)."""
@@ -134,6 +116,12 @@ class Message(msgspec.Struct, frozen=True):
             Route(source=source, group=group, operation=Operation.ERROR, resource=self.route.resource),
             text,
         )
+
+    def as_request(self) -> "Message":
+        """A copy that says that its sender waits (SendSync)."""
+        was = self.header
+        header = Header(was.msg_id, was.parent_msg_id, was.timestamp, was.resourceversion, sync=True, type=was.type)
+        return Message(header, self.route, self.content)
 
     def with_header(self, **changes: Any) -> "Message":
         """A copy whose header fields are changed."""

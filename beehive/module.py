@@ -66,6 +66,7 @@ class Module(Actor):
     def __init__(self) -> None:
         super().__init__()
         self.__inbox: Inbox = self.slot.inbox
+        self.__monotonic = self.runtime.clock.monotonic
         self.__children: list[Running[Any]] = []
         self.__sweep_at = _FIRST_SWEEP
         self.__timers = TurnTimers()
@@ -204,9 +205,9 @@ class Module(Actor):
         if not hive.taps:
             delivery.handler(self, delivery.message)
             return
-        begin = self.clock.monotonic()
+        begin = self.__monotonic()
         delivery.handler(self, delivery.message)
-        hive.report(self.name, delivery, Outcome.HANDLED, None, begin)
+        hive.handled(self.name, delivery, begin)
 
     def __take_batched(self, delivery: Delivery) -> None:
         self.__take(delivery)

@@ -10,6 +10,8 @@ from collections import Counter, OrderedDict
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
+
 from beehive.clock import Clock, Timer
 from beehive.delivery import DropReason
 from beehive.errors import BeehiveError, RequestError, RequestTimeoutError
@@ -21,14 +23,11 @@ Done = Callable[[Any], None]
 _REMEMBERED = 1024
 
 
-class _Waiter:
-    __slots__ = ("answers", "done", "expected", "timer")
-
-    def __init__(self, done: Done, expected: int) -> None:
-        self.done = done
-        self.expected = expected
-        self.answers: list[Message] = []
-        self.timer: Timer | None = None
+class _Waiter(msgspec.Struct, eq=False):
+    done: Done
+    expected: int
+    answers: list[Message] = []
+    timer: Timer | None = None
 
 
 class Waiters:

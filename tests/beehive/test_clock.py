@@ -190,7 +190,7 @@ def test_two_threads_that_cancel_the_same_timer_do_not_both_win(real: RealClock)
             thread.join(5)
     assert sum(wins) == 200
     alarms = real._alarms
-    assert alarms._cancelled == sum(alarm.function is None for alarm in alarms._heap)
+    assert alarms._cancelled == sum(alarm.function is None for _, _, alarm in alarms._heap)
 
 
 def test_the_wall_clock_may_jump_without_timers_noticing(log: Log) -> None:
