@@ -34,6 +34,7 @@ check: install
 	$(BIN)/mypy $(PACKAGES)
 	$(BIN)/lint-imports
 	$(BIN)/python -m protos.generate --check
+	$(BIN)/python -m modules.edgecore.config.reference --check
 
 format: install
 	$(BIN)/ruff check --fix .
