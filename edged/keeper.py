@@ -21,7 +21,7 @@ from edged.pods.status import NodeView, crash_loop, pod_status
 from edged.report.pods import PodReporter
 from edged.settings import EdgedSettings
 from edged.work.job import Done, Job, Task
-from edged.work.pool import Pool
+from edged.work.pool import Pool, Worker
 from edged.work.queues import Queue, Work
 
 _log = logging.getLogger(__name__)
@@ -52,6 +52,7 @@ class PodKeeper:
         reporter: takes statuses.
         owner: the mark of what this agent made in the runtime.
         publish: takes the pods whenever one changed, for the local HTTP server.
+        hire: makes a worker for a pod that goes.
     """
 
     def __init__(
@@ -61,6 +62,7 @@ class PodKeeper:
         reporter: PodReporter,
         owner: str,
         publish: Callable[[tuple[Pod, ...]], None],
+        hire: Callable[[], Worker],
     ) -> None:
         self._clock = turns.clock
         self._settings = settings
@@ -69,7 +71,7 @@ class PodKeeper:
         self._publish = publish
         self.pods = PodManager()
         self.backoffs = BackOffs(BackOffPolicy.up_to(seconds(settings.crash_loop_limit)))
-        self.pool = Pool(turns.clock, turns.after, self._job_of)
+        self.pool = Pool(turns.clock, turns.after, self._job_of, hire)
         self.node = NodeView((), "")
         self._retries: dict[PodUid, float] = {}
         self._orphans: dict[PodUid, PodRef] = {}

@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import Any
 
 import msgspec
+import pykka
 
 from beehive import ContentError, Group, Message, Module, ModuleName, Operation, Resource, ResourceType, handles
 from beehive.names import CLOUD_CONNECTED
@@ -84,7 +85,7 @@ class Edged(Module):
         self._meta = MetaTurnClient(self)
         self._owner = str(settings.root.resolve())
         self._reporter = PodReporter(self._meta, self)
-        self._keeper = PodKeeper(self, settings, self._reporter, self._owner, self._publish)
+        self._keeper = PodKeeper(self, settings, self._reporter, self._owner, self._publish, self._hire)
         self._node = NodeReporter(self._meta, self.clock, settings, lambda: self._last_report)
         self._start_actors()
         self.every(settings.status_period, self._tick)
@@ -143,11 +144,16 @@ class Edged(Module):
         settings, client = self._settings, self._client
         reader = RuntimeReader(client)
         self._pleg = self.start_actor(Pleg, reader, self._turn(self._on_pleg), settings.relist_period)
-        carrier = self._make_carrier(reader)
+        self._carrier = self._make_carrier(reader)
         for number in range(settings.workers):
-            worker = self.start_actor(Worker, carrier, self._turn(self._on_done), name=f"edged/worker-{number}")
-            self._keeper.pool.add_worker(worker)
+            self._keeper.pool.add_worker(self._start_worker(f"edged/worker-{number}"))
         self.start_actor(NodeWatch, settings, client, self._turn(self._on_report), self._version)
+
+    def _start_worker(self, name: str) -> pykka.ActorRef[Worker]:
+        return self.start_actor(Worker, self._carrier, self._turn(self._on_done), name=name)
+
+    def _hire(self) -> pykka.ActorRef[Worker]:
+        return self._start_worker("edged/hired")
 
     def _make_carrier(self, reader: RuntimeReader) -> PodCarrier:
         settings, client, keeper = self._settings, self._client, self._keeper

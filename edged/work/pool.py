@@ -1,4 +1,9 @@
-"""Gives the queues' pods to idle workers. Lives on the edged module's thread."""
+"""Gives the queues' pods to workers. Lives on the edged module's thread.
+
+Pods that come share a few workers: starting them is work, and more at once only makes each slower. A pod that goes
+mostly waits for its grace period to be over, so it gets a worker of its own for that time: however many pods take their
+time to end, none waits for another, and none keeps a pod from coming (a kubelet has a goroutine for each pod).
+"""
 
 from collections.abc import Callable
 from typing import Any
@@ -10,6 +15,8 @@ from edged.pods.model import PodUid
 from edged.work.job import Done, Job
 from edged.work.queues import Queue, Work, WorkQueues
 
+Worker = pykka.ActorRef[Any]
+
 
 class Pool:
     """The queues and the workers.
@@ -18,6 +25,7 @@ class Pool:
         clock: for delays.
         after: makes a timer that fires in the module's own turn.
         job_of: makes the job for a pod whose turn it is; None when there is nothing to do after all.
+        hire: makes a worker for a pod that goes.
     """
 
     def __init__(
@@ -25,18 +33,21 @@ class Pool:
         clock: Clock,
         after: Callable[[float, Callable[[], None]], Timer],
         job_of: Callable[[Work], Job | None],
+        hire: Callable[[], Worker],
     ) -> None:
         self._clock = clock
         self._after = after
         self._job_of = job_of
+        self._hire = hire
         self._queues = WorkQueues()
-        self._idle: list[pykka.ActorRef[Any]] = []
-        self._busy: dict[PodUid, pykka.ActorRef[Any]] = {}
+        self._idle: list[Worker] = []
+        self._busy: dict[PodUid, Worker] = {}
+        self._hired: dict[PodUid, Worker] = {}
         self._timer: Timer | None = None
         self._timer_due = float("inf")
 
-    def add_worker(self, worker: pykka.ActorRef[Any]) -> None:
-        """Take a worker into the pool."""
+    def add_worker(self, worker: Worker) -> None:
+        """Take a worker for pods that come into the pool."""
         self._idle.append(worker)
         self._dispatch()
 
@@ -53,7 +64,10 @@ class Pool:
     def done(self, done: Done) -> None:
         """A worker has finished."""
         uid = done.job.ref.uid
-        self._idle.append(self._busy.pop(uid))
+        if uid in self._hired:
+            self._hired.pop(uid).stop(block=False)
+        else:
+            self._idle.append(self._busy.pop(uid))
         self._queues.done(uid)
         self._dispatch()
 
@@ -70,14 +84,22 @@ class Pool:
         return len(self._queues)
 
     def _dispatch(self) -> None:
-        while self._idle and (work := self._queues.take()) is not None:
-            job = self._job_of(work)
-            if job is None:
-                self._queues.done(work.uid)
-                continue
-            worker = self._idle.pop()
-            self._busy[work.uid] = worker
-            worker.tell(job)
+        while (work := self._queues.take(Queue.DELETION)) is not None:
+            job = self._job(work)
+            if job is not None:
+                worker = self._hired[work.uid] = self._hire()
+                worker.tell(job)
+        while self._idle and (work := self._queues.take(Queue.ADDITION)) is not None:
+            job = self._job(work)
+            if job is not None:
+                worker = self._busy[work.uid] = self._idle.pop()
+                worker.tell(job)
+
+    def _job(self, work: Work) -> Job | None:
+        job = self._job_of(work)
+        if job is None:
+            self._queues.done(work.uid)
+        return job
 
     def _arm(self) -> None:
         due = self._queues.next_due()

@@ -53,9 +53,9 @@ class WorkQueues:
         self._due[uid] = due
         heapq.heappush(self._delayed, (due, self._order, uid, queue))
 
-    def take(self) -> Work | None:
-        """The next pod to work on: deletions first, each queue in its order; None when there is none."""
-        for wanted in (Queue.DELETION, Queue.ADDITION):
+    def take(self, *queues: Queue) -> Work | None:
+        """The next pod to work on, of these queues or (without any) of all: deletions first, each in its order."""
+        for wanted in queues or (Queue.DELETION, Queue.ADDITION):
             for uid, queue in self._waiting.items():
                 if queue is wanted:
                     del self._waiting[uid]

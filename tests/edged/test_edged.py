@@ -177,6 +177,21 @@ def test_the_containers_of_a_pod_are_stopped_beside_each_other(bench: Bench) -> 
     assert bench.runtime.running() == []
 
 
+def test_pods_that_take_their_time_to_end_keep_no_other_from_ending_or_coming(bench: Bench) -> None:
+    bench.start()
+    names = [f"old-{n}" for n in range(3 * bench.settings.workers)]
+    for name in names:
+        bench.tell("insert", pod(name, containers=[{"name": name, "image": "busybox:1.36"}]))
+    bench.runtime.obeys = float("inf")
+    for name in names:
+        going = {"deletionTimestamp": "x", "deletionGracePeriodSeconds": 30}
+        bench.tell("update", pod(name, metadata=going, containers=[{"name": name, "image": "busybox:1.36"}]))
+    bench.tell("insert", pod("new", containers=[{"name": "new", "image": "busybox:1.36"}]))
+    assert bench.runtime.running() == sorted([*names, "new"])
+    bench.run(31)
+    assert bench.runtime.running() == ["new"]
+
+
 def test_a_forced_deletion_removes_what_still_runs(bench: Bench) -> None:
     bench.start()
     bench.tell("insert", pod())
