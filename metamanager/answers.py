@@ -2,7 +2,7 @@
 
 An answer has one of these forms, told apart by operation, source and shape (spec/05 §8, spec/02 §5):
 
-- operation `error`: text;
+- operation `error`: text, from metamanager, from the hub (what could not leave the node) or from the cloud;
 - source `metamanager`: a list of strings, each the JSON text of a stored object;
 - `{"Object": …, "Err": …}` (KubeEdge's ObjectResp);
 - `{"ErrStatus": {metav1.Status}}`, or `{}`: a Go error that went through the JSON encoder;
@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from beehive import Message, ModuleName, Operation, RequestTimeoutError
+from beehive import Message, ModuleName, Operation, RequestTimeoutError, Source
 from beehive.errors import BeehiveError
 from beehive.names import OK
 from metamanager.errors import (
@@ -37,6 +37,12 @@ CONNECTION_LOST = "connection lost between EdgeCore and CloudCore"
 
 REMOTE_TIMEOUT = "failed to process remote: no answer from the cloud"
 """How the error answer to a question begins that the cloud did not answer in time."""
+
+_NOT_SENT_NOT_CONNECTED = "not connected to the cloud"
+_NOT_SENT_NO_ROOM = "wait for the cloud already"
+"""In the hub's error answers: the two reasons that pass. What else keeps a message here, its size, does not."""
+
+_HUB = (ModuleName.EDGEHUB, Source.EDGEHUB)
 
 _NULL = b"null"
 
@@ -89,7 +95,7 @@ def read_object_or_ok(answer: Message) -> bytes | None:
         CallError: the answer is a refusal, an error, or of no known form.
     """
     if answer.route.operation == Operation.ERROR:
-        raise _error_of_text(answer)
+        raise error_in(answer)
     raw = bytes(answer.content_raw())
     if raw[:1] == b'"':
         _expect_ok(answer)
@@ -115,7 +121,7 @@ def read_objects(answer: Message) -> list[bytes]:
         CallError: the answer is an error or no list of strings.
     """
     if answer.route.operation == Operation.ERROR:
-        raise _error_of_text(answer)
+        raise error_in(answer)
     try:
         texts = answer.content_as(list[str] | None) or []  # type: ignore[arg-type]
     except BeehiveError as error:
@@ -131,6 +137,11 @@ def in_namespace(objects: list[bytes], namespace: str) -> list[bytes]:
 def is_from_store(answer: Message) -> bool:
     """Whether metamanager has answered by itself."""
     return answer.route.source == ModuleName.METAMANAGER
+
+
+def is_from_hub(answer: Message) -> bool:
+    """Whether the hub has answered by itself: then the cloud has not been asked, or its answer did not fit."""
+    return answer.route.operation == Operation.ERROR and answer.route.source in _HUB
 
 
 def unwrap(answer: Message, raw: bytes) -> bytes:
@@ -159,12 +170,13 @@ def no_answer(error: BeehiveError, about: str) -> CallError:
     return NoAnswerError("reach metamanager", about, str(error), retryable=True)
 
 
-def _error_of_text(answer: Message) -> CallError:
+def error_in(answer: Message) -> CallError:
+    """What an error answer says, as the tree's error."""
     text = _text(answer)
-    if text in (NOT_CONNECTED, CONNECTION_LOST):
+    if text in (NOT_CONNECTED, CONNECTION_LOST) or (is_from_hub(answer) and _NOT_SENT_NOT_CONNECTED in text):
         hint = "it is answered once the connection to the cloud is back"
         return NotConnectedError(_attempt(answer), _about(answer), hint, retryable=True)
-    if text.startswith(REMOTE_TIMEOUT):
+    if text.startswith(REMOTE_TIMEOUT) or (is_from_hub(answer) and _NOT_SENT_NO_ROOM in text):
         return NoAnswerError(_attempt(answer), _about(answer), text, retryable=True)
     return rejected(_attempt(answer), _about(answer), Status(message=text))
 

@@ -234,6 +234,7 @@ _TAKE: dict[Step, Callable[[MetaManager, Message], list[Effect]]] = {
     Step.TO_EDGED: lambda _, message: [effects.to_edged(message)],
     Step.TO_TWIN: lambda _, message: [effects.to_twin(message)],
     Step.TO_CLOUD: lambda _, message: [effects.to_cloud(message)],
+    Step.REPORT_TO_CLOUD: lambda _, message: [effects.to_cloud(message.with_header(sync=False))],
     Step.OK_TO_CLOUD: lambda meta, message: [effects.ok_to_cloud(message, meta.clock)],
     Step.OK_TO_SENDER: MetaManager._ok_to_sender,
     Step.ANSWER: lambda meta, message: [meta._lookup.from_store(message)],

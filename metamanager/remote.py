@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from beehive import BeehiveError, Message, Module, ModuleName, Operation
 from metamanager import answers
-from metamanager.errors import CallError
+from metamanager.errors import CallError, NotConnectedError
 
 Answered = Callable[[list[Message], Message | str], None]
 """Takes the requests and their answer, or the text of the error that there is instead."""
@@ -52,7 +52,12 @@ class Remote:
             self._finish(key, answers.NOT_CONNECTED)
 
     def _done(self, key: str, result: Message | BeehiveError) -> None:
-        self._finish(key, result if isinstance(result, Message) else f"{answers.REMOTE_TIMEOUT}: {result.attempt}")
+        if not isinstance(result, Message):
+            self._finish(key, f"{answers.REMOTE_TIMEOUT}: {result.attempt}")
+        elif answers.is_from_hub(result):
+            self._finish(key, _text_of_hub(result))
+        else:
+            self._finish(key, result)
 
     def _finish(self, key: str, result: Message | str) -> None:
         requests = self._open.pop(key, None)
@@ -62,6 +67,13 @@ class Remote:
         if self._queries.get(resource) == key:
             del self._queries[resource]
         self._answered(requests, result)
+
+
+def _text_of_hub(answer: Message) -> str:
+    error = answers.error_in(answer)
+    if isinstance(error, NotConnectedError):
+        return answers.NOT_CONNECTED
+    return f"{answers.REMOTE_TIMEOUT}: {error.hint}" if error.retryable else error.hint
 
 
 def object_in(answer: Message) -> bytes | None:

@@ -38,6 +38,8 @@ class Step(Enum):
     """With source `meta` and group `twin`, as devicetwin expects it."""
     TO_CLOUD = auto()
     """As it came: the cloud's answer finds the sender by the message's id."""
+    REPORT_TO_CLOUD = auto()
+    """The same, but nobody waits for an answer: it may wait for the connection."""
     OK_TO_CLOUD = auto()
     """The acknowledgement that the cloud's delivery waits for."""
     OK_TO_SENDER = auto()
@@ -58,7 +60,7 @@ class Step(Enum):
     UNSUPPORTED = auto()
 
 
-HANDED_ON = frozenset({Step.TO_EDGED, Step.TO_TWIN, Step.TO_CLOUD})
+HANDED_ON = frozenset({Step.TO_EDGED, Step.TO_TWIN, Step.TO_CLOUD, Step.REPORT_TO_CLOUD})
 """Steps that are left out for a message about an older state than the stored one."""
 
 
@@ -173,7 +175,7 @@ def _update(kind: str, source: str, *, connected: bool) -> Plan:
         case ModuleName.EDGED if kind == ResourceType.LEASE:
             return Plan(Change.NONE, (_remote(connected=connected),))
         case ModuleName.EDGED:
-            return Plan(Change.PUT, (Step.TO_CLOUD, Step.OK_TO_SENDER), even_if_old=True)
+            return Plan(Change.PUT, (Step.REPORT_TO_CLOUD, Step.OK_TO_SENDER), even_if_old=True)
         case ModuleName.EDGECONTROLLER | ModuleName.DYNAMICCONTROLLER:
             return Plan(Change.PUT, (*_edged(kind), Step.OK_TO_CLOUD))
         case ModuleName.DEVICECONTROLLER:

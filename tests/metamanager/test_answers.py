@@ -106,6 +106,24 @@ def test_an_error_answer_says_whether_trying_again_helps(text: Any, kind: type[C
         assert (type(caught.value), caught.value.retryable) == (kind, retryable)
 
 
+@pytest.mark.parametrize(
+    ("text", "kind", "retryable"),
+    [
+        ("null/nodepatch/n: not connected to the cloud (never was)", NotConnectedError, True),
+        ("null/nodepatch/n: 2048 messages wait for the cloud already", NoAnswerError, True),
+        ("null/nodepatch/n: 9 bytes are over the limit of 8", RejectedError, False),
+    ],
+)
+@pytest.mark.parametrize("source", ["websocket", "edgehub"])
+def test_what_the_hub_could_not_send_may_be_tried_again_unless_it_never_fits(
+    text: str, kind: type[CallError], retryable: bool, source: str
+) -> None:
+    """The hub's words; the same words of the cloud are a refusal."""
+    error = answers.error_in(answer(text, source, Operation.ERROR))
+    assert (type(error), error.retryable) == (kind, retryable)
+    assert type(answers.error_in(answer(text, "edgecontroller", Operation.ERROR))) is RejectedError
+
+
 def test_ok_is_enough_where_no_object_is_wanted() -> None:
     """An update or a delete is answered with it."""
     assert answers.read_object_or_ok(answer("OK")) is None

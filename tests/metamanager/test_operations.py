@@ -126,7 +126,7 @@ def test_a_status_from_edged_is_kept_sent_and_answered_at_once() -> None:
         message = from_edged(bee, "default/podstatus/a", Operation.UPDATE, {"UID": "u", "Name": "a", "Status": {}})
         answer = bee.ask(META, message)
         assert shape(answer) == (Operation.RESPONSE, "default/podstatus/a", "OK")
-        assert [sent.id for sent in bee.sent_to(HUB)] == [message.id]
+        assert [(sent.id, sent.header.sync) for sent in bee.sent_to(HUB)] == [(message.id, False)]
         assert store_of(bee).get("default/podstatus/a") is not None
 
 

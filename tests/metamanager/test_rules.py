@@ -26,7 +26,7 @@ ROWS: list[tuple[str, str, str, Change, tuple[Step, ...]]] = [
     (I, "deployment", DYN, PUT, (Step.TO_EDGED, Step.OK_TO_CLOUD)),
     (U, "event", EDGED, NONE, (Step.TO_CLOUD,)),
     (U, LEASE, EDGED, NONE, (Step.ASK_CLOUD,)),
-    (U, "podstatus", EDGED, PUT, (Step.TO_CLOUD, Step.OK_TO_SENDER)),
+    (U, "podstatus", EDGED, PUT, (Step.REPORT_TO_CLOUD, Step.OK_TO_SENDER)),
     (U, "secret", EC, PUT, (Step.TO_EDGED, Step.OK_TO_CLOUD)),
     (U, NODE, EC, PUT, (Step.OK_TO_CLOUD,)),
     (U, POD, DYN, PUT, (Step.TO_EDGED, Step.OK_TO_CLOUD)),
@@ -64,7 +64,7 @@ ROWS: list[tuple[str, str, str, Change, tuple[Step, ...]]] = [
 WITHOUT_CLOUD: list[tuple[str, str, str, Change, tuple[Step, ...]]] = [
     (I, NODE, EDGED, NONE, (Step.REFUSE,)),
     (U, LEASE, EDGED, NONE, (Step.REFUSE,)),
-    (U, "podstatus", EDGED, PUT, (Step.TO_CLOUD, Step.OK_TO_SENDER)),
+    (U, "podstatus", EDGED, PUT, (Step.REPORT_TO_CLOUD, Step.OK_TO_SENDER)),
     (P, "podpatch", EDGED, PUT, (Step.REFUSE_PATCH,)),
     (D, POD, EDGED, NONE, (Step.REFUSE,)),
     (Q, POD, EDGED, NONE, (Step.ANSWER,)),
