@@ -7,6 +7,8 @@ order.
 
 import logging
 
+from msgspec.structs import replace
+
 from beehive import Runtime
 from edged.api import ContainerStateWaiting, Nanoseconds, Pod
 from edged.cri.contract import ContainerId, ContainerRuntime, SandboxId
@@ -92,7 +94,6 @@ class PodCarrier:
         self._kill_containers(pod, actions.kill)
         if not is_terminal(pod) and (actions.create_sandbox or actions.sandbox is not None):
             self._bring_up(pod, facts, actions, troubles)
-        self._prune(self._reader.look(facts.ref) if not actions.nothing else facts)
 
     def _bring_up(self, pod: Pod, facts: PodFacts, actions: PodActions, troubles: Troubles) -> None:
         sources = PodSources(pod, self._meta, self._tokens)
@@ -136,12 +137,24 @@ class PodCarrier:
         self._starter.forget(job.ref.uid)
         self._tokens.forget(job.ref.uid)
 
-    def _prune(self, facts: PodFacts) -> None:
+    def _prune(self, facts: PodFacts) -> PodFacts:
+        """Remove what the pod does not need any more; the facts without it. What cannot be removed is left for the
+        pod's next turn.
+        """
         superfluous = prunable(facts)
-        for container in superfluous.containers:
-            self._runtime.remove_container(ContainerId(container.id))
-        for sandbox in superfluous.sandboxes:
-            self._runtime.remove_pod_sandbox(SandboxId(sandbox.id))
+        try:
+            for container in superfluous.containers:
+                self._runtime.remove_container(ContainerId(container.id))
+            for sandbox in superfluous.sandboxes:
+                self._runtime.remove_pod_sandbox(SandboxId(sandbox.id))
+        except CriError as error:
+            _log.warning("pod %s: what is left of its past cannot be removed: %s", facts.ref, error)
+            return facts
+        return replace(
+            facts,
+            containers=tuple(c for c in facts.containers if c not in superfluous.containers),
+            sandboxes=tuple(s for s in facts.sandboxes if s not in superfluous.sandboxes),
+        )
 
     def _look(self, job: Job) -> PodFacts | None:
         try:

@@ -93,9 +93,11 @@ class Starter:
             return Sandbox(SandboxId(actions.sandbox), config, ips or ())
         self._files.make_log_directory(pod)
         made = self._runtime.run_pod_sandbox(config)
-        network = self._runtime.pod_sandbox_status(made).status.network
-        ips = tuple(ip for ip in (network.ip, *(extra.ip for extra in network.additional_ips)) if ip)
-        return Sandbox(made, config, ips)
+        return Sandbox(made, config, () if pod.spec.host_network else self._ips_of(made))
+
+    def _ips_of(self, sandbox: SandboxId) -> tuple[str, ...]:
+        network = self._runtime.pod_sandbox_status(sandbox).status.network
+        return tuple(ip for ip in (network.ip, *(extra.ip for extra in network.additional_ips)) if ip)
 
     def forget(self, uid: PodUid) -> None:
         """A pod is gone."""
