@@ -109,5 +109,6 @@ class BackOffs:
 
     def forget_pod(self, uid: PodUid) -> None:
         """Forget all records of a pod that is gone."""
-        for key in [key for key in self._entries if key.uid == uid]:
-            del self._entries[key]
+        for key in list(self._entries):
+            if key.uid == uid:
+                self._entries.pop(key, None)

@@ -21,11 +21,15 @@ _STATES = {
 def pod_facts(
     ref: PodRef, sandboxes: Iterable[SandboxFacts] = (), containers: Iterable[ContainerFacts] = ()
 ) -> PodFacts:
-    """The facts of one pod, put into the order that decisions rely on: newest first."""
+    """The facts of one pod, put into the order that decisions rely on: newest first.
+
+    Attempts count up, for sandboxes and for containers of one name; creation times come from a wall clock, which on a
+    board without a battery goes back at every boot. (A kubelet sorts by time, and takes the older one for the newer.)
+    """
     return PodFacts(
         ref,
-        tuple(sorted(sandboxes, key=lambda s: (s.created_at, s.attempt), reverse=True)),
-        tuple(sorted(containers, key=lambda c: (c.created_at, c.attempt), reverse=True)),
+        tuple(sorted(sandboxes, key=lambda s: (s.attempt, s.created_at), reverse=True)),
+        tuple(sorted(containers, key=lambda c: (c.attempt, c.created_at), reverse=True)),
     )
 
 

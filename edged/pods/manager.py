@@ -21,15 +21,13 @@ class PodRecord(msgspec.Struct):
     """As the cloud wants it; its status is the one this node computed last."""
     facts: PodFacts
     facts_at: float = float("-inf")
-    """When the facts were read, monotonic seconds."""
+    """When the facts were read, monotonic seconds; before they were, nothing is known of what runs."""
     troubles: Mapping[str, ContainerStateWaiting] = {}
     """Why containers could not be started, by name."""
     removed: bool = False
     """The cloud has deleted it for good: nothing of it is to stay on the node."""
     killed: bool = False
     """A worker has ended everything that ran, for good."""
-    synced: bool = False
-    """A worker has had it at least once since edged started."""
 
     @property
     def ref(self) -> PodRef:
@@ -40,6 +38,11 @@ class PodRecord(msgspec.Struct):
     def going(self) -> bool:
         """Whether it is to end."""
         return self.removed or self.pod.metadata.deletion_timestamp is not None
+
+    @property
+    def looked_at(self) -> bool:
+        """Whether the runtime has been asked about it since edged started."""
+        return self.facts_at != float("-inf")
 
 
 class PodManager:
@@ -63,11 +66,16 @@ class PodManager:
         return [r for r in self._records.values() if (r.ref.namespace, r.ref.name) == (namespace, name)]
 
     def put(self, pod: Pod) -> PodRecord:
-        """Take a pod as it came; a known one keeps the status and the facts that this node has of it."""
+        """Take a pod as it came; a known one keeps the status and the facts that this node has of it.
+
+        One that was removed and comes again with the same uid (a cloud that repeats itself) begins anew.
+        """
         ref = ref_of(pod)
         record = self._records.get(ref.uid)
         if record is None:
             record = self._records[ref.uid] = PodRecord(pod, PodFacts(ref))
+        elif record.removed:
+            record = self._records[ref.uid] = PodRecord(pod, record.facts, record.facts_at)
         else:
             record.pod = replace(pod, status=record.pod.status)
         return record
@@ -93,8 +101,8 @@ class PodManager:
 
 
 def references(pod: Pod, kind: str) -> frozenset[str]:
-    """Names of the configmaps or secrets that a pod's volumes and environment name."""
-    names: set[str] = set()
+    """Names of the configmaps or secrets that a pod's volumes and its containers' environments name."""
+    names = _in_environments(pod, kind)
     for volume in pod.spec.volumes:
         if kind == "configmap" and volume.config_map is not None:
             names.add(volume.config_map.name)
@@ -105,3 +113,16 @@ def references(pod: Pod, kind: str) -> frozenset[str]:
             if projected is not None:
                 names.add(projected.name)
     return frozenset(names - {""})
+
+
+def _in_environments(pod: Pod, kind: str) -> set[str]:
+    names: set[str] = set()
+    for container in (*pod.spec.init_containers, *pod.spec.containers):
+        for whole in container.env_from:
+            source = whole.config_map_ref if kind == "configmap" else whole.secret_ref
+            names |= {source.name} if source is not None else set()
+        for variable in container.env:
+            if variable.value_from is not None:
+                key = variable.value_from.config_map_key_ref if kind == "configmap" else variable.value_from.secret_key_ref
+                names |= {key.name} if key is not None else set()
+    return names

@@ -41,7 +41,7 @@ class _Token(msgspec.Struct, frozen=True):
 
 
 class TokenCache:
-    """Tokens of all pods, by pod, audience and life."""
+    """Tokens of all pods, by pod, audience and life. Used by several workers at once, by each for another pod."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -58,8 +58,9 @@ class TokenCache:
 
     def forget(self, uid: PodUid) -> None:
         """The pod is gone."""
-        for key in [key for key in self._tokens if key[0] == uid]:
-            del self._tokens[key]
+        for key in list(self._tokens):
+            if key[0] == uid:
+                self._tokens.pop(key, None)
 
     def _new(self, answer: TokenRequest, life: int) -> _Token:
         now = self._clock.now()
