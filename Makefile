@@ -35,6 +35,7 @@ check: install
 	$(BIN)/lint-imports
 	$(BIN)/python -m protos.generate --check
 	$(BIN)/python -m modules.edgecore.config.reference --check
+	$(BIN)/python -m metamanager.generate --check
 
 format: install
 	$(BIN)/ruff check --fix .
