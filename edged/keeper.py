@@ -8,12 +8,15 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
+from msgspec.structs import replace
+
 from beehive import Clock, Timer
 from edged.api import Nanoseconds, Pod, PodStatus, seconds
 from edged.pleg.pleg import Relisted, Seen
 from edged.pleg.reader import Glance
 from edged.pods.actions import PodActions, compute_pod_actions
 from edged.pods.backoff import BackOffPolicy, BackOffs
+from edged.pods.labels import ref_of
 from edged.pods.manager import PodManager, PodRecord
 from edged.pods.model import PodRef, PodUid
 from edged.pods.phase import Phase
@@ -82,11 +85,14 @@ class PodKeeper:
         self._complete = True
 
     def take(self, pod: Pod) -> None:
-        """A pod is wanted like this."""
+        """A pod is wanted like this. The echo of a status that was reported is no new wish (kubelet's reconcile)."""
+        known = self.pods.get(ref_of(pod).uid)
+        echo = known is not None and not known.removed and _same_wish(known.pod, pod)
         record = self.pods.put(pod)
         self._reporter.track(record.ref, pod)
         self._recompute(record)
-        self.want(record)
+        if not echo:
+            self.want(record)
 
     def want(self, record: PodRecord) -> None:
         """A pod has to be looked at."""
@@ -230,3 +236,9 @@ class PodKeeper:
 
     def _is_final(self, record: PodRecord) -> bool:
         return record.pod.status.phase in (Phase.SUCCEEDED, Phase.FAILED) and not record.facts.anything_running
+
+
+def _same_wish(known: Pod, pod: Pod) -> bool:
+    """Whether two states of one pod ask for the same."""
+    meta = replace(pod.metadata, resource_version=known.metadata.resource_version)
+    return known.spec == pod.spec and known.metadata == meta

@@ -61,6 +61,14 @@ def test_what_is_sent_twice_runs_once(bench: Bench) -> None:
     assert len(bench.runtime.containers) == 1
 
 
+def test_the_echo_of_a_reported_status_costs_no_look_at_the_runtime(bench: Bench) -> None:
+    bench.start()
+    bench.tell("insert", pod())
+    calls = bench.runtime.calls.total()
+    bench.tell("update", pod(metadata={"resourceVersion": "2"}))
+    assert bench.runtime.calls.total() == calls
+
+
 def test_a_container_that_ends_is_started_again_within_a_relist(bench: Bench) -> None:
     bench.start()
     bench.tell("insert", pod())
