@@ -95,7 +95,8 @@ class Delivery(msgspec.Struct, eq=False):
     way: Way
     attempts: int = 0
     depth: int = 0
-    enqueued: float = 0.0
+    enqueued: float = -1.0
+    """When it was put into the inbox, by the monotonic clock; negative when there was no tap to ask for it."""
 
 
 class Continuation:

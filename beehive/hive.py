@@ -192,7 +192,7 @@ class Hive:
 
     def handled(self, module: str, delivery: Delivery, begin: float) -> None:
         """Tell the taps of a delivery that was handled; `begin` is when its handler began, by the monotonic clock."""
-        waited = begin - delivery.enqueued if delivery.enqueued else 0.0
+        waited = begin - delivery.enqueued if delivery.enqueued >= 0 else 0.0
         seconds = self._monotonic() - begin
         message, way, depth = delivery.message, delivery.way, delivery.depth
         self._tell_taps(Record(self._now(), module, message, way, _HANDLED, None, depth, waited, seconds))
@@ -200,7 +200,7 @@ class Hive:
     def report(self, module: str, delivery: Delivery, outcome: Outcome, reason: DropReason | None) -> None:
         """Tell the taps of a delivery that has come to an end without being handled."""
         if self.taps:
-            waited = self._monotonic() - delivery.enqueued if delivery.enqueued else 0.0
+            waited = self._monotonic() - delivery.enqueued if delivery.enqueued >= 0 else 0.0
             message, way, depth = delivery.message, delivery.way, delivery.depth
             self._tell_taps(Record(self._now(), module, message, way, outcome, reason, depth, waited, 0.0))
 

@@ -1,0 +1,201 @@
+"""Open requests under races: each ends exactly once, answers are never lost, memory stays bounded."""
+
+import threading
+from collections import Counter
+from collections.abc import Iterator
+
+import pytest
+
+from beehive import DropReason, Hive, Message, Module, RequestTimeoutError, Threads, handles
+from beehive.requests import Waiters
+from beehive.runtime import Future, ThreadFuture
+
+
+@pytest.fixture
+def threads() -> Iterator[Threads]:
+    """A runtime that is closed after the test."""
+    runtime = Threads()
+    yield runtime
+    runtime.close()
+
+
+def question(runtime: Threads) -> Message:
+    """A request."""
+    return Message.new(runtime.clock, source="t", resource="default/pod/a", operation="query")
+
+
+def run(*functions: object) -> None:
+    """Run all of them at the same moment, each on a thread."""
+    begin = threading.Barrier(len(functions))
+
+    def body(function: object) -> None:
+        begin.wait()
+        function()  # type: ignore[operator]
+
+    workers = [threading.Thread(target=body, args=(function,)) for function in functions]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join(20)
+
+
+def test_a_waiter_ends_once_when_answer_and_deadline_meet(threads: Threads) -> None:
+    """Stress: answers come at the moment of the deadline, twice; every wait ends once and every answer is accounted."""
+    waiters = Waiters(threads.clock)
+    ends: Counter[str] = Counter()
+    questions = [question(threads) for _ in range(400)]
+    for number, one in enumerate(questions):
+        waiters.register(one, 0.02 + number * 0.0002, lambda _result, key=one.id: ends.update([key]))  # type: ignore[misc]
+
+    def answer() -> None:
+        pause = threading.Event()
+        for number, one in enumerate(questions):
+            if number % 20 == 0:
+                pause.wait(0.002)
+            waiters.answer(one.reply(threads.clock))
+
+    run(answer, answer)
+    last = ThreadFuture[None]()
+    threads.clock.after(0.15, last.set)
+    last.get(timeout=10)
+    assert ends == Counter({one.id: 1 for one in questions})
+    assert len(waiters) == 0
+    late, double = waiters.unmatched[DropReason.LATE_ANSWER], waiters.unmatched[DropReason.DOUBLE_ANSWER]
+    assert waiters.unmatched[DropReason.UNKNOWN_ANSWER] == 0
+    assert late + double >= len(questions)
+    assert late + double <= 2 * len(questions)
+
+
+def test_answers_of_a_group_that_come_together_are_all_there(threads: Threads) -> None:
+    """Stress: the members answer at the same moment; the list is complete and nothing is counted as too much."""
+    waiters = Waiters(threads.clock)
+    for _ in range(100):
+        one, future = question(threads), ThreadFuture[list[Message]]()
+        waiters.register(one, 60, future.set, expected=4)
+        run(*(lambda one=one: waiters.answer(one.reply(threads.clock)) for _ in range(4)))
+        assert len({answer.id for answer in future.get(timeout=5)}) == 4
+    assert waiters.unmatched == {}
+
+
+def test_what_is_remembered_of_closed_requests_is_bounded(threads: Threads) -> None:
+    """A node that runs for a year keeps the newest thousand."""
+    waiters = Waiters(threads.clock)
+    for _ in range(5000):
+        one = question(threads)
+        waiters.register(one, 60, lambda _result: None)
+        waiters.answer(one.reply(threads.clock))
+    assert len(waiters) == 0
+    assert len(waiters._closed) == 1024
+    assert waiters.answer(one.reply(threads.clock)) is DropReason.DOUBLE_ANSWER
+
+
+def test_requests_of_many_threads_all_get_their_own_answer(threads: Threads) -> None:
+    """Stress: eight threads ask one module; nobody gets another's answer, none is lost (KubeEdge loses some)."""
+
+    class Echo(Module):
+        name = "echo"
+
+        @handles()
+        def echo(self, message: Message) -> None:
+            self.reply(message, message.content)
+
+    hive = Hive(threads)
+    hive.add(Echo)
+    hive.start()
+    wrong: list[object] = []
+
+    def ask() -> None:
+        for number in range(200):
+            one = question(threads).with_content((threading.get_ident(), number))
+            answer = hive.request("echo", one, 20).get()
+            if answer.content != one.content or answer.parent_id != one.id:
+                wrong.append(answer)
+
+    run(*[ask] * 8)
+    hive.stop()
+    assert wrong == []
+    assert hive.waiters.unmatched == {}
+    assert len(hive.waiters) == 0
+
+
+def test_requests_while_the_hive_stops_all_end(threads: Threads) -> None:
+    """Stress: senders go on while modules stop; every request is answered or fails at once, none waits in vain."""
+
+    class Echo(Module):
+        name = "echo"
+
+        @handles()
+        def echo(self, message: Message) -> None:
+            self.reply(message)
+
+    for _ in range(10):
+        hive = Hive(threads)
+        hive.add(Echo)
+        hive.start()
+        outcomes: Counter[str] = Counter()
+        stopped = threading.Event()
+
+        def ask(hive: Hive = hive, outcomes: Counter[str] = outcomes, stopped: threading.Event = stopped) -> None:
+            futures: list[Future[Message]] = []
+            while not stopped.is_set() or len(futures) < 50:
+                futures.append(hive.request("echo", question(threads), 30))
+                if len(futures) > 2000:
+                    break
+            for future in futures:
+                try:
+                    future.get()
+                    outcomes["answered"] += 1
+                except RequestTimeoutError:
+                    outcomes["in vain"] += 1
+                except Exception as error:  # noqa: BLE001
+                    outcomes[type(error).__name__] += 1
+
+        def stop(hive: Hive = hive, stopped: threading.Event = stopped) -> None:
+            hive.stop()
+            stopped.set()
+
+        run(ask, ask, stop)
+        assert outcomes["in vain"] == 0
+        assert set(outcomes) <= {"answered", "UndeliverableError", "in vain"}
+        assert hive.depths() == {"echo": 0}
+
+
+def test_a_failing_module_under_load_loses_nothing(threads: Threads, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Stress: a module that fails now and then while four threads send; each message is handled or a dead letter."""
+    monkeypatch.setattr("beehive.supervisor.FIRST_DELAY", 0.001)
+    monkeypatch.setattr("beehive.supervisor.LONGEST_DELAY", 0.002)
+    handled: Counter[int] = Counter()
+
+    class Shaky(Module):
+        name = "shaky"
+        attempts = 2
+
+        @handles()
+        def take(self, message: Message) -> None:
+            if message.content % 97 == 0:
+                raise ValueError("shaky")
+            handled[message.content] += 1
+
+    hive = Hive(threads)
+    hive.add(Shaky)
+    hive.start()
+
+    def send(worker: int) -> None:
+        for number in range(250):
+            hive.send("shaky", question(threads).with_content(worker * 250 + number))
+
+    run(*(lambda worker=worker: send(worker) for worker in range(4)))
+    poisoned = [number for number in range(1000) if number % 97 == 0]
+    deadline = ThreadFuture[None]()
+    check = threads.clock.every(0.01, lambda: _settle_when(len(handled) == 1000 - len(poisoned), deadline))
+    deadline.get(timeout=20)
+    check.cancel()
+    hive.stop()
+    assert set(handled.values()) == {1}
+    assert sorted(letter.message.content for letter in hive.dead_letters) == poisoned
+    assert hive.restarts() == {"shaky": 2 * len(poisoned)}
+
+
+def _settle_when(done: bool, future: ThreadFuture[None]) -> None:
+    if done and not future.settled:
+        future.set()
