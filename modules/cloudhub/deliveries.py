@@ -5,7 +5,8 @@ KubeEdge keeps this in a queue and in ObjectSync resources, sends one message at
 that is not acknowledged. Here a window of messages is under way at once, so one object that an edge cannot
 store holds up no other. What is kept of KubeEdge: only the newest version of an object is ever pending; a
 message is sent again, with the same id, until its acknowledgement comes; an object is not sent in a version
-that the node has acknowledged; what a node missed while it was away it gets when it is back.
+that the node has acknowledged; what a node missed while it was away it gets when it is back. What is not: a node that
+lost its store gets its objects again when it registers, which for KubeEdge stay acknowledged for ever (spec/04 §7).
 """
 
 from collections.abc import Iterator
@@ -64,6 +65,8 @@ class NodeDeliveries:
         self._pending: dict[str, Delivery] = {}
         self._sent: dict[str, Subject] = {}
         self._acknowledged: dict[str, int] = {}
+        self._acknowledged_before: set[str] = set()
+        """Of the acknowledged: what was so already when the present link was made."""
 
     def __len__(self) -> int:
         return len(self._pending)
@@ -92,6 +95,7 @@ class NodeDeliveries:
             self._acknowledged.pop(subject.key, None)
         elif subject.version >= 0:
             self._acknowledged[subject.key] = max(subject.version, self._acknowledged.get(subject.key, -1))
+            self._acknowledged_before.discard(subject.key)
         for key in (subject.key, f"answer {message_id}"):
             delivery = self._pending.get(key)
             if delivery is not None and delivery.message.id == message_id:
@@ -123,6 +127,15 @@ class NodeDeliveries:
             self._sent.pop(self._pending.pop(key).message.id, None)
         for delivery in self._pending.values():
             delivery.sent_at = None
+        self._acknowledged_before = set(self._acknowledged)
+
+    def registered(self) -> None:
+        """The node's process has started anew, perhaps with an empty store: what earlier ones acknowledged says
+        nothing any more. What was acknowledged over the present link does, for a process makes its own link.
+        """
+        for key in self._acknowledged_before:
+            self._acknowledged.pop(key, None)
+        self._acknowledged_before.clear()
 
     def acknowledged_version(self, uid: str) -> int | None:
         """The version of an object that the node has, as far as the cloud knows."""

@@ -17,7 +17,7 @@ from beehive.resource import Form, Resource, Side
 from modules.cloudhub.acknowledgement import needs_acknowledgement, plain_content
 from modules.cloudhub.deliveries import NodeDeliveries, Offer
 from modules.cloudhub.link import FrameCame, Link, LinkClosed, LinkEvent, LinkOpened
-from modules.cloudhub.routing import CA_RESOURCE, Destination, destination_of, on_node
+from modules.cloudhub.routing import CA_RESOURCE, Destination, destination_of, on_node, registers_node
 from modules.cloudhub.session import Session, Write
 
 _log = logging.getLogger(__name__)
@@ -199,6 +199,8 @@ class CloudHub(Module):
             case Destination.DISCARD:
                 self._drop("an echo of the cloud's own", message)
             case destination:
+                if registers_node(message):
+                    self._deliveries_to(node).registered()
                 self._to_controller(destination, on_node(message, node))
 
     def _to_controller(self, destination: Destination, message: Message) -> None:

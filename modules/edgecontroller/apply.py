@@ -14,6 +14,7 @@ from modules.edgecontroller.kinds import JsonObject, kind_named
 from modules.edgecontroller.object_rules import check_rules, check_shape
 from modules.edgecontroller.pod_defaults import with_pod_defaults
 from modules.edgecontroller.pod_updates import check_pod_update
+from modules.edgecontroller.shapes import without_null_members
 
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
@@ -25,7 +26,7 @@ def from_manifest(document: Any) -> JsonObject:
     Raises:
         ApiError: it is not an object, not of a kind that is kept, or breaks a rule of its kind.
     """
-    obj = deepcopy(check_shape(document))
+    obj: JsonObject = without_null_members(check_shape(document))
     kind = kind_named(obj["kind"])
     obj["apiVersion"] = kind.api_version
     if kind.namespaced:

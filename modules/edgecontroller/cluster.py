@@ -17,7 +17,6 @@ from modules.edgecontroller.kinds import (
     is_being_deleted,
     key_of,
     kind_named,
-    uid_of,
 )
 from modules.edgecontroller.merge_schema import schema_of
 from modules.edgecontroller.object_rules import check_rules, check_shape
@@ -49,7 +48,8 @@ class Cluster:
     Args:
         clock: time and uids.
         default_node: where pods go that name no node; empty means: to the only node there is, if there is
-        one. first_version: see `ObjectStore`.
+        one.
+        first_version: see `ObjectStore`.
     """
 
     def __init__(self, clock: "Clock", default_node: str = "", first_version: int = 1) -> None:
@@ -88,8 +88,6 @@ class Cluster:
         """Merges a strategic patch into the object's status (and metadata); the spec stays, as with the
         subresource.
 
-        A pod that is being deleted and has now ended is gone afterwards.
-
         Raises:
             NotFoundError: there is no such object.
             ConflictError: the patch is for an object of another uid or version.
@@ -104,14 +102,26 @@ class Cluster:
         for name in ("name", "namespace", "deletionTimestamp", "deletionGracePeriodSeconds"):
             if name in live["metadata"]:
                 merged["metadata"][name] = live["metadata"][name]
-        return self._stored_status(merged)
+        return self.store.replace(merged)
 
     def put_status(self, key: ObjectKey, status: JsonObject) -> JsonObject:
-        """Replaces the object's status whole; otherwise as `patch_status`."""
-        return self._stored_status({**self.store.get(key), "status": status})
+        """Replaces the object's status whole, as edges of 2019 report it.
+
+        A pod that is being deleted and has now ended is gone afterwards.
+
+        Raises:
+            NotFoundError: there is no such object.
+            BadRequestError: the status is not of the form it should be.
+        """
+        new = self.store.replace({**self.store.get(key), "status": status})
+        if key.kind == _POD.name and is_deletion_complete(new):
+            self.delete(key, grace=0)
+        return new
 
     def delete(self, key: ObjectKey, grace: int | None = None, uid: str = "") -> JsonObject:
         """Deletes an object: a pod on a node when its node has ended it, everything else at once.
+
+        A pod whose deletion had begun is seen once more with no grace left before it goes, as an API server has it.
 
         Args:
             key: which.
@@ -122,11 +132,13 @@ class Cluster:
             NotFoundError: there is none.
             ConflictError: its uid is another.
         """
-        live = self.store.get(key)
-        seconds = grace_for_deletion(live, grace) if key.kind == _POD.name else 0
-        if not seconds or (uid and uid != uid_of(live)):
-            return self.store.remove(key, uid)
-        return self.store.replace(with_deletion_begun(live, seconds, self.clock.now()))
+        live = self.store.get(key, uid)
+        if key.kind != _POD.name:
+            return self.store.remove(key)
+        seconds = grace_for_deletion(live, grace)
+        if seconds or is_being_deleted(live):
+            live = self.store.replace(with_deletion_begun(live, seconds, self.clock.now()))
+        return live if seconds else self.store.remove(key)
 
     def record_event(self, event: JsonObject) -> None:
         """Keeps a Kubernetes Event; only the newest thousand.
@@ -157,12 +169,6 @@ class Cluster:
         new = self.store.create(self._placed(obj))
         if new["kind"] == _NODE.name:
             self._place_waiting_pods()
-        return new
-
-    def _stored_status(self, obj: JsonObject) -> JsonObject:
-        new = self.store.replace(obj)
-        if new["kind"] == _POD.name and is_deletion_complete(new):
-            self.store.remove(key_of(new))
         return new
 
     def _placed(self, obj: JsonObject) -> JsonObject:

@@ -14,7 +14,6 @@ from modules.edgecontroller.kinds import (
     ObjectKey,
     is_being_deleted,
     kind_named,
-    metadata_of,
     uid_of,
     version_of,
     wire_namespace,
@@ -78,16 +77,19 @@ def deletion_of_unknown(node: str, key: ObjectKey, uid: str = "") -> Downstream:
 
 
 def _for_pod(event: ObjectEvent) -> list[Downstream]:
+    """Every change goes down, a mere status too, although KubeEdge's isPodUpdated means to keep those back.
+
+    It compares metadata, and an API server notes the time of each status in `managedFields`: the recorded cloud echoes
+    every status that it was sent. A Go edge needs that: while the pod it was last sent has another status than the
+    one it reported, its kubelet reconciles the pod every ten seconds (needsReconcile).
+    """
     node = (event.new.get("spec") or {}).get("nodeName")
     if not node:
         return []
-    if event.change is Change.MODIFIED and event.old is not None:
-        if not (event.old.get("spec") or {}).get("nodeName"):
-            return [message(node, Operation.INSERT, event.key, event.new)]
-        if not pod_changed(event.old, event.new):
-            return []
     operation = _OPERATIONS[event.change]
-    if event.change is Change.ADDED and is_being_deleted(event.new):
+    if event.old is not None and not (event.old.get("spec") or {}).get("nodeName"):
+        operation = Operation.INSERT
+    elif event.change is Change.ADDED and is_being_deleted(event.new):
         operation = Operation.UPDATE
     return [message(node, operation, event.key, event.new)]
 
@@ -97,15 +99,3 @@ def _for_node(event: ObjectEvent) -> list[Downstream]:
         skeleton = {"metadata": {"name": event.key.name, "uid": uid_of(event.new)}}
         return [Downstream(event.key.name, Operation.DELETE, event.key, skeleton, version_of(event.new))]
     return [message(event.key.name, Operation.UPDATE, event.key, event.new)]
-
-
-def pod_changed(old: JsonObject, new: JsonObject) -> bool:
-    """Whether an edge has to hear of it: a change of the status alone stays in the cloud (KubeEdge's
-    isPodUpdated).
-    """
-    return old.get("spec") != new.get("spec") or _comparable(old) != _comparable(new)
-
-
-def _comparable(pod: JsonObject) -> JsonObject:
-    ignored = ("resourceVersion", "generation", "managedFields")
-    return {key: value for key, value in metadata_of(pod).items() if key not in ignored}

@@ -1,6 +1,6 @@
-"""The module edgecontroller: requests of edges, commands of people and a directory of manifests on one side,
-the store
-behind, messages to nodes on the other."""
+"""The module edgecontroller: requests of edges, commands of people and a directory of manifests on one side, the store
+behind, messages to nodes on the other.
+"""
 
 import logging
 from collections.abc import Callable
@@ -94,8 +94,11 @@ class EdgeController(Module):
 
     @handles(ResourceType.NODE, Operation.INSERT)
     def on_node_insert(self, message: Message) -> None:
-        """A node registers."""
+        """A node registers, as it does at each start of its process. Its store may be a new one: send what it needs
+        (cloudhub has forgotten what an earlier process acknowledged).
+        """
         self._answer(message, upstream_nodes.insert)
+        self._send_all(Resource.parse(message.route.resource, Side.CLOUD).node)
 
     @handles(ResourceType.NODE, Operation.QUERY)
     def on_node_query(self, message: Message) -> None:
@@ -164,10 +167,7 @@ class EdgeController(Module):
     @handles(None, Operation.CONNECTED)
     def on_connected(self, message: Message) -> None:
         """A node is there: send what it needs. cloudhub leaves out what the node has acknowledged before."""
-        node = message.route.resource.partition("/")[2]
-        self._send_references(node, self._locations.on_node(node))
-        for pod in self._cluster.pods_on(node):
-            self._send_down(_message_for(node, pod))
+        self._send_all(message.route.resource.partition("/")[2])
 
     @handles(None, Operation.DISCONNECTED)
     def on_disconnected(self, message: Message) -> None:
@@ -242,6 +242,11 @@ class EdgeController(Module):
             self._send_down(one)
         if event.change is Change.DELETED:
             self._locations.forget(event.new)
+
+    def _send_all(self, node: str) -> None:
+        self._send_references(node, self._locations.on_node(node))
+        for pod in self._cluster.pods_on(node):
+            self._send_down(_message_for(node, pod))
 
     def _send_references(self, node: str, references: list[ObjectKey]) -> None:
         """Sends configmaps and secrets ahead of the pod that needs them, so that the node need not ask for

@@ -1,5 +1,4 @@
-"""What an object must be to be accepted: the part of Kubernetes' validation that keeps an edge out of
-trouble.
+"""What an object must be to be accepted: the part of Kubernetes' validation that keeps an edge out of trouble.
 
 Names become directories on the edge, so they are checked as strictly as an API server does. Of pods, the
 mistakes are caught that a person makes in a manifest; the rest is left to the edge, which must defend itself
@@ -7,12 +6,13 @@ anyway.
 """
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
+from edged.api import Container, Pod, QuantityError, parse_quantity
 from modules.edgecontroller.errors import BadRequestError, InvalidError
 from modules.edgecontroller.kinds import JsonObject, kind_named
-from modules.edgecontroller.qos import qos_class
-from modules.edgecontroller.shapes import check_form
+from modules.edgecontroller.shapes import check_form, convert
 
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
@@ -68,50 +68,44 @@ def _check_data(obj: JsonObject) -> None:
                 raise _invalid(obj, f"{field}[{key[:50]}]", "a key consists of letters, digits, '-', '_' and '.'")
 
 
-def _check_pod(pod: JsonObject) -> None:
-    spec = pod["spec"]
-    if not spec.get("containers"):
-        raise _invalid(pod, "spec.containers", "Required value")
-    if (spec.get("restartPolicy") or "Always") not in _RESTART_POLICIES:
-        raise _invalid(pod, "spec.restartPolicy", "supported values: " + ", ".join(_RESTART_POLICIES))
-    if (spec.get("terminationGracePeriodSeconds") or 0) < 0:
-        raise _invalid(pod, "spec.terminationGracePeriodSeconds", "a number of seconds, 0 or more, is wanted")
-    seen: set[str] = set()
-    for field in ("initContainers", "containers"):
-        _check_containers(pod, field, seen)
-    _check_volumes(pod)
-    try:
-        qos_class(spec)
-    except ValueError as error:
-        raise _invalid(pod, "spec.containers[*].resources", str(error)) from error
+def _check_pod(obj: JsonObject) -> None:
+    pod = convert(obj, Pod, "Pod")
+    spec = pod.spec
+    if not spec.containers:
+        raise _invalid(obj, "spec.containers", "Required value")
+    if (spec.restart_policy or "Always") not in _RESTART_POLICIES:
+        raise _invalid(obj, "spec.restartPolicy", "supported values: " + ", ".join(_RESTART_POLICIES))
+    if (spec.termination_grace_period_seconds or 0) < 0:
+        raise _invalid(obj, "spec.terminationGracePeriodSeconds", "a number of seconds, 0 or more, is wanted")
+    _check_names(obj, "spec.volumes", [volume.name for volume in spec.volumes])
+    fields = {"initContainers": spec.init_containers, "containers": spec.containers}
+    paths = {f"spec.{field}[{i}]": container for field, of in fields.items() for i, container in enumerate(of)}
+    _check_names(obj, "spec.containers", [container.name for container in paths.values()])
+    for path, container in paths.items():
+        _check_container(obj, path, container, {volume.name for volume in spec.volumes})
 
 
-def _check_containers(pod: JsonObject, field: str, seen: set[str]) -> None:
-    volumes = {volume["name"] for volume in pod["spec"].get("volumes") or []}
-    for index, container in enumerate(pod["spec"].get(field) or []):
-        path = f"spec.{field}[{index}]"
-        _check_name(pod, path, container["name"], seen)
-        if not (container.get("image") or "").strip():
-            raise _invalid(pod, f"{path}.image", "Required value")
-        for mount in container.get("volumeMounts") or []:
-            if mount["name"] not in volumes:
-                raise _invalid(pod, f"{path}.volumeMounts", f"Not found: volume {mount['name']!r}")
-            if not mount["mountPath"]:
-                raise _invalid(pod, f"{path}.volumeMounts", "mountPath: Required value")
+def _check_container(obj: JsonObject, path: str, container: Container, volumes: set[str]) -> None:
+    if not container.image.strip():
+        raise _invalid(obj, f"{path}.image", "Required value")
+    for mount in container.volume_mounts:
+        if mount.name not in volumes:
+            raise _invalid(obj, f"{path}.volumeMounts", f"Not found: volume {mount.name!r}")
+        if not mount.mount_path:
+            raise _invalid(obj, f"{path}.volumeMounts", "mountPath: Required value")
+    for quantity in (*container.resources.limits.values(), *container.resources.requests.values()):
+        try:
+            parse_quantity(quantity)
+        except QuantityError as error:
+            raise _invalid(obj, f"{path}.resources", str(error)) from error
 
 
-def _check_volumes(pod: JsonObject) -> None:
-    seen: set[str] = set()
-    for index, volume in enumerate(pod["spec"].get("volumes") or []):
-        _check_name(pod, f"spec.volumes[{index}]", volume["name"], seen)
-
-
-def _check_name(pod: JsonObject, path: str, name: str, seen: set[str]) -> None:
-    if not _LABEL.fullmatch(name):
-        raise _invalid(pod, f"{path}.name", "a lowercase RFC 1123 label is wanted")
-    if name in seen:
-        raise _invalid(pod, f"{path}.name", f"Duplicate value: {name}")
-    seen.add(name)
+def _check_names(obj: JsonObject, path: str, names: Sequence[str]) -> None:
+    for index, name in enumerate(names):
+        if not _LABEL.fullmatch(name):
+            raise _invalid(obj, f"{path}[{index}].name", "a lowercase RFC 1123 label is wanted")
+        if name in names[:index]:
+            raise _invalid(obj, f"{path}[{index}].name", f"Duplicate value: {name}")
 
 
 def _invalid(obj: JsonObject, field: str, why: str) -> InvalidError:

@@ -7,8 +7,10 @@ Not filled in: what admission plug-ins add (the service account's token volume, 
 from copy import deepcopy
 from typing import Any
 
+from edged.api import Pod
+from edged.pods.qos import qos_class
 from modules.edgecontroller.kinds import JsonObject
-from modules.edgecontroller.qos import qos_class
+from modules.edgecontroller.shapes import convert
 
 _SPEC = {
     "restartPolicy": "Always",
@@ -40,7 +42,7 @@ def with_pod_defaults(pod: JsonObject) -> JsonObject:
         _complete_volume(volume)
     status = pod.setdefault("status", {})
     status.setdefault("phase", "Pending")
-    status.setdefault("qosClass", qos_class(spec))
+    status.setdefault("qosClass", qos_class(convert(pod, Pod, "Pod")).value)
     return pod
 
 

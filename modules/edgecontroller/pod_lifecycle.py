@@ -1,8 +1,4 @@
-"""Deletion of pods: when it begins, when it is over (Kubernetes' graceful deletion, KubeEdge's podstatus
-handler).
-"""
-
-from copy import deepcopy
+"""Deletion of pods: when it begins, when it is over (Kubernetes' graceful deletion, KubeEdge's podstatus handler)."""
 
 from modules.edgecontroller.kinds import JsonObject, is_being_deleted
 from modules.edgecontroller.times import rfc3339, seconds_of
@@ -22,26 +18,25 @@ def grace_for_deletion(pod: JsonObject, asked: int | None) -> int:
 
 
 def with_deletion_begun(pod: JsonObject, grace: int, now: float) -> JsonObject:
-    """The pod marked as being deleted. A deletion that has begun can only be shortened."""
+    """The pod marked as being deleted. A deletion that has begun can only be shortened, counted from its beginning
+    (Kubernetes' BeforeDelete).
+    """
     meta = pod["metadata"]
-    deadline = now + grace
-    begun = seconds_of(str(meta.get("deletionTimestamp", "")))
-    if begun is not None and begun <= deadline and meta.get("deletionGracePeriodSeconds", 0) <= grace:
+    deadline = seconds_of(str(meta.get("deletionTimestamp") or ""))
+    given = int(meta.get("deletionGracePeriodSeconds") or 0)
+    if deadline is not None and given <= grace:
         return pod
-    marked = deepcopy(pod)
-    marked["metadata"]["deletionTimestamp"] = rfc3339(deadline)
-    marked["metadata"]["deletionGracePeriodSeconds"] = grace
-    return marked
+    begun = now if deadline is None else deadline - given
+    marks = {"deletionTimestamp": rfc3339(begun + grace), "deletionGracePeriodSeconds": grace}
+    return {**pod, "metadata": {**meta, **marks}}
 
 
 def is_deletion_complete(pod: JsonObject) -> bool:
-    """Whether a pod that is being deleted has ended on its node and can be forgotten."""
-    if not is_being_deleted(pod):
-        return False
+    """Whether a pod whose whole status an edge of 2019 has reported has ended and can be forgotten.
+
+    Such an edge says nothing more; those of today delete the pod themselves when all that was the pod's is gone.
+    """
     status = pod.get("status") or {}
     states = [container.get("state") or {} for container in status.get("containerStatuses") or []]
-    if any(state.get("running") is not None for state in states):
-        return False
-    if status.get("phase") in _ENDED_PHASES:
-        return True
-    return bool(states) and all(state.get("terminated") is not None for state in states)
+    is_running = any(state.get("running") is not None for state in states)
+    return is_being_deleted(pod) and status.get("phase") in _ENDED_PHASES and not is_running

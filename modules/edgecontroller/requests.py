@@ -13,7 +13,7 @@ from modules.edgecontroller.cluster import Cluster
 from modules.edgecontroller.downstream import Downstream
 from modules.edgecontroller.errors import BadRequestError
 from modules.edgecontroller.kinds import JsonObject, Kind, ObjectKey, key_for
-from modules.edgecontroller.shapes import check_form
+from modules.edgecontroller.shapes import check_form, without_null_members
 
 T = TypeVar("T")
 
@@ -72,7 +72,7 @@ class Request(msgspec.Struct, frozen=True):
             ContentError: the content is not an object.
             BadRequestError: it is not of the kind's form, or its metadata is for another name.
         """
-        content: dict[str, Any] = self.content_as(dict)
+        content: dict[str, Any] = without_null_members(self.content_as(dict))
         key = self.key(kind)
         meta = content.get("metadata") or {}
         if not isinstance(meta, dict):

@@ -80,16 +80,19 @@ class ObjectStore:
         """The object, or None. It must not be changed."""
         return self._objects.get(key)
 
-    def get(self, key: ObjectKey) -> JsonObject:
+    def get(self, key: ObjectKey, uid: str = "") -> JsonObject:
         """The object. It must not be changed.
 
         Raises:
             NotFoundError: there is none.
+            ConflictError: a uid is given and the object's is another.
         """
         obj = self._objects.get(key)
         if obj is None:
             kind = kind_named(key.kind)
             raise NotFoundError(kind.plural, key.name, kind.api_group)
+        if uid and uid != uid_of(obj):
+            raise _uid_conflict(key, uid, obj)
         return obj
 
     def list(self, kind: Kind, namespace: str | None = None) -> list[JsonObject]:
@@ -131,8 +134,8 @@ class ObjectStore:
         """
         check_form(obj)
         key = key_of(obj)
-        old = self.get(key)
-        _check_same(key, old, obj)
+        old = self.get(key, uid_of(obj))
+        _check_version(key, old, obj)
         new = deepcopy(obj)
         meta, old_meta = new["metadata"], old["metadata"]
         for name in ("uid", "creationTimestamp", "resourceVersion", "generation", "namespace"):
@@ -144,16 +147,13 @@ class ObjectStore:
             meta["generation"] = old_meta["generation"] + 1
         return self._store(Change.MODIFIED, key, new, old)
 
-    def remove(self, key: ObjectKey, uid: str = "") -> JsonObject:
+    def remove(self, key: ObjectKey) -> JsonObject:
         """Forgets an object at once and gives its last state.
 
         Raises:
             NotFoundError: there is none.
-            ConflictError: a uid is given and the object's is another.
         """
         old = self.get(key)
-        if uid and uid != uid_of(old):
-            raise _uid_conflict(key, uid, old)
         return self._store(Change.DELETED, key, deepcopy(old), old)
 
     def restore(self, objects: Iterable[JsonObject]) -> None:
@@ -179,9 +179,7 @@ def _spec_changed(old: JsonObject, new: JsonObject) -> bool:
     return old.get("spec") != new.get("spec") or marks[0] != marks[1]
 
 
-def _check_same(key: ObjectKey, old: JsonObject, new: JsonObject) -> None:
-    if uid_of(new) and uid_of(new) != uid_of(old):
-        raise _uid_conflict(key, uid_of(new), old)
+def _check_version(key: ObjectKey, old: JsonObject, new: JsonObject) -> None:
     if version_of(new) and version_of(new) != version_of(old):
         kind = kind_named(key.kind)
         why = "the object has been modified; please apply your changes to the latest version and try again"

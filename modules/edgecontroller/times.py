@@ -1,17 +1,17 @@
-"""Kubernetes' way of writing moments (metav1.Time): RFC 3339 in UTC, whole seconds."""
+"""Kubernetes' way of writing moments, in the unit of the clock: seconds since the epoch."""
 
-from datetime import UTC, datetime
+from edged.api import format_time, parse_time
+from edged.api.times import SECOND, TimeError, seconds
 
 
-def rfc3339(seconds: float) -> str:
-    """Seconds since the epoch as metav1.Time prints them; fractions are cut off."""
-    return datetime.fromtimestamp(int(seconds), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+def rfc3339(moment: float) -> str:
+    """The moment as metav1.Time prints it; fractions are cut off."""
+    return format_time(seconds(int(moment)))
 
 
 def seconds_of(text: str) -> float | None:
     """Seconds since the epoch of an RFC 3339 moment; None when it is not one."""
     try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
+        return parse_time(text) / SECOND
+    except TimeError:
         return None
-    return moment.timestamp() if moment.tzinfo else None

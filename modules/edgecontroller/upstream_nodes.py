@@ -5,12 +5,13 @@ from typing import Any
 import msgspec
 
 from beehive.names import OK, ResourceType
+from edged.api import Node, NodeStatus
 from modules.edgecontroller.answers import Answer, object_answer, refusal, typed_answer
 from modules.edgecontroller.cluster import Cluster
 from modules.edgecontroller.errors import ApiError, NotFoundError
 from modules.edgecontroller.kinds import JsonObject, ObjectKey, kind_named, version_of
 from modules.edgecontroller.requests import Request, Result
-from modules.edgecontroller.shapes import Status, convert
+from modules.edgecontroller.shapes import convert
 from modules.edgecontroller.status_merge import merged_node
 
 _NODE = kind_named("Node")
@@ -19,17 +20,8 @@ _STATUS_UPDATE_FREQUENCY = 10.0
 """Seconds; KubeEdge's nodeUpdateFrequency."""
 
 
-class _Labels(msgspec.Struct, frozen=True):
-    labels: dict[str, str] | None = None
-    annotations: dict[str, str] | None = None
-
-
-class _WithMetadata(msgspec.Struct):
-    metadata: _Labels = _Labels()
-
-
 class _NodeStatusRequest(msgspec.Struct):
-    status: Status | None = msgspec.field(default=None, name="Status")
+    status: NodeStatus | None = msgspec.field(default=None, name="Status")
     extend_resources: dict[str, list[dict[str, Any]] | None] | None = msgspec.field(
         default=None, name="ExtendResources"
     )
@@ -42,7 +34,7 @@ def insert(cluster: Cluster, request: Request) -> list[Result]:
         return [typed_answer(cluster.create(node), with_version=False)]
     except ApiError as error:
         content = request.content_as(dict)
-        labels = convert(content, _WithMetadata, "Node").metadata.labels or {}
+        labels = convert(content, Node, "Node").metadata.labels
         return [refusal(error, "Node", labels=_reserved(labels))]
 
 
@@ -69,10 +61,9 @@ def update(cluster: Cluster, request: Request) -> list[Result]:
     live = cluster.store.find(key)
     if live is None:
         return [refusal(NotFoundError(_NODE.plural, request.name), "Node")]
-    asked = convert(request.content_as(dict), _WithMetadata, "Node").metadata
+    asked = convert(request.content_as(dict), Node, "Node").metadata
     merged = {
-        name: {**(live["metadata"].get(name) or {}), **(getattr(asked, name) or {})}
-        for name in ("labels", "annotations")
+        name: {**(live["metadata"].get(name) or {}), **getattr(asked, name)} for name in ("labels", "annotations")
     }
     wanted = {name: value for name, value in merged.items() if value}
     node = cluster.store.replace({**live, "metadata": {**live["metadata"], **wanted}})

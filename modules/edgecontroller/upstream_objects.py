@@ -5,6 +5,7 @@ from typing import Any
 import msgspec
 
 from beehive.names import Operation
+from edged.api import TokenRequest
 from modules.edgecontroller.answers import Answer, object_answer, refusal, typed_answer
 from modules.edgecontroller.cluster import Cluster
 from modules.edgecontroller.errors import ApiError, BadRequestError, NotFoundError
@@ -18,22 +19,6 @@ from modules.edgecontroller.tokens import token_for
 _LEASE = kind_named("Lease")
 _EVENT = kind_named("Event")
 _CSR = kind_named("CertificateSigningRequest")
-
-
-class _BoundObject(msgspec.Struct):
-    kind: str | None = None
-    name: str | None = None
-    uid: str | None = None
-
-
-class _TokenRequestSpec(msgspec.Struct):
-    audiences: list[str] | None = None
-    expirationSeconds: int | None = None  # noqa: N815 - Kubernetes' name
-    boundObjectRef: _BoundObject | None = None  # noqa: N815
-
-
-class _TokenRequest(msgspec.Struct):
-    spec: _TokenRequestSpec | None = None
 
 
 class _EventPatchInfo(msgspec.Struct):
@@ -87,7 +72,7 @@ def create_signing_request(cluster: Cluster, request: Request) -> list[Result]:
 def create_token(cluster: Cluster, request: Request) -> list[Result]:
     """A pod's service account token: the TokenRequest with its status filled in."""
     body: JsonObject = request.content_as(dict)
-    convert(body, _TokenRequest, "TokenRequest")
+    convert(body, TokenRequest, "TokenRequest")
     return [Answer(token_for(request.namespace, request.name, body, cluster.clock.now()))]
 
 

@@ -4,13 +4,14 @@ from typing import Any
 
 import msgspec
 
+from edged.api import DeleteOptions, PodStatus
 from modules.edgecontroller.answers import Answer, refusal, status_error, typed_answer
 from modules.edgecontroller.cluster import Cluster
 from modules.edgecontroller.downstream import deletion_of_unknown
 from modules.edgecontroller.errors import ApiError, ConflictError, NotFoundError
 from modules.edgecontroller.kinds import JsonObject, ObjectKey, kind_named, uid_of
 from modules.edgecontroller.requests import Request, Result
-from modules.edgecontroller.shapes import Status, convert
+from modules.edgecontroller.shapes import convert
 from modules.edgecontroller.status_merge import merged_pod_status
 
 _POD = kind_named("Pod")
@@ -22,15 +23,6 @@ class PodStatusRequest(msgspec.Struct):
     name: str = msgspec.field(default="", name="Name")
     uid: str = msgspec.field(default="", name="UID")
     status: dict[str, Any] = msgspec.field(default_factory=dict, name="Status")
-
-
-class _Preconditions(msgspec.Struct, frozen=True):
-    uid: str | None = None
-
-
-class _DeleteOptions(msgspec.Struct):
-    gracePeriodSeconds: int | None = None  # noqa: N815 - Kubernetes' name
-    preconditions: _Preconditions = _Preconditions()
 
 
 def patch(cluster: Cluster, request: Request) -> list[Result]:
@@ -59,7 +51,7 @@ def _report_one(cluster: Cluster, request: Request, one: PodStatusRequest) -> li
     pod = cluster.store.find(key)
     if pod is None or (one.uid and uid_of(pod) != one.uid):
         return _end_of_unknown(cluster, request, key, one.uid)
-    convert(one.status, Status, f"status of {key}")
+    convert(one.status, PodStatus, f"status of {key}")
     cluster.put_status(key, merged_pod_status(pod, one.status, cluster.clock.now()))
     return []
 
@@ -102,8 +94,9 @@ def _delete_options(request: Request) -> tuple[str, int | None]:
     content = request.plain_content()
     if isinstance(content, str) or content is None:
         return content or "", 0
-    options = convert(content, _DeleteOptions, "DeleteOptions")
-    return options.preconditions.uid or "", options.gracePeriodSeconds
+    options = convert(content, DeleteOptions, "DeleteOptions")
+    uid = options.preconditions.uid if options.preconditions else None
+    return uid or "", options.grace_period_seconds
 
 
 def _uid_in(body: JsonObject) -> str:

@@ -117,6 +117,7 @@ def test_the_life_of_a_pod(stub: Stub) -> None:
         running = {"metadata": {"uid": uid}, "status": {"phase": "Running"}}
         answer = edge.ask("default/podpatch/web", "patch", json.dumps(running))
         assert answer.content_as(dict)["Object"]["status"]["phase"] == "Running"
+        edge.acknowledge(edge.next())
         (item,) = stub.client.run(Delete("pod", "web"))
         assert item.outcome == "is being deleted"
         update = edge.next()
@@ -124,7 +125,7 @@ def test_the_life_of_a_pod(stub: Stub) -> None:
         edge.acknowledge(update)
         options = {"gracePeriodSeconds": 0, "preconditions": {"uid": uid}}
         assert edge.ask("default/pod/web", "delete", options).content_as(str) == "OK"
-        assert edge.next().route.operation == "delete"
+        assert [edge.next().route.operation for _ in range(2)] == ["update", "delete"]
     assert stub.client.run(Get("pods")) == []
 
 
@@ -133,6 +134,25 @@ def test_what_was_applied_before_a_node_came_is_waiting_for_it(stub: Stub) -> No
     stub.client.run(Apply([configmap(a="1"), pod(**uses)]))
     with stub.edge() as edge:
         assert [edge.next().route.resource for _ in range(2)] == ["default/configmap/settings", "default/pod/web"]
+
+
+def test_a_node_that_lost_its_store_gets_everything_again(stub: Stub) -> None:
+    """Its process starts anew and registers; a mere new connection changes nothing."""
+    uses: dict[str, Any] = {"volumes": [{"name": "v", "configMap": {"name": "settings"}}]}
+    stub.client.run(Apply([configmap(a="1"), pod(**uses)]))
+    with stub.edge() as edge:
+        for _ in range(2):
+            edge.acknowledge(edge.next())
+        assert edge.ask("null/node/n1", "insert", node()).content_as(dict)["Err"] is None
+        update = edge.next()
+        assert update.route.resource == "null/node/n1", "what was acknowledged over this link is not sent again"
+        edge.acknowledge(update)
+    with stub.edge() as edge:
+        edge.ask("default/configmap/settings", "query")
+        assert edge.unasked == []
+        edge.ask("null/node/n1", "insert", node())
+        sent = [edge.next() for _ in range(2)]
+        assert [message.route.resource for message in sent] == ["default/configmap/settings", "default/pod/web"]
 
 
 def test_a_big_object_passes(stub: Stub) -> None:

@@ -25,6 +25,12 @@ def sent(deliveries: NodeDeliveries, now: float = 0.0) -> list[str]:
     return [message.id for message in deliveries.due(now)]
 
 
+def deliver(deliveries: NodeDeliveries, message: Message) -> None:
+    deliveries.offer(message)
+    assert sent(deliveries) == [message.id]
+    assert deliveries.acknowledge(message.id)
+
+
 def test_a_message_is_sent_again_with_the_same_id_until_it_is_acknowledged() -> None:
     deliveries = NodeDeliveries(RESEND)
     message = about("a", 1)
@@ -70,6 +76,21 @@ def test_what_the_node_has_is_not_sent_again() -> None:
     deliveries.acknowledge(message.id)
     assert deliveries.offer(about("a", 7)) is Offer.KNOWN
     assert deliveries.offer(about("a", 8)) is Offer.QUEUED
+
+
+def test_a_new_process_of_a_node_counts_as_having_nothing() -> None:
+    """What an earlier link acknowledged is forgotten when the node registers, what this one did is not."""
+    deliveries = NodeDeliveries(RESEND)
+    for name in ("before", "renewed"):
+        deliver(deliveries, about(name, 7))
+    deliveries.link_lost()
+    assert deliveries.offer(about("before", 7)) is Offer.KNOWN, "a link that was cut says nothing of the store"
+    deliver(deliveries, about("here", 7))
+    deliver(deliveries, about("renewed", 8))
+    deliveries.registered()
+    assert deliveries.offer(about("before", 7)) is Offer.QUEUED
+    assert deliveries.offer(about("here", 7)) is Offer.KNOWN
+    assert deliveries.offer(about("renewed", 8)) is Offer.KNOWN
 
 
 def test_a_message_without_a_version_is_dropped_unless_it_is_a_deletion() -> None:

@@ -19,6 +19,7 @@ from modules.edgecontroller.errors import (
 )
 from modules.edgecontroller.kinds import ObjectKey, kind_named
 from modules.edgecontroller.store import Change
+from modules.edgecontroller.times import seconds_of
 from tests.modules.edgecontroller.objects import configmap, node, pod, secret
 
 WEB = ObjectKey("Pod", "default", "web")
@@ -55,6 +56,14 @@ def test_a_stored_object_is_never_changed_in_place(cluster: Cluster) -> None:
 def test_unknown_fields_are_kept(cluster: Cluster) -> None:
     stored, _ = cluster.apply(pod(fieldOfTheFuture={"deep": [1, None]}))
     assert stored["spec"]["fieldOfTheFuture"] == {"deep": [1, None]}
+
+
+def test_a_null_member_counts_as_absent(cluster: Cluster) -> None:
+    """As a person writes it who leaves a YAML key without a value."""
+    projected = {"name": "v", "projected": {"sources": None}}
+    stored, _ = cluster.apply(pod(restartPolicy=None, initContainers=None, volumes=[projected]))
+    assert stored["spec"]["restartPolicy"] == "Always"
+    assert "initContainers" not in stored["spec"]
 
 
 def test_apply_completes_a_pod_as_an_api_server_does(cluster: Cluster) -> None:
@@ -115,7 +124,7 @@ def test_a_secret_is_stored_encoded_and_its_clear_text_nowhere(cluster: Cluster)
         pytest.param({**configmap(), "data": {"a/b": "1"}}, InvalidError, id="a data key that is a path"),
         pytest.param({**configmap(), "data": {"a": 1}}, BadRequestError, id="a data value that is a number"),
         pytest.param({**configmap(), "metadata": {"name": "x", "labels": {"a": 1}}}, BadRequestError, id="a label too"),
-        pytest.param({**pod(), "spec": None}, BadRequestError, id="no spec"),
+        pytest.param({**pod(), "spec": None}, InvalidError, id="no spec"),
         pytest.param(pod(containers=[None]), BadRequestError, id="a container that is nothing"),
         pytest.param(pod(containers=[{"name": "a", "image": "i", "env": 3}]), BadRequestError, id="an env of no form"),
         pytest.param(pod(volumes=[{"name": "v", "configMap": "settings"}]), BadRequestError, id="a volume of no form"),
@@ -173,18 +182,34 @@ def test_replacing_another_version_or_another_object_is_a_conflict(cluster: Clus
 
 
 def test_a_pod_is_deleted_in_two_steps(cluster: Cluster) -> None:
-    """First a deletion timestamp; gone when its node reports that its containers have ended."""
+    """First a deletion timestamp; gone when its node has reported its end and then deletes it, without grace."""
     cluster.apply(pod(terminationGracePeriodSeconds=2))
     begun = cluster.delete(WEB)
     assert begun["metadata"]["deletionGracePeriodSeconds"] == 2
     assert begun["metadata"]["deletionTimestamp"]
-    cluster.patch_status(WEB, {"status": {"containerStatuses": [{"name": "main", "state": {"running": {}}}]}})
-    assert cluster.store.find(WEB) is not None
     ended = {"name": "main", "state": {"terminated": {"exitCode": 0}}}
     cluster.patch_status(WEB, {"status": {"phase": "Succeeded", "containerStatuses": [ended]}})
+    assert cluster.store.find(WEB) is not None, "its node is still clearing up"
+    cluster.delete(WEB, grace=0)
     assert cluster.store.find(WEB) is None
-    changes = [event.change for event in cluster.store.take_events()]
-    assert changes == [Change.ADDED, Change.MODIFIED, Change.MODIFIED, Change.MODIFIED, Change.DELETED]
+    events = cluster.store.take_events()
+    assert [event.change for event in events] == [Change.ADDED, *[Change.MODIFIED] * 3, Change.DELETED]
+    last = [event.new["metadata"] for event in events[-2:]]
+    assert [meta["deletionGracePeriodSeconds"] for meta in last] == [0, 0]
+    first, second = (seconds_of(meta["deletionTimestamp"]) for meta in (begun["metadata"], last[0]))
+    assert first is not None
+    assert second == first - 2, "the deadline moves with the grace"
+
+
+def test_an_edge_of_2019_ends_a_deletion_with_its_report(cluster: Cluster) -> None:
+    """It never deletes the pod itself."""
+    cluster.apply(pod())
+    cluster.delete(WEB)
+    running = {"name": "main", "state": {"running": {}}}
+    cluster.put_status(WEB, {"phase": "Failed", "containerStatuses": [running]})
+    assert cluster.store.find(WEB) is not None
+    cluster.put_status(WEB, {"phase": "Failed", "containerStatuses": [{"name": "main", "state": {}}]})
+    assert cluster.store.find(WEB) is None
 
 
 def test_a_begun_deletion_can_be_shortened_and_not_prolonged(cluster: Cluster) -> None:

@@ -111,11 +111,13 @@ def test_a_node_that_connects_is_told_all_it_needs(controller: Controller) -> No
     ]
 
 
-def test_a_reported_status_is_kept_and_not_sent_back(controller: Controller) -> None:
+def test_a_reported_status_is_kept_and_echoed(controller: Controller) -> None:
     controller.apply(pod())
     controller.down()
     controller.asks("default/podpatch/web", "patch", json.dumps({"status": {"phase": "Running"}}))
-    assert controller.down() == []
+    assert controller.down() == ["update node/n1/default/pod/web"]
+    controller.asks("default/podpatch/web", "patch", json.dumps({"status": {"phase": "Running"}}))
+    assert controller.down() == [], "nothing has changed"
     assert controller.cluster.store.get(WEB)["status"]["phase"] == "Running"
 
 
@@ -129,7 +131,7 @@ def test_a_pod_goes_when_the_edge_says_it_has_ended(controller: Controller) -> N
     options = {"gracePeriodSeconds": 0, "preconditions": {"uid": uid}}
     request = controller.asks("default/pod/web", "delete", options)
     assert controller.answer_to(request).content == "OK"
-    assert controller.down() == ["delete node/n1/default/pod/web"]
+    assert controller.down() == ["update node/n1/default/pod/web", "delete node/n1/default/pod/web"]
     again = controller.asks("default/pod/web", "delete", options)
     assert controller.answer_to(again).content == "OK", "that it is gone already is a success"
 
@@ -197,11 +199,13 @@ def test_a_node_registers_once_and_gets_the_waiting_pods(controller: Controller)
     answer = controller.answer_to(first).content
     assert answer["Err"] is None
     assert answer["Object"]["metadata"]["uid"]
-    assert controller.down() == ["update node/n1/null/node/n1", "insert node/n1/default/pod/web"]
+    everything = "insert node/n1/default/pod/web"
+    assert controller.down() == ["update node/n1/null/node/n1", "insert node/n1/default/pod/web", everything]
     second = controller.asks("null/node/n1", "insert", node(**{"kubernetes.io/os": "linux", "mine": "1"}))
     refusal = controller.answer_to(second).content
     assert refusal["Err"]["ErrStatus"]["reason"] == "AlreadyExists"
     assert refusal["Object"]["metadata"]["labels"] == {"kubernetes.io/os": "linux"}
+    assert controller.down() == [everything], "its store may be a new one"
 
 
 def test_a_node_sets_labels_and_keeps_those_of_others(controller: Controller) -> None:
