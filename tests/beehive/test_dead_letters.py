@@ -1,0 +1,58 @@
+"""Dead letters: the newest are kept within bounds of number and memory, all are counted."""
+
+import threading
+
+import msgspec
+
+from beehive import DropReason, Message
+from beehive.dead_letters import DeadLetter, DeadLetters
+
+
+def letter(content: object, reason: DropReason = DropReason.NO_MODULE) -> DeadLetter:
+    """A letter with such a content."""
+    return DeadLetter(0.0, "nobody", Message(content=content), reason)
+
+
+def contents(letters: DeadLetters) -> list[object]:
+    """Of all that are kept."""
+    return [one.message.content for one in letters]
+
+
+def test_the_newest_are_kept_and_all_are_counted() -> None:
+    """By reason."""
+    letters = DeadLetters(capacity=3)
+    for number in range(5):
+        letters.add(letter(number))
+    letters.add(letter("poison", DropReason.POISON))
+    assert contents(letters) == [3, 4, "poison"]
+    assert letters.counts == {DropReason.NO_MODULE: 5, DropReason.POISON: 1}
+
+
+def test_large_contents_are_bounded_in_bytes() -> None:
+    """A peer that sends megabytes to nobody does not fill the memory."""
+    letters = DeadLetters(capacity_bytes=100)
+    for size in (60, 30, 50):
+        letters.add(letter(msgspec.Raw(b"1" * size)))
+    assert [len(one) for one in contents(letters)] == [30, 50]  # type: ignore[arg-type]
+    letters.add(letter(b"x" * 101))
+    assert len(letters) == 0
+    letters.add(letter("small"))
+    assert contents(letters) == ["small"]
+    assert letters.counts[DropReason.NO_MODULE] == 5
+
+
+def test_counts_are_exact_when_threads_add() -> None:
+    """Stress."""
+    letters = DeadLetters()
+
+    def add() -> None:
+        for _ in range(2000):
+            letters.add(letter(None))
+
+    threads = [threading.Thread(target=add) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(20)
+    assert letters.counts == {DropReason.NO_MODULE: 12_000}
+    assert len(letters) == 1000
