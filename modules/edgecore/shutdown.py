@@ -3,27 +3,23 @@
 The first SIGTERM or SIGINT ends it cleanly; a second one ends it at once, for the person who will not wait. The same
 signal again within half a second counts as the first: `timeout`, make and terminals signal a process and its group.
 
-Handlers are used rather than a blocked signal mask, because a mask would be inherited by the containers' processes. A
-handler may interrupt another one anywhere, so it takes no lock: an Event's `set`, interrupted by a second `set`, would
-wait for itself. A SimpleQueue may be written from handlers.
+The kernel may hand a signal to any thread, and Python runs handlers on the main one only when that happens to wake up;
+a main thread that waits for a lock can sleep through it. So nothing is done in handlers: the interpreter writes each
+signal's number into a pipe (`signal.set_wakeup_fd`), whichever thread took it, and a thread of its own reads there. It
+stands outside the actor model because it must end the process even when no actor moves any more. Handlers are used
+rather than a blocked signal mask, because a mask would be inherited by the containers' processes.
 """
 
 import os
 import signal
+import threading
 from queue import SimpleQueue
-from types import FrameType
-from typing import NamedTuple
 
 from beehive.clock import RealClock
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 _SAME_SIGNAL = 0.5
 """Seconds."""
-
-
-class _Asked(NamedTuple):
-    signal: signal.Signals
-    at: float
 
 
 class Shutdown:
@@ -36,19 +32,27 @@ class Shutdown:
     def __init__(self, at_once: int) -> None:
         self._at_once = at_once
         self._now = RealClock().monotonic
-        self._first: _Asked | None = None
-        self._queue: SimpleQueue[signal.Signals] = SimpleQueue()
+        self._first: SimpleQueue[signal.Signals] = SimpleQueue()
+        self._pipe, write_end = os.pipe()
+        os.set_blocking(write_end, False)
+        signal.set_wakeup_fd(write_end, warn_on_full_buffer=False)
         for number in SIGNALS:
-            signal.signal(number, self._on_signal)
+            signal.signal(number, lambda *_: None)
+        threading.Thread(target=self._read, name="signals", daemon=True).start()
 
     def wait(self) -> signal.Signals:
         """Returns when the first signal has come, and says which it was."""
-        return self._queue.get()
+        return self._first.get()
 
-    def _on_signal(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002 - the handler's signature
-        asked, first = _Asked(signal.Signals(number), self._now()), self._first
-        if first is None:
-            self._first = asked
-            self._queue.put(asked.signal)
-        elif asked.signal is not first.signal or asked.at - first.at > _SAME_SIGNAL:
-            os._exit(self._at_once)
+    def _read(self) -> None:
+        first = self._next()
+        at = self._now()
+        self._first.put(first)
+        while self._next() is first and self._now() - at < _SAME_SIGNAL:
+            pass
+        os._exit(self._at_once)
+
+    def _next(self) -> signal.Signals:
+        while (number := os.read(self._pipe, 1)[0]) not in SIGNALS:
+            pass
+        return signal.Signals(number)
