@@ -22,7 +22,7 @@ from edged.api.codec import DecodeError
 from edged.cri.contract import ContainerRuntime
 from edged.keeper import PodKeeper
 from edged.node.limits import pod_machine
-from edged.node.machine import read_machine
+from edged.node.machine import Figures
 from edged.node.status import Report
 from edged.node.watch import NodeWatch
 from edged.pleg.pleg import Event, Observed, Pleg, RelistFailed
@@ -61,6 +61,7 @@ class Edged(Module):
         connect: makes the client of the container runtime; called at each start of the module.
         snapshots: where the local HTTP server finds what it serves.
         version: of the agent, reported as `kubeletVersion`.
+        figures: of the machine; the kernel's unless given.
     """
 
     name = ModuleName.EDGED
@@ -68,9 +69,15 @@ class Edged(Module):
     announces_readiness = True
 
     def __init__(
-        self, settings: EdgedSettings, connect: Callable[[], ContainerRuntime], snapshots: Snapshots, version: str
+        self,
+        settings: EdgedSettings,
+        connect: Callable[[], ContainerRuntime],
+        snapshots: Snapshots,
+        version: str,
+        figures: Figures | None = None,
     ) -> None:
         super().__init__()
+        self._figures = figures or Figures()
         self._version = version
         self._settings = settings
         self._connect = connect
@@ -147,7 +154,7 @@ class Edged(Module):
         self._carrier = self._make_carrier(reader)
         for number in range(settings.workers):
             self._keeper.pool.add_worker(self._start_worker(f"edged/worker-{number}"))
-        self.start_actor(NodeWatch, settings, client, self._turn(self._on_report), self._version)
+        self.start_actor(NodeWatch, settings, client, self._turn(self._on_report), self._version, self._figures)
 
     def _start_worker(self, name: str) -> pykka.ActorRef[Worker]:
         return self.start_actor(Worker, self._carrier, self._turn(self._on_done), name=name)
@@ -164,7 +171,7 @@ class Edged(Module):
             client,
             files=files,
             images=ImageKeeper(client, keeper.backoffs),
-            machine=pod_machine(read_machine(settings.root, settings.node_ip).memory),
+            machine=pod_machine(self._figures.machine(settings.root, settings.node_ip).memory),
             host_ips=lambda: keeper.node.ips,
             owner=self._owner,
         )

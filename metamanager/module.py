@@ -47,15 +47,21 @@ class MetaSettings(msgspec.Struct, frozen=True):
 
 
 class MetaManager(Module):
-    """See the module's docstring. Its start fails with `StoreOpenError` when the database cannot be opened."""
+    """See the module's docstring. Its start fails with `StoreOpenError` when the database cannot be opened.
+
+    Args:
+        settings: see there.
+        open_store: opens the database that the settings name; the simulation has one in which disks fail.
+    """
 
     name = ModuleName.METAMANAGER
     group = Group.META
     batch_limit = 64
 
-    def __init__(self, settings: MetaSettings) -> None:
+    def __init__(self, settings: MetaSettings, open_store: Callable[[str], Store] = open_store) -> None:
         super().__init__()
         self._settings = settings
+        self._open_store = open_store
         self._connected = False
         self._is_broken = False
         self._flush_is_due = False
@@ -66,7 +72,7 @@ class MetaManager(Module):
         for connected and are told when it is not.
         """
         self._connected = self.slot.restarts > 0
-        self._store: Store = open_store(self._settings.data_source)
+        self._store: Store = self._open_store(self._settings.data_source)
         self._closing.callback(self._store.close)
         self._batch = Batch(self._store, self._deliver, self._committed)
         self._closing.callback(self._batch.flush)

@@ -6,7 +6,7 @@ code) drives it whenever it waits itself.
 
 import logging
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from greenlet import getcurrent, greenlet
 
@@ -86,8 +86,9 @@ class Scheduler:
         self._ready: list[greenlet] = []
         self._main = getcurrent()
         self._alive: set[greenlet] = set()
+        self._killed: set[greenlet] = set()
 
-    def spawn(self, function: Callable[[], None]) -> None:
+    def spawn(self, function: Callable[[], None]) -> greenlet:
         """Let `function` run as a greenlet of its own."""
 
         def body() -> None:
@@ -101,10 +102,24 @@ class Scheduler:
         child = greenlet(body, self._main)
         self._alive.add(child)
         self._ready.append(child)
+        return child
+
+    def kill(self, victims: Iterable[greenlet]) -> None:
+        """Never let these run again, wherever they are: no `finally` of theirs runs, as of a process that was killed.
+
+        They are kept until `bury_killed`, for a greenlet that is collected would run its `finally` then.
+        """
+        self._killed.update(victim for victim in victims if victim in self._alive)
+        self._alive -= self._killed
+        self._ready = [waiter for waiter in self._ready if waiter not in self._killed]
+
+    def bury_killed(self) -> None:
+        """Let go of what was killed; when the simulation is over and it does not matter what a `finally` does."""
+        self._killed.clear()
 
     def wake(self, waiter: greenlet) -> None:
         """Let a parked greenlet run again."""
-        if waiter is not self._main:
+        if waiter is not self._main and waiter not in self._killed:
             self._ready.append(waiter)
 
     def wait_until(self, done: Callable[[], bool], timeout: float | None = None) -> bool:

@@ -47,6 +47,18 @@ class Usage(msgspec.Struct, frozen=True, gc=False):
     """Fraction, 0 to 1."""
 
 
+class Figures:
+    """Where edged takes the machine's figures from: the kernel. A simulated node has its own."""
+
+    def machine(self, root: Path, node_ip: str = "") -> Machine:
+        """See `read_machine`."""
+        return read_machine(root, node_ip)
+
+    def usage(self, root: Path) -> Usage:
+        """See `read_usage`."""
+        return read_usage(root)
+
+
 def read_machine(root: Path, node_ip: str = "") -> Machine:
     """The machine's figures.
 

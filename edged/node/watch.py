@@ -7,7 +7,7 @@ from typing import NamedTuple
 from beehive import Actor
 from edged.cri.contract import ContainerRuntime
 from edged.cri.errors import CriError
-from edged.node.machine import Machine, MachineError, default_addresses, read_machine, read_usage
+from edged.node.machine import Figures, Machine, MachineError, default_addresses
 from edged.node.status import Report
 from edged.settings import EdgedSettings
 from protos.cri.v1 import api_pb2 as cri
@@ -25,12 +25,19 @@ class NodeWatch(Actor):
     Args:
         tell: takes each report; must not block.
         version: of the agent, as `kubeletVersion`.
+        figures: of the machine.
     """
 
     def __init__(
-        self, settings: EdgedSettings, runtime: ContainerRuntime, tell: Callable[[Report], None], version: str
+        self,
+        settings: EdgedSettings,
+        runtime: ContainerRuntime,
+        tell: Callable[[Report], None],
+        version: str,
+        figures: Figures,
     ) -> None:
         super().__init__()
+        self._figures = figures
         self._settings = settings
         self._runtime_client = runtime
         self._tell = tell
@@ -62,7 +69,7 @@ class NodeWatch(Actor):
         runtime_problem, network_problem = self._runtime_problems()
         return Report(
             machine=self._read_machine(),
-            usage=read_usage(settings.root),
+            usage=self._figures.usage(settings.root),
             node_name=settings.node_name,
             max_pods=settings.max_pods,
             port=settings.server_port,
@@ -75,7 +82,7 @@ class NodeWatch(Actor):
     def _read_machine(self) -> Machine:
         addresses = (self._settings.node_ip,) if self._settings.node_ip else default_addresses()
         if self._machine is None or self._machine.addresses != addresses:
-            self._machine = read_machine(self._settings.root, self._settings.node_ip)
+            self._machine = self._figures.machine(self._settings.root, self._settings.node_ip)
         return self._machine
 
     def _runtime_problems(self) -> tuple[str, str]:
