@@ -5,7 +5,7 @@ told of messages by the module, of facts by the PLEG and by workers, and answers
 """
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol
 
 from msgspec.structs import replace
@@ -78,11 +78,25 @@ class PodKeeper:
         self.node = NodeView((), "")
         self._retries: dict[PodUid, float] = {}
         self._orphans: dict[PodUid, PodRef] = {}
+        self._directories: set[PodUid] = set()
         self._complete = False
 
-    def listed(self) -> None:
-        """The store has said which pods belong here: from now on others of ours are orphans."""
+    def listed(self, directories: Iterable[PodUid]) -> None:
+        """The store has said which pods belong here: from now on others of ours are orphans.
+
+        `directories` are the pods that have files on the node: an agent that was killed in the middle of a removal
+        leaves such, when nothing of the pod is in the runtime any more.
+        """
         self._complete = True
+        self._directories = set(directories)
+
+    def connected(self) -> None:
+        """The cloud is there: what may have failed for want of it is tried again at once."""
+        for uid in list(self._retries):
+            record = self.pods.get(uid)
+            if record is not None:
+                del self._retries[uid]
+                self.want(record)
 
     def take(self, pod: Pod) -> None:
         """A pod is wanted like this. The echo of a status that was reported is no new wish (kubelet's reconcile)."""
@@ -98,11 +112,17 @@ class PodKeeper:
         """A pod has to be looked at."""
         self.pool.add(record.ref.uid, Queue.DELETION if record.going else Queue.ADDITION)
 
-    def remove(self, namespace: str, name: str, uid: str) -> None:
-        """The cloud has deleted a pod for good; without a uid: whatever has the name."""
+    def remove(self, namespace: str, name: str, uid: str, grace: int | None = None) -> None:
+        """The cloud has deleted a pod for good; without a uid: whatever has the name.
+
+        `grace` is the deletion's grace period in seconds, when it says one: 0 of a forced deletion.
+        """
         for record in self.pods.named(namespace, name):
             if uid in ("", record.ref.uid):
                 record.removed = True
+                if grace is not None:
+                    metadata = replace(record.pod.metadata, deletion_grace_period_seconds=grace)
+                    record.pod = replace(record.pod, metadata=metadata)
                 self.want(record)
 
     def dependency_changed(self, kind: str, namespace: str, name: str) -> None:
@@ -122,6 +142,10 @@ class PodKeeper:
         """The runtime was looked at."""
         for seen in relisted.changed:
             self._observe(seen)
+        for record in self.pods:
+            if not record.looked_at and record.ref.uid not in relisted.glances:
+                record.facts_at = relisted.at
+                self._recompute(record)
         self._find_orphans(relisted.glances)
 
     def done(self, done: Done) -> None:
@@ -162,15 +186,17 @@ class PodKeeper:
             record.facts, record.facts_at = done.facts, done.facts_at
         waits = self._next_actions(record).waiting if done.job.task is Task.SYNC else ()
         record.troubles = {**{wait.container.name: crash_loop(record.ref, wait) for wait in waits}, **done.troubles}
-        record.killed = record.killed or (done.job.task is not Task.SYNC and done.error is None)
+        record.killed = record.killed or (record.going and done.job.task is not Task.SYNC and done.error is None)
         self._recompute(record)
 
     def _go_on(self, record: PodRecord, task: Task) -> None:
-        uid = record.ref.uid
-        if task is Task.REMOVE:
+        """What comes after a job that was done; the pod may be wanted otherwise than when the job began."""
+        if task is Task.REMOVE and record.removed:
             self._forget(record)
+        elif task is Task.REMOVE:
+            self.want(record)
         elif task is Task.KILL:
-            self._reporter.finish(uid)
+            self._reporter.finish(record.ref.uid)
         elif not self._is_final(record):
             self._look_again(record)
 
@@ -192,17 +218,30 @@ class PodKeeper:
 
     def _retry(self, done: Done) -> None:
         uid = done.job.ref.uid
-        delay = self._retries.get(uid, FIRST_RETRY)
-        self._retries[uid] = min(LONGEST_RETRY, delay * 2)
+        delay = self._retries.setdefault(uid, FIRST_RETRY)
+        if done.retry_after is not None:
+            delay = done.retry_after
+        else:
+            self._retries[uid] = min(LONGEST_RETRY, delay * 2)
         queue = Queue.ADDITION if done.job.task is Task.SYNC else Queue.DELETION
         _log.warning("pod %s: %s; again in %.0f s", done.job.ref, done.error, delay)
         self.pool.add_after(uid, queue, delay)
 
     def _recompute(self, record: PodRecord) -> None:
-        status = self._status_of(record)
-        if self.pods.set_status(record, status):
-            self._reporter.report(record.ref.uid, status)
+        if self._can_judge(record):
+            status = self._status_of(record)
+            if self.pods.set_status(record, status):
+                self._reporter.report(record.ref.uid, status)
         self._publish(tuple(record.pod for record in self.pods))
+
+    def _can_judge(self, record: PodRecord) -> bool:
+        """Whether enough is known for a status: containers that were reported would otherwise count as lost only
+        because nobody has asked the runtime yet (a kubelet waits for its PLEG), and have ids without its name.
+        """
+        if record.looked_at:
+            return bool(self.node.runtime) or not record.facts.containers
+        status = record.pod.status
+        return not status.container_statuses and not status.init_container_statuses
 
     def _status_of(self, record: PodRecord) -> PodStatus:
         return pod_status(
@@ -228,11 +267,18 @@ class PodKeeper:
         """What this agent made and no pod accounts for is removed; what others made is left alone."""
         if not self._complete:
             return
-        for uid, glance in glances.items():
-            if glance.owner == self._owner and self.pods.get(uid) is None and uid not in self._orphans:
-                _log.info("removing %s: no pod accounts for it", glance.ref)
-                self._orphans[uid] = glance.ref
-                self.pool.add(uid, Queue.DELETION)
+        for glance in glances.values():
+            if glance.owner == self._owner:
+                self._remove_orphan(glance.ref)
+        for uid in sorted(self._directories - glances.keys()):
+            self._remove_orphan(PodRef(uid, "", ""))
+        self._directories = set()
+
+    def _remove_orphan(self, ref: PodRef) -> None:
+        if self.pods.get(ref.uid) is None and ref.uid not in self._orphans:
+            _log.info("removing %s: no pod accounts for it", ref)
+            self._orphans[ref.uid] = ref
+            self.pool.add(ref.uid, Queue.DELETION)
 
     def _is_final(self, record: PodRecord) -> bool:
         return record.pod.status.phase in (Phase.SUCCEEDED, Phase.FAILED) and not record.facts.anything_running

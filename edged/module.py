@@ -45,6 +45,7 @@ _log = logging.getLogger(__name__)
 
 class _Metadata(msgspec.Struct):
     uid: str = ""
+    grace: int | None = msgspec.field(default=None, name="deletionGracePeriodSeconds")
 
 
 class _Skeleton(msgspec.Struct):
@@ -82,26 +83,29 @@ class Edged(Module):
         self._settings = settings
         self._connect = connect
         self._snapshots = snapshots
+        self._let_go: Callable[[], None] = lambda: None
         self._last_report: Report | None = None
 
     def on_start(self) -> None:
         """Start the parts. The store's pods are asked for at once, whether or not there is a cloud."""
         settings = self._settings
         settings.root.mkdir(mode=0o750, parents=True, exist_ok=True)
-        self._client = self._connect()
+        client = self._connect()
+        self._let_go = client.close
         self._meta = MetaTurnClient(self)
+        self._files = PodFiles(settings, self.clock)
         self._owner = str(settings.root.resolve())
         self._reporter = PodReporter(self._meta, self)
         self._keeper = PodKeeper(self, settings, self._reporter, self._owner, self._publish, self._hire)
         self._node = NodeReporter(self._meta, self.clock, settings, lambda: self._last_report)
-        self._start_actors()
+        self._start_actors(client)
         self.every(settings.status_period, self._tick)
         self.every(settings.lease_duration / 4, self._node.renew)
         self._ask_for_pods()
 
     def on_stop(self) -> None:
         """Let go of the runtime: calls that are under way end. Containers are left running."""
-        self._client.close()
+        self._let_go()
 
     def on_failure(
         self,
@@ -111,22 +115,25 @@ class Edged(Module):
     ) -> None:
         """Let go of the runtime here too, so that no worker is held up by it."""
         super().on_failure(exception_type, exception_value, traceback)
-        self._client.close()
+        self._let_go()
 
     @handles(ResourceType.POD, Operation.INSERT, Operation.UPDATE)
     def on_pod(self, message: Message) -> None:
         """A pod is wanted, or is wanted otherwise."""
-        self._take(bytes(message.content_raw()), message.route.resource)
+        try:
+            self._take(message.content_bytes(), message.route.resource)
+        except ContentError as error:
+            _log.error("pod %s is left out: %s", message.route.resource, error)
 
     @handles(ResourceType.POD, Operation.DELETE)
     def on_pod_delete(self, message: Message) -> None:
         """A pod is gone in the cloud."""
         resource = Resource.parse(message.route.resource)
         try:
-            uid = message.content_as(_Skeleton).metadata.uid
+            identity = message.content_as(_Skeleton).metadata
         except ContentError:
-            uid = ""
-        self._keeper.remove(resource.namespace, resource.name, uid)
+            identity = _Metadata()
+        self._keeper.remove(resource.namespace, resource.name, identity.uid, identity.grace)
 
     @handles(ResourceType.CONFIGMAP)
     @handles(ResourceType.SECRET)
@@ -138,20 +145,21 @@ class Edged(Module):
     @handles(ResourceType.CONNECTION, Operation.CONNECT)
     def on_connection(self, message: Message) -> None:
         """The cloud is there: tell it what it has not heard."""
-        if message.content_as(str) == CLOUD_CONNECTED:
-            self._tick()
+        if message.content_bytes() == CLOUD_CONNECTED.encode():
+            self._node.tick()
             self._node.renew()
+            self._reporter.connected()
+            self._keeper.connected()
 
     @handles()
     def on_other(self, message: Message) -> None:
         """What metamanager hands on and this node has no use for."""
         _log.debug("not for edged: %s %s", message.route.operation, message.route.resource)
 
-    def _start_actors(self) -> None:
-        settings, client = self._settings, self._client
-        reader = RuntimeReader(client)
+    def _start_actors(self, client: ContainerRuntime) -> None:
+        settings, reader = self._settings, RuntimeReader(client)
         self._pleg = self.start_actor(Pleg, reader, self._turn(self._on_pleg), settings.relist_period)
-        self._carrier = self._make_carrier(reader)
+        self._carrier = self._make_carrier(client, reader)
         for number in range(settings.workers):
             self._keeper.pool.add_worker(self._start_worker(f"edged/worker-{number}"))
         self.start_actor(NodeWatch, settings, client, self._turn(self._on_report), self._version, self._figures)
@@ -162,21 +170,20 @@ class Edged(Module):
     def _hire(self) -> pykka.ActorRef[Worker]:
         return self._start_worker("edged/hired")
 
-    def _make_carrier(self, reader: RuntimeReader) -> PodCarrier:
-        settings, client, keeper = self._settings, self._client, self._keeper
-        files = PodFiles(settings, self.clock)
+    def _make_carrier(self, client: ContainerRuntime, reader: RuntimeReader) -> PodCarrier:
+        settings, keeper = self._settings, self._keeper
         starter = Starter(
             settings,
             self.clock,
             client,
-            files=files,
+            files=self._files,
             images=ImageKeeper(client, keeper.backoffs),
             machine=pod_machine(self._figures.machine(settings.root, settings.node_ip).memory),
             host_ips=lambda: keeper.node.ips,
             owner=self._owner,
         )
         meta = MetaClient(self.hive)
-        return PodCarrier(self.runtime, client, reader, files, starter, meta=meta, backoffs=keeper.backoffs)
+        return PodCarrier(self.runtime, client, reader, self._files, starter, meta=meta, backoffs=keeper.backoffs)
 
     def _ask_for_pods(self) -> None:
         self._meta.list_all(ResourceType.POD, then=self._on_pods)
@@ -188,7 +195,7 @@ class Edged(Module):
             return
         for raw in answer:
             self._take(raw, "from the store")
-        self._keeper.listed()
+        self._keeper.listed(self._files.pods())
         self.announce_ready()
 
     def _take(self, raw: bytes, about: str) -> None:
@@ -202,6 +209,8 @@ class Edged(Module):
             _log.error("pod %s is left out: uid, name and namespace are wanted, without slashes", about)
         elif pod.spec.node_name in ("", self._settings.node_name):
             self._keeper.take(pod)
+        else:
+            self._keeper.remove(pod.metadata.namespace, pod.metadata.name, pod.metadata.uid)
 
     def _on_pleg(self, event: Event) -> None:
         if isinstance(event, RelistFailed):

@@ -9,11 +9,15 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from beehive import Actor
-from edged.cri.errors import CriError
+from edged.cri.errors import CriError, DeadlineExceededError, UnavailableError
 from edged.pleg.reader import Glance, RuntimeReader, changed_pods, glance_of
 from edged.pods.model import PodFacts, PodUid
 
 _log = logging.getLogger(__name__)
+
+
+_RUNTIME_AWAY = (UnavailableError, DeadlineExceededError)
+"""Errors after which the other pods need not be tried."""
 
 
 class Seen(NamedTuple):
@@ -33,7 +37,7 @@ class Relisted(NamedTuple):
 
 
 class RelistFailed(NamedTuple):
-    """The runtime did not answer."""
+    """The runtime did not answer, or not for one pod; that one counts as changed until it does."""
 
     error: CriError
 
@@ -87,23 +91,32 @@ class Pleg(Actor):
 
     def _remember(self, observed: Observed) -> None:
         facts = observed.facts
-        if facts.sandboxes or facts.containers:
-            self._known[facts.ref.uid] = glance_of(facts, observed.owner)
-        else:
-            self._known.pop(facts.ref.uid, None)
+        self._note(facts.ref.uid, glance_of(facts, observed.owner) if facts.sandboxes or facts.containers else None)
 
     def _relist(self) -> None:
         begin = self.clock.monotonic()
         try:
             now = self._reader.glances()
-            changed = tuple(self._read(ref.uid, now) for ref in changed_pods(self._known, now))
         except CriError as error:
             self._tell(RelistFailed(error))
             return
-        self._known = now
-        self._tell(Relisted(changed, now, begin))
+        changed: list[Seen] = []
+        for ref in changed_pods(self._known, now):
+            at = self.clock.monotonic()
+            glance = now.get(ref.uid)
+            try:
+                facts = self._reader.facts(glance) if glance else PodFacts(ref)
+            except CriError as error:
+                self._tell(RelistFailed(error))
+                if isinstance(error, _RUNTIME_AWAY):
+                    break
+                continue
+            self._note(ref.uid, glance)
+            changed.append(Seen(facts, at))
+        self._tell(Relisted(tuple(changed), now, begin))
 
-    def _read(self, uid: PodUid, now: dict[PodUid, Glance]) -> Seen:
-        at = self.clock.monotonic()
-        glance = now.get(uid)
-        return Seen(self._reader.facts(glance) if glance else PodFacts(self._known[uid].ref), at)
+    def _note(self, uid: PodUid, glance: Glance | None) -> None:
+        if glance is not None:
+            self._known[uid] = glance
+        else:
+            self._known.pop(uid, None)

@@ -9,7 +9,7 @@ that it can be asked at any time and as often as one likes: when nothing is to b
 from msgspec import Struct
 
 from edged.api import Container, Nanoseconds, Pod
-from edged.pods.backoff import BackOffs, container_key
+from edged.pods.backoff import BackOffKey, BackOffs, container_key
 from edged.pods.init_containers import judge_initialization
 from edged.pods.model import ContainerFacts, PodFacts, ProbeFacts, RunState, SandboxId
 from edged.pods.restart import ON_FAILURE, is_terminal, next_attempt, restarts_failed, should_be_started
@@ -186,12 +186,16 @@ class _Planner:
         for container in containers:
             start = self._start_of(container)
             key = container_key(self._facts.ref.uid, container)
-            until = self._backoffs.ready_at(key, start.after) if start.after is not None else self._now
+            until = self._ready_at(key, start.after)
             if until <= self._now:
                 ready.append(start)
             else:
                 self._waiting.append(ContainerWait(container, until, self._backoffs.delay(key)))
         return tuple(ready)
+
+    def _ready_at(self, key: BackOffKey, last_end: Nanoseconds | None) -> Nanoseconds:
+        """From when on. An end that is yet to come says that the clock was set back: then nobody waits for it."""
+        return self._now if last_end is None or last_end > self._now else self._backoffs.ready_at(key, last_end)
 
     def _start_of(self, container: Container) -> ContainerStart:
         ended = (c for c in self._facts.containers if c.name == container.name and c.state is RunState.EXITED)

@@ -116,13 +116,10 @@ def references(pod: Pod, kind: str) -> frozenset[str]:
 
 
 def _in_environments(pod: Pod, kind: str) -> set[str]:
-    names: set[str] = set()
-    for container in (*pod.spec.init_containers, *pod.spec.containers):
-        for whole in container.env_from:
-            source = whole.config_map_ref if kind == "configmap" else whole.secret_ref
-            names |= {source.name} if source is not None else set()
-        for variable in container.env:
-            if variable.value_from is not None:
-                key = variable.value_from.config_map_key_ref if kind == "configmap" else variable.value_from.secret_key_ref
-                names |= {key.name} if key is not None else set()
-    return names
+    containers = (*pod.spec.init_containers, *pod.spec.containers)
+    wholes = [whole for container in containers for whole in container.env_from]
+    single = [variable.value_from for container in containers for variable in container.env]
+    keys = [source for source in single if source is not None]
+    if kind == "configmap":
+        return {s.name for s in (*(w.config_map_ref for w in wholes), *(k.config_map_key_ref for k in keys)) if s}
+    return {s.name for s in (*(w.secret_ref for w in wholes), *(k.secret_key_ref for k in keys)) if s}

@@ -20,12 +20,14 @@ whole.
 """
 
 
-def diff_pod_status(old: PodStatus, new: PodStatus, uid: str) -> str | None:
+def diff_pod_status(old: PodStatus, new: PodStatus, uid: str, *, sure: bool = True) -> str | None:
     """The podpatch that turns `old` (as the cloud has it) into `new`; None when nothing changed.
 
-    The uid in the patch makes the API server refuse it when another pod of the same name is there by now.
+    The uid in the patch makes the API server refuse it when another pod of the same name is there by now. Without
+    `sure` the cloud may have something else than `old`, and the patch says everything.
     """
-    changes = _diff(to_value(old), to_value(new), _POD_STATUS_KEYS)
+    difference = _diff if sure else _restatement
+    changes = difference(to_value(old), to_value(new), _POD_STATUS_KEYS)
     return _text({"metadata": {"uid": uid}, "status": changes}) if changes else None
 
 
@@ -61,6 +63,14 @@ def _diff(old: Mapping[str, Any], new: Mapping[str, Any], merge_keys: Mapping[st
             changes |= _diff_list(name, before, value, merge_keys[name])
         else:
             changes[name] = value
+    return changes
+
+
+def _restatement(old: Mapping[str, Any], new: Mapping[str, Any], merge_keys: Mapping[str, str]) -> dict[str, Any]:
+    """What makes `new` of `old` and of anything else with no more keys than that."""
+    changes: dict[str, Any] = {name: None for name in old if name not in new}
+    for name, value in new.items():
+        changes[name] = [*value, {"$patch": "replace"}] if name in merge_keys else value
     return changes
 
 

@@ -29,7 +29,14 @@ from edged.node.status import (
 )
 from edged.pods.patch import diff_node
 from edged.settings import EdgedSettings
-from metamanager.client import AlreadyExistsError, CallError, MetaTurnClient, NotFoundError
+from metamanager.client import (
+    AlreadyExistsError,
+    CallError,
+    MetaTurnClient,
+    NoAnswerError,
+    NotFoundError,
+    RejectedError,
+)
 
 T = TypeVar("T", bound=msgspec.Struct)
 _log = logging.getLogger(__name__)
@@ -57,11 +64,6 @@ class NodeReporter:
         self._patching = False
         self._leasing = False
 
-    @property
-    def registered(self) -> bool:
-        """Whether the cloud knows the node."""
-        return self._node is not None
-
     def tick(self) -> None:
         """Do what is due: register, or report.
 
@@ -88,8 +90,9 @@ class NodeReporter:
         return Nanoseconds(self._clock.now_ns())
 
     def _register(self) -> None:
+        """Make the node known; one that does not register itself waits until somebody else has made it."""
         report = self._report()
-        if report is None or not self._settings.register_node:
+        if report is None:
             return
         if self._registering:
             self._register_again = True
@@ -97,7 +100,10 @@ class NodeReporter:
         settings = self._settings
         node = node_object(report, settings.node_labels, self._now(), schedulable=settings.register_schedulable)
         self._registering = True
-        self._meta.create(ResourceType.NODE, "", settings.node_name, encode(node), then=self._created)
+        if settings.register_node:
+            self._meta.create(ResourceType.NODE, "", settings.node_name, encode(node), then=self._created)
+        else:
+            self._meta.get(ResourceType.NODE, "", settings.node_name, then=self._found)
 
     def _created(self, answer: bytes | CallError) -> None:
         if isinstance(answer, AlreadyExistsError):
@@ -135,6 +141,7 @@ class NodeReporter:
             if isinstance(answer, NotFoundError):
                 self._node = self._lease = None
             elif isinstance(answer, CallError):
+                self._node = None if isinstance(answer, NoAnswerError) else self._node
                 _log.debug("the node's status was not taken: %s", answer)
             else:
                 self._node, self._sent_at = wanted, self._clock.monotonic()
@@ -171,13 +178,17 @@ class NodeReporter:
             self._meta.create(*self._lease_address(), encode(lease), then=self._lease_answered)
 
     def _lease_answered(self, answer: bytes | CallError | None) -> None:
-        """A refusal makes the next tick ask for the lease as it is: it may be gone, or newer than ours."""
+        """A refusal makes the next turn ask for the lease as it is: it may be gone, or newer than ours.
+
+        When it is gone the node may be too, so its status is sent, which would show that.
+        """
         self._leasing = False
         lease = None if answer is None else _read(Lease, answer)
         if lease is not None:
             self._lease = lease
-        elif isinstance(answer, CallError) and not answer.retryable:
+        elif isinstance(answer, RejectedError):
             self._lease = None
+            self._sent_at = float("-inf")
 
 
 def _read(kind: type[T], answer: bytes | CallError) -> T | None:

@@ -2,8 +2,9 @@
 
 One patch per pod is under way at a time. It is the difference between the status that the cloud has (the last one it
 acknowledged, or that came with the pod) and the one it shall have; while it is under way newer statuses replace each
-other. A pod that has only just come is given a moment before its Pending is reported: most are Running by then, and a
-thin link is spared a message (a kubelet sends both).
+other. When an answer was lost nobody knows which of two the cloud has, so the next patch says everything. A pod that has
+only just come is given a moment before its Pending is reported: most are Running by then, and a thin link is spared a
+message (a kubelet sends both).
 
 Lives on the edged module's thread.
 """
@@ -19,7 +20,7 @@ from edged.api import DeleteOptions, Pod, PodStatus, Preconditions, encode
 from edged.pods.model import PodRef, PodUid
 from edged.pods.patch import diff_pod_status
 from edged.pods.phase import Phase
-from metamanager.client import CallError, MetaTurnClient, NotFoundError
+from metamanager.client import CallError, MetaTurnClient, NoAnswerError, NotFoundError
 
 _log = logging.getLogger(__name__)
 
@@ -42,12 +43,18 @@ class _Entry(msgspec.Struct):
     """What the cloud has."""
     version: int
     """resourceVersion at which it had it."""
+    sure: bool = True
+    """Whether it is known to have that: no answer was lost since."""
+    newer: tuple[int, PodStatus] | None = None
+    """What came from the cloud while a patch was under way: version and status."""
     wanted: PodStatus | None = None
     busy: bool = False
+    again: bool = False
+    """The cloud came while something was under way: if that fails, it is sent again at once."""
     held: Timer | None = None
     deleting: bool = False
     unknown: bool = False
-    """The cloud said that there is no such pod."""
+    """The cloud said that there is no such pod; asked again when it says otherwise, or when the node connects."""
 
 
 class PodReporter:
@@ -64,8 +71,10 @@ class PodReporter:
         entry = self._entries.get(ref.uid)
         if entry is None:
             self._entries[ref.uid] = _Entry(ref, pod.status, version)
-        elif version > entry.version and not entry.busy:
-            entry.has, entry.version, entry.unknown = pod.status, version, False
+        elif entry.busy:
+            entry.newer = (version, pod.status)
+        else:
+            _catch_up(entry, version, pod.status)
 
     def report(self, uid: PodUid, status: PodStatus) -> None:
         """This is the pod's status now."""
@@ -92,14 +101,17 @@ class PodReporter:
             entry.held.cancel()
 
     def send_all(self) -> None:
-        """Send again what the cloud has not acknowledged: after a reconnection, and every status period."""
+        """Send again what the cloud has not acknowledged: every status period."""
         for entry in list(self._entries.values()):
             if entry.held is None:
                 self._send(entry)
 
-    def unacknowledged(self) -> int:
-        """How many pods have a status that the cloud does not have."""
-        return sum(entry.wanted is not None and entry.wanted != entry.has for entry in self._entries.values())
+    def connected(self) -> None:
+        """The cloud is there: send what it has not acknowledged, at once, and of each pod that it did not know."""
+        for entry in self._entries.values():
+            entry.unknown = False
+            entry.again = entry.busy
+        self.send_all()
 
     def _send(self, entry: _Entry) -> None:
         if entry.held is not None:
@@ -108,7 +120,7 @@ class PodReporter:
         if entry.busy or entry.unknown:
             return
         wanted = entry.wanted
-        patch = None if wanted is None else diff_pod_status(entry.has, wanted, entry.ref.uid)
+        patch = None if wanted is None else diff_pod_status(entry.has, wanted, entry.ref.uid, sure=entry.sure)
         if wanted is not None and patch is not None:
             self._patch(entry, wanted, patch)
         elif entry.deleting:
@@ -119,12 +131,12 @@ class PodReporter:
         ref = entry.ref
 
         def done(answer: bytes | CallError) -> None:
-            entry.busy = False
             if isinstance(answer, CallError):
-                self._refused(entry, answer)
+                self._answered(entry, answer)
                 return
-            entry.has, entry.version = wanted, max(entry.version, _version_in(answer))
-            if entry.wanted != wanted or entry.deleting:
+            entry.has, entry.version, entry.sure = wanted, max(entry.version, _version_in(answer)), True
+            self._answered(entry)
+            if self._entries.get(ref.uid) is entry and (entry.wanted != entry.has or entry.deleting):
                 self._send(entry)
 
         self._meta.patch(ResourceType.PODPATCH, ref.namespace, ref.name, patch, then=done)
@@ -135,18 +147,33 @@ class PodReporter:
         options = DeleteOptions(grace_period_seconds=0, preconditions=Preconditions(uid=ref.uid))
 
         def done(answer: CallError | None) -> None:
-            entry.busy = False
-            if isinstance(answer, CallError):
-                self._refused(entry, answer)
-            else:
+            if answer is None:
                 entry.deleting = False
+            self._answered(entry, answer)
 
         self._meta.delete(ResourceType.POD, ref.namespace, ref.name, encode(options), then=done)
 
-    def _refused(self, entry: _Entry, error: CallError) -> None:
-        entry.unknown = isinstance(error, NotFoundError)
+    def _answered(self, entry: _Entry, error: CallError | None = None) -> None:
+        """Nothing is under way any more. Of a pod that has been forgotten meanwhile nothing more is sent."""
+        entry.busy = False
+        again, entry.again = entry.again, False
+        if entry.newer is not None:
+            _catch_up(entry, *entry.newer)
+            entry.newer = None
+        if error is None:
+            return
         level = logging.DEBUG if error.retryable else logging.WARNING
-        _log.log(level, "the status of pod %s was not taken: %s", entry.ref, error)
+        _log.log(level, "the cloud did not take what pod %s has to say: %s", entry.ref, error)
+        entry.unknown = isinstance(error, NotFoundError)
+        entry.sure = entry.sure and not isinstance(error, NoAnswerError)
+        if again and self._entries.get(entry.ref.uid) is entry:
+            self._send(entry)
+
+
+def _catch_up(entry: _Entry, version: int, status: PodStatus) -> None:
+    """The cloud said itself what it has."""
+    if version > entry.version:
+        entry.has, entry.version, entry.unknown = status, version, False
 
 
 def _is_calm(status: PodStatus) -> bool:

@@ -35,6 +35,9 @@ _log = logging.getLogger(__name__)
 Troubles = dict[str, ContainerStateWaiting]
 """Why containers could not be started, by name."""
 
+_ORPHAN_GRACE = 1
+"""Seconds that containers get of which no pod says how long they may take (kubelet's SyncTerminatingRuntimePod)."""
+
 _FAILURES = (EdgedError, CallError, OSError)
 """What may go wrong with one pod without anything being wrong with edged."""
 
@@ -72,7 +75,11 @@ class PodCarrier:
         self._backoffs = backoffs
 
     def carry_out(self, job: Job) -> Done:
-        """Do the job and look at what came of it. Never raises for what concerns only the pod."""
+        """Do the job and look at what came of it.
+
+        Never raises: an error that comes with one pod, be it a bug, would otherwise end edged again and again, and all
+        other pods would go without it.
+        """
         troubles: Troubles = {}
         error: Exception | None = None
         try:
@@ -84,8 +91,15 @@ class PodCarrier:
                 self._remove(job)
         except _FAILURES as failure:
             error = failure
+        except Exception as failure:  # noqa: BLE001 - see above
+            _log.exception("%s of pod %s failed in a way nobody foresaw", job.task.value, job.ref)
+            error = failure
+        retry_after = error.retry_after if isinstance(error, StartError) else None
         at = self._actors.clock.monotonic()
-        return Done(job, self._look(job), at, troubles, error)
+        facts = self._look(job)
+        if facts is not None and job.task is Task.SYNC:
+            facts = self._prune(facts)
+        return Done(job, facts, at, troubles, error, retry_after)
 
     def _sync(self, pod: Pod, facts: PodFacts, troubles: Troubles) -> None:
         actions = compute_pod_actions(pod, facts, self._now(), self._backoffs)
@@ -99,11 +113,11 @@ class PodCarrier:
         sources = PodSources(pod, self._meta, self._tokens)
         volumes = self._files.prepare(pod, sources)
         starts = (*actions.start_init, *actions.start)
-        if not starts:
+        if not starts and not actions.create_sandbox:
             return
         sandbox = self._starter.sandbox(pod, facts, actions)
         context = StartContext(sandbox, volumes, sources)
-        errors = []
+        errors: list[StartError] = []
         for start in starts:
             try:
                 self._starter.start(pod, start, context)
@@ -113,7 +127,7 @@ class PodCarrier:
             else:
                 self._note_start(facts, start)
         if errors:
-            raise errors[0]
+            raise min(errors, key=lambda error: error.retry_after or 0.0)
 
     def _note_start(self, facts: PodFacts, start: ContainerStart) -> None:
         if start.after is not None:
@@ -130,7 +144,7 @@ class PodCarrier:
 
     def _remove(self, job: Job) -> None:
         facts = self._reader.look(job.ref)
-        seconds = grace_seconds(job.pod) if job.pod is not None else 0
+        seconds = grace_seconds(job.pod) if job.pod is not None else _ORPHAN_GRACE
         kill_pod(self._actors, self._runtime, facts, seconds)
         remove_pod(self._runtime, facts)
         self._files.remove(job.ref)

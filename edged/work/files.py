@@ -1,5 +1,8 @@
 """A pod's files on the node: its directories and volumes, and what of them a container sees."""
 
+import glob
+import os
+import re
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -8,14 +11,16 @@ from beehive import Clock
 from edged.api import Container, Nanoseconds, Pod
 from edged.pods.downward import DownwardView
 from edged.pods.labels import ref_of
-from edged.pods.model import PodRef
+from edged.pods.model import PodRef, PodUid
 from edged.pods.paths import PodPaths
 from edged.pods.sandbox_config import domain_of, hostname_of
 from edged.settings import EdgedSettings
-from edged.volumes import VolumeSources, container_mounts, hosts_file, plan_volume, set_up
+from edged.volumes import VolumeError, VolumeSources, container_mounts, hosts_file, plan_volume, set_up
 from protos.cri.v1 import api_pb2 as cri
 
 _DIRECTORY_MODE = 0o750
+_ESCAPED = re.compile(rb"\\([0-7]{3})")
+"""How /proc writes blanks and backslashes of a path."""
 
 
 class PodFiles:
@@ -66,10 +71,21 @@ class PodFiles:
         """Where the runtime writes the containers' logs."""
         self._paths.pod_logs(ref_of(pod)).mkdir(mode=0o755, parents=True, exist_ok=True)
 
+    def pods(self) -> list[PodUid]:
+        """The pods that have files here, whether or not anybody knows them any more."""
+        directory = self._paths.pod(PodUid("any")).parent
+        return [PodUid(path.name) for path in sorted(directory.iterdir())] if directory.is_dir() else []
+
     def remove(self, ref: PodRef) -> None:
-        """Remove the pod's files and logs. What has been removed already is no error."""
-        for path in (self._paths.pod(ref.uid), self._paths.pod_logs(ref)):
+        """Remove the pod's logs and then its files, so that what is interrupted is found again by `pods`.
+
+        What has been removed already is no error; of a pod whose name is not known any more the uid is enough.
+        Raises VolumeError when something is still mounted: it would be emptied, and it is not the pod's.
+        """
+        logs = [self._paths.pod_logs(ref)] if ref.name else self._paths.logs.glob(f"*_{glob.escape(ref.uid)}")
+        for path in (*logs, self._paths.pod(ref.uid)):
             if path.is_dir() and not path.is_symlink():
+                _refuse_mounts(path)
                 shutil.rmtree(path)
 
     def _etc_hosts(self, pod: Pod, ips: tuple[str, ...]) -> Path | None:
@@ -79,8 +95,10 @@ class PodFiles:
         path = self._paths.etc_hosts(ref_of(pod).uid)
         aliases = [(alias.ip, alias.hostnames) for alias in pod.spec.host_aliases]
         domain = domain_of(pod, self._settings.cluster_domain)
-        path.write_text(hosts_file(hostname_of(pod), domain, ips, aliases))
-        path.chmod(0o644)
+        text = hosts_file(hostname_of(pod), domain, ips, aliases)
+        if not path.exists() or path.read_text() != text:
+            path.write_text(text)
+            path.chmod(0o644)
         return path
 
     def _last_words(self, pod: Pod, container: Container, attempt: int) -> Path:
@@ -90,3 +108,13 @@ class PodFiles:
         path.touch()
         path.chmod(0o666)
         return path
+
+
+def _refuse_mounts(directory: Path) -> None:
+    """A volume may be a mount of something else: a removal must not go into it (kubelet's RemoveAllOneFilesystem)."""
+    inside = os.fsencode(directory.resolve()) + b"/"
+    for line in Path("/proc/self/mountinfo").read_bytes().splitlines():
+        target = _ESCAPED.sub(lambda code: bytes([int(code[1], 8)]), line.split(b" ")[4])
+        if target.startswith(inside):
+            hint = "it is a mount point; unmount it, the removal is tried again"
+            raise VolumeError("remove a pod's files", os.fsdecode(target), hint, retryable=True)

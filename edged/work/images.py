@@ -13,7 +13,11 @@ from protos.cri.v1 import api_pb2 as cri
 
 
 class ImageKeeper:
-    """Looks for images and pulls them; a failed pull is tried again only after its back-off."""
+    """Looks for images and pulls them; a failed pull is tried again only after its back-off.
+
+    Used by several workers at once, by each for another pod. Its points in time are the monotonic clock's, so that a
+    wall clock that is set back makes no pod wait longer.
+    """
 
     def __init__(self, runtime: ContainerRuntime, backoffs: BackOffs) -> None:
         self._runtime = runtime
@@ -45,16 +49,18 @@ class ImageKeeper:
 
     def forget(self, uid: PodUid) -> None:
         """Forget the failures of a pod that is gone."""
-        for key in [key for key in self._failed_at if key[0] == uid]:
-            del self._failed_at[key]
+        for key in list(self._failed_at):
+            if key[0] == uid:
+                self._failed_at.pop(key, None)
 
     def _pull(
         self, uid: PodUid, container: Container, sandbox: cri.PodSandboxConfig, full_name: str, now: Nanoseconds
     ) -> tuple[str, ImageUser]:
         key, failure = image_key(uid, full_name), self._failed_at.get((uid, full_name))
-        if failure is not None and self._backoffs.ready_at(key, failure) > now:
+        ready_at = now if failure is None else self._backoffs.ready_at(key, failure)
+        if ready_at > now:
             message = f'Back-off pulling image "{container.image}"'
-            raise ImageTroubleError(container.name, IMAGE_PULL_BACK_OFF, message)
+            raise ImageTroubleError(container.name, IMAGE_PULL_BACK_OFF, message, retry_after=(ready_at - now) / 1e9)
         try:
             reference = self._runtime.pull_image(cri.ImageSpec(image=full_name), sandbox_config=sandbox)
             image = self._runtime.image_status(cri.ImageSpec(image=reference))

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from beehive import Clock
-from edged.api import Container, Nanoseconds, Pod
+from edged.api import Container, Pod, seconds
 from edged.cri.contract import ContainerId, ContainerRuntime, SandboxId
 from edged.cri.errors import AlreadyExistsError, CriError
 from edged.errors import EdgedError
@@ -106,7 +106,7 @@ class Starter:
     def start(self, pod: Pod, start: ContainerStart, context: StartContext) -> None:
         """Make a container and start it. Raises StartError."""
         container, sandbox = start.container, context.sandbox
-        now = Nanoseconds(self._clock.now_ns())
+        now = seconds(self._clock.monotonic())
         image, user = self._images.ensure(PodUid(pod.metadata.uid), container, sandbox.config, now)
         try:
             config = self._config(pod, start, context, image, user)
