@@ -1,0 +1,178 @@
+"""Reading traces as a stream: of one file, of a directory of rotated parts, or of another program's capture.
+
+    with read(path) as trace:
+        for record in trace: ...
+
+One record is in memory at a time. What was appended by another run is put on the first one's time axis, and its spans
+are set apart from the first one's, so that a reader need not know of runs.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Final
+
+import msgspec
+
+from beehive.trace.errors import TraceError
+from beehive.trace.foreign import ForeignFrames
+from beehive.trace.format import FORMAT, AnyRecord, Header, Record, traceparent
+from beehive.trace.frames import BIN32, Frames, decode
+from beehive.trace.writer import parts_of
+
+_BUFFER = 256 * 1024
+_RUN: Final = 48
+"""Bits of a span below those that number the run."""
+_WANTED = "a trace of edgecore, a directory of its parts (*.trace), or a capture as JSON lines is wanted"
+
+
+class TraceReader:
+    """See the module's docstring. Iterate once.
+
+    Args:
+        files: in their order; at least one.
+
+    Raises:
+        TraceError: a file cannot be opened, or the first is no trace.
+    """
+
+    def __init__(self, files: list[Path]) -> None:
+        self._files = files
+        self.size = sum(path.stat().st_size for path in files)
+        """Bytes of all files."""
+        self.done = 0
+        """Bytes that have been read; for showing progress."""
+        self.damage = ""
+        """Where and why a file ended early; what came before it was read."""
+        self.skipped = 0
+        """Records of kinds that this version does not know."""
+        self.runs: list[Header] = []
+        """Headers of the runs met so far."""
+        self._open: IO[bytes] | None = None
+        self._records = self._read()
+        first = next(self._records, None)
+        if not isinstance(first, Header):
+            self.close()
+            raise TraceError("cannot read the trace", str(files[0]), self.damage or _WANTED)
+        self.header = first
+        """Of the first run."""
+
+    def __enter__(self) -> "TraceReader":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __iter__(self) -> Iterator[Record]:
+        """The records, oldest first."""
+        for record in self._records:
+            if not isinstance(record, Header):
+                yield record
+
+    def close(self) -> None:
+        """Give up the files."""
+        if self._open is not None:
+            self._open.close()
+
+    def wall(self, time: float) -> float:
+        """Wall clock of a record's time, seconds since the Unix epoch."""
+        return self.header.began + time
+
+    def traceparent(self, record: Record) -> str:
+        """The W3C `traceparent` under which a record happened; empty when its cause is not known."""
+        run, trace, cause = record.trace >> _RUN, _within(record.trace), _within(record.cause)
+        return traceparent(self.runs[run], trace, cause) if record.trace else ""
+
+    def _read(self) -> Iterator[AnyRecord]:
+        for path in self._files:
+            try:
+                self._open = file = path.open("rb", buffering=_BUFFER)
+            except OSError as error:
+                raise TraceError("cannot open the trace", str(path), str(error.strerror)) from error
+            with file:
+                yield from self._of_file(file, path)
+
+    def _of_file(self, file: IO[bytes], path: Path) -> Iterator[AnyRecord]:
+        before = self.done
+        head = file.peek(1)[:1]  # type: ignore[attr-defined]
+        frames = ForeignFrames(file, str(path)) if head == b"{" else _Decoded(file)
+        if head and head not in (b"{", bytes((BIN32,))):
+            self.damage = _WANTED
+            return
+        for record in frames:
+            self.done = before + frames.offset
+            if record is None:
+                self.skipped += 1
+            else:
+                yield self._placed(record, path)
+        if frames.damage:
+            self.damage = f"{path}: {frames.damage}"
+
+    def _placed(self, record: AnyRecord, path: Path) -> AnyRecord:
+        if isinstance(record, Header):
+            self._begin(record, path)
+            return record
+        run = len(self.runs) - 1
+        if run <= 0:
+            return record
+        return msgspec.structs.replace(
+            record,
+            time=record.time + self.runs[run].began - self.runs[0].began,
+            span=_of_run(run, record.span),
+            cause=_of_run(run, record.cause),
+            trace=_of_run(run, record.trace),
+        )
+
+    def _begin(self, header: Header, path: Path) -> None:
+        if header.format > FORMAT:
+            hint = f"it was written by {header.program}; read it with that version or a later one"
+            raise TraceError("cannot read the trace", f"{path} has format {header.format}, ours is {FORMAT}", hint)
+        if not self.runs or (header.prefix, header.began) != (self.runs[-1].prefix, self.runs[-1].began):
+            self.runs.append(header)
+
+
+class _Decoded:
+    """Frames, decoded."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._frames = Frames(file)
+
+    @property
+    def offset(self) -> int:
+        return self._frames.offset
+
+    @property
+    def damage(self) -> str:
+        return self._frames.damage
+
+    def __iter__(self) -> Iterator[AnyRecord | None]:
+        return map(decode, self._frames)
+
+
+def read(path: Path | str) -> TraceReader:
+    """Open a trace.
+
+    Args:
+        path: of a file, of a directory of parts, or of a capture as JSON lines.
+
+    Raises:
+        TraceError: there is none, or it is of another form; says what is wanted.
+    """
+    path = Path(path)
+    try:
+        files = parts_of(path) if path.is_dir() else [path]
+        if not files:
+            raise TraceError("cannot read the trace", str(path), f"the directory is empty of them; {_WANTED}")
+        return TraceReader(files)
+    except OSError as error:
+        raise TraceError("cannot open the trace", str(path), str(error.strerror)) from error
+
+
+def _of_run(run: int, number: int) -> int:
+    return number + (run << _RUN) if number else 0
+
+
+def _within(number: int) -> int:
+    return number & (1 << _RUN) - 1

@@ -1,0 +1,154 @@
+"""Writing traces: a file that is only ever appended to, or a directory of parts that rotate by size.
+
+Every frame goes to the operating system whole, in one piece with its neighbours; what a crash leaves of the last one is
+cut away when the file is appended to again. A trace may hold what a node's owner would not publish, so it is the
+owner's alone (mode 0600).
+"""
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from time import gmtime, strftime
+from typing import IO, Final, Protocol
+
+import msgspec
+
+from beehive.trace.errors import TraceError
+from beehive.trace.format import Header, Record
+from beehive.trace.frames import Frames, encode
+
+SUFFIX: Final = ".trace"
+PART_BYTES: Final = 64 * 1024 * 1024
+PARTS: Final = 16
+
+
+class Writer(Protocol):
+    """Takes records in the order of their happening."""
+
+    def write(self, records: Iterable[Record]) -> None:
+        """Append them and hand them to the operating system.
+
+        Raises:
+            TraceError: they could not be written.
+        """
+
+    def close(self) -> None:
+        """Give up the file."""
+
+
+class FileWriter:
+    """A trace in one file. What is there of an earlier run stays; a new header follows it.
+
+    Raises:
+        TraceError: the file cannot be opened, or is something else than a trace.
+    """
+
+    def __init__(self, path: Path, header: Header) -> None:
+        self._path = path
+        self._file = _open(path)
+        self.size = self._file.tell()
+        """Bytes so far."""
+        self._append(encode(header))
+
+    def write(self, records: Iterable[Record]) -> None:
+        """See `Writer`."""
+        data = b"".join(map(encode, records))
+        if data:
+            self._append(data)
+
+    def close(self) -> None:
+        """See `Writer`."""
+        self._file.close()
+
+    def _append(self, data: bytes) -> None:
+        try:
+            self._file.write(data)
+        except OSError as error:
+            raise TraceError("cannot write the trace", str(self._path), error.strerror or str(error)) from error
+        self.size += len(data)
+
+
+class DirectoryWriter:
+    """A trace in parts of a directory, named so that their order is that of their names; the oldest go.
+
+    Args:
+        directory: made when it is not there.
+        header: of the first part; the others have it with their own number.
+        part_bytes: size after which a part is followed by the next.
+        parts: how many are kept, those of earlier runs included.
+    """
+
+    def __init__(self, directory: Path, header: Header, *, part_bytes: int = PART_BYTES, parts: int = PARTS) -> None:
+        self._directory = directory
+        self._header = header
+        self._part_bytes = part_bytes
+        self._parts = parts
+        try:
+            directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as error:
+            raise TraceError("cannot make the directory of the trace", str(directory), str(error.strerror)) from error
+        self._file = self._open(header.part)
+
+    def write(self, records: Iterable[Record]) -> None:
+        """See `Writer`."""
+        for record in records:
+            self._file.write((record,))
+            if self._file.size >= self._part_bytes:
+                self._next()
+
+    def close(self) -> None:
+        """See `Writer`."""
+        self._file.close()
+
+    def _next(self) -> None:
+        self._file.close()
+        self._header = msgspec.structs.replace(self._header, part=self._header.part + 1)
+        self._file = self._open(self._header.part)
+
+    def _open(self, part: int) -> FileWriter:
+        began = strftime("%Y%m%dT%H%M%S", gmtime(self._header.began))
+        millis = int(self._header.began * 1000) % 1000
+        file = FileWriter(self._directory / f"{began}.{millis:03d}Z-{part:06d}{SUFFIX}", self._header)
+        for old in parts_of(self._directory)[: -self._parts]:
+            old.unlink(missing_ok=True)
+        return file
+
+
+def parts_of(directory: Path) -> list[Path]:
+    """The parts of a trace that was written into a directory, in their order."""
+    return sorted(path for path in directory.iterdir() if path.suffix == SUFFIX and path.is_file())
+
+
+def open_writer(path: Path, header: Header) -> Writer:
+    """A writer into a directory when `path` is one, otherwise into a file.
+
+    Raises:
+        TraceError: see `FileWriter`.
+    """
+    return DirectoryWriter(path, header) if path.is_dir() else FileWriter(path, header)
+
+
+def _open(path: Path) -> IO[bytes]:
+    """Open for appending after the last whole frame; unbuffered, so that a write is one system call."""
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        file = os.fdopen(descriptor, "r+b", buffering=0)
+    except OSError as error:
+        raise TraceError("cannot open the trace for writing", str(path), str(error.strerror)) from error
+    try:
+        _cut(file, path)
+    except BaseException:
+        file.close()
+        raise
+    return file
+
+
+def _cut(file: IO[bytes], path: Path) -> None:
+    with os.fdopen(os.dup(file.fileno()), "rb") as reader:
+        frames = Frames(reader)
+        for _ in frames:
+            pass
+    if frames.damage and not frames.offset:
+        raise TraceError("cannot append to the file", str(path), "it is no trace; give another name")
+    file.seek(frames.offset)
+    file.truncate()
