@@ -5,7 +5,6 @@ differ from run to run.
 """
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,40 +17,12 @@ from beehive.testing import Harness
 from modules.edgecontroller.cluster import Cluster
 from modules.edgecontroller.kinds import key_of, kind_named
 from modules.edgecontroller.module import EdgeController
+from tests.interop.forms import form_of
 from tests.modules.traces import Step, needs_traces, recordings, steps_of
 
 NODE = "lab-edge"
 _KIND_OF = {"pod": "Pod", "podpatch": "Pod", "node": "Node", "nodepatch": "Node", "lease": "Lease"}
 _ANSWERED_BY_EDGECONTROLLER = ("query", "insert", "update", "patch", "delete")
-
-NOT_HERE = (
-    "managedFields",
-    "spec/taints",
-    "node.alpha.kubernetes.io/ttl",
-    "annotations/cloudcore",
-    "spec/tolerations",
-    "spec/priority",
-    "spec/preemptionPolicy",
-    "volumeMounts",
-    "spec/volumes",
-)
-"""What other parts of a real cluster put into objects: field owners, admission, the node controller."""
-
-
-def paths_in(value: Any, path: str = "") -> Iterator[str]:
-    """The form of a JSON value: each path in it with the type at its end; null is as good as absent."""
-    if isinstance(value, dict):
-        for key, member in value.items():
-            yield from paths_in(member, f"{path}/{key}")
-    elif isinstance(value, list):
-        for member in value:
-            yield from paths_in(member, f"{path}/[]")
-    elif value is not None:
-        yield f"{path}:{'number' if isinstance(value, int | float) else type(value).__name__}"
-
-
-def form_of(content: Any) -> set[str]:
-    return {path for path in paths_in(content) if not any(part in path for part in NOT_HERE)}
 
 
 def as_json(message: Message) -> dict[str, Any]:

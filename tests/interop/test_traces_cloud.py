@@ -1,0 +1,238 @@
+"""Our cloud with the edge of the recordings: what a real edge said, over a real websocket, and whether our cloud says
+all that the real one did.
+
+The edge's side is played as it was recorded, except for what a real edge would have learnt from the cloud it talks to:
+ids of the messages it answers, uids and versions of objects. What people did to the real cluster (apply, label,
+delete) is seen from what the cloud sent unasked, and done over the control socket.
+"""
+
+import json
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from websockets.sync.client import ClientConnection, connect
+
+from beehive import Message, decode, encode
+from beehive.clock import RealClock
+from modules.cloudcore.client import Client
+from modules.cloudcore.config import CloudCoreConfig
+from modules.cloudcore.process import CloudCore
+from modules.edgecontroller.commands import Apply, Delete
+from tests.interop.forms import form_of
+from tests.interop.traces import TRACES, needs_traces
+
+pytestmark = needs_traces
+DEADLINE = 10.0
+CLOCK = RealClock()
+Json = dict[str, Any]
+
+OTHERS = {
+    "1460f497-3d49-4cc9-bc5f-a75a68ac20d0": "the node controller took a taint off",
+    "namespace/servicelist/service": "KubeEdge of 2019 sent all services to each node; the stub keeps none",
+    "namespace/endpointslist/endpoints": "the same with endpoints",
+}
+"""Messages that a real cluster sends and ours does not, by id or resource, and whose work they are."""
+
+UNSEEN = {"/Object/metadata/labels/zone:str", "/metadata/labels/zone:str"}
+"""A label that a person gave the node between two recorded files."""
+
+AHEAD = {"insert configmap", "update secret", "insert pod", "update pod", "update node", "response podstatus"}
+"""What ours may send beyond the real one: what a pod needs goes ahead of it, a node that registers gets everything
+again, whole statuses are answered."""
+
+
+def entries(year: str) -> Iterator[tuple[str, Json]]:
+    """Handshakes and messages of all files of a year, with the file's name."""
+    for path in sorted((TRACES / year).glob("*.jsonl")):
+        for line in path.read_text().splitlines():
+            entry = json.loads(line)
+            is_handshake = entry["kind"] == "http-request" and entry["line"].endswith("/events HTTP/1.1")
+            if entry["kind"] == "ws" or is_handshake:
+                yield path.stem, entry
+
+
+class World:
+    """Our cloud, and the recorded edge that talks to it."""
+
+    def __init__(self, directory: Path) -> None:
+        config = CloudCoreConfig(control_socket=directory / "control", listen_port=0)
+        self._core = CloudCore(config)
+        self._core.start()
+        self._link = ExitStack()
+        self._people = Client(config.control_socket)
+        self._connection: ClientConnection | None = None
+        self._came: list[Message] = []
+        self._ids: dict[str, str] = {}
+        self._known: dict[str, Json] = {}
+        self._recorded: dict[str, Json] = {}
+
+    def close(self) -> None:
+        """End the connection and the cloud."""
+        self._link.close()
+        self._core.stop()
+
+    def connect(self, handshake: Json) -> None:
+        """A handshake with the recorded headers."""
+        self._link.close()
+        host, port = self._core.address
+        ours = ("host", "connection", "upgrade", "user-agent")
+        headers = [
+            (name, value)
+            for name, value in handshake["headers"]
+            if name.lower() not in ours and not name.lower().startswith("sec-")
+        ]
+        url = f"ws://{host}:{port}{handshake['line'].split()[1]}"
+        self._connection = self._link.enter_context(
+            connect(url, additional_headers=headers, compression=None, max_size=None, close_timeout=1)
+        )
+
+    def prepare(self, *objects: Json) -> None:
+        """What the real cluster had before the recording began."""
+        self._apply(*objects)
+
+    def edge_says(self, message: Json) -> None:
+        """A recorded message of the edge, with the ids, uids and versions of this run."""
+        parent = message["header"].get("parent_msg_id")
+        header = message["header"] | ({"parent_msg_id": self._ids.get(parent, parent)} if parent else {})
+        known = self._known.get(_key(message["route"]["resource"]), {})
+        content = _with_identity(message["content"], known)
+        assert self._connection is not None
+        told = msgspec.convert({**message, "header": header, "content": content}, Message)
+        self._connection.send(encode(told), text=True)
+
+    def cloud_said(self, recorded: Json) -> Message:
+        """Our cloud's counterpart of a message that the real one sent; people do what must be done for it."""
+        if not recorded["header"].get("parent_msg_id"):
+            self._act(recorded)
+        ours = self._counterpart(recorded)
+        self._ids[recorded["header"]["msg_id"]] = ours.id
+        return ours
+
+    def rest(self) -> list[Message]:
+        """What came that the real cloud did not send."""
+        return self._came
+
+    def _act(self, recorded: Json) -> None:
+        resource, content = recorded["route"]["resource"], recorded["content"]
+        if "/pod/" not in resource or recorded["route"]["operation"] == "delete":
+            return
+        before = self._recorded.get(resource)
+        self._recorded[resource] = content
+        meta = content["metadata"]
+        if recorded["route"]["operation"] == "insert":
+            self._apply({"kind": "Pod", "apiVersion": "v1", **content})
+        elif before is not None and meta.get("deletionTimestamp") and not before["metadata"].get("deletionTimestamp"):
+            self._catch_up(resource, content["status"])
+            self._people.run(Delete("pod", meta["name"], meta["namespace"], meta["deletionGracePeriodSeconds"]))
+        elif before is not None and meta.get("labels") != before["metadata"].get("labels"):
+            self._apply({"kind": "Pod", "apiVersion": "v1", **content})
+
+    def _catch_up(self, resource: str, status: Json) -> None:
+        """Have the edge report what it did in the time that was not recorded."""
+        patches = resource.replace("/pod/", "/podpatch/")
+        patch = json.dumps({"metadata": {"uid": self._known[resource]["uid"]}, "status": status})
+        report = Message.new(CLOCK, source="edged", group="meta", resource=patches, operation="patch", content=patch)
+        self.edge_says(msgspec.to_builtins(report))
+        for route, parent in (
+            ({"operation": "response", "resource": patches}, report.id),
+            ({"operation": "update", "resource": resource}, ""),
+        ):
+            self._counterpart({"route": route, "header": {"parent_msg_id": parent}})
+
+    def _apply(self, *objects: Json) -> None:
+        errors = [item.error for item in self._people.run(Apply(list(objects))) if item.error]
+        assert not errors
+
+    def _counterpart(self, recorded: Json) -> Message:
+        route, parent = recorded["route"], recorded["header"].get("parent_msg_id", "")
+        while True:
+            for ours in self._came:
+                same = (ours.route.operation, ours.route.resource) == (route["operation"], route["resource"])
+                if same and ours.parent_id == parent:
+                    self._came.remove(ours)
+                    return ours
+            self._came.append(self._receive())
+
+    def _receive(self) -> Message:
+        assert self._connection is not None
+        message = decode(self._connection.recv(timeout=DEADLINE, decode=False))
+        content = message.content_as(Any)
+        obj = content.get("Object") or content if isinstance(content, dict) else {}
+        if obj.get("metadata", {}).get("uid"):
+            self._known[_key(message.route.resource)] = obj["metadata"]
+        return message
+
+
+def _key(resource: str) -> str:
+    """Under which an object is known: that of the object, for its patches and statuses too."""
+    return resource.replace("patch/", "/").replace("status/", "/")
+
+
+def _with_identity(content: Any, known: Json) -> Any:
+    """What an edge sends of an object, with the uid and version that this cloud gave the object."""
+    if isinstance(content, str) and content.startswith('{"metadata":{"uid"'):
+        return json.dumps(_with_identity(json.loads(content), known))
+    if not isinstance(content, dict):
+        return content
+    if "preconditions" in content:
+        return {**content, "preconditions": {"uid": known["uid"]}}
+    if "UID" in content and known:
+        return {**content, "UID": known["uid"]}
+    meta = content.get("metadata", {})
+    mine = {name: known[name] for name in ("uid", "resourceVersion") if name in meta and name in known}
+    return {**content, "metadata": {**meta, **mine}} if mine else content
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    made = World(tmp_path)
+    yield made
+    made.close()
+
+
+def objects_before(year: str) -> list[Json]:
+    """The configmaps and secrets that the real cloud knew."""
+    found = {}
+    for _, entry in entries(year):
+        if entry["kind"] == "ws" and entry["msg"]["route"]["operation"] == "response":
+            resource, content = entry["msg"]["route"]["resource"], entry["msg"]["content"]
+            for kind in ("ConfigMap", "Secret"):
+                if f"/{kind.lower()}/" in resource and isinstance(content, dict):
+                    found[resource] = {"apiVersion": "v1", **content, "kind": kind}
+    return list(found.values())
+
+
+@pytest.mark.parametrize("year", ["today", "2019"])
+def test_our_cloud_says_all_that_the_real_one_said(world: World, year: str) -> None:
+    """The whole recording, file after file, as one life of a node; routes, header fields and forms are compared."""
+    world.prepare(*objects_before(year))
+    reached = 0
+    for file, entry in entries(year):
+        if entry["kind"] == "http-request":
+            world.connect(entry)
+        elif entry["dir"] == "edge->cloud":
+            world.edge_says(entry["msg"])
+        elif not {entry["msg"]["header"]["msg_id"], entry["msg"]["route"]["resource"]} & OTHERS.keys():
+            _compare(world, file, entry["msg"], exactly=year == "today")
+            reached += 1
+    assert reached > 20
+    beyond = {f"{one.route.operation} {one.route.resource.split('/')[1]}" for one in world.rest()}
+    assert beyond <= AHEAD
+
+
+def _compare(world: World, file: str, recorded: Json, *, exactly: bool) -> None:
+    route = recorded["route"]
+    where = f"{file}: {route['operation']} {route['resource']}"
+    try:
+        ours = world.cloud_said(recorded)
+    except TimeoutError:
+        pytest.fail(f"{where} did not come; came: {world.rest()}"[:2000])
+    assert msgspec.to_builtins(ours.route) == route, where
+    if exactly:
+        assert json.loads(encode(ours))["header"].keys() == recorded["header"].keys(), where
+        lacking = form_of(recorded["content"]) - form_of(ours.content_as(Any)) - UNSEEN
+        assert not lacking, where
