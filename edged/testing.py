@@ -2,13 +2,19 @@
 
 Containers run until the test ends them (`end`), are stopped (`obeys` says after how long they heed the stop signal), or
 have a command that says so itself: `["exit", "3"]` ends at once with that code. Calls can be made to fail once or more
-(`fail`), before or after they took effect. The contract's tests run over it as over containerd.
+(`fail`), before or after they took effect, and to take time (`latency`) on both sides of their effect. The contract's
+tests run over it as over containerd.
 """
 
+import contextlib
+import copy
+import functools
 import itertools
+import queue
 import threading
 from collections import Counter, deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, cast
 
 import grpc
 import pykka
@@ -18,11 +24,46 @@ from edged.cri.contract import ContainerId, ExecResult, ImageRef, SandboxId
 from edged.cri.errors import AlreadyExistsError, ConnectionClosedError, CriError, NotFoundError
 from protos.cri.v1 import api_pb2 as pb
 
+P = ParamSpec("P")
+T = TypeVar("T")
+
 _KILLED = 137
 
 
+class _Shared(Generic[T]):
+    """An attribute that all clients of one runtime have in common."""
+
+    def __init__(self, default: T) -> None:
+        self._default = default
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, client: "FakeRuntime", owner: type) -> T:
+        value: T = client.shared.get(self._name, self._default)
+        return value
+
+    def __set__(self, client: "FakeRuntime", value: T) -> None:
+        client.shared[self._name] = value
+
+
+def _call(
+    method: "Callable[Concatenate[FakeRuntime, P], T]",
+) -> "Callable[Concatenate[FakeRuntime, P], T]":
+    """A call of the contract: it is counted, takes its time, and fails when it was told to."""
+
+    @functools.wraps(method)
+    def called(self: "FakeRuntime", *args: P.args, **kwargs: P.kwargs) -> T:
+        error = self._begin(method.__name__)
+        result = method(self, *args, **kwargs)
+        self._finish(error)
+        return result
+
+    return cast("Callable[Concatenate[FakeRuntime, P], T]", called)
+
+
 class FakeRuntime:
-    """See the module's docstring.
+    """See the module's docstring. It is the runtime and one client of it; `connect` gives others.
 
     Args:
         actors: gives time, and futures to wait on.
@@ -38,16 +79,27 @@ class FakeRuntime:
         self._ended: dict[str, list[pykka.Future[None]]] = {}
         self._failures: dict[str, deque[tuple[CriError, bool]]] = {}
         self._closed = False
+        self._under_way: set[pykka.Future[None]] = set()
+        self.shared: dict[str, Any] = {}
         self.sandboxes: dict[str, pb.PodSandboxStatus] = {}
         self.containers: dict[str, pb.ContainerStatus] = {}
         self.configs: dict[str, pb.ContainerConfig] = {}
         self.homes: dict[str, str] = {}
-        self.obeys = 0.0
-        """Seconds after which a container ends that is asked to stop; infinity for one that ignores it."""
         self.calls: Counter[str] = Counter()
         """How often each call was made."""
-        self.pull_seconds = 0.0
-        """How long a pull takes."""
+
+    obeys = _Shared(0.0)
+    """Seconds after which a container ends that is asked to stop; infinity for one that ignores it."""
+    pull_seconds = _Shared(0.0)
+    """How long a pull takes."""
+    latency = _Shared(0.0)
+    """Seconds that a call takes at most before its effect, and again after it; how many is drawn from the clock."""
+
+    def connect(self) -> "FakeRuntime":
+        """Another client of the same runtime, with an end of its own."""
+        client = copy.copy(self)
+        client._closed, client._under_way = False, set()
+        return client
 
     def fail(self, operation: str, error: CriError, *, times: int = 1, took_effect: bool = False) -> None:
         """Let the next calls of an operation (`run_pod_sandbox`) fail; `took_effect`: after they were carried out."""
@@ -63,17 +115,17 @@ class FakeRuntime:
         """Names of the running containers, sorted."""
         return sorted(c.metadata.name for c in self.containers.values() if c.state == pb.CONTAINER_RUNNING)
 
+    @_call
     def version(self) -> pb.VersionResponse:
-        self._begin("version")
         return pb.VersionResponse(version="0.1.0", runtime_name="fake", runtime_version="1.0", runtime_api_version="v1")
 
+    @_call
     def status(self, *, verbose: bool = False) -> pb.StatusResponse:  # noqa: ARG002 - the contract's signature
-        self._begin("status")
         conditions = [pb.RuntimeCondition(type=kind, status=True) for kind in ("RuntimeReady", "NetworkReady")]
         return pb.StatusResponse(status=pb.RuntimeStatus(conditions=conditions))
 
+    @_call
     def run_pod_sandbox(self, config: pb.PodSandboxConfig, runtime_handler: str = "") -> SandboxId:
-        error = self._begin("run_pod_sandbox")
         with self._lock:
             if any(s.metadata == config.metadata for s in self.sandboxes.values()):
                 raise AlreadyExistsError(
@@ -95,36 +147,33 @@ class FakeRuntime:
             if options.network == pb.NODE:
                 status.network.ip = ""
             self.sandboxes[status.id] = status
-        self._finish(error)
         return SandboxId(status.id)
 
+    @_call
     def stop_pod_sandbox(self, sandbox_id: SandboxId) -> None:
-        error = self._begin("stop_pod_sandbox")
         with self._lock:
             sandbox = self.sandboxes.get(sandbox_id)
             if sandbox is not None:
                 sandbox.state = pb.SANDBOX_NOTREADY
             for container in self._inmates(sandbox_id):
                 self._exit(container, _KILLED, "Error")
-        self._finish(error)
 
+    @_call
     def remove_pod_sandbox(self, sandbox_id: SandboxId) -> None:
-        error = self._begin("remove_pod_sandbox")
         with self._lock:
             for container in self._inmates(sandbox_id):
                 self._forget(container.id)
             self.sandboxes.pop(sandbox_id, None)
-        self._finish(error)
 
+    @_call
     def pod_sandbox_status(self, sandbox_id: SandboxId, *, verbose: bool = False) -> pb.PodSandboxStatusResponse:  # noqa: ARG002
-        self._begin("pod_sandbox_status")
         with self._lock:
             if sandbox_id not in self.sandboxes:
                 raise _not_found("PodSandboxStatus", sandbox_id)
             return pb.PodSandboxStatusResponse(status=self.sandboxes[sandbox_id])
 
+    @_call
     def list_pod_sandboxes(self, sandbox_filter: pb.PodSandboxFilter | None = None) -> Sequence[pb.PodSandbox]:
-        self._begin("list_pod_sandboxes")
         wanted = sandbox_filter or pb.PodSandboxFilter()
         with self._lock:
             return [
@@ -143,13 +192,18 @@ class FakeRuntime:
                 and wanted.label_selector.items() <= s.labels.items()
             ]
 
+    @_call
     def create_container(
         self, sandbox_id: SandboxId, config: pb.ContainerConfig, sandbox_config: pb.PodSandboxConfig
     ) -> ContainerId:
-        error = self._begin("create_container")
         with self._lock:
             if sandbox_id not in self.sandboxes:
                 raise _not_found("CreateContainer", sandbox_id)
+            if self.sandboxes[sandbox_id].state != pb.SANDBOX_READY:
+                raise CriError("CreateContainer", sandbox_id, grpc.StatusCode.UNKNOWN, "the sandbox does not run")
+            if any(c.metadata == config.metadata for c in self._inmates_of_pod(sandbox_id)):
+                name = config.metadata.name
+                raise AlreadyExistsError("CreateContainer", name, grpc.StatusCode.ALREADY_EXISTS, "name is reserved")
             if config.image.image.removeprefix("sha256:") not in self._images:
                 raise _not_found("CreateContainer", config.image.image)
             log = f"{sandbox_config.log_directory}/{config.log_path}" if config.log_path else ""
@@ -168,22 +222,23 @@ class FakeRuntime:
             self.containers[status.id] = status
             self.configs[status.id] = config
             self.homes[status.id] = sandbox_id
-        self._finish(error)
         return ContainerId(status.id)
 
+    @_call
     def start_container(self, container_id: ContainerId) -> None:
-        error = self._begin("start_container")
         with self._lock:
             container = self._container("StartContainer", container_id)
+            sandbox = self.sandboxes[self.homes[container_id]]
+            if container.state != pb.CONTAINER_CREATED or sandbox.state != pb.SANDBOX_READY:
+                raise CriError("StartContainer", container_id, grpc.StatusCode.UNKNOWN, "it cannot be started now")
             container.state = pb.CONTAINER_RUNNING
             container.started_at = self._clock.now_ns()
             command = self.configs[container_id].command
             if list(command[:1]) == ["exit"]:
                 self._exit(container, int(command[1]), "")
-        self._finish(error)
 
+    @_call
     def stop_container(self, container_id: ContainerId, grace_seconds: int) -> None:
-        error = self._begin("stop_container")
         with self._lock:
             container = self.containers.get(container_id)
             ended: pykka.Future[None] = self._actors.future()
@@ -195,19 +250,17 @@ class FakeRuntime:
                 code = 0 if obeys else _KILLED
                 seconds = self.obeys if obeys else float(grace_seconds)
                 self._clock.after(seconds, lambda: self._exit_later(container_id, code))
-        ended.get()
-        self._finish(error)
+        self._wait(ended)
 
+    @_call
     def remove_container(self, container_id: ContainerId) -> None:
-        error = self._begin("remove_container")
         with self._lock:
             if container_id in self.containers:
                 self._exit(self.containers[container_id], _KILLED, "Error")
                 self._forget(container_id)
-        self._finish(error)
 
+    @_call
     def list_containers(self, container_filter: pb.ContainerFilter | None = None) -> Sequence[pb.Container]:
-        self._begin("list_containers")
         wanted = container_filter or pb.ContainerFilter()
         with self._lock:
             return [
@@ -229,89 +282,88 @@ class FakeRuntime:
                 and wanted.label_selector.items() <= c.labels.items()
             ]
 
+    @_call
     def container_status(self, container_id: ContainerId, *, verbose: bool = False) -> pb.ContainerStatusResponse:  # noqa: ARG002
-        self._begin("container_status")
         with self._lock:
             copy = pb.ContainerStatus()
             copy.CopyFrom(self._container("ContainerStatus", container_id))
             return pb.ContainerStatusResponse(status=copy)
 
+    @_call
     def exec_sync(self, container_id: ContainerId, command: Sequence[str], timeout_seconds: int) -> ExecResult:  # noqa: ARG002
-        self._begin("exec_sync")
         with self._lock:
             self._container("ExecSync", container_id)
         return ExecResult(b"", b"", 0)
 
+    @_call
     def reopen_container_log(self, container_id: ContainerId) -> None:
-        self._begin("reopen_container_log")
         self._container("ReopenContainerLog", container_id)
 
+    @_call
     def update_container_resources(self, container_id: ContainerId, resources: pb.LinuxContainerResources) -> None:
-        self._begin("update_container_resources")
         with self._lock:
             self.configs[self._container("UpdateContainerResources", container_id).id].linux.resources.MergeFrom(
                 resources
             )
 
+    @_call
     def container_stats(self, container_id: ContainerId) -> pb.ContainerStats:
-        self._begin("container_stats")
         container = self._container("ContainerStats", container_id)
         attributes = pb.ContainerAttributes(id=container.id, metadata=container.metadata, labels=container.labels)
         return pb.ContainerStats(attributes=attributes)
 
+    @_call
     def list_container_stats(self, stats_filter: pb.ContainerStatsFilter | None = None) -> Sequence[pb.ContainerStats]:
         wanted = stats_filter or pb.ContainerStatsFilter()
         with self._lock:
             ids = [c.id for c in self.containers.values() if not wanted.id or c.id == wanted.id]
         return [self.container_stats(ContainerId(each)) for each in ids]
 
+    @_call
     def image_status(self, image: pb.ImageSpec) -> pb.Image | None:
-        self._begin("image_status")
         name = image.image.removeprefix("sha256:")
         return pb.Image(id=f"sha256:{name}", repo_tags=[name], spec=image) if name in self._images else None
 
+    @_call
     def pull_image(
         self,
         image: pb.ImageSpec,
         auth: pb.AuthConfig | None = None,  # noqa: ARG002
         sandbox_config: pb.PodSandboxConfig | None = None,  # noqa: ARG002
     ) -> ImageRef:
-        error = self._begin("pull_image")
         if self.pull_seconds:
-            waiting: pykka.Future[None] = self._actors.future()
-            self._clock.after(self.pull_seconds, waiting.set)
-            waiting.get()
+            self._pause(self.pull_seconds)
         self._images.add(image.image)
-        self._finish(error)
         return ImageRef(f"sha256:{image.image}")
 
+    @_call
     def list_images(self, image_filter: pb.ImageFilter | None = None) -> Sequence[pb.Image]:
-        self._begin("list_images")
         name = image_filter.image.image if image_filter is not None else ""
         return [
             pb.Image(id=f"sha256:{image}", repo_tags=[image]) for image in sorted(self._images) if name in ("", image)
         ]
 
+    @_call
     def remove_image(self, image: pb.ImageSpec) -> None:
-        self._begin("remove_image")
         self._images.discard(image.image)
 
+    @_call
     def image_fs_info(self) -> Sequence[pb.FilesystemUsage]:
-        self._begin("image_fs_info")
         return []
 
     def close(self) -> None:
+        """Calls that are under way on this client fail; what they began goes on in the runtime."""
         self._closed = True
-
-    def reopen(self) -> None:
-        """A new client of the same runtime."""
-        self._closed = False
+        for waiting in list(self._under_way):
+            with contextlib.suppress(queue.Full):
+                waiting.fail(_closed("Call"))  # type: ignore[attr-defined]
 
     def _begin(self, operation: str) -> CriError | None:
         """Count the call; raises a failure that comes first, gives one that comes after the effect."""
-        self.calls[operation] += 1
         if self._closed:
-            raise ConnectionClosedError(operation, "", grpc.StatusCode.CANCELLED, "closed")
+            raise _closed(operation)
+        self.calls[operation] += 1
+        self._take_time()
         failures = self._failures.get(operation)
         if not failures:
             return None
@@ -321,8 +373,25 @@ class FakeRuntime:
         raise error
 
     def _finish(self, error: CriError | None) -> None:
+        self._take_time()
         if error is not None:
             raise error
+
+    def _take_time(self) -> None:
+        if self.latency:
+            self._pause(self._clock.random.uniform(0, self.latency))
+
+    def _pause(self, seconds: float) -> None:
+        waiting: pykka.Future[None] = self._actors.future()
+        self._clock.after(seconds, lambda: _settle(waiting))
+        self._wait(waiting)
+
+    def _wait(self, waiting: "pykka.Future[None]") -> None:
+        self._under_way.add(waiting)
+        try:
+            waiting.get()
+        finally:
+            self._under_way.discard(waiting)
 
     def _container(self, operation: str, container_id: str) -> pb.ContainerStatus:
         if container_id not in self.containers:
@@ -331,6 +400,11 @@ class FakeRuntime:
 
     def _inmates(self, sandbox_id: str) -> list[pb.ContainerStatus]:
         return [c for c in self.containers.values() if self.homes[c.id] == sandbox_id]
+
+    def _inmates_of_pod(self, sandbox_id: str) -> list[pb.ContainerStatus]:
+        """Containers of all sandboxes of one pod: names are unique among them, as containerd has it."""
+        uid = self.sandboxes[sandbox_id].metadata.uid
+        return [c for c in self.containers.values() if self.sandboxes[self.homes[c.id]].metadata.uid == uid]
 
     def _exit_later(self, container_id: str, exit_code: int) -> None:
         with self._lock:
@@ -344,7 +418,7 @@ class FakeRuntime:
             container.finished_at = self._clock.now_ns()
             container.reason = reason or ("Completed" if exit_code == 0 else "Error")
         for waiter in self._ended.pop(container.id, []):
-            waiter.set()
+            _settle(waiter)
 
     def _forget(self, container_id: str) -> None:
         self.containers.pop(container_id, None)
@@ -354,3 +428,12 @@ class FakeRuntime:
 
 def _not_found(operation: str, on: str) -> NotFoundError:
     return NotFoundError(operation, on, grpc.StatusCode.NOT_FOUND, "there is no such thing")
+
+
+def _closed(operation: str) -> ConnectionClosedError:
+    return ConnectionClosedError(operation, "", grpc.StatusCode.CANCELLED, "closed")
+
+
+def _settle(waiting: "pykka.Future[None]") -> None:
+    with contextlib.suppress(queue.Full):
+        waiting.set(None)

@@ -2,9 +2,9 @@
 
 One patch per pod is under way at a time. It is the difference between the status that the cloud has (the last one it
 acknowledged, or that came with the pod) and the one it shall have; while it is under way newer statuses replace each
-other. When an answer was lost nobody knows which of two the cloud has, so the next patch says everything. A pod that has
-only just come is given a moment before its Pending is reported: most are Running by then, and a thin link is spared a
-message (a kubelet sends both).
+other. When an answer was lost nobody knows which of two the cloud has, so the next patch says everything. A pod that
+has only just come is given a moment before its Pending is reported: most are Running by then, and a thin link is spared
+a message (a kubelet sends both).
 
 Lives on the edged module's thread.
 """

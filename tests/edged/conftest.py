@@ -74,7 +74,7 @@ class Bench:
             node_ip="192.0.2.2",
             server_port=10255,
         )
-        self.bee.add(Edged, self.settings, self._connect, self.snapshots, "v1.32")
+        self.bee.add(Edged, self.settings, self.runtime.connect, self.snapshots, "v1.32")
 
     def start(self) -> None:
         """Start edged and let it come to rest."""
@@ -107,10 +107,6 @@ class Bench:
     def stop(self) -> None:
         """Stop edged."""
         self.bee.hive.stop()
-
-    def _connect(self) -> FakeRuntime:
-        self.runtime.reopen()
-        return self.runtime
 
 
 @pytest.fixture
