@@ -1,0 +1,194 @@
+"""`make run`, the first thing that a person sees: it works, says what it does, and leaves nothing behind."""
+
+from __future__ import annotations
+
+import os
+import pty
+import re
+import shlex
+import signal
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from modules.demo.examples import read_examples
+from modules.edgecore.exit_codes import ExitCode
+from tests.end_to_end.processes import REPOSITORY, mounts_below, processes_of, wait_until
+
+_DEMO: Final = (sys.executable, "-m", "modules.demo")
+_PODS: Final = [name.name for example in read_examples(REPOSITORY / "examples") for name in example.expected]
+_SECONDS: Final = 45
+
+
+class Demo:
+    """A running demo whose output is read line by line."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self.process = process
+        self.said: list[str] = []
+        first = self.read_until("starting cloudcore and edgecore in ")
+        self.scratch = Path(first.rpartition(" ")[2])
+
+    def read_until(self, text: str) -> str:
+        """The next line that has the text in it."""
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            self.said.append(line.rstrip("\n"))
+            if text in line:
+                return self.said[-1]
+        raise AssertionError(f"it ended without saying {text!r}:\n" + "\n".join(self.said))
+
+    def end(self) -> int:
+        """Its exit status, when it has ended by itself and nothing of it is left."""
+        rest, _ = self.process.communicate(timeout=_SECONDS)
+        self.said += rest.splitlines()
+        assert processes_of(self.scratch) == []
+        assert mounts_below(self.scratch) == []
+        assert not self.scratch.exists()
+        return self.process.returncode
+
+    def pid_of(self, module: str) -> int:
+        """The process of one of its two children."""
+        command = f"-m\0{module}\0run".encode()
+        found = [pid for pid in processes_of(self.scratch) if command in Path(f"/proc/{pid}/cmdline").read_bytes()]
+        assert len(found) == 1, found
+        return found[0]
+
+
+@contextmanager
+def _demo(*arguments: str, command: Sequence[str] = _DEMO) -> Iterator[Demo]:
+    process = subprocess.Popen(
+        [*command, *arguments],
+        cwd=REPOSITORY,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
+    with process:
+        try:
+            yield Demo(process)
+        finally:
+            process.terminate()
+            with suppress(subprocess.TimeoutExpired):
+                process.communicate(timeout=_SECONDS)
+            process.kill()
+
+
+def test_make_run_once() -> None:
+    """It ends with 0 as soon as all pods are where they should be, with a line for each change."""
+    make = ["make", "--no-print-directory", "--assume-old=.venv/installed", "run", "ARGS=--once"]
+    with _demo(command=make) as demo:
+        assert demo.end() == 0, "\n".join(demo.said)
+    assert re.fullmatch(rf"all {len(_PODS)} pods are where they should be, after \d+\.\d s", demo.said[-1])
+    for name in _PODS:
+        assert any(line.startswith(f"{name}: ") and "[as it should be]" in line for line in demo.said)
+    assert not any("\x1b" in line for line in demo.said), "no terminal codes in a pipe"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="all tests here are run by an ordinary user already")
+def test_as_an_ordinary_user() -> None:
+    """Nobody need be root: the same pods come up without any capability.
+
+    The user is one of a user namespace, so that it may read an interpreter that is below root's home.
+    """
+    become = ["unshare", "--user", "--map-user=1000", "--map-group=1000"]
+    possible = subprocess.run([*become, "true"], check=False, capture_output=True, text=True)
+    if possible.returncode != 0:
+        pytest.skip(f"no user namespaces here: {possible.stderr.strip()}")
+    with _demo("--once", command=[*become, *_DEMO]) as demo:
+        assert demo.end() == 0, "\n".join(demo.said)
+
+
+def test_until_ctrl_c() -> None:
+    """It goes on, what it suggests to try works as it stands, and Ctrl-C ends it with 0."""
+    with _demo() as demo:
+        commands = [demo.read_until(label).removeprefix(label).strip() for label in ("watch:", "change:", "look:")]
+        watch = shlex.split(commands[0])
+        watch.remove("--watch")
+        seen = _output_of(watch)
+        assert all(name in seen for name in _PODS)
+        apply = commands[1].partition(" and ")[2]
+        assert "configmap/greeting" in _output_of(shlex.split(apply))
+        tail, _, curl = commands[2].partition("    or    ")
+        logs = Path(tail.split()[-1].removesuffix("/*/*/*.log"))
+        assert any("hello from hello" in log.read_text() for log in logs.glob("*hello*/*/*.log"))
+        with urllib.request.urlopen(curl.removeprefix("curl "), timeout=5) as answer:  # noqa: S310 - of this machine
+            assert b'"greeter"' in answer.read()
+        demo.process.send_signal(signal.SIGINT)
+        assert demo.end() == 0, "\n".join(demo.said)
+
+
+@pytest.mark.parametrize("moment", ["at the start", "when the node starts", "when pods start"])
+@pytest.mark.parametrize("impatient", [False, True], ids=["once", "twice"])
+def test_ctrl_c_at_any_moment(moment: str, impatient: bool) -> None:
+    """It cleans up, also for those who press it twice."""
+    with _demo("--once") as demo:
+        if moment == "when the node starts":
+            wait_until((demo.scratch / "edgecore.log").exists, "edgecore is started")
+        elif moment == "when pods start":
+            demo.read_until("Running")
+        for _ in range(2 if impatient else 1):
+            demo.process.send_signal(signal.SIGINT)
+        assert demo.end() == ExitCode.INTERRUPTED, "\n".join(demo.said)
+
+
+@pytest.mark.parametrize("module", ["modules.cloudcore", "modules.edgecore"])
+def test_a_child_that_dies(module: str) -> None:
+    """The demo says so, shows the ends of the logs, ends with 1, and takes the containers with it."""
+    with _demo() as demo:
+        demo.read_until("look:")
+        os.kill(demo.pid_of(module), signal.SIGKILL)
+        assert demo.end() == 1, "\n".join(demo.said)
+    assert f"{module.removeprefix('modules.')} has ended: killed by SIGKILL" in demo.said
+    assert "--- the last lines of edgecore:" in demo.said
+
+
+def test_a_pod_that_does_not_arrive(tmp_path: Path) -> None:
+    """After the time is over the reasons are printed, the pod's and the ends of the logs, and the status is 1."""
+    (tmp_path / "wrong.yaml").write_text(
+        "kind: Pod\nmetadata: {name: wrong, annotations: {edgecore.io/expect: Succeeded}}\n"
+        "spec: {restartPolicy: Never, containers: [{name: app, image: x, command: [sh, -c, exit 3]}]}\n"
+    )
+    with _demo("--once", "--timeout", "3", "--examples", str(tmp_path)) as demo:
+        assert demo.end() == 1
+    assert "wrong is Failed, not Succeeded: app: Error, exit status 3" in demo.said
+
+
+def test_on_a_terminal() -> None:
+    """The table is redrawn in place: the cursor goes up over the former one, and every pod is in the last one."""
+    ours, theirs = pty.openpty()
+    environment = {**os.environ, "TERM": "xterm"}
+    with subprocess.Popen(
+        [*_DEMO, "--once"], cwd=REPOSITORY, env=environment, stdout=theirs, stderr=theirs, start_new_session=True
+    ) as process:
+        os.close(theirs)
+        written = _all_of(ours)
+        assert process.wait(_SECONDS) == 0, written
+    last = written.rpartition("\x1b[J")[2]
+    up = len(_PODS) + 1
+    assert f"\x1b[{up}A" in written
+    assert all(name in last for name in _PODS)
+    assert last.count("ok ") == len(_PODS)
+
+
+def _output_of(command: Sequence[str]) -> str:
+    done = subprocess.run(command, cwd=REPOSITORY, check=True, capture_output=True, text=True, timeout=_SECONDS)
+    return done.stdout
+
+
+def _all_of(terminal: int) -> str:
+    """Everything until the other side is closed, which a terminal tells by an error."""
+    parts = []
+    with suppress(OSError):
+        while part := os.read(terminal, 1 << 16):
+            parts.append(part)
+    os.close(terminal)
+    return b"".join(parts).decode()
