@@ -12,7 +12,6 @@ from typing import Any
 
 import pykka
 
-from beehive.actor import FAILURES
 from beehive.dead_letters import DeadLetter, DeadLetters
 from beehive.delivery import Delivery, DropReason, Kind, Outcome, Record, Tap, Way
 from beehive.errors import (
@@ -102,9 +101,12 @@ class Hive:
                 self._abandon(seconds)
                 hint = "see its log; a module must not wait for others while it starts"
                 raise StartError(f"module not started within {seconds:g} s", name, hint) from error
-            except FAILURES as error:
+            except (Exception, SystemExit) as error:
                 self._abandon(seconds)
                 raise StartError(f"cannot start module {name}", str(error)) from error
+            except KeyboardInterrupt:
+                self._abandon(seconds)
+                raise
 
     def stop(self, seconds: float = _STOP_SECONDS) -> None:
         """Stop the modules in reverse order, each when the one after it has ended.
@@ -195,7 +197,12 @@ class Hive:
         waited = begin - delivery.enqueued if delivery.enqueued >= 0 else 0.0
         seconds = self._monotonic() - begin
         message, way, depth = delivery.message, delivery.way, delivery.depth
-        self._tell_taps(Record(self._now(), module, message, way, _HANDLED, None, depth, waited, seconds))
+        record = Record(self._now(), module, message, way, _HANDLED, None, depth, waited, seconds)
+        for tap in self.taps:
+            try:
+                tap.delivered(record)
+            except Exception:  # noqa: BLE001 - an observer must not fail whom it observes
+                _tap_failed(tap)
 
     def report(self, module: str, delivery: Delivery, outcome: Outcome, reason: DropReason | None) -> None:
         """Tell the taps of a delivery that has come to an end without being handled."""
@@ -252,11 +259,11 @@ class Hive:
         if handler is None:
             self.bury(destination, Delivery(message, _nobody, way), DropReason.NO_HANDLER)
             return False
-        delivery = Delivery(message, handler.call, way)
         inbox = slot.inbox
         if self.taps:
-            delivery.enqueued = self._monotonic()
-            delivery.depth = inbox.depth()
+            delivery = Delivery(message, handler.call, way, 0, inbox.depth(), self._monotonic())
+        else:
+            delivery = Delivery(message, handler.call, way)
         try:
             if handler.kind is _COMMAND or way is _REQUEST:
                 inbox.put(delivery)
@@ -295,8 +302,12 @@ class Hive:
         for tap in self.taps:
             try:
                 tap.delivered(record)
-            except Exception:  # noqa: BLE001 - an observer must not fail whom it observes
-                _log.exception("tap %s failed", type(tap).__name__)
+            except Exception:  # noqa: BLE001 - as above
+                _tap_failed(tap)
+
+
+def _tap_failed(tap: Tap) -> None:
+    _log.exception("tap %s failed", type(tap).__name__)
 
 
 def _undeliverable(destination: str, message: Message, reason: str = "nobody took it") -> UndeliverableError:

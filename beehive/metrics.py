@@ -32,6 +32,7 @@ BUCKETS = (0.0001, 0.001, 0.01, 0.1, 1.0, 10.0)
 _OPERATIONS = frozenset(Operation)
 _TYPES = frozenset(ResourceType)
 _SOURCES = frozenset(ModuleName) | frozenset(Source)
+_SHORT = BUCKETS[0]
 _OTHER = "other"
 _HANDLED = Outcome.HANDLED
 _NOWHERE = frozenset({DropReason.NO_MODULE, DropReason.NO_GROUP})
@@ -90,10 +91,10 @@ class BusMetrics(Collector):
             cell.count += 1
             if record.outcome is _HANDLED:
                 histogram, seconds = cell.handling, record.handled
-                histogram.counts[bisect_left(BUCKETS, seconds)] += 1
+                histogram.counts[0 if seconds <= _SHORT else bisect_left(BUCKETS, seconds)] += 1
                 histogram.total += seconds
                 histogram, seconds = cell.waiting, record.waited
-                histogram.counts[bisect_left(BUCKETS, seconds)] += 1
+                histogram.counts[0 if seconds <= _SHORT else bisect_left(BUCKETS, seconds)] += 1
                 histogram.total += seconds
             if record.reason is not None:
                 drop = (_module(record), record.reason.value)

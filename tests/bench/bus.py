@@ -1,7 +1,8 @@
 """How fast the bus is, beside the floor it stands on: a bare pykka actor with its stock inbox, in the same run.
 
 Every figure is a median of several rounds, and the rounds of all contenders are interleaved, so that what else the
-machine does falls on all of them alike. `python -m tests.bench.bus` prints them.
+machine does falls on all of them alike. Beside the rate stands the processor time of a message, which other processes
+disturb less. `python -m tests.bench.bus` prints them.
 """
 
 import gc
@@ -25,24 +26,29 @@ REQUESTS = 2_000
 """Requests of one request round."""
 
 _RESOURCE = "default/pod/nginx"
+_FLOOR = "bare pykka"
+
+
+class Rate(NamedTuple):
+    """Of one round, or the medians of many."""
+
+    per_second: float
+    cpu: float
+    """Processor time of one message, all threads together, in microseconds."""
 
 
 class Figure(NamedTuple):
     """One line of the table."""
 
-    name: str
-    per_second: float
-    floor: float
-    """The bare pykka actor's rate in the same run."""
-
-    @property
-    def ratio(self) -> float:
-        """How many times the floor."""
-        return self.per_second / self.floor
+    row: str
+    contender: str
+    rate: Rate
+    floor: Rate
+    """The bare pykka actor's in the same run."""
 
 
 class _Counter:
-    """Tells when a number of messages has arrived; touched by the receiving thread alone until then."""
+    """Tells when a number of messages has arrived; only the receiving thread counts."""
 
     def __init__(self) -> None:
         self.left = 0
@@ -59,7 +65,7 @@ class _Counter:
 
 
 class _BareActor(pykka.ThreadingActor):
-    """The floor: handles a message and answers a question, without routing."""
+    """The floor: takes a message and answers a question, without a name, a route or a deadline."""
 
     use_daemon_thread = True
 
@@ -67,10 +73,11 @@ class _BareActor(pykka.ThreadingActor):
         super().__init__()
         self._counter = counter
 
-    def on_receive(self, message: Any) -> Any:
-        if message.header.sync:
+    def on_receive(self, message: Message) -> Message | None:
+        if message.route.operation == Operation.QUERY:
             return message
-        return self._counter.count()
+        self._counter.count()
+        return None
 
 
 class _Receiver(Module):
@@ -101,39 +108,38 @@ class _Bench:
         self.plain = self._hive(tapped=False)
         self.tapped = self._hive(tapped=True)
         self.sent = self.message(Operation.INSERT)
-        self.asked = self.message(Operation.QUERY)
 
     def message(self, operation: Operation) -> Message:
         """A new message."""
         return Message.new(self.runtime.clock, source=ModuleName.EDGEHUB, resource=_RESOURCE, operation=operation)
 
-    def one_way(self, send: Callable[[Message], Any], *, fresh: bool, number: int) -> float:
-        """Messages a second from the first `send` to the last handled."""
+    def one_way(self, send: Callable[[Message], Any], number: int, *, fresh: bool) -> Rate:
+        """From the first `send` to the last message handled."""
         counter, message, make = self.counter, self.sent, self.message
         counter.expect(number)
-        begin = time.perf_counter()
-        if fresh:
-            for _ in range(number):
-                send(make(Operation.INSERT))
-        else:
-            for _ in range(number):
-                send(message)
-        counter.done.wait(60)
-        return number / (time.perf_counter() - begin)
 
-    def requests(self, ask: Callable[[Message], Any], number: int) -> float:
-        """Answered requests a second, one after another, each with a message of its own."""
-        make = self.message
-        begin = time.perf_counter()
-        for _ in range(number):
-            ask(make(Operation.QUERY))
-        return number / (time.perf_counter() - begin)
+        def run() -> None:
+            for _ in range(number):
+                send(make(Operation.INSERT) if fresh else message)
+            counter.done.wait(60)
+
+        return _timed(run, number)
+
+    def requests(self, ask: Callable[[Message], Any], number: int) -> Rate:
+        """One after another, each with a message of its own."""
+
+        def run() -> None:
+            for _ in range(number):
+                ask(self.message(Operation.QUERY))
+
+        return _timed(run, number)
 
     def close(self) -> None:
         """Stop everything."""
         self.bare.stop()
         self.plain.stop()
         self.tapped.stop()
+        self.runtime.close()
 
     def _hive(self, *, tapped: bool) -> Hive:
         hive = Hive(self.runtime, taps=(BusMetrics(CollectorRegistry()),) if tapped else ())
@@ -142,12 +148,12 @@ class _Bench:
         return hive
 
 
-def measure(rounds: int = 7, one_way: int = ONE_WAY, requests: int = REQUESTS) -> list[Figure]:
+def measure(rounds: int = 9, one_way: int = ONE_WAY, requests: int = REQUESTS) -> list[Figure]:
     """Run all contenders `rounds` times in turn; the medians, each with its floor."""
     bench = _Bench()
     try:
         table = _contenders(bench, one_way, requests)
-        rates: dict[tuple[str, str], list[float]] = {key: [] for key in table}
+        rates: dict[tuple[str, str], list[Rate]] = {key: [] for key in table}
         for run in table.values():
             run()
         for _ in range(rounds):
@@ -156,37 +162,64 @@ def measure(rounds: int = 7, one_way: int = ONE_WAY, requests: int = REQUESTS) -
                 rates[key].append(run())
     finally:
         bench.close()
-    medians = {key: median(values) for key, values in rates.items()}
-    return [Figure(f"{row}, {who}", rate, medians[row, "bare pykka"]) for (row, who), rate in medians.items()]
+    medians = {
+        key: Rate(median(rate.per_second for rate in each), median(rate.cpu for rate in each))
+        for key, each in rates.items()
+    }
+    return [Figure(row, who, rate, medians[row, _FLOOR]) for (row, who), rate in medians.items()]
 
 
-def _contenders(bench: _Bench, number: int, requests: int) -> dict[tuple[str, str], Callable[[], float]]:
+def _timed(run: Callable[[], None], number: int) -> Rate:
+    wall, cpu = time.perf_counter(), time.process_time()
+    run()
+    return Rate(number / (time.perf_counter() - wall), (time.process_time() - cpu) / number * 1e6)
+
+
+def _contenders(bench: _Bench, number: int, requests: int) -> dict[tuple[str, str], Callable[[], Rate]]:
     def sender(hive: Hive) -> Callable[[Message], None]:
         return lambda message: hive.send(ModuleName.EDGED, message)
 
     def asker(hive: Hive) -> Callable[[Message], Any]:
         return lambda message: hive.request(ModuleName.EDGED, message, 30.0).get()
 
-    senders = {"bare pykka": bench.bare.tell, "bus": sender(bench.plain), "bus with metrics": sender(bench.tapped)}
+    senders: dict[str, Callable[[Message], Any]] = {
+        _FLOOR: bench.bare.tell,
+        "bus": sender(bench.plain),
+        "bus with metrics": sender(bench.tapped),
+    }
     askers: dict[str, Callable[[Message], Any]] = {
-        "bare pykka": lambda message: bench.bare.ask(message.with_header(sync=True)),
+        _FLOOR: bench.bare.ask,
         "bus": asker(bench.plain),
         "bus with metrics": asker(bench.tapped),
     }
-    table: dict[tuple[str, str], Callable[[], float]] = {}
-    for row, fresh in (("one way, one message", False), ("one way, a new message each", True)):
-        for who, send in senders.items():
-            table[row, who] = lambda send=send, fresh=fresh: bench.one_way(send, fresh=fresh, number=number)  # type: ignore[misc]
+    table: dict[tuple[str, str], Callable[[], Rate]] = {}
+    for who, send in senders.items():
+        table["one way, one message", who] = _bound(bench.one_way, send, number, fresh=False)
+    for who, send in senders.items():
+        table["one way, a new message each", who] = _bound(bench.one_way, send, number, fresh=True)
     for who, ask in askers.items():
-        table["request and answer", who] = lambda ask=ask: bench.requests(ask, requests)  # type: ignore[misc]
+        table["request and answer", who] = _bound(bench.requests, ask, requests)
     return table
+
+
+def _bound(function: Callable[..., Rate], *args: Any, **kwargs: Any) -> Callable[[], Rate]:
+    return lambda: function(*args, **kwargs)
+
+
+def table(figures: list[Figure]) -> str:
+    """The figures as lines of text, each beside its floor."""
+    head = f"{'':<30}{'':<18}{'per second':>12}{'× floor':>9}{'CPU µs':>9}{'× floor':>9}"
+    lines = [
+        f"{row:<30}{who:<18}{rate.per_second:>12,.0f}{rate.per_second / floor.per_second:>9.2f}"
+        f"{rate.cpu:>9.2f}{rate.cpu / floor.cpu:>9.2f}"
+        for row, who, rate, floor in figures
+    ]
+    return "\n".join([head, *lines])
 
 
 def main() -> None:
     """Print the table."""
-    lines = [f"{'':<46}{'per second':>12}{'× bare pykka':>15}"]
-    lines += [f"{figure.name:<46}{figure.per_second:>12,.0f}{figure.ratio:>15.2f}" for figure in measure()]
-    sys.stdout.write("\n".join(lines) + "\n")
+    sys.stdout.write(table(measure()) + "\n")
 
 
 if __name__ == "__main__":
