@@ -16,19 +16,18 @@ import msgspec
 import pytest
 from websockets.sync.client import ClientConnection, connect
 
-from beehive import Message, decode, encode
-from beehive.clock import RealClock
+from beehive import Message, RealClock, decode, encode
 from modules.cloudcore.client import Client
 from modules.cloudcore.config import CloudCoreConfig
 from modules.cloudcore.process import CloudCore
 from modules.edgecontroller.commands import Apply, Delete
+from tests.interop.entries import Json, entries, step_of
 from tests.interop.forms import form_of
-from tests.interop.traces import TRACES, needs_traces
+from tests.interop.traces import needs_traces
 
 pytestmark = needs_traces
 DEADLINE = 10.0
 CLOCK = RealClock()
-Json = dict[str, Any]
 
 OTHERS = {
     "1460f497-3d49-4cc9-bc5f-a75a68ac20d0": "the node controller took a taint off",
@@ -43,16 +42,6 @@ UNSEEN = {"/Object/metadata/labels/zone:str", "/metadata/labels/zone:str"}
 AHEAD = {"insert configmap", "update secret", "insert pod", "update pod", "update node", "response podstatus"}
 """What ours may send beyond the real one: what a pod needs goes ahead of it, a node that registers gets everything
 again, whole statuses are answered."""
-
-
-def entries(year: str) -> Iterator[tuple[str, Json]]:
-    """Handshakes and messages of all files of a year, with the file's name."""
-    for path in sorted((TRACES / year).glob("*.jsonl")):
-        for line in path.read_text().splitlines():
-            entry = json.loads(line)
-            is_handshake = entry["kind"] == "http-request" and entry["line"].endswith("/events HTTP/1.1")
-            if entry["kind"] == "ws" or is_handshake:
-                yield path.stem, entry
 
 
 class World:
@@ -226,7 +215,7 @@ def test_our_cloud_says_all_that_the_real_one_said(world: World, year: str) -> N
 
 def _compare(world: World, file: str, recorded: Json, *, exactly: bool) -> None:
     route = recorded["route"]
-    where = f"{file}: {route['operation']} {route['resource']}"
+    where = f"{file}: {step_of(recorded)}"
     try:
         ours = world.cloud_said(recorded)
     except TimeoutError:
