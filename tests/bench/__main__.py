@@ -1,0 +1,122 @@
+"""`make bench`: figures with the floor beside them, from the same run.
+
+python -m tests.bench [--only SECTION]… [--rounds N] [--quick]
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final, NamedTuple
+
+from tests.bench import bus, link, node, store
+from tests.bench.rows import Goal, Row, Unit, heads, rates, written
+from tests.support.containerd import reason_missing
+
+ROUNDS: Final = 5
+
+
+class Section(NamedTuple):
+    """Some rows that are measured together.
+
+    Attributes:
+        measure: takes the number of rounds.
+        missing: says why this machine cannot measure it, None when it can.
+    """
+
+    name: str
+    title: str
+    measure: Callable[[int], list[Row]]
+    missing: Callable[[], str | None] = lambda: None
+
+
+_BUS_KUBEEDGE: Final = {
+    "one way, one message": "5.0–5.4 M/s",
+    "one way, a new message each": "2.0 M/s",
+    "request and answer": "0.29–0.38 M/s, some lost",
+}
+
+
+def _bus(rounds: int) -> list[Row]:
+    goal = (Goal(1.0, at_most=False, of_floor=True),)
+    return [
+        Row(f"{figure.row}, {figure.contender}", figure.rate.per_second, Unit.PER_SECOND, figure.floor.per_second,
+            _BUS_KUBEEDGE.get(figure.row, ""), goal if figure.contender == "bus" else ())
+        for figure in bus.measure(rounds)
+        if figure.rate != figure.floor
+    ]  # fmt: skip
+
+
+def _stored(rounds: int) -> list[Row]:
+    """Not below /tmp, which may be memory: a commit costs what the disk costs."""
+    with TemporaryDirectory(prefix=".bench-", dir=Path(__file__).parents[2]) as directory:
+        return rates(store.measure(Path(directory), rounds), "1,640–1,690/s")
+
+
+SECTIONS: Final = (
+    Section("bus", "bus; floor: a bare pykka actor with its stock inbox", _bus),
+    Section("store", "store; floor: SQLite itself, same pragmas and batches", _stored),
+    Section("link", "link; floor: the websockets package's client", lambda n: rates(link.measure(n))),
+    Section("embedded", "node on the embedded runtime; floor: the same CRI calls made bare", node.embedded),
+    Section("containerd", "node on containerd; floor: the same CRI calls made bare", node.containerd, reason_missing),
+)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measure and print; the exit status."""
+    names = [section.name for section in SECTIONS]
+    parser = argparse.ArgumentParser(prog="python -m tests.bench", description="Figures with the floor beside them.")
+    parser.add_argument("--only", action="append", choices=names, metavar="SECTION", help=f"of {', '.join(names)}")
+    parser.add_argument("--rounds", type=int, default=ROUNDS, help="rounds of each median (default %(default)s)")
+    parser.add_argument("--quick", action="store_true", help="one round, for a first look")
+    chosen = parser.parse_args(arguments)
+    rounds = 1 if chosen.quick else max(1, chosen.rounds)
+    begin = time.monotonic()
+    _say(_machine())
+    _say(f"medians of {rounds} rounds\n\n{heads()}")
+    for section in SECTIONS:
+        if chosen.only is None or section.name in chosen.only:
+            _run(section, rounds)
+    _say(f"\n{time.monotonic() - begin:.0f} s; load average now {_load()}")
+    return 0
+
+
+def _run(section: Section, rounds: int) -> None:
+    _say(f"\n{section.title}")
+    missing = section.missing()
+    if missing is not None:
+        _say(f"skipped: {missing}")
+        return
+    for row in section.measure(rounds):
+        _say(written(row))
+
+
+def _machine() -> str:
+    model = next(
+        (
+            line.partition(":")[2].strip()
+            for line in Path("/proc/cpuinfo").read_text().splitlines()
+            if "model name" in line
+        ),
+        "unknown processor",
+    )
+    python = ".".join(map(str, sys.version_info[:3]))
+    return f"{os.cpu_count()} × {model}; Python {python}; load average before {_load()}"
+
+
+def _load() -> str:
+    return " ".join(Path("/proc/loadavg").read_text().split()[:3])
+
+
+def _say(text: str) -> None:
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
