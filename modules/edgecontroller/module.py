@@ -14,7 +14,7 @@ from beehive.message import Message
 from beehive.module import Module
 from beehive.names import Group, ModuleName, Operation, ResourceType
 from beehive.resource import Resource, Side
-from modules.edgecontroller import commands, upstream_nodes, upstream_objects, upstream_pods
+from modules.edgecontroller import commands, upstream_nodes
 from modules.edgecontroller.answers import Answer, status_error
 from modules.edgecontroller.cluster import Cluster
 from modules.edgecontroller.commands import Changed, Verb
@@ -26,19 +26,12 @@ from modules.edgecontroller.manifest_directory import ManifestDirectory
 from modules.edgecontroller.references import LocationCache
 from modules.edgecontroller.requests import Handling, Request
 from modules.edgecontroller.store import Change, ObjectEvent
+from modules.edgecontroller.upstream import handles_requests, handling_of
 
 _log = logging.getLogger(__name__)
 _LOOK_EVERY = 1.0
 """Seconds between looks at the manifests."""
 _POD = kind_named("Pod")
-_QUERIES = {
-    "configmap": upstream_objects.query_of(kind_named("ConfigMap")),
-    "secret": upstream_objects.query_of(kind_named("Secret")),
-    "persistentvolume": upstream_objects.query_of(kind_named("PersistentVolume")),
-    "persistentvolumeclaim": upstream_objects.query_of(kind_named("PersistentVolumeClaim")),
-    "volumeattachment": upstream_objects.query_of(kind_named("VolumeAttachment")),
-    "certificatesigningrequest": upstream_objects.query_of(kind_named("CertificateSigningRequest")),
-}
 _HELD = {"configmap": kind_named("ConfigMap"), "secret": kind_named("Secret")}
 
 
@@ -72,25 +65,11 @@ class EdgeController(Module):
             self._look()
             self.every(_LOOK_EVERY, self._look)
 
-    @handles(ResourceType.PODPATCH)
-    def on_pod_patch(self, message: Message) -> None:
-        """A pod's status, as a patch."""
-        self._answer(message, upstream_pods.patch)
-
-    @handles(ResourceType.PODSTATUS, Operation.UPDATE)
-    def on_pod_status(self, message: Message) -> None:
-        """A pod's status, whole (older edges)."""
-        self._answer(message, upstream_pods.report)
-
-    @handles(ResourceType.POD, Operation.INSERT)
-    def on_pod_insert(self, message: Message) -> None:
-        """A mirror pod."""
-        self._answer(message, upstream_pods.insert)
-
-    @handles(ResourceType.POD, Operation.DELETE)
-    def on_pod_delete(self, message: Message) -> None:
-        """A pod has ended for good."""
-        self._answer(message, upstream_pods.delete)
+    @handles_requests
+    def on_request(self, message: Message) -> None:
+        """An edge asks or reports."""
+        self._note_holder(message)
+        self._answer(message, handling_of(message))
 
     @handles(ResourceType.NODE, Operation.INSERT)
     def on_node_insert(self, message: Message) -> None:
@@ -99,70 +78,6 @@ class EdgeController(Module):
         """
         self._answer(message, upstream_nodes.insert)
         self._send_all(Resource.parse(message.route.resource, Side.CLOUD).node)
-
-    @handles(ResourceType.NODE, Operation.QUERY)
-    def on_node_query(self, message: Message) -> None:
-        """A node asks for its object."""
-        self._answer(message, upstream_nodes.query)
-
-    @handles(ResourceType.NODE, Operation.UPDATE)
-    def on_node_update(self, message: Message) -> None:
-        """A node's labels and annotations."""
-        self._answer(message, upstream_nodes.update)
-
-    @handles(ResourceType.NODEPATCH)
-    def on_node_patch(self, message: Message) -> None:
-        """A node's status, as a patch."""
-        self._answer(message, upstream_nodes.patch)
-
-    @handles(ResourceType.NODESTATUS, Operation.INSERT)
-    def on_node_status_insert(self, message: Message) -> None:
-        """A node registers (older edges)."""
-        self._answer(message, upstream_nodes.report_insert)
-
-    @handles(ResourceType.NODESTATUS, Operation.UPDATE)
-    def on_node_status(self, message: Message) -> None:
-        """A node's status, whole (older edges)."""
-        self._answer(message, upstream_nodes.report)
-
-    @handles(ResourceType.LEASE, Operation.QUERY)
-    def on_lease_query(self, message: Message) -> None:
-        """A node looks for its lease."""
-        self._answer(message, upstream_objects.query_lease)
-
-    @handles(ResourceType.LEASE, Operation.INSERT, Operation.UPDATE)
-    def on_lease(self, message: Message) -> None:
-        """A node renews its lease."""
-        self._answer(message, upstream_objects.put_lease)
-
-    @handles(ResourceType.SERVICE_ACCOUNT_TOKEN, Operation.QUERY)
-    def on_token(self, message: Message) -> None:
-        """A pod needs a service account token."""
-        self._answer(message, upstream_objects.create_token)
-
-    @handles(ResourceType.CERTIFICATE_SIGNING_REQUEST, Operation.INSERT)
-    def on_signing_request(self, message: Message) -> None:
-        """A node wants a certificate."""
-        self._answer(message, upstream_objects.create_signing_request)
-
-    @handles(ResourceType.EVENT, Operation.INSERT, Operation.UPDATE, Operation.PATCH)
-    def on_event(self, message: Message) -> None:
-        """Something worth telling happened on a node."""
-        self._answer(message, upstream_objects.record_event)
-
-    @handles(ResourceType.CONFIGMAP, Operation.QUERY)
-    @handles(ResourceType.SECRET, Operation.QUERY)
-    @handles(ResourceType.PERSISTENT_VOLUME, Operation.QUERY)
-    @handles(ResourceType.PERSISTENT_VOLUME_CLAIM, Operation.QUERY)
-    @handles(ResourceType.VOLUME_ATTACHMENT, Operation.QUERY)
-    @handles(ResourceType.CERTIFICATE_SIGNING_REQUEST, Operation.QUERY)
-    def on_query(self, message: Message) -> None:
-        """A node asks for an object. It will keep it, so it must hear of its changes."""
-        resource = Resource.parse(message.route.resource, Side.CLOUD)
-        held = _HELD.get(resource.type)
-        if held is not None:
-            self._locations.note(Request.of(message, manifests_loaded=True).key(held), resource.node)
-        self._answer(message, _QUERIES[resource.type])
 
     @handles(None, Operation.CONNECTED)
     def on_connected(self, message: Message) -> None:
@@ -188,6 +103,13 @@ class EdgeController(Module):
     def on_delete(self, message: Message) -> None:
         """`cloudcore delete`."""
         self._command(message, commands.Delete, commands.delete)
+
+    def _note_holder(self, message: Message) -> None:
+        """A node that asks for a configmap or secret keeps it, and so must hear of its changes."""
+        resource = Resource.parse(message.route.resource, Side.CLOUD)
+        held = _HELD.get(resource.type)
+        if held is not None:
+            self._locations.note(Request.of(message, manifests_loaded=True).key(held), resource.node)
 
     def _answer(self, message: Message, handling: Handling) -> None:
         try:
