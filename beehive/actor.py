@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import pykka
 from pykka import messages as pykka_messages
 
+from beehive.actor_inbox import CausedEnvelope
+from beehive.causes import own
 from beehive.errors import NotStartedError
 
 if TYPE_CHECKING:
@@ -84,9 +86,13 @@ class Actor(pykka.Actor):
             self._actor_fail(error)
 
     def _actor_loop_running(self) -> None:
-        inbox, stopped = self.actor_inbox, self.actor_stopped
+        inbox, stopped, turn = self.actor_inbox, self.actor_stopped, own()
         while not stopped.is_set():
             envelope = inbox.get()
+            if envelope.__class__ is CausedEnvelope:
+                turn.span, turn.trace = envelope.span, envelope.trace
+            else:
+                turn.span = turn.trace = 0
             try:
                 self._actor_take(envelope)
             except FAILURES as error:

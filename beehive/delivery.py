@@ -2,12 +2,16 @@
 
 from collections.abc import Callable
 from enum import Enum, StrEnum
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 import pykka
 
+from beehive.causes import current
 from beehive.message import Message
+
+if TYPE_CHECKING:
+    from beehive.turn import TurnTimer
 
 
 class Way(StrEnum):
@@ -61,9 +65,9 @@ class Record(msgspec.Struct, frozen=True, gc=False):
     """What a tap is told of one delivery."""
 
     time: float
-    """Wall clock when it ended, seconds since the epoch."""
+    """When it ended, monotonic seconds of the hive's clock."""
     module: str
-    """To whom."""
+    """To whom. Of an answer: the actor that asked, or empty when nobody did."""
     message: Message
     """What; `message.route.source` says from whom."""
     way: Way
@@ -75,6 +79,45 @@ class Record(msgspec.Struct, frozen=True, gc=False):
     """Seconds in the inbox."""
     handled: float
     """Seconds in the handler."""
+    sender: str = ""
+    """Actor in whose turn it was sent; empty outside of any."""
+    span: int = 0
+    """Its number in the hive, see `beehive.causes`."""
+    cause: int = 0
+    """Span in whose course it was sent; 0 for none."""
+    trace: int = 0
+    """First span of the chain."""
+
+
+class Fired(msgspec.Struct, frozen=True, gc=False):
+    """What a watcher is told of one timer of a module that ran."""
+
+    time: float
+    """When its function returned, monotonic seconds."""
+    module: str
+    name: str
+    """Qualified name of the function."""
+    seconds: float
+    """What the timer was set to."""
+    periodic: bool
+    handled: float
+    """Seconds in the function."""
+    span: int
+    cause: int
+    """Span in whose course it was set; 0 for a periodic one, which begins a trace each time."""
+    trace: int
+
+
+class ModuleFailed(msgspec.Struct, frozen=True):
+    """What a watcher is told when a module has failed."""
+
+    time: float
+    module: str
+    error: BaseException
+
+
+Happened = Fired | ModuleFailed
+"""What watchers are told beside deliveries."""
 
 
 class Tap(Protocol):
@@ -97,20 +140,29 @@ class Delivery(msgspec.Struct, eq=False):
     depth: int = 0
     enqueued: float = -1.0
     """When it was put into the inbox, by the monotonic clock; negative when there was no tap to ask for it."""
+    sender: str = ""
+    span: int = 0
+    cause: int = 0
+    trace: int = 0
+    """These four as in `Record`; empty when there was no tap."""
 
 
 class Continuation:
     """The rest of a handler that waited for an answer or a timer: runs on its module, in its turn.
 
     `owner` is the module's life that waits for it. The inbox outlives it, and the next life must not run what belongs
-    to the one before.
+    to the one before. It runs in the course of that in which it was made.
     """
 
-    __slots__ = ("call", "owner")
+    __slots__ = ("call", "owner", "span", "timer", "trace")
 
-    def __init__(self, owner: object, call: Callable[[], None]) -> None:
+    def __init__(self, owner: object, call: Callable[[], None], timer: "TurnTimer | None" = None) -> None:
         self.owner = owner
         self.call = call
+        self.timer = timer
+        turn = current()
+        self.span = turn.span
+        self.trace = turn.trace
 
 
 Item = Delivery | Continuation | pykka._envelope.Envelope[Any]

@@ -6,14 +6,16 @@ who receives: a module can be started again, replaced by a test, or be absent.
 """
 
 import contextlib
+import itertools
 import logging
 from collections.abc import Callable
 from typing import Any
 
 import pykka
 
+from beehive.causes import current, own
 from beehive.dead_letters import DeadLetter, DeadLetters
-from beehive.delivery import Delivery, DropReason, Kind, Outcome, Record, Tap, Way
+from beehive.delivery import Delivery, DropReason, Happened, Kind, ModuleFailed, Outcome, Record, Tap, Way
 from beehive.errors import (
     BeehiveError,
     InboxFullError,
@@ -58,8 +60,12 @@ class Hive:
     ) -> None:
         self.runtime = runtime
         self.clock = runtime.clock
-        self._monotonic, self._now = runtime.clock.monotonic, runtime.clock.now
+        self._monotonic = runtime.clock.monotonic
         self.taps: list[Tap] = list(taps)
+        self.watchers: list[Callable[[Happened], None]] = []
+        """Told of what else happens, as taps are of deliveries; without any, timers are not observed."""
+        self.next_span: Callable[[], int] = itertools.count(1).__next__
+        """Draws the number of something that happens, see `beehive.causes`."""
         self.patience = patience
         self.dead_letters = DeadLetters()
         self.waiters = Waiters(runtime.clock)
@@ -149,7 +155,10 @@ class Hive:
         self._deliver(destination, message, _SEND)
 
     def broadcast(self, group: str, message: Message) -> None:
-        """Put a message into the inbox of every module of a group."""
+        """Put a message into the inbox of every module of a group.
+
+        Never waits: a member without room gets it when it has some, up to the patience (KubeEdge's SendToGroup).
+        """
         self._broadcast(group, message, Way.BROADCAST)
 
     def request(self, destination: str, message: Message, seconds: float) -> Future[Message]:
@@ -184,10 +193,7 @@ class Hive:
 
     def respond(self, message: Message) -> bool:
         """Give an answer to whoever waits for it; one that nobody waits for is counted, dropped, and False."""
-        reason = self.waiters.answer(message)
-        if self.taps:
-            outcome = Outcome.HANDLED if reason is None else Outcome.DROPPED
-            self._tell_taps(Record(self.clock.now(), "", message, Way.RESPONSE, outcome, reason, 0, 0.0, 0.0))
+        reason = self._respond_observed(message) if self.taps else self.waiters.answer(message)
         if reason is not None:
             _log.debug("%s: %s %s", reason, message.route.resource, message.parent_id)
         return reason is None
@@ -197,7 +203,10 @@ class Hive:
         waited = begin - delivery.enqueued if delivery.enqueued >= 0 else 0.0
         seconds = self._monotonic() - begin
         message, way, depth = delivery.message, delivery.way, delivery.depth
-        record = Record(self._now(), module, message, way, _HANDLED, None, depth, waited, seconds)
+        record = Record(
+            begin + seconds, module, message, way, _HANDLED, None, depth, waited, seconds,
+            delivery.sender, delivery.span, delivery.cause, delivery.trace,
+        )  # fmt: skip
         for tap in self.taps:
             try:
                 tap.delivered(record)
@@ -207,9 +216,22 @@ class Hive:
     def report(self, module: str, delivery: Delivery, outcome: Outcome, reason: DropReason | None) -> None:
         """Tell the taps of a delivery that has come to an end without being handled."""
         if self.taps:
-            waited = self._monotonic() - delivery.enqueued if delivery.enqueued >= 0 else 0.0
+            now = self._monotonic()
+            waited = now - delivery.enqueued if delivery.enqueued >= 0 else 0.0
             message, way, depth = delivery.message, delivery.way, delivery.depth
-            self._tell_taps(Record(self._now(), module, message, way, outcome, reason, depth, waited, 0.0))
+            if not delivery.span:
+                self._trace(delivery)
+            record = Record(
+                now, module, message, way, outcome, reason, depth, waited, 0.0,
+                delivery.sender, delivery.span, delivery.cause, delivery.trace,
+            )  # fmt: skip
+            self._tell_taps(record)
+
+    def _trace(self, delivery: Delivery) -> None:
+        """Give a delivery that never reached an inbox its place among the causes."""
+        turn = current()
+        delivery.span = span = self.next_span()
+        delivery.sender, delivery.cause, delivery.trace = turn.actor, turn.span, turn.trace or span
 
     def bury(self, module: str, delivery: Delivery, reason: DropReason, detail: str = "") -> None:
         """Make a delivery a dead letter. Of a request, whoever waits for the answer is told at once."""
@@ -223,6 +245,7 @@ class Hive:
 
     def module_failed(self, name: str, error: BaseException) -> None:
         """Told by a slot; the supervisor takes it from here."""
+        self.tell_watchers(ModuleFailed(self.clock.monotonic(), name, error))
         supervisor = self._supervisor
         if supervisor is not None:
             with contextlib.suppress(pykka.ActorDeadError):
@@ -249,9 +272,10 @@ class Hive:
                 self.bury(group, Delivery(message, _nobody, way), DropReason.NO_GROUP)
                 return 0
             return 1
-        return sum([self._deliver(name, message, way) for name in names])
+        return sum([self._deliver(name, message, way, waits=False) for name in names])
 
-    def _deliver(self, destination: str, message: Message, way: Way) -> bool:
+    def _deliver(self, destination: str, message: Message, way: Way, *, waits: bool = True) -> bool:
+        """Choose the handler and put the message into the inbox; `waits` for room in this thread, or lets it wait."""
         slot = self._slots.get(destination)
         if slot is None:
             return self._deliver_outside(destination, message, way)
@@ -261,12 +285,20 @@ class Hive:
             return False
         inbox = slot.inbox
         if self.taps:
-            delivery = Delivery(message, handler.call, way, 0, inbox.depth(), self._monotonic())
+            turn = current()
+            span = self.next_span()
+            delivery = Delivery(
+                message, handler.call, way, 0, inbox.depth(), self._monotonic(),
+                turn.actor, span, turn.span, turn.trace or span,
+            )  # fmt: skip
         else:
             delivery = Delivery(message, handler.call, way)
         try:
             if handler.kind is _COMMAND or way is _REQUEST:
-                inbox.put(delivery)
+                if waits:
+                    inbox.put(delivery)
+                else:
+                    inbox.put_deferred(delivery, lambda late: self.bury(destination, late, DropReason.INBOX_FULL))
             else:
                 self._put_lossy(destination, inbox, delivery, handler.kind)
         except InboxFullError:
@@ -297,6 +329,28 @@ class Hive:
             self.stop(min(seconds, _STOP_SECONDS))
         except StopError:
             _log.exception("modules left running after a failed start")
+
+    def _respond_observed(self, message: Message) -> DropReason | None:
+        """Give an answer, in a span of its own, in whose course the asker goes on; and tell the taps."""
+        asker = self.waiters.asker(message.header.parent_msg_id)
+        turn = own()
+        cause, before = turn.span, turn.trace
+        span = turn.span = self.next_span()
+        trace = turn.trace = before or span
+        reason = self.waiters.answer(message)
+        turn.span, turn.trace = cause, before
+        outcome = Outcome.HANDLED if reason is None else Outcome.DROPPED
+        now, way = self._monotonic(), Way.RESPONSE
+        self._tell_taps(Record(now, asker, message, way, outcome, reason, 0, 0.0, 0.0, turn.actor, span, cause, trace))
+        return reason
+
+    def tell_watchers(self, happened: Happened) -> None:
+        """Tell the watchers."""
+        for watcher in self.watchers:
+            try:
+                watcher(happened)
+            except Exception:  # noqa: BLE001 - an observer must not fail whom it observes
+                _log.exception("a watcher failed")
 
     def _tell_taps(self, record: Record) -> None:
         for tap in self.taps:

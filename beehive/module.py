@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 import pykka
 
 from beehive.actor import FAILURES, Actor
+from beehive.causes import Turn, own
 from beehive.clock import Timer
-from beehive.delivery import Continuation, Delivery, DropReason, Outcome
+from beehive.delivery import Continuation, Delivery, DropReason, Fired, Outcome
 from beehive.errors import BeehiveError
 from beehive.handlers import HandlerTable
 from beehive.message import Message
@@ -110,13 +111,13 @@ class Module(Actor):
 
     def after(self, seconds: float, function: Callable[[], None]) -> Timer:
         """Call `function` on this module once, `seconds` from now."""
-        return self.__begin(function, lambda fire: self.clock.after(seconds, fire), once=True)
+        return self.__begin(function, lambda fire: self.clock.after(seconds, fire), seconds, once=True)
 
     def every(self, seconds: float, function: Callable[[], None], *, jitter: float = 0.0) -> Timer:
         """Call `function` on this module every `seconds`, first after one period, each longer by up to `jitter` of
         itself. A period that comes due while the one before still waits in the inbox is left out.
         """
-        return self.__begin(function, lambda fire: self.clock.every(seconds, fire, jitter=jitter), once=False)
+        return self.__begin(function, lambda fire: self.clock.every(seconds, fire, jitter=jitter), seconds, once=False)
 
     def call_soon(self, function: Callable[[], None]) -> None:
         """Call `function` on this module, in its turn; for its own threads and actors."""
@@ -142,9 +143,9 @@ class Module(Actor):
         self.slot.set_not_ready(reason)
 
     def __begin(
-        self, function: Callable[[], None], begin: Callable[[Callable[[], None]], Timer], *, once: bool
+        self, function: Callable[[], None], begin: Callable[[Callable[[], None]], Timer], seconds: float, *, once: bool
     ) -> TurnTimer:
-        timer = TurnTimer(self, self.__continue, function, once=once)
+        timer = TurnTimer(self, self.__continue, function, seconds, once=once)
         self.__timers.add(timer)
         timer.start(begin)
         return timer
@@ -187,6 +188,7 @@ class Module(Actor):
 
     def _actor_loop_running(self) -> None:
         inbox, stopped = self.__inbox, self.actor_stopped
+        self.__turn: Turn = own()
         take = self.__take_batched if type(self).on_batch_end is not Module.on_batch_end else self.__take
         while not stopped.is_set():
             item = inbox.get()
@@ -205,6 +207,8 @@ class Module(Actor):
         if not hive.taps:
             delivery.handler(self, delivery.message)
             return
+        turn = self.__turn
+        turn.span, turn.trace = delivery.span, delivery.trace
         begin = self.__monotonic()
         delivery.handler(self, delivery.message)
         hive.handled(self.name, delivery, begin)
@@ -214,10 +218,28 @@ class Module(Actor):
         self.__batch.append(delivery)
 
     def __take_other(self, item: Any) -> None:
+        turn = self.__turn
         if item.__class__ is not Continuation:
+            turn.span = turn.trace = 0
             self._actor_take(item)
         elif item.owner is self:
-            item.call()
+            turn.span, turn.trace = item.span, item.trace
+            timer = item.timer
+            if timer is not None and self.hive.watchers and timer.active:
+                self.__fire(item, timer)
+            else:
+                item.call()
+
+    def __fire(self, item: Continuation, timer: TurnTimer) -> None:
+        """Run a timer's function, observed. Each period begins a trace of its own."""
+        hive, turn, name = self.hive, self.__turn, timer.name
+        span = turn.span = hive.next_span()
+        cause = item.span if timer.once else 0
+        trace = turn.trace = item.trace if cause else span
+        begin = self.__monotonic()
+        item.call()
+        now = self.__monotonic()
+        hive.tell_watchers(Fired(now, self.name, name, timer.seconds, not timer.once, now - begin, span, cause, trace))
 
     def __end_batch(self) -> None:
         self.__ending_batch = True

@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from beehive.causes import current
 from beehive.clock import Clock, Timer
 from beehive.delivery import DropReason
 from beehive.errors import BeehiveError, RequestError, RequestTimeoutError
@@ -28,6 +29,7 @@ class _Waiter(msgspec.Struct, eq=False):
     expected: int
     answers: list[Message] = []
     timer: Timer | None = None
+    asker: str = ""
 
 
 class Waiters:
@@ -56,7 +58,7 @@ class Waiters:
             done: gets the answer, or a `RequestTimeoutError`.
             expected: 0 for one answer; for a group the number of answers, which come as a list.
         """
-        waiter = _Waiter(done, expected)
+        waiter = _Waiter(done, expected, asker=current().actor)
         key = message.header.msg_id
         if self._open.setdefault(key, waiter) is not waiter:
             hint = "its id must be its own; wait for the first one's end before sending it again"
@@ -64,6 +66,11 @@ class Waiters:
             return False
         waiter.timer = self._clock.after(seconds, lambda: self._expire(waiter, message, seconds))
         return True
+
+    def asker(self, key: str) -> str:
+        """The actor that waits for the answer to a request; empty when none does."""
+        waiter = self._open.get(key)
+        return "" if waiter is None else waiter.asker
 
     def answer(self, message: Message) -> DropReason | None:
         """Give an answer to its waiter; the reason when there is none."""

@@ -14,6 +14,8 @@ from typing import Any, Generic, NamedTuple, TypeVar, cast
 import pykka
 
 from beehive.actor import Actor
+from beehive.actor_inbox import ActorInbox
+from beehive.causes import as_actor
 from beehive.clock import Clock, RealClock
 from beehive.inbox import Inbox, Queue
 
@@ -161,7 +163,7 @@ class Runtime(ABC):
         """
         name = name or actor_class.__name__
         ended: Future[None] = self.future()
-        box = inbox if inbox is not None else Inbox(self, name=name)
+        box = inbox if inbox is not None else ActorInbox(self, name=name)
         attributes: dict[str, Any] = {
             "__module__": actor_class.__module__,
             "__qualname__": actor_class.__qualname__,
@@ -170,7 +172,7 @@ class Runtime(ABC):
             "ended": ended,
             "_create_actor_inbox": staticmethod(lambda: box),
             "_create_future": staticmethod(self.future),
-            "spawn": staticmethod(lambda loop: self._spawn(loop, name)),
+            "spawn": staticmethod(lambda loop: self._spawn(as_actor(name, loop), name)),
             **(bindings or {}),
         }
         bound = cast("type[A]", type(actor_class.__name__, (actor_class,), attributes))

@@ -20,17 +20,25 @@ class TurnTimer:
         owner: the module in whose turn it fires.
         put: puts a continuation into the module's inbox.
         function: what it does.
+        seconds: what it is set to.
         once: whether it is spent when it has fired.
     """
 
-    __slots__ = ("_continuation", "_function", "_once", "_put", "_queued", "_timer")
+    __slots__ = ("_continuation", "_function", "_put", "_queued", "_timer", "once", "seconds")
 
     def __init__(
-        self, owner: object, put: Callable[[Continuation], None], function: Callable[[], None], *, once: bool
+        self,
+        owner: object,
+        put: Callable[[Continuation], None],
+        function: Callable[[], None],
+        seconds: float = 0.0,
+        *,
+        once: bool,
     ) -> None:
-        self._continuation = Continuation(owner, self._run)
+        self._continuation = Continuation(owner, self._run, self)
         self._function: Callable[[], None] | None = function
-        self._once = once
+        self.seconds = seconds
+        self.once = once
         self._put = put
         self._queued = False
         self._timer: Timer | None = None
@@ -51,6 +59,12 @@ class TurnTimer:
         """Whether it will still run."""
         return self._function is not None
 
+    @property
+    def name(self) -> str:
+        """Qualified name of the function; empty when it will not run."""
+        function = self._function
+        return "" if function is None else getattr(function, "__qualname__", type(function).__qualname__)
+
     def _fire(self) -> None:
         if self._function is not None and not self._queued:
             self._queued = True
@@ -61,7 +75,7 @@ class TurnTimer:
         function = self._function
         if function is None:
             return
-        if self._once:
+        if self.once:
             self._function = None
         function()
 

@@ -91,7 +91,7 @@ def test_a_record_has_who_what_how_when_and_how_long(bee: Harness, tape: Tape) -
     assert [record.handled for record in tape.records] == [1.0, 1.0, 1.0]
     [first, *_] = tape.records
     assert (first.module, first.way, first.outcome, first.reason) == ("edged", Way.SEND, Outcome.HANDLED, None)
-    assert first.time == bee.clock.now() - 9.0
+    assert first.time == bee.clock.monotonic() - 9.0
 
 
 def test_every_way_and_outcome_is_seen(bee: Harness, tape: Tape) -> None:
