@@ -8,6 +8,7 @@ Producers that find no room sleep until half of the commands are gone: being wok
 switch of threads for each message. So that a slow consumer's room is found too, they look by themselves now and then.
 """
 
+import contextlib
 import threading
 from collections import deque
 from collections.abc import Callable, Hashable
@@ -19,7 +20,7 @@ from beehive.delivery import Delivery
 from beehive.errors import InboxFullError
 
 if TYPE_CHECKING:
-    from beehive.clock import Clock
+    from beehive.clock import Clock, Timer
 
 COMMAND_CAPACITY = 1024
 """Commands that may wait in one inbox, as KubeEdge's channels have it."""
@@ -60,6 +61,23 @@ class QueueRuntime(Protocol):
         """A new future."""
 
 
+class _Deferred:
+    """A command that waits outside for room; whoever takes the item out of it decides what becomes of it."""
+
+    __slots__ = ("item", "timer")
+
+    def __init__(self, item: Any) -> None:
+        self.item = [item]
+        self.timer: Timer | None = None
+
+    def claim(self) -> Any:
+        """The item, for the first who asks; None for all others."""
+        try:
+            return self.item.pop()
+        except IndexError:
+            return None
+
+
 class _Token:
     """Holds the place of a state or a telemetry message whose content is kept aside."""
 
@@ -93,6 +111,7 @@ class Inbox:
         self._returned: deque[Any] = deque()
         self._states: dict[Hashable, Delivery] = {}
         self._telemetry: deque[Delivery] = deque()
+        self._deferred: deque[_Deferred] = deque()
         self._room: pykka.Future[Any] | None = None
         self._refuse: Callable[[Any], None] | None = None
         self._put = self._queue.put
@@ -110,6 +129,24 @@ class Inbox:
         self._put(item)
         if self._refuse is not None:
             self._drain(self._refuse)
+
+    def put_deferred(self, item: Any, give_up: Callable[[Any], None]) -> None:
+        """Append a command as soon as there is room, without waiting for it.
+
+        `give_up` gets the item when there was none within the patience, on the clock's thread, or at once when as many
+        wait already as the inbox holds.
+        """
+        if self._commands() < self._capacity or self._refuse is not None:
+            self.put_urgent(item)
+            return
+        if len(self._deferred) >= self._capacity and not self._forget_expired():
+            give_up(item)
+            return
+        deferred = _Deferred(item)
+        self._deferred.append(deferred)
+        deferred.timer = self._runtime.clock.after(self._patience, lambda: self._expire(deferred, give_up))
+        if self._commands() < self._capacity or self._refuse is not None:
+            self._admit_deferred()
 
     def put_urgent(self, item: Any) -> None:
         """Append without a look at the bound: answers and timers, whose number their requests bound."""
@@ -154,6 +191,8 @@ class Inbox:
         item = self._get()
         if self._room is not None and self._commands() <= self._capacity // 2:
             self._wake_producers()
+        if self._deferred:
+            self._admit_deferred()
         return self._resolve(item) if item.__class__ is _Token else item
 
     def empty(self) -> bool:
@@ -167,6 +206,7 @@ class Inbox:
     def close(self, refuse: Callable[[Any], None]) -> None:
         """Hand all that waits, and all that will still come, to `refuse`; only when nobody takes from it any more."""
         self._refuse = refuse
+        self._admit_deferred()
         self._drain(refuse)
         self._wake_producers()
 
@@ -177,6 +217,34 @@ class Inbox:
                 items.append(self.get())
         for item in items:
             refuse(item)
+
+    def _admit_deferred(self) -> None:
+        while self._commands() < self._capacity or self._refuse is not None:
+            try:
+                deferred = self._deferred.popleft()
+            except IndexError:
+                return
+            item = deferred.claim()
+            if item is None:
+                continue
+            if deferred.timer is not None:
+                deferred.timer.cancel()
+            self._put(item)
+            if self._refuse is not None:
+                self._drain(self._refuse)
+
+    def _forget_expired(self) -> bool:
+        """Drop entries that were given up; they are the oldest, since all have the same patience."""
+        before = len(self._deferred)
+        with contextlib.suppress(IndexError):
+            while not self._deferred[0].item:
+                self._deferred.popleft()
+        return len(self._deferred) < before
+
+    def _expire(self, deferred: _Deferred, give_up: Callable[[Any], None]) -> None:
+        item = deferred.claim()
+        if item is not None:
+            give_up(item)
 
     def _resolve(self, token: _Token) -> Delivery:
         with self._lock:

@@ -156,10 +156,88 @@ def test_closing_lets_waiting_producers_go(bed: Bed) -> None:
     assert sorted(refused.entries) == ["a", "b"]
 
 
+def test_a_deferred_command_gets_room_later_without_anybody_waiting(bed: Bed) -> None:
+    """It comes in when the consumer has taken something; the producer was never held."""
+    inbox = Inbox(bed.runtime, capacity=2, patience=3600)
+    given_up = Log()
+    for number in range(4):
+        inbox.put_deferred(number, given_up)
+    assert inbox.depth() == 2
+    assert [inbox.get() for _ in range(4)] == [0, 1, 2, 3]
+    assert len(given_up) == 0
+    assert inbox.empty()
+
+
+def test_a_deferred_command_without_room_is_given_up(bed: Bed) -> None:
+    """After the patience; at once when too many wait already. It does not come in afterwards."""
+    inbox = Inbox(bed.runtime, capacity=2, patience=0.05)
+    given_up = Log()
+    for number in range(5):
+        inbox.put_deferred(number, given_up)
+    assert given_up.entries == [4]
+    bed.until(lambda: len(given_up) == 3)
+    assert given_up.entries == [4, 2, 3]
+    assert drained(inbox) == [0, 1]
+    inbox.put_deferred("room again", given_up)
+    assert drained(inbox) == ["room again"]
+
+
+def test_given_up_commands_do_not_keep_later_ones_from_waiting(bed: Bed) -> None:
+    """A member that was stuck for long gets what comes when it is about to go on."""
+    inbox = Inbox(bed.runtime, capacity=1, patience=0.05)
+    given_up = Log()
+    for number in range(2):
+        inbox.put_deferred(number, given_up)
+    bed.until(lambda: given_up.entries == [1])
+    inbox.put_deferred("later", given_up)
+    assert (inbox.get(), inbox.get(), given_up.entries) == (0, "later", [1])
+
+
+def test_closing_refuses_what_was_deferred(bed: Bed) -> None:
+    """Once each, and later ones too."""
+    inbox = Inbox(bed.runtime, capacity=1, patience=3600)
+    refused, given_up = Log(), Log()
+    for number in range(2):
+        inbox.put_deferred(number, given_up)
+    inbox.close(refused)
+    inbox.put_deferred(2, given_up)
+    assert (refused.entries, given_up.entries) == ([0, 1, 2], [])
+
+
+def test_deferred_commands_of_many_threads_all_arrive() -> None:
+    """Stress: an inbox of two, eight threads that never wait, one consumer; nothing is stuck outside."""
+    runtime, given_up = Threads(), Log()
+    inbox = Inbox(runtime, capacity=2, patience=60)
+    taken: list[object] = []
+
+    def produce(producer: int) -> None:
+        for number in range(300):
+            inbox.put_deferred((producer, number), given_up)
+
+    threads = [threading.Thread(target=produce, args=(producer,)) for producer in range(8)]
+
+    def finish() -> None:
+        for thread in threads:
+            thread.join(20)
+        inbox.put_urgent("end")
+
+    last = threading.Thread(target=finish)
+    for thread in [*threads, last]:
+        thread.start()
+    while (item := inbox.get()) != "end":
+        taken.append(item)
+    last.join(10)
+    taken += [inbox.get() for _ in range(inbox.depth())]
+    assert Counter(taken + given_up.entries) == Counter((who, number) for who in range(8) for number in range(300))
+    assert len(inbox._deferred) == 0
+    runtime.close()
+
+
 class Blocked(Module):
     """Handles nothing until it is let go."""
 
     name = "blocked"
+    group = "slow"
 
     def __init__(self, gate: pykka.Future[None], log: Log) -> None:
         super().__init__()
@@ -328,3 +406,19 @@ def test_what_is_put_while_it_closes_is_refused_exactly_once(closer_first: bool)
             thread.join(10)
         assert Counter(refused.entries) == Counter((producer, number) for producer in range(4) for number in range(100))
     runtime.close()
+
+
+def test_a_broadcast_does_not_wait_for_a_full_member(bed: Bed, log: Log) -> None:
+    """The sender goes on at once; the member gets the message when it has room, or it is a dead letter."""
+    hive, gate = blocked_hive(bed, log)
+    for number in range(COMMAND_CAPACITY):
+        hive.send("blocked", bed.message(content=number))
+    begin = bed.clock.monotonic()
+    for content in ("first", "second"):
+        hive.broadcast("slow", bed.message(content=content))
+    assert bed.clock.monotonic() - begin < 0.05
+    bed.until(lambda: hive.dead_letters.counts[DropReason.INBOX_FULL] == 2)
+    hive.broadcast("slow", bed.message(content="third"))
+    gate.set()
+    bed.until(lambda: len(log) == COMMAND_CAPACITY + 2)
+    assert log.entries[-1] == "third"
