@@ -141,7 +141,9 @@ class CloudHub(Module):
         def deliver(event: LinkEvent) -> None:
             try:
                 ref.tell(event)
-            except (pykka.ActorDeadError, InboxFullError) as error:
+            except pykka.ActorDeadError:
+                event.link.close()  # this module has ended, and its transport with it
+            except InboxFullError as error:
                 _log.warning("node %s: connection dropped: %s", event.node, error)
                 event.link.close()
 
