@@ -45,14 +45,14 @@ def delivered(number: int, size: int = 2) -> Delivered:
         "",
         5,
         "12",
-        True,
+        True,  # noqa: FBT003
         "",
         "edgehub",
         "",
         "resource",
         "insert",
         "default/pod/a",
-        content,  # noqa: FBT003
+        content,
     )
     return Delivered(number / 8, number, 0, number, "websocket", "edged", "send", "handled", "", 3, 0.5, 0.25, message)
 
