@@ -79,15 +79,22 @@ class PodKeeper:
         self._retries: dict[PodUid, float] = {}
         self._orphans: dict[PodUid, PodRef] = {}
         self._directories: set[PodUid] = set()
+        self._heard_of: set[PodUid] = set()
         self._complete = False
 
-    def listed(self, directories: Iterable[PodUid]) -> None:
+    def listed(self, pods: Iterable[Pod], directories: Iterable[PodUid]) -> None:
         """The store has said which pods belong here: from now on others of ours are orphans.
 
-        `directories` are the pods that have files on the node: an agent that was killed in the middle of a removal
-        leaves such, when nothing of the pod is in the runtime any more.
+        Args:
+            pods: those of the store. Of one that messages spoke of meanwhile they know better.
+            directories: the pods that have files on the node. An agent that was killed in the middle of a removal
+                leaves such, when nothing of the pod is in the runtime any more.
         """
+        for pod in pods:
+            if ref_of(pod).uid not in self._heard_of:
+                self.take(pod)
         self._complete = True
+        self._heard_of.clear()
         self._directories = set(directories)
 
     def connected(self) -> None:
@@ -100,6 +107,7 @@ class PodKeeper:
 
     def take(self, pod: Pod) -> None:
         """A pod is wanted like this. The echo of a status that was reported is no new wish (kubelet's reconcile)."""
+        self._hear_of(ref_of(pod).uid)
         known = self.pods.get(ref_of(pod).uid)
         echo = known is not None and not known.removed and _same_wish(known.pod, pod)
         record = self.pods.put(pod)
@@ -117,6 +125,7 @@ class PodKeeper:
 
         `grace` is the deletion's grace period in seconds, when it says one: 0 of a forced deletion.
         """
+        self._hear_of(PodUid(uid))
         for record in self.pods.named(namespace, name):
             if uid in ("", record.ref.uid):
                 record.removed = True
@@ -162,6 +171,10 @@ class PodKeeper:
             self._orphans.pop(uid, None)
             if record is not None:
                 self._go_on(record, done.job.task)
+
+    def _hear_of(self, uid: PodUid) -> None:
+        if not self._complete:
+            self._heard_of.add(uid)
 
     def _job_of(self, work: Work) -> Job | None:
         record = self.pods.get(work.uid)

@@ -121,9 +121,14 @@ class Edged(Module):
     def on_pod(self, message: Message) -> None:
         """A pod is wanted, or is wanted otherwise."""
         try:
-            self._take(message.content_bytes(), message.route.resource)
+            pod = self._read(message.content_bytes(), message.route.resource)
         except ContentError as error:
             _log.error("pod %s is left out: %s", message.route.resource, error)
+            return
+        if pod is not None and self._belongs_here(pod):
+            self._keeper.take(pod)
+        elif pod is not None:
+            self._keeper.remove(pod.metadata.namespace, pod.metadata.name, pod.metadata.uid)
 
     @handles(ResourceType.POD, Operation.DELETE)
     def on_pod_delete(self, message: Message) -> None:
@@ -193,24 +198,24 @@ class Edged(Module):
             _log.warning("the store does not say which pods belong here: %s", answer)
             self.after(1.0, self._ask_for_pods)
             return
-        for raw in answer:
-            self._take(raw, "from the store")
-        self._keeper.listed(self._files.pods())
+        pods = [pod for raw in answer if (pod := self._read(raw, "from the store")) is not None]
+        self._keeper.listed(filter(self._belongs_here, pods), self._files.pods())
         self.announce_ready()
 
-    def _take(self, raw: bytes, about: str) -> None:
+    def _read(self, raw: bytes, about: str) -> Pod | None:
         try:
             pod = decode(Pod, raw)
         except DecodeError as error:
             _log.error("pod %s is left out: %s", about, error)
-            return
+            return None
         identity = (pod.metadata.uid, pod.metadata.name, pod.metadata.namespace)
-        if not all(identity) or any("/" in part for part in identity):
-            _log.error("pod %s is left out: uid, name and namespace are wanted, without slashes", about)
-        elif pod.spec.node_name in ("", self._settings.node_name):
-            self._keeper.take(pod)
-        else:
-            self._keeper.remove(pod.metadata.namespace, pod.metadata.name, pod.metadata.uid)
+        if all(identity) and not any("/" in part for part in identity):
+            return pod
+        _log.error("pod %s is left out: uid, name and namespace are wanted, without slashes", about)
+        return None
+
+    def _belongs_here(self, pod: Pod) -> bool:
+        return pod.spec.node_name in ("", self._settings.node_name)
 
     def _on_pleg(self, event: Event) -> None:
         if isinstance(event, RelistFailed):

@@ -105,11 +105,22 @@ class FakeRuntime:
         """Let the next calls of an operation (`run_pod_sandbox`) fail; `took_effect`: after they were carried out."""
         self._failures.setdefault(operation, deque()).extend([(error, took_effect)] * times)
 
+    def recover(self) -> None:
+        """Let no call fail any more."""
+        self._failures.clear()
+
     def end(self, name: str, exit_code: int, *, reason: str = "") -> None:
         """Let every running container of that name end by itself."""
         with self._lock:
             for container in [c for c in self.containers.values() if c.metadata.name == name]:
                 self._exit(container, exit_code, reason)
+
+    def end_sandbox(self, sandbox_id: str) -> None:
+        """Let a sandbox end by itself, and its containers with it."""
+        with self._lock:
+            self.sandboxes[sandbox_id].state = pb.SANDBOX_NOTREADY
+            for container in self._inmates(sandbox_id):
+                self._exit(container, _KILLED, "Error")
 
     def running(self) -> list[str]:
         """Names of the running containers, sorted."""
@@ -151,12 +162,8 @@ class FakeRuntime:
 
     @_call
     def stop_pod_sandbox(self, sandbox_id: SandboxId) -> None:
-        with self._lock:
-            sandbox = self.sandboxes.get(sandbox_id)
-            if sandbox is not None:
-                sandbox.state = pb.SANDBOX_NOTREADY
-            for container in self._inmates(sandbox_id):
-                self._exit(container, _KILLED, "Error")
+        if sandbox_id in self.sandboxes:
+            self.end_sandbox(sandbox_id)
 
     @_call
     def remove_pod_sandbox(self, sandbox_id: SandboxId) -> None:

@@ -60,9 +60,9 @@ class FragileSnapshots(Snapshots):
 class Bench:
     """edged and what it is surrounded by."""
 
-    def __init__(self, root: Path, seed: int = 1) -> None:
+    def __init__(self, root: Path, seed: int = 1, kind: type[FakeRuntime] = FakeRuntime, **settings: Any) -> None:
         self.bee = Harness(seed)
-        self.runtime = FakeRuntime(self.bee.simulation, [IMAGE])
+        self.runtime = kind(self.bee.simulation, [IMAGE])
         self.meta = MetaDouble(self.bee.clock)
         self.bee.answer(ModuleName.METAMANAGER, self.meta)
         self.snapshots = FragileSnapshots()
@@ -73,6 +73,7 @@ class Bench:
             runtime_endpoint="unix:///fake",
             node_ip="192.0.2.2",
             server_port=10255,
+            **settings,
         )
         self.bee.add(Edged, self.settings, self.runtime.connect, self.snapshots, "v1.32")
 

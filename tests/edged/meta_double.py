@@ -8,7 +8,7 @@ import msgspec
 from beehive import Clock, Message, ModuleName
 from beehive.names import OK
 
-_NOT_FOUND = {"ErrStatus": {"status": "Failure", "reason": "NotFound", "code": 404, "message": "not found"}}
+NOT_FOUND = {"ErrStatus": {"status": "Failure", "reason": "NotFound", "code": 404, "message": "not found"}}
 _EXISTS = {"ErrStatus": {"status": "Failure", "reason": "AlreadyExists", "code": 409, "message": "exists"}}
 
 
@@ -68,7 +68,7 @@ class MetaDouble:
 
     def _query(self, resource: str, message: Message) -> dict[str, Any]:
         if resource not in self.cloud:
-            return {"Object": None, "Err": _NOT_FOUND}
+            return {"Object": None, "Err": NOT_FOUND}
         return self.cloud[resource]
 
     def _patch(self, resource: str, message: Message) -> dict[str, Any]:
