@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Final, NamedTuple
@@ -35,8 +36,8 @@ WORKERS: Final = EdgedSettings(node_name="", root=Path(), pod_logs=Path(), runti
 _BREATH_SECONDS: Final = 0.7
 """After each contender: a runtime is still busy with pods that it calls removed."""
 
-_SETTLED_SECONDS: Final = 2.0
-_SAMPLES: Final = 9
+_SETTLED_SECONDS: Final = 1.5
+_SAMPLES: Final = 5
 _LIMIT: Final = 120.0
 
 
@@ -92,18 +93,24 @@ class _Node:
         self._down(["one"], 0)
         _pass(_BREATH_SECONDS)
 
-    def many(self, bare: BareRuntime) -> None:
-        """Many pods, bare and whole."""
-        self._figures.many_in_turn.append(bare.up(MANY, 1))
-        bare.down(0)
-        _pass(_BREATH_SECONDS)
-        self._figures.many_bare.append(bare.up(MANY, WORKERS))
-        self._figures.many_gone_bare.append(bare.down(GRACE))
-        _pass(_BREATH_SECONDS)
+    def many(self) -> None:
+        """Many pods through the whole system."""
         names = [f"many-{number}" for number in range(MANY)]
         self._figures.many.append(self._up(names))
         self._figures.loaded.append(self._resident())
         self._figures.many_gone.append(self._down(names, GRACE))
+        _pass(_BREATH_SECONDS)
+
+    def many_bare(self, bare: BareRuntime) -> None:
+        """Many pods by the bare calls, at the number of workers that edged has."""
+        self._figures.many_bare.append(bare.up(MANY, WORKERS))
+        self._figures.many_gone_bare.append(bare.down(GRACE))
+        _pass(_BREATH_SECONDS)
+
+    def many_in_turn(self, bare: BareRuntime) -> None:
+        """Many pods by the bare calls, one after another."""
+        self._figures.many_in_turn.append(bare.up(MANY, 1))
+        bare.down(0)
         _pass(_BREATH_SECONDS)
 
     def _up(self, names: list[str]) -> float:
@@ -144,8 +151,11 @@ def measure(runtime: RuntimeUnderTest, rounds: int) -> list[Row]:
         with _bare(machine, runtime) as bare:
             for _ in range(2 * rounds):
                 node.one(bare)
-            for _ in range((rounds + 1) // 2):
-                node.many(bare)
+            node.many_in_turn(bare)
+            for number in range(max(1, rounds - 1)):
+                contenders = (node.many, partial(node.many_bare, bare))
+                for contender in contenders if number % 2 else reversed(contenders):
+                    contender()
     finally:
         machine.close()
     return _rows(runtime.name, figures)
