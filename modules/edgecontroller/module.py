@@ -59,8 +59,7 @@ class EdgeController(Module):
 
     def on_start(self) -> None:
         """Reads the manifests and begins to watch them."""
-        for pod in self._cluster.list(_POD):
-            self._locations.learn(pod)
+        self._learn_pods()
         if self._manifests is not None:
             self._look()
             self.every(_LOOK_EVERY, self._look)
@@ -162,8 +161,12 @@ class EdgeController(Module):
                     self._send_references(one.node, references)
         for one in down:
             self._send_down(one)
-        if event.change is Change.DELETED:
-            self._locations.forget(event.new)
+        if event.change is Change.DELETED and self._locations.forget(event.key):
+            self._learn_pods()
+
+    def _learn_pods(self) -> None:
+        for pod in self._cluster.list(_POD):
+            self._locations.learn(pod)
 
     def _send_all(self, node: str) -> None:
         self._send_references(node, self._locations.on_node(node))

@@ -6,7 +6,7 @@ Beyond KubeEdge, init containers are looked at too, as are secrets that a projec
 from collections.abc import Iterator
 from typing import Any
 
-from modules.edgecontroller.kinds import JsonObject, ObjectKey, key_of
+from modules.edgecontroller.kinds import JsonObject, ObjectKey
 
 
 def references_of(pod: JsonObject) -> list[ObjectKey]:
@@ -50,8 +50,9 @@ def _part(obj: Any, name: str) -> JsonObject:
 class LocationCache:
     """Which nodes have been given, or asked to use, a configmap or secret.
 
-    A node is not taken off when its last pod goes: its store keeps the object, so it must go on hearing of
-    changes. The entry goes with the object (KubeEdge's rule).
+    A node is not taken off when its last pod goes: its store keeps the object, so it must go on hearing of changes. The
+    entry goes with the object (KubeEdge's rule); nodes whose pods still name it must be learnt anew, or they would not
+    hear of its successor (which KubeEdge forgets).
     """
 
     def __init__(self) -> None:
@@ -78,6 +79,6 @@ class LocationCache:
         """The objects that a node holds."""
         return [key for key, nodes in self._nodes.items() if node in nodes]
 
-    def forget(self, obj: JsonObject) -> None:
-        """Drops the entry of a deleted object, after its deletion has been sent."""
-        self._nodes.pop(key_of(obj), None)
+    def forget(self, key: ObjectKey) -> bool:
+        """Drops the entry of a deleted object, after its deletion has been sent; whether there was one."""
+        return self._nodes.pop(key, None) is not None

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import pytest
 
-TRACES = Path("/work/shared/traces")
-needs_traces = pytest.mark.skipif(not TRACES.is_dir(), reason=f"the recorded traces are not at {TRACES}")
+from tests.interop.traces import TRACES, needs_traces
+
+__all__ = ["Step", "needs_traces", "recordings", "steps_of"]
 
 
 class Step(msgspec.Struct, frozen=True):
@@ -55,12 +55,3 @@ def steps_of(path: Path) -> Iterator[Step]:
         entry = json.loads(line)
         if entry["kind"] == "ws":
             yield Step(entry["dir"] == "edge->cloud", entry["msg"])
-
-
-def without_nulls(value: Any) -> Any:
-    """The value as a Go decoder with `omitempty` sees it: null members are as good as absent."""
-    if isinstance(value, dict):
-        return {key: without_nulls(member) for key, member in value.items() if member is not None}
-    if isinstance(value, list):
-        return [without_nulls(element) for element in value]
-    return value

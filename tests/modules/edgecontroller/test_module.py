@@ -88,6 +88,8 @@ def test_a_changed_configmap_goes_to_the_nodes_that_hold_it(controller: Controll
     assert controller.down() == ["update node/n1/default/configmap/settings"]
     controller.command("remove", kind="cm", name="settings")
     assert controller.down() == ["delete node/n1/default/configmap/settings"]
+    controller.apply(configmap(a="3"))
+    assert controller.down() == ["insert node/n1/default/configmap/settings"], "its pod still wants it"
 
 
 def test_a_node_that_asked_for_a_configmap_hears_of_its_changes(controller: Controller) -> None:
