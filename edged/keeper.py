@@ -95,6 +95,7 @@ class PodKeeper:
                 self.take(pod)
         self._complete = True
         self._heard_of.clear()
+        self._publish_all()
         self._directories = set(directories)
 
     def connected(self) -> None:
@@ -245,6 +246,9 @@ class PodKeeper:
             status = self._status_of(record)
             if self.pods.set_status(record, status):
                 self._reporter.report(record.ref.uid, status)
+        self._publish_all()
+
+    def _publish_all(self) -> None:
         self._publish(tuple(record.pod for record in self.pods))
 
     def _can_judge(self, record: PodRecord) -> bool:
@@ -273,7 +277,7 @@ class PodKeeper:
         self.backoffs.forget_pod(uid)
         self._reporter.forget(uid)
         self._retries.pop(uid, None)
-        self._publish(tuple(record.pod for record in self.pods))
+        self._publish_all()
         _log.info("pod %s is gone", record.ref)
 
     def _find_orphans(self, glances: Mapping[PodUid, Glance]) -> None:

@@ -102,6 +102,7 @@ class _Planner:
         self._now = now
         self._backoffs = backoffs
         self._probes = probes
+        self._sandbox: SandboxId | None = None
         self._waiting: list[ContainerWait] = []
 
     def with_new_sandbox(self, attempt: int) -> PodActions:
@@ -123,6 +124,7 @@ class _Planner:
 
     def in_sandbox(self, sandbox: SandboxId | None, attempt: int) -> PodActions:
         """The sandbox is good: initialization goes on, or single containers are killed and started."""
+        self._sandbox = sandbox
         progress = judge_initialization(self._pod, self._facts, self._probes)
         if progress.failed:
             return _end(self._facts)
@@ -200,17 +202,18 @@ class _Planner:
     def _start_of(self, container: Container) -> ContainerStart:
         ended = (c for c in self._facts.containers if c.name == container.name and c.state is RunState.EXITED)
         last_end = next((c.finished_at for c in ended), None)
-        return ContainerStart(container, next_attempt(self._facts, container.name), last_end)
+        return ContainerStart(container, next_attempt(self._facts, container, self._sandbox), last_end)
 
     def _completed(self, container: Container) -> bool:
         last = self._facts.newest(container.name)
         return self._pod.spec.restart_policy == ON_FAILURE and last is not None and last.succeeded
 
     def _has_finished(self) -> bool:
-        """Whether a pod that lost its sandbox has nothing left to run (it is complete, or must not run
-        twice).
+        """Whether a pod that lost its sandbox has nothing left to run (it is complete, or must not run twice).
+
+        A container that was made and never started has not run. (A kubelet counts it, and the pod is Pending for ever.)
         """
-        had_containers = any(self._facts.newest(c.name) for c in self._all_containers())
+        had_containers = any(c.state is not RunState.CREATED for c in self._facts.containers)
         if not restarts_failed(self._pod):
             return bool(self._facts.sandboxes) and had_containers
         regular = self._pod.spec.containers

@@ -5,7 +5,8 @@ ended; what never really started is started in any case.
 """
 
 from edged.api import Container, Pod
-from edged.pods.model import ContainerFacts, PodFacts, RunState
+from edged.pods.hash import differs
+from edged.pods.model import ContainerFacts, PodFacts, RunState, SandboxId
 
 ALWAYS = "Always"
 ON_FAILURE = "OnFailure"
@@ -40,7 +41,15 @@ def should_be_started(pod: Pod, last: ContainerFacts | None) -> bool:
     return not (pod.spec.restart_policy == ON_FAILURE and last.exit_code == 0)
 
 
-def next_attempt(facts: PodFacts, name: str) -> int:
-    """The number of the next container of that name: 0 for the first, then one more than the newest."""
-    last = facts.newest(name)
-    return 0 if last is None else last.attempt + 1
+def next_attempt(facts: PodFacts, container: Container, sandbox: SandboxId | None) -> int:
+    """The number of the next container of that name: 0 for the first, then one more than the newest.
+
+    The newest one's own when it was made in this sandbox, as it is wanted now, and never started: an agent that was
+    killed between the two steps left it. Taken up under its number it is not counted as a restart, and cannot run
+    beside another one when the runtime is starting it at this moment. (A kubelet makes another one.)
+    """
+    last = facts.newest(container.name)
+    if last is None:
+        return 0
+    unstarted = last.state is RunState.CREATED and last.sandbox_id == sandbox and not differs(last.hash, container)
+    return last.attempt if unstarted else last.attempt + 1
