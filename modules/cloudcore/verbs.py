@@ -13,10 +13,8 @@ from modules.cloudcore.client import Client
 from modules.cloudcore.tables import aligned, silent_nodes, table
 from modules.edgecontroller.commands import Apply, Delete, Get, Item
 from modules.edgecontroller.kinds import JsonObject, Kind, kind_called, kind_named
-from modules.edgecontroller.manifests import ManifestError, items_of, read_manifests
+from modules.edgecontroller.manifests import ManifestError, items_of, read_manifests, text_of
 from modules.edgecore.exit_codes import ExitCode
-
-_MAX_BYTES = 16 * 1024 * 1024
 
 
 def apply(chosen: argparse.Namespace) -> int:
@@ -136,19 +134,5 @@ def _print(lines: Iterable[str]) -> None:
 
 
 def _text_of(file: str) -> tuple[str, str]:
-    """A file's text and its name in errors.
-
-    Raises:
-        ManifestError: it cannot be read, is too long, or is not UTF-8.
-    """
-    try:
-        if file == "-":
-            data = sys.stdin.buffer.read(_MAX_BYTES + 1)
-        else:
-            with Path(file).open("rb") as opened:
-                data = opened.read(_MAX_BYTES + 1)
-        if len(data) > _MAX_BYTES:
-            raise ManifestError(file, 1, f"longer than {_MAX_BYTES} bytes")
-        return data.decode(), file
-    except (OSError, UnicodeDecodeError) as error:
-        raise ManifestError(file, 1, str(error)) from error
+    """A file's text and its name in errors; `-` is standard input."""
+    return text_of(sys.stdin.buffer if file == "-" else Path(file), file), file

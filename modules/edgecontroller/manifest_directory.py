@@ -18,11 +18,10 @@ from modules.edgecontroller.apply import from_manifest
 from modules.edgecontroller.cluster import Cluster
 from modules.edgecontroller.errors import ApiError, ConflictError, NotFoundError
 from modules.edgecontroller.kinds import KINDS, JsonObject, ObjectKey, key_of
-from modules.edgecontroller.manifests import ManifestError, items_of, read_manifests
+from modules.edgecontroller.manifests import ManifestError, items_of, read_manifests, text_of
 
 _log = logging.getLogger(__name__)
 _SUFFIXES = (".yaml", ".yml", ".json")
-_MAX_BYTES = 4 * 1024 * 1024
 MANIFEST_ANNOTATION = "cloudcore/manifest"
 """On each object from a file: the file's name. What has it and is in no file any more is deleted."""
 
@@ -110,7 +109,7 @@ class ManifestDirectory:
             ManifestError: the file cannot be read or a document in it cannot be accepted.
         """
         wanted: dict[ObjectKey, JsonObject] = {}
-        for document in read_manifests(_text_of(self._path / name), name):
+        for document in read_manifests(text_of(self._path / name, name), name):
             for content in items_of([document.content]):
                 try:
                     obj = from_manifest(content)
@@ -161,23 +160,3 @@ class ManifestDirectory:
             if MANIFEST_ANNOTATION in annotations and key_of(obj) not in wanted:
                 _log.info("%s is in no manifest any more", key_of(obj))
                 self._delete(key_of(obj))
-
-
-def _text_of(path: Path) -> str:
-    """The file's text.
-
-    Raises:
-        ManifestError: it cannot be read, is too long, or is not UTF-8.
-    """
-    try:
-        with path.open("rb") as file:
-            data = file.read(_MAX_BYTES + 1)
-    except OSError as error:
-        raise ManifestError(path.name, 1, str(error)) from error
-    if len(data) > _MAX_BYTES:
-        raise ManifestError(path.name, 1, f"longer than {_MAX_BYTES} bytes")
-    try:
-        return data.decode()
-    except UnicodeDecodeError as error:
-        line = data[: error.start].count(b"\n") + 1
-        raise ManifestError(path.name, line, "not UTF-8 text") from error

@@ -6,7 +6,9 @@ several documents in a text, and `kind: List` stands for its items.
 
 import json
 from collections.abc import Iterable, Iterator
-from typing import Any
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any, BinaryIO
 
 import msgspec
 import yaml
@@ -14,6 +16,7 @@ import yaml
 from beehive.errors import BeehiveError
 
 _TIMESTAMP_TAG = "tag:yaml.org,2002:timestamp"
+_MAX_BYTES = 16 * 1024 * 1024
 
 
 class ManifestError(BeehiveError):
@@ -40,6 +43,26 @@ _Loader.yaml_implicit_resolvers = {
     first: [(tag, expression) for tag, expression in resolvers if tag != _TIMESTAMP_TAG]
     for first, resolvers in yaml.CSafeLoader.yaml_implicit_resolvers.items()
 }
+
+
+def text_of(source: Path | BinaryIO, where: str) -> str:
+    """The text of a file, or of a stream such as standard input.
+
+    Raises:
+        ManifestError: it cannot be read, is longer than 16 MiB, or is not UTF-8.
+    """
+    try:
+        with source.open("rb") if isinstance(source, Path) else nullcontext(source) as stream:
+            data = stream.read(_MAX_BYTES + 1)
+    except OSError as error:
+        raise ManifestError(where, 1, str(error)) from error
+    if len(data) > _MAX_BYTES:
+        raise ManifestError(where, 1, f"longer than {_MAX_BYTES} bytes")
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        line = data[: error.start].count(b"\n") + 1
+        raise ManifestError(where, line, "not UTF-8 text") from error
 
 
 def read_manifests(text: str, where: str) -> list[Document]:

@@ -38,9 +38,13 @@ def patch(cluster: Cluster, request: Request) -> list[Result]:
 
 
 def report(cluster: Cluster, request: Request) -> list[Result]:
-    """podstatus: one PodStatusRequest when the resource has a name, otherwise a list of them."""
+    """podstatus: one PodStatusRequest when the resource has a name, otherwise a list of them.
+
+    Nothing is answered, as in 2019. KubeEdge of today says OK, but who still reports this way is of that time, and an
+    edge of 2019 would keep the OK where it keeps the pod's status (spec/05 §3).
+    """
     content = request.plain_content()
-    results: list[Result] = [Answer()]
+    results: list[Result] = []
     for one in convert([content] if request.name else content, list[PodStatusRequest], "podstatus"):
         results += _report_one(cluster, request, one)
     return results
