@@ -63,6 +63,26 @@ def test_pods_change_while_edgecore_is_away(machine: Machine) -> None:
     assert restarts_of(machine.cloud.get("Pod", "stays")) == 0
 
 
+def test_killed_again_and_again(machine: Machine) -> None:
+    """However far it had got with each pod, in the end every pod runs, once, and nothing else does.
+
+    A start that containerd breaks off because its client is gone is a container that has ended: that is a restart.
+    """
+    names = [f"p{number}" for number in range(6)]
+    starts = container("echo start >> /shared/starts; exec sleep 600", volumeMounts=_MOUNT)
+    machine.cloud.apply(*(pod(name, starts, volumes=(_SHARED,)) for name in names))
+    edged = machine.edge.root / "edged"
+    for sandboxes in (1, 3, 5):
+        wait_until(partial(_has_sandboxes, machine, sandboxes), f"there are {sandboxes} sandboxes")
+        machine.edge.kill()
+        machine.start_edge()
+    for name in names:
+        made = machine.cloud.pods.wait(name, is_ready)
+        starts_counted = len((machine.edge.volume(made, "empty-dir", "shared") / "starts").read_text().splitlines())
+        assert 1 <= starts_counted <= 1 + restarts_of(made)
+    wait_until(lambda: machine.runtime.pods(edged) == len(names), "there are as many sandboxes as pods")
+
+
 def test_the_cloud_away(machine: Machine) -> None:
     """Everything keeps running, what ends is started again, and the cloud hears of it when it is back."""
     machine.cloud.apply(pod("p", container(_ENDS_ONCE, volumeMounts=_MOUNT), volumes=(_SHARED,)), pod("q"))
@@ -109,6 +129,10 @@ def test_a_reboot_without_a_cloud(machine: Machine) -> None:
     machine.cloud.start()
     for name, obj in before.items():
         machine.cloud.pods.wait(name, partial(_runs_anew, obj), seconds=30)
+
+
+def _has_sandboxes(machine: Machine, number: int) -> bool:
+    return machine.runtime.pods(machine.edge.root / "edged") >= number
 
 
 def _is_ready_on_node(machine: Machine, name: str) -> bool:

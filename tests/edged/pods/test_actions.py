@@ -6,6 +6,7 @@ from msgspec.structs import replace
 from edged.api import Pod, PodStatus, Probe
 from edged.pods.actions import PodActions, compute_pod_actions
 from edged.pods.backoff import BackOffs, container_key
+from edged.pods.hash import container_hash
 from edged.pods.model import ContainerFacts, ContainerId, PodFacts, ProbeFacts, RunState, SandboxFacts, SandboxId
 from edged.pods.unhealthy import Fault
 from tests.edged.pods.builders import UID, a_container, a_pod, a_sandbox, at, exited, facts, running
@@ -108,12 +109,27 @@ def test_failed_liveness_probe_kills(restart: str, expected: list[str], *, kill_
     assert (starts(actions), actions.kill_pod) == (expected, kill_pod)
 
 
-@pytest.mark.parametrize("state", [RunState.CREATED, RunState.UNKNOWN])
-def test_container_that_never_really_started_is_started_again(state: RunState) -> None:
-    """Created and unknown count as not started, whatever the policy; an unknown one is killed first."""
-    actions = plan(a_pod(A, B, restart="Never"), facts(running(A, state=state), running(B)))
+def test_container_in_an_unknown_state_is_started_again() -> None:
+    """It counts as not started, whatever the policy, and is killed first."""
+    actions = plan(a_pod(A, B, restart="Never"), facts(running(A, state=RunState.UNKNOWN), running(B)))
     assert starts(actions) == ["a:1"]
-    assert kills(actions) == (["a-0:UNKNOWN_STATE"] if state is RunState.UNKNOWN else [])
+    assert kills(actions) == ["a-0:UNKNOWN_STATE"]
+
+
+@pytest.mark.parametrize(
+    ("left", "expected"),
+    [
+        (running(A, state=RunState.CREATED), "a:0"),
+        (running(A, attempt=3, state=RunState.CREATED), "a:3"),
+        (running(A, state=RunState.CREATED, hash=container_hash(B)), "a:1"),
+        (running(A, state=RunState.CREATED, sandbox_id=SandboxId("s9")), "a:1"),
+    ],
+    ids=["first", "later", "definition changed", "of another sandbox"],
+)
+def test_container_that_was_made_and_never_started(left: ContainerFacts, expected: str) -> None:
+    """It is taken up under its own number, whatever the policy, when it is as the pod wants it."""
+    actions = plan(a_pod(A, B, restart="Never"), facts(left, running(B)))
+    assert (starts(actions), kills(actions)) == ([expected], [])
 
 
 @pytest.mark.parametrize(
@@ -159,7 +175,7 @@ def test_lost_sandbox_restarts_only_what_has_not_succeeded() -> None:
         (facts(exited(I2)), ["a:0"]),
         (facts(running(A)), []),
         (facts(exited(I1, 1)), ["i1:1"]),
-        (facts(running(I1, state=RunState.CREATED)), ["i1:1"]),
+        (facts(running(I1, state=RunState.CREATED)), ["i1:0"]),
         (facts(exited(I1), exited(I2, 1)), ["i2:1"]),
         (facts(exited(I1), exited(I2), exited(A, 1)), ["a:1"]),
     ],
