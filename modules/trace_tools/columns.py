@@ -1,0 +1,149 @@
+"""Events as columns: the compact form in which the page of `trace view` carries them.
+
+An index (one typed array for each field, every text once in a table) is small and opened at once; bodies are packed
+into chunks of their own that the page opens when somebody asks for one. Both are compressed, so that the page of
+100,000 messages stays of the size of a photograph.
+"""
+
+from __future__ import annotations
+
+import array
+import gzip
+import struct
+from collections.abc import Callable, Iterable
+from typing import Any, Final
+
+import msgspec
+
+from modules.trace_tools.causes import causes_of
+from modules.trace_tools.event import Event, Sort, in_order, label
+
+CHUNK_BYTES: Final = 512 * 1024
+"""Bodies are packed until a chunk has this many bytes: opened in a few milliseconds, yet compressed well."""
+
+_LEVEL: Final = 6
+_SORTS: Final = tuple(Sort)
+
+
+class Facts(msgspec.Struct, frozen=True):
+    """What the page says of the trace as a whole."""
+
+    title: str
+    node: str
+    program: str
+    began: float
+    """Wall clock of the origin of time, seconds since the epoch."""
+    note: str = ""
+    """What the reader should know, for example that the file was cut."""
+
+
+class Packed(msgspec.Struct, frozen=True):
+    """A trace ready to be put into a page; each part is gzip."""
+
+    index: bytes
+    bodies: tuple[bytes, ...]
+    count: int
+
+
+class _Texts:
+    """Every text once, by number."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[str, int] = {}
+
+    def number(self, text: str) -> int:
+        return self._numbers.setdefault(text, len(self._numbers))
+
+    def all(self) -> list[str]:
+        return list(self._numbers)
+
+
+class _Bodies:
+    """Bodies in chunks; only the open chunk is held uncompressed."""
+
+    def __init__(self) -> None:
+        self._closed: list[bytes] = []
+        self._open = bytearray()
+
+    def add(self, body: bytes) -> tuple[int, int]:
+        """Its chunk and where it begins in it."""
+        if self._open and len(self._open) + len(body) > CHUNK_BYTES:
+            self._close()
+        where = len(self._closed), len(self._open)
+        self._open += body
+        return where
+
+    def all(self) -> tuple[bytes, ...]:
+        if self._open:
+            self._close()
+        return tuple(self._closed)
+
+    def _close(self) -> None:
+        self._closed.append(_zipped(self._open))
+        self._open = bytearray()
+
+
+def pack(events: Iterable[Event], facts: Facts) -> Packed:
+    """The trace in columns. Bodies are let go of as they come; the rest of the events is held until the end."""
+    bodies = _Bodies()
+    kept = [(msgspec.structs.replace(event, body=b""), *bodies.add(event.body), len(event.body)) for event in events]
+    kept.sort(key=lambda item: (item[0].sent, item[0].taken))
+    index = _index(kept, facts)
+    return Packed(index=index, bodies=bodies.all(), count=len(kept))
+
+
+def _index(kept: list[tuple[Event, int, int, int]], facts: Facts) -> bytes:
+    events = [item[0] for item in kept]
+    lanes = in_order({event.source for event in events} | {event.target for event in events})
+    texts = _Texts()
+    columns = _fields(events, {lane: number for number, lane in enumerate(lanes)}, texts.number)
+    columns |= {
+        "cause": array.array("i", causes_of(events)),
+        "chunk": array.array("I", (item[1] for item in kept)),
+        "start": array.array("I", (item[2] for item in kept)),
+        "length": array.array("I", (item[3] for item in kept)),
+    }
+    about = {
+        **msgspec.to_builtins(facts),
+        "count": len(events),
+        "lanes": [{"name": lane, "label": label(lane)} for lane in lanes],
+        "sorts": [str(sort) for sort in _SORTS],
+        "texts": texts.all(),
+    }
+    return _zipped(_joined(about, columns))
+
+
+def _fields(
+    events: list[Event], lanes: dict[str, int], number: Callable[[str], int]
+) -> dict[str, array.array[float] | array.array[int]]:
+    sorts = {sort: place for place, sort in enumerate(_SORTS)}
+    columns: dict[str, array.array[float] | array.array[int]] = {
+        "sent": array.array("d", (event.sent for event in events)),
+        "taken": array.array("d", (event.taken for event in events)),
+        "end": array.array("d", (event.end for event in events)),
+        "sort": array.array("B", (sorts[event.sort] for event in events)),
+        "source": array.array("H", (lanes[event.source] for event in events)),
+        "target": array.array("H", (lanes[event.target] for event in events)),
+        "failed": array.array("B", (event.failed for event in events)),
+        "depth": array.array("i", (event.depth for event in events)),
+        "size": array.array("I", (min(event.size, 0xFFFFFFFF) for event in events)),
+    }
+    for field in ("verb", "about", "id", "parent", "way", "outcome", "reason"):
+        columns[field] = array.array("I", (number(getattr(event, field)) for event in events))
+    return columns
+
+
+def _joined(about: dict[str, Any], columns: dict[str, array.array[float] | array.array[int]]) -> bytes:
+    """Length of the description, the description in JSON, then the columns, each on a multiple of 8 bytes."""
+    where, data = {}, bytearray()
+    for name, column in columns.items():
+        where[name] = [column.typecode, len(data)]
+        data += column.tobytes()
+        data += bytes(-len(data) % 8)
+    description = msgspec.json.encode({**about, "columns": where})
+    description += b" " * (-(4 + len(description)) % 8)
+    return struct.pack("<I", len(description)) + description + bytes(data)
+
+
+def _zipped(data: bytes | bytearray) -> bytes:
+    return gzip.compress(data, _LEVEL, mtime=0)

@@ -1,0 +1,235 @@
+"""Events out of records; pure, one record at a time."""
+
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
+
+import msgspec
+
+from beehive.names import ModuleName
+from beehive.resource import trim_node
+from beehive.trace.format import (
+    AnyRecord,
+    CriCall,
+    CriEvent,
+    Delivered,
+    Direction,
+    LinkFrame,
+    Note,
+    NoteKind,
+    RecordedMessage,
+    StoreCommit,
+    TimerFired,
+)
+from modules.trace_tools.event import CLOUD, RUNTIME, STORE, Event, Sort
+
+_HUB: Final = str(ModuleName.EDGEHUB)
+_LABEL: Final = "io.kubernetes."
+_REST: Final = msgspec.Raw(b"null")
+
+
+class _Wire(msgspec.Struct):
+    """A frame that is a message; what else it has is of no interest here."""
+
+    header: dict[str, Any] = {}
+    route: dict[str, Any] = {}
+    content: msgspec.Raw = _REST
+
+
+def events_of(records: Iterable[AnyRecord]) -> Iterator[Event]:
+    """An event for each record; headers are passed over."""
+    for record in records:
+        event = event_of(record)
+        if event is not None:
+            yield event
+
+
+def event_of(record: AnyRecord) -> Event | None:
+    """The event of one record; None for a header."""
+    match record:
+        case Delivered():
+            return _of_delivery(record)
+        case LinkFrame():
+            return _of_frame(record)
+        case CriCall():
+            return _of_call(record)
+        case StoreCommit():
+            return _of_commit(record)
+        case TimerFired() | CriEvent() | Note():
+            return _of_other(record)
+        case _:
+            return None
+
+
+def _of_delivery(record: Delivered) -> Event:
+    message = record.message
+    taken = record.time - record.handled
+    return Event(
+        Sort.MESSAGE,
+        sent=record.sent,
+        taken=taken,
+        end=record.time,
+        source=record.sender or message.source or record.module,
+        target=record.module,
+        verb=message.operation,
+        about=trim_node(message.resource),
+        id=message.id,
+        parent=message.parent_id,
+        span=record.span,
+        cause=record.cause,
+        way=record.way,
+        outcome=record.outcome,
+        reason=record.reason,
+        depth=record.depth,
+        size=len(message.content),
+        body=_message_body(message),
+    )
+
+
+def _message_body(message: RecordedMessage) -> bytes:
+    """The message as KubeEdge would have it on the wire, its content as it was recorded."""
+    return msgspec.json.encode(message.message())
+
+
+def _of_frame(record: LinkFrame) -> Event:
+    wire = _wire(record.frame)
+    header, route = wire.header, wire.route
+    incoming = record.direction == Direction.IN
+    return Event(
+        Sort.FRAME,
+        sent=record.time,
+        taken=record.time,
+        end=record.time,
+        source=CLOUD if incoming else _HUB,
+        target=_HUB if incoming else CLOUD,
+        verb=str(route.get("operation", "")) or "frame",
+        about=trim_node(str(route.get("resource", ""))),
+        id=str(header.get("msg_id", "")),
+        parent=str(header.get("parent_msg_id", "")),
+        span=record.span,
+        cause=record.cause,
+        way=f"connection {record.connection}",
+        size=record.size,
+        body=record.frame,
+    )
+
+
+def _wire(frame: bytes) -> _Wire:
+    try:
+        return msgspec.json.decode(frame, type=_Wire)
+    except (msgspec.DecodeError, UnicodeError):
+        return _Wire()
+
+
+def _of_call(record: CriCall) -> Event:
+    begun = record.time - record.seconds
+    request = record.request or b"null"
+    answer = record.answer or b"null"
+    told = {"request": msgspec.Raw(request), "answer": msgspec.Raw(answer)}
+    if record.error:
+        told |= {"error": msgspec.Raw(msgspec.json.encode(f"{record.error}: {record.detail}"))}
+    return Event(
+        Sort.CALL,
+        sent=begun,
+        taken=begun,
+        end=record.time,
+        source=record.sender or str(ModuleName.EDGED),
+        target=RUNTIME,
+        verb=record.method,
+        about=_subject(request),
+        span=record.span,
+        cause=record.cause,
+        outcome=record.error or "ok",
+        reason=record.detail,
+        size=len(request) + len(answer),
+        body=msgspec.json.encode(told),
+    )
+
+
+def _subject(request: bytes) -> str:
+    """The pod and container that a request names by its labels, the image that it names, or the id it is about."""
+    try:
+        arguments = msgspec.json.decode(request)
+    except (msgspec.DecodeError, UnicodeError):
+        return ""
+    if not isinstance(arguments, dict):
+        return ""
+    return _by_labels(arguments) or _by_image(arguments) or _by_id(arguments)
+
+
+def _by_labels(arguments: dict[str, Any]) -> str:
+    for part in arguments.values():
+        labels = part.get("labels") if isinstance(part, dict) else None
+        if isinstance(labels, dict) and f"{_LABEL}pod.name" in labels:
+            pod = f"{labels.get(f'{_LABEL}pod.namespace', '')}/pod/{labels[f'{_LABEL}pod.name']}"
+            container = labels.get(f"{_LABEL}container.name", "")
+            return f"{pod} {container}".rstrip()
+    return ""
+
+
+def _by_image(arguments: dict[str, Any]) -> str:
+    image = arguments.get("image")
+    return str(image.get("image", "")) if isinstance(image, dict) else ""
+
+
+def _by_id(arguments: dict[str, Any]) -> str:
+    return next((str(value) for key, value in arguments.items() if key.endswith("_id")), "")
+
+
+def _of_commit(record: StoreCommit) -> Event:
+    begun = record.time - record.seconds
+    changes = record.changes
+    about = changes[0].key if len(changes) == 1 else f"{len(changes)} rows"
+    told = [
+        {"operation": change.operation, "key": change.key, "kind": change.kind, "value": _value(change.value)}
+        for change in changes
+    ]
+    return Event(
+        Sort.COMMIT,
+        sent=begun,
+        taken=begun,
+        end=record.time,
+        source=str(ModuleName.METAMANAGER),
+        target=STORE,
+        verb=record.operation,
+        about=about,
+        span=record.span,
+        cause=record.cause,
+        outcome="failed" if record.error else "ok",
+        reason=record.error,
+        size=sum(len(change.value) for change in changes),
+        body=msgspec.json.encode(told),
+    )
+
+
+def _value(text: bytes) -> Any:
+    """A row's value as JSON when it is some, else as text."""
+    try:
+        return msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeError):
+        return text.decode(errors="replace")
+
+
+def _of_other(record: TimerFired | CriEvent | Note) -> Event:
+    if isinstance(record, TimerFired):
+        begun = record.time - record.handled
+        told: Any = {"function": record.name, "seconds": record.seconds, "periodic": record.periodic}
+        ends = (begun, begun, record.time)
+        return Event(Sort.TIMER, *ends, record.module, record.module, "timer", record.name,
+                     span=record.span, cause=record.cause, outcome="ok", body=msgspec.json.encode(told))  # fmt: skip
+    at = (record.time, record.time, record.time)
+    if isinstance(record, CriEvent):
+        return Event(Sort.CHANGE, *at, RUNTIME, str(ModuleName.EDGED), record.kind, record.subject,
+                     span=record.span, cause=record.cause, outcome="ok", body=record.detail or b"null")  # fmt: skip
+    source, target = _ends(record)
+    outcome = "failed" if record.kind == NoteKind.FAILURE else "ok"
+    return Event(Sort.NOTE, *at, source, target, record.kind, record.text, span=record.span, cause=record.cause,
+                 outcome=outcome, reason=record.text, body=msgspec.json.encode(record.data))  # fmt: skip
+
+
+def _ends(note: Note) -> tuple[str, str]:
+    """Lanes of a note: a foreign line says which way it went, others are of one module."""
+    way = note.data.get("dir") if isinstance(note.data, dict) else ""
+    if note.kind == NoteKind.FOREIGN and way:
+        return (_HUB, CLOUD) if way == "edge->cloud" else (CLOUD, _HUB)
+    lane = note.module or _HUB
+    return lane, lane

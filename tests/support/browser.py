@@ -1,0 +1,164 @@
+"""A browser without a window, driven through chromedriver by the WebDriver protocol (W3C) over plain HTTP.
+
+Only what the tests of pages need: open, run a script, press keys, click, take a picture, read the console and the
+requests that were made. Debian's packages are chromium and chromium-driver.
+"""
+
+import base64
+import contextlib
+import json
+import os
+import shutil
+import socket
+import subprocess
+import tempfile
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+_ELEMENT: Final = "element-6066-11e4-a52e-4f735466cecf"
+"""WebDriver's name for a reference to an element."""
+START_SECONDS: Final = 30.0
+
+
+def why_none() -> str:
+    """Why no browser can be had here; empty when one can."""
+    missing = [name for name in ("chromium", "chromedriver") if shutil.which(name) is None]
+    return f"not installed: {', '.join(missing)} (.ci/install-browser)" if missing else ""
+
+
+class Browser:
+    """One window. Use `browser()`."""
+
+    def __init__(self, base: str, session: str) -> None:
+        self._base = base
+        self._session = session
+
+    def open(self, url: str) -> None:
+        """Load a page and wait for its load event."""
+        self._post("url", {"url": url})
+
+    def run(self, script: str, *arguments: Any) -> Any:
+        """The value that the body of a function returns."""
+        return self._post("execute/sync", {"script": script, "args": list(arguments)})
+
+    def wait(self, script: str, seconds: float = 20.0) -> Any:
+        """The first value of an expression that is true.
+
+        Raises:
+            AssertionError: it did not become so in time.
+        """
+        deadline = time.monotonic() + seconds
+        done = "const end = arguments[arguments.length - 1]; const look = () => {"
+        done += f"const value = ({script}); if (value) end(value); else requestAnimationFrame(look); }}; look();"
+        while time.monotonic() < deadline:
+            with contextlib.suppress(TimeoutError):
+                return self._post("execute/async", {"script": done, "args": []})
+        raise AssertionError(f"not so within {seconds} s: {script}")
+
+    def keys(self, text: str, selector: str = "body") -> None:
+        """Type into an element; special keys by their code points (`\\ue007` is Enter)."""
+        found = self._post("element", {"using": "css selector", "value": selector})
+        self._post(f"element/{found[_ELEMENT]}/value", {"text": text})
+
+    def click(self, selector: str) -> None:
+        """Click the middle of an element."""
+        found = self._post("element", {"using": "css selector", "value": selector})
+        self._post(f"element/{found[_ELEMENT]}/click", {})
+
+    def click_at(self, x: float, y: float) -> None:
+        """Click a place of the window."""
+        move = {"type": "pointerMove", "duration": 0, "x": round(x), "y": round(y), "origin": "viewport"}
+        actions = [move, {"type": "pointerDown", "button": 0}, {"type": "pointerUp", "button": 0}]
+        self._post("actions", {"actions": [{"type": "pointer", "id": "mouse", "actions": actions}]})
+
+    def picture(self, path: Path) -> None:
+        """Save what the window shows, as PNG."""
+        path.write_bytes(base64.b64decode(self._get("screenshot")))
+
+    def console(self) -> list[str]:
+        """Errors of the console since the last call."""
+        entries = self._post("se/log", {"type": "browser"})
+        return [entry["message"] for entry in entries if entry["level"] == "SEVERE"]
+
+    def requests(self) -> list[str]:
+        """Addresses that were asked for over any network since the last call; the page's own file is none."""
+        entries = self._post("se/log", {"type": "performance"})
+        events = [json.loads(entry["message"])["message"] for entry in entries]
+        asked = [event["params"] for event in events if event["method"] == "Network.requestWillBeSent"]
+        urls = [params["request"]["url"] for params in asked]
+        return [url for url in urls if url.startswith(("http:", "https:", "ws:", "wss:", "ftp:"))]
+
+    def close(self) -> None:
+        """Close the window."""
+        _call("DELETE", f"{self._base}/session/{self._session}")
+
+    def _get(self, what: str) -> Any:
+        return _call("GET", f"{self._base}/session/{self._session}/{what}")
+
+    def _post(self, what: str, value: dict[str, Any]) -> Any:
+        return _call("POST", f"{self._base}/session/{self._session}/{what}", value)
+
+
+@contextlib.contextmanager
+def browser(width: int = 1440, height: int = 900, *, dark: bool = False) -> Iterator[Browser]:
+    """A browser of its own, with a profile that is thrown away."""
+    with tempfile.TemporaryDirectory(prefix="browser-") as profile, _driver() as base:
+        arguments = ["--headless=new", "--disable-gpu", "--disable-dev-shm-usage", f"--user-data-dir={profile}"]
+        arguments += [f"--window-size={width},{height}", "--hide-scrollbars", "--force-device-scale-factor=1"]
+        arguments += ["--disable-background-networking", "--disable-component-update", "--no-first-run"]
+        arguments += ["--no-sandbox"] if os.geteuid() == 0 else []
+        arguments += ["--blink-settings=preferredColorScheme=0"] if dark else []
+        options = {"args": arguments, "binary": shutil.which("chromium")}
+        wanted = {"goog:chromeOptions": options, "goog:loggingPrefs": {"browser": "ALL", "performance": "ALL"}}
+        made = _call("POST", f"{base}/session", {"capabilities": {"alwaysMatch": wanted}})
+        window = Browser(base, made["sessionId"])
+        try:
+            yield window
+        finally:
+            window.close()
+
+
+@contextlib.contextmanager
+def _driver() -> Iterator[str]:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    with subprocess.Popen(
+        ["chromedriver", f"--port={port}"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    ) as process:
+        try:
+            _wait_for(port)
+            yield f"http://127.0.0.1:{port}"
+        finally:
+            process.terminate()
+
+
+def _wait_for(port: int) -> None:
+    """Until the driver listens: there is nothing to be told by, so its port is tried."""
+    deadline = time.monotonic() + START_SECONDS
+    while True:
+        try:
+            socket.create_connection(("127.0.0.1", port), timeout=1).close()
+        except OSError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.02)
+        else:
+            return
+
+
+def _call(method: str, url: str, value: dict[str, Any] | None = None) -> Any:
+    data = None if value is None else json.dumps(value).encode()
+    request = urllib.request.Request(url, data, {"Content-Type": "application/json"}, method=method)  # noqa: S310
+    try:
+        with urllib.request.urlopen(request, timeout=90) as answer:  # noqa: S310
+            return json.load(answer)["value"]
+    except urllib.error.HTTPError as error:
+        told = json.load(error)["value"]
+        if told["error"] == "script timeout":
+            raise TimeoutError(told["message"]) from error
+        raise AssertionError(f"{url}: {told['error']}: {told['message']}") from error
