@@ -1,0 +1,89 @@
+"""The memory of the agent, and what it must not load to stay within it, held to on the running process.
+
+A library that is imported by the way is the commonest way to lose ten megabytes, and nobody notices. The lists are of
+what would be paid for and not used: frameworks that other programs bring, and this project's own parts that belong to
+other processes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import pytest
+
+from tests.bench.node import resident_megabytes
+from tests.end_to_end.machine import Machine
+from tests.end_to_end.pods import container, phase, pod
+from tests.end_to_end.processes import wait_until
+from tests.end_to_end.runtimes import ContainerdUnderTest, EmbeddedUnderTest, RuntimeUnderTest
+from tests.support.containerd import PrivateContainerd, reason_missing
+
+PODS = 20
+IDLE_MEGABYTES = 65.0
+LOADED_MEGABYTES = 70.0
+
+FOREIGN = (
+    "aiohttp", "anyio", "cryptography", "distutils", "fastapi", "greenlet", "hypothesis", "kubernetes", "lightkube",
+    "multiprocessing", "numpy", "pip", "pkg_resources", "psutil", "pydantic", "pydoc", "pytest", "requests", "rich",
+    "setuptools", "sqlalchemy", "tornado", "twisted", "unittest", "urllib3", "uvloop", "websockets", "xmlrpc",
+)  # fmt: skip
+OWN = (
+    "beehive.simulation", "beehive.testing", "edged.testing", "edgehub.testing", "modules.cloudcore",
+    "modules.cloudhub", "modules.demo", "modules.edgecontroller", "modules.edgecore.config.commands",
+    "modules.simulate", "modules.trace_tools", "protos.csi", "protos.deviceplugin", "protos.podresources", "tests",
+)  # fmt: skip
+ONLY_EMBEDDED = ("edged.embedded", "protos.cri.v1.api_pb2_grpc")
+"""What a node on a container runtime of its own does without."""
+
+
+@pytest.fixture(params=["embedded", pytest.param("containerd", marks=pytest.mark.containerd)])
+def runtime(request: pytest.FixtureRequest) -> Iterator[RuntimeUnderTest]:
+    """Each of the runtimes in turn."""
+    if request.param == "embedded":
+        yield EmbeddedUnderTest()
+        return
+    missing = reason_missing()
+    if missing:
+        pytest.skip(missing)
+    with PrivateContainerd(cni=True) as daemon:
+        yield ContainerdUnderTest(daemon)
+
+
+@pytest.fixture
+def machine(runtime: RuntimeUnderTest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Machine]:
+    """A machine whose edgecore says on standard error what it imports."""
+    machine = Machine(runtime)
+    try:
+        machine.cloud.start()
+        monkeypatch.setenv("PYTHONPROFILEIMPORTTIME", "1")
+        machine.start_edge()
+        machine.cloud.mirror("Node").wait("edge-1", lambda node: bool(node.get("status", {}).get("conditions")))
+        yield machine
+    finally:
+        machine.close()
+
+
+def imported(machine: Machine) -> set[str]:
+    """Names of all modules that the running edgecore has imported so far."""
+    return set(re.findall(r"^import time: +\d+ \| +\d+ \| +([\w.]+)$", machine.edge.process.text(), re.MULTILINE))
+
+
+def below(names: set[str], roots: tuple[str, ...]) -> list[str]:
+    """Those of the names that are one of the roots or in it."""
+    return sorted(name for name in names for root in roots if name == root or name.startswith(f"{root}."))
+
+
+def test_a_node_with_20_pods_stays_within_its_memory_and_loads_nothing_that_it_does_not_need(machine: Machine) -> None:
+    pid = machine.edge.process.pid
+    wait_until(lambda: resident_megabytes(pid) <= IDLE_MEGABYTES, f"at most {IDLE_MEGABYTES} MB idle", 3)
+    names = [f"pod-{number}" for number in range(PODS)]
+    machine.cloud.apply(*(pod(name, container("exec sleep 3600"), hostNetwork=True) for name in names))
+    for name in names:
+        machine.cloud.pods.wait(name, lambda obj: phase(obj) == "Running", 40)
+    wait_until(lambda: resident_megabytes(pid) <= LOADED_MEGABYTES, f"at most {LOADED_MEGABYTES} MB with pods", 3)
+    loaded = imported(machine)
+    assert "edged.module" in loaded
+    assert below(loaded, FOREIGN + OWN) == []
+    if machine.runtime.name == ContainerdUnderTest.name:
+        assert below(loaded, ONLY_EMBEDDED) == []
