@@ -1,0 +1,133 @@
+"""The simulated cloud: the stub's modules in a process that may be started anew, with or without its objects."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from beehive.errors import BeehiveError
+from beehive.hive import Hive
+from beehive.message import Message
+from beehive.names import ModuleName
+from modules.cloudhub.link import LinkEvent
+from modules.cloudhub.module import CloudHub, CloudHubSettings
+from modules.edgecontroller import commands
+from modules.edgecontroller.cluster import Cluster
+from modules.edgecontroller.commands import Verb
+from modules.edgecontroller.journal import Journal
+from modules.edgecontroller.kinds import JsonObject, kind_named
+from modules.edgecontroller.module import EdgeController
+from modules.simulate.network import Cloud, Door
+from modules.simulate.world import Process, Wall, World
+
+Key = tuple[str, str]
+"""Kind and name; all objects are in namespace `default`."""
+_ANSWER_WITHIN = 30.0
+_POD = kind_named("Pod")
+
+
+class SimulatedCloud:
+    """See the module's docstring.
+
+    Args:
+        world: where it is.
+        root: a directory of its own.
+    """
+
+    def __init__(self, world: World, root: Path) -> None:
+        self.world = world
+        self.lines = Cloud()
+        self.wanted: dict[Key, JsonObject | None] = {}
+        """What people want, by kind and name; None: that it goes."""
+        self._unsettled: set[Key] = set()
+        self._asked: set[Key] = set()
+        self._path = root / "cloud.journal"
+        self._wall = Wall()
+        self._life = 0
+        self.process: Process | None = None
+        self.hive: Hive | None = None
+        self.cluster: Cluster
+        self._journal: Journal | None = None
+        self._door: Door | None = None
+        root.mkdir(parents=True, exist_ok=True)
+
+    def start(self) -> None:
+        """Start the process."""
+        self._life += 1
+        process = self.process = Process(self.world, "cloud", self._wall, self._life)
+        clock = process.clock
+        self.cluster = Cluster(clock, "", int(clock.now()))
+        self._journal = Journal(self._path, self.cluster.store)
+        hive = self.hive = Hive(process)
+        hive.add(CloudHub, CloudHubSettings(), lambda deliver: self._make_door(process, deliver), {})
+        hive.add(EdgeController, self.cluster, None, self._journal)
+        self.world.note("cloud", f"life {self._life} begins")
+        process.run(hive.start)
+
+    def stop(self) -> None:
+        """End the process, without a word."""
+        process, self.process, self.hive = self.process, None, None
+        if process is not None:
+            process.kill()
+        self.lines.door = None
+        if self._door is not None:
+            for connection in list(self._door.connections):
+                connection.close_from_cloud()
+        if self._journal is not None:
+            self._journal.close()
+        self._asked.clear()
+
+    def forget(self) -> None:
+        """Lose all objects, while it is stopped; people will want them again."""
+        self._path.unlink(missing_ok=True)
+        self._unsettled.update(key for key, document in self.wanted.items() if document is not None)
+
+    def want(self, kind: str, name: str, document: JsonObject | None) -> None:
+        """Somebody wants an object like this, or not at all; it is tried until the cloud takes it."""
+        self.wanted[kind, name] = document
+        self._unsettled.add((kind, name))
+        self.reconcile()
+
+    def reconcile(self) -> None:
+        """Try again what the cloud has not taken; called now and then."""
+        for key in sorted(self._unsettled - self._asked):
+            self._ask(key)
+
+    def settled(self) -> bool:
+        """Whether the cloud has taken all that is wanted."""
+        return not self._unsettled
+
+    def pods_of(self, node: str) -> dict[str, JsonObject]:
+        """The pods of a node as the cloud has them, by uid."""
+        return {pod["metadata"]["uid"]: pod for pod in self.cluster.list(_POD) if pod["spec"].get("nodeName") == node}
+
+    def _ask(self, key: Key) -> None:
+        if self.hive is None:
+            return
+        kind, name = key
+        document = self.wanted[key]
+        message = self._command(kind, name, document)
+        self._asked.add(key)
+        self.hive.request_then(
+            ModuleName.EDGECONTROLLER, message, _ANSWER_WITHIN, lambda answer: self._answered(key, document, answer)
+        )
+
+    def _command(self, kind: str, name: str, document: JsonObject | None) -> Message:
+        content: Any = commands.Delete(kind.lower(), name) if document is None else commands.Apply([document])
+        verb = Verb.DELETE if document is None else Verb.APPLY
+        assert self.process is not None  # noqa: S101 - the caller has seen the hive
+        return Message.new(
+            self.process.clock, source=commands.SOURCE, resource=commands.RESOURCE, operation=verb, content=content
+        )
+
+    def _answered(self, key: Key, document: JsonObject | None, answer: Message | BeehiveError) -> None:
+        self._asked.discard(key)
+        if isinstance(answer, BeehiveError) or self.wanted[key] is not document:
+            return
+        items = answer.content_as(commands.Result).items
+        errors = [item.error for item in items if item.error]
+        if not errors or (document is None and "not found" in errors[0]):
+            self._unsettled.discard(key)
+
+    def _make_door(self, process: Process, deliver: Callable[[LinkEvent], None]) -> Door:
+        self._door = Door(self.lines, process, deliver)
+        return self._door

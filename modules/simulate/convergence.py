@@ -1,0 +1,142 @@
+"""Whether a node, its store and the cloud agree: what is wanted, what runs, and what is reported of it."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from edged.pods import labels
+from modules.simulate.cloud import SimulatedCloud
+from modules.simulate.documents import JsonObject
+from modules.simulate.node import Node
+from modules.simulate.wire_watch import rows_in
+from protos.cri.v1 import api_pb2 as pb
+
+_ENDED = ("Succeeded", "Failed")
+_EXPECTED_PHASE = {"OnFailure": "Succeeded", "Never": "Failed"}
+_LEASE_SECONDS = 45.0
+_RUN_FOR_EVER = "serve"
+
+
+def disagreements(node: Node, cloud: SimulatedCloud) -> Iterator[str]:
+    """What is not as it should be in the end; nothing when all agree."""
+    if not cloud.settled():
+        yield "the cloud has not taken all that is wanted"
+    if node.process is None or cloud.process is None:
+        yield "a process is not running"
+        return
+    pods = cloud.pods_of(node.name)
+    yield from _of_cloud(node, pods)
+    yield from _of_runtime(node, pods)
+    yield from _of_store(node, pods)
+    yield from _of_files(node, cloud, pods)
+
+
+def _of_cloud(node: Node, pods: dict[str, JsonObject]) -> Iterator[str]:
+    for pod in pods.values():
+        name = pod["metadata"]["name"]
+        if pod["metadata"].get("deletionTimestamp"):
+            yield f"{name} is being deleted still"
+            continue
+        status = pod.get("status") or {}
+        policy = pod["spec"]["restartPolicy"]
+        phase = status.get("phase")
+        if phase != _EXPECTED_PHASE.get(policy, "Running"):
+            yield f"{name} is reported as {phase}"
+        yield from _of_statuses(node, pod, status)
+
+
+def _of_statuses(node: Node, pod: JsonObject, status: dict[str, Any]) -> Iterator[str]:
+    """The reported status of each container is that of the newest one in the runtime."""
+    name = pod["metadata"]["name"]
+    reported = {one["name"]: one for one in status.get("containerStatuses") or []}
+    newest = _newest(node, pod["metadata"]["uid"])
+    for container in pod["spec"]["containers"]:
+        live, told = newest.get(container["name"]), reported.get(container["name"])
+        if told is None:
+            yield f"{name}/{container['name']} has no reported status"
+            continue
+        if live is None:
+            if status.get("phase") not in _ENDED:
+                yield f"{name}/{container['name']} is not in the runtime"
+            continue
+        yield from _of_one(f"{name}/{container['name']}", container, live, told)
+
+
+def _of_one(what: str, container: JsonObject, live: pb.ContainerStatus, told: dict[str, Any]) -> Iterator[str]:
+    runs = live.state == pb.CONTAINER_RUNNING
+    if container["command"][0] == _RUN_FOR_EVER and not runs:
+        yield f"{what} does not run"
+    if runs != bool((told.get("state") or {}).get("running")):
+        yield f"{what} runs: {runs}, but the cloud is told {told.get('state')}"
+    if told.get("restartCount") != live.metadata.attempt:
+        yield f"{what} was restarted {live.metadata.attempt} times, but the cloud is told {told.get('restartCount')}"
+    if runs and not str(told.get("containerID", "")).endswith(live.id):
+        yield f"{what} is {live.id}, but the cloud is told {told.get('containerID')}"
+    if runs != bool(told.get("ready")):
+        yield f"{what} runs: {runs}, but the cloud is told ready={told.get('ready')}"
+    if runs and live.image.user_specified_image not in ("", container["image"]):
+        yield f"{what} runs {live.image.user_specified_image}, wanted is {container['image']}"
+
+
+def _newest(node: Node, uid: str) -> dict[str, pb.ContainerStatus]:
+    newest: dict[str, pb.ContainerStatus] = {}
+    for container in node.machine.containers.values():
+        if container.labels[labels.POD_UID] == uid:
+            name = container.metadata.name
+            if name not in newest or newest[name].metadata.attempt <= container.metadata.attempt:
+                newest[name] = container
+    return newest
+
+
+def _of_runtime(node: Node, pods: dict[str, JsonObject]) -> Iterator[str]:
+    ours = [one for one in node.machine.sandboxes.values() if one.id not in node.machine.watch.foreign]
+    for sandbox in ours:
+        if sandbox.metadata.uid not in pods:
+            yield f"{sandbox.id} of {sandbox.metadata.name} ({sandbox.metadata.uid[:8]}) is left over"
+    for foreign in sorted(node.machine.watch.foreign):
+        if foreign not in node.machine.sandboxes and foreign not in node.machine.containers:
+            yield f"{foreign}, which is not this node's, is gone"
+
+
+def _of_store(node: Node, pods: dict[str, JsonObject]) -> Iterator[str]:
+    rows = rows_in(node.state)
+    stored = {key: row for key, row in rows.items() if "/pod/" in key}
+    wanted = {f"default/pod/{pod['metadata']['name']}": uid for uid, pod in pods.items()}
+    for key, (uid, _) in stored.items():
+        if wanted.get(key) != uid:
+            yield f"row {key} ({uid[:8]}) is left over"
+    for key in wanted:
+        if key not in stored:
+            yield f"row {key} is missing"
+    patches = {key for key in rows if "/podpatch/" in key}
+    names = {key.replace("/pod/", "/podpatch/") for key in wanted}
+    for key in sorted(patches - names):
+        yield f"row {key} is left over"
+
+
+def _of_files(node: Node, cloud: SimulatedCloud, pods: dict[str, JsonObject]) -> Iterator[str]:
+    root = node.pods_root / "pods"
+    present = {path.name for path in root.iterdir()} if root.is_dir() else set()
+    for uid in sorted(present - pods.keys()):
+        yield f"directory of pod {uid[:8]} is left over"
+    for uid, pod in pods.items():
+        if (pod.get("status") or {}).get("phase") in _ENDED:
+            continue
+        for volume in pod["spec"].get("volumes") or []:
+            yield from _of_volume(root / uid / "volumes", volume, cloud)
+
+
+def _of_volume(volumes: Path, volume: dict[str, Any], cloud: SimulatedCloud) -> Iterator[str]:
+    if "configMap" in volume:
+        kind, name = "ConfigMap", volume["configMap"]["name"]
+    elif "secret" in volume:
+        kind, name = "Secret", volume["secret"]["secretName"]
+    else:
+        return
+    document = cloud.wanted.get((kind, name))
+    if document is None:
+        return
+    text = (document.get("data") or document.get("stringData"))["key"]  # type: ignore[index]
+    path = volumes / f"kubernetes.io~{kind.lower()}" / volume["name"] / "key"
+    if not path.exists() or path.read_text() != text:
+        yield f"{kind} {name} in a volume is not {text!r}"

@@ -1,0 +1,91 @@
+"""The node's disk as the store sees it: slow, full, or locked by somebody else; and what is on it after a kill."""
+
+import shutil
+from pathlib import Path
+
+from metamanager.errors import StoreOpenError, StoreWriteError
+from metamanager.rows import Row
+from metamanager.sqlite_store import SqliteStore
+from modules.simulate.world import Process
+
+DATABASE = "edgecore.db"
+
+
+class Disk:
+    """The state of one node's disk."""
+
+    def __init__(self) -> None:
+        self.full = 0
+        """How many faults hold it full now; likewise the others."""
+        self.locked = 0
+        self.fsync = 0.004
+        """Seconds of a commit."""
+        self.slow = 0.0
+        """Seconds that are added to it."""
+        self.commits = 0
+
+    def commit_seconds(self, process: Process) -> float:
+        """How long the next commit takes."""
+        usual = self.fsync + self.slow
+        return process.clock.random.uniform(usual / 2, usual * 2)
+
+
+class SimulatedStore:
+    """The real store on such a disk (`metamanager.store.Store`)."""
+
+    def __init__(self, path: Path, process: Process, disk: Disk) -> None:
+        if disk.locked or disk.full:
+            raise StoreOpenError("open the database", str(path), "the disk is full or locked")
+        self._inner = SqliteStore(path)
+        self._process = process
+        self._disk = disk
+
+    def get(self, key: str) -> str | None:
+        return self._inner.get(key)
+
+    def get_all(self, kind: str, namespace: str | None = None) -> list[str]:
+        return self._inner.get_all(kind, namespace)
+
+    def put(self, row: Row) -> bool:
+        self._check("store an object", row.key)
+        return self._inner.put(row)
+
+    def delete(self, key: str, uid: str = "") -> bool:
+        self._check("delete an object", key)
+        return self._inner.delete(key, uid)
+
+    def delete_owned(self, kind: str, uid: str) -> int:
+        self._check("delete the objects of an owner", uid)
+        return self._inner.delete_owned(kind, uid)
+
+    def commit(self) -> None:
+        self._process.point()
+        self._process.sleep(self._disk.commit_seconds(self._process))
+        if self._disk.full:
+            self._inner.rollback()
+            raise StoreWriteError("commit", "edgecore.db", "database or disk is full", batch_lost=True)
+        self._inner.commit()
+        self._disk.commits += 1
+        self._process.point()
+
+    def rollback(self) -> None:
+        self._inner.rollback()
+
+    def close(self) -> None:
+        self._inner.close()
+
+    def _check(self, attempt: str, on: str) -> None:
+        if self._disk.locked:
+            raise StoreWriteError(attempt, on, "database is locked", batch_lost=False)
+
+
+def copy_after_kill(old: Path, new: Path) -> None:
+    """Make a directory with the database as it is on the disk at this moment: what is not committed is not in it.
+
+    The old files stay open in the killed process's connection, which nobody uses any more.
+    """
+    new.mkdir(mode=0o700)
+    for suffix in ("", "-wal"):
+        source = old / (DATABASE + suffix)
+        if source.exists():
+            shutil.copyfile(source, new / source.name)

@@ -1,0 +1,168 @@
+"""Makes a plan of a seed: a workload, and faults according to a profile."""
+
+import random
+from collections.abc import Mapping
+from enum import StrEnum
+
+from modules.simulate.plan import Fault, FaultKind, Plan, Shape, Step
+
+_LINK = (
+    FaultKind.CUT,
+    FaultKind.HALF_OPEN,
+    FaultKind.DEAF,
+    FaultKind.MUTE,
+    FaultKind.DELAY,
+    FaultKind.DUPLICATE,
+    FaultKind.REORDER,
+)
+_CLOUD = (FaultKind.CLOUD_RESTART, FaultKind.CLOUD_AMNESIA)
+_PROCESS = (FaultKind.KILL, FaultKind.KILL, FaultKind.KILL, FaultKind.RESTART, FaultKind.REBOOT)
+_DISK = (FaultKind.DISK_FULL, FaultKind.STORE_LOCKED, FaultKind.SLOW_DISK)
+_RUNTIME = (
+    FaultKind.CRI_FAILS,
+    FaultKind.CRI_LOSES_ANSWERS,
+    FaultKind.CRI_SLOW,
+    FaultKind.RELIST_FAILS,
+    FaultKind.CONTAINER_DIES,
+    FaultKind.SANDBOX_DIES,
+    FaultKind.IMAGES_MISSING,
+)
+_CLOCK = (FaultKind.CLOCK_JUMP,)
+
+
+class Profile(StrEnum):
+    """Which faults are drawn."""
+
+    NONE = "none"
+    LINK = "link"
+    PROCESS = "process"
+    DISK = "disk"
+    RUNTIME = "runtime"
+    CLOUD = "cloud"
+    ALL = "all"
+
+
+_KINDS: Mapping[Profile, tuple[FaultKind, ...]] = {
+    Profile.NONE: (),
+    Profile.LINK: _LINK,
+    Profile.PROCESS: _PROCESS,
+    Profile.DISK: _DISK,
+    Profile.RUNTIME: _RUNTIME,
+    Profile.CLOUD: _CLOUD + _LINK,
+    Profile.ALL: _LINK + _CLOUD + _PROCESS + _DISK + _RUNTIME + _CLOCK,
+}
+_SHAPES = (
+    Shape.PLAIN,
+    Shape.PLAIN,
+    Shape.CRASHES,
+    Shape.COMPLETES,
+    Shape.FAILS_ONCE,
+    Shape.INIT,
+    Shape.TWO,
+    Shape.MOUNTS,
+)
+_BETWEEN_FAULTS = 25.0
+"""Seconds from one fault to the next on average."""
+
+
+def draw_plan(
+    seed: int, *, nodes: int = 1, seconds: float = 240.0, profile: Profile = Profile.ALL, pods: int = 5
+) -> Plan:
+    """The plan of a seed; the same for the same arguments.
+
+    Args:
+        seed: decides everything.
+        nodes: how many.
+        seconds: how long there are faults and changes.
+        profile: which faults.
+        pods: of each node.
+    """
+    draw = random.Random(f"{seed} plan")  # noqa: S311 - reproducible on purpose
+    steps: list[Step] = []
+    faults: list[Fault] = []
+    for node in range(nodes):
+        steps += _workload(draw, node, seconds, pods)
+        faults += _faults(draw, node, seconds, _KINDS[profile])
+    return Plan(
+        seed=seed,
+        nodes=nodes,
+        seconds=seconds,
+        steps=tuple(sorted(steps, key=lambda step: step.at)),
+        faults=tuple(sorted(faults, key=lambda fault: fault.at)),
+    )
+
+
+def calm_plan(seed: int, *, nodes: int, seconds: float, pods: int) -> Plan:
+    """Nodes with pods that run, and nothing that goes wrong: for measurements."""
+    steps = [
+        Step(round(pod * 0.1 + node * 0.01, 3), f"pod-{node}-{pod}", Shape.PLAIN, node)
+        for node in range(nodes)
+        for pod in range(pods)
+    ]
+    return Plan(seed, nodes, seconds, tuple(sorted(steps, key=lambda step: step.at)), ())
+
+
+def _workload(draw: random.Random, node: int, seconds: float, pods: int) -> list[Step]:
+    steps = []
+    for kind, name in ((Shape.CONFIGMAP, f"settings-{node}"), (Shape.SECRET, f"keys-{node}")):
+        steps += _life(draw, name, kind, node, seconds, changes=2, may_go=False)
+    for number in range(pods):
+        shape = draw.choice(_SHAPES)
+        prefix = "init" if shape is Shape.INIT else "pod"
+        steps += _life(draw, f"{prefix}-{node}-{number}", shape, node, seconds, draw.randint(0, 4), may_go=True)
+    return steps
+
+
+def _life(
+    draw: random.Random, name: str, shape: Shape, node: int, seconds: float, changes: int, *, may_go: bool
+) -> list[Step]:
+    """One object: made early, then changed, deleted and made again."""
+    steps = [Step(round(draw.uniform(0, seconds / 4), 3), name, shape, node)]
+    times = sorted(round(draw.uniform(steps[0].at, seconds), 3) for _ in range(changes))
+    revision = 1
+    for at in times:
+        gone = not steps[-1].revision
+        if may_go and not gone and draw.random() < 0.6:
+            steps.append(Step(at, name, shape, node, revision=0))
+            if draw.random() < 0.6:
+                steps.append(Step(round(at + draw.choice((0.05, 1.0, 8.0)), 3), name, shape, node, revision))
+        else:
+            revision += 0 if gone else 1
+            steps.append(Step(at, name, shape, node, revision))
+    return steps
+
+
+def _faults(draw: random.Random, node: int, seconds: float, kinds: tuple[FaultKind, ...]) -> list[Fault]:
+    faults: list[Fault] = []
+    at = draw.expovariate(1 / _BETWEEN_FAULTS)
+    while kinds and at < seconds:
+        faults.append(_fault(draw, round(at, 3), draw.choice(kinds), node, seconds))
+        at += draw.expovariate(1 / _BETWEEN_FAULTS)
+    return faults
+
+
+def _fault(draw: random.Random, at: float, kind: FaultKind, node: int, seconds: float) -> Fault:
+    lasts = min(draw.choice((0.5, 3.0, 12.0, 40.0)) * draw.uniform(0.5, 1.5), max(0.1, seconds - at))
+    amount = 0.0
+    match kind:
+        case FaultKind.KILL:
+            lasts, amount = 0.0, float(draw.choice((1, 5, 20, 100)) + draw.randrange(20))
+        case FaultKind.DELAY:
+            amount = draw.choice((0.3, 1.0, 3.0, 6.0))
+        case FaultKind.DUPLICATE:
+            lasts, amount = 0.0, float(draw.randint(1, 10))
+        case FaultKind.SLOW_DISK:
+            amount = draw.choice((0.2, 2.0))
+        case FaultKind.CRI_FAILS | FaultKind.CRI_LOSES_ANSWERS:
+            amount = draw.choice((0.2, 0.5, 1.0))
+        case FaultKind.CRI_SLOW:
+            amount = draw.choice((1.0, 5.0))
+        case FaultKind.CLOCK_JUMP:
+            lasts, amount = 0.0, draw.choice((-3600.0, -30.0, -1.0, 1.0, 30.0, 3600.0))
+        case FaultKind.CONTAINER_DIES | FaultKind.SANDBOX_DIES:
+            lasts, amount = 0.0, float(draw.randrange(100))
+        case FaultKind.RESTART | FaultKind.REBOOT:
+            lasts = 0.0
+        case _:
+            pass
+    return Fault(at, kind, node, round(lasts, 3), amount)

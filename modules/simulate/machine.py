@@ -1,0 +1,173 @@
+"""The machine under a node: its container runtime, which outlives the node's processes, with its failures.
+
+Commands of containers say what becomes of them: `run 5 1` ends after 5 s with status 1, anything else runs until it
+is stopped.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, cast
+
+from grpc import StatusCode
+
+from beehive.clock import Timer
+from edged.cri.contract import ContainerId, ContainerRuntime
+from edged.cri.errors import ConnectionClosedError, CriError, DeadlineExceededError, UnavailableError, error_of
+from edged.node.machine import Figures, Usage
+from edged.node.machine import Machine as MachineFigures
+from edged.testing import FakeRuntime
+from modules.simulate.runtime_watch import RuntimeWatch
+from modules.simulate.world import Process, Wall, World
+from protos.cri.v1 import api_pb2 as pb
+
+GIBIBYTE = 1 << 30
+_LISTS = ("list_pod_sandboxes", "list_containers", "pod_sandbox_status", "container_status")
+_CHANGES = (
+    "run_pod_sandbox",
+    "stop_pod_sandbox",
+    "remove_pod_sandbox",
+    "create_container",
+    "start_container",
+    "stop_container",
+    "remove_container",
+    "pull_image",
+)
+
+
+class Machine(FakeRuntime):
+    """See the module's docstring.
+
+    Args:
+        world: where it stands.
+        name: of the node.
+        images: that are there.
+    """
+
+    def __init__(self, world: World, name: str, images: list[str]) -> None:
+        self.wall = Wall()
+        self.kernel = Process(world, f"{name}-machine", self.wall)
+        super().__init__(self.kernel, images)
+        self.world = world
+        self.watch = RuntimeWatch(world, name, self)
+        self.ends: dict[str, Timer] = {}
+        self.refuses = 0.0
+        """Share of calls that fail without an effect."""
+        self.loses = 0.0
+        """Share of calls that take effect and time out."""
+        self.slow = 0.0
+        """Seconds that each changing call takes on top."""
+        self.relist_fails = 0
+        self.no_pulls = 0
+
+    def images_lost(self) -> None:
+        """Somebody has removed all images."""
+        self._images.clear()
+
+    def start_container(self, container_id: ContainerId) -> None:
+        """As a runtime, and set when it ends by itself."""
+        super().start_container(container_id)
+        command = list(self.configs[container_id].command)
+        if command[:1] == ["run"]:
+            seconds, code = float(command[1]), int(command[2])
+            self.kernel.clock.after(seconds, lambda: self.container_died(container_id, code))
+
+    def container_died(self, container_id: str, code: int) -> None:
+        """One container ends."""
+        self._exit_later(container_id, code)
+
+    def sandbox_died(self, sandbox_id: str) -> None:
+        """A sandbox dies with all that runs in it."""
+        super().stop_pod_sandbox(cast("Any", sandbox_id))
+
+    def reboot(self) -> None:
+        """Nothing runs any more."""
+        for sandbox in list(self.sandboxes):
+            self.sandbox_died(sandbox)
+
+    def live_containers(self) -> list[str]:
+        """Ids of what runs, oldest first."""
+        return [c.id for c in self.containers.values() if c.state == pb.CONTAINER_RUNNING]
+
+    def client(self, process: Process) -> ContainerRuntime:
+        """What a process holds of it."""
+        return cast("ContainerRuntime", Client(self, process))
+
+
+class Client:
+    """A process's client of the machine's runtime: each call is one that may fail, and a moment to be killed at."""
+
+    def __init__(self, machine: Machine, process: Process) -> None:
+        self._machine = machine
+        self._runtime = machine.connect()
+        self._process = process
+        self._closed = False
+
+    def close(self) -> None:
+        """See the contract."""
+        self._closed = True
+        self._runtime.close()
+
+    def __getattr__(self, operation: str) -> Callable[..., Any]:
+        carry_out = getattr(self._runtime, operation)
+        call = partial(self._change if operation in _CHANGES else self._look, operation, carry_out)
+        self.__dict__[operation] = call
+        return call
+
+    def _look(self, operation: str, carry_out: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        self._check_open(operation)
+        if self._process.doomed:
+            self._process.point()
+        if self._machine.relist_fails and operation in _LISTS:
+            raise UnavailableError(operation, "", StatusCode.UNAVAILABLE, "simulated")
+        return carry_out(*args, **kwargs)
+
+    def _change(self, operation: str, carry_out: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        self._check_open(operation)
+        machine, process = self._machine, self._process
+        draw = process.clock.random
+        process.point()
+        process.sleep(draw.uniform(0.002, 0.02) + machine.slow * draw.random())
+        if machine.refuses and draw.random() < machine.refuses:
+            raise _refusal(operation, draw.random())
+        if operation == "pull_image" and machine.no_pulls:
+            raise error_of(operation, args[0].image, StatusCode.UNKNOWN, "simulated: registry unreachable")
+        loses = machine.loses and draw.random() < machine.loses
+        machine.watch.before(operation, args)
+        result = carry_out(*args, **kwargs)
+        machine.watch.after(operation, args, result)
+        process.point()
+        if loses:
+            process.sleep(draw.uniform(0.5, 8.0))
+            raise DeadlineExceededError(operation, "", StatusCode.DEADLINE_EXCEEDED, "simulated")
+        self._check_open(operation)
+        return result
+
+    def _check_open(self, operation: str) -> None:
+        if self._closed:
+            raise ConnectionClosedError(operation, "", StatusCode.CANCELLED, "closed")
+
+
+def _refusal(operation: str, draw: float) -> CriError:
+    code = StatusCode.UNAVAILABLE if draw < 0.5 else StatusCode.UNKNOWN
+    return error_of(operation, "", code, "simulated")
+
+
+class SimulatedFigures(Figures):
+    """Every simulated machine is the same, whatever this one is."""
+
+    def machine(self, root: Any, node_ip: str = "") -> MachineFigures:  # noqa: ARG002
+        return MachineFigures(
+            machine_id="0123456789abcdef",
+            system_uuid="0123456789abcdef",
+            boot_id="fedcba9876543210",
+            kernel="6.1.0",
+            os_image="Simulated",
+            architecture="amd64",
+            cpus=4,
+            memory=4 * GIBIBYTE,
+            storage=64 * GIBIBYTE,
+            addresses=(node_ip or "192.0.2.2",),
+        )
+
+    def usage(self, root: Any) -> Usage:  # noqa: ARG002
+        return Usage(memory_available=2 * GIBIBYTE, storage_available=0.5, inodes_available=0.5, pids_available=0.9)

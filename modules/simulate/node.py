@@ -1,0 +1,166 @@
+"""One simulated node: a machine, a line, a directory, and the agent's process on it, which may be killed and is started
+again, as by an init system.
+"""
+
+import contextlib
+from functools import partial
+from pathlib import Path
+
+import edgehub
+from beehive.errors import BeehiveError
+from beehive.hive import Hive
+from edged.errors import EdgedError
+from edged.module import Edged
+from edged.server.routes import Snapshots
+from edged.settings import EdgedSettings
+from edgehub.settings import EdgeHubSettings
+from metamanager.module import MetaManager, MetaSettings
+from modules.simulate.disk import DATABASE, Disk, SimulatedStore, copy_after_kill
+from modules.simulate.machine import Machine, SimulatedFigures
+from modules.simulate.network import Cloud, Line, NodeLink
+from modules.simulate.wire_watch import WireWatch
+from modules.simulate.world import Process, World
+
+_RESTART_AFTER = 2.0
+"""Seconds after which the init system starts an agent that has ended (`RestartSec`)."""
+_STOP_SECONDS = 20.0
+IMAGE = "docker.io/library/app:1"
+OTHER_IMAGE = "docker.io/library/app:2"
+
+
+class Node:
+    """See the module's docstring.
+
+    Args:
+        world: where it stands.
+        number: of it.
+        root: a directory of its own, on a real file system.
+        cloud: where its line leads.
+    """
+
+    def __init__(self, world: World, number: int, root: Path, cloud: Cloud) -> None:
+        self.world = world
+        self.number = number
+        self.name = f"node-{number}"
+        self.root = root
+        self.cloud = cloud
+        self.disk = Disk()
+        self.machine = Machine(world, self.name, [IMAGE, OTHER_IMAGE])
+        self.wire = WireWatch(world, self.name)
+        self.line = Line(world, self.name, self.wire)
+        self.life = 0
+        self.process: Process | None = None
+        self.hive: Hive | None = None
+        self.kills = 0
+        self._stores: list[SimulatedStore] = []
+        root.mkdir(parents=True)
+        self.state = root / "state-0"
+        self.state.mkdir(mode=0o700)
+
+    @property
+    def pods_root(self) -> Path:
+        """Directory of the pods' volumes."""
+        return self.root / "edged"
+
+    def start(self) -> None:
+        """Start the agent's process, unless one lives."""
+        if self.process is not None:
+            return
+        self.life += 1
+        process = self.process = Process(self.world, self.name, self.machine.wall, self.life)
+        self.world.note(self.name, f"life {self.life} begins")
+        hive = self.hive = Hive(process)
+        self._add_modules(hive, process)
+        process.run(lambda: self._main(hive))
+
+    def doom(self, steps: int) -> None:
+        """Kill the process after so many further steps."""
+        if self.process is not None:
+            self.process.doom(max(1, steps), self.kill)
+
+    def kill(self) -> None:
+        """Kill the process now; it is started again on what was on the disk."""
+        self._end()
+        self.kills += 1
+        self.world.note(self.name, "killed")
+        new = self.root / f"state-{self.life}"
+        copy_after_kill(self.state, new)
+        self.state = new
+        self.wire.check(new)
+        self._start_later()
+
+    def restart(self) -> None:
+        """Stop the process in good order and start it again."""
+        process, hive = self.process, self.hive
+        if process is None or hive is None:
+            return
+
+        def stop() -> None:
+            with contextlib.suppress(BeehiveError):
+                hive.stop(_STOP_SECONDS)
+            if self.process is process:
+                self._end()
+                self.world.note(self.name, "stopped")
+                self._start_later()
+
+        process.run(stop)
+
+    def reboot(self) -> None:
+        """The machine's power goes and comes back."""
+        if self.process is not None:
+            self.kill()
+        self.machine.reboot()
+
+    def close(self) -> None:
+        """Let go of files, when the world is over."""
+        for store in self._stores:
+            store.close()
+
+    def _main(self, hive: Hive) -> None:
+        process = self.process
+        try:
+            hive.start()
+        except (BeehiveError, EdgedError, OSError) as error:
+            self.world.note(self.name, f"cannot start: {error}")
+            if self.process is process:
+                self._end()
+                self._start_later()
+
+    def _end(self) -> None:
+        process, self.process, self.hive = self.process, None, None
+        if process is not None:
+            process.kill()
+        if self.line.connection is not None:
+            self.line.connection.close_from_node()
+
+    def _start_later(self) -> None:
+        self.world.at(self.world.now() + _RESTART_AFTER, self.start)
+
+    def _add_modules(self, hive: Hive, process: Process) -> None:
+        hive.add(MetaManager, MetaSettings(str(self.state / DATABASE)), partial(self._open_store, process))
+        hive.add(
+            Edged,
+            self._edged_settings(),
+            lambda: self.machine.client(process),
+            Snapshots(),
+            "v1.32.0",
+            SimulatedFigures(),
+        )
+        settings = EdgeHubSettings(url="ws://cloud.simulated/e632/node/events", node=self.name)
+        edgehub.install(hive, settings, make_link=lambda: NodeLink(process, self.line, self.cloud))
+
+    def _open_store(self, process: Process, source: str) -> SimulatedStore:
+        store = SimulatedStore(Path(source), process, self.disk)
+        self._stores.append(store)
+        return store
+
+    def _edged_settings(self) -> EdgedSettings:
+        return EdgedSettings(
+            node_name=self.name,
+            root=self.pods_root,
+            pod_logs=self.root / "logs",
+            runtime_endpoint="unix:///simulated",
+            node_ip="192.0.2.2",
+            server_port=0,
+            resolv_conf=self.root / "resolv.conf",
+        )

@@ -1,0 +1,174 @@
+"""Carries a plan out and says what came of it."""
+
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+
+import msgspec
+
+from beehive.delivery import DropReason
+from modules.simulate.cloud import SimulatedCloud
+from modules.simulate.convergence import disagreements
+from modules.simulate.documents import document_of, kind_of
+from modules.simulate.faults import Faults
+from modules.simulate.node import Node
+from modules.simulate.plan import Plan, Step
+from modules.simulate.world import Entry, Violation, World
+
+CONVERGE_WITHIN = 900.0
+"""Virtual seconds from the end of the last fault until all must agree: three of the longest back-offs (300 s)."""
+_LOOK_EVERY = 1.0
+_INBOX_BOUND = 1100
+"""Commands (1024) and a few answers and timers."""
+_NO_REASON = (DropReason.NO_MODULE, DropReason.NO_GROUP, DropReason.NO_HANDLER, DropReason.POISON)
+"""Reasons that no fault explains: a message was sent where nobody takes it."""
+_FAST_DISK = Path("/dev/shm")  # noqa: S108 - a directory of its own is made in it
+
+
+class Result(msgspec.Struct, frozen=True):
+    """What came of a run."""
+
+    plan: Plan
+    violation: Violation | None
+    """The first."""
+    simulated: float
+    """Virtual seconds, of each node."""
+    converged_after: float
+    """Virtual seconds from the end of the last fault."""
+    took: float
+    """Real seconds."""
+    steps: int
+    """Of the scheduler."""
+    kills: int
+    log: list[Entry]
+
+
+def run_plan(plan: Plan, *, keep_log: bool = True, converge: bool = True) -> Result:
+    """Carry a plan out until something that must hold does not, or the end.
+
+    Args:
+        plan: what shall happen.
+        keep_log: whether the log is kept.
+        converge: whether the nodes have to agree with the cloud in the end.
+    """
+    began = time.perf_counter()
+    with _directory() as root, World(plan.seed, keep_log=keep_log) as world:
+        run = Run(world, plan, root)
+        try:
+            run.carry_out()
+            after = run.converge() if converge and not world.violations else 0.0
+        finally:
+            run.close()
+        return Result(
+            plan=plan,
+            violation=world.violations[0] if world.violations else None,
+            simulated=world.now(),
+            converged_after=after,
+            took=time.perf_counter() - began,
+            steps=world.scheduler.steps,
+            kills=sum(node.kills for node in run.nodes),
+            log=world.log,
+        )
+
+
+class Run:
+    """One run; see `run_plan`."""
+
+    def __init__(self, world: World, plan: Plan, root: Path) -> None:
+        self.world = world
+        self.plan = plan
+        self.cloud = SimulatedCloud(world, root / "cloud")
+        self.nodes = [Node(world, number, root / f"node-{number}", self.cloud.lines) for number in range(plan.nodes)]
+        self.faults = Faults(world, self.cloud, self.nodes)
+
+    def carry_out(self) -> None:
+        """Start everything and let the plan happen."""
+        self.cloud.start()
+        for node in self.nodes:
+            node.machine.watch.wants_running = partial(self._wants_running, node)
+            node.start()
+        for step in self.plan.steps:
+            self.world.at(step.at, partial(self._change, step))
+        for fault in self.plan.faults:
+            self.faults.schedule(fault)
+        while self.world.now() < self.plan.seconds and not self.world.violations:
+            self._go_on()
+
+    def converge(self) -> float:
+        """Wait until all agree; how long it took."""
+        end = self.world.now()
+        while self.faults.open and not self.world.violations:
+            self._go_on()
+        self.world.note("run", "no more faults")
+        while not self.world.violations:
+            problem = next(self._disagreements(), None)
+            if problem is None:
+                return self.world.now() - end
+            if self.world.now() > end + CONVERGE_WITHIN:
+                self.world.violated("all agree in the end", f"after {CONVERGE_WITHIN:g} s: {problem}")
+            self._go_on()
+        return 0.0
+
+    def close(self) -> None:
+        """Let go of files."""
+        self.cloud.stop()
+        for node in self.nodes:
+            node.close()
+
+    def _go_on(self) -> None:
+        self.world.run_for(_LOOK_EVERY)
+        self.cloud.reconcile()
+        for node in self.nodes:
+            self._check(node)
+
+    def _change(self, step: Step) -> None:
+        self.world.note("people", str(step))
+        self.cloud.want(kind_of(step.shape), step.name, document_of(step))
+
+    def _wants_running(self, node: Node, uid: str) -> bool:
+        """Whether the cloud wants that pod, and wants it as it was first made."""
+        pod = self.cloud.pods_of(node.name).get(uid)
+        return (
+            pod is not None
+            and not pod["metadata"].get("deletionTimestamp")
+            and pod["metadata"].get("generation", 1) == 1
+            and (pod.get("status") or {}).get("phase") not in ("Succeeded", "Failed")
+        )
+
+    def _disagreements(self) -> Iterator[str]:
+        for node in self.nodes:
+            for problem in disagreements(node, self.cloud):
+                yield f"{node.name}: {problem}"
+
+    def _check(self, node: Node) -> None:
+        node.machine.watch.live()
+        hive = node.hive
+        if hive is None:
+            return
+        for name, depth in hive.depths().items():
+            if depth > _INBOX_BOUND:
+                self.world.violated("inboxes are bounded", f"{node.name}: {depth} wait for {name}")
+        for name, count in hive.restarts().items():
+            if count:
+                self.world.violated("no module fails", f"{node.name}: {name} was started again")
+        for letter in hive.dead_letters:
+            if letter.reason in _NO_REASON:
+                route = letter.message.route
+                text = f"{node.name}: {route.operation} {route.resource} for {letter.module}: {letter.reason.value}"
+                self.world.violated("no dead letter without a reason", text)
+
+
+@contextmanager
+def _directory() -> Iterator[Path]:
+    """A directory on a fast disk; what a simulated disk takes long for is not waited for."""
+    parent = _FAST_DISK if os.access(_FAST_DISK, os.W_OK) else None
+    path = Path(tempfile.mkdtemp(prefix="edgecore-simulate-", dir=parent))
+    try:
+        yield path
+    finally:
+        shutil.rmtree(path, ignore_errors=True)

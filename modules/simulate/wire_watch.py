@@ -1,0 +1,134 @@
+"""What a node has acknowledged to the cloud, and whether its disk has it: after any crash, what was acknowledged must
+be in the store, or something newer that came after it.
+"""
+
+import sqlite3
+from collections import OrderedDict
+from contextlib import closing
+from pathlib import Path
+
+import msgspec
+
+from beehive import decode
+from beehive.names import Operation
+from modules.simulate.disk import DATABASE
+from modules.simulate.world import World
+
+_OBJECTS = ("/pod/", "/configmap/", "/secret/")
+_CHANGES = (Operation.INSERT, Operation.UPDATE, Operation.DELETE)
+_REMEMBERED = 2000
+
+
+class _Metadata(msgspec.Struct, rename="camel"):
+    uid: str = ""
+    resource_version: str = "0"
+
+
+class _Head(msgspec.Struct):
+    metadata: _Metadata = msgspec.field(default_factory=_Metadata)
+
+
+class Came(msgspec.Struct, frozen=True):
+    """A change of an object that reached the node."""
+
+    number: int
+    key: str
+    uid: str
+    version: int
+    is_delete: bool
+
+    def __str__(self) -> str:
+        what = "deletion" if self.is_delete else f"version {self.version}"
+        return f"{what} of {self.key} ({self.uid[:8]})"
+
+
+class WireWatch:
+    """See the module's docstring.
+
+    Args:
+        world: takes violations.
+        node: whose line it is.
+    """
+
+    def __init__(self, world: World, node: str) -> None:
+        self._world = world
+        self._node = node
+        self._numbers = 0
+        self._open: OrderedDict[str, Came] = OrderedDict()
+        """By message id, what may still be acknowledged."""
+        self._acknowledged: dict[str, Came] = {}
+        """By key, the latest that was."""
+        self._later: dict[str, list[Came]] = {}
+        """By key, what came after that."""
+
+    def came_down(self, frame: bytes) -> None:
+        """A frame has reached the node."""
+        message = decode(frame)
+        route = message.route
+        self._world.note(self._node, f"<- {route.operation} {route.resource} {message.id[:8]}")
+        if route.operation not in _CHANGES or not any(kind in route.resource for kind in _OBJECTS):
+            return
+        metadata = message.content_as(_Head).metadata
+        version = int(metadata.resource_version) if metadata.resource_version.isdigit() else 0
+        self._numbers += 1
+        came = Came(self._numbers, route.resource, metadata.uid, version, route.operation == Operation.DELETE)
+        self._open[message.id] = came
+        self._later.setdefault(came.key, []).append(came)
+        if len(self._open) > _REMEMBERED:
+            self._open.popitem(last=False)
+
+    def sent_up(self, frame: bytes) -> None:
+        """A frame leaves the node."""
+        message = decode(frame)
+        self._world.note(self._node, f"-> {message.route.operation} {message.route.resource} {message.parent_id[:8]}")
+        if message.route.operation != Operation.RESPONSE:
+            return
+        came = self._open.get(message.parent_id)
+        if came is None:
+            return
+        before = self._acknowledged.get(came.key)
+        if before is None or came.number > before.number:
+            self._acknowledged[came.key] = came
+            self._later[came.key] = [one for one in self._later.get(came.key, []) if one.number > came.number]
+
+    def check(self, directory: Path) -> None:
+        """Compare what was acknowledged with a copy of the store as a crash left it."""
+        rows = rows_in(directory)
+        for key, acknowledged in self._acknowledged.items():
+            problem = self._problem(acknowledged, rows.get(key), self._later.get(key, []))
+            if problem:
+                text = f"{self._node}: {acknowledged} was acknowledged, but after the crash {problem}"
+                self._world.violated("what is acknowledged is stored", text)
+
+    def forget(self) -> None:
+        """The cloud has lost its memory: what it was told is of no account any more."""
+        self._acknowledged.clear()
+        self._later.clear()
+        self._open.clear()
+
+    @staticmethod
+    def _problem(acknowledged: Came, row: tuple[str, int] | None, later: list[Came]) -> str:
+        if row is None:
+            gone = acknowledged.is_delete or any(one.is_delete for one in later)
+            return "" if gone else "there is no such row"
+        uid, version = row
+        if any(one.uid == uid for one in later):
+            return ""
+        if acknowledged.is_delete:
+            return f"its row is there in version {version}" if uid == acknowledged.uid else ""
+        if uid != acknowledged.uid:
+            return f"the row is of another object ({uid[:8]})"
+        return "" if version >= acknowledged.version else f"the row is of version {version}"
+
+
+def rows_in(directory: Path) -> dict[str, tuple[str, int]]:
+    """Uid and version of the objects in a database, by key."""
+    path = directory / DATABASE
+    if not path.exists():
+        return {}
+    with closing(sqlite3.connect(path)) as connection:
+        try:
+            rows = connection.execute("SELECT key, uid, resource_version FROM meta").fetchall()
+        except sqlite3.Error:
+            return {}
+    return {key: (uid or "", version or 0) for key, uid, version in rows}

@@ -1,0 +1,32 @@
+"""The simulation itself: a run is a function of its plan, and the product passes without faults."""
+
+import pytest
+
+from modules.simulate.draw import Profile, calm_plan, draw_plan
+from modules.simulate.run import run_plan
+
+
+def test_a_plan_is_a_function_of_its_seed() -> None:
+    assert draw_plan(5, nodes=2) == draw_plan(5, nodes=2)
+    assert draw_plan(5) != draw_plan(6)
+
+
+def test_a_run_is_a_function_of_its_plan() -> None:
+    """Twice the same, to the last line of the log."""
+    plan = draw_plan(3, seconds=120)
+    first, second = run_plan(plan), run_plan(plan)
+    assert first.log == second.log
+    assert first.violation == second.violation
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_without_faults_all_agree_soon(seed: int) -> None:
+    result = run_plan(draw_plan(seed, profile=Profile.NONE))
+    assert result.violation is None
+    assert result.converged_after < 60
+
+
+def test_pods_that_run_stay_running() -> None:
+    result = run_plan(calm_plan(1, nodes=2, seconds=60, pods=3))
+    assert result.violation is None
+    assert sum("cri start_container" in entry.what for entry in result.log) == 6
