@@ -25,7 +25,7 @@ from edged.node.limits import pod_machine
 from edged.node.machine import Figures
 from edged.node.status import Report
 from edged.node.watch import NodeWatch
-from edged.pleg.pleg import Event, Observed, Pleg, RelistFailed
+from edged.pleg.pleg import Event, Observed, Pleg, Relisted, RelistFailed
 from edged.pleg.reader import RuntimeReader
 from edged.pods.status import NodeView
 from edged.report.node import NodeReporter
@@ -85,6 +85,7 @@ class Edged(Module):
         self._snapshots = snapshots
         self._let_go: Callable[[], None] = lambda: None
         self._last_report: Report | None = None
+        self._relist_problem = ""
 
     def on_start(self) -> None:
         """Start the parts. The store's pods are asked for at once, whether or not there is a cloud."""
@@ -218,9 +219,14 @@ class Edged(Module):
         return pod.spec.node_name in ("", self._settings.node_name)
 
     def _on_pleg(self, event: Event) -> None:
-        if isinstance(event, RelistFailed):
-            _log.warning("the runtime cannot be looked at: %s", event.error)
-        else:
+        problem = str(event.error) if isinstance(event, RelistFailed) else ""
+        if problem != self._relist_problem:
+            self._relist_problem = problem
+            if problem:
+                _log.warning("the runtime cannot be looked at: %s", problem)
+            else:
+                _log.info("the runtime can be looked at again")
+        if isinstance(event, Relisted):
             self._keeper.relisted(event)
 
     def _on_done(self, done: Done) -> None:

@@ -15,6 +15,8 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import NamedTuple, cast
 
+from edged.errors import EdgedError
+
 _log = logging.getLogger(__name__)
 
 _MAX_HEAD = 16 * 1024
@@ -40,16 +42,27 @@ def text(status: int, body: str) -> Answer:
     return Answer(status, "text/plain; charset=utf-8", body.encode())
 
 
+class ServerError(EdgedError):
+    """The local HTTP server cannot have its address."""
+
+
 class HttpServer:
     """Serves `routes` (path to handler) on one address.
 
     Args:
         address: IP address to bind.
         port: TCP port; 0 takes a free one, see `port`.
+
+    Raises:
+        ServerError: the address cannot be bound.
     """
 
     def __init__(self, address: str, port: int, routes: Mapping[str, Handler]) -> None:
-        self._server = _Server((address, port), routes)
+        try:
+            self._server = _Server((address, port), routes)
+        except OSError as error:
+            hint = f"{error.strerror}; is a kubelet or another edgecore there? readOnlyPort is the setting"
+            raise ServerError("cannot serve on", f"{address}:{port}", hint) from error
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.5,), name="http", daemon=True)
 
     @property

@@ -23,7 +23,7 @@ class ExitCode(IntEnum):
     """The configuration file is missing, unreadable or wrong. Starting again without a change is useless."""
 
     START_FAILED = 4
-    """A module or its resource (database, port, runtime socket) was not ready in time. Starting again may
+    """A module or its resource (root directory, database, port) could not be had in time. Starting again may
     help."""
 
     STOP_TIMED_OUT = 5

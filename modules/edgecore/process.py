@@ -26,6 +26,7 @@ from metamanager.module import MetaManager, MetaSettings
 from modules.edgecore.config import EdgeCoreConfig
 from modules.edgecore.exit_codes import ExitCode
 from modules.edgecore.logs import set_up
+from modules.edgecore.ownership import take
 from modules.edgecore.settings import edged_settings, edgehub_settings
 from modules.edgecore.shutdown import Shutdown
 from modules.edgecore.version import KUBELET_VERSION
@@ -65,22 +66,25 @@ def run(config: EdgeCoreConfig, *, log_level: "LogLevel") -> int:
 def start(config: EdgeCoreConfig, stack: ExitStack) -> Hive:
     """Start everything; what is not a module is ended by the stack.
 
+    What may be taken by somebody else comes first: the root directory, then the local server's port.
+
     Raises:
         BeehiveError: a module did not start.
-        EdgedError: the embedded runtime did not start.
-        OSError: the HTTP server's address cannot be bound.
+        EdgedError: the root directory or the port is taken, or the embedded runtime did not start.
     """
+    if config.modules.edged.enable:
+        take(config.modules.edged.root_directory, stack)
     runtime = Threads()
-    if config.uses_embedded_runtime:
-        _start_embedded_runtime(config, runtime, stack)
     hive = Hive(runtime)
     registry = CollectorRegistry()
     hive.taps.append(BusMetrics(registry))
     registry.register(HiveCollector(hive))
     snapshots = Snapshots()
     _add_modules(hive, config, snapshots, registry)
-    hive.start()
     _serve(config, hive, snapshots, registry, stack)
+    if config.uses_embedded_runtime:
+        _start_embedded_runtime(config, runtime, stack)
+    hive.start()
     return hive
 
 
