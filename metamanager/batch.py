@@ -9,6 +9,7 @@ after `Module.batch_limit` messages.
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from beehive.causes import Cause, here, resumed
 from metamanager.effects import Effect
 from metamanager.errors import StoreWriteError
 from metamanager.store import Store
@@ -43,20 +44,25 @@ class Batch:
         self._deliver = deliver
         self._committed = committed
         self._waiting: list[Outcome] = []
+        self._causes: list[Cause] = []
 
     def add(self, outcome: Outcome) -> None:
         """Take an outcome; without a change, and with nothing waiting before it, it is sent at once."""
         if self._waiting or outcome.changed:
             self._waiting.append(outcome)
+            self._causes.append(here())
         else:
-            self._send([outcome])
+            self._send(outcome)
 
     def flush(self) -> None:
         """Commit and send all that waits."""
         if any(outcome.changed for outcome in self._waiting):
             self._commit()
         waiting, self._waiting = self._waiting, []
-        self._send(waiting)
+        causes, self._causes = self._causes, []
+        for outcome, cause in zip(waiting, causes, strict=True):
+            with resumed(cause):
+                self._send(outcome)
 
     def lose(self) -> None:
         """The database has given up the transaction: no change that waits will be durable."""
@@ -72,7 +78,6 @@ class Batch:
         else:
             self._committed(None)
 
-    def _send(self, outcomes: list[Outcome]) -> None:
-        for outcome in outcomes:
-            for effect in outcome.effects:
-                self._deliver(effect)
+    def _send(self, outcome: Outcome) -> None:
+        for effect in outcome.effects:
+            self._deliver(effect)

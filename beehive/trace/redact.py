@@ -1,0 +1,309 @@
+"""Takes secrets out of what is recorded, before it is recorded.
+
+Each is replaced by `redacted:` and 16 hexadecimal digits of a hash whose key is drawn for the process and never leaves
+it: two places that held the same value can still be told to be the same, and nothing can be tried out against the hash.
+
+What is replaced: all values of Kubernetes secrets and of their annotations, tokens and passwords by the name of their
+field, and every value of `KnownSecrets` wherever it stands. The form is kept where a reader of the body needs it: a
+value that was base64 is base64 of its hash's text, and in pull credentials the user stays and the password goes. So a
+replay makes of a redacted body just what the recorded run made of it, redacted.
+"""
+
+import base64
+import binascii
+import hashlib
+import os
+import re
+from collections.abc import Callable
+from typing import Any, Final
+
+import msgspec
+
+from beehive.names import Operation
+from beehive.resource import Side, type_of
+from beehive.trace.secrets import KnownSecrets
+
+MARK: Final = "redacted:"
+
+_SECRET_TYPES: Final = frozenset({"secret", "serviceaccounttoken"})
+"""Resource types whose contents are taken for secret whatever their form."""
+
+_FIELDS: Final = frozenset(
+    [
+        "token",
+        "password",
+        "identitytoken",
+        "registrytoken",
+        "bearertoken",
+        "accesstoken",
+        "refreshtoken",
+        "mqttpassword",
+    ]
+)
+"""Fields, in lower case and without underscores, whose text is a secret in any object."""
+
+_SUSPECT: Final = re.compile(
+    rb'"(?:kind"\s*:\s*"Secret(?:List)?"|\.?dockerconfig|\w*(?:token|password)"\s*:\s*"|auths"\s*:)', re.IGNORECASE
+)
+"""Cheap test of a text: whether it may hold something that its form tells to be secret."""
+
+_DOCKER_KEYS: Final = frozenset({".dockerconfigjson", ".dockercfg"})
+
+
+class Redactor:
+    """See the module's docstring. Used by many threads.
+
+    Args:
+        known: values that are secret wherever they stand; what is found by its form is learnt too.
+        key: of the hash; only for tests.
+    """
+
+    def __init__(self, known: KnownSecrets | None = None, key: bytes | None = None) -> None:
+        self.known = known if known is not None else KnownSecrets()
+        self._key = key if key is not None else os.urandom(32)
+
+    def mark(self, value: bytes) -> str:
+        """What stands in a value's place."""
+        return MARK + hashlib.blake2b(value, key=self._key, digest_size=8).hexdigest()
+
+    def content(self, resource: str, operation: str, content: bytes) -> bytes:
+        """The JSON text of a message's content; the other two are what the message says of it."""
+        if operation != Operation.ERROR and self.is_secret(resource):
+            return self.secret(content)
+        return self.json(content)
+
+    def is_secret(self, resource: str) -> bool:
+        """Whether what goes under a resource string is secret whatever its form."""
+        return type_of(resource, Side.EDGE) in _SECRET_TYPES or type_of(resource, Side.CLOUD) in _SECRET_TYPES
+
+    def secret(self, text: bytes) -> bytes:
+        """JSON that is a secret, several, or a token."""
+        return self._walked(text, _in_secret)
+
+    def json(self, text: bytes) -> bytes:
+        """JSON that may hold secrets."""
+        if not _SUSPECT.search(text) and not self._holds_known(text):
+            return text
+        return self._walked(text, _anywhere)
+
+    def text(self, text: str) -> str:
+        """Other text, such as that of an error."""
+        return self._without_known(text)
+
+    def value(self, text: str) -> str:
+        """A text that stands for itself, such as that of a variable: found secret even when it is short."""
+        data = text.encode("utf-8", "surrogateescape")
+        return self.mark(data) if self.known.is_short(data) else self.text(text)
+
+    def credentials(self, value: Any) -> Any:
+        """What a registry is shown, as a JSON value."""
+        return _docker(self, value)
+
+    def frame(self, frame: bytes) -> bytes:
+        """A frame of the link as JSON text; one that is no message is replaced whole."""
+        try:
+            envelope = _envelope.decode(frame)
+        except (msgspec.DecodeError, UnicodeError, RecursionError):
+            return msgspec.json.encode(self.mark(frame))
+        content = bytes(envelope.content)
+        route = envelope.route
+        redacted = self.content(route.resource, route.operation, content) if content else content
+        if redacted == content and not self._holds_known(frame):
+            return frame
+        whole = msgspec.json.decode(frame)
+        whole["content"] = msgspec.Raw(redacted)
+        return msgspec.json.encode(whole)
+
+    def learn(self, text: bytes) -> None:
+        """Learn the values of secrets in a JSON text, for what will be recorded later."""
+        self.secret(text)
+
+    def _walked(self, text: bytes, how: "Callable[[Redactor, Any], Any]") -> bytes:
+        try:
+            value = msgspec.json.decode(text)
+        except (msgspec.DecodeError, UnicodeError, RecursionError):
+            return msgspec.json.encode(self.mark(text))
+        return msgspec.json.encode(how(self, value))
+
+    def _hidden(self, value: str) -> str:
+        """A value that is secret by its place."""
+        data = value.encode("utf-8", "surrogatepass")
+        if value.startswith(MARK):
+            return value
+        self.known.learn(data)
+        return self.mark(data)
+
+    def _holds_known(self, data: bytes) -> bool:
+        return any(form in data for known in self.known.known() for form in known.forms) or (
+            b"\\u" in data and bool(self.known.known())
+        )
+
+    def _without_known(self, text: str) -> str:
+        for known in self.known.known():
+            for form in known.forms:
+                piece = form.decode("utf-8", "surrogateescape")
+                if piece in text:
+                    text = text.replace(piece, self.mark(known.value))
+        return text
+
+
+class _Route(msgspec.Struct):
+    operation: str = ""
+    resource: str = ""
+
+
+class _Envelope(msgspec.Struct):
+    route: _Route = msgspec.field(default_factory=_Route)
+    content: msgspec.Raw = msgspec.Raw()
+
+
+_envelope = msgspec.json.Decoder(_Envelope)
+
+
+def _anywhere(redactor: Redactor, value: Any) -> Any:
+    """A JSON value of any kind."""
+    if isinstance(value, str):
+        return _string(redactor, value, _anywhere)
+    if isinstance(value, list):
+        return [_anywhere(redactor, item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    if value.get("kind") in ("Secret", "SecretList") or _is_docker(value):
+        return _in_secret(redactor, value)
+    return {
+        redactor._without_known(key): redactor._hidden(item)
+        if isinstance(item, str) and item and key.lower().replace("_", "") in _FIELDS
+        else _anywhere(redactor, item)
+        for key, item in value.items()
+    }
+
+
+def _in_secret(redactor: Redactor, value: Any) -> Any:
+    """A secret, a list of them, a token request, or something that goes under their name."""
+    if isinstance(value, list):
+        return [_in_secret(redactor, item) for item in value]
+    if isinstance(value, str):
+        return _string(redactor, value, _in_secret, hide=True)
+    if not isinstance(value, dict):
+        return value
+    if _is_docker(value):
+        return _docker(redactor, value)
+    rest = _anywhere(redactor, {key: item for key, item in value.items() if key not in ("kind", *_HOW)})
+    return {key: _HOW[key](redactor, item) if key in _HOW else rest.get(key, item) for key, item in value.items()}
+
+
+def _data(redactor: Redactor, value: Any) -> Any:
+    if not isinstance(value, dict):
+        return _everything(redactor, value)
+    return {key: _datum(redactor, key, item) for key, item in value.items()}
+
+
+def _datum(redactor: Redactor, key: str, value: Any) -> Any:
+    """One value of a secret's `data`, which is base64."""
+    plain = _decoded(value) if isinstance(value, str) else None
+    if plain is None:
+        return _everything(redactor, value)
+    if key in _DOCKER_KEYS:
+        try:
+            return _encoded(msgspec.json.encode(_docker(redactor, msgspec.json.decode(plain))))
+        except (msgspec.DecodeError, UnicodeError, RecursionError):
+            pass
+    if not plain or plain.startswith(MARK.encode()):
+        return value
+    redactor.known.learn(plain)
+    return _encoded(redactor.mark(plain).encode())
+
+
+def _docker(redactor: Redactor, value: Any) -> Any:
+    """Pull credentials: all text is secret but users' names and servers."""
+    if isinstance(value, list):
+        return [_docker(redactor, item) for item in value]
+    if isinstance(value, str):
+        return redactor._hidden(value) if value else value
+    if not isinstance(value, dict):
+        return value
+    return {
+        key: item if key == "username" else _auth(redactor, item) if key == "auth" else _docker(redactor, item)
+        for key, item in value.items()
+    }
+
+
+def _auth(redactor: Redactor, value: Any) -> Any:
+    """`auth` is base64 of user and password."""
+    plain = _decoded(value) if isinstance(value, str) else None
+    if not plain or b":" not in plain:
+        return _everything(redactor, value)
+    user, _, password = plain.partition(b":")
+    redactor.known.learn(plain)
+    if password.startswith(MARK.encode()):
+        return value
+    redactor.known.learn(password)
+    return _encoded(user + b":" + redactor.mark(password).encode())
+
+
+def _everything(redactor: Redactor, value: Any) -> Any:
+    """All text in it is secret."""
+    if isinstance(value, str):
+        return redactor._hidden(value) if value else value
+    if isinstance(value, list):
+        return [_everything(redactor, item) for item in value]
+    if isinstance(value, dict):
+        return {key: _everything(redactor, item) for key, item in value.items()}
+    return value
+
+
+def _metadata(redactor: Redactor, value: Any) -> Any:
+    """kubectl keeps the whole object, data and all, in an annotation."""
+    if not isinstance(value, dict):
+        return _anywhere(redactor, value)
+    return {
+        key: _everything(redactor, item) if key == "annotations" else _anywhere(redactor, item)
+        for key, item in value.items()
+    }
+
+
+def _string(redactor: Redactor, value: str, how: "Callable[[Redactor, Any], Any]", *, hide: bool = False) -> str:
+    """A string may be the text of a JSON value, or base64 of it, as Go's `[]byte` arrives."""
+    for text, wrapped in ((value.encode("utf-8", "surrogatepass"), str), (_decoded(value), _encoded)):
+        inner = None if text is None or text[:1] not in (b"{", b"[") else _json(text)
+        if inner is not None and text is not None:
+            again = msgspec.json.encode(how(redactor, inner))
+            return wrapped(again) if wrapped is _encoded else again.decode()
+    if hide and value not in _PLAIN_ANSWERS:
+        return redactor._hidden(value) if value else value
+    return redactor._without_known(value)
+
+
+_PLAIN_ANSWERS: Final = frozenset({"OK", ""})
+"""Contents that go under a secret's name and are none."""
+
+
+def _is_docker(value: dict[str, Any]) -> bool:
+    return isinstance(value.get("auths"), dict)
+
+
+def _json(text: bytes) -> Any:
+    try:
+        return msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return None
+
+
+def _decoded(value: str) -> bytes | None:
+    try:
+        return base64.b64decode(value, validate=True)
+    except (binascii.Error, ValueError):
+        return None
+
+
+def _encoded(value: bytes) -> str:
+    return base64.b64encode(value).decode()
+
+
+_HOW: Final[dict[str, Callable[[Redactor, Any], Any]]] = {
+    "data": _data,
+    "stringData": _everything,
+    "metadata": _metadata,
+    "items": _in_secret,
+}
+"""Parts of a secret."""

@@ -1,0 +1,155 @@
+"""A container runtime that is another one, and tells a recorder of every call.
+
+It is put around the client by who assembles the process. What is kept is the request and the answer as they were
+passed; their text is made, and secrets are taken out of it, only when a trace is written: environment and arguments
+that came from secrets, and the credentials of pulls.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, cast
+
+import msgspec
+from google.protobuf.message import Message
+
+from beehive.causes import current
+from beehive.trace.format import CriCall
+from edged.cri.contract import ContainerRuntime, ExecResult
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from beehive.clock import Clock
+    from beehive.trace.redact import Redactor
+
+_CREDENTIALS: Final = "auth"
+"""Name of the argument of `pull_image` that holds them."""
+
+_OUTPUT_BYTES: Final = 64 * 1024
+"""Bytes of a command's output that are recorded."""
+
+
+class CriEntry(msgspec.Struct, frozen=True, gc=False):
+    """A call that has ended (`beehive.trace.entries.Entry`)."""
+
+    time: float
+    span: int
+    cause: int
+    trace: int
+    sender: str
+    method: str
+    arguments: dict[str, Any]
+    answer: Any
+    error: Exception | None
+    seconds: float
+
+    @property
+    def size(self) -> int:
+        """Bytes of memory that it keeps, roughly."""
+        values = (*self.arguments.values(), *(self.answer if isinstance(self.answer, tuple) else (self.answer,)))
+        return 1000 + 4 * sum(value.ByteSize() for value in values if isinstance(value, Message))
+
+    def record(self, time: float, redactor: Redactor) -> CriCall:
+        """As it is written."""
+        request = {name: _argument(name, value, redactor) for name, value in self.arguments.items()}
+        answer = b"" if self.error is not None else redactor.json(msgspec.json.encode(_plain(self.answer)))
+        return CriCall(
+            time, self.span, self.cause, self.trace, self.sender, self.method,
+            redactor.json(msgspec.json.encode(request)), answer,
+            "" if self.error is None else type(self.error).__name__,
+            "" if self.error is None else redactor.text(str(self.error)), self.seconds,
+        )  # fmt: skip
+
+
+def recording(
+    runtime: ContainerRuntime, clock: Clock, next_span: Callable[[], int], add: Callable[[CriEntry], None]
+) -> ContainerRuntime:
+    """`runtime`, recorded.
+
+    Args:
+        runtime: that is called.
+        clock: that times are taken from.
+        next_span: numbers the calls, see `beehive.causes`.
+        add: takes the entry of each call that has ended; on the caller's thread.
+    """
+    return cast("ContainerRuntime", RecordingRuntime(runtime, clock, next_span, add))
+
+
+class RecordingRuntime:
+    """See the module's docstring. It has the methods of `ContainerRuntime`, all of them made of `_METHODS`."""
+
+    def __init__(
+        self, runtime: ContainerRuntime, clock: Clock, next_span: Callable[[], int], add: Callable[[CriEntry], None]
+    ) -> None:
+        self._runtime = runtime
+        self._monotonic = clock.monotonic
+        self._next_span = next_span
+        self._add = add
+
+    def close(self) -> None:
+        """Let go of the connection; not recorded, for nothing is asked."""
+        self._runtime.close()
+
+    def _call(self, method: str, arguments: dict[str, Any]) -> Any:
+        turn, span, begin = current(), self._next_span(), self._monotonic()
+        answer, error = None, None
+        try:
+            answer = getattr(self._runtime, method)(**arguments)
+        except Exception as raised:
+            error = raised
+            raise
+        finally:
+            now = self._monotonic()
+            self._add(
+                CriEntry(
+                    now, span, turn.span, turn.trace or span, turn.actor, method, arguments, answer, error, now - begin
+                )
+            )
+        return answer
+
+
+_METHODS: Final[dict[str, tuple[str, ...]]] = {
+    name: function.__code__.co_varnames[1 : function.__code__.co_argcount + function.__code__.co_kwonlyargcount]
+    for name, function in vars(ContainerRuntime).items()
+    if not name.startswith("_") and name != "close" and hasattr(function, "__code__")
+}
+"""The methods of the contract, with the names of their arguments."""
+
+
+def _recorded(method: str, names: tuple[str, ...]) -> Callable[..., Any]:
+    def call(self: RecordingRuntime, *positional: Any, **named: Any) -> Any:
+        return self._call(method, {**dict(zip(names, positional, strict=False)), **named})
+
+    call.__name__, call.__qualname__ = method, f"RecordingRuntime.{method}"
+    return call
+
+
+for _name, _names in _METHODS.items():
+    setattr(RecordingRuntime, _name, _recorded(_name, _names))
+
+
+def _argument(name: str, value: Any, redactor: Redactor) -> Any:
+    plain = _plain(value)
+    if name == _CREDENTIALS and plain:
+        return redactor.credentials(plain)
+    if isinstance(plain, dict) and "envs" in plain:
+        for variable in plain["envs"]:
+            variable["value"] = redactor.value(variable.get("value", ""))
+    return plain
+
+
+def _plain(value: Any) -> Any:
+    """A value that JSON can hold; messages in protobuf's JSON form with the names that CRI gives its fields."""
+    if isinstance(value, Message):
+        from google.protobuf.json_format import MessageToDict  # noqa: PLC0415 - only when a trace is written
+
+        return MessageToDict(value, preserving_proto_field_name=True)
+    if isinstance(value, ExecResult):
+        return {"stdout": _text(value.stdout), "stderr": _text(value.stderr), "exit_code": value.exit_code}
+    if isinstance(value, (str, int, float, bool)) or value is None:
+        return value
+    return [_plain(item) for item in value]
+
+
+def _text(output: bytes) -> str:
+    return output[:_OUTPUT_BYTES].decode("utf-8", "replace")

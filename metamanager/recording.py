@@ -1,0 +1,165 @@
+"""A store that is another one, and tells a recorder of what became durable.
+
+It is put around the store by who assembles the process (`MetaManager`'s `open_store`). Rows are kept as they are and
+written without their secrets; the secrets that a store holds from earlier runs are learnt when it is opened.
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+import msgspec
+
+from beehive.causes import current
+from beehive.clock import Clock
+from beehive.names import ResourceType
+from beehive.trace.format import Change, StoreCommit
+from beehive.trace.redact import Redactor
+from metamanager.errors import StoreError, StoreWriteError
+from metamanager.rows import Row, head_of
+from metamanager.store import Store
+
+_SECRET: Final = (ResourceType.SECRET, ResourceType.SERVICE_ACCOUNT_TOKEN)
+
+
+class _Written(msgspec.Struct, frozen=True, gc=False):
+    """A change, not redacted yet; without a value it is a deletion."""
+
+    key: str
+    kind: str
+    value: str | None
+
+    def change(self, redactor: Redactor) -> Change:
+        if self.value is None:
+            return Change("delete", self.key, self.kind, b"")
+        value = self.value.encode()
+        redacted = redactor.secret(value) if self.kind in _SECRET else redactor.content(self.key, "", _as_json(value))
+        return Change("put", self.key, self.kind, redacted)
+
+
+class CommitEntry(msgspec.Struct, frozen=True):
+    """Changes that became durable, or did not (`beehive.trace.entries.Entry`)."""
+
+    time: float
+    span: int
+    cause: int
+    trace: int
+    operation: str
+    seconds: float
+    error: str
+    changes: tuple[_Written, ...]
+
+    @property
+    def size(self) -> int:
+        """Bytes of memory that it keeps, roughly."""
+        return 500 + sum(300 + len(change.value or "") for change in self.changes)
+
+    def record(self, time: float, redactor: Redactor) -> StoreCommit:
+        """As it is written."""
+        changes = tuple(change.change(redactor) for change in self.changes)
+        return StoreCommit(
+            time, self.span, self.cause, self.trace, self.operation, self.seconds, redactor.text(self.error), changes
+        )
+
+
+class RecordingStore:
+    """See `metamanager.store.Store` and the module's docstring. Used on one thread, as every store.
+
+    Args:
+        store: that keeps.
+        clock: that times are taken from.
+        next_span: numbers the commits, see `beehive.causes`.
+        add: takes each entry.
+        learn: takes the text of each secret that is stored.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        next_span: Callable[[], int],
+        add: Callable[[CommitEntry], None],
+        learn: Callable[[bytes], None],
+    ) -> None:
+        self._store = store
+        self._monotonic = clock.monotonic
+        self._next_span = next_span
+        self._add = add
+        self._learn = learn
+        self._changes: list[_Written] = []
+        self.get = store.get
+        self.get_all = store.get_all
+        self._opened()
+
+    def put(self, row: Row) -> bool:
+        """See `Store`."""
+        if row.type in _SECRET:
+            self._learn(row.value.encode())
+        changed = self._store.put(row)
+        if changed:
+            self._changes.append(_Written(row.key, row.type, row.value))
+        return changed
+
+    def delete(self, key: str, uid: str = "") -> bool:
+        """See `Store`."""
+        deleted = self._store.delete(key, uid)
+        if deleted:
+            self._changes.append(_Written(key, "", None))
+        return deleted
+
+    def delete_owned(self, kind: str, uid: str) -> int:
+        """See `Store`."""
+        number = self._store.delete_owned(kind, uid)
+        if number:
+            self._changes.append(_Written(f"{uid}/*", kind, None))
+        return number
+
+    def commit(self) -> None:
+        """See `Store`."""
+        begin = self._monotonic()
+        try:
+            self._store.commit()
+        except StoreWriteError as error:
+            self._tell("commit", begin, str(error))
+            raise
+        self._tell("commit", begin)
+
+    def rollback(self) -> None:
+        """See `Store`."""
+        begin = self._monotonic()
+        self._store.rollback()
+        self._tell("rollback", begin)
+
+    def close(self) -> None:
+        """See `Store`."""
+        self._store.close()
+
+    def _opened(self) -> None:
+        """Tell what the store holds from before; the keys of rows are those that their objects have."""
+        begin = self._monotonic()
+        for kind in ResourceType:
+            try:
+                values = self._store.get_all(kind)
+            except StoreError:
+                continue
+            for value in values:
+                if kind in _SECRET:
+                    self._learn(value.encode())
+                head = head_of(value.encode())
+                self._changes.append(_Written(f"{head.namespace}/{kind}/{head.name}", kind, value))
+        self._tell("opened", begin)
+
+    def _tell(self, operation: str, begin: float, error: str = "") -> None:
+        changes, self._changes = tuple(self._changes), []
+        if not changes and not error:
+            return
+        turn, span, now = current(), self._next_span(), self._monotonic()
+        self._add(CommitEntry(now, span, turn.span, turn.trace or span, operation, now - begin, error, changes))
+
+
+def _as_json(value: bytes) -> bytes:
+    """A row's value is JSON, or text that came as a string."""
+    try:
+        msgspec.json.decode(value, type=msgspec.Raw)
+    except (msgspec.DecodeError, UnicodeError):
+        return msgspec.json.encode(value.decode("utf-8", "replace"))
+    return value
