@@ -55,7 +55,8 @@ def _embedded() -> Iterator[RuntimeUnderTest]:
         )
 
 
-_RUNTIMES = {"containerd": _containerd, "embedded": _embedded}
+RUNTIMES = {"containerd": _containerd, "embedded": _embedded}
+"""How each runtime is started."""
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -66,7 +67,7 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.fixture(scope="session", params=[pytest.param("containerd", marks=pytest.mark.containerd), "embedded"])
 def cri_runtime(request: pytest.FixtureRequest) -> Iterator[RuntimeUnderTest]:
     """Each runtime in turn, running; one for all tests."""
-    yield from _RUNTIMES[request.param]()
+    yield from RUNTIMES[request.param]()
 
 
 @pytest.fixture(autouse=True)

@@ -1,0 +1,218 @@
+"""What edged relies on of any runtime and what needs no real command: the double of its tests is held to it as well.
+
+A double that is kinder than containerd hides bugs, one that is stricter invents them.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import cast
+
+import pytest
+
+from beehive import Threads
+from edged.cri import AlreadyExistsError, ContainerId, CriClient, CriError, NotFoundError, SandboxId
+from edged.cri.contract import ContainerRuntime
+from edged.cri.errors import ConnectionClosedError
+from edged.testing import FakeRuntime
+from protos.cri.v1 import api_pb2 as pb
+from tests.edged.cri.conftest import RUNTIMES
+from tests.edged.cri.harness import Pods, RuntimeUnderTest
+from tests.support.images import BUSYBOX_IMAGE
+
+FOREVER = ("sleep", "1000")
+UNKNOWN = ContainerId("0" * 64)
+
+
+@pytest.fixture(scope="module", params=["double", "embedded", pytest.param("containerd", marks=pytest.mark.containerd)])
+def runtime(request: pytest.FixtureRequest) -> Iterator[RuntimeUnderTest]:
+    """The double, and each real runtime in turn."""
+    if request.param != "double":
+        with contextmanager(RUNTIMES[request.param])() as real:
+            yield real
+        return
+    yield RuntimeUnderTest("the double", "", BUSYBOX_IMAGE, "", frozenset(), lambda: None)
+
+
+@pytest.fixture
+def client(runtime: RuntimeUnderTest) -> Iterator[ContainerRuntime]:
+    """A client of it."""
+    actors = Threads()
+    made: ContainerRuntime = FakeRuntime(actors, [BUSYBOX_IMAGE])
+    if runtime.endpoint:
+        made = CriClient(runtime.endpoint, request_timeout=30)
+    yield made
+    made.close()
+    actors.close()
+
+
+@pytest.fixture
+def pods(
+    runtime: RuntimeUnderTest, client: ContainerRuntime, tmp_path: Path, request: pytest.FixtureRequest
+) -> Iterator[Pods]:
+    """Makes pods for one test and removes them after it."""
+    name = f"contract-{abs(hash(request.node.originalname)) % 10**8}"
+    made = Pods(runtime, cast("CriClient", client), tmp_path / "logs", name)
+    yield made
+    made.remove_all()
+
+
+def test_a_sandbox_is_ready_then_not_ready_then_gone(pods: Pods, client: ContainerRuntime) -> None:
+    pod = pods.sandbox()
+    status = client.pod_sandbox_status(pod.id).status
+    assert (status.state, status.metadata) == (pb.SANDBOX_READY, pod.config.metadata)
+    assert dict(status.labels) == dict(pod.config.labels)
+    assert status.linux.namespaces.options.network == pb.NODE
+    client.stop_pod_sandbox(pod.id)
+    assert client.pod_sandbox_status(pod.id).status.state == pb.SANDBOX_NOTREADY
+    client.remove_pod_sandbox(pod.id)
+    with pytest.raises(NotFoundError):
+        client.pod_sandbox_status(pod.id)
+
+
+def test_stopping_and_removing_what_is_not_there_succeeds(client: ContainerRuntime) -> None:
+    client.stop_pod_sandbox(SandboxId(UNKNOWN))
+    client.remove_pod_sandbox(SandboxId(UNKNOWN))
+    client.stop_container(UNKNOWN, 0)
+    client.remove_container(UNKNOWN)
+
+
+def test_asking_for_or_starting_what_is_not_there_is_not_found(pods: Pods, client: ContainerRuntime) -> None:
+    pod = pods.sandbox()
+    for call in (client.container_status, client.start_container):
+        with pytest.raises(NotFoundError):
+            call(UNKNOWN)
+    with pytest.raises(CriError):
+        client.create_container(SandboxId(UNKNOWN), pods.container_config(FOREVER), pod.config)
+
+
+def test_the_name_of_a_sandbox_is_taken_once_and_free_again_with_another_attempt(pods: Pods) -> None:
+    pods.sandbox(pods.config(name="taken"))
+    with pytest.raises(AlreadyExistsError):
+        pods.sandbox(pods.config(name="taken"))
+    pods.sandbox(pods.config(name="taken", attempt=1))
+
+
+def test_the_name_of_a_sandbox_that_was_removed_is_free(pods: Pods, client: ContainerRuntime) -> None:
+    pod = pods.sandbox(pods.config(name="again"))
+    client.stop_pod_sandbox(pod.id)
+    client.remove_pod_sandbox(pod.id)
+    pods.sandbox(pods.config(name="again"))
+
+
+def test_a_container_is_created_then_runs_then_has_exited_then_is_gone(pods: Pods, client: ContainerRuntime) -> None:
+    pod = pods.sandbox()
+    container = pods.create(pod, pods.container_config(FOREVER))
+    assert pods.state(container) == pb.CONTAINER_CREATED
+    client.start_container(container)
+    assert pods.state(container) == pb.CONTAINER_RUNNING
+    client.stop_container(container, 1)
+    status = client.container_status(container).status
+    assert status.state == pb.CONTAINER_EXITED
+    assert 0 < status.created_at <= status.started_at <= status.finished_at
+    client.remove_container(container)
+    with pytest.raises(NotFoundError):
+        client.container_status(container)
+
+
+def test_a_container_keeps_what_it_was_made_with(pods: Pods, client: ContainerRuntime) -> None:
+    pod = pods.sandbox()
+    config = pods.container_config(FOREVER, attempt=2)
+    container = pods.create(pod, config)
+    listed = next(iter(client.list_containers(pb.ContainerFilter(id=container))))
+    status = client.container_status(container).status
+    for seen in (listed, status):
+        assert seen.metadata == config.metadata
+        assert dict(seen.labels) == dict(config.labels)
+        assert dict(seen.annotations) == dict(config.annotations)
+        assert seen.image_ref
+    assert listed.pod_sandbox_id == pod.id
+    assert status.log_path == str(pod.log())
+
+
+def test_the_name_of_a_container_is_taken_in_its_pod(pods: Pods) -> None:
+    pod = pods.sandbox()
+    pods.create(pod, pods.container_config(FOREVER))
+    with pytest.raises(AlreadyExistsError):
+        pods.create(pod, pods.container_config(FOREVER))
+    pods.create(pod, pods.container_config(FOREVER, attempt=1))
+    pods.create(pods.sandbox(), pods.container_config(FOREVER))
+
+
+def test_a_container_that_runs_or_has_run_is_not_started_again(pods: Pods, client: ContainerRuntime) -> None:
+    container = pods.start(pods.sandbox(), *FOREVER)
+    with pytest.raises(CriError):
+        client.start_container(container)
+    client.stop_container(container, 0)
+    with pytest.raises(CriError):
+        client.start_container(container)
+
+
+def test_nothing_is_made_in_a_sandbox_that_was_stopped(pods: Pods, client: ContainerRuntime) -> None:
+    pod = pods.sandbox()
+    client.stop_pod_sandbox(pod.id)
+    with pytest.raises(CriError):
+        pods.create(pod, pods.container_config(FOREVER))
+
+
+def test_stopping_a_sandbox_ends_its_containers_and_removing_it_removes_them(
+    pods: Pods, client: ContainerRuntime
+) -> None:
+    pod = pods.sandbox()
+    container = pods.start(pod, *FOREVER)
+    client.stop_pod_sandbox(pod.id)
+    status = pods.ended(container)
+    assert (status.exit_code, status.reason) == (137, "Error")
+    client.remove_pod_sandbox(pod.id)
+    with pytest.raises(NotFoundError):
+        client.container_status(container)
+
+
+def test_stopping_or_removing_twice_succeeds(pods: Pods, client: ContainerRuntime) -> None:
+    container = pods.start(pods.sandbox(), *FOREVER)
+    for _ in range(2):
+        client.stop_container(container, 0)
+    assert pods.state(container) == pb.CONTAINER_EXITED
+    for _ in range(2):
+        client.remove_container(container)
+
+
+def test_removing_a_container_that_runs_ends_it(pods: Pods, client: ContainerRuntime) -> None:
+    container = pods.start(pods.sandbox(), *FOREVER)
+    client.remove_container(container)
+    assert client.list_containers(pb.ContainerFilter(id=container)) == []
+
+
+def test_lists_are_filtered_by_id_state_sandbox_and_label(pods: Pods, client: ContainerRuntime) -> None:
+    pod, other = pods.sandbox(), pods.sandbox()
+    running = pods.start(pod, *FOREVER, name="running")
+    elsewhere = pods.create(other, pods.container_config(FOREVER, name="elsewhere"))
+
+    def ids(**conditions: object) -> set[str]:
+        ours = pb.ContainerFilter(label_selector=pods.labels)
+        ours.MergeFrom(pb.ContainerFilter(**conditions))  # type: ignore[arg-type]
+        return {container.id for container in client.list_containers(ours)}
+
+    assert ids() == {running, elsewhere}
+    assert ids(id=running) == {running}
+    assert ids(state=pb.ContainerStateValue(state=pb.CONTAINER_CREATED)) == {elsewhere}
+    assert ids(pod_sandbox_id=pod.id) == {running}
+    assert ids(label_selector={"test": "another"}) == set()
+    client.stop_pod_sandbox(other.id)
+    ready = pb.PodSandboxFilter(label_selector=pods.labels, state=pb.PodSandboxStateValue(state=pb.SANDBOX_READY))
+    assert {sandbox.id for sandbox in client.list_pod_sandboxes(ready)} == {pod.id}
+
+
+def test_an_image_that_is_present_is_found_by_its_name(client: ContainerRuntime) -> None:
+    image = client.image_status(pb.ImageSpec(image=BUSYBOX_IMAGE))
+    assert image is not None
+    assert image.id
+
+
+def test_a_closed_client_fails_every_call_and_another_one_goes_on(client: ContainerRuntime, pods: Pods) -> None:
+    pod = pods.sandbox()
+    other = client.connect() if isinstance(client, FakeRuntime) else CriClient(pods.runtime.endpoint)
+    other.close()
+    with pytest.raises(ConnectionClosedError):
+        other.list_containers()
+    assert client.pod_sandbox_status(pod.id).status.state == pb.SANDBOX_READY
