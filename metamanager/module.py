@@ -143,11 +143,16 @@ class MetaManager(Module):
         return Outcome(sent, changed=True, otherwise=lambda: self._refuse(message, LOST))
 
     def _change(self, message: Message, resource: Resource, change: Change) -> bool:
-        """Change the store; False when the message is about an older state than what is there."""
+        """Change the store; False when the message is about an older state than what is there.
+
+        A patch of a pod that is gone is not kept: nobody would ever delete it.
+        """
         if change is Change.PUT_ANSWER:
             row = self._lookup.row_of_answer(message)
             return row is not None and self._store.put(row)
         if change is Change.PUT:
+            if resource.type == ResourceType.PODPATCH and self._store.get(_pod_of(resource)) is None:
+                return True
             return self._store.put(row_of_message(message, self.clock.now_ms()))
         if change is Change.DELETE:
             return self._delete(message, resource)
@@ -234,6 +239,10 @@ class MetaManager(Module):
             self.broadcast(effect.destination, effect.message)
         else:
             self.respond(effect.message)
+
+
+def _pod_of(patch: Resource) -> str:
+    return f"{patch.namespace}/{ResourceType.POD}/{patch.name}"
 
 
 _TAKE: dict[Step, Callable[[MetaManager, Message], list[Effect]]] = {

@@ -87,6 +87,16 @@ def test_a_deleted_pod_takes_its_patch_with_it() -> None:
         assert (store.get("default/pod/a"), store.get("default/podpatch/a")) == (None, None)
 
 
+def test_a_patch_of_a_pod_that_is_gone_is_sent_and_not_kept() -> None:
+    """It came late; its row would stay for ever (found by `edgecore simulate --seed 10 --faults link`)."""
+    with node(connected=True) as bee:
+        message = from_edged(bee, "default/podpatch/a", Operation.PATCH, "{}")
+        bee.future(META, message)
+        bee.settle()
+        assert [sent.id for sent in bee.sent_to(HUB)] == [message.id]
+        assert store_of(bee).get("default/podpatch/a") is None
+
+
 def test_a_delete_of_an_earlier_object_leaves_the_new_one() -> None:
     """The uid is not the stored one: the row stays, edged and the cloud hear of it all the same."""
     with node() as bee:
@@ -133,6 +143,8 @@ def test_a_status_from_edged_is_kept_sent_and_answered_at_once() -> None:
 def test_a_patch_goes_to_the_cloud_and_its_answer_comes_from_there() -> None:
     """metamanager keeps the patch and leaves the answer to the hub, which finds edged by the id."""
     with node(connected=True) as bee:
+        bee.send(META, from_cloud(bee, "default/pod/a", Operation.INSERT, thing()))
+        bee.forget()
         patch = '{"status":{}}'
         message = from_edged(bee, "default/podpatch/a", Operation.PATCH, patch)
         future = bee.future(META, message)
@@ -148,6 +160,7 @@ def test_a_patch_goes_to_the_cloud_and_its_answer_comes_from_there() -> None:
 def test_a_patch_without_a_connection_is_kept_and_refused_at_once() -> None:
     """The error answers the request, in KubeEdge's words."""
     with node() as bee:
+        bee.send(META, from_cloud(bee, "default/pod/a", Operation.INSERT, thing()))
         message = from_edged(bee, "default/podpatch/a", Operation.PATCH, "{}")
         answer = bee.ask(META, message, 1)
         assert (answer.parent_id, *shape(answer)) == (
@@ -178,6 +191,7 @@ def test_a_late_answer_with_an_object_is_kept_and_handed_to_edged(content: Any) 
 def test_a_late_answer_to_a_patch_does_not_overwrite_the_patch() -> None:
     """The newest patch is what edged asks for under that name."""
     with node() as bee:
+        bee.send(META, from_cloud(bee, "default/pod/a", Operation.INSERT, thing()))
         bee.ask(META, from_edged(bee, "default/podpatch/a", Operation.PATCH, "{}"))
         bee.send(META, from_cloud(bee, "default/podpatch/a", Operation.RESPONSE, {"Object": thing(), "Err": None}))
         assert store_of(bee).get("default/podpatch/a") == "{}"
