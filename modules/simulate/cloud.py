@@ -38,6 +38,8 @@ class SimulatedCloud:
         self.lines = Cloud()
         self.wanted: dict[Key, JsonObject | None] = {}
         """What people want, by kind and name; None: that it goes."""
+        self.forgotten: set[str] = set()
+        """Uids of the pods that the cloud had when it lost its memory: nothing tells a node that those have gone."""
         self._unsettled: set[Key] = set()
         self._asked: set[Key] = set()
         self._path = root / "cloud.journal"
@@ -78,6 +80,7 @@ class SimulatedCloud:
 
     def forget(self) -> None:
         """Lose all objects, while it is stopped; people will want them again."""
+        self.forgotten.update(pod["metadata"]["uid"] for pod in self.cluster.list(_POD))
         self._path.unlink(missing_ok=True)
         self._unsettled.update(key for key, document in self.wanted.items() if document is not None)
 

@@ -25,10 +25,20 @@ def disagreements(node: Node, cloud: SimulatedCloud) -> Iterator[str]:
         yield "a process is not running"
         return
     pods = cloud.pods_of(node.name)
+    abandoned = _abandoned(node, cloud, pods)
     yield from _of_cloud(node, pods)
-    yield from _of_runtime(node, pods)
-    yield from _of_store(node, pods)
-    yield from _of_files(node, cloud, pods)
+    yield from _of_runtime(node, pods.keys() | abandoned)
+    yield from _of_store(node, pods, abandoned)
+    yield from _of_files(node, cloud, pods, abandoned)
+
+
+def _abandoned(node: Node, cloud: SimulatedCloud, pods: dict[str, JsonObject]) -> set[str]:
+    """Pods that a cloud without memory does not know of and nobody wants anew: they may stay, for a node must not end
+    what it runs because its cloud has forgotten it. One that is wanted anew takes the place of its namesake.
+    """
+    rows = {key: uid for key, (uid, _) in rows_in(node.state).items() if "/pod/" in key}
+    wanted = {f"default/pod/{pod['metadata']['name']}" for pod in pods.values()}
+    return {uid for key, uid in rows.items() if key not in wanted and uid in cloud.forgotten}
 
 
 def _of_cloud(node: Node, pods: dict[str, JsonObject]) -> Iterator[str]:
@@ -88,7 +98,7 @@ def _newest(node: Node, uid: str) -> dict[str, pb.ContainerStatus]:
     return newest
 
 
-def _of_runtime(node: Node, pods: dict[str, JsonObject]) -> Iterator[str]:
+def _of_runtime(node: Node, pods: set[str]) -> Iterator[str]:
     ours = [one for one in node.machine.sandboxes.values() if one.id not in node.machine.watch.foreign]
     for sandbox in ours:
         if sandbox.metadata.uid not in pods:
@@ -98,26 +108,26 @@ def _of_runtime(node: Node, pods: dict[str, JsonObject]) -> Iterator[str]:
             yield f"{foreign}, which is not this node's, is gone"
 
 
-def _of_store(node: Node, pods: dict[str, JsonObject]) -> Iterator[str]:
+def _of_store(node: Node, pods: dict[str, JsonObject], abandoned: set[str]) -> Iterator[str]:
     rows = rows_in(node.state)
     stored = {key: row for key, row in rows.items() if "/pod/" in key}
     wanted = {f"default/pod/{pod['metadata']['name']}": uid for uid, pod in pods.items()}
     for key, (uid, _) in stored.items():
-        if wanted.get(key) != uid:
+        if wanted.get(key) != uid and uid not in abandoned:
             yield f"row {key} ({uid[:8]}) is left over"
     for key in wanted:
         if key not in stored:
             yield f"row {key} is missing"
     patches = {key for key in rows if "/podpatch/" in key}
-    names = {key.replace("/pod/", "/podpatch/") for key in wanted}
+    names = {key.replace("/pod/", "/podpatch/") for key in stored}
     for key in sorted(patches - names):
         yield f"row {key} is left over"
 
 
-def _of_files(node: Node, cloud: SimulatedCloud, pods: dict[str, JsonObject]) -> Iterator[str]:
+def _of_files(node: Node, cloud: SimulatedCloud, pods: dict[str, JsonObject], abandoned: set[str]) -> Iterator[str]:
     root = node.pods_root / "pods"
     present = {path.name for path in root.iterdir()} if root.is_dir() else set()
-    for uid in sorted(present - pods.keys()):
+    for uid in sorted(present - pods.keys() - abandoned):
         yield f"directory of pod {uid[:8]} is left over"
     for uid, pod in pods.items():
         if (pod.get("status") or {}).get("phase") in _ENDED:
