@@ -1,0 +1,267 @@
+"""edged alone on the bus, where things come at the wrong moment: each case was a bug, or would be one."""
+
+from typing import Any
+from unittest.mock import patch
+
+import grpc
+import pytest
+
+from beehive.names import OK
+from edged.cri.errors import CriError, UnavailableError
+from edged.work.carrier import PodCarrier
+from protos.cri.v1 import api_pb2 as cri
+from tests.edged.conftest import IMAGE, Bench, pod
+
+LABELS = {
+    "io.kubernetes.pod.name": "web", "io.kubernetes.pod.namespace": "default", "io.kubernetes.pod.uid": "uid-web",
+}  # fmt: skip
+
+
+def unavailable() -> UnavailableError:
+    return UnavailableError("Call", "", grpc.StatusCode.UNAVAILABLE, "the socket is gone")
+
+
+def owned_sandbox(bench: Bench) -> str:
+    config = cri.PodSandboxConfig(metadata=cri.PodSandboxMetadata(name="web", uid="uid-web"), labels=LABELS)
+    config.annotations["edgecore.io/owner"] = str(bench.settings.root.resolve())
+    return bench.runtime.run_pod_sandbox(config)
+
+
+def last_status(bench: Bench, name: str = "web") -> dict[str, Any]:
+    return bench.meta.statuses(name)[-1]
+
+
+def test_after_a_restart_no_container_counts_as_lost_before_the_runtime_was_asked(bench: Bench) -> None:
+    """The cloud's status says Running; until the runtime has been looked at nothing contradicts it."""
+    bench.start()
+    bench.tell("insert", pod())
+    status = last_status(bench)
+    bench.meta.objects["default/pod/web"] = {**pod(), "status": status}
+    bench.poison()
+    bench.runtime.latency = 0.5
+    before = len(bench.meta.statuses("web"))
+    bench.run(30)
+    later = bench.meta.statuses("web")[before:]
+    containers = [c for s in later for c in s.get("containerStatuses", [])]
+    assert all(c["restartCount"] == 0 and "terminated" not in c.get("lastState", {}) for c in containers)
+    [served] = [p for p in bench.snapshots.pods if p.metadata.name == "web"]
+    assert served.status.container_statuses[0].restart_count == 0
+
+
+def test_a_pod_that_comes_while_its_remains_are_removed_runs_afterwards(bench: Bench) -> None:
+    """The remains count as an orphan's; the end of their removal is not the end of the pod."""
+    owned_sandbox(bench)
+    bench.runtime.latency = 1.0
+    bench.start()
+    bench.run(2.0)
+    bench.tell("insert", pod())
+    bench.runtime.latency = 0.0
+    bench.run(30)
+    assert bench.runtime.running() == ["main"]
+    assert bench.meta.phases("web")[-1] == "Running"
+
+
+def test_a_pod_that_comes_again_with_its_uid_while_it_is_removed_lives(bench: Bench) -> None:
+    bench.start()
+    bench.tell("insert", pod())
+    bench.runtime.obeys = 3.0
+    bench.tell("delete", pod())
+    bench.tell("insert", pod(metadata={"resourceVersion": "9"}))
+    bench.runtime.obeys = 0.0
+    bench.run(30)
+    assert bench.runtime.running() == ["main"]
+    assert bench.meta.phases("web")[-1] == "Running"
+
+
+def test_a_pod_made_again_under_its_name_runs_while_the_old_one_still_ends(bench: Bench) -> None:
+    bench.start()
+    bench.tell("insert", pod())
+    bench.runtime.obeys = 5.0
+    bench.tell("delete", pod())
+    bench.tell("insert", pod(metadata={"uid": "uid-new"}))
+    assert bench.runtime.running() == ["main", "main"]
+    bench.run(10)
+    assert [c.labels["io.kubernetes.pod.uid"] for c in bench.runtime.containers.values()] == ["uid-new"]
+
+
+def test_the_stores_list_does_not_revive_what_a_message_deleted_before_it_came(bench: Bench) -> None:
+    bench.meta.objects["default/pod/web"] = pod()
+    bench.bee.hive.start()
+    delete = bench.bee.message("default/pod/web", "delete", pod(), source="edgecontroller")
+    bench.bee.hive.send("edged", delete)
+    bench.run(5)
+    assert bench.snapshots.pods == ()
+    assert bench.runtime.running() == []
+
+
+def test_files_of_a_pod_that_nobody_knows_any_more_are_removed(bench: Bench) -> None:
+    """edgecore was killed between the last call of a removal and the removal of the files."""
+    mine, logs = bench.settings.root / "pods" / "uid-web", bench.settings.pod_logs / "default_web_uid-web"
+    for directory in (mine / "volumes", logs / "main", bench.settings.pod_logs / "default_x_theirs"):
+        directory.mkdir(parents=True)
+    bench.start()
+    bench.run(3)
+    assert not mine.exists()
+    assert not logs.exists()
+    assert (bench.settings.pod_logs / "default_x_theirs").exists()
+
+
+def test_files_of_a_pod_that_runs_and_that_another_agent_made_are_left_alone(bench: Bench) -> None:
+    config = cri.PodSandboxConfig(metadata=cri.PodSandboxMetadata(name="web", uid="uid-web"), labels=LABELS)
+    theirs = bench.runtime.run_pod_sandbox(config)
+    directory = bench.settings.root / "pods" / "uid-web"
+    directory.mkdir(parents=True)
+    bench.start()
+    bench.run(10)
+    assert list(bench.runtime.sandboxes) == [theirs]
+    assert directory.exists()
+
+
+def test_a_forced_deletion_shortens_the_grace_period_of_what_has_not_begun_to_end(bench: Bench) -> None:
+    bench.start()
+    bench.tell("insert", pod())
+    bench.runtime.obeys = float("inf")
+    bench.tell("delete", pod(metadata={"deletionGracePeriodSeconds": 0}))
+    bench.run(1.5)
+    assert bench.runtime.running() == []
+
+
+def test_a_pod_that_moves_to_another_node_is_removed_here(bench: Bench) -> None:
+    bench.start()
+    bench.tell("insert", pod())
+    bench.tell("update", pod(nodeName="other"))
+    bench.run(31)
+    assert bench.runtime.running() == []
+    assert bench.snapshots.pods == ()
+
+
+def test_what_waits_for_the_cloud_is_tried_again_when_it_comes(bench: Bench) -> None:
+    """Not when its back-off is over."""
+    bench.start()
+    bench.meta.refuse["default/configmap/settings"] = {"ErrStatus": {"code": 500, "reason": "InternalError"}}
+    variable = {"name": "A", "valueFrom": {"configMapKeyRef": {"name": "settings", "key": "a"}}}
+    container = {"name": "main", "image": "busybox:1.36", "command": ["x"], "env": [variable]}
+    bench.tell("insert", pod(containers=[container]))
+    bench.run(100)
+    assert bench.runtime.running() == []
+    bench.meta.refuse.clear()
+    bench.meta.objects["default/configmap/settings"] = {"metadata": {"name": "settings"}, "data": {"a": "b"}}
+    bench.connection("cloud_connected")
+    assert bench.runtime.running() == ["main"]
+
+
+def test_a_configmap_of_the_environment_starts_the_pod_when_it_comes(bench: Bench) -> None:
+    bench.start()
+    container = {"name": "main", "image": "busybox:1.36", "envFrom": [{"configMapRef": {"name": "settings"}}]}
+    bench.tell("insert", pod(containers=[container]))
+    assert bench.runtime.running() == []
+    value = {"metadata": {"name": "settings", "namespace": "default"}, "data": {"a": "b"}}
+    bench.meta.objects["default/configmap/settings"] = value
+    bench.tell("insert", value, kind="configmap")
+    assert bench.runtime.running() == ["main"]
+
+
+def test_a_failed_pull_is_tried_again_when_its_back_off_is_over_and_not_much_later(bench: Bench) -> None:
+    bench.start()
+    bench.runtime.fail("pull_image", unavailable(), times=3)
+    bench.tell("insert", pod(containers=[{"name": "main", "image": "nginx:1", "command": ["x"]}]))
+    bench.run(10.5)
+    assert bench.runtime.calls["pull_image"] == 2
+    bench.run(20.5)
+    assert bench.runtime.calls["pull_image"] == 3
+    bench.run(40.5)
+    assert bench.runtime.running() == ["main"]
+
+
+def test_a_clock_that_is_set_back_holds_nobody_up(bench: Bench) -> None:
+    """A board without a battery: neither crash loop nor image back-off waits for the old time to come again."""
+    bench.start()
+    bench.tell("insert", pod(containers=[{"name": "main", "image": "busybox:1.36", "command": ["exit", "1"]}]))
+    bench.tell("insert", pod("other", containers=[{"name": "other", "image": "nginx:1", "command": ["x"]}]))
+    bench.run(5)
+    bench.bee.clock.jump_wall(-1e6)
+    started = bench.runtime.calls["start_container"]
+    bench.run(60)
+    assert bench.runtime.calls["start_container"] > started
+    newest = max(bench.runtime.containers.values(), key=lambda c: int(c.id.split("-")[1]))
+    assert last_status(bench)["containerStatuses"][0]["restartCount"] == newest.metadata.attempt
+
+
+def test_a_container_made_after_the_clock_was_set_back_is_the_newest(bench: Bench) -> None:
+    bench.start()
+    bench.tell("insert", pod())
+    bench.bee.clock.jump_wall(-1e6)
+    bench.runtime.end("main", 1)
+    bench.run(90)
+    assert bench.runtime.running() == ["main"]
+    assert bench.runtime.calls["create_container"] == 2
+
+
+def test_a_bug_that_one_pod_brings_to_light_ends_neither_edged_nor_the_other_pods(bench: Bench) -> None:
+    bench.start()
+    with patch.object(PodCarrier, "_sync", side_effect=ZeroDivisionError):
+        bench.tell("insert", pod())
+    bench.tell("insert", pod("other"))
+    assert bench.bee.hive.restarts()["edged"] == 0
+    assert bench.runtime.running() == ["main"]
+    bench.run(3)
+    assert bench.runtime.running() == ["main", "main"]
+
+
+def test_a_sandbox_that_dies_under_a_crash_loop_does_not_make_edged_spin(bench: Bench) -> None:
+    bench.start()
+    bench.tell("insert", pod(containers=[{"name": "main", "image": "busybox:1.36", "command": ["exit", "1"]}]))
+    bench.run(40)
+    [sandbox] = bench.runtime.sandboxes
+    bench.runtime.end_sandbox(sandbox)
+    before = bench.runtime.calls.total()
+    bench.run(5)
+    assert bench.runtime.calls.total() - before < 60
+    assert [s.state for s in bench.runtime.sandboxes.values()].count(cri.SANDBOX_READY) == 1
+
+
+def test_one_container_that_cannot_be_looked_at_does_not_blind_the_pleg_for_others(bench: Bench) -> None:
+    bench.start()
+    bench.tell("insert", pod("a", containers=[{"name": "sick", "image": "busybox:1.36", "command": ["x"]}]))
+    bench.tell("insert", pod("b"))
+    really = bench.runtime.container_status
+
+    def status(client: Any, container_id: str, **options: Any) -> cri.ContainerStatusResponse:
+        if bench.runtime.containers[container_id].metadata.name == "sick":
+            raise CriError("ContainerStatus", container_id, grpc.StatusCode.UNKNOWN, "corrupt")
+        return really(container_id, **options)  # type: ignore[arg-type]
+
+    with patch.object(type(bench.runtime), "container_status", status):
+        bench.runtime.end("sick", 1)
+        bench.runtime.end("main", 1)
+        bench.run(1.2)
+        assert bench.runtime.running() == ["main"]
+    bench.run(5)
+    assert bench.runtime.running() == ["main", "sick"]
+
+
+@pytest.mark.parametrize("content", [None, 5, {}, "x", OK])
+def test_a_connection_event_of_another_form_is_no_news(bench: Bench, content: object) -> None:
+    bench.start()
+    bench.bee.send("edged", bench.bee.message("node/connection", "connect", content, source="edgehub"))
+    assert bench.bee.hive.restarts()["edged"] == 0
+
+
+def test_superfluous_dead_containers_are_removed(bench: Bench) -> None:
+    """One is kept, for its log and its last state."""
+    bench.start()
+    bench.tell("insert", pod())
+    for _ in range(3):
+        bench.runtime.end("main", 1)
+        bench.run(400)
+    states = [c.state for c in bench.runtime.containers.values()]
+    assert sorted(states) == [cri.CONTAINER_RUNNING, cri.CONTAINER_EXITED]
+
+
+def test_an_image_stays_where_it_is(bench: Bench) -> None:
+    """What is present is not pulled again when the container restarts."""
+    bench.start()
+    bench.tell("insert", pod(containers=[{"name": "main", "image": IMAGE, "command": ["x"]}]))
+    bench.runtime.end("main", 1)
+    bench.run(5)
+    assert bench.runtime.calls["pull_image"] == 0
