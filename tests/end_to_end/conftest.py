@@ -17,8 +17,8 @@ def containerd() -> Iterator[ContainerdUnderTest]:
     missing = reason_missing()
     if missing:
         pytest.skip(missing)
-    with PrivateContainerd(cni=True) as daemon:
-        yield ContainerdUnderTest(daemon)
+    with PrivateContainerd(cni=True) as daemon, ContainerdUnderTest(daemon) as under_test:
+        yield under_test
 
 
 @pytest.fixture(params=["embedded", pytest.param("containerd", marks=pytest.mark.containerd)])

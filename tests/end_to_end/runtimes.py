@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import os
 import signal
-from contextlib import closing, suppress
+from contextlib import suppress
 from pathlib import Path
-from typing import Final, Protocol
+from types import TracebackType
+from typing import Final, Protocol, Self
 
 from beehive.clock import RealClock
 from edged.cri import ContainerId, CriClient, SandboxId
@@ -65,29 +66,35 @@ class EmbeddedUnderTest:
 
 
 class ContainerdUnderTest:
-    """A containerd that one test worker has for itself, for all its tests."""
+    """A containerd that one test worker has for itself, for all its tests. A context manager."""
 
     name = "containerd"
 
     def __init__(self, daemon: PrivateContainerd) -> None:
         self.endpoint = daemon.endpoint
+        self._client = CriClient(daemon.endpoint, request_timeout=10)
         for image in IMAGES:
             daemon.import_image(busybox_image(image, Labels={"name": image}))
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._client.close()
+
     def kill_containers(self, edged_root: Path) -> None:
         """By the daemon, at once."""
-        with closing(CriClient(self.endpoint, request_timeout=10)) as client:
-            for each in client.list_containers():
-                client.stop_container(ContainerId(each.id), 0)
+        for each in self._client.list_containers():
+            self._client.stop_container(ContainerId(each.id), 0)
 
     def pods(self, edged_root: Path) -> int:
         """All sandboxes: nobody else uses the daemon."""
-        with closing(CriClient(self.endpoint, request_timeout=10)) as client:
-            return len(client.list_pod_sandboxes())
+        return len(self._client.list_pod_sandboxes())
 
     def clear(self, edged_root: Path) -> None:
         """Stops and removes all sandboxes."""
-        with closing(CriClient(self.endpoint, request_timeout=10)) as client:
-            for sandbox in client.list_pod_sandboxes():
-                client.stop_pod_sandbox(SandboxId(sandbox.id))
-                client.remove_pod_sandbox(SandboxId(sandbox.id))
+        for sandbox in self._client.list_pod_sandboxes():
+            self._client.stop_pod_sandbox(SandboxId(sandbox.id))
+            self._client.remove_pod_sandbox(SandboxId(sandbox.id))
