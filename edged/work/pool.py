@@ -17,6 +17,9 @@ from edged.work.queues import Queue, Work, WorkQueues
 
 Worker = pykka.ActorRef[Any]
 
+_SPARE = 4
+"""Hired workers that are kept for the next pods that go; a pod that goes needs one twice."""
+
 
 class Pool:
     """The queues and the workers.
@@ -43,6 +46,7 @@ class Pool:
         self._idle: list[Worker] = []
         self._busy: dict[PodUid, Worker] = {}
         self._hired: dict[PodUid, Worker] = {}
+        self._spare: list[Worker] = []
         self._timer: Timer | None = None
         self._timer_due = float("inf")
 
@@ -65,7 +69,7 @@ class Pool:
         """A worker has finished."""
         uid = done.job.ref.uid
         if uid in self._hired:
-            self._hired.pop(uid).stop(block=False)
+            self._let_go(self._hired.pop(uid))
         else:
             self._idle.append(self._busy.pop(uid))
         self._queues.done(uid)
@@ -87,13 +91,19 @@ class Pool:
         while (work := self._queues.take(Queue.DELETION)) is not None:
             job = self._job(work)
             if job is not None:
-                worker = self._hired[work.uid] = self._hire()
+                worker = self._hired[work.uid] = self._spare.pop() if self._spare else self._hire()
                 worker.tell(job)
         while self._idle and (work := self._queues.take(Queue.ADDITION)) is not None:
             job = self._job(work)
             if job is not None:
                 worker = self._busy[work.uid] = self._idle.pop()
                 worker.tell(job)
+
+    def _let_go(self, worker: Worker) -> None:
+        if len(self._spare) < _SPARE:
+            self._spare.append(worker)
+        else:
+            worker.stop(block=False)
 
     def _job(self, work: Work) -> Job | None:
         job = self._job_of(work)
