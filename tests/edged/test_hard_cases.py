@@ -53,7 +53,8 @@ def test_a_pod_that_comes_while_its_remains_are_removed_runs_afterwards(bench: B
     owned_sandbox(bench)
     bench.runtime.latency = 1.0
     bench.start()
-    bench.run(2.0)
+    while not bench.runtime.calls["remove_pod_sandbox"]:
+        bench.run(0.1)
     bench.tell("insert", pod())
     bench.runtime.latency = 0.0
     bench.run(30)
