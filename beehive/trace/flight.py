@@ -1,9 +1,13 @@
 """The flight recorder: the last minute of a hive in memory, always on, written only when somebody asks.
 
-To take notice of a delivery is one append to a ring, in C; neither lock nor Python code of ours runs on the module's
-thread. Once a second the ring is trimmed to its age and its bytes; large entries have it trimmed at once.
+To take notice of a delivery is one append in C to a small ring, the intake; neither lock nor Python code of ours runs
+on the module's thread. What is in the intake is moved to the history a few times a second, and the history is kept
+within its age and its bytes. Two rings and not one, because the cost of keeping a message is not the append but the
+memory: a ring of 16 MiB would have every message made in memory that no cache holds, which costs a busy bus a tenth of
+its rate. The price is that of more than `INTAKE` deliveries within `PERIOD` the oldest are left out, which is noted.
 """
 
+import threading
 from collections import deque
 from pathlib import Path
 from typing import Final
@@ -16,15 +20,18 @@ from beehive.trace.writer import FileWriter
 
 SECONDS: Final = 60.0
 BYTES: Final = 16 * 1024 * 1024
-ENTRIES: Final = BYTES // 1024
-"""Entries that are kept at most: a message without content takes about 800 bytes."""
 
-LARGE: Final = 64 * 1024
-"""Bytes of an entry after which the ring is trimmed at once."""
+INTAKE: Final = 512
+"""Deliveries that the intake holds: what fits a core's own cache beside everything else."""
 
-_TRIM_EVERY = 1.0
+PERIOD: Final = 0.1
+"""Seconds between two looks at the intake."""
+
 _JUMP = 0.1
 """Seconds by which the wall clock must go off to be noted."""
+
+_CHUNK = 256
+"""Records that are made before they are written, so that a dump needs little memory of its own."""
 
 
 class FlightRecorder:
@@ -38,43 +45,31 @@ class FlightRecorder:
     def __init__(self, clock: Clock, seconds: float = SECONDS, size: int = BYTES) -> None:
         self._clock = clock
         self._seconds = seconds
-        self._size = size
-        self._entries: deque[Kept] = deque(maxlen=max(1, size // 1024))
+        self._room = size
+        self._lock = threading.Lock()
+        self._intake: deque[Kept] = deque(maxlen=INTAKE)
+        self._history: deque[tuple[Kept, int]] = deque()
         self._offset = clock.now() - clock.monotonic()
-        self._timer: Timer = clock.every(_TRIM_EVERY, self._tick)
-        self.delivered = self._entries.append
+        self._timer: Timer = clock.every(PERIOD, self._tick)
+        self.delivered = self._intake.append
         """Takes a delivery (`beehive.Tap`): the ring's own method, without a call of ours around it."""
-
-    def __len__(self) -> int:
-        return len(self._entries)
 
     def add(self, entry: Kept) -> None:
         """Take something else that happened."""
-        self._entries.append(entry)
-        if size_of(entry) >= LARGE:
-            self.trim()
+        with self._lock:
+            self._keep(entry)
 
     def close(self) -> None:
-        """Trim no more."""
+        """Take no more from the intake by itself."""
         self._timer.cancel()
 
     def entries(self) -> list[Kept]:
         """What there is, oldest first."""
-        while True:
-            try:
-                return list(self._entries)
-            except RuntimeError:  # another thread appended meanwhile; rare, and it cannot go on for ever
-                continue
-
-    def trim(self) -> None:
-        """Forget what is too old, and the oldest of what is too much."""
-        oldest = self._clock.monotonic() - self._seconds
-        room = self._size
-        for entry in reversed(self.entries()):
-            room -= size_of(entry)
-            if room < 0 or entry.time < oldest:
-                self._forget_up_to(entry)
-                return
+        self._take_in()
+        with self._lock:
+            self._forget()
+            entries = [entry for entry, _ in self._history]
+        return sorted(entries, key=lambda entry: entry.time)
 
     def write(self, path: Path, header: Header, origin: float, redactor: Redactor) -> int:
         """Write what there is to a new trace; how many records.
@@ -88,7 +83,6 @@ class FlightRecorder:
         Raises:
             TraceError: it could not be written.
         """
-        self.trim()
         entries, serialiser = self.entries(), Serialiser(origin, redactor)
         writer = FileWriter(path, header)
         try:
@@ -98,16 +92,33 @@ class FlightRecorder:
             writer.close()
         return len(entries)
 
-    def _forget_up_to(self, last: Kept) -> None:
-        """Forget `last` and what is older; the ring may have dropped it already."""
-        entries = self._entries
-        while entries and entries[0].time <= last.time:
-            if entries.popleft() is last:
-                return
-
     def _tick(self) -> None:
-        self.trim()
+        self._take_in()
         self._note_jump()
+
+    def _take_in(self) -> None:
+        """Move what the intake has to the history."""
+        intake = self._intake
+        with self._lock:
+            if len(intake) == INTAKE:
+                text = f"more than {INTAKE} deliveries in {PERIOD} s; the oldest of them are left out"
+                self._keep(Noted(intake[0].time, NoteKind.LOST, text))
+            for _ in range(len(intake)):
+                self._keep(intake.popleft())
+            self._forget()
+
+    def _keep(self, entry: Kept) -> None:
+        size = size_of(entry)
+        self._room -= size
+        self._history.append((entry, size))
+        if self._room < 0:
+            self._forget()
+
+    def _forget(self) -> None:
+        """Forget what is too old, and the oldest of what is too much."""
+        history, oldest = self._history, self._clock.monotonic() - self._seconds
+        while history and (self._room < 0 or history[0][0].time < oldest):
+            self._room += history.popleft()[1]
 
     def _note_jump(self) -> None:
         now = self._clock.monotonic()
@@ -116,7 +127,3 @@ class FlightRecorder:
         if abs(jumped) > _JUMP:
             self._offset = offset
             self.add(Noted(now, NoteKind.CLOCK, f"the wall clock jumped by {jumped:+.3f} s", jumped))
-
-
-_CHUNK = 256
-"""Records that are made before they are written, so that a dump needs little memory of its own."""

@@ -1,0 +1,105 @@
+"""What the flight recorder costs the bus: the rate with the metrics tap as in production, the ring on and off.
+
+Rounds with and without it alternate in one process and are compared in pairs, so that what else the machine does falls
+on both. `python -m tests.bench.recorder [ROUNDS]` prints the medians.
+"""
+
+import gc
+import sys
+import threading
+import time
+from statistics import median, quantiles
+from typing import NamedTuple
+
+from prometheus_client import CollectorRegistry
+
+from beehive import Hive, Message, Module, ModuleName, Operation, ResourceType, Threads, handles
+from beehive.metrics import BusMetrics
+from beehive.trace.flight import FlightRecorder
+
+MESSAGES = 10_000
+"""Of one round."""
+
+
+class Cost(NamedTuple):
+    """Medians of all rounds."""
+
+    without: float
+    """Messages a second without the recorder."""
+    recorded: float
+    """With it."""
+    share: float
+    """Median of what the pairs say it costs, as a share of the rate."""
+    spread: float
+    """Distance of the quartiles of that share."""
+
+
+class _Receiver(Module):
+    name = ModuleName.EDGED
+
+    def __init__(self, left: list[int], done: threading.Event) -> None:
+        super().__init__()
+        self._left = left
+        self._done = done
+
+    @handles(ResourceType.POD, Operation.INSERT)
+    def pod(self, message: Message) -> None:
+        """Count."""
+        self._left[0] -= 1
+        if not self._left[0]:
+            self._done.set()
+
+
+def measure(rounds: int = 40) -> Cost:
+    """Run `rounds` pairs of rounds."""
+    runtime = Threads()
+    left, done = [0], threading.Event()
+    hive = Hive(runtime, taps=(BusMetrics(CollectorRegistry()),))
+    hive.add(_Receiver, left, done)
+    hive.start()
+    recorder = FlightRecorder(runtime.clock)
+    plain, both = list(hive.taps), [*hive.taps, recorder]
+    rates: tuple[list[float], list[float]] = ([], [])
+    try:
+        for number in range(2 * rounds + 4):
+            recorded = number % 4 in (1, 2)
+            hive.taps = both if recorded else plain
+            gc.collect()
+            rate = _round(hive, left, done)
+            if number >= 4:
+                rates[recorded].append(rate)
+    finally:
+        recorder.close()
+        hive.stop()
+        runtime.close()
+    shares = [1 - with_it / without for without, with_it in zip(*rates, strict=True)]
+    low, _, high = quantiles(shares, n=4)
+    return Cost(median(rates[0]), median(rates[1]), median(shares), high - low)
+
+
+def _round(hive: Hive, left: list[int], done: threading.Event) -> float:
+    left[0] = MESSAGES
+    done.clear()
+    clock, send = hive.clock, hive.send
+    begin = time.process_time()
+    for _ in range(MESSAGES):
+        send(
+            ModuleName.EDGED,
+            Message.new(clock, source=ModuleName.EDGEHUB, resource="default/pod/nginx", operation=Operation.INSERT),
+        )
+    done.wait(60)
+    return MESSAGES / (time.process_time() - begin)
+
+
+def main() -> None:
+    """Print the medians."""
+    cost = measure(int(sys.argv[1]) if len(sys.argv) > 1 else 40)
+    sys.stdout.write(
+        f"bus with metrics           {cost.without:>10,.0f} messages/s\n"
+        f"… and the flight recorder  {cost.recorded:>10,.0f} messages/s\n"
+        f"cost                       {cost.share:>10.2%} (quartiles {cost.spread:.2%} apart)\n"
+    )
+
+
+if __name__ == "__main__":
+    main()
