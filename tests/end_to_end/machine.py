@@ -206,11 +206,13 @@ class Machine:
         """Ends and removes everything."""
         self.edge.kill()
         self.cloud.kill()
-        self.runtime.clear(self.edge.root / "edged")
-        left = processes_of(self.directory), mounts_below(self.directory)
-        for pid in left[0]:
-            os.kill(pid, signal.SIGKILL)
-        shutil.rmtree(self.directory)
+        try:
+            self.runtime.clear(self.edge.root / "edged")
+        finally:
+            left = processes_of(self.directory), mounts_below(self.directory)
+            for pid in left[0]:
+                os.kill(pid, signal.SIGKILL)
+            shutil.rmtree(self.directory)
         assert left == ([], []), f"processes and mounts left behind: {left}"
 
 

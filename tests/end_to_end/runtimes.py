@@ -11,9 +11,10 @@ from types import TracebackType
 from typing import Final, Protocol, Self
 
 from beehive.clock import RealClock
-from edged.cri import ContainerId, CriClient, SandboxId
+from edged.cri import ContainerId, CriClient, CriError, SandboxId
 from edged.embedded import purge
 from modules.edgecore.config import EMBEDDED_ENDPOINT
+from tests.end_to_end.processes import wait_until
 from tests.support.containerd import PrivateContainerd
 from tests.support.images import busybox_image
 
@@ -94,7 +95,13 @@ class ContainerdUnderTest:
         return len(self._client.list_pod_sandboxes())
 
     def clear(self, edged_root: Path) -> None:
-        """Stops and removes all sandboxes."""
-        for sandbox in self._client.list_pod_sandboxes():
-            self._client.stop_pod_sandbox(SandboxId(sandbox.id))
-            self._client.remove_pod_sandbox(SandboxId(sandbox.id))
+        """Stops and removes all sandboxes; again, as long as the daemon is still busy starting what is in them."""
+        wait_until(self._cleared, "all sandboxes are removed")
+
+    def _cleared(self) -> bool:
+        with suppress(CriError):
+            for sandbox in self._client.list_pod_sandboxes():
+                self._client.stop_pod_sandbox(SandboxId(sandbox.id))
+                self._client.remove_pod_sandbox(SandboxId(sandbox.id))
+            return True
+        return False

@@ -157,7 +157,7 @@ def test_a_pod_that_does_not_arrive(tmp_path: Path) -> None:
         "kind: Pod\nmetadata: {name: wrong, annotations: {edgecore.io/expect: Succeeded}}\n"
         "spec: {restartPolicy: Never, containers: [{name: app, image: x, command: [sh, -c, exit 3]}]}\n"
     )
-    with _demo("--once", "--timeout", "3", "--examples", str(tmp_path)) as demo:
+    with _demo("--once", "--timeout", "8", "--examples", str(tmp_path)) as demo:
         assert demo.end() == 1
     assert "wrong is Failed, not Succeeded: app: Error, exit status 3" in demo.said
 

@@ -46,7 +46,7 @@ def test_a_container_that_ends_while_edgecore_is_away(machine: Machine) -> None:
     machine.start_edge()
     again = machine.cloud.pods.wait("p", lambda obj: is_ready(obj) and restarts_of(obj) == 1)
     assert status_of(again)["lastState"]["terminated"]["exitCode"] == 7
-    assert (shared / "starts").read_text() == "start\n" * 2
+    wait_until(lambda: (shared / "starts").read_text() == "start\n" * 2, "the container has begun again")
 
 
 def test_pods_change_while_edgecore_is_away(machine: Machine) -> None:
