@@ -112,10 +112,24 @@ class PodKeeper:
         known = self.pods.get(ref_of(pod).uid)
         echo = known is not None and not known.removed and _same_wish(known.pod, pod)
         record = self.pods.put(pod)
+        if known is None:
+            self._end_namesakes(record)
         self._reporter.track(record.ref, pod)
         self._recompute(record)
         if not echo:
             self.want(record)
+
+    def _end_namesakes(self, record: PodRecord) -> None:
+        """A cluster has one pod of a name: a later one says that the earlier is gone, should nobody else say so.
+
+        A cloud that lost its objects makes them anew, and never deletes the old ones.
+        """
+        ref, made = record.ref, record.pod.metadata.creation_timestamp or ""
+        for other in self.pods.named(ref.namespace, ref.name):
+            if other is not record and not other.removed and (other.pod.metadata.creation_timestamp or "") <= made:
+                _log.info("pod %s: another of its name has come", other.ref)
+                other.removed = True
+                self.want(other)
 
     def want(self, record: PodRecord) -> None:
         """A pod has to be looked at."""
