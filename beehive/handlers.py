@@ -14,7 +14,7 @@ from beehive.resource import Side, type_of
 
 Method = TypeVar("Method", bound=Callable[[Any, Message], None])
 _MARK = "_beehive_handles"
-_CACHE_LIMIT = 4096
+_CACHE_LIMIT = 1024
 
 
 class Handler(NamedTuple):

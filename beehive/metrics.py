@@ -36,7 +36,7 @@ _SHORT = BUCKETS[0]
 _OTHER = "other"
 _HANDLED = Outcome.HANDLED
 _NOWHERE = frozenset({DropReason.NO_MODULE, DropReason.NO_GROUP})
-_CACHE_LIMIT = 4096
+_CACHE_LIMIT = 1024
 
 
 class _Histogram:
