@@ -17,6 +17,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol, cast
 
+from modules.edgecore import trace_commands
 from modules.edgecore.config import ConfigError, EdgeCoreConfig, Problem, load, verify
 from modules.edgecore.exit_codes import ExitCode
 from modules.edgecore.version import CONFIG_API_VERSION, CRI_VERSIONS, KUBEEDGE_COMMIT, VERSION
@@ -78,6 +79,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     _add_run(commands.add_parser("run", help="run this machine as an edge node until SIGTERM or SIGINT"))
     _add_config(commands.add_parser("config", help="print or check a configuration file"))
+    trace_commands.add(commands.add_parser("trace", help="look into recorded messages"))
     versions = commands.add_parser("version", help="print the version, and the versions of what edgecore talks to")
     versions.set_defaults(command=f"{__name__}:version")
     return parser

@@ -1,0 +1,74 @@
+"""What a story is about: one object, and how events name it.
+
+An object has several resource types on the bus: a pod's status goes up as `podpatch` (today) or `podstatus` (2019), a
+node's as `nodepatch` or `nodestatus`. All of them are the object.
+"""
+
+from typing import Final
+
+import msgspec
+
+from beehive import BeehiveError
+from beehive.resource import NULL_NAMESPACE
+
+_SUFFIXES: Final = ("", "patch", "status")
+_CLUSTER: Final = frozenset({NULL_NAMESPACE, "", "default", "namespace"})
+"""Namespaces under which KubeEdge sends objects that have none."""
+
+
+class TargetError(BeehiveError):
+    """What was to be explained is no name of an object."""
+
+
+class Target(msgspec.Struct, frozen=True):
+    """An object of the cluster; the namespace is empty for one that has none."""
+
+    kind: str
+    namespace: str
+    name: str
+
+    @classmethod
+    def parse(cls, kind: str, name: str) -> "Target":
+        """`pod default/nginx`, `node lab-edge`.
+
+        Raises:
+            TargetError: neither NAME nor NAMESPACE/NAME.
+        """
+        namespace, slash, rest = name.partition("/")
+        if not slash:
+            namespace, rest = ("default", name) if kind == "pod" else ("", name)
+        if not kind or not rest or "/" in rest:
+            raise TargetError("cannot look for the object", f"{kind} {name}", "give for example: pod default/nginx")
+        return cls(kind.lower(), namespace, rest)
+
+    def __str__(self) -> str:
+        place = f"{self.namespace}/" if self.namespace else ""
+        return f"{self.kind} {place}{self.name}"
+
+    def named_by(self, about: str) -> bool:
+        """Whether a resource, or the subject of a call of the runtime, is this object."""
+        namespace, kind, name = parts(about)
+        return name == self.name and self.of_kind(kind) and self._in_namespace(namespace)
+
+    def named_other(self, about: str) -> bool:
+        """Whether it is another object of the same kind."""
+        _, kind, name = parts(about)
+        return bool(name) and self.of_kind(kind) and not self.named_by(about)
+
+    def of_kind(self, kind: str) -> bool:
+        """Whether a resource type is one of this kind's."""
+        return any(kind == self.kind + suffix for suffix in _SUFFIXES)
+
+    def json_names(self) -> tuple[bytes, ...]:
+        """The resource strings of the object as they stand in JSON text."""
+        namespaces = (self.namespace,) if self.namespace else tuple(sorted(_CLUSTER - {""}))
+        return tuple(f'"{place}/{self.kind}{end}/{self.name}"'.encode() for place in namespaces for end in _SUFFIXES)
+
+    def _in_namespace(self, namespace: str) -> bool:
+        return namespace == self.namespace if self.namespace else namespace in _CLUSTER
+
+
+def parts(about: str) -> tuple[str, str, str]:
+    """Namespace, type and name of a resource; empty ones when it is none. What follows a blank is a container."""
+    tokens = about.partition(" ")[0].split("/")
+    return (tokens[0], tokens[1], tokens[2]) if len(tokens) == 3 else ("", "", "")

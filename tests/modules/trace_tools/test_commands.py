@@ -1,0 +1,98 @@
+"""`edgecore trace explain`, `export` and `view`, as they are called."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from beehive.trace import open_writer
+from modules.edgecore.cli import main
+from tests.modules.trace_tools.made import HEADER, Node, arrives, running_pod
+
+
+@pytest.fixture
+def trace(tmp_path: Path) -> Path:
+    """A recorded trace of two pods, one of which does not run."""
+    node = Node()
+    running_pod(node, "web", "u1")
+    arrives(node, "late", "u2")
+    file = tmp_path / "run.trace"
+    writer = open_writer(file, HEADER)
+    writer.write(node.records)
+    writer.close()
+    return file
+
+
+def test_explain_tells_the_story(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """In plain text when the output is no terminal."""
+    assert main(["trace", "explain", str(trace), "pod", "default/web"]) == 0
+    text = capsys.readouterr().out
+    assert text.startswith("pod default/web: running\n")
+    assert "start_container web (run-u1)" in text
+    assert "\x1b" not in text
+
+
+def test_explain_for_programs(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """One JSON object; the step that waits is marked."""
+    assert main(["trace", "explain", "--json", str(trace), "pod", "late"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["state"] == "not running"
+    (step,) = [step for step in told["steps"] if step["mark"]]
+    assert (step["way"], step["mark"]) == ("metamanager → edged", "waits here")
+
+
+def test_explain_what_is_not_there(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Another exit status, and the names that there are."""
+    assert main(["trace", "explain", str(trace), "pod", "default/wbe"]) == 2
+    assert "default/late, default/web" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("words", [("pod", "a/b/c"), ("pod", "a/")])
+def test_explain_what_is_no_object(trace: Path, words: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+    """The error shows how it is written."""
+    assert main(["trace", "explain", str(trace), *words]) == 2
+    assert "pod default/nginx" in capsys.readouterr().err
+
+
+def test_a_file_that_is_no_trace(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """An error that says what is wanted, not a traceback."""
+    other = tmp_path / "notes.txt"
+    other.write_text("hello")
+    assert main(["trace", "view", str(other), "-o", str(tmp_path / "x.html")]) == 2
+    assert "a trace of edgecore" in capsys.readouterr().err
+
+
+def test_a_cut_trace_is_shown_to_its_last_whole_frame(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """And one is told that something is missing."""
+    trace.write_bytes(trace.read_bytes()[:-7])
+    assert main(["trace", "explain", str(trace), "pod", "default/web"]) == 0
+    assert "the trace ends early" in capsys.readouterr().err
+
+
+def test_export_of_one_object(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Only its story is drawn."""
+    assert main(["trace", "export", "--mermaid", str(trace), "--object", "pod default/late"]) == 0
+    text = capsys.readouterr().out
+    assert "insert default/pod/late" in text
+    assert "default/pod/web" not in text
+
+
+def test_export_for_perfetto_into_a_file(trace: Path, tmp_path: Path) -> None:
+    """The file is JSON with slices."""
+    out = tmp_path / "out.json"
+    assert main(["trace", "export", "--perfetto", str(trace), "-o", str(out), "--from", "0.1", "--to", "0.4"]) == 0
+    names = [event["name"] for event in json.loads(out.read_bytes())["traceEvents"] if event["ph"] == "X"]
+    assert "start_container run-u1" in names
+    assert "insert default/pod/late" not in names
+
+
+def test_view_writes_beside_nothing(
+    trace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """By default into the working directory, under the trace's name; it says where."""
+    monkeypatch.chdir(tmp_path)
+    assert main(["trace", "view", str(trace)]) == 0
+    page = (tmp_path / "run.trace.html").read_text()
+    assert page.startswith("<!doctype html>")
+    assert "http" not in page.replace("http-equiv", "")
+    assert "run.trace.html: 22 events" in capsys.readouterr().err
