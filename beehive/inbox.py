@@ -52,7 +52,9 @@ class Queue(Protocol):
 class QueueRuntime(Protocol):
     """What an inbox needs of a runtime."""
 
-    clock: "Clock"
+    @property
+    def clock(self) -> "Clock":
+        """Time."""
 
     def queue(self) -> Queue:
         """A new queue."""

@@ -108,7 +108,7 @@ def test_objects_that_come_twice_are_merged_in_order() -> None:
     same(f'{{"header":{header},{rest},"HEADER":null}}')
     without_sync = header.replace(',"sync":true', "")
     same(f'{{"header":{{"msg_id":"no","sync":true}},"Header":{without_sync},{rest}}}')
-    same(rf'{{"header":{{"sync":true,"msg_id":"no"}},"\u0068eader":{header},{rest}}}')
+    same(rf'{{"header":{{"sync":true,"msg_id":"no"}},"\u0068eader":{without_sync},{rest}}}')
     twice = decode(f'{{"header":{header},"route":{route},"content":1,"content":2}}')
     assert twice.content_as(int) == 2
     late_route = decode(f'{{"header":{header},"route":{route},"content":1,"route":{{"group":"late"}}}}')

@@ -1,7 +1,8 @@
 """The inbox: three classes of message, bounded, every drop counted, nothing lost uncounted."""
 
 import threading
-from collections import Counter
+from collections import Counter, deque
+from typing import Any
 
 import pykka
 import pytest
@@ -23,6 +24,7 @@ from beehive import (
 from beehive.delivery import Delivery
 from beehive.errors import InboxFullError
 from beehive.inbox import COMMAND_CAPACITY, STATE_CAPACITY, TELEMETRY_CAPACITY, Inbox
+from beehive.simulation import Simulation
 from tests.beehive.beds import Bed, Log
 
 
@@ -193,6 +195,25 @@ def test_given_up_commands_do_not_keep_later_ones_from_waiting(bed: Bed) -> None
     assert (inbox.get(), inbox.get(), given_up.entries) == (0, "later", [1])
 
 
+def test_room_that_appears_while_a_command_is_deferred_is_not_missed() -> None:
+    """The consumer may empty the inbox between the look at it and the deferral; nobody would come back for it."""
+
+    class Emptying(deque[Any]):
+        """Lets the consumer take everything before something is appended."""
+
+        def append(self, deferred: Any) -> None:
+            taken.extend(drained(inbox))
+            super().append(deferred)
+
+    taken: list[object] = []
+    inbox = Inbox(Simulation(), capacity=1)
+    inbox._deferred = Emptying()
+    inbox.put("first")
+    inbox.put_deferred("second", taken.append)
+    assert taken == ["first"]
+    assert drained(inbox) == ["second"]
+
+
 def test_closing_refuses_what_was_deferred(bed: Bed) -> None:
     """Once each, and later ones too."""
     inbox = Inbox(bed.runtime, capacity=1, patience=3600)
@@ -227,7 +248,7 @@ def test_deferred_commands_of_many_threads_all_arrive() -> None:
     while (item := inbox.get()) != "end":
         taken.append(item)
     last.join(10)
-    taken += [inbox.get() for _ in range(inbox.depth())]
+    taken += drained(inbox)
     assert Counter(taken + given_up.entries) == Counter((who, number) for who in range(8) for number in range(300))
     assert len(inbox._deferred) == 0
     runtime.close()

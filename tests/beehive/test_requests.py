@@ -66,6 +66,17 @@ def test_a_waiter_ends_once_when_answer_and_deadline_meet(threads: Threads) -> N
     assert late + double <= 2 * len(questions)
 
 
+def test_of_two_who_end_the_same_wait_one_does(threads: Threads) -> None:
+    """Both have seen it open; the first ends it, the second is told that it came too late."""
+    waiters, one = Waiters(threads.clock), question(threads)
+    ends: list[object] = []
+    waiters.register(one, 60, ends.append)
+    seen_by_both = waiters._open[one.id]
+    assert waiters._finish(one.id, seen_by_both, "first")
+    assert not waiters._finish(one.id, seen_by_both, "second")
+    assert ends == ["first"]
+
+
 def test_answers_of_a_group_that_come_together_are_all_there(threads: Threads) -> None:
     """Stress: the members answer at the same moment; the list is complete and nothing is counted as too much."""
     waiters = Waiters(threads.clock)

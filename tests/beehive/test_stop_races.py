@@ -8,6 +8,7 @@ import logging
 import random
 import threading
 import weakref
+from collections.abc import Iterator
 
 import pykka
 import pytest
@@ -153,12 +154,17 @@ def test_threads_stop_at_any_moment(caplog: pytest.LogCaptureFixture) -> None:
         assert bed.leftovers() == []
 
 
-def test_a_restarted_module_leaves_no_old_life_behind(bed: Bed, monkeypatch: pytest.MonkeyPatch) -> None:
-    """After twenty failures the instances and classes of the lives before are collected.
+@pytest.fixture
+def no_logging() -> Iterator[None]:
+    """Pytest keeps log records, these keep their exceptions, and these all frames with what is in them."""
+    logging.disable(logging.CRITICAL)
+    yield
+    logging.disable(logging.NOTSET)
 
-    Logging is off, because pytest keeps log records, and these their exceptions with all frames.
-    """
-    monkeypatch.setattr(logging.root.manager, "disable", logging.CRITICAL)
+
+@pytest.mark.usefixtures("no_logging")
+def test_a_restarted_module_leaves_no_old_life_behind(bed: Bed) -> None:
+    """After twenty failures the instances and classes of the lives before are collected."""
     lives: list[weakref.ref[Module]] = []
 
     class Mortal(Module):
