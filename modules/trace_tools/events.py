@@ -162,7 +162,7 @@ def _by_labels(arguments: dict[str, Any]) -> str:
         if isinstance(labels, dict) and f"{_LABEL}pod.name" in labels:
             pod = f"{labels.get(f'{_LABEL}pod.namespace', '')}/pod/{labels[f'{_LABEL}pod.name']}"
             container = labels.get(f"{_LABEL}container.name", "")
-            return f"{pod} {container}".rstrip()
+            return f"{pod} {container or _by_image(arguments)}".rstrip()
     return ""
 
 

@@ -25,6 +25,8 @@ OTHERS: Final = 8
 _UID_LABEL: Final = "io.kubernetes.pod.uid"
 _ASIDE: Final = ("/lease/", "/node/", "/nodepatch/", "/nodestatus/")
 """What a node says of itself in the course of anything; no part of a pod's story."""
+_MAKING: Final = frozenset({"run_pod_sandbox", "create_container"})
+"""Calls that answer with the id of what they made."""
 _ROUNDS: Final = frozenset({"list_containers", "list_pod_sandboxes", "list_images", "version", "status"})
 """Calls that look at everything; they are told only when they failed."""
 
@@ -110,7 +112,7 @@ def _learn_names(event: Event, target: Target, known: _Known) -> None:
     if event.sort is Sort.CALL:
         call = _call(event)
         known.uids.update(_labels(call.request, _UID_LABEL))
-        for made in _ids(call.answer):
+        for made in _ids(call.answer) if event.verb in _MAKING else ():
             known.names[made] = event.about.partition(" ")[2] or "its sandbox"
         return
     if uid := _uid(event.body):

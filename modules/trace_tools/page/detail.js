@@ -22,7 +22,10 @@ class Detail {
     this.box.replaceChildren(...this.head(chosen), element("h3", {}, "Causes and effects"), this.steps(chosen),
       element("h3", {}, "Whole message"), whole);
     const body = await bodyOf(trace, chosen);
-    if (this.view.chosen === chosen) whole.replaceChildren(...pretty(body));
+    if (this.view.chosen !== chosen) return;
+    whole.replaceChildren(...pretty(body));
+    const inner = innerJson(body);
+    if (inner) this.box.append(element("h3", {}, "Content, opened"), element("pre", {}, ...pretty(inner)));
   }
 
   head(i) {
@@ -109,6 +112,14 @@ class Detail {
         "An arrow is a message; the thin bar is its time in the inbox, the thick one its handling. The area at the foot of a "
         + "lane is the length of its inbox. Click a message for all of it, with what caused it and what came of it.")];
   }
+}
+
+// KubeEdge sends some contents as JSON within a string; empty when this is none of them.
+function innerJson(body) {
+  try {
+    const { content } = JSON.parse(body);
+    return typeof content === "string" && typeof JSON.parse(content) === "object" ? content : "";
+  } catch { return ""; }
 }
 
 // JSON text, laid out and coloured; other text as it is. What was redacted stands out.

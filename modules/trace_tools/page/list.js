@@ -20,7 +20,8 @@ class List {
   changed(what) {
     if (what === "shown" || what === "hits") this.reorder();
     if (what === "chosen") this.bring();
-    if (what !== "range") this.want();
+    if (what === "range") this.follow();
+    this.want();
   }
 
   reorder() {
@@ -43,6 +44,13 @@ class List {
     if (k === NOBODY) return;
     const top = k / this.pace, { scrollTop, clientHeight } = this.box;
     if (top < scrollTop || top + ROW > scrollTop + clientHeight) this.box.scrollTop = top - clientHeight / 2;
+  }
+
+  // Looking at another time brings what happens there into the list, unless what is chosen is in sight already.
+  follow() {
+    const { view: { trace, chosen, from, to } } = this;
+    if (chosen !== NOBODY && trace.end[chosen] >= from && trace.sent[chosen] <= to) return;
+    this.box.scrollTop = firstWhere(this.order.length, (k) => trace.sent[this.order[k]] >= from) / this.pace;
   }
 
   want() {

@@ -59,7 +59,7 @@ class Timeline {
     return lane.top + 8 + room * (row + 0.5) / lane.rows;
   }
 
-  thickness(lane) { return Math.max(2, Math.min(11, (lane.height - QUEUE - 10) / lane.rows - 3)); }
+  thickness(lane) { return Math.max(2, Math.min(14, (lane.height - QUEUE - 10) / lane.rows - 3)); }
 
   paint() {
     if (!this.width) return;
@@ -163,7 +163,7 @@ class Timeline {
       pen.globalAlpha = alpha;
     }
     if (trace.source[i] === trace.target[i]) diamond(pen, begun, y, 4);
-    pen.fillRect(begun, y - thick / 2, Math.max(done - begun, 2), thick);
+    pen.fillRect(begun, y - thick / 2, Math.max(done - begun - (done - begun > 5 ? 1 : 0), 2), thick);
     if (trace.failed[i]) cross(pen, begun, y, this.ink("panel"));
   }
 
@@ -192,12 +192,24 @@ class Timeline {
     const until = free.get(key) ?? this.width;
     free.set(key, this.x(trace.sent[i]) - 6);
     const strength = this.strength(i);
-    if (until - x < 42 || strength < 0.3) return;
+    if (strength < 0.3 || this.paintWithin(i, strength)) return;
+    if (until - x < 42) return;
     const words = fitted(pen, `${text(trace, "verb", i)} ${text(trace, "about", i)}`, Math.min(until - x, 340));
     if (!words) return;
     pen.globalAlpha = strength;
     pen.fillStyle = trace.failed[i] ? this.ink("bad") : this.ink("ink");
     pen.fillText(words, x, this.y(i));
+  }
+
+  // Words in the bar itself, when it is long and high enough; says whether they are there.
+  paintWithin(i, strength) {
+    const { pen, view: { trace } } = this;
+    const begun = Math.max(this.x(trace.taken[i]), 0), room = Math.min(this.x(trace.end[i]), this.width) - begun - 8;
+    if (room < 60 || this.thickness(trace.lanes[trace.target[i]]) < 11) return false;
+    pen.globalAlpha = strength;
+    pen.fillStyle = this.ink("panel");
+    pen.fillText(fitted(pen, `${text(trace, "verb", i)} ${text(trace, "about", i)}`, room), begun + 4, this.y(i) + 0.5);
+    return true;
   }
 
   // Many events: in every column of pixels how many went from where to where, and how busy each lane was.
