@@ -1,5 +1,7 @@
 """Putting edgehub together: what a process calls."""
 
+from collections.abc import Callable
+
 from beehive import Hive
 from edgehub.counters import LinkCounters
 from edgehub.link import LinkFactory
@@ -16,6 +18,7 @@ def install(
     *,
     make_context: ContextFactory | None = None,
     make_link: LinkFactory | None = None,
+    wrap: Callable[[LinkFactory], LinkFactory] = lambda make: make,
 ) -> LinkCounters:
     """Add edgehub to a hive.
 
@@ -25,6 +28,7 @@ def install(
         make_context: makes the TLS context of each connection (`edgehub.tls.client_context`); only for `wss://`. The
             system's trust is used without it.
         make_link: makes another kind of link, as tests and the simulation do.
+        wrap: makes links that observe those, as `edgehub.recording` does.
 
     Returns:
         What the link counts; `edgehub.metrics` exports it.
@@ -40,5 +44,5 @@ def install(
         def make_link() -> WebsocketLink:
             return WebsocketLink(settings, hive.clock, make_context)
 
-    hive.add(EdgeHub, settings, make_link, outgoing, counters)
+    hive.add(EdgeHub, settings, wrap(make_link), outgoing, counters)
     return counters

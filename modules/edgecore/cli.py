@@ -44,8 +44,8 @@ class LogLevel(StrEnum):
 class RunProcess(Protocol):
     """What `modules.edgecore.process.run` must be."""
 
-    def __call__(self, config: EdgeCoreConfig, *, log_level: LogLevel) -> int:
-        """Runs the node until a signal ends it; the exit status."""
+    def __call__(self, config: EdgeCoreConfig, *, log_level: LogLevel, record: Path | None) -> int:
+        """Runs the node until a signal ends it, recording it to `record`; the exit status."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -96,6 +96,11 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
     )
     levels = [level.value for level in LogLevel]
     parser.add_argument("--log-level", choices=levels, default=LogLevel.INFO.value, help="default: info")
+    parser.add_argument(
+        "--record",
+        metavar="FILE|DIR",
+        help="record everything to a file, or in parts to a directory (one that exists, or a name that ends in /)",
+    )
     parser.set_defaults(command=f"{__name__}:run")
 
 
@@ -119,7 +124,22 @@ def run(chosen: argparse.Namespace) -> int:
             _say(f"error: {problem.render(error.source)}")
         return ExitCode.CONFIGURATION
     process = cast("RunProcess", _imported(PROCESS))
-    return process(config, log_level=LogLevel(chosen.log_level))
+    try:
+        record = recording_path(chosen.record)
+    except OSError as error:
+        _say(f"error: --record {chosen.record}: {error.strerror}")
+        return ExitCode.START_FAILED
+    return process(config, log_level=LogLevel(chosen.log_level), record=record)
+
+
+def recording_path(text: str | None) -> Path | None:
+    """What `--record` names; a directory that is to be one is made. OSError when it cannot be."""
+    if not text:
+        return None
+    path = Path(text)
+    if text.endswith("/"):
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return path.absolute()
 
 
 def _configured(file: Path) -> EdgeCoreConfig:

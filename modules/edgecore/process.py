@@ -5,8 +5,10 @@ nothing on the node waits for the cloud.
 """
 
 import logging
+import signal
 import sys
 from contextlib import ExitStack
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry, generate_latest
@@ -29,6 +31,7 @@ from modules.edgecore.logs import set_up
 from modules.edgecore.ownership import take
 from modules.edgecore.settings import edged_settings, edgehub_settings
 from modules.edgecore.shutdown import Shutdown
+from modules.edgecore.tracing import Tracing
 from modules.edgecore.version import KUBELET_VERSION
 
 if TYPE_CHECKING:
@@ -42,13 +45,18 @@ STOP_DEADLINE = 20.0
 """Seconds that all modules together get to end."""
 
 
-def run(config: EdgeCoreConfig, *, log_level: "LogLevel") -> int:
-    """Run the node until SIGTERM or SIGINT; the exit status, see `ExitCode`."""
+def run(config: EdgeCoreConfig, *, log_level: "LogLevel", record: Path | None = None) -> int:
+    """Run the node until SIGTERM or SIGINT; the exit status, see `ExitCode`.
+
+    `record` is a file or directory that everything which comes into the modules is recorded to.
+    """
     set_up(log_level)
     shutdown = Shutdown(at_once=ExitCode.INTERRUPTED)
+    tracing = Tracing(config, record)
+    shutdown.on(signal.SIGUSR2, lambda: tracing.dump_soon("SIGUSR2"))
     try:
         with ExitStack() as stack:
-            hive = start(config, stack)
+            hive = start(config, stack, tracing)
             _log.info("node %s is running", config.node_name)
             shutdown.wait()
             _log.info("stopping; containers are left running")
@@ -63,7 +71,7 @@ def run(config: EdgeCoreConfig, *, log_level: "LogLevel") -> int:
     return ExitCode.OK
 
 
-def start(config: EdgeCoreConfig, stack: ExitStack) -> Hive:
+def start(config: EdgeCoreConfig, stack: ExitStack, tracing: Tracing) -> Hive:
     """Start everything; what is not a module is ended by the stack.
 
     What may be taken by somebody else comes first: the root directory, then the local server's port.
@@ -78,9 +86,10 @@ def start(config: EdgeCoreConfig, stack: ExitStack) -> Hive:
     hive = Hive(runtime)
     registry = CollectorRegistry()
     hive.taps.append(BusMetrics(registry))
+    tracing.attach(hive, stack)
     registry.register(HiveCollector(hive))
     snapshots = Snapshots()
-    _add_modules(hive, config, snapshots, registry)
+    _add_modules(hive, config, snapshots, registry, tracing)
     _serve(config, hive, snapshots, registry, stack)
     if config.uses_embedded_runtime:
         _start_embedded_runtime(config, runtime, stack)
@@ -88,23 +97,28 @@ def start(config: EdgeCoreConfig, stack: ExitStack) -> Hive:
     return hive
 
 
-def _add_modules(hive: Hive, config: EdgeCoreConfig, snapshots: Snapshots, registry: CollectorRegistry) -> None:
+def _add_modules(
+    hive: Hive, config: EdgeCoreConfig, snapshots: Snapshots, registry: CollectorRegistry, tracing: Tracing
+) -> None:
     modules = config.modules
     if modules.meta_manager.enable:
-        hive.add(MetaManager, MetaSettings(str(config.database_url), modules.meta_manager.remote_query_timeout))
+        meta = MetaSettings(str(config.database_url), modules.meta_manager.remote_query_timeout)
+        hive.add(MetaManager, meta, tracing.open_store)
     if modules.edged.enable:
         settings = edged_settings(config)
         hive.add(
             Edged,
             settings,
-            lambda: CriClient(
-                settings.runtime_endpoint, settings.image_endpoint, request_timeout=settings.request_timeout
+            lambda: tracing.runtime(
+                CriClient(settings.runtime_endpoint, settings.image_endpoint, request_timeout=settings.request_timeout)
             ),
             snapshots,
             KUBELET_VERSION,
         )
     if modules.edge_hub.enable:
-        counters = edgehub.install(hive, edgehub_settings(config), make_context=_tls_context(config))
+        counters = edgehub.install(
+            hive, edgehub_settings(config), make_context=_tls_context(config), wrap=tracing.links
+        )
         registry.register(LinkCollector(counters))
 
 

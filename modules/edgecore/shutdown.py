@@ -13,6 +13,7 @@ rather than a blocked signal mask, because a mask would be inherited by the cont
 import os
 import signal
 import threading
+from collections.abc import Callable
 from queue import SimpleQueue
 
 from beehive.clock import RealClock
@@ -33,12 +34,18 @@ class Shutdown:
         self._at_once = at_once
         self._now = RealClock().monotonic
         self._first: SimpleQueue[signal.Signals] = SimpleQueue()
+        self._others: dict[int, Callable[[], None]] = {}
         self._pipe, write_end = os.pipe()
         os.set_blocking(write_end, False)
         signal.set_wakeup_fd(write_end, warn_on_full_buffer=False)
         for number in SIGNALS:
             signal.signal(number, lambda *_: None)
         threading.Thread(target=self._read, name="signals", daemon=True).start()
+
+    def on(self, number: signal.Signals, function: Callable[[], None]) -> None:
+        """Call `function` for another signal, on the thread that reads them; it must return at once. Main thread."""
+        self._others[number] = function
+        signal.signal(number, lambda *_: None)
 
     def wait(self) -> signal.Signals:
         """Returns when the first signal has come, and says which it was."""
@@ -54,5 +61,6 @@ class Shutdown:
 
     def _next(self) -> signal.Signals:
         while (number := os.read(self._pipe, 1)[0]) not in SIGNALS:
-            pass
+            if number in self._others:
+                self._others[number]()
         return signal.Signals(number)

@@ -1,0 +1,126 @@
+"""Where a running edgecore is asked for its flight recorder: a unix socket of the owner's alone in the root directory.
+
+A socket and not only SIGUSR2, because who asks wants to know which file it became, or why it became none. One question
+a connection, a line each way: `dump`, and a JSON object.
+
+A path longer than a socket's name may be (107 bytes) is reached through the directory's descriptor.
+"""
+
+import errno
+import os
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from beehive import Actor
+from beehive.trace.errors import TraceError
+
+QUESTION: Final = b"dump\n"
+ANSWER_BYTES: Final = 64 * 1024
+_SECONDS = 5.0
+_ANSWER_SECONDS = 60.0
+_GONE = (errno.ENOENT, errno.ECONNREFUSED)
+
+
+class Serve(NamedTuple):
+    """Told to the listener: answer until the socket is shut down."""
+
+
+class Listener(Actor):
+    """Answers. It waits in `accept` on its own thread and looks into its inbox only when the socket was shut down.
+
+    Args:
+        listening: the socket.
+        dump: writes the flight recorder; its result is the answer.
+    """
+
+    def __init__(self, listening: socket.socket, dump: Callable[[], dict[str, Any]]) -> None:
+        super().__init__()
+        self._listening = listening
+        self._dump = dump
+
+    def on_receive(self, message: object) -> None:
+        """Serve."""
+        if isinstance(message, Serve):
+            while (connection := self._accepted()) is not None:
+                with connection, suppress(OSError):
+                    self._answer(connection)
+
+    def _accepted(self) -> socket.socket | None:
+        try:
+            return self._listening.accept()[0]
+        except OSError:
+            return None
+
+    def _answer(self, connection: socket.socket) -> None:
+        connection.settimeout(_SECONDS)
+        if connection.recv(len(QUESTION), socket.MSG_WAITALL) == QUESTION:
+            connection.sendall(msgspec.json.encode(self._dump()) + b"\n")
+
+
+def listen(path: Path) -> socket.socket:
+    """The socket, in the place of one that a killed process left.
+
+    Raises:
+        TraceError: it cannot be made.
+    """
+    listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    before = os.umask(0o177)
+    try:
+        path.unlink(missing_ok=True)
+        with _short(path) as name:
+            listening.bind(name)
+        listening.listen(4)
+    except OSError as error:
+        listening.close()
+        raise TraceError("cannot make the socket for traces", str(path), str(error.strerror)) from error
+    finally:
+        os.umask(before)
+    return listening
+
+
+def hang_up(listening: socket.socket, path: Path) -> None:
+    """Answer nobody any more."""
+    with suppress(OSError):
+        listening.shutdown(socket.SHUT_RDWR)
+    listening.close()
+    path.unlink(missing_ok=True)
+
+
+def ask(path: Path) -> dict[str, Any]:
+    """Have the process that listens there write its flight recorder; its answer.
+
+    Raises:
+        TraceError: none listens, or it does not answer.
+    """
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+        connection.settimeout(_ANSWER_SECONDS)
+        try:
+            with _short(path) as name:
+                connection.connect(name)
+            connection.sendall(QUESTION)
+            with connection.makefile("rb") as answer:
+                line = answer.readline(ANSWER_BYTES)
+            decoded: dict[str, Any] = msgspec.json.decode(line, type=dict[str, Any])
+        except OSError as error:
+            hint = "is edgecore running? --root or --config must be those that it was started with"
+            raise TraceError(
+                "cannot reach edgecore", str(path), hint if error.errno in _GONE else str(error)
+            ) from error
+        except (msgspec.DecodeError, UnicodeError) as error:
+            raise TraceError("edgecore gave no answer", str(path), "see its log") from error
+    return decoded
+
+
+@contextmanager
+def _short(path: Path) -> Iterator[str]:
+    """A name of the path that fits a socket's address."""
+    directory = os.open(path.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        yield f"/proc/self/fd/{directory}/{path.name}"
+    finally:
+        os.close(directory)

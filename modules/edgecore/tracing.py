@@ -1,0 +1,262 @@
+"""Recording of the running node: the flight recorder that is always on, and the stream of `run --record`.
+
+One object that the assembly asks for the recorded forms of what it puts together: the store, the runtime, the links.
+The flight recorder is written into `traces` below the root directory on SIGUSR2, by `edgecore trace dump`, and when a
+module or the process fails; the last few files are kept.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from pathlib import Path
+from time import gmtime, strftime
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import msgspec
+
+from beehive import Actor, BeehiveError
+from beehive.delivery import Happened, ModuleFailed
+from beehive.errors import StopError
+from beehive.trace.entries import Kept, Serialiser
+from beehive.trace.errors import TraceError
+from beehive.trace.flight import FlightRecorder
+from beehive.trace.format import FORMAT, Header
+from beehive.trace.redact import Redactor
+from beehive.trace.stream import StreamRecorder, Waiting
+from beehive.trace.writer import SUFFIX, open_writer, parts_of
+from edged.cri.recording import recording
+from edged.errors import EdgedError
+from edgehub.recording import RecordingLinks
+from metamanager.recording import RecordingStore
+from metamanager.store import open_store
+from modules.edgecore.config.section import Section, keys_of
+from modules.edgecore.trace_socket import Listener, Serve, hang_up, listen
+from modules.edgecore.version import VERSION
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from contextlib import ExitStack
+    from types import TracebackType
+
+    from beehive import Hive
+    from edged.cri.contract import ContainerRuntime
+    from edgehub.link import LinkFactory
+    from metamanager.store import Store
+    from modules.edgecore.config import EdgeCoreConfig
+
+_log = logging.getLogger(__name__)
+
+DIRECTORY: Final = "traces"
+"""Below the root directory; where the flight recorder is written."""
+
+SOCKET: Final = "trace.sock"
+"""Below the root directory; where `edgecore trace dump` asks."""
+
+FILES: Final = 8
+"""Files of the flight recorder that are kept."""
+
+FAILURE_PAUSE: Final = 60.0
+"""Seconds during which further failures of modules are not written: the first file has what led to them."""
+
+_STOP_SECONDS = 5.0
+_NOT_SHOWN = "not shown"
+_FORESEEN = (BeehiveError, EdgedError, OSError)
+
+
+class Dumped(NamedTuple):
+    """The flight recorder was written."""
+
+    path: Path
+    records: int
+
+
+class Dump(NamedTuple):
+    """Told to the dumper: write the flight recorder."""
+
+    why: str
+
+
+class _Dumper(Actor):
+    """Writes on a thread of its own, because who sees a failure must not wait for a disk."""
+
+    def __init__(self, dump: Callable[[str], Dumped]) -> None:
+        super().__init__()
+        self._dump = dump
+
+    def on_receive(self, message: object) -> None:
+        """Write; a failure is logged and no more."""
+        if isinstance(message, Dump):
+            try:
+                self._dump(message.why)
+            except TraceError as error:
+                _log.error("the flight recorder could not be written: %s", error)
+
+
+class Tracing:
+    """See the module's docstring.
+
+    Args:
+        config: of the node.
+        record: file or directory that everything is recorded to; None for the flight recorder alone.
+    """
+
+    def __init__(self, config: EdgeCoreConfig, record: Path | None = None) -> None:
+        self._root = config.modules.edged.root_directory
+        self._config = config
+        self._record = record
+        self._redactor = Redactor()
+        self._lock = threading.Lock()
+        self._last_failure: float | None = None
+        self._dumper: Any = None
+
+    def attach(self, hive: Hive, stack: ExitStack) -> None:
+        """Observe a hive that has not been started; everything ends with the stack.
+
+        Raises:
+            TraceError: the file of the recording, or the socket, cannot be made.
+        """
+        self._hive = hive
+        clock = hive.clock
+        self._origin = clock.monotonic()
+        self._header = Header(
+            FORMAT, f"edgecore {VERSION}", self._config.node_name, clock.now(), None, configuration(self._config),
+            int.from_bytes(os.urandom(8), "big"), why="record",
+        )  # fmt: skip
+        self._flight = FlightRecorder(clock)
+        stack.callback(self._flight.close)
+        hive.taps.append(self._flight)
+        self._adders: list[Callable[[Kept], None]] = [self._flight.add]
+        if self._record is not None:
+            self._start_stream(self._record, stack)
+        hive.watchers.append(self._happened)
+        self._serve(stack)
+        self._watch_threads(stack)
+        stack.push(self._on_exit)
+
+    def open_store(self, source: str) -> Store:
+        """The store that a source names, recorded (`MetaManager`'s `open_store`)."""
+        hive = self._hive
+        return RecordingStore(open_store(source), hive.clock, hive.next_span, self.add, self._redactor.learn)
+
+    def runtime(self, runtime: ContainerRuntime) -> ContainerRuntime:
+        """A container runtime, recorded."""
+        return recording(runtime, self._hive.clock, self._hive.next_span, self.add)
+
+    def links(self, make: LinkFactory) -> LinkFactory:
+        """Links, recorded."""
+        return RecordingLinks(make, self._hive.clock, self._hive.next_span, self.add, self._redactor.frame)
+
+    def add(self, entry: Kept) -> None:
+        """Take what happened outside of the bus."""
+        for add in self._adders:
+            add(entry)
+
+    def dump_soon(self, why: str) -> None:
+        """Have the flight recorder written; returns at once. Any thread."""
+        if self._dumper is not None and self._dumper.is_alive():
+            self._dumper.tell(Dump(why))
+
+    def dump(self, why: str) -> Dumped:
+        """Write the flight recorder into a file of its own.
+
+        Raises:
+            TraceError: it could not be written.
+        """
+        with self._lock:
+            now = self._hive.clock.now()
+            name = f"{strftime('%Y%m%dT%H%M%S', gmtime(now))}.{int(now * 1000) % 1000:03d}Z-{_slug(why)}{SUFFIX}"
+            directory = self._root / DIRECTORY
+            try:
+                directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            except OSError as error:
+                raise TraceError("cannot make the directory of traces", str(directory), str(error.strerror)) from error
+            path = directory / name
+            header = msgspec.structs.replace(self._header, why=why)
+            records = self._flight.write(path, header, self._origin, self._redactor)
+            for old in parts_of(directory)[:-FILES]:
+                old.unlink(missing_ok=True)
+        _log.warning("the flight recorder was written to %s (%s, %d records)", path, why, records)
+        return Dumped(path, records)
+
+    def _start_stream(self, path: Path, stack: ExitStack) -> None:
+        writer = open_writer(path, self._header)
+        waiting = Waiting()
+        running = self._hive.runtime.start(
+            StreamRecorder, waiting, writer, Serialiser(self._origin, self._redactor), name="trace/recorder"
+        )
+        stack.callback(running.stop, _STOP_SECONDS)
+        self._hive.taps.append(waiting)
+        self._adders.append(waiting.add)
+
+    def _serve(self, stack: ExitStack) -> None:
+        runtime = self._hive.runtime
+        dumper = runtime.start(_Dumper, self.dump, name="trace/dumper")
+        self._dumper = dumper.ref
+        stack.callback(dumper.stop, _STOP_SECONDS)
+        listening = listen(self._root / SOCKET)
+        listener = runtime.start(Listener, listening, self._asked, name="trace/socket")
+        stack.callback(listener.stop, _STOP_SECONDS)
+        stack.callback(hang_up, listening, self._root / SOCKET)
+        listener.ref.tell(Serve())
+
+    def _asked(self) -> dict[str, Any]:
+        """The answer to `edgecore trace dump`."""
+        try:
+            dumped = self.dump("asked for")
+        except TraceError as error:
+            return {"error": str(error)}
+        return {"path": str(dumped.path), "records": dumped.records}
+
+    def _happened(self, happened: Happened) -> None:
+        self.add(happened)
+        if isinstance(happened, ModuleFailed):
+            last = self._last_failure
+            if last is None or happened.time - last >= FAILURE_PAUSE:
+                self._last_failure = happened.time
+                self.dump_soon(f"{happened.module} failed")
+
+    def _watch_threads(self, stack: ExitStack) -> None:
+        """A thread that is no actor ends with an exception: that is a crash of a part of the process."""
+        before = threading.excepthook
+
+        def hook(arguments: threading.ExceptHookArgs) -> None:
+            self.dump_soon("thread crashed")
+            before(arguments)
+
+        threading.excepthook = hook
+        stack.callback(setattr, threading, "excepthook", before)
+
+    def _on_exit(
+        self,
+        _kind: type[BaseException] | None,
+        error: BaseException | None,
+        _traceback: TracebackType | None,
+    ) -> None:
+        """The process ends with an exception that nobody foresaw, or with a module that does not stop."""
+        if error is None or (isinstance(error, _FORESEEN) and not isinstance(error, StopError)):
+            return
+        try:
+            self.dump("crash")
+        except TraceError as failure:
+            _log.error("the flight recorder could not be written: %s", failure)
+
+
+def configuration(section: Section) -> dict[str, Any]:
+    """Settings as JSON values under their names in the file; of a secret only whether it is set."""
+    settings: dict[str, Any] = {}
+    for key in keys_of(type(section)):
+        value = getattr(section, key.attribute)
+        if isinstance(value, Section):
+            settings[key.name] = configuration(value)
+        elif key.kind is not None and key.kind.secret:
+            settings[key.name] = _NOT_SHOWN if value else ""
+        else:
+            settings[key.name] = value if key.kind is None else key.kind.write(value)
+    return settings
+
+
+def _slug(why: str) -> str:
+    """A part of a file's name."""
+    return "-".join("".join(sign if sign.isascii() and sign.isalnum() else " " for sign in why).split()) or "dump"
