@@ -72,7 +72,7 @@ def test_a_failed_module_starts_again_and_its_inbox_survives(bed: Bed, log: Log)
     hive.send("fragile", bed.message("default/secret/s", content="try again"))
     hive.send("fragile", bed.message(content="behind"))
     hive.send("steady", bed.message(content="goes on"))
-    bed.until(lambda: ("steady", "goes on") in log.entries, 0.5)
+    bed.until(lambda: ("steady", "goes on") in log.entries)
     bed.until(lambda: "behind" in log.entries)
     fragile = [entry for entry in log.entries if isinstance(entry, str)]
     assert fragile == ["start", "try again", "start", "try again", "behind"]
