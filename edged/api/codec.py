@@ -26,10 +26,11 @@ def decode(kind: type[T], raw: bytes | bytearray | memoryview | str | msgspec.Ra
     Raises DecodeError with the path of the value at fault (`$.spec.containers[0].name`).
     """
     try:
-        return _decoder(kind).decode(raw)
-    except msgspec.ValidationError:
-        return from_value(kind, msgspec.json.decode(raw))
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        try:
+            return _decoder(kind).decode(raw)
+        except msgspec.ValidationError:
+            return from_value(kind, msgspec.json.decode(raw))
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise DecodeError(f"cannot read a {kind.__name__}", str(error), "the content is no JSON") from error
 
 
