@@ -42,6 +42,8 @@ class Diagnosis(msgspec.Struct, frozen=True):
     why: str = ""
     step: int | None = None
     """Place of the event that shows it, in the story."""
+    since: int | None = None
+    """Place of the frame that brought the object, or its deletion when it is to go."""
 
 
 class _Pod(msgspec.Struct):
@@ -53,6 +55,10 @@ class _Pod(msgspec.Struct):
     status: Status = msgspec.field(default_factory=Status)
     reported: int | None = None
     """Where the last report is."""
+    came: int | None = None
+    """Where the frame is that brought it."""
+    ending: int | None = None
+    """Where the first frame is that says that it shall go."""
     deleted: int | None = None
     failures: dict[tuple[str, ...], int] = {}
     questions: dict[str, int] = {}
@@ -69,8 +75,12 @@ def diagnose(story: Story) -> Diagnosis:
     if not story.events or not story.own:
         return Diagnosis(State.UNKNOWN, _what_there_is(story))
     pod = _followed(story)
-    if story.target.kind != "pod":
-        return _of_object(story, pod)
+    found = _of_pod(story, pod) if story.target.kind == "pod" else _of_object(story, pod)
+    ends = found.state in (State.GOING, State.GONE)
+    return msgspec.structs.replace(found, since=pod.ending if ends else pod.came)
+
+
+def _of_pod(story: Story, pod: _Pod) -> Diagnosis:
     if pod.deleted is not None or (pod.wanted is not None and pod.wanted.deleting):
         return _of_deletion(story, pod)
     if (ended := _ENDED.get(pod.status.phase)) is not None:
@@ -109,6 +119,8 @@ def _follow_report(event: Event, place: int, pod: _Pod) -> None:
 
 
 def _follow_desire(event: Event, place: int, pod: _Pod) -> None:
+    if event.source == CLOUD and not event.parent:
+        _follow_frame(event, place, pod)
     if event.verb in ("insert", "update") and (wanted := wanted_in(event)) is not None:
         pod.wanted = wanted
         if event.verb == "insert" and pod.deleted is not None:
@@ -117,6 +129,15 @@ def _follow_desire(event: Event, place: int, pod: _Pod) -> None:
         pod.deleted = place
     if event.verb in ("insert", "update", "delete"):
         pod.seen[event.target] = place
+
+
+def _follow_frame(event: Event, place: int, pod: _Pod) -> None:
+    wanted = wanted_in(event)
+    going = event.verb == "delete" or (wanted is not None and wanted.deleting)
+    if event.verb == "insert" or pod.came is None:
+        pod.came, pod.ending = place, None
+    if going and pod.ending is None:
+        pod.ending = place
 
 
 def _begin_anew(pod: _Pod) -> None:

@@ -68,21 +68,33 @@ def _of_delivery(record: Delivered) -> Event:
         sent=record.sent,
         taken=taken,
         end=record.time,
-        source=record.sender or message.source or record.module,
-        target=record.module,
+        source=_lane(record.sender) or message.source or record.module,
+        target=_lane(record.module),
         verb=message.operation,
         about=trim_node(message.resource),
         id=message.id,
         parent=message.parent_id,
         span=record.span,
         cause=record.cause,
-        way=record.way,
+        way=_way(record),
         outcome=record.outcome,
         reason=record.reason,
         depth=record.depth,
         size=len(message.content),
         body=_message_body(message),
     )
+
+
+def _way(record: Delivered) -> str:
+    """How it went, with the actors between which it did where they are parts of a module."""
+    source = f" from {record.sender}" if "/" in record.sender else ""
+    target = f" to {record.module}" if "/" in record.module else ""
+    return f"{record.way}{source}{target}"
+
+
+def _lane(actor: str) -> str:
+    """The module that an actor belongs to: `edged/worker-1` works for `edged`."""
+    return actor.partition("/")[0]
 
 
 def _message_body(message: RecordedMessage) -> bytes:
@@ -132,12 +144,13 @@ def _of_call(record: CriCall) -> Event:
         sent=begun,
         taken=begun,
         end=record.time,
-        source=record.sender or str(ModuleName.EDGED),
+        source=_lane(record.sender) or str(ModuleName.EDGED),
         target=RUNTIME,
         verb=record.method,
         about=_subject(request),
         span=record.span,
         cause=record.cause,
+        way=f"from {record.sender}" if record.sender else "",
         outcome=record.error or "ok",
         reason=record.detail,
         size=len(request) + len(answer),

@@ -2,8 +2,10 @@
 
 An event belongs to it when it names the object, when it answers or was caused by one that belongs (and is about no
 other object of that kind), or when it concerns a sandbox or container that was made for it. Of what is not about the
-object but led to it, only the way up is told. The trace is read again until nothing new is learnt, which takes two or
-three times; nothing but the story itself is held in memory.
+object but led to it, only the way up is told; not that of a commit, which stores what many messages brought.
+
+The trace is read again until nothing new is learnt, which takes two or three times; nothing but the story itself is
+held in memory.
 """
 
 from collections.abc import Callable, Iterator
@@ -101,7 +103,7 @@ def _learn(event: Event, target: Target, known: _Known) -> None:
         known.messages.add(event.id)
     if event.span:
         known.spans.add(event.span)
-    if event.cause:
+    if event.cause and event.sort is not Sort.COMMIT:
         known.causes.add(event.cause)
     if target.named_by(event.about):
         _learn_names(event, target, known)

@@ -2,10 +2,10 @@
 
 A step's delay is the time since its cause was sent, which the arrow names by number; without a known cause it is the
 time since the step before. What happens over and over (probes, retries, heartbeats) is told twice, counted, and told
-once more at its end.
+once more at its end; what only looks at the runtime is not told at all unless one asks for everything.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import UTC, datetime
 from typing import Final
 
@@ -54,21 +54,28 @@ class Telling(msgspec.Struct, frozen=True):
 
 def tell(story: Story, diagnosis: Diagnosis, began: float, *, everything: bool = False) -> Telling:
     """The story in words; `began` is the wall clock of the trace's origin, seconds since the epoch."""
+    repeats = {} if everything else _repeats(story, diagnosis)
+    places = [place for place in range(len(story.events)) if repeats.get(place, 0) != _UNTOLD]
+    numbers = {place: number for number, place in enumerate(places, 1)}
+    causes = _told_causes(story, numbers)
+    steps = []
+    for place in places:
+        mark = _MARKS[diagnosis.state] if place == diagnosis.step else ""
+        steps.append(_step(story, place, causes[place], numbers, began, repeats.get(place, 0), mark))
+    return Telling(str(story.target), diagnosis.state, diagnosis.why, _summary(story, diagnosis), tuple(steps))
+
+
+def _told_causes(story: Story, told: Collection[int]) -> list[int]:
+    """For each event the nearest of its causes that is told."""
     causes = causes_of(story.events)
-    repeats = {} if everything else _repeats(story)
-    steps = tuple(
-        _step(
-            story,
-            place,
-            causes,
-            began,
-            repeats.get(place, 0),
-            _MARKS[diagnosis.state] if place == diagnosis.step else "",
-        )
-        for place in range(len(story.events))
-        if repeats.get(place, 0) != _UNTOLD or place == diagnosis.step
-    )
-    return Telling(str(story.target), diagnosis.state, diagnosis.why, _summary(story, diagnosis), steps)
+    found = []
+    for first in causes:
+        cause, seen = first, {NOBODY}
+        while cause not in told and cause not in seen:
+            seen.add(cause)
+            cause = causes[cause]
+        found.append(cause if cause in told else NOBODY)
+    return found
 
 
 def lines(telling: Telling, *, colour: bool) -> list[str]:
@@ -83,6 +90,8 @@ def lines(telling: Telling, *, colour: bool) -> list[str]:
 
 
 _UNTOLD: Final = -1
+_LOOKS: Final = frozenset({"list_pod_sandboxes", "list_containers", "pod_sandbox_status", "container_status"})
+"""Calls that only look; told when they failed, or when everything is to be told."""
 _MARKS: Final = {
     State.UNKNOWN: "",
     State.WAITING: "waits here",
@@ -94,15 +103,18 @@ _MARKS: Final = {
 }
 
 
-def _repeats(story: Story) -> dict[int, int]:
+def _repeats(story: Story, diagnosis: Diagnosis) -> dict[int, int]:
     """By place: that it is not told, or how many after it are not."""
+    found: dict[int, int] = {}
     alike: dict[tuple[str, ...], list[int]] = {}
     for place, event in enumerate(story.events):
-        alike.setdefault(_signature(story, event), []).append(place)
-    found: dict[int, int] = {}
+        if event.verb in _LOOKS and not event.failed and place != diagnosis.step:
+            found[place] = _UNTOLD
+        else:
+            alike.setdefault(_signature(story, event), []).append(place)
     for places in alike.values():
         if len(places) > FEW:
-            untold = places[FIRST:-1]
+            untold = [place for place in places[FIRST:-1] if place != diagnosis.step]
             found[places[FIRST - 1]] = len(untold)
             found.update(dict.fromkeys(untold, _UNTOLD))
     return found
@@ -113,15 +125,17 @@ def _signature(story: Story, event: Event) -> tuple[str, ...]:
     return (str(event.sort), event.source, event.target, event.verb, about, event.outcome)
 
 
-def _step(story: Story, place: int, causes: Sequence[int], began: float, repeated: int, mark: str) -> Step:
-    event, cause = story.events[place], causes[place]
+def _step(
+    story: Story, place: int, cause: int, numbers: dict[int, int], began: float, repeated: int, mark: str
+) -> Step:
+    event = story.events[place]
     before = story.events[cause if cause != NOBODY else max(place - 1, 0)]
     here = label(event.target)
     return Step(
-        number=place + 1,
+        number=numbers[place],
         time=_clock(began + event.sent),
         delay=event.sent - before.sent,
-        cause=None if cause == NOBODY else cause + 1,
+        cause=numbers.get(cause),
         way=here if event.source == event.target else f"{label(event.source)} → {here}",
         text=_text(story, event),
         failed=event.failed,
@@ -147,16 +161,18 @@ def _text(story: Story, event: Event) -> str:
 
 
 def _summary(story: Story, diagnosis: Diagnosis) -> str:
-    """How long it took from the frame that brought it to where it is."""
-    first = next((event for event in story.events if event.sort is Sort.FRAME and event.source == CLOUD), None)
-    if first is None or diagnosis.step is None:
+    """How long it took from the frame that brought it (or its deletion) to where it is."""
+    if diagnosis.since is None or diagnosis.step is None:
         return ""
-    reached = story.events[diagnosis.step]
+    going = diagnosis.state in (State.GOING, State.GONE)
+    what = "its deletion" if going else "it"
+    first, reached = story.events[diagnosis.since], story.events[diagnosis.step]
     if diagnosis.state in (State.WAITING, State.GOING):
-        rest = f"the trace ends {seconds(story.until - reached.sent)} after the step that is marked"
-        return f"the frame that brought it came {seconds(max(reached.sent - first.sent, 0))} before that; {rest}"
-    text = f"{seconds(max(reached.end - first.sent, 0))} after the first frame about it"
-    if reached.target != RUNTIME:
+        rest = seconds(max(story.until - reached.end, 0))
+        after = seconds(max(reached.sent - first.sent, 0))
+        return f"the marked step is {after} after {what} came and {rest} before the trace ends"
+    text = f"{seconds(max(reached.end - first.sent, 0))} after {what} came"
+    if reached.target != RUNTIME or going:
         return text
     told = next((event for event in story.events if event.target == CLOUD and event.sent > reached.end), None)
     return text + (f"; the cloud was told {seconds(told.sent - reached.end)} later" if told else "")

@@ -188,7 +188,7 @@ def test_a_completed_pod_has_ended() -> None:
     node = Node()
     starts(node, "web", "u1", arrives(node, "web", "u1"))
     reports(node, "web", "u1", status("Succeeded"), 0)
-    assert verdict(node) == Diagnosis(State.ENDED, "it completed", len(story(node.records).events) - 1)
+    assert verdict(node) == Diagnosis(State.ENDED, "it completed", len(story(node.records).events) - 1, since=0)
 
 
 def test_reports_that_hold_only_what_changed_are_laid_over_each_other() -> None:
@@ -219,6 +219,45 @@ def test_repetitions_are_counted() -> None:
     assert told(found).count("exec_sync") == 3
     assert "… 97 more like" in told(found)
     assert told(found, everything=True).count("exec_sync web (run-u1)") == 100
+
+
+def test_what_only_looks_is_told_when_asked_for() -> None:
+    """A relist says nothing to a person; a failed one does."""
+    node = Node()
+    running_pod(node, "web", "u1")
+    look = {"container_id": "run-u1"}
+    node.call("container_status", look, {}, 0)
+    assert "container_status" not in told(story(node.records))
+    assert "container_status" in told(story(node.records), everything=True)
+    node.call("container_status", look, {}, 0, error="NotFoundError: gone")
+    assert "container_status web (run-u1) · took 20 ms · NotFoundError: gone" in told(story(node.records))
+
+
+def test_arrows_go_to_steps_that_are_told() -> None:
+    """Over those that are not, to the cause of the cause."""
+    node = Node()
+    running_pod(node, "web", "u1")
+    span = node.timer("edged", "tick", 1)
+    for _ in range(20):
+        span = node.call("exec_sync", {"container_id": "run-u1"}, {}, span)
+    node.call("stop_container", {"container_id": "run-u1"}, None, span)
+    steps = tell(story(node.records), diagnose(story(node.records)), BEGAN).steps
+    numbers = [step.number for step in steps]
+    assert numbers == list(range(1, len(steps) + 1))
+    assert all(step.cause is None or step.cause in numbers for step in steps)
+    stop = next(step for step in steps if step.text.startswith("stop_container"))
+    assert steps[(stop.cause or 0) - 1].text.startswith("exec_sync")
+
+
+def test_a_commit_of_many_does_not_bring_the_others_in() -> None:
+    """It was caused by whoever came first, which is another pod's story."""
+    node = Node()
+    other = node.deliver(
+        message("insert", "default/pod/other", pod("other", "u2"), ident="o"), "metamanager", "websocket"
+    )
+    node.commit("default/pod/web", other)
+    arrives(node, "web", "u1")
+    assert "other" not in told(story(node.records))
 
 
 def test_the_delay_of_a_step_is_that_from_its_cause() -> None:
