@@ -1,0 +1,149 @@
+"""A pod's files on the node."""
+
+import os
+import stat
+from pathlib import Path
+from unittest.mock import patch
+
+import pytest
+
+from beehive.simulation import Simulation
+from edged.api import Container, ObjectMeta, Pod, PodSpec
+from edged.pods.errors import ConfigError
+from edged.pods.labels import ref_of
+from edged.pods.model import PodRef, PodUid
+from edged.settings import EdgedSettings
+from edged.volumes import VolumeError
+from edged.work.files import PodFiles
+
+POD = Pod(
+    metadata=ObjectMeta(name="web", namespace="default", uid="u1"),
+    spec=PodSpec(containers=(Container(name="main", image="x", termination_message_path="/dev/termination-log"),)),
+)
+MAIN = POD.spec.containers[0]
+
+
+def files_in(root: Path, *, own_root: bool = True) -> PodFiles:
+    settings = EdgedSettings(
+        node_name="n1", root=root / "edged", pod_logs=root / "logs", runtime_endpoint="", own_root=own_root
+    )
+    return PodFiles(settings, Simulation(1).clock)
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> PodFiles:
+    return files_in(tmp_path)
+
+
+def mounted(files: PodFiles, ips: tuple[str, ...] = ("10.0.0.1",), attempt: int = 0) -> dict[str, Path]:
+    """Where what a container sees is on the node, by its path in the container."""
+    return {m.container_path: Path(m.host_path) for m in files.mounts(POD, MAIN, attempt, {}, {}, ips)}
+
+
+class _NoSources:
+    def __getattr__(self, name: str) -> object:
+        raise AssertionError(f"asked for {name}")
+
+
+def prepare(files: PodFiles) -> None:
+    files.prepare(POD, _NoSources())  # type: ignore[arg-type]
+
+
+def test_directories_of_a_pod_are_open_to_nobody_else(files: PodFiles, tmp_path: Path) -> None:
+    prepare(files)
+    files.make_log_directory(POD)
+    assert stat.S_IMODE((tmp_path / "edged" / "pods" / "u1").stat().st_mode) & 0o007 == 0
+    assert (tmp_path / "logs" / "default_web_u1").is_dir()
+    assert files.pods() == ["u1"]
+
+
+def test_a_container_sees_its_pods_hosts_and_a_file_for_its_last_words(files: PodFiles) -> None:
+    prepare(files)
+    seen = mounted(files)
+    assert "10.0.0.1\tweb" in seen["/etc/hosts"].read_text()
+    assert stat.S_IMODE(seen["/dev/termination-log"].stat().st_mode) == 0o666
+
+
+def test_hosts_are_written_anew_only_when_they_changed(files: PodFiles) -> None:
+    """Other containers read the file meanwhile."""
+    prepare(files)
+    path = mounted(files)["/etc/hosts"]
+    os.utime(path, (1, 1))
+    mounted(files)
+    assert path.stat().st_mtime == 1
+    mounted(files, ("10.0.0.2",))
+    assert "10.0.0.2\tweb" in path.read_text()
+
+
+def test_each_attempt_has_last_words_of_its_own(files: PodFiles) -> None:
+    prepare(files)
+    first = mounted(files)["/dev/termination-log"]
+    first.write_text("good bye")
+    assert mounted(files, attempt=1)["/dev/termination-log"].read_text() == ""
+    assert first.read_text() == "good bye"
+
+
+def test_a_runtime_without_roots_gets_neither(tmp_path: Path) -> None:
+    files = files_in(tmp_path, own_root=False)
+    prepare(files)
+    assert mounted(files) == {}
+
+
+def test_files_and_logs_go_and_once_more_is_no_error(files: PodFiles, tmp_path: Path) -> None:
+    prepare(files)
+    files.make_log_directory(POD)
+    for _ in range(2):
+        files.remove(ref_of(POD))
+        assert files.pods() == []
+        assert list((tmp_path / "logs").iterdir()) == []
+
+
+def test_a_removal_that_was_interrupted_is_found_again(files: PodFiles, tmp_path: Path) -> None:
+    """The pod's directory goes last; of the pod nothing more is known than its uid."""
+    prepare(files)
+    files.make_log_directory(POD)
+    with patch("shutil.rmtree", side_effect=OSError("the power went")), pytest.raises(OSError, match="power"):
+        files.remove(ref_of(POD))
+    assert files.pods() == ["u1"]
+    files.remove(PodRef(PodUid("u1"), "", ""))
+    assert files.pods() == []
+    assert list((tmp_path / "logs").iterdir()) == []
+
+
+def test_only_the_logs_of_exactly_that_pod_go(files: PodFiles, tmp_path: Path) -> None:
+    others = [tmp_path / "logs" / name for name in ("default_web_u11", "default_web_xu1", "u1")]
+    for other in others:
+        other.mkdir(parents=True)
+    files.remove(PodRef(PodUid("u1"), "", ""))
+    files.remove(PodRef(PodUid("*"), "", ""))
+    assert all(other.is_dir() for other in others)
+
+
+def test_links_are_removed_and_not_followed(files: PodFiles, tmp_path: Path) -> None:
+    precious = tmp_path / "precious"
+    precious.mkdir()
+    (precious / "file").write_text("kept")
+    prepare(files)
+    (tmp_path / "edged" / "pods" / "u1" / "link").symlink_to(precious)
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "logs" / "default_web_u1").symlink_to(precious)
+    files.remove(ref_of(POD))
+    assert (precious / "file").read_text() == "kept"
+    assert files.pods() == []
+
+
+def test_what_is_mounted_is_not_emptied(files: PodFiles, tmp_path: Path) -> None:
+    prepare(files)
+    volume = tmp_path / "edged" / "pods" / "u1" / "a volume"
+    volume.mkdir()
+    escaped = str(volume).replace(" ", r"\040")
+    line = f"36 35 98:0 / {escaped} rw,noatime master:1 - ext3 /dev/root rw\n"
+    with patch.object(Path, "read_bytes", return_value=line.encode()), pytest.raises(VolumeError, match="mount point"):
+        files.remove(ref_of(POD))
+    assert volume.is_dir()
+
+
+@pytest.mark.parametrize("uid", ["..", ".", "a/b"])
+def test_no_name_leaves_its_directory(files: PodFiles, uid: str) -> None:
+    with pytest.raises(ConfigError):
+        files.remove(PodRef(PodUid(uid), "default", "web"))
