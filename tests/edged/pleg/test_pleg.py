@@ -1,0 +1,183 @@
+"""What changed since the last look: each change told once, by whomever saw it first."""
+
+from collections.abc import Iterator
+
+import grpc
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from beehive.runtime import Running
+from beehive.simulation import Simulation
+from edged.cri.contract import ContainerId, SandboxId
+from edged.cri.errors import CriError, UnavailableError
+from edged.pleg.pleg import Event, Observed, Pleg, Relisted, RelistFailed
+from edged.pleg.reader import Glance, RuntimeReader, changed_pods, glance_of
+from edged.pods import labels
+from edged.pods.model import PodRef, PodUid, RunState
+from edged.testing import FakeRuntime
+from protos.cri.v1 import api_pb2 as pb
+
+IMAGE = "busybox"
+OWNER = "me"
+
+
+def ref(name: str) -> PodRef:
+    return PodRef(PodUid(f"uid-{name}"), "default", name)
+
+
+class Watch:
+    """A PLEG over a runtime in memory, looking every second."""
+
+    def __init__(self) -> None:
+        self.simulation = Simulation(1)
+        self.runtime = FakeRuntime(self.simulation, [IMAGE])
+        self.reader = RuntimeReader(self.runtime)
+        self.events: list[Event] = []
+        self.pleg: Running[Pleg] = self.simulation.start(Pleg, self.reader, self.events.append, 1.0)
+
+    def pod(self, name: str) -> tuple[SandboxId, ContainerId]:
+        """A pod with one running container."""
+        marks = {labels.POD_UID: f"uid-{name}", labels.POD_NAMESPACE: "default", labels.POD_NAME: name}
+        config = pb.PodSandboxConfig(metadata=pb.PodSandboxMetadata(name=name, uid=f"uid-{name}"), labels=marks)
+        config.annotations[labels.OWNER] = OWNER
+        sandbox = self.runtime.run_pod_sandbox(config)
+        made = pb.ContainerConfig(
+            metadata=pb.ContainerMetadata(name="main"), image=pb.ImageSpec(image=IMAGE), labels=marks
+        )
+        container = self.runtime.create_container(sandbox, made, config)
+        self.runtime.start_container(container)
+        return sandbox, container
+
+    def look(self, seconds: float = 1.0) -> list[str]:
+        """Names of the pods that were told of in that time, in order."""
+        self.events.clear()
+        self.simulation.run_for(seconds)
+        relists = [event for event in self.events if isinstance(event, Relisted)]
+        return [seen.facts.ref.name for relist in relists for seen in relist.changed]
+
+    def failures(self) -> int:
+        """How many relists failed, or failed for one pod."""
+        return sum(isinstance(event, RelistFailed) for event in self.events)
+
+
+@pytest.fixture
+def watch() -> Iterator[Watch]:
+    watch = Watch()
+    yield watch
+    watch.pleg.stop(5)
+
+
+def test_what_is_there_at_the_start_is_told_of_with_its_facts(watch: Watch) -> None:
+    sandbox, container = watch.pod("a")
+    assert watch.look(0.5) == ["a"]
+    [event] = watch.events
+    assert isinstance(event, Relisted)
+    [seen] = event.changed
+    assert [s.id for s in seen.facts.sandboxes] == [sandbox]
+    assert [(c.id, c.state) for c in seen.facts.containers] == [(container, RunState.RUNNING)]
+    assert event.glances[PodUid("uid-a")].owner == OWNER
+
+
+def test_a_change_is_told_of_once_and_an_end_too(watch: Watch) -> None:
+    watch.pod("a")
+    watch.look(0.5)
+    watch.runtime.end("main", 1)
+    assert watch.look() == ["a"]
+    assert watch.look(5) == []
+    for sandbox in list(watch.runtime.sandboxes):
+        watch.runtime.remove_pod_sandbox(SandboxId(sandbox))
+    assert watch.look() == ["a"]
+    assert watch.look(5) == []
+
+
+def test_what_a_worker_saw_is_not_told_of_again(watch: Watch) -> None:
+    watch.look(0.5)
+    watch.pod("a")
+    watch.pleg.ref.tell(Observed(watch.reader.look(ref("a")), OWNER))
+    assert watch.look(3) == []
+    watch.runtime.end("main", 1)
+    assert watch.look() == ["a"]
+
+
+def test_what_a_worker_removed_is_not_told_of_either(watch: Watch) -> None:
+    sandbox, _ = watch.pod("a")
+    watch.look(0.5)
+    watch.runtime.remove_pod_sandbox(sandbox)
+    watch.pleg.ref.tell(Observed(watch.reader.look(ref("a")), OWNER))
+    assert watch.look(3) == []
+
+
+def test_a_runtime_that_is_away_is_asked_again_and_nothing_is_lost(watch: Watch) -> None:
+    watch.pod("a")
+    watch.look(0.5)
+    watch.runtime.end("main", 1)
+    away = UnavailableError("List", "", grpc.StatusCode.UNAVAILABLE, "gone")
+    watch.runtime.fail("list_pod_sandboxes", away, times=3)
+    assert watch.look(3) == []
+    assert watch.failures() == 3
+    assert watch.look(1) == ["a"]
+
+
+def test_one_pod_that_cannot_be_read_is_told_of_later_and_others_now(watch: Watch) -> None:
+    for name in ("a", "b", "c"):
+        watch.pod(name)
+    sick = CriError("ContainerStatus", "", grpc.StatusCode.UNKNOWN, "corrupt")
+    watch.runtime.fail("container_status", sick)
+    assert watch.look(0.5) == ["b", "c"]
+    assert watch.failures() == 1
+    assert watch.look() == ["a"]
+
+
+def test_a_runtime_that_goes_away_between_two_pods_is_not_asked_for_the_others(watch: Watch) -> None:
+    for name in ("a", "b", "c"):
+        watch.pod(name)
+    away = UnavailableError("ContainerStatus", "", grpc.StatusCode.UNAVAILABLE, "gone")
+    asked = watch.runtime.calls["container_status"]
+    watch.runtime.fail("container_status", away, times=1)
+    assert watch.look(0.5) == []
+    assert watch.runtime.calls["container_status"] - asked == 1
+    assert watch.look() == ["a", "b", "c"]
+
+
+def test_it_looks_no_more_when_it_has_stopped(watch: Watch) -> None:
+    watch.look(0.5)
+    watch.pleg.stop(5)
+    calls = watch.runtime.calls.total()
+    watch.look(10)
+    assert watch.runtime.calls.total() == calls
+
+
+def test_what_is_nobodys_pod_is_not_seen(watch: Watch) -> None:
+    watch.runtime.run_pod_sandbox(pb.PodSandboxConfig(metadata=pb.PodSandboxMetadata(name="x")))
+    assert watch.look() == []
+    assert watch.reader.glances() == {}
+
+
+def test_the_glance_of_facts_is_that_of_the_lists(watch: Watch) -> None:
+    """Otherwise each change of a worker would be told of twice."""
+    for state in range(3):
+        sandbox, _ = watch.pod(f"p{state}")
+        if state == 1:
+            watch.runtime.end("main", 1)
+        if state == 2:
+            watch.runtime.stop_pod_sandbox(sandbox)
+    for uid, glance in watch.reader.glances().items():
+        assert glance_of(watch.reader.facts(glance), OWNER) == glance, uid
+
+
+_GLANCES = st.dictionaries(
+    st.sampled_from([PodUid("a"), PodUid("b"), PodUid("c")]),
+    st.tuples(st.dictionaries(st.sampled_from("st"), st.booleans()), st.integers(0, 3)),
+)
+
+
+@given(_GLANCES, _GLANCES)
+def test_changed_are_exactly_those_that_differ(
+    before: dict[PodUid, tuple[dict[str, bool], int]], now: dict[PodUid, tuple[dict[str, bool], int]]
+) -> None:
+    def glances(made: dict[PodUid, tuple[dict[str, bool], int]]) -> dict[PodUid, Glance]:
+        return {uid: Glance(PodRef(uid, "d", uid), boxes, {"c": ("s", state)}) for uid, (boxes, state) in made.items()}
+
+    changed = [pod.uid for pod in changed_pods(glances(before), glances(now))]
+    assert changed == sorted(uid for uid in before.keys() | now.keys() if before.get(uid) != now.get(uid))

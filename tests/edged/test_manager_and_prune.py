@@ -1,0 +1,149 @@
+"""Which pods are wanted, and what of their past is kept."""
+
+import json
+
+import pytest
+
+from edged.api import Pod, PodStatus, decode
+from edged.pods.facts import pod_facts
+from edged.pods.manager import PodManager, references
+from edged.pods.model import ContainerFacts, ContainerId, PodRef, PodUid, RunState, SandboxFacts, SandboxId
+from edged.pods.prune import prunable
+from tests.edged.conftest import pod
+
+UID = PodUid("uid-web")
+
+
+def made(**changes: object) -> Pod:
+    return decode(Pod, json.dumps(pod(**changes)).encode())  # type: ignore[arg-type]
+
+
+def test_a_known_pod_keeps_the_status_that_this_node_computed() -> None:
+    pods = PodManager()
+    record = pods.put(made())
+    assert pods.set_status(record, PodStatus(phase="Running"))
+    assert not pods.set_status(record, PodStatus(phase="Running"))
+    assert pods.put(made()) is record
+    assert record.pod.status.phase == "Running"
+
+
+def test_one_that_was_removed_and_comes_again_begins_anew() -> None:
+    pods = PodManager()
+    record = pods.put(made())
+    pods.set_status(record, PodStatus(phase="Failed"))
+    record.removed = record.killed = True
+    again = pods.put(made())
+    assert (again.removed, again.killed, again.pod.status.phase) == (False, False, "Pending")
+    assert list(pods) == [again]
+
+
+def test_two_pods_of_one_name_are_two() -> None:
+    pods = PodManager()
+    pods.put(made())
+    pods.put(made(metadata={"uid": "another"}))
+    assert [record.ref.uid for record in pods.named("default", "web")] == [UID, "another"]
+    pods.forget(UID)
+    assert [record.ref.uid for record in pods.named("default", "web")] == ["another"]
+
+
+def test_a_pod_is_going_when_it_has_a_deletion_time_or_was_removed() -> None:
+    pods = PodManager()
+    assert not pods.put(made()).going
+    assert pods.put(made(metadata={"deletionTimestamp": "2027-01-15T08:00:00Z"})).going
+    other = pods.put(made(metadata={"uid": "another"}))
+    other.removed = True
+    assert other.going
+
+
+ENVIRONMENT = {
+    "containers": [
+        {"name": "a", "env": [{"name": "A", "valueFrom": {"configMapKeyRef": {"name": "cm-key", "key": "k"}}}]},
+        {"name": "b", "env": [{"name": "A", "valueFrom": {"secretKeyRef": {"name": "s-key", "key": "k"}}}]},
+    ],
+    "initContainers": [
+        {"name": "i", "envFrom": [{"configMapRef": {"name": "cm-all"}}, {"secretRef": {"name": "s-all"}}]}
+    ],
+}
+VOLUMES = {
+    "volumes": [
+        {"name": "a", "configMap": {"name": "cm"}},
+        {"name": "b", "secret": {"secretName": "s"}},
+        {"name": "c", "emptyDir": {}},
+        {"name": "d", "projected": {"sources": [{"configMap": {"name": "cm-p"}}, {"secret": {"name": "s-p"}}]}},
+    ]
+}
+
+
+@pytest.mark.parametrize(
+    ("spec", "kind", "names"),
+    [
+        (ENVIRONMENT, "configmap", {"cm-key", "cm-all"}),
+        (ENVIRONMENT, "secret", {"s-key", "s-all"}),
+        (VOLUMES, "configmap", {"cm", "cm-p"}),
+        (VOLUMES, "secret", {"s", "s-p"}),
+        ({}, "configmap", set()),
+    ],
+)
+def test_what_a_pod_is_made_of(spec: dict[str, object], kind: str, names: set[str]) -> None:
+    assert references(made(**spec), kind) == names
+
+
+def test_pods_are_found_by_what_they_are_made_of_in_their_namespace() -> None:
+    pods = PodManager()
+    record = pods.put(made(**VOLUMES))
+    assert pods.using("configmap", "default", "cm") == [record]
+    assert pods.using("configmap", "other", "cm") == []
+    assert pods.using("secret", "default", "cm") == []
+
+
+def container(name: str, attempt: int, state: RunState, sandbox: str = "s0") -> ContainerFacts:
+    return ContainerFacts(
+        ContainerId(f"{name}{attempt}"),
+        SandboxId(sandbox),
+        name,
+        attempt,
+        state,
+        attempt,  # type: ignore[arg-type]
+    )
+
+
+def box(attempt: int, *, ready: bool) -> SandboxFacts:
+    return SandboxFacts(SandboxId(f"s{attempt}"), attempt, ready, attempt)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("containers", "sandboxes", "gone"),
+    [
+        ([container("a", 0, RunState.RUNNING)], [box(0, ready=True)], []),
+        ([container("a", 1, RunState.RUNNING), container("a", 0, RunState.EXITED)], [box(0, ready=True)], []),
+        (
+            [container("a", 2, RunState.RUNNING), *(container("a", n, RunState.EXITED) for n in (1, 0))],
+            [box(0, ready=True)],
+            ["a0"],
+        ),
+        ([container(n, 0, RunState.EXITED) for n in "ab"], [box(0, ready=False)], []),
+        ([container("a", 1, RunState.RUNNING, "s1")], [box(1, ready=True), box(0, ready=False)], ["s0"]),
+        (
+            [container("a", 1, RunState.RUNNING, "s1"), container("a", 0, RunState.EXITED)],
+            [box(1, ready=True), box(0, ready=False)],
+            [],
+        ),
+        ([], [box(1, ready=False), box(0, ready=True)], []),
+        ([], [box(0, ready=False)], []),
+    ],
+    ids=[
+        "what runs stays",
+        "one end stays",
+        "older ends go",
+        "one end of each name stays",
+        "an empty dead sandbox goes",
+        "a dead sandbox with a kept end stays",
+        "one that is up is not for pruning",
+        "the newest stays",
+    ],
+)
+def test_what_is_kept_and_what_goes(
+    containers: list[ContainerFacts], sandboxes: list[SandboxFacts], gone: list[str]
+) -> None:
+    superfluous = prunable(pod_facts(PodRef(UID, "default", "web"), sandboxes, containers))
+    assert [c.id for c in superfluous.containers] + [s.id for s in superfluous.sandboxes] == gone
