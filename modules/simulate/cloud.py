@@ -8,6 +8,7 @@ from beehive.errors import BeehiveError
 from beehive.hive import Hive
 from beehive.message import Message
 from beehive.names import ModuleName
+from modules.cloudhub.deliveries import NodeDeliveries
 from modules.cloudhub.link import LinkEvent
 from modules.cloudhub.module import CloudHub, CloudHubSettings
 from modules.edgecontroller import commands
@@ -50,6 +51,7 @@ class SimulatedCloud:
         self.cluster: Cluster
         self._journal: Journal | None = None
         self._door: Door | None = None
+        self._deliveries: dict[str, NodeDeliveries] = {}
         root.mkdir(parents=True, exist_ok=True)
 
     def start(self) -> None:
@@ -60,7 +62,8 @@ class SimulatedCloud:
         self.cluster = Cluster(clock, "", int(clock.now()))
         self._journal = Journal(self._path, self.cluster.store)
         hive = self.hive = Hive(process)
-        hive.add(CloudHub, CloudHubSettings(), lambda deliver: self._make_door(process, deliver), {})
+        self._deliveries = {}
+        hive.add(CloudHub, CloudHubSettings(), lambda deliver: self._make_door(process, deliver), self._deliveries)
         hive.add(EdgeController, self.cluster, None, self._journal)
         self.world.note("cloud", f"life {self._life} begins")
         process.run(hive.start)
@@ -98,6 +101,10 @@ class SimulatedCloud:
     def settled(self) -> bool:
         """Whether the cloud has taken all that is wanted."""
         return not self._unsettled
+
+    def unacknowledged(self, node: str) -> int:
+        """How many messages to a node are sent again and again, because it has not acknowledged them."""
+        return len(self._deliveries.get(node, ()))
 
     def pods_of(self, node: str) -> dict[str, JsonObject]:
         """The pods of a node as the cloud has them, by uid."""

@@ -24,6 +24,8 @@ def disagreements(node: Node, cloud: SimulatedCloud) -> Iterator[str]:
     if node.process is None or cloud.process is None:
         yield "a process is not running"
         return
+    if cloud.unacknowledged(node.name):
+        yield f"{cloud.unacknowledged(node.name)} messages of the cloud are not acknowledged"
     pods = cloud.pods_of(node.name)
     abandoned = _abandoned(node, cloud, pods)
     yield from _of_cloud(node, pods)

@@ -15,7 +15,7 @@ _LINK = (
     FaultKind.DUPLICATE,
     FaultKind.REORDER,
 )
-_CLOUD = (FaultKind.CLOUD_RESTART, FaultKind.CLOUD_AMNESIA)
+_CLOUD = (FaultKind.CLOUD_RESTART, FaultKind.CLOUD_AMNESIA, FaultKind.LATE_ANSWERS, FaultKind.NO_ANSWERS)
 _PROCESS = (FaultKind.KILL, FaultKind.KILL, FaultKind.KILL, FaultKind.RESTART, FaultKind.REBOOT)
 _DISK = (FaultKind.DISK_FULL, FaultKind.STORE_LOCKED, FaultKind.SLOW_DISK)
 _RUNTIME = (
@@ -149,6 +149,8 @@ def _fault(draw: random.Random, at: float, kind: FaultKind, node: int, seconds: 
             lasts, amount = 0.0, float(draw.choice((1, 5, 20, 100)) + draw.randrange(20))
         case FaultKind.DELAY:
             amount = draw.choice((0.3, 1.0, 3.0, 6.0))
+        case FaultKind.LATE_ANSWERS:
+            amount = draw.choice((2.0, 20.0, 62.0, 75.0))
         case FaultKind.DUPLICATE:
             lasts, amount = 0.0, float(draw.randint(1, 10))
         case FaultKind.SLOW_DISK:

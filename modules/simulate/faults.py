@@ -82,6 +82,12 @@ class Faults:
     def _reorder(self, node: Node, _fault: Fault) -> Undo:
         return _raise(node.line, "reorders", 1)
 
+    def _late_answers(self, node: Node, fault: Fault) -> Undo:
+        return _raise(node.line, "late", fault.amount)
+
+    def _no_answers(self, node: Node, _fault: Fault) -> Undo:
+        return _raise(node.line, "unanswered", 1)
+
     def _cloud_restart(self, _node: Node, _fault: Fault) -> Undo:
         return self._stop_cloud(forget=False)
 
@@ -173,6 +179,8 @@ _BEGIN: dict[FaultKind, Callable[[Faults, Node, Fault], Undo]] = {
     FaultKind.DELAY: Faults._delay,
     FaultKind.DUPLICATE: Faults._duplicate,
     FaultKind.REORDER: Faults._reorder,
+    FaultKind.LATE_ANSWERS: Faults._late_answers,
+    FaultKind.NO_ANSWERS: Faults._no_answers,
     FaultKind.CLOUD_RESTART: Faults._cloud_restart,
     FaultKind.CLOUD_AMNESIA: Faults._cloud_amnesia,
     FaultKind.KILL: Faults._kill,

@@ -15,6 +15,7 @@ from edged.cri.contract import ContainerId, ContainerRuntime
 from edged.cri.errors import ConnectionClosedError, CriError, DeadlineExceededError, UnavailableError, error_of
 from edged.node.machine import Figures, Usage
 from edged.node.machine import Machine as MachineFigures
+from edged.pods import labels
 from edged.testing import FakeRuntime
 from modules.simulate.runtime_watch import RuntimeWatch
 from modules.simulate.world import Process, Wall, World
@@ -59,6 +60,22 @@ class Machine(FakeRuntime):
         self.relist_fails = 0
         self.no_pulls = 0
 
+    def add_foreign(self) -> None:
+        """Let another node agent on the same machine have a pod."""
+        identity = {labels.POD_NAME: "neighbour", labels.POD_NAMESPACE: "default", labels.POD_UID: "of-another-agent"}
+        metadata = pb.PodSandboxMetadata(name="neighbour", namespace="default", uid="of-another-agent")
+        config = pb.PodSandboxConfig(metadata=metadata, labels=identity, annotations={labels.OWNER: "/another/agent"})
+        sandbox = self.run_pod_sandbox(config)
+        container = pb.ContainerConfig(
+            metadata=pb.ContainerMetadata(name="main"),
+            image=pb.ImageSpec(image=sorted(self._images)[0]),
+            labels={**identity, labels.CONTAINER_NAME: "main"},
+            command=["serve"],
+        )
+        made = self.create_container(sandbox, container, config)
+        self.start_container(made)
+        self.watch.foreign.update((sandbox, made))
+
     def images_lost(self) -> None:
         """Somebody has removed all images."""
         self._images.clear()
@@ -85,8 +102,9 @@ class Machine(FakeRuntime):
             self.sandbox_died(sandbox)
 
     def live_containers(self) -> list[str]:
-        """Ids of what runs, oldest first."""
-        return [c.id for c in self.containers.values() if c.state == pb.CONTAINER_RUNNING]
+        """Ids of what runs of the node's own, oldest first."""
+        running = (c.id for c in self.containers.values() if c.state == pb.CONTAINER_RUNNING)
+        return [one for one in running if one not in self.watch.foreign]
 
     def client(self, process: Process) -> ContainerRuntime:
         """What a process holds of it."""

@@ -49,6 +49,10 @@ class Line:
         self.reorders = 0
         self.duplicates = 0
         """Frames from the cloud that will come twice."""
+        self.late = 0.0
+        """Seconds by which the cloud's answers are late."""
+        self.unanswered = 0
+        """How many faults let answers not come at all."""
         self.connection: Connection | None = None
 
     def delay(self) -> float:
@@ -111,9 +115,9 @@ class Way:
         self._held: deque[bytes] = deque()
         self.open = True
 
-    def send(self, frame: bytes, lane: int = 0) -> None:
-        """Let a frame travel."""
-        due = max(self._free_at[lane], self._world.now() + self._line.delay())
+    def send(self, frame: bytes, lane: int = 0, late: float = 0.0) -> None:
+        """Let a frame travel; it sets out `late` seconds from now."""
+        due = max(self._free_at[lane], self._world.now() + late + self._line.delay())
         if lane:
             due += self._world.random.uniform(0, 1.0)
         self._free_at[lane] = due
@@ -158,11 +162,14 @@ class Connection:
     def send_down(self, frame: bytes) -> None:
         """The cloud sends."""
         line = self.line
-        lane = 1 if line.reorders and _is_answer(frame) else 0
-        self.down.send(frame, lane)
+        is_answer = (line.reorders or line.late or line.unanswered) and _is_answer(frame)
+        if is_answer and line.unanswered:
+            return
+        lane, late = (1, line.late) if is_answer else (0, 0.0)
+        self.down.send(frame, lane, late)
         if line.duplicates:
             line.duplicates -= 1
-            self.down.send(frame, lane)
+            self.down.send(frame, lane, late)
 
     def close_from_node(self) -> None:
         """The node's end is closed, or its process is gone; the cloud hears of it, after what was sent before."""

@@ -91,6 +91,7 @@ class Run:
         self.cloud.start()
         for node in self.nodes:
             node.machine.watch.wants_running = partial(self._wants_running, node)
+            node.machine.add_foreign()
             node.start()
         for step in self.plan.steps:
             self.world.at(step.at, partial(self._change, step))

@@ -1,0 +1,103 @@
+"""Bugs that are put into the product for a while, each of a kind that the Go agent has or had (`spec/`)."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from unittest.mock import patch
+
+from beehive.message import Message
+from beehive.requests import Waiters, _Waiter
+from edged.keeper import PodKeeper
+from edged.pleg.pleg import Relisted
+from edged.pods.model import PodUid
+from edged.work.queues import Queue
+from metamanager.batch import Batch, Outcome
+from metamanager.rows import Row
+from metamanager.sqlite_store import SqliteStore
+
+
+@contextmanager
+def acknowledged_before_the_commit() -> Iterator[None]:
+    """metamanager answers the cloud, and then makes the change durable."""
+
+    def flush(self: Batch) -> None:
+        waiting, self._waiting = self._waiting, []
+        self._causes.clear()
+        for outcome in waiting:
+            self._send(outcome)
+        if any(outcome.changed for outcome in waiting):
+            self._waiting = [Outcome((), changed=True)]
+            self._commit()
+            self._waiting = []
+
+    with patch.object(Batch, "flush", flush):
+        yield
+
+
+@contextmanager
+def pods_keyed_by_name() -> Iterator[None]:
+    """The deletion of a pod ends whatever has its name (edged of 2019 found pods by namespace and name)."""
+    remove = PodKeeper.remove
+
+    def by_name(self: PodKeeper, namespace: str, name: str, uid: str, grace: int | None = None) -> None:  # noqa: ARG001
+        remove(self, namespace, name, "", grace)
+
+    with patch.object(PodKeeper, "remove", by_name):
+        yield
+
+
+@contextmanager
+def late_replies_dropped() -> Iterator[None]:
+    """A request whose deadline has passed is forgotten, and so is the reply that comes after it: nobody is told."""
+
+    def expire(self: Waiters, waiter: _Waiter, message: Message, seconds: float) -> None:  # noqa: ARG001
+        if self._open.get(message.id) is waiter:
+            del self._open[message.id]
+
+    with patch.object(Waiters, "_expire", expire):
+        yield
+
+
+@contextmanager
+def an_insert_does_not_overwrite() -> Iterator[None]:
+    """An object made again under the same name keeps the row of the one before (metamanager of 2019)."""
+    put = SqliteStore.put
+
+    def insert_or_ignore(self: SqliteStore, row: Row) -> bool:
+        stored = self._read("SELECT uid FROM meta WHERE key = :key", {"key": row.key}).fetchone()
+        if stored is not None and stored[0] and row.uid and stored[0] != row.uid:
+            return True
+        return put(self, row)
+
+    with patch.object(SqliteStore, "put", insert_or_ignore):
+        yield
+
+
+@contextmanager
+def what_is_not_known_is_removed() -> Iterator[None]:
+    """Two agents on one machine end each other's pods (a kubelet removes what it does not know)."""
+
+    def find_orphans(self: PodKeeper, glances: Relisted) -> None:
+        for uid, glance in glances.items():  # type: ignore[attr-defined]
+            if self.pods.get(PodUid(uid)) is None and uid not in self._orphans:
+                self._orphans[uid] = glance.ref
+                self.pool.add(uid, Queue.DELETION)
+
+    with patch.object(PodKeeper, "_find_orphans", find_orphans):
+        yield
+
+
+@contextmanager
+def what_is_left_over_is_not_looked_for() -> Iterator[None]:
+    """A pod whose deletion the agent did not live to finish stays for ever."""
+    with patch.object(PodKeeper, "_find_orphans", lambda *_args: None):
+        yield
+
+
+PLANTED: tuple[Callable[[], object], ...] = (
+    acknowledged_before_the_commit,
+    pods_keyed_by_name,
+    late_replies_dropped,
+    an_insert_does_not_overwrite,
+    what_is_not_known_is_removed,
+    what_is_left_over_is_not_looked_for,
+)
