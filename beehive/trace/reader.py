@@ -81,9 +81,9 @@ class TraceReader:
         return self.header.began + time
 
     def traceparent(self, record: Record) -> str:
-        """The W3C `traceparent` under which a record happened; empty when its cause is not known."""
+        """The W3C `traceparent` under which a record happened; empty when it began its trace."""
         run, trace, cause = record.trace >> _RUN, _within(record.trace), _within(record.cause)
-        return traceparent(self.runs[run], trace, cause) if record.trace else ""
+        return traceparent(self.runs[run], trace, cause) if cause else ""
 
     def _read(self) -> Iterator[AnyRecord]:
         for path in self._files:

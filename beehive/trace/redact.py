@@ -43,9 +43,15 @@ _FIELDS: Final = frozenset(
 """Fields, in lower case and without underscores, whose text is a secret in any object."""
 
 _SUSPECT: Final = re.compile(
-    rb'"(?:kind"\s*:\s*"Secret(?:List)?"|\.?dockerconfig|\w*(?:token|password)"\s*:\s*"|auths"\s*:)', re.IGNORECASE
+    rb'"(?:kind"\s*:\s*"Secret(?:List)?"|\.?dockerconfig|\w*(?:token|password)"\s*:\s*"|auths"\s*:)'.replace(
+        b'"', rb'\\*"'
+    ),
+    re.IGNORECASE,
 )
-"""Cheap test of a text: whether it may hold something that its form tells to be secret."""
+"""Cheap test of a text: whether it may hold what its form tells to be secret, be it in a text inside of it."""
+
+_MAY_BE_TEXT: Final = (b'"', b'["')
+"""Beginnings of contents that may be base64 of another JSON value, which no test of the text can see."""
 
 _DOCKER_KEYS: Final = frozenset({".dockerconfigjson", ".dockercfg"})
 
@@ -82,7 +88,7 @@ class Redactor:
 
     def json(self, text: bytes) -> bytes:
         """JSON that may hold secrets."""
-        if not _SUSPECT.search(text) and not self._holds_known(text):
+        if not (text.startswith(_MAY_BE_TEXT) or _SUSPECT.search(text) or self._holds_known(text)):
             return text
         return self._walked(text, _anywhere)
 
@@ -123,7 +129,8 @@ class Redactor:
             value = msgspec.json.decode(text)
         except (msgspec.DecodeError, UnicodeError, RecursionError):
             return msgspec.json.encode(self.mark(text))
-        return msgspec.json.encode(how(self, value))
+        redacted = how(self, value)
+        return text if redacted == value else msgspec.json.encode(redacted)
 
     def _hidden(self, value: str) -> str:
         """A value that is secret by its place."""

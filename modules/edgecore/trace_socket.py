@@ -19,6 +19,9 @@ import msgspec
 from beehive import Actor
 from beehive.trace.errors import TraceError
 
+SOCKET: Final = "trace.sock"
+"""Name of the socket in the root directory."""
+
 QUESTION: Final = b"dump\n"
 ANSWER_BYTES: Final = 64 * 1024
 _SECONDS = 5.0

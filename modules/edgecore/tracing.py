@@ -32,7 +32,7 @@ from edgehub.recording import RecordingLinks
 from metamanager.recording import RecordingStore
 from metamanager.store import open_store
 from modules.edgecore.config.section import Section, keys_of
-from modules.edgecore.trace_socket import Listener, Serve, hang_up, listen
+from modules.edgecore.trace_socket import SOCKET, Listener, Serve, hang_up, listen
 from modules.edgecore.version import VERSION
 
 if TYPE_CHECKING:
@@ -50,9 +50,6 @@ _log = logging.getLogger(__name__)
 
 DIRECTORY: Final = "traces"
 """Below the root directory; where the flight recorder is written."""
-
-SOCKET: Final = "trace.sock"
-"""Below the root directory; where `edgecore trace dump` asks."""
 
 FILES: Final = 8
 """Files of the flight recorder that are kept."""

@@ -6,10 +6,11 @@ that does the work.
 
 import argparse
 
-from modules.edgecore.trace_commands import explaining
+from modules.edgecore.trace_commands import explaining, recording
 
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Give `edgecore trace` its commands."""
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    recording.add(commands)
     explaining.add(commands)

@@ -130,7 +130,17 @@ def test_a_cut_file_is_appended_to_after_its_last_whole_frame(tmp_path: Path) ->
         assert (first, trace.damage) == (delivered(1), "")
         assert second.time == pytest.approx(100 + 3 / 8)
         assert second.span not in (0, 3)
-        assert trace.traceparent(second) == f"00-{8:016x}{3:016x}-{0:016x}-01"
+        assert trace.traceparent(second) == ""
+
+
+def test_a_record_has_the_traceparent_of_its_cause_and_a_first_one_has_none(tmp_path: Path) -> None:
+    later = msgspec.structs.replace(HEADER, began=HEADER.began + 100, prefix=8)
+    write(tmp_path / "a", EVERY_KIND)
+    write(tmp_path / "a", EVERY_KIND, later)
+    with read(tmp_path / "a") as trace:
+        parents = [trace.traceparent(record) for record in trace]
+    assert parents[:4] == ["", f"00-{7:016x}{1:016x}-{1:016x}-01", f"00-{7:016x}{1:016x}-{2:016x}-01", ""]
+    assert parents[len(EVERY_KIND) + 1] == f"00-{8:016x}{1:016x}-{1:016x}-01"
 
 
 def test_the_file_is_the_owners_alone(tmp_path: Path) -> None:

@@ -1,0 +1,174 @@
+"""No secret gets into a trace, whatever form it takes, and a redacted body still reads as what it was."""
+
+import base64
+import string
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from beehive.trace.redact import MARK, Redactor
+from beehive.trace.secrets import CAPACITY, KnownSecrets
+
+PASSWORD = "correct horse / battery"  # noqa: S105
+POD = "default/pod/p"
+SECRET = "default/secret/s"  # noqa: S105
+
+
+def b64(text: str | bytes) -> str:
+    """As Kubernetes writes a secret's data."""
+    return base64.b64encode(text.encode() if isinstance(text, str) else text).decode()
+
+
+def secret(**data: str) -> dict[str, Any]:
+    """A secret with that data, as kubectl leaves it."""
+    plain = {"apiVersion": "v1", "kind": "Secret", "data": {key: b64(value) for key, value in data.items()}}
+    annotation = {"kubectl.kubernetes.io/last-applied-configuration": msgspec.json.encode(plain).decode()}
+    return plain | {"metadata": {"name": "s", "namespace": "default", "annotations": annotation}, "type": "Opaque"}
+
+
+def redacted(redactor: Redactor, value: Any, resource: str = SECRET) -> Any:
+    """The value as a trace has it, decoded."""
+    return msgspec.json.decode(redactor.content(resource, "update", msgspec.json.encode(value)))
+
+
+@pytest.fixture
+def redactor() -> Redactor:
+    """One with a key of its own."""
+    return Redactor()
+
+
+def test_values_of_a_secret_become_hashes_that_are_base64_still(redactor: Redactor) -> None:
+    seen = redacted(redactor, secret(password=PASSWORD, empty=""))
+    assert base64.b64decode(seen["data"]["password"]).decode() == redactor.mark(PASSWORD.encode())
+    assert (seen["data"]["empty"], seen["metadata"]["name"], seen["type"]) == ("", "s", "Opaque")
+
+
+def test_the_hash_keeps_equality_and_depends_on_the_process() -> None:
+    one, other = Redactor(), Redactor()
+    assert one.mark(b"a") == one.mark(b"a") != one.mark(b"b")
+    assert one.mark(b"a") != other.mark(b"a")
+    assert one.mark(b"a").startswith(MARK)
+    assert len(one.mark(b"a")) == len(MARK) + 16
+
+
+_FORMS: dict[str, Callable[[Any], Any]] = {
+    "an object": lambda value: value,
+    "its text": lambda value: msgspec.json.encode(value).decode(),
+    "a Go []byte": lambda value: b64(msgspec.json.encode(value)),
+    "a list": lambda value: [value, value],
+    "a list of texts, as the store answers": lambda value: [msgspec.json.encode(value).decode()],
+    "a Kubernetes list": lambda value: {"kind": "SecretList", "items": [value]},
+}
+
+
+@pytest.mark.parametrize("form", _FORMS)
+@pytest.mark.parametrize("resource", [SECRET, "node/edge-1/default/secret/s", POD])
+def test_a_secret_is_found_in_every_form_and_under_every_name(redactor: Redactor, form: str, resource: str) -> None:
+    text = msgspec.json.encode(redacted(redactor, _FORMS[form](secret(password=PASSWORD)), resource)).decode()
+    unwrapped = base64.b64decode(text.strip('"')).decode() if form == "a Go []byte" else text
+    for where in (text, unwrapped):
+        assert PASSWORD not in where
+        assert b64(PASSWORD) not in where
+
+
+@pytest.mark.parametrize("resource", ["default/serviceaccounttoken/default", POD])
+def test_tokens_are_redacted_wherever_they_stand(redactor: Redactor, resource: str) -> None:
+    request = {"spec": {"audiences": ["a"]}, "status": {"token": "header.claims.signature", "expirationTimestamp": "x"}}
+    seen = redacted(redactor, request, resource)
+    assert seen["status"]["token"] == redactor.mark(b"header.claims.signature")
+    assert (seen["spec"], seen["status"]["expirationTimestamp"]) == ({"audiences": ["a"]}, "x")
+
+
+def test_pull_credentials_keep_their_form_and_user(redactor: Redactor) -> None:
+    auth = {"username": "robot", "password": PASSWORD, "auth": b64(f"robot:{PASSWORD}")}
+    config = msgspec.json.encode({"auths": {"registry.example": auth}}).decode()
+    seen = redacted(redactor, secret(**{".dockerconfigjson": config}))
+    kept = msgspec.json.decode(base64.b64decode(seen["data"][".dockerconfigjson"]))["auths"]["registry.example"]
+    mark = redactor.mark(PASSWORD.encode())
+    assert kept == {"username": "robot", "password": mark, "auth": b64(f"robot:{mark}")}
+    assert redactor.credentials(auth) == kept
+
+
+def test_a_known_value_is_found_inside_of_other_texts(redactor: Redactor) -> None:
+    redactor.known.learn(PASSWORD.encode())
+    mark = redactor.mark(PASSWORD.encode())
+    whole = {"args": [f"--url=db://u:{PASSWORD}@host"], "env": {"A": PASSWORD}, PASSWORD: [1.5, None]}
+    hidden = {"args": [f"--url=db://u:{mark}@host"], "env": {"A": mark}, mark: [1.5, None]}
+    assert redacted(redactor, whole, POD) == hidden
+    assert redactor.text(f"exit: bad password {PASSWORD}") == f"exit: bad password {mark}"
+
+
+def test_what_holds_no_secret_is_left_as_it_is_to_the_byte(redactor: Redactor) -> None:
+    redactor.known.learn(PASSWORD.encode())
+    text = b'{ "a" : [1, 2.50, "automountServiceAccountToken"], "automountServiceAccountToken": true }'
+    assert redactor.content(POD, "insert", text) is text
+    assert redactor.content(SECRET, "response", b'"OK"') == b'"OK"'
+
+
+def test_the_text_of_an_error_about_a_secret_stays_readable(redactor: Redactor) -> None:
+    redactor.known.learn(PASSWORD.encode())
+    text = msgspec.json.encode(f'secrets "s" not found, tried {PASSWORD}')
+    seen = msgspec.json.decode(redactor.content(SECRET, "error", text))
+    assert seen == f'secrets "s" not found, tried {redactor.mark(PASSWORD.encode())}'
+
+
+def test_short_values_are_hidden_as_variables_but_not_looked_for(redactor: Redactor) -> None:
+    redacted(redactor, secret(debug="true"))
+    assert redactor.value("true") == redactor.mark(b"true")
+    assert redacted(redactor, {"a": "it is true"}, POD) == {"a": "it is true"}
+
+
+def test_a_frame_is_redacted_by_what_it_is_about(redactor: Redactor) -> None:
+    frame = {"header": {"msg_id": "1"}, "route": {"operation": "insert", "resource": SECRET}}
+    seen = redactor.frame(msgspec.json.encode(frame | {"content": secret(password=PASSWORD)}))
+    assert PASSWORD.encode() not in seen
+    assert b64(PASSWORD).encode() not in seen
+    assert msgspec.json.decode(seen)["header"] == {"msg_id": "1"}
+
+
+def test_what_is_no_json_under_a_secrets_name_is_hidden_whole(redactor: Redactor) -> None:
+    assert msgspec.json.decode(redactor.secret(PASSWORD.encode())).startswith(MARK)
+    assert msgspec.json.decode(redactor.frame(PASSWORD.encode())).startswith(MARK)
+
+
+def test_redacting_twice_changes_nothing_more(redactor: Redactor) -> None:
+    once = redacted(redactor, secret(password=PASSWORD))
+    assert redacted(redactor, once) == once
+
+
+@given(
+    st.text(string.printable + "äß€😀\u2028", min_size=6, max_size=40).filter(lambda text: len(text.strip()) >= 6),
+    st.text(max_size=10),
+    st.booleans(),
+)
+def test_no_form_of_a_learnt_value_gets_through(value: str, around: str, escaped: bool) -> None:
+    """Plain, escaped by any JSON encoder, or base64; whatever stands around it."""
+    redactor = Redactor()
+    redacted(redactor, secret(password=value))
+    whole = {"a": f"{around}{value}{around}", "b": b64(value)}
+    text = msgspec.json.encode(whole)
+    if escaped:
+        text = b"{" + b",".join(f'"{key}":"{_all_escaped(item)}"'.encode() for key, item in whole.items()) + b"}"
+    seen = msgspec.json.decode(redactor.content(POD, "insert", text))
+    assert value not in seen["a"]
+    assert seen["b"] != b64(value)
+
+
+def _all_escaped(text: str) -> str:
+    """Every sign as JSON's escapes of its UTF-16 units."""
+    units = text.encode("utf-16-be")
+    return "".join(f"\\u{units[at : at + 2].hex()}" for at in range(0, len(units), 2))
+
+
+def test_what_is_known_is_bounded() -> None:
+    known = KnownSecrets()
+    for number in range(CAPACITY + 10):
+        known.learn(b"password-%d" % number)
+    assert len(known) == CAPACITY
+    values = {one.value for one in known.known()}
+    assert b"password-%d" % (CAPACITY + 9) in values
+    assert b"password-0" not in values
