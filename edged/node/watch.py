@@ -44,6 +44,8 @@ class NodeWatch(Actor):
         self._version = version
         self._machine: Machine | None = None
         self._runtime_version = ""
+        self._version_known = False
+        """Until the runtime was away: it may come back as another version."""
 
     def on_start(self) -> None:
         """Look at once."""
@@ -88,11 +90,13 @@ class NodeWatch(Actor):
     def _runtime_problems(self) -> tuple[str, str]:
         """Why the runtime, and its network, are not ready; empty when they are (kubelet's runtimeState)."""
         try:
-            if not self._runtime_version:
+            if not self._version_known:
                 version = self._runtime_client.version()
                 self._runtime_version = f"{version.runtime_name}://{version.runtime_version}"
+                self._version_known = True
             conditions = {c.type: c for c in self._runtime_client.status().status.conditions}
         except CriError as error:
+            self._version_known = False
             return f"container runtime is down: {error}", ""
         return _problem(conditions.get("RuntimeReady")), _problem(conditions.get("NetworkReady"))
 

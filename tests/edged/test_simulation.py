@@ -8,7 +8,8 @@ from tests.edged.world import World
 
 RUNS = 240
 FOUND = {
-    "a pod that was deleted before the store's list arrived came to life again": 21,
+    "a pod whose container was made and never started was Pending for ever": 1100,
+    "a restart without pods left the old ones on the local server": 1019,
 }
 """Seeds that found something in edged, by what it was."""
 

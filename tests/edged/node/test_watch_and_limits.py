@@ -1,0 +1,114 @@
+"""How the machine and the runtime are looked at."""
+
+from collections.abc import Callable
+from pathlib import Path
+from unittest.mock import patch
+
+import grpc
+import pytest
+
+from beehive.simulation import Simulation
+from edged.cri.errors import UnavailableError
+from edged.node.limits import pod_machine
+from edged.node.machine import Figures, MachineError, default_addresses, read_machine
+from edged.node.status import Report
+from edged.node.watch import NodeWatch
+from edged.settings import EdgedSettings
+from edged.testing import FakeRuntime
+from protos.cri.v1 import api_pb2 as pb
+
+AWAY = UnavailableError("Status", "", grpc.StatusCode.UNAVAILABLE, "gone")
+
+
+class Watched:
+    """A node watch over a runtime in memory."""
+
+    def __init__(self, root: Path, node_ip: str = "192.0.2.9") -> None:
+        self.simulation = Simulation(1)
+        self.runtime = FakeRuntime(self.simulation)
+        self.reports: list[Report] = []
+        self.settings = EdgedSettings(
+            node_name="n1", root=root, pod_logs=root, runtime_endpoint="", node_ip=node_ip, server_port=10255
+        )
+
+    def start(self, seconds: float = 0.0) -> Report:
+        """Start it, let time pass; the last report."""
+        self.simulation.start(NodeWatch, self.settings, self.runtime, self.reports.append, "v1", Figures())
+        return self.run(seconds)
+
+    def run(self, seconds: float) -> Report:
+        """The last report after so much time."""
+        self.simulation.run_until_idle()
+        self.simulation.run_for(seconds)
+        return self.reports[-1]
+
+
+def test_a_healthy_node_is_reported_at_once_and_every_period(tmp_path: Path) -> None:
+    watched = Watched(tmp_path)
+    report = watched.start()
+    assert (report.runtime_version, report.runtime_problem, report.network_problem) == ("fake://1.0", "", "")
+    assert report.machine.addresses == ("192.0.2.9",)
+    assert report.machine.memory > report.usage.memory_available > 0
+    watched.run(30)
+    assert len(watched.reports) == 4
+    assert watched.runtime.calls["version"] == 1
+
+
+def test_a_runtime_that_is_away_is_the_reports_problem_and_its_name_stays_known(tmp_path: Path) -> None:
+    watched = Watched(tmp_path)
+    watched.start()
+    watched.runtime.fail("status", AWAY)
+    report = watched.run(11)
+    assert "container runtime is down" in report.runtime_problem
+    assert report.runtime_version == "fake://1.0"
+    assert watched.run(10).runtime_problem == ""
+
+
+def test_a_runtime_that_came_back_is_asked_for_its_version_again(tmp_path: Path) -> None:
+    """It may have been away for an upgrade."""
+    watched = Watched(tmp_path)
+    watched.start()
+    watched.runtime.fail("status", AWAY)
+    watched.run(21)
+    assert watched.runtime.calls["version"] == 2
+
+
+@pytest.mark.parametrize(("kind", "field"), [("RuntimeReady", "runtime_problem"), ("NetworkReady", "network_problem")])
+def test_what_the_runtime_says_of_itself_is_passed_on(tmp_path: Path, kind: str, field: str) -> None:
+    watched = Watched(tmp_path)
+    ill = pb.RuntimeCondition(type=kind, status=False, reason="NoCni", message="no config in /etc/cni")
+    answer = pb.StatusResponse(status=pb.RuntimeStatus(conditions=[ill]))
+    with patch.object(FakeRuntime, "status", lambda *_: answer):
+        assert getattr(watched.start(), field) == f"{kind} is false: NoCni no config in /etc/cni"
+
+
+def test_a_machine_that_cannot_be_read_is_looked_at_again(tmp_path: Path) -> None:
+    watched = Watched(tmp_path)
+    with patch.object(Figures, "usage", side_effect=MachineError("read", "it")):
+        watched.simulation.start(NodeWatch, watched.settings, watched.runtime, watched.reports.append, "v1", Figures())
+        watched.simulation.run_for(25)
+    assert watched.reports == []
+    watched.run(10)
+    assert len(watched.reports) == 1
+
+
+def test_a_root_that_is_not_there_cannot_be_measured(tmp_path: Path) -> None:
+    with pytest.raises(MachineError, match="root directory"):
+        read_machine(tmp_path / "none")
+
+
+def test_there_is_always_an_address() -> None:
+    assert default_addresses()
+
+
+def _status(capabilities: str) -> Callable[[Path], str]:
+    def read_text(path: Path) -> str:
+        return f"Name:\tx\nCapEff:\t{capabilities}\n" if path.name == "status" else "250\n"
+
+    return read_text
+
+
+@pytest.mark.parametrize(("capabilities", "smallest"), [("000001ffffffffff", None), ("00000000a80425fb", 250)])
+def test_without_the_capability_no_score_may_be_lower_than_our_own(capabilities: str, smallest: int | None) -> None:
+    with patch.object(Path, "read_text", _status(capabilities)):
+        assert pod_machine(1 << 30).smallest_oom_adjust == smallest
