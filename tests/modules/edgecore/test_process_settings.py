@@ -1,0 +1,61 @@
+"""What the assembly makes of the configuration, and how the process logs."""
+
+import logging
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from edged.settings import EdgedSettings
+from edgehub.settings import EdgeHubSettings
+from modules.edgecore.config import EdgeCoreConfig
+from modules.edgecore.logs import set_up
+from modules.edgecore.settings import edged_settings, edgehub_settings
+
+
+def test_an_embedded_node_keeps_everything_below_its_root(tmp_path: Path) -> None:
+    settings = edged_settings(EdgeCoreConfig.embedded(tmp_path))
+    assert settings.root.is_relative_to(tmp_path)
+    assert settings.pod_logs.is_relative_to(tmp_path)
+    assert settings.runtime_endpoint.startswith(f"unix://{tmp_path}")
+    assert not settings.own_root
+
+
+def test_the_defaults_of_the_file_and_of_edged_are_the_same() -> None:
+    """But for what the file must say: names, places, addresses."""
+    theirs = msgspec.structs.asdict(edged_settings(EdgeCoreConfig.default()))
+    required = {field.name for field in msgspec.structs.fields(EdgedSettings) if field.required}
+    ours = msgspec.structs.asdict(EdgedSettings(node_name="", root=Path(), pod_logs=Path(), runtime_endpoint=""))
+    differing = {name for name in ours.keys() - required if ours[name] != theirs[name]}
+    assert differing <= {"image_endpoint", "node_labels", "cluster_dns", "node_ip", "resolv_conf"}
+
+
+def test_the_link_of_a_default_node_has_a_url_and_its_name() -> None:
+    config = EdgeCoreConfig.default()
+    settings = edgehub_settings(config)
+    assert isinstance(settings, EdgeHubSettings)
+    assert settings.node == config.node_name
+    assert re.match(r"wss?://", settings.url)
+
+
+@pytest.fixture
+def restored_logging() -> Iterator[None]:
+    root = logging.getLogger()
+    before, level = root.handlers[:], root.level
+    yield
+    root.handlers[:] = before
+    root.setLevel(level)
+
+
+@pytest.mark.usefixtures("restored_logging")
+def test_a_line_says_when_in_utc_how_bad_where_and_what(capsys: pytest.CaptureFixture[str]) -> None:
+    set_up("info")
+    logging.getLogger("edged.keeper").info("pod %s is gone", "web")
+    logging.getLogger("edged.keeper").debug("not said")
+    logging.getLogger("sqlalchemy.engine").info("not said either")
+    line = capsys.readouterr().err
+    assert re.fullmatch(
+        r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z INFO    MainThread edged\.keeper: pod web is gone\n", line
+    )
