@@ -22,6 +22,7 @@ from modules.trace_tools.event import Event
 from modules.trace_tools.events import events_of
 from modules.trace_tools.gather import gather
 from modules.trace_tools.mermaid import ARROWS, mermaid
+from modules.trace_tools.names import named
 from modules.trace_tools.page import page
 from modules.trace_tools.perfetto import perfetto
 from modules.trace_tools.target import Target
@@ -110,7 +111,9 @@ def _chosen(chosen: argparse.Namespace) -> Iterable[Event]:
         kind, _, name = chosen.object.partition(" ")
         found = gather(lambda: _events(chosen.file), Target.parse(kind, name)).events
     begin, end = chosen.begin, chosen.end
-    return (event for event in found if (begin is None or event.end >= begin) and (end is None or event.sent <= end))
+    return (
+        event for event in named(found) if (begin is None or event.end >= begin) and (end is None or event.sent <= end)
+    )
 
 
 def _events(path: Path) -> Iterator[Event]:

@@ -21,9 +21,9 @@ from beehive.trace.format import (
     TimerFired,
 )
 from modules.trace_tools.event import CLOUD, RUNTIME, STORE, Event, Sort
+from modules.trace_tools.names import by_labels
 
 _HUB: Final = str(ModuleName.EDGEHUB)
-_LABEL: Final = "io.kubernetes."
 _REST: Final = msgspec.Raw(b"null")
 
 
@@ -170,12 +170,10 @@ def _subject(request: bytes) -> str:
 
 
 def _by_labels(arguments: dict[str, Any]) -> str:
+    """Of a pod as a whole, when an image is pulled for it, with the image."""
     for part in arguments.values():
-        labels = part.get("labels") if isinstance(part, dict) else None
-        if isinstance(labels, dict) and f"{_LABEL}pod.name" in labels:
-            pod = f"{labels.get(f'{_LABEL}pod.namespace', '')}/pod/{labels[f'{_LABEL}pod.name']}"
-            container = labels.get(f"{_LABEL}container.name", "")
-            return f"{pod} {container or _by_image(arguments)}".rstrip()
+        if name := by_labels(part.get("labels") if isinstance(part, dict) else None):
+            return name if " " in name else f"{name} {_by_image(arguments)}".rstrip()
     return ""
 
 

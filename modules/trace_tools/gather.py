@@ -14,6 +14,7 @@ from typing import Any, Final
 import msgspec
 
 from modules.trace_tools.event import Event, Sort
+from modules.trace_tools.names import call_in, named_in
 from modules.trace_tools.reports import references
 from modules.trace_tools.target import Target, parts
 
@@ -27,8 +28,6 @@ OTHERS: Final = 8
 _UID_LABEL: Final = "io.kubernetes.pod.uid"
 _ASIDE: Final = ("/lease/", "/node/", "/nodepatch/", "/nodestatus/")
 """What a node says of itself in the course of anything; no part of a pod's story."""
-_MAKING: Final = frozenset({"run_pod_sandbox", "create_container"})
-"""Calls that answer with the id of what they made."""
 _ROUNDS: Final = frozenset({"list_containers", "list_pod_sandboxes", "list_images", "version", "status"})
 """Calls that look at everything; they are told only when they failed."""
 
@@ -67,13 +66,6 @@ class _Known(msgspec.Struct):
         return sum(map(len, (self.uids, self.names, self.messages, self.spans, self.causes, self.references)))
 
 
-class _Call(msgspec.Struct):
-    """A call's arguments and answer."""
-
-    request: Any = None
-    answer: Any = None
-
-
 def gather(reread: Reread, target: Target) -> Story:
     """The story of `target`; without events when the trace knows nothing of it."""
     known = _Known()
@@ -97,6 +89,9 @@ def _learn(event: Event, target: Target, known: _Known) -> None:
         known.others.add(f"{namespace}/{name}")
     if event.span and event.span in known.causes and event.sort is not Sort.TIMER:
         known.causes.add(event.cause)
+    for made, about in named_in(event):
+        if target.named_by(about):
+            known.names[made] = about.partition(" ")[2] or "its sandbox"
     if not _core(event, target, known):
         return
     if event.id:
@@ -110,12 +105,9 @@ def _learn(event: Event, target: Target, known: _Known) -> None:
 
 
 def _learn_names(event: Event, target: Target, known: _Known) -> None:
-    """Uid of the object, ids of what the runtime made for it."""
+    """Uid of the object, and what it refers to."""
     if event.sort is Sort.CALL:
-        call = _call(event)
-        known.uids.update(_labels(call.request, _UID_LABEL))
-        for made in _ids(call.answer) if event.verb in _MAKING else ():
-            known.names[made] = event.about.partition(" ")[2] or "its sandbox"
+        known.uids.update(_labels(call_in(event).request, _UID_LABEL))
         return
     if uid := _uid(event.body):
         known.uids.add(uid)
@@ -156,7 +148,7 @@ def _about(event: Event, target: Target, known: _Known) -> bool:
 def _asks_about(event: Event, known: _Known) -> bool:
     if not known.uids or not any(uid.encode() in event.body for uid in known.uids):
         return False
-    request = msgspec.json.encode(_call(event).request)
+    request = msgspec.json.encode(call_in(event).request)
     return any(uid.encode() in request for uid in known.uids)
 
 
@@ -169,13 +161,6 @@ def _aside(event: Event, target: Target) -> bool:
     return target.kind == "pod" and any(part in event.about for part in _ASIDE)
 
 
-def _call(event: Event) -> _Call:
-    try:
-        return msgspec.json.decode(event.body, type=_Call)
-    except (msgspec.DecodeError, UnicodeError):
-        return _Call()
-
-
 def _labels(value: Any, key: str) -> Iterator[str]:
     """Values of a label anywhere in a request."""
     if isinstance(value, dict):
@@ -184,15 +169,6 @@ def _labels(value: Any, key: str) -> Iterator[str]:
                 yield inner
             else:
                 yield from _labels(inner, key)
-
-
-def _ids(answer: Any) -> list[str]:
-    """Ids that an answer gives: the answer itself, or its fields `…_id`."""
-    if isinstance(answer, str):
-        return [answer]
-    if not isinstance(answer, dict):
-        return []
-    return [value for name, value in answer.items() if name.endswith("_id") and isinstance(value, str)]
 
 
 class _Metadata(msgspec.Struct):

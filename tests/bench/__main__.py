@@ -14,7 +14,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final, NamedTuple
 
-from tests.bench import bus, link, node, store
+from tests.bench import bus, link, node, store, view
 from tests.bench.rows import Goal, Row, Unit, heads, rates, written
 from tests.support.containerd import reason_missing
 
@@ -64,6 +64,7 @@ SECTIONS: Final = (
     Section("link", "link; floor: the websockets package's client", lambda n: rates(link.measure(n))),
     Section("embedded", "node on the embedded runtime; floor: the same CRI calls made bare", node.embedded),
     Section("containerd", "node on containerd; floor: the same CRI calls made bare", node.containerd, reason_missing),
+    Section("view", "a trace as a page in a browser", view.measure, view.missing),
 )
 
 

@@ -80,9 +80,9 @@ def test_export_of_one_object(trace: Path, capsys: pytest.CaptureFixture[str]) -
 def test_export_for_perfetto_into_a_file(trace: Path, tmp_path: Path) -> None:
     """The file is JSON with slices."""
     out = tmp_path / "out.json"
-    assert main(["trace", "export", "--perfetto", str(trace), "-o", str(out), "--from", "0.1", "--to", "0.4"]) == 0
+    assert main(["trace", "export", "--perfetto", str(trace), "-o", str(out), "--to", "0.4"]) == 0
     names = [event["name"] for event in json.loads(out.read_bytes())["traceEvents"] if event["ph"] == "X"]
-    assert "start_container run-u1" in names
+    assert "start_container default/pod/web web" in names
     assert "insert default/pod/late" not in names
 
 

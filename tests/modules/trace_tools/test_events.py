@@ -6,6 +6,7 @@ from beehive.trace import CriCall, Note, NoteKind, StoreCommit
 from modules.trace_tools.causes import NOBODY, causes_of
 from modules.trace_tools.event import CLOUD, RUNTIME, STORE, Sort, in_order
 from modules.trace_tools.events import event_of, events_of
+from modules.trace_tools.names import named
 from tests.modules.trace_tools.made import HEADER, Node, message, running_pod
 
 
@@ -123,3 +124,17 @@ def test_without_numbers_an_answer_comes_from_what_it_answers() -> None:
     node.frame(message("response", "n/configmap/a", "OK", ident="r", parent="q"))
     events = [msgspec.structs.replace(event, span=0) for event in events_of(node.records)]
     assert causes_of(events) == [NOBODY, 0]
+
+
+def test_ids_are_named_once_the_runtime_has_given_them() -> None:
+    """By the answer of who made them, or by a list."""
+    node = Node()
+    node.call("start_container", {"container_id": "run-u1"}, None, 0)
+    running_pod(node, "web", "u1")
+    labels = {"io.kubernetes.pod.name": "a", "io.kubernetes.pod.namespace": "n", "io.kubernetes.container.name": "c"}
+    node.call("list_containers", {}, [{"id": "old", "labels": labels}], 0)
+    node.call("remove_container", {"container_id": "old"}, None, 0)
+    found = [
+        event.about for event in named(events_of(node.records)) if event.verb in ("start_container", "remove_container")
+    ]
+    assert found == ["run-u1", "default/pod/web web", "n/pod/a c"]

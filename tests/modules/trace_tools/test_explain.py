@@ -221,6 +221,15 @@ def test_repetitions_are_counted() -> None:
     assert told(found, everything=True).count("exec_sync web (run-u1)") == 100
 
 
+def test_a_container_from_before_the_trace_is_known_by_the_lists() -> None:
+    """After a new start of the agent what runs is found again, and nothing is made."""
+    node = Node()
+    named = {**sandbox_labels("web", "u1"), "io.kubernetes.container.name": "web"}
+    node.call("list_containers", {}, [{"id": "old", "labels": named}], 0)
+    node.call("stop_container", {"container_id": "old", "grace_seconds": 2}, None, 0)
+    assert "stop_container web (old)" in told(story(node.records))
+
+
 def test_what_only_looks_is_told_when_asked_for() -> None:
     """A relist says nothing to a person; a failed one does."""
     node = Node()
