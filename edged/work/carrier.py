@@ -17,6 +17,7 @@ from edged.errors import EdgedError
 from edged.pleg.reader import RuntimeReader
 from edged.pods.actions import ContainerKill, ContainerStart, PodActions, compute_pod_actions
 from edged.pods.backoff import BackOffs, container_key
+from edged.pods.container_status import CREATING, INITIALIZING
 from edged.pods.labels import ref_of
 from edged.pods.model import PodFacts
 from edged.pods.prune import prunable
@@ -110,13 +111,16 @@ class PodCarrier:
             self._bring_up(pod, facts, actions, troubles)
 
     def _bring_up(self, pod: Pod, facts: PodFacts, actions: PodActions, troubles: Troubles) -> None:
-        sources = PodSources(pod, self._meta, self._tokens)
-        volumes = self._files.prepare(pod, sources)
         starts = (*actions.start_init, *actions.start)
-        if not starts and not actions.create_sandbox:
+        try:
+            context = self._prepare(pod, facts, actions)
+        except _FAILURES as error:
+            reason = INITIALIZING if pod.spec.init_containers else CREATING
+            waiting = ContainerStateWaiting(reason=reason, message=str(error))
+            troubles.update({start.container.name: waiting for start in starts})
+            raise
+        if context is None:
             return
-        sandbox = self._starter.sandbox(pod, facts, actions)
-        context = StartContext(sandbox, volumes, sources)
         errors: list[StartError] = []
         for start in starts:
             try:
@@ -128,6 +132,16 @@ class PodCarrier:
                 self._note_start(facts, start)
         if errors:
             raise min(errors, key=lambda error: error.retry_after or 0.0)
+
+    def _prepare(self, pod: Pod, facts: PodFacts, actions: PodActions) -> StartContext | None:
+        """Volumes, and the sandbox when anything is to be started in it. What fails here is told as the reason of the
+        containers' waiting: there are no events yet, where a kubelet would tell it.
+        """
+        sources = PodSources(pod, self._meta, self._tokens)
+        volumes = self._files.prepare(pod, sources)
+        if not (actions.start_init or actions.start or actions.create_sandbox):
+            return None
+        return StartContext(self._starter.sandbox(pod, facts, actions), volumes, sources)
 
     def _note_start(self, facts: PodFacts, start: ContainerStart) -> None:
         if start.after is not None:

@@ -266,3 +266,31 @@ def test_an_image_stays_where_it_is(bench: Bench) -> None:
     bench.runtime.end("main", 1)
     bench.run(5)
     assert bench.runtime.calls["pull_image"] == 0
+
+
+@pytest.mark.parametrize(
+    ("volumes", "reason"),
+    [
+        ([{"name": "v", "configMap": {"name": "none"}}], "none"),
+        ([{"name": "v", "nfs": {"server": "s", "path": "/"}}], "kind is not supported"),
+        ([{"name": "v", "hostPath": {"path": "/does/not/exist", "type": "Directory"}}], "/does/not/exist"),
+    ],
+)
+def test_a_pod_that_waits_for_a_volume_says_for_what(bench: Bench, volumes: list[dict[str, Any]], reason: str) -> None:
+    bench.start()
+    bench.tell("insert", pod(volumes=volumes))
+    bench.run(2)
+    waiting = last_status(bench)["containerStatuses"][0]["state"]["waiting"]
+    assert waiting["reason"] == "ContainerCreating"
+    assert reason in waiting["message"]
+
+
+def test_a_pod_whose_sandbox_cannot_be_made_says_why(bench: Bench) -> None:
+    bench.start()
+    bench.runtime.fail("run_pod_sandbox", unavailable(), times=5)
+    inits = [{"name": "init", "image": "busybox:1.36", "command": ["exit", "0"]}]
+    bench.tell("insert", pod(initContainers=inits))
+    bench.run(2)
+    waiting = last_status(bench)["initContainerStatuses"][0]["state"]["waiting"]
+    assert waiting["reason"] == "PodInitializing"
+    assert "the socket is gone" in waiting["message"]
