@@ -4,7 +4,7 @@ BIN := .venv/bin
 PACKAGES := beehive protos metamanager edgehub edged modules tests
 ARGS ?=
 
-.PHONY: help install run test check format bench
+.PHONY: simulate help install run test check format bench
 .DEFAULT_GOAL := help
 
 help:
@@ -12,6 +12,7 @@ help:
 	@echo "make test       all tests; those of what this machine lacks are skipped with the reason"
 	@echo "make check      ruff, mypy, import layers, generated files"
 	@echo "make bench      figures with the floor beside them"
+	@echo "make simulate   many seeds of whole nodes with faults, on all cores (ARGS='--seed 1000 --seeds 5000 --faults link')"
 	@echo "make install    the virtual environment in .venv; the others call it"
 	@echo "make format     ruff's formatter and its safe fixes"
 
@@ -43,3 +44,6 @@ format: install
 
 bench: install
 	$(BIN)/python -m tests.bench $(ARGS)
+
+simulate: install
+	$(BIN)/edgecore simulate --seeds 1000 $(ARGS)

@@ -32,6 +32,10 @@ CONFIG_COMMANDS: Final = "modules.edgecore.config.commands"
 """Where the commands of `edgecore config` are."""
 
 
+FAULT_PROFILES: Final = ("none", "link", "process", "disk", "runtime", "cloud", "all")
+"""`modules.simulate.draw.Profile`, which is not imported for its names alone."""
+
+
 class LogLevel(StrEnum):
     """How much `run` logs."""
 
@@ -80,6 +84,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_run(commands.add_parser("run", help="run this machine as an edge node until SIGTERM or SIGINT"))
     _add_config(commands.add_parser("config", help="print or check a configuration file"))
     trace_commands.add(commands.add_parser("trace", help="look into recorded messages"))
+    _add_simulate(commands.add_parser("simulate", help="run whole nodes and their cloud in virtual time, with faults"))
     versions = commands.add_parser("version", help="print the version, and the versions of what edgecore talks to")
     versions.set_defaults(command=f"{__name__}:version")
     return parser
@@ -102,6 +107,21 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
         help="record everything to a file, or in parts to a directory (one that exists, or a name that ends in /)",
     )
     parser.set_defaults(command=f"{__name__}:run")
+
+
+def _add_simulate(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="the first seed (default 0)")
+    parser.add_argument("--seeds", type=int, default=1, metavar="N", help="how many, from the first on (default 1)")
+    parser.add_argument("--nodes", type=int, default=1, metavar="M", help="nodes of one cloud (default 1)")
+    parser.add_argument("--hours", type=float, default=240 / 3600, metavar="H", help="of faults (default 4 minutes)")
+    parser.add_argument("--pods", type=int, default=5, metavar="N", help="pods of each node (default 5)")
+    parser.add_argument("--faults", choices=FAULT_PROFILES, default="all", help="which faults are drawn (default all)")
+    parser.add_argument("--cores", type=int, default=0, metavar="N", help="processes (default: one for each core)")
+    parser.add_argument("--plan", type=Path, metavar="FILE", help="run a plan that a failure left, and nothing else")
+    parser.add_argument(
+        "--out", type=Path, default=Path("simulate"), metavar="DIR", help="for plans, logs and traces of failures"
+    )
+    parser.set_defaults(command="modules.simulate.commands:simulate")
 
 
 def _add_config(parser: argparse.ArgumentParser) -> None:

@@ -29,5 +29,8 @@ class ExitCode(IntEnum):
     STOP_TIMED_OUT = 5
     """Asked to stop, but a module did not end within its deadline; the process ended all the same."""
 
+    VIOLATED = 6
+    """`simulate`: something that must hold did not; the seed and how to see it again are on standard output."""
+
     INTERRUPTED = 130
     """A second SIGTERM or SIGINT came during the stop: ended at once, without waiting for anything."""

@@ -9,15 +9,18 @@ from pathlib import Path
 import edgehub
 from beehive.errors import BeehiveError
 from beehive.hive import Hive
+from edged.cri.contract import ContainerRuntime
 from edged.errors import EdgedError
 from edged.module import Edged
 from edged.server.routes import Snapshots
 from edged.settings import EdgedSettings
 from edgehub.settings import EdgeHubSettings
 from metamanager.module import MetaManager, MetaSettings
+from metamanager.store import Store
 from modules.simulate.disk import DATABASE, Disk, SimulatedStore, copy_after_kill
 from modules.simulate.machine import Machine, SimulatedFigures
 from modules.simulate.network import Cloud, Line, NodeLink
+from modules.simulate.recording import LifeRecorder
 from modules.simulate.wire_watch import WireWatch
 from modules.simulate.world import Process, World
 
@@ -36,9 +39,13 @@ class Node:
         number: of it.
         root: a directory of its own, on a real file system.
         cloud: where its line leads.
+        record: whether everything is recorded.
     """
 
-    def __init__(self, world: World, number: int, root: Path, cloud: Cloud) -> None:
+    def __init__(self, world: World, number: int, root: Path, cloud: Cloud, *, record: bool = False) -> None:
+        self._record = record
+        self.recorders: list[LifeRecorder] = []
+        """One for each life."""
         self.world = world
         self.number = number
         self.name = f"node-{number}"
@@ -137,22 +144,33 @@ class Node:
         self.world.at(self.world.now() + _RESTART_AFTER, self.start)
 
     def _add_modules(self, hive: Hive, process: Process) -> None:
-        hive.add(MetaManager, MetaSettings(str(self.state / DATABASE)), partial(self._open_store, process))
+        recorder = LifeRecorder(hive, self.name, self.world.seed) if self._record else None
+        if recorder is not None:
+            self.recorders.append(recorder)
+        hive.add(MetaManager, MetaSettings(str(self.state / DATABASE)), partial(self._open_store, process, recorder))
         hive.add(
             Edged,
             self._edged_settings(),
-            lambda: self.machine.client(process),
+            partial(self._connect, process, recorder),
             Snapshots(),
             "v1.32.0",
             SimulatedFigures(),
         )
         settings = EdgeHubSettings(url="ws://cloud.simulated/e632/node/events", node=self.name)
-        edgehub.install(hive, settings, make_link=lambda: NodeLink(process, self.line, self.cloud))
 
-    def _open_store(self, process: Process, source: str) -> SimulatedStore:
+        def make_link() -> NodeLink:
+            return NodeLink(process, self.line, self.cloud)
+
+        edgehub.install(hive, settings, make_link=make_link if recorder is None else recorder.links(make_link))
+
+    def _open_store(self, process: Process, recorder: LifeRecorder | None, source: str) -> Store:
         store = SimulatedStore(Path(source), process, self.disk)
         self._stores.append(store)
-        return store
+        return store if recorder is None else recorder.store(store)
+
+    def _connect(self, process: Process, recorder: LifeRecorder | None) -> ContainerRuntime:
+        client = self.machine.client(process)
+        return client if recorder is None else recorder.runtime(client)
 
     def _edged_settings(self) -> EdgedSettings:
         return EdgedSettings(

@@ -48,22 +48,28 @@ class Result(msgspec.Struct, frozen=True):
     log: list[Entry]
 
 
-def run_plan(plan: Plan, *, keep_log: bool = True, converge: bool = True) -> Result:
+def run_plan(plan: Plan, *, keep_log: bool = True, converge: bool = True, traces: Path | None = None) -> Result:
     """Carry a plan out until something that must hold does not, or the end.
 
     Args:
         plan: what shall happen.
         keep_log: whether the log is kept.
         converge: whether the nodes have to agree with the cloud in the end.
+        traces: directory for a recorded trace of each node; None: nothing is recorded.
+
+    Raises:
+        TraceError: a trace could not be written.
     """
     began = time.perf_counter()
     with _directory() as root, World(plan.seed, keep_log=keep_log) as world:
-        run = Run(world, plan, root)
+        run = Run(world, plan, root, record=traces is not None)
         try:
             run.carry_out()
             after = run.converge() if converge and not world.violations else 0.0
         finally:
             run.close()
+        if traces is not None:
+            run.write_traces(traces)
         return Result(
             plan=plan,
             violation=world.violations[0] if world.violations else None,
@@ -79,11 +85,14 @@ def run_plan(plan: Plan, *, keep_log: bool = True, converge: bool = True) -> Res
 class Run:
     """One run; see `run_plan`."""
 
-    def __init__(self, world: World, plan: Plan, root: Path) -> None:
+    def __init__(self, world: World, plan: Plan, root: Path, *, record: bool = False) -> None:
         self.world = world
         self.plan = plan
         self.cloud = SimulatedCloud(world, root / "cloud")
-        self.nodes = [Node(world, number, root / f"node-{number}", self.cloud.lines) for number in range(plan.nodes)]
+        self.nodes = [
+            Node(world, number, root / f"node-{number}", self.cloud.lines, record=record)
+            for number in range(plan.nodes)
+        ]
         self.faults = Faults(world, self.cloud, self.nodes)
 
     def carry_out(self) -> None:
@@ -120,6 +129,15 @@ class Run:
         self.cloud.stop()
         for node in self.nodes:
             node.close()
+
+    def write_traces(self, directory: Path) -> None:
+        """Write a trace of each node, in place of what is there under its name."""
+        directory.mkdir(parents=True, exist_ok=True)
+        for node in self.nodes:
+            path = directory / f"seed-{self.plan.seed}-{node.name}.trace"
+            path.unlink(missing_ok=True)
+            for recorder in node.recorders:
+                recorder.write(path)
 
     def _go_on(self) -> None:
         self.world.run_for(_LOOK_EVERY)

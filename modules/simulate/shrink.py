@@ -1,0 +1,56 @@
+"""Makes a failing plan small: drops faults, then changes of the workload, while it still fails in the same way."""
+
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+import msgspec
+
+from modules.simulate.plan import Plan
+
+T = TypeVar("T")
+
+Fails = Callable[[Plan], bool]
+"""Carries a plan out; whether it fails as it did at first."""
+
+
+def shrink(plan: Plan, fails: Fails, tries: int = 200) -> Plan:
+    """The plan without what it does not need to fail; what is left cannot be left out singly, unless tries ran out.
+
+    Args:
+        plan: fails.
+        fails: see there.
+        tries: runs that may be made.
+    """
+    budget = _Budget(fails, tries)
+    faults = _needed(plan.faults, lambda some: budget.fails(msgspec.structs.replace(plan, faults=tuple(some))))
+    plan = msgspec.structs.replace(plan, faults=tuple(faults))
+    steps = _needed(plan.steps, lambda some: budget.fails(msgspec.structs.replace(plan, steps=tuple(some))))
+    return msgspec.structs.replace(plan, steps=tuple(steps))
+
+
+class _Budget:
+    def __init__(self, fails: Fails, tries: int) -> None:
+        self._fails = fails
+        self._left = tries
+
+    def fails(self, plan: Plan) -> bool:
+        self._left -= 1
+        return self._left >= 0 and self._fails(plan)
+
+
+def _needed(items: Sequence[T], fails: Callable[[Sequence[T]], bool]) -> Sequence[T]:
+    """Delta debugging (Zeller): leave out ever smaller parts, as long as it fails without them."""
+    parts = 2
+    while items:
+        size = max(1, len(items) // parts)
+        for begin in range(0, len(items), size):
+            rest = [*items[:begin], *items[begin + size :]]
+            if fails(rest):
+                items = rest
+                parts = max(2, parts - 1)
+                break
+        else:
+            if size == 1:
+                break
+            parts = min(len(items), parts * 2)
+    return items
