@@ -7,6 +7,7 @@ that came from secrets, and the credentials of pulls.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import msgspec
@@ -46,8 +47,7 @@ class CriEntry(msgspec.Struct, frozen=True, gc=False):
     @property
     def size(self) -> int:
         """Bytes of memory that it keeps, roughly."""
-        values = (*self.arguments.values(), *(self.answer if isinstance(self.answer, tuple) else (self.answer,)))
-        return 1000 + 4 * sum(value.ByteSize() for value in values if isinstance(value, Message))
+        return 1000 + 4 * sum(_bytes_in(value) for value in (*self.arguments.values(), self.answer))
 
     def record(self, time: float, redactor: Redactor) -> CriCall:
         """As it is written."""
@@ -73,6 +73,15 @@ def recording(
         add: takes the entry of each call that has ended; on the caller's thread.
     """
     return cast("ContainerRuntime", RecordingRuntime(runtime, clock, next_span, add))
+
+
+def _bytes_in(value: object) -> int:
+    """Bytes of what a call was given or gave: a message, text, or several of them (lists are answered as such)."""
+    if isinstance(value, Message):
+        return value.ByteSize()
+    if isinstance(value, (str, bytes)):
+        return len(value)
+    return sum(map(_bytes_in, value)) if isinstance(value, Sequence) else 0
 
 
 class RecordingRuntime:

@@ -39,6 +39,7 @@ _BREATH_SECONDS: Final = 0.7
 _SETTLED_SECONDS: Final = 1.5
 _SAMPLES: Final = 5
 _LIMIT: Final = 120.0
+_NAMES: Final = [f"many-{number}" for number in range(MANY)]
 
 
 class Figures(NamedTuple):
@@ -55,6 +56,7 @@ class Figures(NamedTuple):
     many_gone: list[float]
     many_gone_bare: list[float]
     loaded: list[float]
+    worn: list[float]
 
 
 class _Node:
@@ -84,6 +86,17 @@ class _Node:
         """The process without pods."""
         self._figures.idle.append(self._resident())
 
+    def loaded(self) -> None:
+        """The process with the first pods it gets."""
+        self._up(_NAMES)
+        self._figures.loaded.append(self._resident())
+        self._down(_NAMES, 0)
+        _pass(_BREATH_SECONDS)
+
+    def worn(self) -> None:
+        """The process after all that the bench had it do, without pods again."""
+        self._figures.worn.append(self._resident())
+
     def one(self, bare: BareRuntime) -> None:
         """One pod, bare and whole."""
         self._figures.one_bare.append(bare.up(1, 1))
@@ -95,10 +108,9 @@ class _Node:
 
     def many(self) -> None:
         """Many pods through the whole system."""
-        names = [f"many-{number}" for number in range(MANY)]
-        self._figures.many.append(self._up(names))
-        self._figures.loaded.append(self._resident())
-        self._figures.many_gone.append(self._down(names, GRACE))
+        self._figures.many.append(self._up(_NAMES))
+        _pass(_BREATH_SECONDS)
+        self._figures.many_gone.append(self._down(_NAMES, GRACE))
         _pass(_BREATH_SECONDS)
 
     def many_bare(self, bare: BareRuntime) -> None:
@@ -148,6 +160,7 @@ def measure(runtime: RuntimeUnderTest, rounds: int) -> list[Row]:
         node = _Node(machine, figures)
         node.starts(rounds)
         node.idle()
+        node.loaded()
         with _bare(machine, runtime) as bare:
             for _ in range(2 * rounds):
                 node.one(bare)
@@ -156,6 +169,7 @@ def measure(runtime: RuntimeUnderTest, rounds: int) -> list[Row]:
                 contenders = (node.many, partial(node.many_bare, bare))
                 for contender in contenders if number % 2 else reversed(contenders):
                     contender()
+        node.worn()
     finally:
         machine.close()
     return _rows(runtime.name, figures)
@@ -234,4 +248,5 @@ def _rows(name: str, figures: Figures) -> list[Row]:
                floors=figures.many_gone_bare, kubeedge=kubeedge("4.3–4.7 s")),
         Row.of("resident memory, idle", figures.idle, memory, kubeedge="94–95 MB", goals=(Goal(65),)),
         Row.of(f"resident memory, {MANY} pods", figures.loaded, memory, kubeedge="104–109 MB", goals=(Goal(70),)),
+        Row.of("resident memory when all of this bench's pods have gone", figures.worn, memory),
     ]  # fmt: skip
