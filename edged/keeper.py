@@ -5,20 +5,20 @@ told of messages by the module, of facts by the PLEG and by workers, and answers
 """
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import Protocol
 
 from msgspec.structs import replace
 
 from beehive import Clock, Timer
 from edged.api import Nanoseconds, Pod, PodStatus, seconds
+from edged.orphans import Orphans
 from edged.pleg.pleg import Relisted, Seen
-from edged.pleg.reader import Glance
 from edged.pods.actions import PodActions, compute_pod_actions
 from edged.pods.backoff import BackOffPolicy, BackOffs
 from edged.pods.labels import ref_of
 from edged.pods.manager import PodManager, PodRecord
-from edged.pods.model import PodRef, PodUid
+from edged.pods.model import PodUid
 from edged.pods.phase import Phase
 from edged.pods.status import NodeView, crash_loop, pod_status
 from edged.report.pods import PodReporter
@@ -70,15 +70,13 @@ class PodKeeper:
         self._clock = turns.clock
         self._settings = settings
         self._reporter = reporter
-        self._owner = owner
         self._publish = publish
         self.pods = PodManager()
         self.backoffs = BackOffs(BackOffPolicy.up_to(seconds(settings.crash_loop_limit)))
         self.pool = Pool(turns.clock, turns.after, self._job_of, hire)
         self.node = NodeView((), "")
         self._retries: dict[PodUid, float] = {}
-        self._orphans: dict[PodUid, PodRef] = {}
-        self._directories: set[PodUid] = set()
+        self._orphans = Orphans(owner)
         self._heard_of: set[PodUid] = set()
         self._complete = False
 
@@ -96,7 +94,7 @@ class PodKeeper:
         self._complete = True
         self._heard_of.clear()
         self._publish_all()
-        self._directories = set(directories)
+        self._orphans.look_for(directories)
 
     def connected(self) -> None:
         """The cloud is there: what may have failed for want of it is tried again at once."""
@@ -170,7 +168,9 @@ class PodKeeper:
             if not record.looked_at and record.ref.uid not in relisted.glances:
                 record.facts_at = relisted.at
                 self._recompute(record)
-        self._find_orphans(relisted.glances)
+        for ref in self._orphans.found(relisted.glances, self.pods):
+            _log.info("removing %s: no pod accounts for it", ref)
+            self.pool.add(ref.uid, Queue.DELETION)
 
     def done(self, done: Done) -> None:
         """A worker has finished with a pod."""
@@ -183,7 +183,7 @@ class PodKeeper:
             self._retry(done)
         else:
             self._retries.pop(uid, None)
-            self._orphans.pop(uid, None)
+            self._orphans.removed(uid)
             if record is not None:
                 self._go_on(record, done.job.task)
 
@@ -293,23 +293,6 @@ class PodKeeper:
         self._retries.pop(uid, None)
         self._publish_all()
         _log.info("pod %s is gone", record.ref)
-
-    def _find_orphans(self, glances: Mapping[PodUid, Glance]) -> None:
-        """What this agent made and no pod accounts for is removed; what others made is left alone."""
-        if not self._complete:
-            return
-        for glance in glances.values():
-            if glance.owner == self._owner:
-                self._remove_orphan(glance.ref)
-        for uid in sorted(self._directories - glances.keys()):
-            self._remove_orphan(PodRef(uid, "", ""))
-        self._directories = set()
-
-    def _remove_orphan(self, ref: PodRef) -> None:
-        if self.pods.get(ref.uid) is None and ref.uid not in self._orphans:
-            _log.info("removing %s: no pod accounts for it", ref)
-            self._orphans[ref.uid] = ref
-            self.pool.add(ref.uid, Queue.DELETION)
 
     def _is_final(self, record: PodRecord) -> bool:
         return record.pod.status.phase in (Phase.SUCCEEDED, Phase.FAILED) and not record.facts.anything_running

@@ -51,6 +51,9 @@ class PodManager:
     def __init__(self) -> None:
         self._records: dict[PodUid, PodRecord] = {}
 
+    def __contains__(self, uid: object) -> bool:
+        return uid in self._records
+
     def __len__(self) -> int:
         return len(self._records)
 
