@@ -11,7 +11,7 @@ import msgspec
 
 from modules.trace_tools.event import CLOUD, RUNTIME, STORE, Event, Sort, label
 from modules.trace_tools.gather import Story
-from modules.trace_tools.reports import Status, Wanted, content_of, status_of, status_told, wanted_in
+from modules.trace_tools.reports import Status, Wanted, refusal_in, status_of, status_told, wanted_in
 
 _HUB: Final = "websocket"
 _META: Final = "metamanager"
@@ -152,7 +152,7 @@ def _follow_question(event: Event, place: int, pod: _Pod) -> None:
         pod.questions.setdefault(event.id, place)
     elif event.parent in pod.questions and (event.target == _EDGED or event.source == CLOUD):
         del pod.questions[event.parent]
-        if event.verb == "error":
+        if refusal_in(event):
             pod.refusals[event.about] = place
         else:
             pod.refusals.pop(event.about, None)
@@ -238,7 +238,7 @@ def _refused(story: Story, pod: _Pod) -> Diagnosis | None:
         return None
     about, place = max(pod.refusals.items(), key=lambda item: item[1])
     event = story.events[place]
-    return Diagnosis(State.WAITING, f"{label(event.source)} answered for {about}: {content_of(event)}", place)
+    return Diagnosis(State.WAITING, f"{label(event.source)} answered for {about}: {refusal_in(event)}", place)
 
 
 def _unanswered(story: Story, pod: _Pod) -> Diagnosis | None:

@@ -225,7 +225,7 @@ def _of_other(record: TimerFired | CriEvent | Note) -> Event:
         begun = record.time - record.handled
         told: Any = {"function": record.name, "seconds": record.seconds, "periodic": record.periodic}
         ends = (begun, begun, record.time)
-        return Event(Sort.TIMER, *ends, record.module, record.module, "timer", record.name,
+        return Event(Sort.TIMER, *ends, record.module, record.module, "timer", record.name.partition(".<locals>")[0],
                      span=record.span, cause=record.cause, outcome="ok", body=msgspec.json.encode(told))  # fmt: skip
     at = (record.time, record.time, record.time)
     if isinstance(record, CriEvent):

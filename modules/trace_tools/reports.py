@@ -93,6 +93,21 @@ def wanted_in(event: Event) -> Wanted | None:
     return Wanted(containers=names, deleting=deleting)
 
 
+def refusal_in(event: Event) -> str:
+    """What an answer says against giving what was asked for; empty when it gives it.
+
+    An error answer says it as its content, the cloud's answers of today as Kubernetes' status in `Err`.
+    """
+    content = content_of(event)
+    if event.verb == "error":
+        return str(content)
+    told = content.get("Err") if isinstance(content, dict) else None
+    if not told:
+        return ""
+    status = told.get("ErrStatus", told) if isinstance(told, dict) else told
+    return str(status.get("message") or status.get("reason") or status) if isinstance(status, dict) else str(status)
+
+
 _REFERENCES: Final = {
     "configMap": ("configmap", "name"),
     "configMapRef": ("configmap", "name"),

@@ -87,6 +87,13 @@ def refused(node: Node, handled: int) -> None:
     node.deliver(answer, "edged", "metamanager", asked)
 
 
+def refused_by_cloud(node: Node, handled: int) -> None:
+    """The cloud says so, in the form of today."""
+    settings(node, "u1", handled, answered=False)
+    gone = {"Object": None, "Err": {"ErrStatus": {"message": "configmaps not found", "code": 404}}}
+    node.frame(message("response", "default/configmap/settings", gone, ident="no", parent="ask-u1"))
+
+
 def no_image(node: Node, handled: int) -> None:
     """The registry does not know the image; the node has not reported yet."""
     labels = sandbox_labels("web", "u1")
@@ -120,6 +127,7 @@ def dropped(node: Node, handled: int) -> None:
         (never_asked, "has not asked the runtime", "insert"),
         (unanswered, "metamanager has not answered the query for default/configmap/settings (12.0", "query"),
         (refused, "metamanager answered for default/configmap/settings: not found", "error"),
+        (refused_by_cloud, "cloud answered for default/configmap/settings: configmaps not found", "response"),
         (no_image, "NotFoundError: no such image nginx:1.27", "pull_image"),
         (backing_off, "container web waits: CrashLoopBackOff: back-off 40s", "patch"),
         (made_not_started, "a container was made and not started", "create_container"),

@@ -1,0 +1,68 @@
+"""A running node is asked why: the flight recorder is written and explained."""
+
+from __future__ import annotations
+
+import json
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from modules.edgecore.cli import main
+from tests.end_to_end.machine import Machine
+from tests.end_to_end.pods import container, is_ready, mount, pod
+from tests.end_to_end.processes import wait_until
+
+WRITTEN = "the flight recorder was written to "
+
+
+def dump(machine: Machine) -> Path:
+    """The file of the flight recorder that SIGUSR2 has written."""
+    process = machine.edge.process
+    before = process.text().count(WRITTEN)
+    process.signal(signal.SIGUSR2)
+    wait_until(lambda: process.text().count(WRITTEN) > before, "the flight recorder")
+    return Path(process.text().rpartition(WRITTEN)[2].partition(" (")[0])
+
+
+def explain(file: Path, name: str, capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
+    """What `edgecore trace explain --json` says of a pod."""
+    capsys.readouterr()
+    main(["trace", "explain", "--json", str(file), "pod", f"default/{name}"])
+    told: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return told
+
+
+def test_the_story_of_a_pod_that_runs(machine: Machine, capsys: pytest.CaptureFixture[str]) -> None:
+    """From the cloud's frame through every module to the start, each step caused by one before it."""
+    machine.cloud.apply(pod("p"))
+    machine.cloud.pods.wait("p", is_ready)
+    told = explain(dump(machine), "p", capsys)
+    assert told["state"] == "running"
+    steps = told["steps"]
+    assert steps[0]["way"] == "cloud → edgehub"
+    start = next(step for step in steps if step["mark"] == "runs")
+    assert start["text"].startswith("start_container app (")
+    ways = []
+    while start is not None:
+        ways.append(start["way"])
+        start = None if start["cause"] is None else steps[start["cause"] - 1]
+    assert ways == ["edged → runtime (CRI)", "metamanager → edged", "edgehub → metamanager", "cloud → edgehub"]
+    assert any(step["way"] == "edgehub → cloud" and "podpatch" in step["text"] for step in steps)
+
+
+def test_why_a_pod_does_not_run(machine: Machine, capsys: pytest.CaptureFixture[str]) -> None:
+    """The configmap that is nowhere is named."""
+    volume = {"name": "cm", "configMap": {"name": "nowhere"}}
+    machine.cloud.apply(pod("q", container(volumeMounts=[mount("cm", "/cm")]), volumes=(volume,)))
+    machine.cloud.pods.wait("q", lambda obj: bool((obj.get("status") or {}).get("phase")))
+    told: dict[str, Any] = {}
+
+    def named() -> bool:
+        told.update(explain(dump(machine), "q", capsys))
+        return "nowhere" in told["why"]
+
+    wait_until(named, "a reason that names the configmap")
+    assert told["state"] == "not running"
+    assert [step for step in told["steps"] if step["mark"] == "waits here"]
