@@ -33,6 +33,8 @@ FIRST_RETRY = 2.0
 """Seconds after which a job that failed is tried again for the first time; doubles (KubeEdge waits 10 s at once)."""
 LONGEST_RETRY = 300.0
 """Seconds that the delay never passes (KubeEdge's MaxContainerBackOff)."""
+MOST_ROUNDS = 20
+"""Turns that a pod may have one right after the other: init containers that end at once need one each."""
 
 
 class Turns(Protocol):
@@ -233,12 +235,18 @@ class PodKeeper:
         return compute_pod_actions(record.pod, record.facts, Nanoseconds(self._clock.now_ns()), self.backoffs)
 
     def _look_again(self, record: PodRecord) -> None:
-        """At once when the job's own result asks for a next step (an init container has ended), else later."""
+        """At once when the job's own result asks for a next step (an init container has ended), else later.
+
+        A runtime that does not do what it says asks for a next step for ever: it gets one in a second.
+        """
         actions = self._next_actions(record)
-        if not actions.nothing:
+        record.rounds = 0 if actions.nothing else record.rounds + 1
+        if 0 < record.rounds <= MOST_ROUNDS:
             self.want(record)
             return
-        if actions.next_try is not None:
+        if not actions.nothing:
+            delay = self._settings.relist_period
+        elif actions.next_try is not None:
             delay = (actions.next_try - self._clock.now_ns()) / 1e9
         else:
             delay = self._settings.resync_period * (1 + self._clock.random.uniform(0, 0.5))

@@ -26,6 +26,8 @@ class PodRecord(msgspec.Struct):
     """Why containers could not be started, by name."""
     removed: bool = False
     """The cloud has deleted it for good: nothing of it is to stay on the node."""
+    rounds: int = 0
+    """Turns in a row that each asked for another one at once."""
     killed: bool = False
     """A worker has ended everything that ran, for good."""
 

@@ -294,3 +294,19 @@ def test_a_pod_whose_sandbox_cannot_be_made_says_why(bench: Bench) -> None:
     waiting = last_status(bench)["initContainerStatuses"][0]["state"]["waiting"]
     assert waiting["reason"] == "PodInitializing"
     assert "the socket is gone" in waiting["message"]
+
+
+def test_a_runtime_that_says_a_container_has_ended_when_it_has_not_does_not_make_edged_spin(bench: Bench) -> None:
+    bench.start()
+    bench.tell("insert", pod(containers=[{"name": "main", "image": "busybox:1.36", "command": ["x"]}]))
+    with patch.object(type(bench.runtime), "stop_container", lambda *_: None):
+        bench.tell("update", pod(containers=[{"name": "main", "image": "busybox:1.37", "command": ["x"]}]))
+        bench.run(10)
+    assert bench.runtime.calls["create_container"] < 50
+
+
+def test_many_init_containers_that_end_at_once_do_not_wait_for_a_relist(bench: Bench) -> None:
+    bench.start()
+    inits = [{"name": f"i{n}", "image": "busybox:1.36", "command": ["exit", "0"]} for n in range(10)]
+    bench.tell("insert", pod(initContainers=inits))
+    assert bench.runtime.running() == ["main"]
