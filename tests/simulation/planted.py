@@ -1,7 +1,7 @@
 """Bugs that are put into the product for a while, each of a kind that the Go agent has or had (`spec/`)."""
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from unittest.mock import patch
 
 from beehive.message import Message
@@ -38,7 +38,7 @@ def pods_keyed_by_name() -> Iterator[None]:
     """The deletion of a pod ends whatever has its name (edged of 2019 found pods by namespace and name)."""
     remove = PodKeeper.remove
 
-    def by_name(self: PodKeeper, namespace: str, name: str, uid: str, grace: int | None = None) -> None:  # noqa: ARG001
+    def by_name(self: PodKeeper, namespace: str, name: str, uid: str, grace: int | None = None) -> None:
         remove(self, namespace, name, "", grace)
 
     with patch.object(PodKeeper, "remove", by_name):
@@ -49,7 +49,7 @@ def pods_keyed_by_name() -> Iterator[None]:
 def late_replies_dropped() -> Iterator[None]:
     """A request whose deadline has passed is forgotten, and so is the reply that comes after it: nobody is told."""
 
-    def expire(self: Waiters, waiter: _Waiter, message: Message, seconds: float) -> None:  # noqa: ARG001
+    def expire(self: Waiters, waiter: _Waiter, message: Message, seconds: float) -> None:
         if self._open.get(message.id) is waiter:
             del self._open[message.id]
 
@@ -93,7 +93,7 @@ def what_is_left_over_is_not_looked_for() -> Iterator[None]:
         yield
 
 
-PLANTED: tuple[Callable[[], object], ...] = (
+PLANTED: tuple[Callable[[], AbstractContextManager[None]], ...] = (
     acknowledged_before_the_commit,
     pods_keyed_by_name,
     late_replies_dropped,

@@ -1,0 +1,52 @@
+"""Whether the simulation can find: bugs of the kind that the Go agent has are planted, and each must be found."""
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+
+import pytest
+
+from modules.simulate.campaign import Settings, run_seed, small_failure
+from modules.simulate.world import Violation
+from tests.simulation import planted
+
+_SEEDS = 500
+_FOUND_BY: dict[Callable[[], AbstractContextManager[None]], str] = {
+    planted.acknowledged_before_the_commit: "what is acknowledged is stored",
+    planted.pods_keyed_by_name: "nothing that is wanted is ended",
+    planted.late_replies_dropped: "all agree in the end",
+    planted.an_insert_does_not_overwrite: "all agree in the end",
+    planted.what_is_not_known_is_removed: "nothing of others is touched",
+    planted.what_is_left_over_is_not_looked_for: "all agree in the end",
+}
+
+
+def first_violation(settings: Settings) -> tuple[int, Violation]:
+    """The first seed that finds something, and what."""
+    for seed in range(_SEEDS):
+        violation = run_seed(seed, settings).violation
+        if violation is not None:
+            return seed, violation
+    pytest.fail(f"not found with {_SEEDS} seeds")
+
+
+@pytest.mark.timeout(170)
+@pytest.mark.parametrize("plant", [pytest.param(plant, id=plant.__name__) for plant in planted.PLANTED])
+def test_a_planted_bug_is_found(plant: Callable[[], AbstractContextManager[None]]) -> None:
+    """Within 500 seeds, by an invariant that names it."""
+    with plant():
+        seed, violation = first_violation(Settings())
+    print(f"{plant.__name__}: seed {seed}: {violation}")  # noqa: T201 - shown by -s
+    assert violation.invariant in (_FOUND_BY[plant], "what is acknowledged is stored", "all agree in the end")
+
+
+@pytest.mark.timeout(120)
+def test_a_failure_is_made_small() -> None:
+    """Of dozens of changes and faults few are left, and without the bug the small plan passes."""
+    settings = Settings()
+    with planted.pods_keyed_by_name():
+        seed, violation = first_violation(settings)
+        small = small_failure(settings.plan(seed), violation)
+    before = settings.plan(seed)
+    assert small.violation is not None
+    assert small.violation.invariant == violation.invariant
+    assert len(small.plan.steps) + len(small.plan.faults) < (len(before.steps) + len(before.faults)) / 2
