@@ -105,6 +105,8 @@ class Cloud(MetaDouble):
         self._gone = gone
         self.loses = 0.0
         """The chance that an answer gets lost after the deed."""
+        self.wrong: list[str] = []
+        """What it should never have been told."""
 
     def __call__(self, message: Message) -> Message | None:
         answer = super().__call__(message)
@@ -118,6 +120,8 @@ class Cloud(MetaDouble):
     def _patch(self, resource: str, message: Message) -> dict[str, Any]:
         super()._patch(resource, message)
         key, change = resource.replace("podpatch", "pod"), self.patches[resource][-1]
+        if "used to be Running" in str(change):
+            self.wrong.append(f"a container of {resource} counts as lost, and is not")
         if "/podpatch/" not in resource:
             return {"Object": {"metadata": {"resourceVersion": "1"}}, "Err": None}
         if key not in self.objects or self.objects[key]["metadata"]["uid"] != change["metadata"]["uid"]:
@@ -153,6 +157,7 @@ class World:
         self._uids = 0
         self._busy: dict[str, Any] = {}
         self.cloud = bench.meta = Cloud(bench.bee.clock, self.chance, self._gone)
+        self.cloud.wrong = self.wrong
         bench.bee.answer(ModuleName.METAMANAGER, self.cloud)
         self._set_config("one")
 
@@ -217,8 +222,8 @@ class World:
     def _act(self) -> None:
         if not self.cloud.connected:
             return
-        acts = [self._create, self._change, self._repeat, self._delete, self._force, self._recreate, self._configure]
-        self.chance.choices(acts, [5, 3, 1, 2, 1, 1, 1])[0]()
+        acts = [self._create, self._change, self._repeat, self._delete, self._force, self._recreate, self._revive]
+        self.chance.choices([*acts, self._configure], [5, 3, 1, 2, 1, 1, 1, 1])[0]()
 
     def _fault(self) -> None:
         faults = [self._fail_call, self._die, self._sandbox_dies, self._toggle_cloud, self._poison, self._jump]
@@ -268,6 +273,15 @@ class World:
         name = self._force()
         if name:
             self._insert(name)
+
+    def _revive(self) -> None:
+        """A cloud that takes a deletion back: the same pod comes again."""
+        wanted = self._any_pod()
+        if wanted is not None and "deletionTimestamp" not in wanted["metadata"]:
+            self._gone(wanted)
+            self.deleted.discard(wanted["metadata"]["uid"])
+            self.bench.run(self.chance.choice([0.0, 0.1, 1.0]))
+            self._update(wanted)
 
     def _configure(self) -> None:
         value = self._set_config(str(self.chance.random()))
