@@ -93,8 +93,10 @@ def _run(section: Section, rounds: int) -> None:
     if missing is not None:
         _say(f"skipped: {missing}")
         return
+    begin = time.monotonic()
     for row in section.measure(rounds):
         _say(written(row))
+    _say(f"({time.monotonic() - begin:.0f} s)")
 
 
 def _machine() -> str:
