@@ -128,8 +128,7 @@ class PodKeeper:
         for other in self.pods.named(ref.namespace, ref.name):
             if other is not record and not other.removed and (other.pod.metadata.creation_timestamp or "") <= made:
                 _log.info("pod %s: another of its name has come", other.ref)
-                other.removed = True
-                self.want(other)
+                self._drop(other)
 
     def want(self, record: PodRecord) -> None:
         """A pod has to be looked at."""
@@ -143,11 +142,10 @@ class PodKeeper:
         self._hear_of(PodUid(uid))
         for record in self.pods.named(namespace, name):
             if uid in ("", record.ref.uid):
-                record.removed = True
                 if grace is not None:
                     metadata = replace(record.pod.metadata, deletion_grace_period_seconds=grace)
                     record.pod = replace(record.pod, metadata=metadata)
-                self.want(record)
+                self._drop(record)
 
     def dependency_changed(self, kind: str, namespace: str, name: str) -> None:
         """A configmap or secret has changed: the files of the pods that mount it follow."""
@@ -188,6 +186,12 @@ class PodKeeper:
             self._orphans.removed(uid)
             if record is not None:
                 self._go_on(record, done.job.task)
+
+    def _drop(self, record: PodRecord) -> None:
+        """Nothing of the pod is to stay, and nobody is to be told of it any more."""
+        record.removed = True
+        self._reporter.forget(record.ref.uid)
+        self.want(record)
 
     def _hear_of(self, uid: PodUid) -> None:
         if not self._complete:
@@ -274,9 +278,13 @@ class PodKeeper:
         self._publish(tuple(record.pod for record in self.pods))
 
     def _can_judge(self, record: PodRecord) -> bool:
-        """Whether enough is known for a status: containers that were reported would otherwise count as lost only
-        because nobody has asked the runtime yet (a kubelet waits for its PLEG), and have ids without its name.
+        """Whether enough is known for a status, and somebody waits for it.
+
+        Containers that were reported would otherwise count as lost only because nobody has asked the runtime yet (a
+        kubelet waits for its PLEG), and have ids without its name. Of a pod that the cloud has deleted nothing is said.
         """
+        if record.removed:
+            return False
         if record.looked_at:
             return bool(self.node.runtime) or not record.facts.containers
         status = record.pod.status
