@@ -40,7 +40,9 @@ class SimulatedCloud:
         self.wanted: dict[Key, JsonObject | None] = {}
         """What people want, by kind and name; None: that it goes."""
         self.forgotten: set[str] = set()
-        """Uids of the pods that the cloud had when it lost its memory: nothing tells a node that those have gone."""
+        """Uids of pods that a node may never hear the end of: those that the cloud had when it lost its memory, and
+        those whose deletion it may still have had to deliver when it ended (the stub has no ObjectSync)."""
+        self._seen: set[str] = set()
         self._unsettled: set[Key] = set()
         self._asked: set[Key] = set()
         self._path = root / "cloud.journal"
@@ -71,6 +73,7 @@ class SimulatedCloud:
     def stop(self) -> None:
         """End the process, without a word."""
         process, self.process, self.hive = self.process, None, None
+        self.forgotten |= self._seen - self._uids()
         if process is not None:
             process.kill()
         self.lines.door = None
@@ -83,7 +86,7 @@ class SimulatedCloud:
 
     def forget(self) -> None:
         """Lose all objects, while it is stopped; people will want them again."""
-        self.forgotten.update(pod["metadata"]["uid"] for pod in self.cluster.list(_POD))
+        self.forgotten |= self._uids()
         self._path.unlink(missing_ok=True)
         self._unsettled.update(key for key, document in self.wanted.items() if document is not None)
 
@@ -95,6 +98,7 @@ class SimulatedCloud:
 
     def reconcile(self) -> None:
         """Try again what the cloud has not taken; called now and then."""
+        self._seen |= self._uids()
         for key in sorted(self._unsettled - self._asked):
             self._ask(key)
 
@@ -109,6 +113,9 @@ class SimulatedCloud:
     def pods_of(self, node: str) -> dict[str, JsonObject]:
         """The pods of a node as the cloud has them, by uid."""
         return {pod["metadata"]["uid"]: pod for pod in self.cluster.list(_POD) if pod["spec"].get("nodeName") == node}
+
+    def _uids(self) -> set[str]:
+        return {pod["metadata"]["uid"] for pod in self.cluster.list(_POD)}
 
     def _ask(self, key: Key) -> None:
         if self.hive is None:

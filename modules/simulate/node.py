@@ -144,7 +144,7 @@ class Node:
         self.world.at(self.world.now() + _RESTART_AFTER, self.start)
 
     def _add_modules(self, hive: Hive, process: Process) -> None:
-        recorder = LifeRecorder(hive, self.name, self.world.seed) if self._record else None
+        recorder = self._recorder(hive) if self._record else None
         if recorder is not None:
             self.recorders.append(recorder)
         hive.add(MetaManager, MetaSettings(str(self.state / DATABASE)), partial(self._open_store, process, recorder))
@@ -154,7 +154,7 @@ class Node:
             partial(self._connect, process, recorder),
             Snapshots(),
             "v1.32.0",
-            SimulatedFigures(),
+            SimulatedFigures() if recorder is None else recorder.figures(SimulatedFigures()),
         )
         settings = EdgeHubSettings(url="ws://cloud.simulated/e632/node/events", node=self.name)
 
@@ -162,6 +162,11 @@ class Node:
             return NodeLink(process, self.line, self.cloud)
 
         edgehub.install(hive, settings, make_link=make_link if recorder is None else recorder.links(make_link))
+
+    def _recorder(self, hive: Hive) -> LifeRecorder:
+        from modules.simulate.configured import configuration_of  # noqa: PLC0415 - most runs are not recorded
+
+        return LifeRecorder(hive, self.name, self.world.seed, configuration_of(self._edged_settings()))
 
     def _open_store(self, process: Process, recorder: LifeRecorder | None, source: str) -> Store:
         store = SimulatedStore(Path(source), process, self.disk)

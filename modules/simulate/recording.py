@@ -5,6 +5,7 @@ A node's trace has a header for each life of its process.
 
 import contextlib
 from pathlib import Path
+from typing import Any
 
 from beehive.delivery import Happened
 from beehive.hive import Hive
@@ -15,6 +16,8 @@ from beehive.trace.redact import Redactor
 from beehive.trace.writer import FileWriter
 from edged.cri.contract import ContainerRuntime
 from edged.cri.recording import recording
+from edged.node.machine import Figures
+from edged.node.recording import RecordingFigures
 from edgehub.link import LinkFactory
 from edgehub.recording import RecordingLinks
 from metamanager.recording import RecordingStore
@@ -28,17 +31,19 @@ class LifeRecorder:
         hive: not started yet.
         node: its name.
         seed: of the run.
+        configuration: of the node.
     """
 
-    def __init__(self, hive: Hive, node: str, seed: int) -> None:
+    def __init__(self, hive: Hive, node: str, seed: int, configuration: dict[str, Any]) -> None:
         self._hive = hive
         self._redactor = Redactor()
         self._entries: list[Kept] = []
         clock = hive.clock
         self._origin = clock.monotonic()
         self._header = Header(
-            FORMAT, "edgecore simulate", node, clock.now(), seed, {}, int(clock.now() - EPOCH) + 1, why="record"
-        )
+            FORMAT, "edgecore simulate", node, clock.now(), seed, configuration, int(clock.now() - EPOCH) + 1,
+            why="record",
+        )  # fmt: skip
         self.delivered = self._entries.append
         hive.taps.append(self)
         hive.watchers.append(self._happened)
@@ -53,6 +58,10 @@ class LifeRecorder:
     def runtime(self, runtime: ContainerRuntime) -> ContainerRuntime:
         """A container runtime, recorded."""
         return recording(runtime, self._hive.clock, self._hive.next_span, self._entries.append)
+
+    def figures(self, figures: Figures) -> Figures:
+        """The machine's figures, recorded."""
+        return RecordingFigures(figures, self._hive.clock, self._entries.append)
 
     def links(self, make: LinkFactory) -> LinkFactory:
         """Links, recorded."""

@@ -1,15 +1,15 @@
 """Bugs that are put into the product for a while, each of a kind that the Go agent has or had (`spec/`)."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from unittest.mock import patch
 
 from beehive.message import Message
 from beehive.requests import Waiters, _Waiter
 from edged.keeper import PodKeeper
-from edged.pleg.pleg import Relisted
-from edged.pods.model import PodUid
-from edged.work.queues import Queue
+from edged.orphans import Orphans
+from edged.pleg.reader import Glance
+from edged.pods.model import PodRef, PodUid
 from metamanager.batch import Batch, Outcome
 from metamanager.rows import Row
 from metamanager.sqlite_store import SqliteStore
@@ -76,20 +76,19 @@ def an_insert_does_not_overwrite() -> Iterator[None]:
 def what_is_not_known_is_removed() -> Iterator[None]:
     """Two agents on one machine end each other's pods (a kubelet removes what it does not know)."""
 
-    def find_orphans(self: PodKeeper, glances: Relisted) -> None:
-        for uid, glance in glances.items():  # type: ignore[attr-defined]
-            if self.pods.get(PodUid(uid)) is None and uid not in self._orphans:
-                self._orphans[uid] = glance.ref
-                self.pool.add(uid, Queue.DELETION)
+    def found(self: Orphans, glances: Mapping[PodUid, Glance], known: Container[PodUid]) -> list[PodRef]:
+        new = [glance.ref for uid, glance in glances.items() if uid not in known and uid not in self._removing]
+        self._removing |= {ref.uid: ref for ref in new}
+        return new
 
-    with patch.object(PodKeeper, "_find_orphans", find_orphans):
+    with patch.object(Orphans, "found", found):
         yield
 
 
 @contextmanager
 def what_is_left_over_is_not_looked_for() -> Iterator[None]:
     """A pod whose deletion the agent did not live to finish stays for ever."""
-    with patch.object(PodKeeper, "_find_orphans", lambda *_args: None):
+    with patch.object(Orphans, "found", lambda *_args: []):
         yield
 
 
