@@ -117,7 +117,7 @@ class ModuleFailed(msgspec.Struct, frozen=True):
 
 
 Happened = Fired | ModuleFailed
-"""What watchers are told beside deliveries."""
+"""What the bus tells watchers."""
 
 
 class Tap(Protocol):

@@ -15,7 +15,7 @@ import pykka
 
 from beehive.causes import current, own
 from beehive.dead_letters import DeadLetter, DeadLetters
-from beehive.delivery import Delivery, DropReason, Happened, Kind, ModuleFailed, Outcome, Record, Tap, Way
+from beehive.delivery import Delivery, DropReason, Kind, ModuleFailed, Outcome, Record, Tap, Way
 from beehive.errors import (
     BeehiveError,
     InboxFullError,
@@ -62,8 +62,9 @@ class Hive:
         self.clock = runtime.clock
         self._monotonic = runtime.clock.monotonic
         self.taps: list[Tap] = list(taps)
-        self.watchers: list[Callable[[Happened], None]] = []
-        """Told of what else happens, as taps are of deliveries; without any, timers are not observed."""
+        self.watchers: list[Callable[[Any], None]] = []
+        """Told of what else happens, as taps are of deliveries: `beehive.delivery.Happened`, and what a module tells of
+        itself. Without any, timers are not observed."""
         self.next_span: Callable[[], int] = itertools.count(1).__next__
         """Draws the number of something that happens, see `beehive.causes`."""
         self.patience = patience
@@ -344,8 +345,8 @@ class Hive:
         self._tell_taps(Record(now, asker, message, way, outcome, reason, 0, 0.0, 0.0, turn.actor, span, cause, trace))
         return reason
 
-    def tell_watchers(self, happened: Happened) -> None:
-        """Tell the watchers."""
+    def tell_watchers(self, happened: Any) -> None:
+        """Tell the watchers what happened."""
         for watcher in self.watchers:
             try:
                 watcher(happened)

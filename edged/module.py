@@ -27,6 +27,7 @@ from edged.node.status import Report
 from edged.node.watch import NodeWatch
 from edged.pleg.pleg import Event, Observed, Pleg, Relisted, RelistFailed
 from edged.pleg.reader import RuntimeReader
+from edged.pleg.recording import pod_changed
 from edged.pods.status import NodeView
 from edged.report.node import NodeReporter
 from edged.report.pods import PodReporter
@@ -227,6 +228,8 @@ class Edged(Module):
             else:
                 _log.info("the runtime can be looked at again")
         if isinstance(event, Relisted):
+            for seen in event.changed if self.hive.watchers else ():
+                self.hive.tell_watchers(pod_changed(seen, self.clock.monotonic(), self.hive.next_span))
             self._keeper.relisted(event)
 
     def _on_done(self, done: Done) -> None:

@@ -7,6 +7,7 @@ that came from secrets, and the credentials of pulls.
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -99,11 +100,12 @@ class RecordingRuntime:
         """Let go of the connection; not recorded, for nothing is asked."""
         self._runtime.close()
 
-    def _call(self, method: str, arguments: dict[str, Any]) -> Any:
+    def _call(self, method: str, names: tuple[str, ...], positional: tuple[Any, ...], named: dict[str, Any]) -> Any:
+        arguments = {**dict(zip(names, positional, strict=False)), **named}
         turn, span, begin = current(), self._next_span(), self._monotonic()
         answer, error = None, None
         try:
-            answer = getattr(self._runtime, method)(**arguments)
+            answer = getattr(self._runtime, method)(*positional, **named)
         except Exception as raised:
             error = raised
             raise
@@ -127,7 +129,7 @@ _METHODS: Final[dict[str, tuple[str, ...]]] = {
 
 def _recorded(method: str, names: tuple[str, ...]) -> Callable[..., Any]:
     def call(self: RecordingRuntime, *positional: Any, **named: Any) -> Any:
-        return self._call(method, {**dict(zip(names, positional, strict=False)), **named})
+        return self._call(method, names, positional, named)
 
     call.__name__, call.__qualname__ = method, f"RecordingRuntime.{method}"
     return call
@@ -138,12 +140,16 @@ for _name, _names in _METHODS.items():
 
 
 def _argument(name: str, value: Any, redactor: Redactor) -> Any:
+    """An argument without secrets. Values of variables, which are bytes in CRI, are text: in base64, the form that JSON
+    has for bytes, nobody could read them, nor could a secret in the middle of one be found.
+    """
     plain = _plain(value)
     if name == _CREDENTIALS and plain:
         return redactor.credentials(plain)
     if isinstance(plain, dict) and "envs" in plain:
         for variable in plain["envs"]:
-            variable["value"] = redactor.value(variable.get("value", ""))
+            value = base64.b64decode(variable.get("value", ""))
+            variable["value"] = redactor.value(value.decode("utf-8", "replace"))
     return plain
 
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import msgspec
 
 from beehive import Actor, BeehiveError
-from beehive.delivery import Happened, ModuleFailed
+from beehive.delivery import ModuleFailed
 from beehive.errors import StopError
 from beehive.trace.entries import Kept, Serialiser
 from beehive.trace.errors import TraceError
@@ -206,7 +206,7 @@ class Tracing:
             return {"error": str(error)}
         return {"path": str(dumped.path), "records": dumped.records}
 
-    def _happened(self, happened: Happened) -> None:
+    def _happened(self, happened: Kept) -> None:
         self.add(happened)
         if isinstance(happened, ModuleFailed):
             last = self._last_failure

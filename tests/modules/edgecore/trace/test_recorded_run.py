@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from beehive.trace import CriCall, Delivered, Direction, LinkFrame, Note, Record, StoreCommit, read
+from beehive.trace import CriCall, CriEvent, Delivered, Direction, LinkFrame, Note, Record, StoreCommit, read
 from modules.edgecore import cli
 from modules.edgecore.config.writing import render
 from modules.edgecore.exit_codes import ExitCode
@@ -121,7 +121,7 @@ def test_a_run_is_recorded_whole_and_without_a_secret(edge: tuple[Machine, Recor
     assert_no_secret(recorded.record)
     records = records_of(recorded.record)
     kinds = {type(record) for record in records}
-    assert kinds >= {Delivered, CriCall, LinkFrame, StoreCommit, Note}
+    assert kinds >= {Delivered, CriCall, CriEvent, LinkFrame, StoreCommit, Note}
     assert {record.direction for record in records if isinstance(record, LinkFrame)} == set(Direction)
     created = [record for record in records if isinstance(record, CriCall) and record.method == "create_container"]
     _assert_redacted_environment(json.loads(created[0].request), json.loads(created[1].request))

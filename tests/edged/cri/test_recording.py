@@ -1,0 +1,130 @@
+"""A recorded runtime does what the runtime does, and tells of each call once, without secrets."""
+
+import inspect
+from typing import Any
+
+import pytest
+
+from beehive.causes import Cause, resumed
+from beehive.simulation import Simulation
+from beehive.trace.format import CriCall
+from beehive.trace.redact import Redactor
+from edged.cri import ContainerId, ContainerRuntime, CriError, SandboxId
+from edged.cri.recording import CriEntry, RecordingRuntime, recording
+from edged.testing import FakeRuntime
+from protos.cri.v1 import api_pb2 as pb
+
+PASSWORD = "planted-password"  # noqa: S105
+
+
+class Recorded:
+    """A runtime double, its recorded form, and what was told."""
+
+    def __init__(self) -> None:
+        simulation = Simulation()
+        self.entries: list[CriEntry] = []
+        self.double = FakeRuntime(simulation, images=["image"])
+        spans = iter(range(1, 1000))
+        self.runtime = recording(self.double, simulation.clock, lambda: next(spans), self.entries.append)
+        self.redactor = Redactor()
+
+    def calls(self) -> list[CriCall]:
+        """As they are written."""
+        return [entry.record(entry.time, self.redactor) for entry in self.entries]
+
+
+@pytest.fixture
+def recorded() -> Recorded:
+    """Nothing called yet."""
+    return Recorded()
+
+
+def sandbox_config() -> pb.PodSandboxConfig:
+    """Of some pod."""
+    return pb.PodSandboxConfig(metadata=pb.PodSandboxMetadata(name="p", namespace="default", uid="u"))
+
+
+def container_config(*arguments: str, **env: str) -> pb.ContainerConfig:
+    """Of a container with arguments and an environment."""
+    envs = [pb.KeyValue(key=key, value=value.encode()) for key, value in env.items()]
+    image = pb.ImageSpec(image="image")
+    return pb.ContainerConfig(metadata=pb.ContainerMetadata(name="c"), image=image, args=arguments, envs=envs)
+
+
+def test_it_has_every_method_of_the_contract() -> None:
+    wanted = {name for name, _ in inspect.getmembers(ContainerRuntime, inspect.isfunction) if not name.startswith("_")}
+    assert wanted <= set(dir(RecordingRuntime))
+
+
+def test_a_call_is_told_with_request_answer_and_cause(recorded: Recorded) -> None:
+    with resumed(Cause(span=77, trace=70)):
+        sandbox = recorded.runtime.run_pod_sandbox(sandbox_config(), "handler")
+        container = recorded.runtime.create_container(sandbox, container_config("a"), sandbox_config())
+    assert set(recorded.double.containers) == {container}
+    run, create = recorded.calls()
+    assert (run.method, run.span, run.cause, run.trace, run.error) == ("run_pod_sandbox", 1, 77, 70, "")
+    assert run.answer == f'"{sandbox}"'.encode()
+    assert b'"runtime_handler":"handler"' in run.request
+    assert f'"sandbox_id":"{sandbox}"'.encode() in create.request
+
+
+def test_what_a_call_raises_is_raised_and_told(recorded: Recorded) -> None:
+    with pytest.raises(CriError) as raised:
+        recorded.runtime.container_status(ContainerId("nowhere"), verbose=True)
+    [call] = recorded.calls()
+    assert (call.method, call.error, call.answer) == ("container_status", type(raised.value).__name__, b"")
+    assert call.detail == str(raised.value)
+    assert b'"verbose":true' in call.request
+
+
+def test_environment_and_arguments_from_secrets_are_redacted(recorded: Recorded) -> None:
+    recorded.redactor.known.learn(PASSWORD.encode())
+    recorded.redactor.known.learn(b"on")
+    sandbox = recorded.runtime.run_pod_sandbox(sandbox_config())
+    config = container_config(
+        f"--password={PASSWORD}", SECRET=PASSWORD, INSIDE=f"db://u:{PASSWORD}@h", SHORT="on", PLAIN="plain on"
+    )
+    recorded.runtime.create_container(sandbox, config, sandbox_config())
+    request = recorded.calls()[-1].request.decode()
+    mark = recorded.redactor.mark(PASSWORD.encode())
+    assert PASSWORD not in request
+    assert (f'"--password={mark}"' in request, f'"value":"{mark}"' in request) == (True, True)
+    assert f'"value":"db://u:{mark}@h"' in request
+    assert f'"value":"{recorded.redactor.mark(b"on")}"' in request
+    assert '"value":"plain on"' in request
+
+
+@pytest.mark.parametrize(
+    "auth",
+    [
+        pb.AuthConfig(username="robot", password=PASSWORD),
+        pb.AuthConfig(identity_token=PASSWORD),
+        pb.AuthConfig(registry_token=PASSWORD),
+        pb.AuthConfig(auth="cm9ib3Q6cGxhbnRlZC1wYXNzd29yZA=="),
+    ],
+)
+def test_credentials_of_pulls_are_redacted(recorded: Recorded, auth: pb.AuthConfig) -> None:
+    recorded.runtime.pull_image(pb.ImageSpec(image="other"), auth)
+    [call] = recorded.calls()
+    assert PASSWORD.encode() not in call.request
+    assert b"cGxhbnRlZC1wYXNzd29yZA" not in call.request
+    assert b'"image":"other"' in call.request
+
+
+def test_output_of_commands_is_recorded_as_text(recorded: Recorded, monkeypatch: pytest.MonkeyPatch) -> None:
+    from edged.cri import ExecResult  # noqa: PLC0415
+
+    def exec_sync(*_arguments: Any) -> ExecResult:
+        return ExecResult(b"\xff out", f"bad {PASSWORD}".encode(), 3)
+
+    monkeypatch.setattr(recorded.double, "exec_sync", exec_sync)
+    recorded.redactor.known.learn(PASSWORD.encode())
+    recorded.runtime.exec_sync(ContainerId("c"), ["cat", "x"], 1)
+    [call] = recorded.calls()
+    assert b'"exit_code":3' in call.answer
+    assert PASSWORD.encode() not in call.answer
+
+
+def test_removing_a_sandbox_answers_nothing(recorded: Recorded) -> None:
+    recorded.runtime.remove_pod_sandbox(SandboxId("nowhere"))
+    assert recorded.calls()[0].answer == b"null"

@@ -1,0 +1,69 @@
+"""Recorded links carry frames as links do; each frame is told, and one that comes in begins a trace."""
+
+import base64
+
+import msgspec
+
+from beehive import Group, Message, Module, Operation, Record, handles
+from beehive.testing import Harness
+from beehive.trace.format import Direction, LinkFrame, Note
+from beehive.trace.redact import Redactor
+from edgehub.install import install
+from edgehub.link import LinkFactory
+from edgehub.recording import LinkRecord, RecordingLinks
+from edgehub.settings import EdgeHubSettings
+from edgehub.testing import MemoryCloud
+
+PASSWORD = "planted-password"  # noqa: S105
+
+
+class Meta(Module):
+    """Takes what the hub broadcasts."""
+
+    name = "metamanager"
+    group = Group.META
+
+    @handles()
+    def take(self, message: Message) -> None:
+        """Nothing to do."""
+
+
+class Tape:
+    """A tap that keeps everything."""
+
+    def __init__(self) -> None:
+        self.records: list[Record] = []
+
+    def delivered(self, record: Record) -> None:
+        self.records.append(record)
+
+
+def test_frames_of_both_ways_are_told_and_begin_the_traces_of_what_follows() -> None:
+    tape, entries, redactor = Tape(), list[LinkRecord](), Redactor()
+    with Harness(taps=(tape,)) as bee:
+        cloud = MemoryCloud(bee.simulation)
+
+        def wrap(make: LinkFactory) -> LinkFactory:
+            return RecordingLinks(make, bee.clock, bee.hive.next_span, entries.append, redactor.frame)
+
+        install(bee.hive, EdgeHubSettings(url="ws://cloud", node="n"), make_link=cloud.make_link, wrap=wrap)
+        bee.add(Meta)
+        bee.start()
+        secret = {"kind": "Secret", "data": {"a": base64.b64encode(PASSWORD.encode()).decode()}}
+        message = bee.message("default/secret/s", Operation.INSERT, secret, group=Group.RESOURCE)
+        cloud.send(message)
+        bee.run_for(1)
+        cloud.cut()
+        bee.run_for(0)
+    records = [entry.record(entry.time, redactor) for entry in entries]
+    frames = [record for record in records if isinstance(record, LinkFrame)]
+    [came] = [frame for frame in frames if frame.direction is Direction.IN]
+    assert (came.connection, came.cause, came.trace) == (1, 0, came.span)
+    assert PASSWORD not in redactor.text(f"is {PASSWORD}")
+    content = msgspec.json.decode(came.frame)["content"]
+    assert base64.b64decode(content["data"]["a"]).decode() == redactor.mark(PASSWORD.encode())
+    [delivered] = [record for record in tape.records if record.message.id == message.id]
+    assert (delivered.cause, delivered.trace) == (came.span, came.span)
+    assert any(frame.direction is Direction.OUT and b"keepalive" in frame.frame for frame in frames)
+    assert len([frame for frame in frames if frame.direction is Direction.OUT]) == len(cloud.frames)
+    assert [note.text.partition(":")[0] for note in records if isinstance(note, Note)][:2] == ["up", "down"]

@@ -1,0 +1,98 @@
+"""A recorded store keeps as the store does, tells what became durable, and teaches the secrets that it holds."""
+
+from pathlib import Path
+
+import pytest
+
+from beehive.simulation import Simulation
+from beehive.trace.format import StoreCommit
+from beehive.trace.redact import Redactor
+from metamanager.errors import StoreWriteError
+from metamanager.recording import CommitEntry, RecordingStore
+from metamanager.rows import row_of
+from metamanager.sqlite_store import SqliteStore
+
+POD = b'{"metadata":{"name":"p","namespace":"default","uid":"u"}}'
+SECRET = b'{"kind":"Secret","metadata":{"name":"s","namespace":"default"},"data":{"a":"cGxhbnRlZC1wYXNzd29yZA=="}}'
+
+
+class Recorded:
+    """A real store, recorded."""
+
+    def __init__(self, path: Path) -> None:
+        clock, spans = Simulation().clock, iter(range(1, 1000))
+        self.entries: list[CommitEntry] = []
+        self.redactor = Redactor()
+        self.inner = SqliteStore(path)
+        self.store = RecordingStore(self.inner, clock, lambda: next(spans), self.entries.append, self.redactor.learn)
+
+    def commits(self) -> list[StoreCommit]:
+        """As they are written."""
+        return [entry.record(entry.time, self.redactor) for entry in self.entries]
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """Of a store with a pod and a secret in it, closed again."""
+    recorded = Recorded(tmp_path / "db")
+    recorded.store.put(row_of("default/pod/p", POD, 0))
+    recorded.store.put(row_of("default/secret/s", SECRET, 0))
+    recorded.store.commit()
+    recorded.store.close()
+    [commit] = recorded.commits()
+    assert [(change.operation, change.key, change.kind) for change in commit.changes] == [
+        ("put", "default/pod/p", "pod"),
+        ("put", "default/secret/s", "secret"),
+    ]
+    assert commit.changes[0].value == POD
+    return tmp_path / "db"
+
+
+def test_what_is_there_at_the_start_is_told_and_its_secrets_are_learnt(path: Path) -> None:
+    recorded = Recorded(path)
+    [opened] = recorded.commits()
+    assert opened.operation == "opened"
+    assert {change.key for change in opened.changes} == {"default/pod/p", "default/secret/s"}
+    assert b"cGxhbnRlZC1wYXNzd29yZA" not in b"".join(change.value for change in opened.changes)
+    assert "planted-password" not in recorded.redactor.text("the password is planted-password")
+    assert recorded.store.get("default/secret/s") == SECRET.decode()
+    recorded.store.close()
+
+
+def test_a_commit_without_changes_is_not_told(path: Path) -> None:
+    recorded = Recorded(path)
+    recorded.entries.clear()
+    recorded.store.commit()
+    assert not recorded.store.delete("default/pod/nobody")
+    recorded.store.commit()
+    recorded.store.close()
+    assert not recorded.entries
+
+
+def test_a_deletion_and_a_rollback_are_told_as_such(path: Path) -> None:
+    recorded = Recorded(path)
+    recorded.entries.clear()
+    recorded.store.delete("default/pod/p")
+    recorded.store.rollback()
+    recorded.store.delete("default/pod/p")
+    recorded.store.commit()
+    recorded.store.close()
+    assert [(one.operation, one.changes[0].operation) for one in recorded.commits()] == [
+        ("rollback", "delete"),
+        ("commit", "delete"),
+    ]
+
+
+def test_a_commit_that_fails_is_told_with_its_error(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    recorded = Recorded(path)
+    recorded.entries.clear()
+
+    def fail() -> None:
+        raise StoreWriteError("commit", "db", "disk is full", batch_lost=True)
+
+    monkeypatch.setattr(recorded.inner, "commit", fail)
+    recorded.store.delete("default/pod/p")
+    with pytest.raises(StoreWriteError):
+        recorded.store.commit()
+    assert "disk is full" in recorded.commits()[0].error
+    recorded.store.close()
