@@ -4,7 +4,7 @@ Commands of containers say what becomes of them: `run 5 1` ends after 5 s with s
 is stopped.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, cast
 
@@ -57,8 +57,35 @@ class Machine(FakeRuntime):
         """Share of calls that take effect and time out."""
         self.slow = 0.0
         """Seconds that each changing call takes on top."""
+        self._lists: dict[str, Sequence[Any]] = {}
         self.relist_fails = 0
         self.no_pulls = 0
+
+    def list_pod_sandboxes(self, sandbox_filter: pb.PodSandboxFilter | None = None) -> Sequence[pb.PodSandbox]:
+        """As a runtime. The list of all, which is asked for every second, is made anew only after a change."""
+        if sandbox_filter is not None:
+            return super().list_pod_sandboxes(sandbox_filter)
+        known: Sequence[pb.PodSandbox] | None = self._lists.get("sandboxes")
+        if known is None:
+            known = self._lists["sandboxes"] = super().list_pod_sandboxes()
+        return known
+
+    def list_containers(self, container_filter: pb.ContainerFilter | None = None) -> Sequence[pb.Container]:
+        """Likewise."""
+        if container_filter is not None:
+            return super().list_containers(container_filter)
+        known: Sequence[pb.Container] | None = self._lists.get("containers")
+        if known is None:
+            known = self._lists["containers"] = super().list_containers()
+        return known
+
+    def changed(self) -> None:
+        """Something is not as it was."""
+        self._lists.clear()
+
+    def _exit(self, container: pb.ContainerStatus, exit_code: int, reason: str) -> None:
+        self.changed()
+        super()._exit(container, exit_code, reason)
 
     def add_foreign(self) -> None:
         """Let another node agent on the same machine have a pod."""
@@ -95,6 +122,7 @@ class Machine(FakeRuntime):
     def sandbox_died(self, sandbox_id: str) -> None:
         """A sandbox dies with all that runs in it."""
         super().stop_pod_sandbox(cast("Any", sandbox_id))
+        self.changed()
 
     def reboot(self) -> None:
         """Nothing runs any more."""
@@ -151,7 +179,11 @@ class Client:
             raise error_of(operation, args[0].image, StatusCode.UNKNOWN, "simulated: registry unreachable")
         loses = machine.loses and draw.random() < machine.loses
         machine.watch.before(operation, args)
-        result = carry_out(*args, **kwargs)
+        machine.changed()
+        try:
+            result = carry_out(*args, **kwargs)
+        finally:
+            machine.changed()
         machine.watch.after(operation, args, result)
         process.point()
         if loses:
