@@ -1,0 +1,48 @@
+"""A network in memory, for tests of edged alone and for simulation: servers that answer what the test says."""
+
+from collections import Counter
+
+from beehive import Runtime
+from edged.probes.errors import NetworkError
+from edged.probes.targets import GrpcTarget, HttpTarget, TcpTarget
+
+ServerKey = tuple[str, int]
+"""Host and port."""
+
+
+class NetworkDouble:
+    """See the module's docstring. `Network`, with time from the runtime.
+
+    Where no server is said to be, connections are refused. A status of 0 is a server that never answers.
+    """
+
+    def __init__(self, actors: Runtime) -> None:
+        self._actors = actors
+        self.statuses: dict[ServerKey, int] = {}
+        """What a server answers to a GET; it also takes TCP connections, and serves gRPC when it is 200."""
+        self.asked: Counter[ServerKey] = Counter()
+        """How often each was asked."""
+        self.requests: list[HttpTarget] = []
+        """The GETs, in their order."""
+
+    def http_get(self, target: HttpTarget, seconds: float) -> int:
+        self.requests.append(target)
+        return self._status(target.host, target.port, seconds)
+
+    def tcp_connect(self, target: TcpTarget, seconds: float) -> None:
+        self._status(target.host, target.port, seconds)
+
+    def grpc_serves(self, target: GrpcTarget, seconds: float) -> bool:
+        return self._status(target.host, target.port, seconds) == 200
+
+    def _status(self, host: str, port: int, seconds: float) -> int:
+        self.asked[host, port] += 1
+        status = self.statuses.get((host, port))
+        if status is None:
+            raise NetworkError("connect", f"{host}:{port}", "refused")
+        if status == 0:
+            over = self._actors.future()
+            self._actors.clock.after(seconds, over.set)
+            over.get()
+            raise NetworkError("ask", f"{host}:{port}", f"no answer within {seconds:g} s")
+        return status
