@@ -5,6 +5,7 @@ on this node is in its course. Secrets are learnt where they enter, so that they
 """
 
 from collections.abc import Callable
+from typing import Final
 
 import msgspec
 
@@ -14,6 +15,9 @@ from beehive.trace.format import Direction, LinkFrame, Note, NoteKind, Record
 from beehive.trace.redact import Redactor
 from edgehub.errors import LinkError
 from edgehub.link import Link, LinkEvents, LinkFactory
+
+CONFIRMED: Final = "confirmed"
+"""Kind of the notes that say how many more frames the cloud has read; `data` is the connection and the number."""
 
 _MAY_BE_SECRET = (b"/secret/", b"/serviceaccounttoken", b'"Secret"')
 """What stands in frames that bring secrets."""
@@ -61,7 +65,24 @@ class LinkEntry(msgspec.Struct, frozen=True):
         return Note(time, 0, 0, 0, NoteKind.LINK, "websocket", text, self.connection)
 
 
-LinkRecord = FrameEntry | LinkEntry
+class ConfirmedEntry(msgspec.Struct, frozen=True, gc=False):
+    """The cloud is known to have read some of what was sent."""
+
+    time: float
+    connection: int
+    frames: int
+
+    @property
+    def size(self) -> int:
+        """Bytes of memory that it keeps, roughly."""
+        return 200
+
+    def record(self, time: float, redactor: Redactor) -> Record:  # noqa: ARG002 - there is nothing secret in it
+        """As it is written."""
+        return Note(time, 0, 0, 0, CONFIRMED, "websocket", f"{self.frames} read", [self.connection, self.frames])
+
+
+LinkRecord = FrameEntry | LinkEntry | ConfirmedEntry
 
 
 class RecordingLinks:
@@ -123,7 +144,11 @@ class _RecordedEvents:
         self._links = links
         self._number = number
         self.skipped = events.skipped
-        self.confirmed = events.confirmed
+
+    def confirmed(self, frames: int) -> None:
+        links = self._links
+        links.add(ConfirmedEntry(links.clock.monotonic(), self._number, frames))
+        self._events.confirmed(frames)
 
     def opened(self) -> None:
         self._begin()

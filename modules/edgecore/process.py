@@ -20,6 +20,8 @@ from beehive.metrics import BusMetrics, HiveCollector
 from edged.cri import CriClient
 from edged.errors import EdgedError
 from edged.module import Edged
+from edged.node.machine import Figures
+from edged.node.recording import RecordingFigures
 from edged.server.http import HttpServer
 from edged.server.routes import Snapshots, routes
 from edgehub.metrics import LinkCollector
@@ -114,6 +116,7 @@ def _add_modules(
             ),
             snapshots,
             KUBELET_VERSION,
+            RecordingFigures(Figures(), hive.clock, tracing.add),
         )
     if modules.edge_hub.enable:
         counters = edgehub.install(

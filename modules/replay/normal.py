@@ -1,0 +1,69 @@
+"""The normal form of values: equal for what means the same in two runs.
+
+Times, which differ from run to run, become `<time>`; ids that a run made for itself become the role of their message
+(`<patch default/podpatch/nginx #2>`); JSON in a string is opened, for patches travel so.
+"""
+
+import re
+from collections import Counter
+from typing import Any, Final
+
+import msgspec
+
+_TIME: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)")
+_NOT_IN_THE_TRACE: Final = frozenset({"dns_config"})
+"""Keys of requests to the runtime that come from files of the machine, which no trace has (resolv.conf)."""
+
+
+def normal(value: Any) -> Any:
+    """A JSON value in normal form."""
+    if isinstance(value, dict):
+        return {key: normal(item) for key, item in sorted(value.items()) if key not in _NOT_IN_THE_TRACE}
+    if isinstance(value, list):
+        return [normal(item) for item in value]
+    return _text(value) if isinstance(value, str) else value
+
+
+def lines(value: Any) -> list[str]:
+    """A JSON value in normal form, to be compared line by line: `path: value`."""
+    return list(_lines(normal(value), ""))
+
+
+class Ids:
+    """Names ids by the role of their message.
+
+    Args:
+        given: ids that came from outside: they are the same in both runs and stay what they are.
+    """
+
+    def __init__(self, given: frozenset[str]) -> None:
+        self._given = given
+        self._names: dict[str, str] = {}
+        self._seen: Counter[str] = Counter()
+
+    def name(self, key: str) -> str:
+        """What an id is called."""
+        return key if key in self._given else self._names.get(key, "<an id of its own>" if key else "")
+
+    def meet(self, key: str, what: str) -> None:
+        """A message with that id was sent."""
+        if key not in self._given and key not in self._names:
+            self._seen[what] += 1
+            self._names[key] = f"<{what} #{self._seen[what]}>"
+
+
+def _text(text: str) -> Any:
+    if text[:1] in "{[" and text:
+        try:
+            return {"(JSON)": normal(msgspec.json.decode(text))}
+        except (msgspec.DecodeError, RecursionError):
+            pass
+    return _TIME.sub("<time>", text) if "T" in text else text
+
+
+def _lines(value: Any, path: str) -> "list[str]":
+    if isinstance(value, dict) and value:
+        return [line for key, item in value.items() for line in _lines(item, f"{path}.{key}" if path else key)]
+    if isinstance(value, list) and value:
+        return [line for at, item in enumerate(value) for line in _lines(item, f"{path}[{at}]")]
+    return [f"{path}: {msgspec.json.encode(value).decode()}" if path else msgspec.json.encode(value).decode()]

@@ -1,0 +1,228 @@
+"""What a module, or the whole node, did to the world outside of it, taken out of the records of a run.
+
+Messages to others and answers, calls that change something in the container runtime, frames to the cloud, rows of the
+store. Each has the object it is about: only about one object is an order promised.
+"""
+
+from collections.abc import Callable, Hashable, Iterable
+from typing import Any, Final
+
+import msgspec
+
+from beehive.names import ModuleName, Operation
+from beehive.resource import Side, type_of
+from beehive.trace import CriCall, Delivered, Direction, LinkFrame, Record, RecordedMessage, StoreCommit
+from modules.replay.normal import Ids, lines
+from modules.replay.runtime import CHANGES
+
+NODE: Final = ""
+"""In the place of a module's name: the whole node."""
+
+_POD_UID: Final = "io.kubernetes.pod.uid"
+_OF_THE_NODE: Final = frozenset({"node", "nodepatch", "nodestatus", "lease"})
+
+
+class Output(msgspec.Struct, frozen=True):
+    """One thing that was done."""
+
+    time: float
+    about: Hashable
+    """Object, in whose order it stands."""
+    title: str
+    """What, in a line."""
+    lines: tuple[str, ...]
+    """All of it in normal form."""
+    ordered: bool = True
+    """Whether it counts how often and in which order; otherwise it only matters that it was done at all."""
+
+
+class View:
+    """What is compared of one run.
+
+    Args:
+        module: name of the module, or `NODE`.
+        given: ids of messages that came from outside.
+        figures: whether both runs had the same machine; otherwise what is said of the node is not compared.
+        plain: puts recorded directories into a JSON text.
+    """
+
+    def __init__(
+        self,
+        module: str,
+        given: frozenset[str],
+        *,
+        figures: bool = True,
+        plain: Callable[[bytes], bytes] = lambda text: text,
+    ) -> None:
+        self._module = module
+        self._figures = figures
+        self._plain = plain
+        self._ids = Ids(given)
+        self._pods: dict[str, str] = {}
+
+    def outputs(self, records: Iterable[Record]) -> list[Output]:
+        """What was done, in the order in which it was: spans are drawn when something begins."""
+        found = []
+        for record in sorted(records, key=lambda record: record.span):
+            found += self._of(record)
+        return found
+
+    def _of(self, record: Record) -> "list[Output]":
+        match record:
+            case Delivered() if self._module and belongs(record.sender, self._module):
+                return self._message(sent_at(record), record.module, record.way, record.message)
+            case CriCall() if self._module in (NODE, ModuleName.EDGED):
+                return self._call(record)
+            case LinkFrame(direction=Direction.OUT) if self._module in (NODE, ModuleName.EDGEHUB):
+                return self._frame(record)
+            case StoreCommit(operation="commit") if self._module in (NODE, ModuleName.METAMANAGER):
+                return self._commit(record)
+            case _:
+                return []
+
+    def _message(self, time: float, to: str, way: str, message: RecordedMessage) -> list[Output]:
+        answer = way == "response"
+        to = "who asked" if answer else to
+        what = f"{message.operation} {message.resource}"
+        self._ids.meet(message.id, what)
+        looks = message.operation in (Operation.QUERY, Operation.KEEPALIVE)
+        content: Any = None
+        if self._figures or type_of(message.resource, Side.EDGE) not in _OF_THE_NODE:
+            content = _decoded(self._plain(message.content))
+        else:
+            looks = True
+        parent = self._ids.name(message.parent_id)
+        envelope = {
+            "source": message.source,
+            "group": message.group,
+            "sync": message.sync,
+            "resourceversion": message.resourceversion,
+            **({"answers": parent} if parent else {}),
+        }
+        about = ("answer", parent) if answer else (to, message.resource)
+        title = f"{way} {what} to {to}"
+        return [Output(time, about, title, (title, *lines({**envelope, "content": content})), not looks)]
+
+    def _call(self, call: CriCall) -> list[Output]:
+        if call.method not in CHANGES:
+            self._learn(call)
+            return []
+        request = msgspec.json.decode(self._plain(call.request))
+        about = self._about(call, request)
+        title = f"{call.method} {_subject(request)}"
+        return [Output(_began(call), ("runtime", *about), title, (title, *lines(request)))]
+
+    def _about(self, call: CriCall, request: dict[str, Any]) -> tuple[str, ...]:
+        """Of a pod; containers are stopped beside each other, so each stop stands alone."""
+        config = request.get("sandbox_config") or request.get("config") or {}
+        uid = config.get("metadata", {}).get("uid", "")
+        subject = _subject(request)
+        if uid and call.answer:
+            self._pods[str(_decoded(call.answer))] = uid
+        if call.method == "stop_container":
+            return "stop", subject
+        return (uid or self._pods.get(subject, subject),)
+
+    def _learn(self, call: CriCall) -> None:
+        if call.method in ("list_containers", "list_pod_sandboxes") and call.answer not in (b"", b"null"):
+            for item in msgspec.json.decode(call.answer, type=list[_Listed]):
+                self._pods.setdefault(item.id, item.labels.get(_POD_UID, item.id))
+
+    def _frame(self, frame: LinkFrame) -> list[Output]:
+        message = message_of(frame.frame)
+        if message is None:
+            title = "frame that is no message"
+            return [Output(frame.time, ("link", ""), title, (title, *lines(_decoded(frame.frame))))]
+        return self._message(frame.time, "the cloud", "frame", message)
+
+    def _commit(self, commit: StoreCommit) -> list[Output]:
+        if commit.error:
+            return []
+        found = []
+        for change in commit.changes:
+            title = f"{change.operation} {change.key} in the store"
+            value = _decoded(self._plain(change.value)) if change.value else None
+            found.append(Output(commit.time, ("store", change.key), title, (title, *lines({"value": value}))))
+        return found
+
+
+class _Listed(msgspec.Struct):
+    id: str = ""
+    labels: dict[str, str] = {}
+
+
+class _Header(msgspec.Struct):
+    msg_id: str = ""
+    parent_msg_id: str = ""
+    timestamp: int = 0
+    resourceversion: str = ""
+    sync: bool = False
+    type: str = ""
+
+
+class _Route(msgspec.Struct):
+    source: str = ""
+    destination: str = ""
+    group: str = ""
+    operation: str = ""
+    resource: str = ""
+
+
+class _Envelope(msgspec.Struct):
+    header: _Header
+    route: _Route
+    content: msgspec.Raw = msgspec.Raw(b"null")
+
+
+def message_of(frame: bytes) -> RecordedMessage | None:
+    """The message in a recorded frame; None when it is none."""
+    try:
+        envelope = msgspec.json.decode(frame, type=_Envelope)
+    except msgspec.DecodeError:
+        return None
+    header, route = envelope.header, envelope.route
+    return RecordedMessage(
+        header.msg_id, header.parent_msg_id, header.timestamp, header.resourceversion, header.sync, header.type,
+        route.source, route.destination, route.group, route.operation, route.resource, bytes(envelope.content),
+    )  # fmt: skip
+
+
+def belongs(actor: str, module: str) -> bool:
+    """Whether an actor is a module, or one of its own."""
+    return actor == module or actor.startswith(f"{module}/")
+
+
+def sent_at(record: Delivered) -> float:
+    """When a message was sent."""
+    return record.time - record.handled - record.waited
+
+
+def _began(record: Record) -> float:
+    match record:
+        case Delivered():
+            return sent_at(record)
+        case CriCall(method=method) if method in CHANGES:
+            return record.time - record.seconds
+        case _:
+            return record.time
+
+
+def _subject(request: dict[str, Any]) -> str:
+    """What a call is about, for people."""
+    config = request.get("config", {})
+    if config:
+        metadata = config.get("metadata", {})
+        of = request.get("sandbox_config", {}).get("metadata", {}).get("name", metadata.get("namespace", ""))
+        attempt = metadata.get("attempt", 0)
+        return f"{metadata.get('name', '')} of {of}" + (f" #{attempt}" if attempt else "")
+    image = request.get("image")
+    if isinstance(image, dict):
+        return str(image.get("image", ""))
+    return str(request.get("container_id") or request.get("sandbox_id") or "")
+
+
+def _decoded(text: bytes) -> Any:
+    try:
+        return msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return text.decode("utf-8", "replace")

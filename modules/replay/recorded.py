@@ -1,0 +1,110 @@
+"""A recorded run, in memory and in order: what a replay takes its inputs from and is compared with."""
+
+import re
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from beehive.trace import CriCall, Delivered, Header, LinkFrame, Note, Record, StoreCommit, TraceReader, read
+from modules.edgecore.version import KUBELET_VERSION
+from modules.replay.errors import ReplayError
+
+_AGENT_VERSION: Final = re.compile(rb'"kubeletVersion":"([^"]+)"')
+
+_APART: Final = 1e-7
+"""Seconds between two records."""
+
+RECORDED: Final = "record"
+"""What headers of whole runs are written for; others begin somewhere in the middle."""
+
+FOREIGN: Final = "foreign capture"
+"""Program of a header that was made for another program's capture."""
+
+
+class Recorded(msgspec.Struct, frozen=True):
+    """One run.
+
+    Its times are those of the trace.
+    """
+
+    header: Header
+    records: tuple[Record, ...]
+    runs: int = 1
+    """How many runs the trace has; this is the first."""
+
+    @property
+    def foreign(self) -> bool:
+        """Whether another program was recorded: there are only frames."""
+        return self.header.program == FOREIGN
+
+    @property
+    def end(self) -> float:
+        """When it ended."""
+        return max((record.time for record in self.records), default=0.0)
+
+    def agent_version(self) -> str:
+        """The version that the node reported as its agent's; that of today when it reported none."""
+        texts = (one.message.content for one in self.records if isinstance(one, Delivered))
+        found = next(filter(None, map(_AGENT_VERSION.search, texts)), None)
+        return KUBELET_VERSION if found is None else found.group(1).decode()
+
+    def delivered(self) -> list[Delivered]:
+        """Deliveries on the bus, in the order in which they were sent."""
+        found = [record for record in self.records if isinstance(record, Delivered)]
+        return sorted(found, key=lambda record: record.span)
+
+    def calls(self) -> list[CriCall]:
+        """Calls of the container runtime, in the order in which they began."""
+        found = [record for record in self.records if isinstance(record, CriCall)]
+        return sorted(found, key=lambda record: record.time - record.seconds)
+
+    def frames(self) -> list[LinkFrame]:
+        """Frames of the link, in their order."""
+        return [record for record in self.records if isinstance(record, LinkFrame)]
+
+    def commits(self) -> list[StoreCommit]:
+        """Commits of the store, in their order."""
+        return [record for record in self.records if isinstance(record, StoreCommit)]
+
+    def notes(self, kind: str) -> list[Note]:
+        """Notes of a kind, in their order."""
+        return [record for record in self.records if isinstance(record, Note) and record.kind == kind]
+
+
+def load(path: Path) -> Recorded:
+    """Read a trace's first run.
+
+    Raises:
+        TraceError: it cannot be read.
+        ReplayError: it begins somewhere in the middle of a run.
+    """
+    with read(path) as trace:
+        records = tuple(record for record in _of_first_run(trace))
+        header = trace.header
+    if header.program != FOREIGN and header.why != RECORDED:
+        hint = "only what `edgecore run --record` wrote begins where a run does"
+        raise ReplayError("cannot replay the trace", f"{path} was written for: {header.why or 'nothing said'}", hint)
+    if not records:
+        raise ReplayError("cannot replay the trace", f"{path} has no records", "record a run that does something")
+    return Recorded(header, records, len(trace.runs))
+
+
+def _of_first_run(trace: TraceReader) -> list[Record]:
+    found = []
+    for record in trace:
+        if len(trace.runs) > 1:
+            break
+        found.append(record)
+    return _one_after_the_other(sorted(found, key=lambda record: (record.time, record.span)))
+
+
+def _one_after_the_other(records: list[Record]) -> list[Record]:
+    """The records with times of which no two are the same: in simulation much happens at one moment, and yet in an
+    order, in which it must happen again. Spans say which: what is caused has a higher one than its cause.
+    """
+    found, last = [], float("-inf")
+    for record in records:
+        last = max(record.time, last + _APART)
+        found.append(record if last == record.time else msgspec.structs.replace(record, time=last))
+    return found

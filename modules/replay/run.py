@@ -1,0 +1,218 @@
+"""Replays a recorded run and says what came of it."""
+
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import msgspec
+
+import edgehub
+from beehive import Hive
+from beehive.delivery import DropReason, Way
+from beehive.names import ModuleName
+from beehive.simulation import EPOCH, Simulation
+from beehive.trace import Delivered, Direction, Record
+from edged.module import Edged
+from edged.server.routes import Snapshots
+from metamanager.module import MetaManager, MetaSettings
+from modules.replay.compare import Difference, differences
+from modules.replay.ear import Ear
+from modules.replay.errors import ReplayError
+from modules.replay.figures import RecordedFigures
+from modules.replay.link import RecordedCloud
+from modules.replay.outputs import NODE, Output, View, belongs, message_of, sent_at
+from modules.replay.places import Places
+from modules.replay.recorded import Recorded
+from modules.replay.runtime import RecordedRuntime
+from modules.replay.stand_in import Answers, stand_in
+from modules.replay.store import RecordedStore
+
+MODULES = (ModuleName.METAMANAGER, ModuleName.EDGED, ModuleName.EDGEHUB)
+"""Modules that can be replayed, in the order of their start."""
+
+AFTER = 2.0
+"""Virtual seconds for which the replay goes on after the end of the recorded run."""
+
+_DAY = 86400.0
+_PATIENCE = 60.0
+"""Seconds that a request waits whose answer did not come."""
+
+Pace = Callable[[float], None]
+"""Called with virtual time before it goes on; may wait."""
+
+
+class Replayed(msgspec.Struct, frozen=True):
+    """What came of a replay."""
+
+    module: str
+    """Its name, or empty: the whole node."""
+    fed: int
+    """Messages and frames that were put in."""
+    recorded: list[Output]
+    replayed: list[Output]
+    differences: list[Difference]
+    seconds: float
+    """Virtual seconds."""
+    took: float
+    """Real seconds."""
+    records: tuple[Record, ...]
+    """What the replay did, as a recorder would have written it."""
+
+
+def replay(
+    recorded: Recorded, root: Path, module: str = NODE, *, until: float | None = None, pace: Pace | None = None
+) -> Replayed:
+    """Replay one module, or the whole node.
+
+    Args:
+        recorded: the run.
+        root: an empty directory.
+        module: one of `MODULES`, or empty.
+        until: seconds of the trace after which to stop.
+        pace: see there.
+
+    Raises:
+        ReplayError: the trace does not have what is needed.
+    """
+    if module and module not in MODULES:
+        raise ReplayError("cannot replay", module, f"one of {', '.join(MODULES)} can be")
+    began = time.perf_counter()
+    stage = Stage(recorded, root, module)
+    end = recorded.end if until is None else min(until, recorded.end)
+    stage.run(end, pace)
+    took = time.perf_counter() - began
+    return stage.result(end, took)
+
+
+class Stage:
+    """One replay; see `replay`."""
+
+    def __init__(self, recorded: Recorded, root: Path, module: str) -> None:
+        self._recorded = recorded
+        self._module = module
+        self._simulation = Simulation(recorded.header.seed or 0)
+        self._clock = self._simulation.clock
+        self._clock.jump_wall(recorded.header.began - EPOCH)
+        self._places = Places(recorded.header, root)
+        self._hive = Hive(self._simulation)
+        self._ear = Ear(self._hive)
+        self._fed = 0
+        self._deliveries = recorded.delivered()
+        self._answers = Answers(self._hive, self._deliveries, lambda actor: bool(module) and belongs(actor, module))
+        self._runtime = RecordedRuntime(self._simulation, recorded.calls(), self._places.ours)
+        self._cloud = RecordedCloud(self._simulation, recorded)
+        self._figures = RecordedFigures(self._clock, recorded.notes("figures"))
+        present = {one.module for one in self._deliveries} | {one.sender.partition("/")[0] for one in self._deliveries}
+        for name in MODULES:
+            if name == module or (not module and (name in present or recorded.foreign)):
+                self._add(name)
+            elif name in present:
+                self._hive.add(stand_in(name), self._answers.take)
+
+    def run(self, end: float, pace: Pace | None) -> None:
+        """Go through the recorded time."""
+        start = self._start()
+        self._simulation.run_for(start)
+        self._schedule()
+        self._hive.start()
+        while (now := self._clock.monotonic()) < end + AFTER:
+            step = end + AFTER - now
+            if pace is not None:
+                step = min(step, 0.05)
+                pace(now)
+            self._simulation.run_for(step)
+
+    def result(self, end: float, took: float) -> Replayed:
+        """What came of it."""
+        records = self._ear.records()
+        given = self._given()
+        known = self._figures.known
+        theirs = View(self._module, given, figures=known).outputs(self._recorded.records)
+        ours = View(self._module, given, figures=known, plain=self._places.theirs).outputs(
+            (*records, *self._runtime.unanswered)
+        )
+        return Replayed(
+            module=self._module,
+            fed=self._fed + self._answers.given + self._cloud.given,
+            recorded=theirs,
+            replayed=ours,
+            differences=differences(theirs, ours, end),
+            seconds=end,
+            took=took,
+            records=records,
+        )
+
+    def _start(self) -> float:
+        """When the replayed part began: at the first thing that it did or got."""
+        module = self._module
+        began = [call.time - call.seconds for call in self._recorded.calls()[:1] if module in (NODE, ModuleName.EDGED)]
+        for one in self._deliveries:
+            if not module or module == one.module or belongs(one.sender, module):
+                began.append(sent_at(one))
+                break
+        return max(0.0, min(began, default=0.0))
+
+    def _add(self, name: str) -> None:
+        hive, places, ear = self._hive, self._places, self._ear
+        if name == ModuleName.METAMANAGER:
+            commits = self._recorded.commits()
+            hive.add(
+                MetaManager,
+                MetaSettings(str(places.database), places.config.modules.meta_manager.remote_query_timeout),
+                lambda source: ear.store(RecordedStore(Path(source), self._simulation, commits)),
+            )
+        elif name == ModuleName.EDGED:
+            hive.add(
+                Edged,
+                places.edged(self._figures.address),
+                lambda: ear.runtime(self._runtime.client()),
+                Snapshots(),
+                self._recorded.agent_version(),
+                self._figures,
+            )
+        else:
+            edgehub.install(hive, places.edgehub(), make_link=ear.links(self._cloud.make_link))
+
+    def _schedule(self) -> None:
+        """Set the clock's jumps, and what the replayed module was sent."""
+        now = self._clock.monotonic()
+        for note in self._recorded.notes("clock"):
+            self._clock.after(note.time - now, partial(self._clock.jump_wall, note.data))
+        if not self._module:
+            return
+        answered = {one.message.parent_id for one in self._deliveries if one.way == Way.RESPONSE}
+        for one in self._deliveries:
+            if one.way == Way.REQUEST and one.module != self._module and not belongs(one.sender, self._module):
+                seconds = _DAY if one.message.id in answered else _PATIENCE
+                self._clock.after(sent_at(one) - now, partial(self._await, one, seconds))
+        for one in sorted(self._deliveries, key=lambda one: one.time - one.handled):
+            if one.module == self._module and _was_taken(one):
+                due = one.time - one.handled
+                self._clock.after(due - now, partial(self._feed, one))
+
+    def _feed(self, one: Delivered) -> None:
+        self._fed += 1
+        message = one.message.message()
+        if one.way == Way.REQUEST:
+            self._hive.request_then(self._module, message, _DAY, lambda _answer: None)
+        else:
+            self._hive.send(self._module, message)
+
+    def _await(self, request: Delivered, seconds: float) -> None:
+        """Others asked each other: who answers, such as the link with what the cloud says, finds that they wait."""
+        self._hive.waiters.register(request.message.message(), seconds, lambda _answer: None)
+
+    def _given(self) -> frozenset[str]:
+        """Ids of messages that came from outside of what is replayed."""
+        module = self._module
+        given = {one.message.id for one in self._deliveries if module and not belongs(one.sender, module)}
+        for frame in self._recorded.frames():
+            message = message_of(frame.frame) if frame.direction is Direction.IN else None
+            if message is not None:
+                given.add(message.id)
+        return frozenset(given)
+
+
+def _was_taken(one: Delivered) -> bool:
+    return one.way != Way.RESPONSE and (one.outcome == "handled" or one.reason == DropReason.POISON)

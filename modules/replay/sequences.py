@@ -1,0 +1,58 @@
+"""Recorded answers, by the role of what was asked: the same question, the same number among its like.
+
+Questions that only look (a list, a status, a query) may be asked more or less often than in the recorded run without
+anything being wrong: timers have jitter. They get the answer that was given at that time; what changes something gets
+its answers in their order.
+"""
+
+from collections.abc import Hashable, Iterable
+from typing import Generic, NamedTuple, TypeVar
+
+T = TypeVar("T")
+
+NEAR = 1.0
+"""Seconds that a recorded look may lie ahead to be the one that is made now."""
+LATE = 0.25
+"""Seconds that it may lie back."""
+
+
+class Answer(NamedTuple, Generic[T]):
+    """One recorded answer."""
+
+    begin: float
+    """When it was asked for."""
+    end: float
+    """When it was there; infinite when it never came."""
+    value: T
+
+
+class Sequences(Generic[T]):
+    """See the module's docstring."""
+
+    def __init__(self, answers: Iterable[tuple[Hashable, Answer[T]]]) -> None:
+        self._answers: dict[Hashable, list[Answer[T]]] = {}
+        self._next: dict[Hashable, int] = {}
+        for key, answer in answers:
+            self._answers.setdefault(key, []).append(answer)
+
+    def change(self, key: Hashable) -> Answer[T] | None:
+        """The next answer; None when there are no more."""
+        answers, at = self._answers.get(key, []), self._next.get(key, 0)
+        if at >= len(answers):
+            return None
+        self._next[key] = at + 1
+        return answers[at]
+
+    def look(self, key: Hashable, now: float) -> Answer[T] | None:
+        """The answer of this time; one of another time is there at once. None when there never was one."""
+        answers, at = self._answers.get(key, []), self._next.get(key, 0)
+        while at < len(answers) and answers[at].end < now - LATE:
+            at += 1
+        self._next[key] = at
+        if at < len(answers) and answers[at].begin <= now + NEAR:
+            self._next[key] = at + 1
+            return answers[at]
+        if not answers:
+            return None
+        other = answers[at - 1] if at else answers[0]
+        return other._replace(begin=now, end=now + other.end - other.begin)

@@ -1,0 +1,92 @@
+"""What stands in a replay for a module that is not replayed: takes what it is sent, and answers what it answered."""
+
+from collections.abc import Callable, Hashable
+from typing import Final
+
+from beehive import Hive, Message, Module, handles
+from beehive.names import Group, ModuleName, Operation
+from beehive.trace import Delivered
+from modules.replay.sequences import Answer, Sequences
+
+GROUPS: Final[dict[str, Group]] = {
+    ModuleName.METAMANAGER: Group.META,
+    ModuleName.EDGED: Group.EDGED,
+    ModuleName.EDGEHUB: Group.HUB,
+    ModuleName.CLOUDHUB: Group.CLOUDHUB,
+    ModuleName.EDGECONTROLLER: Group.EDGECONTROLLER,
+}
+"""Modules that can be stood in for, with their groups."""
+
+
+class StandIn(Module):
+    """See the module's docstring; its name and group come from `stand_in`.
+
+    Args:
+        take: told of each message.
+    """
+
+    name = ""
+
+    def __init__(self, take: Callable[[str, Message], None]) -> None:
+        super().__init__()
+        self._take = take
+
+    @handles()
+    def on_message(self, message: Message) -> None:
+        """Take it."""
+        self._take(self.name, message)
+
+
+def stand_in(name: str) -> type[StandIn]:
+    """The class for one module."""
+    return type("StandIn", (StandIn,), {"name": name, "group": GROUPS.get(name, "")})
+
+
+class Answers:
+    """Answers the requests of the replayed module as the recorded ones were answered.
+
+    Args:
+        hive: of the replay.
+        deliveries: all that were recorded.
+        asks: whether an actor of that name belongs to the replayed module.
+    """
+
+    def __init__(self, hive: Hive, deliveries: list[Delivered], asks: Callable[[str], bool]) -> None:
+        self._hive = hive
+        self.given = 0
+        answers: dict[str, Delivered] = {}
+        for one in deliveries:
+            if one.way == "response":
+                answers.setdefault(one.message.parent_id, one)
+        self._answers: Sequences[Delivered | None] = Sequences(
+            (_role(one.module, one.message.message()), _answer(one, answers.get(one.message.id)))
+            for one in deliveries
+            if one.way == "request" and asks(one.sender)
+        )
+
+    def take(self, module: str, message: Message) -> None:
+        """A stand-in was sent a message."""
+        if not message.header.sync:
+            return
+        clock = self._hive.clock
+        now, role = clock.monotonic(), _role(module, message)
+        looks = message.route.operation == Operation.QUERY
+        answer = self._answers.look(role, now) if looks else self._answers.change(role)
+        if answer is None or answer.value is None:
+            return
+        recorded = answer.value.message.message()
+        reply = recorded.with_header(parent_msg_id=message.id)
+        self.given += 1
+        clock.after(answer.end - now, lambda: self._respond(reply))
+
+    def _respond(self, reply: Message) -> None:
+        self._hive.respond(reply)
+
+
+def _answer(request: Delivered, answer: Delivered | None) -> Answer[Delivered | None]:
+    sent = request.time - request.handled - request.waited
+    return Answer(sent, float("inf") if answer is None else answer.time, answer)
+
+
+def _role(module: str, message: Message) -> Hashable:
+    return module, message.route.operation, message.route.resource
