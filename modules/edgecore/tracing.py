@@ -165,10 +165,7 @@ class Tracing:
             now = self._hive.clock.now()
             name = f"{strftime('%Y%m%dT%H%M%S', gmtime(now))}.{int(now * 1000) % 1000:03d}Z-{_slug(why)}{SUFFIX}"
             directory = self._root / DIRECTORY
-            try:
-                directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-            except OSError as error:
-                raise TraceError("cannot make the directory of traces", str(directory), str(error.strerror)) from error
+            _make(directory, 0o700)
             path = directory / name
             header = msgspec.structs.replace(self._header, why=why)
             records = self._flight.write(path, header, self._origin, self._redactor)
@@ -192,6 +189,7 @@ class Tracing:
         dumper = runtime.start(_Dumper, self.dump, name="trace/dumper")
         self._dumper = dumper.ref
         stack.callback(dumper.stop, _STOP_SECONDS)
+        _make(self._root, 0o750)
         listening = listen(self._root / SOCKET)
         listener = runtime.start(Listener, listening, self._asked, name="trace/socket")
         stack.callback(listener.stop, _STOP_SECONDS)
@@ -252,6 +250,13 @@ def configuration(section: Section) -> dict[str, Any]:
         else:
             settings[key.name] = value if key.kind is None else key.kind.write(value)
     return settings
+
+
+def _make(directory: Path, mode: int) -> None:
+    try:
+        directory.mkdir(mode=mode, parents=True, exist_ok=True)
+    except OSError as error:
+        raise TraceError("cannot make the directory of traces", str(directory), str(error.strerror)) from error
 
 
 def _slug(why: str) -> str:

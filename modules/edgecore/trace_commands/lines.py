@@ -51,7 +51,10 @@ def text_line(record: Record, began: float, *, colour: bool) -> str:
 
 def json_line(record: Record, began: float, traceparent: str) -> bytes:
     """One JSON object; contents that are JSON are values of it, not text in it."""
-    fields: dict[str, Any] = {"kind": KIND[type(record)], "at": moment(began + record.time, "%Y-%m-%dT%H:%M:%S") + "Z"}
+    fields: dict[str, Any] = {
+        "record": KIND[type(record)],
+        "at": moment(began + record.time, "%Y-%m-%dT%H:%M:%S") + "Z",
+    }
     fields |= {"traceparent": traceparent} if traceparent else {}
     return msgspec.json.encode(fields | _plain(record))
 
