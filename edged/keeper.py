@@ -107,10 +107,17 @@ class PodKeeper:
                 self.want(record)
 
     def take(self, pod: Pod) -> None:
-        """A pod is wanted like this. The echo of a status that was reported is no new wish (kubelet's reconcile)."""
-        self._hear_of(ref_of(pod).uid)
-        known = self.pods.get(ref_of(pod).uid)
-        echo = known is not None and not known.removed and _same_wish(known.pod, pod)
+        """A pod is wanted like this. The echo of a status that was reported is no new wish (kubelet's reconcile).
+
+        One that comes again while its former life is being removed begins when that is over, as with a kubelet.
+        """
+        uid = ref_of(pod).uid
+        self._hear_of(uid)
+        known = self.pods.get(uid)
+        if (known is not None and known.removed) or self._orphans.get(uid) is not None:
+            self.pods.hold(pod)
+            return
+        echo = known is not None and _same_wish(known.pod, pod)
         record = self.pods.put(pod)
         if known is None:
             self._end_namesakes(record)
@@ -125,6 +132,7 @@ class PodKeeper:
         A cloud that lost its objects makes them anew, and never deletes the old ones.
         """
         ref, made = record.ref, record.pod.metadata.creation_timestamp or ""
+        self.pods.drop_held(ref.namespace, ref.name)
         for other in self.pods.named(ref.namespace, ref.name):
             if other is not record and not other.removed and (other.pod.metadata.creation_timestamp or "") <= made:
                 _log.info("pod %s: another of its name has come", other.ref)
@@ -140,6 +148,7 @@ class PodKeeper:
         `grace` is the deletion's grace period in seconds, when it says one: 0 of a forced deletion.
         """
         self._hear_of(PodUid(uid))
+        self.pods.drop_held(namespace, name, uid)
         for record in self.pods.named(namespace, name):
             if uid in ("", record.ref.uid):
                 if grace is not None:
@@ -183,9 +192,7 @@ class PodKeeper:
             self._retry(done)
         else:
             self._retries.pop(uid, None)
-            self._orphans.removed(uid)
-            if record is not None:
-                self._go_on(record, done.job.task)
+            self._go_on(record, done.job)
 
     def _drop(self, record: PodRecord) -> None:
         """Nothing of the pod is to stay, and nobody is to be told of it any more."""
@@ -223,16 +230,24 @@ class PodKeeper:
         record.killed = record.killed or (record.going and done.job.task is not Task.SYNC and done.error is None)
         self._recompute(record)
 
-    def _go_on(self, record: PodRecord, task: Task) -> None:
-        """What comes after a job that was done; the pod may be wanted otherwise than when the job began."""
-        if task is Task.REMOVE and record.removed:
-            self._forget(record)
-        elif task is Task.REMOVE:
-            self.want(record)
-        elif task is Task.KILL:
+    def _go_on(self, record: PodRecord | None, job: Job) -> None:
+        """What comes after a job that was done."""
+        if job.task is Task.REMOVE:
+            self._removed(record, job.ref.uid)
+        elif record is None:
+            return
+        elif job.task is Task.KILL:
             self._reporter.finish(record.ref.uid)
         elif not self._is_final(record):
             self._look_again(record)
+
+    def _removed(self, record: PodRecord | None, uid: PodUid) -> None:
+        if record is not None:
+            self._forget(record)
+        self._orphans.removed(uid)
+        again = self.pods.release(uid)
+        if again is not None:
+            self.take(again)
 
     def _next_actions(self, record: PodRecord) -> PodActions:
         """What would be done if it were the pod's turn now."""

@@ -25,7 +25,9 @@ class Seen(NamedTuple):
 
     facts: PodFacts
     at: float
-    """When reading began, monotonic seconds: of two, the later one holds."""
+    """When the lists were asked for, monotonic seconds: what was made after that may be missing. Of two, the later one
+    holds.
+    """
 
 
 class Relisted(NamedTuple):
@@ -102,7 +104,6 @@ class Pleg(Actor):
             return
         changed: list[Seen] = []
         for ref in changed_pods(self._known, now):
-            at = self.clock.monotonic()
             glance = now.get(ref.uid)
             try:
                 facts = self._reader.facts(glance) if glance else PodFacts(ref)
@@ -112,7 +113,7 @@ class Pleg(Actor):
                     break
                 continue
             self._note(ref.uid, glance)
-            changed.append(Seen(facts, at))
+            changed.append(Seen(facts, begin))
         self._tell(Relisted(tuple(changed), now, begin))
 
     def _note(self, uid: PodUid, glance: Glance | None) -> None:

@@ -52,6 +52,7 @@ class PodManager:
 
     def __init__(self) -> None:
         self._records: dict[PodUid, PodRecord] = {}
+        self._held: dict[PodUid, Pod] = {}
 
     def __contains__(self, uid: object) -> bool:
         return uid in self._records
@@ -71,19 +72,28 @@ class PodManager:
         return [r for r in self._records.values() if (r.ref.namespace, r.ref.name) == (namespace, name)]
 
     def put(self, pod: Pod) -> PodRecord:
-        """Take a pod as it came; a known one keeps the status and the facts that this node has of it.
-
-        One that was removed and comes again with the same uid (a cloud that repeats itself) begins anew.
-        """
+        """Take a pod as it came; a known one keeps the status and the facts that this node has of it."""
         ref = ref_of(pod)
         record = self._records.get(ref.uid)
         if record is None:
             record = self._records[ref.uid] = PodRecord(pod, PodFacts(ref))
-        elif record.removed:
-            record = self._records[ref.uid] = PodRecord(pod, record.facts, record.facts_at)
         else:
             record.pod = replace(pod, status=record.pod.status)
         return record
+
+    def hold(self, pod: Pod) -> None:
+        """Keep a pod that may begin only when what has its uid now is gone."""
+        self._held[ref_of(pod).uid] = pod
+
+    def release(self, uid: PodUid) -> Pod | None:
+        """The pod that was held under that uid, held no longer."""
+        return self._held.pop(uid, None)
+
+    def drop_held(self, namespace: str, name: str, uid: str = "") -> None:
+        """Hold a pod no longer; without a uid: whatever has the name."""
+        for held, pod in list(self._held.items()):
+            if (pod.metadata.namespace, pod.metadata.name) == (namespace, name) and uid in ("", held):
+                del self._held[held]
 
     def set_status(self, record: PodRecord, status: PodStatus) -> bool:
         """Keep the status that was computed; whether it is another one than before."""

@@ -27,14 +27,18 @@ def test_a_known_pod_keeps_the_status_that_this_node_computed() -> None:
     assert record.pod.status.phase == "Running"
 
 
-def test_one_that_was_removed_and_comes_again_begins_anew() -> None:
+def test_a_pod_that_is_held_is_given_back_once_unless_it_was_dropped() -> None:
     pods = PodManager()
-    record = pods.put(made())
-    pods.set_status(record, PodStatus(phase="Failed"))
-    record.removed = record.killed = True
-    again = pods.put(made())
-    assert (again.removed, again.killed, again.pod.status.phase) == (False, False, "Pending")
-    assert list(pods) == [again]
+    for uid in (UID, "another"):
+        pods.hold(made(metadata={"uid": uid}))
+    pods.drop_held("default", "web", "another")
+    assert pods.release(PodUid("another")) is None
+    assert pods.release(UID) == made()
+    assert pods.release(UID) is None
+    pods.hold(made())
+    pods.drop_held("other", "web")
+    pods.drop_held("default", "web")
+    assert pods.release(UID) is None
 
 
 def test_two_pods_of_one_name_are_two() -> None:

@@ -275,13 +275,13 @@ class World:
             self._insert(name)
 
     def _revive(self) -> None:
-        """A cloud that takes a deletion back: the same pod comes again."""
+        """A cloud that takes a deletion back: the same pod comes again, from the beginning."""
         wanted = self._any_pod()
         if wanted is not None and "deletionTimestamp" not in wanted["metadata"]:
             self._gone(wanted)
             self.deleted.discard(wanted["metadata"]["uid"])
             self.bench.run(self.chance.choice([0.0, 0.1, 1.0]))
-            self._update(wanted)
+            self._update({**wanted, "status": {"phase": "Pending"}})
 
     def _configure(self) -> None:
         value = self._set_config(str(self.chance.random()))
