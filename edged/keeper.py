@@ -182,17 +182,17 @@ class PodKeeper:
             self.pool.add(ref.uid, Queue.DELETION)
 
     def done(self, done: Done) -> None:
-        """A worker has finished with a pod."""
+        """A worker has finished with a pod. The next job is given out last, when it is known what it is to be."""
         uid = done.job.ref.uid
         record = self.pods.get(uid)
         if record is not None:
             self._take_over(record, done)
-        self.pool.done(done)
         if done.error is not None:
             self._retry(done)
         else:
             self._retries.pop(uid, None)
             self._go_on(record, done.job)
+        self.pool.done(done)
 
     def _drop(self, record: PodRecord) -> None:
         """Nothing of the pod is to stay, and nobody is to be told of it any more."""
