@@ -74,6 +74,40 @@ def test_a_pod_that_comes_again_with_its_uid_while_it_is_removed_lives(bench: Be
     assert bench.meta.phases("web")[-1] == "Running"
 
 
+def test_a_pod_that_comes_again_after_two_deletions_lives_too(bench: Bench) -> None:
+    """The second deletion asks for another turn; that must not be the end of the new life (found by simulation)."""
+    bench.start()
+    bench.tell("insert", pod())
+    bench.runtime.obeys = 3.0
+    for _ in range(2):
+        bench.tell("delete", pod())
+    bench.tell("insert", pod(metadata={"resourceVersion": "9"}))
+    bench.runtime.obeys = 0.0
+    bench.run(30)
+    assert bench.runtime.running() == ["main"]
+
+
+def test_a_pod_that_comes_again_and_is_deleted_again_is_gone(bench: Bench) -> None:
+    bench.start()
+    bench.tell("insert", pod())
+    bench.runtime.obeys = 3.0
+    for operation in ("delete", "insert", "delete"):
+        bench.tell(operation, pod())
+    bench.run(30)
+    assert not bench.runtime.sandboxes
+    assert bench.snapshots.pods == ()
+
+
+def test_of_a_pod_that_the_cloud_has_deleted_no_status_is_sent(bench: Bench) -> None:
+    bench.start()
+    bench.tell("insert", pod())
+    before = len(bench.meta.statuses("web"))
+    bench.runtime.obeys = 3.0
+    bench.tell("delete", pod())
+    bench.run(30)
+    assert len(bench.meta.statuses("web")) == before
+
+
 def test_a_pod_made_again_under_its_name_runs_while_the_old_one_still_ends(bench: Bench) -> None:
     bench.start()
     bench.tell("insert", pod())

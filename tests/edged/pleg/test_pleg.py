@@ -140,6 +140,15 @@ def test_a_runtime_that_goes_away_between_two_pods_is_not_asked_for_the_others(w
     assert watch.look() == ["a", "b", "c"]
 
 
+def test_facts_are_as_old_as_the_lists_they_were_read_by(watch: Watch) -> None:
+    """What a worker makes between the lists and the details is not in them, so they must not replace what it saw."""
+    watch.pod("a")
+    watch.runtime.latency = 0.3
+    watch.look(5)
+    relists = [event for event in watch.events if isinstance(event, Relisted)]
+    assert {seen.at - relist.at for relist in relists for seen in relist.changed} == {0.0}
+
+
 def test_it_looks_no_more_when_it_has_stopped(watch: Watch) -> None:
     watch.look(0.5)
     watch.pleg.stop(5)
