@@ -81,6 +81,18 @@ def test_a_flood_leaves_the_newest_and_a_note() -> None:
     assert [entry.kind for entry in entries if isinstance(entry, Noted)] == [NoteKind.LOST]
 
 
+def test_what_comes_along_with_deliveries_keeps_the_intake_from_overflowing() -> None:
+    """Many deliveries at one moment, as when a hundred pods come, with a frame or a call among each hundred."""
+    simulation = Simulation()
+    recorder = FlightRecorder(simulation.clock)
+    for number in range(10 * INTAKE):
+        recorder.delivered(delivery(simulation.clock, number=number))
+        if number % 100 == 0:
+            recorder.add(Noted(simulation.clock.monotonic(), NoteKind.LINK, "up"))
+    spans = [entry.span for entry in recorder.entries() if isinstance(entry, Delivery)]
+    assert spans == list(range(10 * INTAKE))
+
+
 def test_a_jump_of_the_wall_clock_is_noted() -> None:
     simulation = Simulation()
     recorder = FlightRecorder(simulation.clock)
