@@ -46,6 +46,10 @@ class Waiters:
     def __len__(self) -> int:
         return len(self._open)
 
+    def ids(self) -> list[str]:
+        """The open requests, oldest first."""
+        return list(self._open)
+
     def register(self, message: Message, seconds: float, done: Done, expected: int = 0) -> bool:
         """Wait for the answer to `message`; `done` is called once, on the answering or the clock's thread.
 

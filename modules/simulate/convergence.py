@@ -127,6 +127,11 @@ def _of_store(node: Node, pods: dict[str, JsonObject], abandoned: set[str]) -> I
 
 
 def _of_files(node: Node, cloud: SimulatedCloud, pods: dict[str, JsonObject], abandoned: set[str]) -> Iterator[str]:
+    logs = node.root / "logs"
+    for path in sorted(logs.iterdir()) if logs.is_dir() else ():
+        uid = path.name.rpartition("_")[2]
+        if uid not in pods and uid not in abandoned:
+            yield f"logs {path.name} are left over"
     root = node.pods_root / "pods"
     present = {path.name for path in root.iterdir()} if root.is_dir() else set()
     for uid in sorted(present - pods.keys() - abandoned):

@@ -1,5 +1,6 @@
 """The node's disk as the store sees it: slow, full, or locked by somebody else; and what is on it after a kill."""
 
+import os
 import shutil
 from pathlib import Path
 
@@ -9,6 +10,8 @@ from metamanager.sqlite_store import SqliteStore
 from modules.simulate.world import Process
 
 DATABASE = "edgecore.db"
+_FULL = 2
+"""`PRAGMA synchronous`, from which on each commit is flushed to the disk."""
 
 
 class Disk:
@@ -23,6 +26,8 @@ class Disk:
         self.slow = 0.0
         """Seconds that are added to it."""
         self.commits = 0
+        self.flushed = 0
+        """Bytes of the write-ahead log that a loss of power leaves."""
 
     def commit_seconds(self, process: Process) -> float:
         """How long the next commit takes."""
@@ -37,6 +42,10 @@ class SimulatedStore:
         if disk.locked or disk.full:
             raise StoreOpenError("open the database", str(path), "the disk is full or locked")
         self._inner = SqliteStore(path)
+        self._log = path.with_name(path.name + "-wal")
+        (level,) = self._inner._connection.execute("PRAGMA synchronous").fetchone()
+        self._flushes = level >= _FULL
+        disk.flushed = self._log_bytes()
         self._process = process
         self._disk = disk
 
@@ -66,6 +75,8 @@ class SimulatedStore:
             raise StoreWriteError("commit", "edgecore.db", "database or disk is full", batch_lost=True)
         self._inner.commit()
         self._disk.commits += 1
+        if self._flushes:
+            self._disk.flushed = self._log_bytes()
         self._process.point()
 
     def rollback(self) -> None:
@@ -74,18 +85,29 @@ class SimulatedStore:
     def close(self) -> None:
         self._inner.close()
 
+    def _log_bytes(self) -> int:
+        return self._log.stat().st_size if self._log.exists() else 0
+
     def _check(self, attempt: str, on: str) -> None:
         if self._disk.locked:
             raise StoreWriteError(attempt, on, "database is locked", batch_lost=False)
 
 
-def copy_after_kill(old: Path, new: Path) -> None:
+def copy_after_kill(old: Path, new: Path, flushed: int | None) -> None:
     """Make a directory with the database as it is on the disk at this moment: what is not committed is not in it.
 
     The old files stay open in the killed process's connection, which nobody uses any more.
+
+    Args:
+        old: where the files are.
+        new: the directory, not made yet.
+        flushed: after a loss of power, how much there is of the write-ahead log; None: all.
     """
     new.mkdir(mode=0o700)
     for suffix in ("", "-wal"):
         source = old / (DATABASE + suffix)
         if source.exists():
             shutil.copyfile(source, new / source.name)
+    log = new / f"{DATABASE}-wal"
+    if flushed is not None and log.exists():
+        os.truncate(log, min(flushed, log.stat().st_size))

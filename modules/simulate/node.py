@@ -85,13 +85,13 @@ class Node:
         if self.process is not None:
             self.process.doom(max(1, steps), self.kill)
 
-    def kill(self) -> None:
-        """Kill the process now; it is started again on what was on the disk."""
+    def kill(self, *, power: bool = False) -> None:
+        """Kill the process now; it is started again on what was on the disk. `power`: what was not flushed is gone."""
         self._end()
         self.kills += 1
         self.world.note(self.name, "killed")
         new = self.root / f"state-{self.life}"
-        copy_after_kill(self.state, new)
+        copy_after_kill(self.state, new, self.disk.flushed if power else None)
         self.state = new
         self.wire.check(new)
         self._start_later()
@@ -115,7 +115,7 @@ class Node:
     def reboot(self) -> None:
         """The machine's power goes and comes back."""
         if self.process is not None:
-            self.kill()
+            self.kill(power=True)
         self.machine.reboot()
 
     def close(self) -> None:

@@ -23,6 +23,8 @@ from modules.simulate.world import Entry, Violation, World
 CONVERGE_WITHIN = 900.0
 """Virtual seconds from the end of the last fault until all must agree: three of the longest back-offs (300 s)."""
 _LOOK_EVERY = 1.0
+_LONGEST_REQUEST = 100.0
+"""Seconds; the longest deadline in the product is 65 s."""
 _INBOX_BOUND = 1100
 """Commands (1024) and a few answers and timers."""
 _NO_REASON = (DropReason.NO_MODULE, DropReason.NO_GROUP, DropReason.NO_HANDLER, DropReason.POISON)
@@ -94,6 +96,9 @@ class Run:
             for number in range(plan.nodes)
         ]
         self.faults = Faults(world, self.cloud, self.nodes)
+
+        self._open_since: dict[int, dict[str, float]] = {}
+        """When each open request of a node was first seen."""
 
     def carry_out(self) -> None:
         """Start everything and let the plan happen."""
@@ -175,11 +180,22 @@ class Run:
         for name, count in hive.restarts().items():
             if count:
                 self.world.violated("no module fails", f"{node.name}: {name} was started again")
+        self._check_requests(node)
         for letter in hive.dead_letters:
             if letter.reason in _NO_REASON:
                 route = letter.message.route
                 text = f"{node.name}: {route.operation} {route.resource} for {letter.module}: {letter.reason.value}"
                 self.world.violated("no dead letter without a reason", text)
+
+    def _check_requests(self, node: Node) -> None:
+        """None is open for longer than any deadline."""
+        open_ids = [] if node.hive is None else node.hive.waiters.ids()
+        since = self._open_since.get(node.number, {})
+        now = self.world.now()
+        self._open_since[node.number] = {each: since.get(each, now) for each in open_ids}
+        for each, began in self._open_since[node.number].items():
+            if now - began > _LONGEST_REQUEST:
+                self.world.violated("no request waits for ever", f"{node.name}: request {each} since {began:.0f} s")
 
 
 @contextmanager

@@ -10,6 +10,7 @@ from edged.keeper import PodKeeper
 from edged.orphans import Orphans
 from edged.pleg.reader import Glance
 from edged.pods.model import PodRef, PodUid
+from metamanager import sqlite_store
 from metamanager.batch import Batch, Outcome
 from metamanager.rows import Row
 from metamanager.sqlite_store import SqliteStore
@@ -92,6 +93,14 @@ def what_is_left_over_is_not_looked_for() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def commits_are_not_flushed() -> Iterator[None]:
+    """A commit is in the page cache when the cloud gets its acknowledgement (`synchronous=NORMAL`)."""
+    pragmas = tuple(pragma.replace("=FULL", "=NORMAL") for pragma in sqlite_store.PRAGMAS)
+    with patch.object(sqlite_store, "PRAGMAS", pragmas):
+        yield
+
+
 PLANTED: tuple[Callable[[], AbstractContextManager[None]], ...] = (
     acknowledged_before_the_commit,
     pods_keyed_by_name,
@@ -99,4 +108,5 @@ PLANTED: tuple[Callable[[], AbstractContextManager[None]], ...] = (
     an_insert_does_not_overwrite,
     what_is_not_known_is_removed,
     what_is_left_over_is_not_looked_for,
+    commits_are_not_flushed,
 )

@@ -17,6 +17,7 @@ _FOUND_BY: dict[Callable[[], AbstractContextManager[None]], str] = {
     planted.an_insert_does_not_overwrite: "all agree in the end",
     planted.what_is_not_known_is_removed: "nothing of others is touched",
     planted.what_is_left_over_is_not_looked_for: "all agree in the end",
+    planted.commits_are_not_flushed: "what is acknowledged is stored",
 }
 
 
