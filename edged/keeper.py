@@ -12,15 +12,19 @@ from msgspec.structs import replace
 
 from beehive import Clock, Timer
 from edged.api import Nanoseconds, Pod, PodStatus, seconds
+from edged.lifecycle.visible import settled_facts
+from edged.lifecycle.waits import Waits
 from edged.orphans import Orphans
 from edged.pleg.pleg import Relisted, Seen
 from edged.pods.actions import PodActions, compute_pod_actions
 from edged.pods.backoff import BackOffPolicy, BackOffs
 from edged.pods.labels import ref_of
 from edged.pods.manager import PodManager, PodRecord
-from edged.pods.model import PodUid
+from edged.pods.model import PodFacts, PodUid
 from edged.pods.phase import Phase
 from edged.pods.status import NodeView, crash_loop, pod_status
+from edged.probes.crew import Crew
+from edged.probes.manager import ProbeManager
 from edged.report.pods import PodReporter
 from edged.settings import EdgedSettings
 from edged.work.job import Done, Job, Task
@@ -58,6 +62,8 @@ class PodKeeper:
         owner: the mark of what this agent made in the runtime.
         publish: takes the pods whenever one changed, for the local HTTP server.
         hire: makes a worker for a pod that goes.
+        crew: asks containers how they are.
+        waits: those of workers; ended when their pod is to end.
     """
 
     def __init__(
@@ -68,6 +74,9 @@ class PodKeeper:
         owner: str,
         publish: Callable[[tuple[Pod, ...]], None],
         hire: Callable[[], Worker],
+        *,
+        crew: Crew,
+        waits: Waits,
     ) -> None:
         self._clock = turns.clock
         self._settings = settings
@@ -77,6 +86,8 @@ class PodKeeper:
         self.backoffs = BackOffs(BackOffPolicy.up_to(seconds(settings.crash_loop_limit)))
         self.pool = Pool(turns.clock, turns.after, self._job_of, hire)
         self.node = NodeView((), "")
+        self._probes = ProbeManager(turns, crew, self._pod_of, self._probed)
+        self._waits = waits
         self._retries: dict[PodUid, float] = {}
         self._orphans = Orphans(owner)
         self._heard_of: set[PodUid] = set()
@@ -140,6 +151,8 @@ class PodKeeper:
 
     def want(self, record: PodRecord) -> None:
         """A pod has to be looked at."""
+        if record.going:
+            self._waits.pod_ends(record.ref.uid)
         self.pool.add(record.ref.uid, Queue.DELETION if record.going else Queue.ADDITION)
 
     def remove(self, namespace: str, name: str, uid: str, grace: int | None = None) -> None:
@@ -198,7 +211,21 @@ class PodKeeper:
         """Nothing of the pod is to stay, and nobody is to be told of it any more."""
         record.removed = True
         self._reporter.forget(record.ref.uid)
+        self._probes.follow(record.pod, record.facts, going=True)
         self.want(record)
+
+    def _pod_of(self, uid: PodUid) -> Pod | None:
+        record = self.pods.get(uid)
+        return record.pod if record is not None else None
+
+    def _probed(self, uid: PodUid) -> None:
+        """A probe says something else than before: the status changes at once, and maybe a container has to end, or the
+        next one may begin.
+        """
+        record = self.pods.get(uid)
+        if record is not None:
+            self._recompute(record)
+            self.want(record)
 
     def _hear_of(self, uid: PodUid) -> None:
         if not self._complete:
@@ -210,7 +237,7 @@ class PodKeeper:
             orphan = self._orphans.get(work.uid)
             return Job(Task.REMOVE, orphan) if orphan is not None else None
         task = Task.REMOVE if record.removed else Task.KILL if record.going else Task.SYNC
-        return Job(task, record.ref, record.pod)
+        return Job(task, record.ref, record.pod, self._probes.facts(work.uid))
 
     def _observe(self, seen: Seen) -> None:
         record = self.pods.get(seen.facts.ref.uid)
@@ -228,7 +255,7 @@ class PodKeeper:
         waits = self._next_actions(record).waiting if done.job.task is Task.SYNC else ()
         record.troubles = {**{wait.container.name: crash_loop(record.ref, wait) for wait in waits}, **done.troubles}
         record.killed = record.killed or (record.going and done.job.task is not Task.SYNC and done.error is None)
-        self._recompute(record)
+        self._recompute(record, record.facts)
 
     def _go_on(self, record: PodRecord | None, job: Job) -> None:
         """What comes after a job that was done."""
@@ -251,7 +278,8 @@ class PodKeeper:
 
     def _next_actions(self, record: PodRecord) -> PodActions:
         """What would be done if it were the pod's turn now."""
-        return compute_pod_actions(record.pod, record.facts, Nanoseconds(self._clock.now_ns()), self.backoffs)
+        probes = self._probes.facts(record.ref.uid)
+        return compute_pod_actions(record.pod, record.facts, Nanoseconds(self._clock.now_ns()), self.backoffs, probes)
 
     def _look_again(self, record: PodRecord) -> None:
         """At once when the job's own result asks for a next step (an init container has ended), else later.
@@ -282,9 +310,14 @@ class PodKeeper:
         _log.warning("pod %s: %s; again in %.0f s", done.job.ref, done.error, delay)
         self.pool.add_after(uid, queue, delay)
 
-    def _recompute(self, record: PodRecord) -> None:
+    def _recompute(self, record: PodRecord, facts: PodFacts | None = None) -> None:
+        """`facts` are those that count; while a worker is at the pod some may not do so yet."""
+        if facts is None:
+            working = self.pool.working(record.ref.uid)
+            facts = settled_facts(record.pod, record.facts) if working else record.facts
+        self._probes.follow(record.pod, facts, going=record.going)
         if self._can_judge(record):
-            status = self._status_of(record)
+            status = self._status_of(record, facts)
             if self.pods.set_status(record, status):
                 self._reporter.report(record.ref.uid, status)
         self._publish_all()
@@ -305,12 +338,13 @@ class PodKeeper:
         status = record.pod.status
         return not status.container_statuses and not status.init_container_statuses
 
-    def _status_of(self, record: PodRecord) -> PodStatus:
+    def _status_of(self, record: PodRecord, facts: PodFacts) -> PodStatus:
         return pod_status(
             record.pod,
-            record.facts,
+            facts,
             self.node,
             Nanoseconds(self._clock.now_ns()),
+            probes=self._probes.facts(record.ref.uid),
             troubles=record.troubles,
             ended=record.killed,
         )
@@ -321,6 +355,8 @@ class PodKeeper:
         self.pool.forget(uid)
         self.backoffs.forget_pod(uid)
         self._reporter.forget(uid)
+        self._probes.forget(uid)
+        self._waits.pod_gone(uid)
         self._retries.pop(uid, None)
         self._publish_all()
         _log.info("pod %s is gone", record.ref)

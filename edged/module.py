@@ -21,6 +21,8 @@ from edged.api import Pod, decode
 from edged.api.codec import DecodeError
 from edged.cri.contract import ContainerRuntime
 from edged.keeper import PodKeeper
+from edged.lifecycle.hooks import Hooks
+from edged.lifecycle.waits import Waits
 from edged.node.limits import pod_machine
 from edged.node.machine import Figures
 from edged.node.status import Report
@@ -29,6 +31,10 @@ from edged.pleg.pleg import Event, Observed, Pleg, Relisted, RelistFailed
 from edged.pleg.reader import RuntimeReader
 from edged.pleg.recording import pod_changed
 from edged.pods.status import NodeView
+from edged.probes.crew import Crew, ProbeWorker
+from edged.probes.network import Network
+from edged.probes.runner import ContainerProbeRunner
+from edged.probes.sockets import SocketNetwork
 from edged.report.node import NodeReporter
 from edged.report.pods import PodReporter
 from edged.server.routes import Snapshots
@@ -64,6 +70,7 @@ class Edged(Module):
         snapshots: where the local HTTP server finds what it serves.
         version: of the agent, reported as `kubeletVersion`.
         figures: of the machine; the kernel's unless given.
+        network: over which probes and hooks reach containers; real sockets unless given.
     """
 
     name = ModuleName.EDGED
@@ -77,14 +84,17 @@ class Edged(Module):
         snapshots: Snapshots,
         version: str,
         figures: Figures | None = None,
+        network: Network | None = None,
     ) -> None:
         super().__init__()
+        self._network = network or SocketNetwork(self.clock)
         self._figures = figures or Figures()
         self._version = version
         self._settings = settings
         self._connect = connect
         self._snapshots = snapshots
-        self._let_go: Callable[[], None] = lambda: None
+        self._waits = Waits(self.runtime)
+        self._client: ContainerRuntime | None = None
         self._last_report: Report | None = None
         self._relist_problem = ""
 
@@ -92,13 +102,15 @@ class Edged(Module):
         """Start the parts. The store's pods are asked for at once, whether or not there is a cloud."""
         settings = self._settings
         settings.root.mkdir(mode=0o750, parents=True, exist_ok=True)
-        client = self._connect()
-        self._let_go = client.close
+        self._client = client = self._connect()
+        self._crew = Crew(self._hire_prober)
         self._meta = MetaTurnClient(self)
         self._files = PodFiles(settings, self.clock)
         self._owner = str(settings.root.resolve())
         self._reporter = PodReporter(self._meta, self)
-        self._keeper = PodKeeper(self, settings, self._reporter, self._owner, self._publish, self._hire)
+        self._keeper = PodKeeper(
+            self, settings, self._reporter, self._owner, self._publish, self._hire, crew=self._crew, waits=self._waits
+        )
         self._node = NodeReporter(self._meta, self.clock, settings, lambda: self._last_report)
         self._start_actors(client)
         self.every(settings.status_period, self._tick)
@@ -166,16 +178,26 @@ class Edged(Module):
     def _start_actors(self, client: ContainerRuntime) -> None:
         settings, reader = self._settings, RuntimeReader(client)
         self._pleg = self.start_actor(Pleg, reader, self._turn(self._on_pleg), settings.relist_period)
+        self._prober = ContainerProbeRunner(client, self._network)
         self._carrier = self._make_carrier(client, reader)
         for number in range(settings.workers):
             self._keeper.pool.add_worker(self._start_worker(f"edged/worker-{number}"))
         self.start_actor(NodeWatch, settings, client, self._turn(self._on_report), self._version, self._figures)
+
+    def _let_go(self) -> None:
+        """First the runtime: a worker whose wait ends must not be able to change anything in it any more."""
+        if self._client is not None:
+            self._client.close()
+        self._waits.close()
 
     def _start_worker(self, name: str) -> pykka.ActorRef[Worker]:
         return self.start_actor(Worker, self._carrier, self._turn(self._on_done), name=name)
 
     def _hire(self) -> pykka.ActorRef[Worker]:
         return self._start_worker("edged/hired")
+
+    def _hire_prober(self) -> pykka.ActorRef[ProbeWorker]:
+        return self.start_actor(ProbeWorker, self._prober, self._turn(self._crew.done), name="edged/prober")
 
     def _make_carrier(self, client: ContainerRuntime, reader: RuntimeReader) -> PodCarrier:
         settings, keeper = self._settings, self._keeper
@@ -190,7 +212,16 @@ class Edged(Module):
             owner=self._owner,
         )
         meta = MetaClient(self.hive)
-        return PodCarrier(self.runtime, client, reader, self._files, starter, meta=meta, backoffs=keeper.backoffs)
+        return PodCarrier(
+            self.runtime,
+            client,
+            reader,
+            self._files,
+            starter,
+            meta=meta,
+            backoffs=keeper.backoffs,
+            hooks=Hooks(client, self._network, self._waits),
+        )
 
     def _ask_for_pods(self) -> None:
         self._meta.list_all(ResourceType.POD, then=self._on_pods)

@@ -7,7 +7,7 @@ from edged.api import Container, Pod
 from edged.lifecycle.errors import HookError
 from edged.lifecycle.hooks import Hooks, Subject
 from edged.pods.labels import ref_of
-from edged.pods.model import ContainerFacts
+from edged.pods.model import ContainerFacts, ContainerId
 from edged.pods.termination import grace_seconds, stop_seconds
 from edged.pods.unhealthy import Fault
 
@@ -24,7 +24,7 @@ class Farewell:
         faults: by container id, why it is stopped, when that is its own fault.
     """
 
-    def __init__(self, clock: Clock, hooks: Hooks, pod: Pod, faults: dict[str, Fault] | None = None) -> None:
+    def __init__(self, clock: Clock, hooks: Hooks, pod: Pod, faults: dict[ContainerId, Fault] | None = None) -> None:
         self._clock = clock
         self._hooks = hooks
         self._pod = pod

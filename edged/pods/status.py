@@ -32,6 +32,7 @@ INVALID_IMAGE_NAME = "InvalidImageName"
 CREATE_CONFIG_ERROR = "CreateContainerConfigError"
 CREATE_ERROR = "CreateContainerError"
 RUN_ERROR = "RunContainerError"
+POST_START_ERROR = "PostStartHookError"
 
 
 class NodeView(Struct, frozen=True, gc=False):

@@ -14,16 +14,21 @@ from edged.api import ContainerStateWaiting, Nanoseconds, Pod
 from edged.cri.contract import ContainerId, ContainerRuntime, SandboxId
 from edged.cri.errors import CriError
 from edged.errors import EdgedError
+from edged.lifecycle.errors import HookError, HookInterruptedError
+from edged.lifecycle.farewell import Farewell
+from edged.lifecycle.hooks import Hooks, Subject
 from edged.pleg.reader import RuntimeReader
 from edged.pods.actions import ContainerKill, ContainerStart, PodActions, compute_pod_actions
 from edged.pods.backoff import BackOffs, container_key
 from edged.pods.container_status import CREATING, INITIALIZING
+from edged.pods.facts import read_container
 from edged.pods.labels import ref_of
 from edged.pods.model import PodFacts
 from edged.pods.prune import prunable
 from edged.pods.restart import is_terminal
-from edged.pods.termination import grace_seconds
-from edged.work.errors import StartError
+from edged.pods.status import POST_START_ERROR
+from edged.pods.unhealthy import Fault
+from edged.work.errors import ContainerTroubleError, StartError
 from edged.work.files import PodFiles
 from edged.work.job import Done, Job, Task
 from edged.work.kill import kill_containers, kill_pod, remove_pod
@@ -54,6 +59,7 @@ class PodCarrier:
         starter: makes sandboxes and containers.
         meta: knows configmaps, secrets and tokens.
         backoffs: the records of what keeps ending; a pod's records are touched only by the worker that has the pod.
+        hooks: runs what pods want done after a container's start and before its stop.
     """
 
     def __init__(
@@ -63,8 +69,10 @@ class PodCarrier:
         reader: RuntimeReader,
         files: PodFiles,
         starter: Starter,
+        *,
         meta: MetaClient,
         backoffs: BackOffs,
+        hooks: Hooks,
     ) -> None:
         self._actors = actors
         self._runtime = runtime
@@ -74,6 +82,7 @@ class PodCarrier:
         self._meta = meta
         self._tokens = TokenCache(actors.clock)
         self._backoffs = backoffs
+        self._hooks = hooks
 
     def carry_out(self, job: Job) -> Done:
         """Do the job and look at what came of it.
@@ -85,7 +94,7 @@ class PodCarrier:
         error: Exception | None = None
         try:
             if job.task is Task.SYNC and job.pod is not None:
-                self._sync(job.pod, self._reader.look(job.ref), troubles)
+                self._sync(job, job.pod, self._reader.look(job.ref), troubles)
             elif job.task is Task.KILL and job.pod is not None:
                 self._kill(job.pod, self._reader.look(job.ref))
             else:
@@ -102,10 +111,10 @@ class PodCarrier:
             facts = self._prune(facts)
         return Done(job, facts, at, troubles, error, retry_after)
 
-    def _sync(self, pod: Pod, facts: PodFacts, troubles: Troubles) -> None:
-        actions = compute_pod_actions(pod, facts, self._now(), self._backoffs)
+    def _sync(self, job: Job, pod: Pod, facts: PodFacts, troubles: Troubles) -> None:
+        actions = compute_pod_actions(pod, facts, self._now(), self._backoffs, job.probes)
         if actions.kill_pod:
-            kill_pod(self._actors, self._runtime, facts, grace_seconds(pod))
+            self._kill(pod, facts)
         self._kill_containers(pod, actions.kill)
         if not is_terminal(pod) and (actions.create_sandbox or actions.sandbox is not None):
             self._bring_up(pod, facts, actions, troubles)
@@ -124,12 +133,12 @@ class PodCarrier:
         errors: list[StartError] = []
         for start in starts:
             try:
-                self._starter.start(pod, start, context)
+                made = self._starter.start(pod, start, context)
+                self._note_start(facts, start)
+                self._run_start_hook(pod, start, context, made)
             except StartError as error:
                 troubles[error.container] = error.waiting
                 errors.append(error)
-            else:
-                self._note_start(facts, start)
         if errors:
             raise min(errors, key=lambda error: error.retry_after or 0.0)
 
@@ -148,18 +157,40 @@ class PodCarrier:
             key = container_key(facts.ref.uid, start.container)
             self._backoffs.advance(key, start.after, self._now())
 
+    def _run_start_hook(self, pod: Pod, start: ContainerStart, context: StartContext, made: ContainerId) -> None:
+        """The container has started only when its postStart hook is through; when that fails it is killed, as a kubelet
+        does (FailedPostStartHook). The containers after it wait.
+        """
+        container = start.container
+        hook = container.lifecycle.post_start if container.lifecycle is not None else None
+        if hook is None:
+            return
+        ips = self._starter.pod_ips(pod, context.sandbox)
+        try:
+            self._hooks.after_start(hook, Subject(ref_of(pod).uid, container, made, ips[0] if ips else ""))
+        except HookInterruptedError:
+            raise
+        except HookError as error:
+            facts = read_container(context.sandbox.id, self._runtime.container_status(made).status)
+            kill_containers(self._actors, self._runtime, [facts], self._farewell(pod))
+            raise ContainerTroubleError(container.name, POST_START_ERROR, str(error)) from error
+
     def _kill_containers(self, pod: Pod, kills: tuple[ContainerKill, ...]) -> None:
         for kill in kills:
             _log.info("pod %s: %s", ref_of(pod), kill.message)
-        kill_containers(self._actors, self._runtime, [kill.container for kill in kills], grace_seconds(pod))
+        farewell = self._farewell(pod, {kill.container.id: kill.fault for kill in kills})
+        kill_containers(self._actors, self._runtime, [kill.container for kill in kills], farewell)
 
     def _kill(self, pod: Pod, facts: PodFacts) -> None:
-        kill_pod(self._actors, self._runtime, facts, grace_seconds(pod))
+        kill_pod(self._actors, self._runtime, facts, self._farewell(pod))
+
+    def _farewell(self, pod: Pod, faults: dict[ContainerId, Fault] | None = None) -> Farewell:
+        return Farewell(self._actors.clock, self._hooks, pod, faults)
 
     def _remove(self, job: Job) -> None:
         facts = self._reader.look(job.ref)
-        seconds = grace_seconds(job.pod) if job.pod is not None else _ORPHAN_GRACE
-        kill_pod(self._actors, self._runtime, facts, seconds)
+        grace = self._farewell(job.pod) if job.pod is not None else _ORPHAN_GRACE
+        kill_pod(self._actors, self._runtime, facts, grace)
         remove_pod(self._runtime, facts)
         self._files.remove(job.ref)
         self._starter.forget(job.ref.uid)

@@ -6,7 +6,7 @@ from enum import Enum
 from msgspec import Struct
 
 from edged.api import ContainerStateWaiting, Pod
-from edged.pods.model import PodFacts, PodRef
+from edged.pods.model import PodFacts, PodRef, ProbeFacts
 
 
 class Task(Enum):
@@ -26,6 +26,8 @@ class Job(Struct, frozen=True, gc=False):
     task: Task
     ref: PodRef
     pod: Pod | None = None
+    probes: ProbeFacts = ProbeFacts()
+    """What was known by its probes when the job was given."""
 
 
 class Done(Struct, frozen=True):

@@ -7,6 +7,10 @@ from beehive import Actor, Runtime
 from edged.cri.contract import ContainerId, ContainerRuntime, SandboxId
 from edged.pods.model import ContainerFacts, PodFacts
 
+Grace = int | Callable[[ContainerFacts], int]
+"""Seconds that a container may take to end: a number for all, or what says it of each when its turn has come, and does
+before it what has to be done (a preStop hook)."""
+
 
 class _Caller(Actor):
     """Runs one blocking call beside others."""
@@ -37,19 +41,21 @@ def at_once(actors: Runtime, calls: Iterable[Callable[[], None]]) -> None:
 
 
 def kill_containers(
-    actors: Runtime, runtime: ContainerRuntime, containers: Iterable[ContainerFacts], grace_seconds: int
+    actors: Runtime, runtime: ContainerRuntime, containers: Iterable[ContainerFacts], grace: Grace
 ) -> None:
-    """Stop containers, each with the same grace period. Raises CriError."""
+    """Stop those of the containers that run. Raises CriError."""
 
     def stop(container: ContainerFacts) -> Callable[[], None]:
-        return lambda: runtime.stop_container(ContainerId(container.id), grace_seconds)
+        return lambda: runtime.stop_container(
+            ContainerId(container.id), grace if isinstance(grace, int) else grace(container)
+        )
 
     at_once(actors, [stop(container) for container in containers if container.running])
 
 
-def kill_pod(actors: Runtime, runtime: ContainerRuntime, facts: PodFacts, grace_seconds: int) -> None:
+def kill_pod(actors: Runtime, runtime: ContainerRuntime, facts: PodFacts, grace: Grace) -> None:
     """Stop the pod's containers, then its sandboxes. Raises CriError."""
-    kill_containers(actors, runtime, facts.containers, grace_seconds)
+    kill_containers(actors, runtime, facts.containers, grace)
     for sandbox in facts.sandboxes:
         if sandbox.ready:
             runtime.stop_pod_sandbox(SandboxId(sandbox.id))

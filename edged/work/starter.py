@@ -103,7 +103,7 @@ class Starter:
         """A pod is gone."""
         self._images.forget(uid)
 
-    def start(self, pod: Pod, start: ContainerStart, context: StartContext) -> None:
+    def start(self, pod: Pod, start: ContainerStart, context: StartContext) -> ContainerId:
         """Make a container and start it. Raises StartError."""
         container, sandbox = start.container, context.sandbox
         now = seconds(self._clock.monotonic())
@@ -112,13 +112,13 @@ class Starter:
             config = self._config(pod, start, context, image, user)
         except _CONFIG_FAILURES as error:
             raise ContainerTroubleError(container.name, CREATE_CONFIG_ERROR, str(error)) from error
-        self._run(container, sandbox, config)
+        return self._run(container, sandbox, config)
 
     def _config(
         self, pod: Pod, start: ContainerStart, context: StartContext, image: str, user: ImageUser
     ) -> cri.ContainerConfig:
         container = start.container
-        view = DownwardView(pod_ips=self._pod_ips(pod, context.sandbox), host_ips=self._host_ips())
+        view = DownwardView(pod_ips=self.pod_ips(pod, context.sandbox), host_ips=self._host_ips())
         variables = environment(pod, container, context.sources, view)
         made_of = ContainerContext(
             image=image,
@@ -130,7 +130,7 @@ class Starter:
         )
         return container_config(pod, container, made_of)
 
-    def _run(self, container: Container, sandbox: Sandbox, config: cri.ContainerConfig) -> None:
+    def _run(self, container: Container, sandbox: Sandbox, config: cri.ContainerConfig) -> ContainerId:
         try:
             made = self._create(sandbox, config)
         except CriError as error:
@@ -139,6 +139,7 @@ class Starter:
             self._runtime.start_container(made)
         except CriError as error:
             raise ContainerTroubleError(container.name, RUN_ERROR, str(error)) from error
+        return made
 
     def _create(self, sandbox: Sandbox, config: cri.ContainerConfig) -> ContainerId:
         """Make it; one of the same name and number that was made before and never started is used instead.
@@ -165,5 +166,6 @@ class Starter:
         cluster = ClusterDns(settings.cluster_dns, settings.cluster_domain)
         return SandboxContext(attempt, self._paths, host_dns=host, cluster_dns=cluster)
 
-    def _pod_ips(self, pod: Pod, sandbox: Sandbox) -> tuple[str, ...]:
+    def pod_ips(self, pod: Pod, sandbox: Sandbox) -> tuple[str, ...]:
+        """The addresses of a pod, primary first."""
         return self._host_ips() if pod.spec.host_network else sandbox.ips
