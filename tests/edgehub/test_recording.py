@@ -6,7 +6,7 @@ import msgspec
 
 from beehive import Group, Message, Module, Operation, Record, handles
 from beehive.testing import Harness
-from beehive.trace.format import Direction, LinkFrame, Note
+from beehive.trace.format import Direction, LinkFrame, Note, NoteKind
 from beehive.trace.redact import Redactor
 from edgehub.install import install
 from edgehub.link import LinkFactory
@@ -66,4 +66,5 @@ def test_frames_of_both_ways_are_told_and_begin_the_traces_of_what_follows() -> 
     assert (delivered.cause, delivered.trace) == (came.span, came.span)
     assert any(frame.direction is Direction.OUT and b"keepalive" in frame.frame for frame in frames)
     assert len([frame for frame in frames if frame.direction is Direction.OUT]) == len(cloud.frames)
-    assert [note.text.partition(":")[0] for note in records if isinstance(note, Note)][:2] == ["up", "down"]
+    notes = [note for note in records if isinstance(note, Note) and note.kind == NoteKind.LINK]
+    assert [note.text.partition(":")[0] for note in notes][:2] == ["up", "down"]
