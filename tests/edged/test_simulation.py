@@ -6,10 +6,16 @@ import pytest
 
 from tests.edged.world import World
 
-RUNS = 240
+RUNS = 200
+BAD_SECONDS = 45.0
+"""Virtual seconds of faults in one run."""
 FOUND = {
-    "a pod whose container was made and never started was Pending for ever": 1100,
-    "a restart without pods left the old ones on the local server": 1019,
+    "running containers counted as lost before the runtime was asked": 1,
+    "a pod that came again was forgotten with its former life": 11,
+    "what the PLEG saw counted as newer than its lists": 38,
+    "a restart without pods left the old ones on the local server": 47,
+    "the files of a pod whose removal was cut short stayed": 95,
+    "a pod that was deleted before the store's list came was revived by it": 98,
 }
 """Seeds that found something in edged, by what it was."""
 
@@ -26,12 +32,12 @@ def _live(seed: int, root: Path, seconds: float) -> None:
 
 @pytest.mark.parametrize("seed", range(RUNS))
 def test_whatever_happens_nothing_runs_twice_and_all_comes_true_in_the_end(seed: int, tmp_path: Path) -> None:
-    _live(seed, tmp_path, 45.0)
+    _live(seed, tmp_path, BAD_SECONDS)
 
 
 @pytest.mark.parametrize("seed", FOUND.values(), ids=FOUND.keys())
 def test_what_was_found_stays_fixed(seed: int, tmp_path: Path) -> None:
-    _live(seed, tmp_path, 60.0)
+    _live(seed, tmp_path, BAD_SECONDS)
 
 
 def test_a_run_is_a_function_of_its_seed(tmp_path: Path) -> None:
