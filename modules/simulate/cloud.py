@@ -94,7 +94,8 @@ class SimulatedCloud:
         """Somebody wants an object like this, or not at all; it is tried until the cloud takes it."""
         self.wanted[kind, name] = document
         self._unsettled.add((kind, name))
-        self.reconcile()
+        if (kind, name) not in self._asked:
+            self._ask((kind, name))
 
     def reconcile(self) -> None:
         """Try again what the cloud has not taken; called now and then."""

@@ -1,0 +1,93 @@
+"""Simulated processes: they end as processes do."""
+
+from pathlib import Path
+
+import pytest
+
+from metamanager.rows import Row
+from modules.simulate.disk import DATABASE, Disk, SimulatedStore, copy_after_kill
+from modules.simulate.wire_watch import rows_in
+from modules.simulate.world import Process, Wall, World
+
+ROW = Row(key="default/pod/a", type="pod", value="{}", uid="u", resource_version=3)
+
+
+def test_of_a_killed_process_nothing_runs_any_more() -> None:
+    """No timer, no answer, no `finally`."""
+    told: list[str] = []
+    with World(1) as world:
+        process = Process(world, "p", Wall())
+
+        def body() -> None:
+            try:
+                process.sleep(5)
+                told.append("woke")
+            finally:
+                told.append("cleaned up")
+
+        process.run(body)
+        process.clock.after(5, lambda: told.append("timer"))
+        world.run_for(1)
+        process.kill()
+        world.run_for(10)
+        assert told == []
+
+
+@pytest.mark.parametrize("steps", range(1, 5))
+def test_a_process_dies_after_the_steps_it_was_given(steps: int) -> None:
+    """It gets as far as to the step before."""
+    done: list[int] = []
+    with World(1) as world:
+        process = Process(world, "p", Wall())
+
+        def body() -> None:
+            for number in range(10):
+                process.point()
+                done.append(number)
+
+        process.doom(steps, process.kill)
+        process.run(body)
+        world.run_for(1)
+        assert len(done) == steps - 1
+
+
+def test_a_wall_clock_jumps_and_timers_do_not_notice() -> None:
+    fired: list[float] = []
+    with World(1) as world:
+        wall = Wall()
+        process = Process(world, "p", wall)
+        before = process.clock.now()
+        process.clock.after(2, lambda: fired.append(world.now()))
+        wall.offset = 3600
+        world.run_for(5)
+        assert fired == [2.0]
+        assert process.clock.now() == before + 3605
+
+
+def test_after_a_kill_there_is_what_was_committed(tmp_path: Path) -> None:
+    """The rest of the transaction is gone."""
+    with World(1) as world:
+        process = Process(world, "p", Wall())
+        (tmp_path / "old").mkdir()
+
+        def body() -> None:
+            store = SimulatedStore(tmp_path / "old" / DATABASE, process, Disk())
+            store.put(ROW)
+            store.commit()
+            store.put(Row(key="default/pod/b", type="pod", value="{}", uid="v"))
+            copy_after_kill(tmp_path / "old", tmp_path / "new", None)
+            store.close()
+
+        process.run(body)
+        world.run_for(1)
+        assert world.violations == []
+    assert rows_in(tmp_path / "new") == {"default/pod/a": ("u", 3)}
+
+
+def test_an_error_in_the_log_is_a_violation() -> None:
+    """In production nobody else would hear of it."""
+    with World(1) as world:
+        process = Process(world, "p", Wall())
+        process.run(lambda: print(1 / 0))  # noqa: T201 - never printed
+        world.run_for(1)
+        assert "ZeroDivisionError" in str(world.violations)
