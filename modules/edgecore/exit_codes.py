@@ -32,5 +32,9 @@ class ExitCode(IntEnum):
     VIOLATED = 6
     """`simulate`: something that must hold did not; the seed and how to see it again are on standard output."""
 
+    DIFFERENT = 7
+    """`replay --check`: today's code does something otherwise than was recorded; the differences are on standard
+    output."""
+
     INTERRUPTED = 130
     """A second SIGTERM or SIGINT came during the stop: ended at once, without waiting for anything."""

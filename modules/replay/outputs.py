@@ -18,7 +18,8 @@ from modules.replay.runtime import CHANGES
 NODE: Final = ""
 """In the place of a module's name: the whole node."""
 
-_POD_UID: Final = "io.kubernetes.pod.uid"
+POD_UID: Final = "io.kubernetes.pod.uid"
+"""Label of what the runtime has, see `edged.pods.labels`."""
 _OF_THE_NODE: Final = frozenset({"node", "nodepatch", "nodestatus", "lease"})
 
 
@@ -67,6 +68,10 @@ class View:
             found += self._of(record)
         return found
 
+    def pod_of(self, subject: str) -> str:
+        """Uid of the pod that a sandbox or container was made for, as far as it is known."""
+        return self._pods.get(subject, "")
+
     def _of(self, record: Record) -> "list[Output]":
         match record:
             case Delivered() if self._module and belongs(record.sender, self._module):
@@ -109,14 +114,14 @@ class View:
             return []
         request = msgspec.json.decode(self._plain(call.request))
         about = self._about(call, request)
-        title = f"{call.method} {_subject(request)}"
+        title = f"{call.method} {subject_of(request)}"
         return [Output(_began(call), ("runtime", *about), title, (title, *lines(request)))]
 
     def _about(self, call: CriCall, request: dict[str, Any]) -> tuple[str, ...]:
         """Of a pod; containers are stopped beside each other, so each stop stands alone."""
         config = request.get("sandbox_config") or request.get("config") or {}
         uid = config.get("metadata", {}).get("uid", "")
-        subject = _subject(request)
+        subject = subject_of(request)
         if uid and call.answer:
             self._pods[str(_decoded(call.answer))] = uid
         if call.method == "stop_container":
@@ -126,7 +131,7 @@ class View:
     def _learn(self, call: CriCall) -> None:
         if call.method in ("list_containers", "list_pod_sandboxes") and call.answer not in (b"", b"null"):
             for item in msgspec.json.decode(call.answer, type=list[_Listed]):
-                self._pods.setdefault(item.id, item.labels.get(_POD_UID, item.id))
+                self._pods.setdefault(item.id, item.labels.get(POD_UID, item.id))
 
     def _frame(self, frame: LinkFrame) -> list[Output]:
         message = message_of(frame.frame)
@@ -207,7 +212,7 @@ def _began(record: Record) -> float:
             return record.time
 
 
-def _subject(request: dict[str, Any]) -> str:
+def subject_of(request: dict[str, Any]) -> str:
     """What a call is about, for people."""
     config = request.get("config", {})
     if config:

@@ -7,26 +7,29 @@ from pathlib import Path
 
 import msgspec
 
-import edgehub
 from beehive import Hive
 from beehive.delivery import DropReason, Way
 from beehive.names import ModuleName
 from beehive.simulation import EPOCH, Simulation
-from beehive.trace import Delivered, Direction, Record
+from beehive.trace import CriCall, Delivered, Direction, Record
 from edged.module import Edged
+from edged.node.recording import RecordingFigures
 from edged.server.routes import Snapshots
+from edgehub.counters import LinkCounters
+from edgehub.outgoing import Outgoing
 from metamanager.module import MetaManager, MetaSettings
 from modules.replay.compare import Difference, differences
 from modules.replay.ear import Ear
 from modules.replay.errors import ReplayError
 from modules.replay.figures import RecordedFigures
 from modules.replay.link import RecordedCloud
-from modules.replay.outputs import NODE, Output, View, belongs, message_of, sent_at
+from modules.replay.outputs import NODE, Output, View, belongs, message_of, sent_at, subject_of
 from modules.replay.places import Places
 from modules.replay.recorded import Recorded
 from modules.replay.runtime import RecordedRuntime
 from modules.replay.stand_in import Answers, stand_in
 from modules.replay.store import RecordedStore
+from modules.replay.timers import RecordedTimers, timed
 
 MODULES = (ModuleName.METAMANAGER, ModuleName.EDGED, ModuleName.EDGEHUB)
 """Modules that can be replayed, in the order of their start."""
@@ -34,6 +37,8 @@ MODULES = (ModuleName.METAMANAGER, ModuleName.EDGED, ModuleName.EDGEHUB)
 AFTER = 2.0
 """Virtual seconds for which the replay goes on after the end of the recorded run."""
 
+_SOON = 0.05
+"""Seconds within which two calls are of one moment."""
 _DAY = 86400.0
 _PATIENCE = 60.0
 """Seconds that a request waits whose answer did not come."""
@@ -128,19 +133,34 @@ class Stage:
         records = self._ear.records()
         given = self._given()
         known = self._figures.known
-        theirs = View(self._module, given, figures=known).outputs(self._recorded.records)
-        ours = View(self._module, given, figures=known, plain=self._places.theirs).outputs(
-            (*records, *self._runtime.unanswered)
-        )
+        view = View(self._module, given, figures=known)
+        theirs = view.outputs(self._recorded.records)
+        extra = [call for call in self._runtime.unanswered if not self._was_under_way(call, view)]
+        ours = View(self._module, given, figures=known, plain=self._places.theirs).outputs((*records, *extra))
         return Replayed(
             module=self._module,
             fed=self._fed + self._answers.given + self._cloud.given,
-            recorded=theirs,
+            recorded=[one for one in theirs if one.time <= end],
             replayed=ours,
             differences=differences(theirs, ours, end),
             seconds=end,
             took=took,
             records=records,
+        )
+
+    def _was_under_way(self, call: CriCall, view: View) -> bool:
+        """Whether a call that has no record may have been made and not have ended when the recording did: then its
+        pod was not touched any more.
+        """
+        request = msgspec.json.decode(call.request)
+        config = request.get("sandbox_config") or request.get("config") or {}
+        subject = subject_of(request)
+        names = (config.get("metadata", {}).get("uid") or view.pod_of(subject) or subject).encode(), subject.encode()
+        return not any(
+            later.time - later.seconds > call.time + _SOON
+            and not later.sender.endswith("/Pleg")
+            and any(name in later.request for name in names)
+            for later in self._recorded.calls()
         )
 
     def _start(self) -> float:
@@ -169,10 +189,13 @@ class Stage:
                 lambda: ear.runtime(self._runtime.client()),
                 Snapshots(),
                 self._recorded.agent_version(),
-                self._figures,
+                RecordingFigures(self._figures, self._clock, ear.add),
             )
         else:
-            edgehub.install(hive, places.edgehub(), make_link=ear.links(self._cloud.make_link))
+            settings = places.edgehub()
+            outgoing = Outgoing(settings.outgoing_messages, settings.outgoing_bytes)
+            hub = timed(RecordedTimers(self._recorded.records, name))
+            hive.add(hub, settings, ear.links(self._cloud.make_link), outgoing, LinkCounters())
 
     def _schedule(self) -> None:
         """Set the clock's jumps, and what the replayed module was sent."""

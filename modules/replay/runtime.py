@@ -16,6 +16,7 @@ from google.protobuf.message import Message
 from grpc import StatusCode
 
 from beehive import Runtime
+from beehive.causes import current
 from beehive.trace import CriCall
 from beehive.trace.redact import Redactor
 from edged.cri import errors
@@ -73,6 +74,8 @@ class RecordedRuntime:
         self._actors = actors
         self._replace = replace
         self._redactor = Redactor()
+        self._changed: dict[str, float] = {}
+        """When the last change of an actor had been made in the recorded run."""
         self.unanswered: list[CriCall] = []
         """Calls that the recorded run never made."""
         self._answers = Sequences(
@@ -100,11 +103,17 @@ class RecordedRuntime:
         now = self._actors.clock.monotonic()
         call = entry.record(now, self._redactor)
         key = role(method, call.request)
-        answer = self._answers.change(key) if method in CHANGES else self._answers.look(key, now)
+        actor = current().actor
+        if method in CHANGES:
+            answer = self._answers.change(key)
+        else:
+            answer = self._answers.look(key, now, self._changed.get(actor, 0.0))
         if answer is None:
             self.unanswered.append(call)
         self._wait(None if answer is None else answer.end - now)
         assert answer is not None  # noqa: S101 - one that is not there is waited for without end
+        if method in CHANGES:
+            self._changed[actor] = answer.end
         if answer.value.error:
             raise _error(answer.value)
         return _answer(method, self._replace(answer.value.answer))

@@ -43,10 +43,13 @@ class Sequences(Generic[T]):
         self._next[key] = at + 1
         return answers[at]
 
-    def look(self, key: Hashable, now: float) -> Answer[T] | None:
-        """The answer of this time; one of another time is there at once. None when there never was one."""
+    def look(self, key: Hashable, now: float, since: float = 0.0) -> Answer[T] | None:
+        """The answer of this time; one of another time is there at once. None when there never was one.
+
+        `since` is when who asks has changed something last: what was recorded before does not show that.
+        """
         answers, at = self._answers.get(key, []), self._next.get(key, 0)
-        while at < len(answers) and answers[at].end < now - LATE:
+        while at < len(answers) and answers[at].end < max(now - LATE, since):
             at += 1
         self._next[key] = at
         if at < len(answers) and answers[at].begin <= now + NEAR:

@@ -6,7 +6,7 @@ that does the work.
 
 import argparse
 
-from modules.edgecore.trace_commands import explaining, recording
+from modules.edgecore.trace_commands import explaining, recording, replaying
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -14,3 +14,4 @@ def add(parser: argparse.ArgumentParser) -> None:
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     recording.add(commands)
     explaining.add(commands)
+    replaying.add(commands)

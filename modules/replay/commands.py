@@ -1,0 +1,118 @@
+"""The commands `edgecore replay` and `edgecore trace record-fixture`. Their arguments are `modules.edgecore`'s.
+
+Differences go to standard output; what is said about the replay goes to standard error.
+"""
+
+import argparse
+import os
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+from beehive import BeehiveError
+from beehive.trace import FileWriter
+from modules.edgecore.exit_codes import ExitCode
+from modules.replay.fixture import reduced, rerecorded
+from modules.replay.recorded import Recorded, load
+from modules.replay.report import differences_text, figures_text
+from modules.replay.run import Pace, Replayed, replay
+
+_MODULES = {"edgehub": "websocket"}
+"""Names on the bus of modules that are called otherwise."""
+
+
+def run(chosen: argparse.Namespace) -> int:
+    """Replays a trace and prints what is different; with `--check`, something different is exit status 7."""
+    return _guarded(lambda: _run(chosen))
+
+
+def record_fixture(chosen: argparse.Namespace) -> int:
+    """Writes a small trace of one pod, as today's code does it, and prints what that does otherwise than the old."""
+    return _guarded(lambda: _record_fixture(chosen))
+
+
+def _record_fixture(chosen: argparse.Namespace) -> int:
+    namespace, _, name = chosen.pod.rpartition("/")
+    old = reduced(load(chosen.file), namespace or "default", name)
+    with directory() as root:
+        new, result = rerecorded(old, root)
+    sys.stdout.write(differences_text(old, result))
+    write(chosen.output, new)
+    _say(f"{chosen.output}: {len(new.records)} records, {chosen.output.stat().st_size} bytes")
+    return ExitCode.OK
+
+
+def write(path: Path, recorded: Recorded) -> None:
+    """Write a run as a trace, in place of what is there.
+
+    Raises:
+        TraceError: it cannot be written.
+    """
+    path.unlink(missing_ok=True)
+    with closing(FileWriter(path, recorded.header)) as writer:
+        writer.write(recorded.records)
+
+
+def _run(chosen: argparse.Namespace) -> int:
+    recorded = load(chosen.file)
+    _warn(recorded)
+    result = _replayed(recorded, _MODULES.get(chosen.module, chosen.module or ""), chosen.until, pace_of(chosen.speed))
+    sys.stdout.write(differences_text(recorded, result))
+    _say(figures_text(result))
+    return ExitCode.DIFFERENT if chosen.check and result.differences else ExitCode.OK
+
+
+def _replayed(recorded: Recorded, module: str, until: float | None, pace: Pace | None) -> Replayed:
+    with directory() as root:
+        return replay(recorded, root, module, until=until, pace=pace)
+
+
+def _warn(recorded: Recorded) -> None:
+    if recorded.runs > 1:
+        _say("the trace has several runs; this is the first")
+    lost = sum(1 for note in recorded.notes("lost"))
+    if lost:
+        _say(f"the trace has {lost} gaps: what was lost there may show as differences")
+
+
+def pace_of(speed: str) -> Pace | None:
+    """What waits between steps so that virtual time passes at a speed: `1x`, `10x`; `max` does not wait."""
+    if speed == "max":
+        return None
+    factor = float(speed.removesuffix("x"))
+    began: list[float] = []
+    never = threading.Event()
+
+    def pace(now: float) -> None:
+        if not began:
+            began.append(time.monotonic() - now / factor)
+        ahead = began[0] + now / factor - time.monotonic()
+        if ahead > 0:
+            never.wait(ahead)
+
+    return pace
+
+
+@contextmanager
+def directory() -> Iterator[Path]:
+    """An empty directory for a replay, on a fast disk if there is one."""
+    fast = Path("/dev/shm")  # noqa: S108 - a directory of its own is made in it
+    parent = fast if os.access(fast, os.W_OK) else None
+    with tempfile.TemporaryDirectory(prefix="edgecore-replay-", dir=parent) as name:
+        yield Path(name)
+
+
+def _guarded(command: Callable[[], int]) -> int:
+    try:
+        return command()
+    except (BeehiveError, OSError) as error:
+        _say(f"error: {error}")
+        return ExitCode.USAGE
+
+
+def _say(text: str) -> None:
+    sys.stderr.write(f"edgecore: {text}\n")
