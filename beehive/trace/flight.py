@@ -11,6 +11,7 @@ along with them, has the intake emptied too when it is half full.
 
 import threading
 from collections import deque
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
@@ -52,6 +53,8 @@ class FlightRecorder:
         self._intake: deque[Kept] = deque(maxlen=INTAKE)
         self._history: deque[tuple[Kept, int]] = deque()
         self._offset = clock.now() - clock.monotonic()
+        self.noted: Callable[[Noted], None] = self.add
+        """Takes what the recorder finds out by itself; another recorder may want to hear of it too."""
         self._timer: Timer = clock.every(PERIOD, self._tick)
         self.delivered = self._intake.append
         """Takes a delivery (`beehive.Tap`): the ring's own method, without a call of ours around it."""
@@ -130,4 +133,4 @@ class FlightRecorder:
         jumped = offset - self._offset
         if abs(jumped) > _JUMP:
             self._offset = offset
-            self.add(Noted(now, NoteKind.CLOCK, f"the wall clock jumped by {jumped:+.3f} s", jumped))
+            self.noted(Noted(now, NoteKind.CLOCK, f"the wall clock jumped by {jumped:+.3f} s", jumped))

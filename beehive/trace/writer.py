@@ -6,6 +6,7 @@ owner's alone (mode 0600).
 """
 
 import os
+import stat
 from collections.abc import Iterable
 from pathlib import Path
 from time import gmtime, strftime
@@ -137,13 +138,22 @@ def _open(path: Path) -> IO[bytes]:
         raise TraceError("cannot open the trace for writing", str(path), str(error.strerror)) from error
     try:
         _cut(file, path)
+        _make_private(file)
     except BaseException:
         file.close()
         raise
     return file
 
 
+def _make_private(file: IO[bytes]) -> None:
+    """Take from others what they may have been allowed to do with a file that was there."""
+    if os.fstat(file.fileno()).st_mode & 0o077:
+        os.fchmod(file.fileno(), 0o600)
+
+
 def _cut(file: IO[bytes], path: Path) -> None:
+    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        raise TraceError("cannot append to the file", str(path), "an ordinary file or a directory is wanted")
     with os.fdopen(os.dup(file.fileno()), "rb") as reader:
         frames = Frames(reader)
         for _ in frames:

@@ -125,6 +125,7 @@ class Tracing:
         stack.callback(self._flight.close)
         hive.taps.append(self._flight)
         self._adders: list[Callable[[Kept], None]] = [self._flight.add]
+        self._flight.noted = self.add
         if self._record is not None:
             self._start_stream(self._record, stack)
         hive.watchers.append(self._happened)

@@ -144,7 +144,9 @@ def test_a_record_has_the_traceparent_of_its_cause_and_a_first_one_has_none(tmp_
 
 
 def test_the_file_is_the_owners_alone(tmp_path: Path) -> None:
-    assert write(tmp_path / "a", []).stat().st_mode & 0o777 == 0o600
+    (tmp_path / "a").touch(mode=0o644)
+    for name in ("a", "new"):
+        assert write(tmp_path / name, []).stat().st_mode & 0o777 == 0o600
 
 
 def test_zeros_after_a_loss_of_power_end_the_trace_and_are_reported(tmp_path: Path) -> None:
@@ -188,9 +190,18 @@ def test_a_later_format_is_refused_with_the_version_that_reads_it(tmp_path: Path
 
 def test_another_file_is_never_written_into(tmp_path: Path) -> None:
     (tmp_path / "a").write_text("something of value")
+    (tmp_path / "a").chmod(0o644)
     with pytest.raises(TraceError, match="no trace"):
         FileWriter(tmp_path / "a", HEADER)
     assert (tmp_path / "a").read_text() == "something of value"
+    assert (tmp_path / "a").stat().st_mode & 0o777 == 0o644
+
+
+def test_a_device_is_no_file_for_a_trace() -> None:
+    mode = Path("/dev/null").stat().st_mode
+    with pytest.raises(TraceError, match="ordinary file"):
+        FileWriter(Path("/dev/null"), HEADER)
+    assert Path("/dev/null").stat().st_mode == mode
 
 
 @pytest.mark.skipif(not CAPTURES.is_dir(), reason="the captures are not beside the repository")
