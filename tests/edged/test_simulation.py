@@ -16,6 +16,7 @@ FOUND = {
     "a restart without pods left the old ones on the local server": 47,
     "the files of a pod whose removal was cut short stayed": 95,
     "a pod that was deleted before the store's list came was revived by it": 98,
+    "a pod whose container was made and never started was Pending for ever": 308,
 }
 """Seeds that found something in edged, by what it was."""
 
