@@ -14,7 +14,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final, NamedTuple
 
-from tests.bench import bus, link, node, store, view
+from tests.bench import bus, link, node, recorder, store, view
 from tests.bench.rows import Goal, Row, Unit, heads, rates, written
 from tests.support.containerd import reason_missing
 
@@ -52,6 +52,12 @@ def _bus(rounds: int) -> list[Row]:
     ]  # fmt: skip
 
 
+def _recorded(rounds: int) -> list[Row]:
+    cost = recorder.measure(max(4, 4 * rounds))
+    goals = (Goal(0.98, at_most=False, of_floor=True),)
+    return [Row("bus with the flight recorder on", cost.recorded, Unit.PER_SECOND, cost.without, "", goals)]
+
+
 def _stored(rounds: int) -> list[Row]:
     """Not below /tmp, which may be memory: a commit costs what the disk costs."""
     with TemporaryDirectory(prefix=".bench-", dir=Path(__file__).parents[2]) as directory:
@@ -60,6 +66,7 @@ def _stored(rounds: int) -> list[Row]:
 
 SECTIONS: Final = (
     Section("bus", "bus; floor: a bare pykka actor with its stock inbox", _bus),
+    Section("recorder", "flight recorder, by processor time; floor: the bus with metrics and no recorder", _recorded),
     Section("store", "store; floor: SQLite itself, same pragmas and batches", _stored),
     Section("link", "link; floor: the websockets package's client", lambda n: rates(link.measure(n))),
     Section("embedded", "node on the embedded runtime; floor: the same CRI calls made bare", node.embedded),
