@@ -92,6 +92,10 @@ class FakeRuntime:
     """Seconds after which a container ends that is asked to stop; infinity for one that ignores it."""
     pull_seconds = _Shared(0.0)
     """How long a pull takes."""
+    on_exec: _Shared[Callable[[str, Sequence[str]], ExecResult]] = _Shared(
+        lambda _name, _command: ExecResult(b"", b"", 0)
+    )
+    """What a command in a container comes to, by the container's name and the command.."""
     latency = _Shared(0.0)
     """Seconds that a call takes at most before its effect, and again after it; how many is drawn from the clock."""
 
@@ -299,8 +303,8 @@ class FakeRuntime:
     @_call
     def exec_sync(self, container_id: ContainerId, command: Sequence[str], timeout_seconds: int) -> ExecResult:  # noqa: ARG002
         with self._lock:
-            self._container("ExecSync", container_id)
-        return ExecResult(b"", b"", 0)
+            name = self._container("ExecSync", container_id).metadata.name
+        return self.on_exec(name, command)
 
     @_call
     def reopen_container_log(self, container_id: ContainerId) -> None:
