@@ -4,7 +4,8 @@ It is put around the store by who assembles the process (`MetaManager`'s `open_s
 written without their secrets; the secrets that a store holds from earlier runs are learnt when it is opened.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Final
 
 import msgspec
@@ -17,6 +18,9 @@ from beehive.trace.redact import Redactor
 from metamanager.errors import StoreError, StoreWriteError
 from metamanager.rows import Row, head_of
 from metamanager.store import Store
+
+REFUSED: Final = "refused"
+"""Operation of the record of one change that the database did not take; what else is in the transaction stays."""
 
 _SECRET: Final = (ResourceType.SECRET, ResourceType.SERVICE_ACCOUNT_TOKEN)
 
@@ -94,21 +98,24 @@ class RecordingStore:
         """See `Store`."""
         if row.type in _SECRET:
             self._learn(row.value.encode())
-        changed = self._store.put(row)
+        with self._refusal(_Written(row.key, row.type, row.value)):
+            changed = self._store.put(row)
         if changed:
             self._changes.append(_Written(row.key, row.type, row.value))
         return changed
 
     def delete(self, key: str, uid: str = "") -> bool:
         """See `Store`."""
-        deleted = self._store.delete(key, uid)
+        with self._refusal(_Written(key, "", None)):
+            deleted = self._store.delete(key, uid)
         if deleted:
             self._changes.append(_Written(key, "", None))
         return deleted
 
     def delete_owned(self, kind: str, uid: str) -> int:
         """See `Store`."""
-        number = self._store.delete_owned(kind, uid)
+        with self._refusal(_Written(f"{uid}/*", kind, None)):
+            number = self._store.delete_owned(kind, uid)
         if number:
             self._changes.append(_Written(f"{uid}/*", kind, None))
         return number
@@ -148,10 +155,22 @@ class RecordingStore:
                 self._changes.append(_Written(f"{head.namespace}/{kind}/{head.name}", kind, value))
         self._tell("opened", begin)
 
+    @contextmanager
+    def _refusal(self, change: _Written) -> Iterator[None]:
+        """Tell of a change that is refused; of a transaction that is lost with it, the commit will tell."""
+        begin = self._monotonic()
+        try:
+            yield
+        except StoreWriteError as error:
+            self._add_entry(REFUSED, begin, str(error), (change,))
+            raise
+
     def _tell(self, operation: str, begin: float, error: str = "") -> None:
         changes, self._changes = tuple(self._changes), []
-        if not changes and not error:
-            return
+        if changes or error:
+            self._add_entry(operation, begin, error, changes)
+
+    def _add_entry(self, operation: str, begin: float, error: str, changes: tuple[_Written, ...]) -> None:
         turn, span, now = current(), self._next_span(), self._monotonic()
         self._add(CommitEntry(now, span, turn.span, turn.trace or span, operation, now - begin, error, changes))
 

@@ -208,7 +208,7 @@ class StoreCommit(Base, frozen=True, array_like=True, gc=False, tag="commit"):
     """The store was made durable, or was opened: then its changes are all rows it had."""
 
     operation: str
-    """`opened`, `commit` or `rollback`."""
+    """`opened`, `commit`, `rollback`, or `refused`: one change that the database did not take."""
     seconds: float
     error: str
     changes: tuple[Change, ...]

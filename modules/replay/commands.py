@@ -4,6 +4,7 @@ Differences go to standard output; what is said about the replay goes to standar
 """
 
 import argparse
+import logging
 import os
 import sys
 import tempfile
@@ -67,6 +68,8 @@ def _run(chosen: argparse.Namespace) -> int:
 
 
 def _replayed(recorded: Recorded, module: str, until: float | None, pace: Pace | None) -> Replayed:
+    """What the modules log is not said: it was logged when it happened."""
+    logging.getLogger().addHandler(logging.NullHandler())
     with directory() as root:
         return replay(recorded, root, module, until=until, pace=pace)
 

@@ -6,11 +6,16 @@ from pathlib import Path
 from beehive import Runtime
 from beehive.trace import StoreCommit
 from metamanager.errors import StoreWriteError
+from metamanager.recording import REFUSED
 from metamanager.rows import Row, row_of
 from metamanager.sqlite_store import SqliteStore
 
 _EARLY = 0.25
-"""Seconds by which a commit may come before the recorded one."""
+"""Seconds by which a write may come before the recorded one that failed."""
+_NEAR = 0.05
+"""Seconds by which a commit may begin before the recorded one, to end with it."""
+_LATE = 1.0
+"""Seconds by which it may come after."""
 
 
 class RecordedStore:
@@ -31,6 +36,7 @@ class RecordedStore:
         self._clock = actors.clock
         made = [commit for commit in commits if commit.operation == "commit"]
         self._failures = deque(commit for commit in made if commit.error)
+        self._refused = [commit for commit in commits if commit.operation == REFUSED]
         self._commits: dict[str, deque[StoreCommit]] = {}
         for commit in made:
             for change in commit.changes:
@@ -47,16 +53,19 @@ class RecordedStore:
 
     def put(self, row: Row) -> bool:
         """See `Store`."""
+        self._check(row.key)
         self._changed.add(row.key)
         return self._inner.put(row)
 
     def delete(self, key: str, uid: str = "") -> bool:
         """See `Store`."""
+        self._check(key)
         self._changed.add(key)
         return self._inner.delete(key, uid)
 
     def delete_owned(self, kind: str, uid: str) -> int:
         """See `Store`."""
+        self._check(f"{uid}/*")
         self._changed.add(f"{uid}/*")
         return self._inner.delete_owned(kind, uid)
 
@@ -67,7 +76,7 @@ class RecordedStore:
         if failures and failures[0].time - failures[0].seconds <= now + _EARLY:
             failure = failures.popleft()
             self._inner.rollback()
-            raise StoreWriteError("commit", "edgecore.db", failure.error, batch_lost=True)
+            raise StoreWriteError(failure.error, batch_lost=True)
         self._inner.commit()
 
     def rollback(self) -> None:
@@ -75,16 +84,23 @@ class RecordedStore:
         self._changed.clear()
         self._inner.rollback()
 
+    def _check(self, key: str) -> None:
+        """Refuse a change that was refused."""
+        now = self._clock.monotonic()
+        for refused in self._refused:
+            if refused.changes[0].key == key and abs(refused.time - now) <= _EARLY:
+                self._refused.remove(refused)
+                raise StoreWriteError(refused.error, batch_lost=False)
+
     def _take_time(self) -> float:
         """When the recorded commits of what has changed now were through."""
         now = until = self._clock.monotonic()
         for key in self._changed:
             commits = self._commits.get(key)
-            while commits and commits[0].time - commits[0].seconds <= now + _EARLY:
-                commit = commits.popleft()
-                until = max(until, commit.time)
-                if commit.time > now:
-                    break
+            while commits and commits[0].time < now - _LATE:
+                commits.popleft()
+            if commits and commits[0].time - commits[0].seconds <= now + _NEAR:
+                until = max(until, commits.popleft().time)
         self._changed.clear()
         return until - now
 
