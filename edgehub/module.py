@@ -64,7 +64,7 @@ class EdgeHub(Module):
 
     def on_start(self) -> None:
         """Dial at once."""
-        self._give_up(self._outgoing.lost(), "edgehub was started again")
+        self._give_up(self._outgoing.lost(), "edgehub was started again; whether it arrived is not known")
         self._runner = self.start_actor(Runner, self._inbound)
         self._dial()
 

@@ -42,6 +42,9 @@ _NOT_SENT_NOT_CONNECTED = "not connected to the cloud"
 _NOT_SENT_NO_ROOM = "wait for the cloud already"
 """In the hub's error answers: the two reasons that pass. What else keeps a message here, its size, does not."""
 
+_NOT_KNOWN = "whether it arrived is not known"
+"""In the hub's error answers to what was on its way when the link ended: the cloud may have carried it out."""
+
 _HUB = (ModuleName.EDGEHUB, Source.EDGEHUB)
 
 _NULL = b"null"
@@ -176,7 +179,8 @@ def error_in(answer: Message) -> CallError:
     if text in (NOT_CONNECTED, CONNECTION_LOST) or (is_from_hub(answer) and _NOT_SENT_NOT_CONNECTED in text):
         hint = "it is answered once the connection to the cloud is back"
         return NotConnectedError(_attempt(answer), _about(answer), hint, retryable=True)
-    if text.startswith(REMOTE_TIMEOUT) or (is_from_hub(answer) and _NOT_SENT_NO_ROOM in text):
+    from_hub = is_from_hub(answer)
+    if text.startswith(REMOTE_TIMEOUT) or (from_hub and (_NOT_SENT_NO_ROOM in text or _NOT_KNOWN in text)):
         return NoAnswerError(_attempt(answer), _about(answer), text, retryable=True)
     return rejected(_attempt(answer), _about(answer), Status(message=text))
 

@@ -40,7 +40,7 @@ class SimulatedStore:
 
     def __init__(self, path: Path, process: Process, disk: Disk) -> None:
         if disk.locked or disk.full:
-            raise StoreOpenError("open the database", str(path), "the disk is full or locked")
+            raise StoreOpenError("open the database", path.name, "the disk is full or locked")
         self._inner = SqliteStore(path)
         self._log = path.with_name(path.name + "-wal")
         (level,) = self._inner._connection.execute("PRAGMA synchronous").fetchone()

@@ -61,8 +61,8 @@ _SHAPES = (
     Shape.TWO,
     Shape.MOUNTS,
 )
-_BETWEEN_FAULTS = 25.0
-"""Seconds from one fault to the next on average."""
+_BETWEEN_FAULTS = (6.0, 25.0, 60.0)
+"""Seconds from one fault to the next on average, one of them for each node: some bugs want trouble, some want quiet."""
 
 
 def draw_plan(
@@ -134,10 +134,11 @@ def _life(
 
 def _faults(draw: random.Random, node: int, seconds: float, kinds: tuple[FaultKind, ...]) -> list[Fault]:
     faults: list[Fault] = []
-    at = draw.expovariate(1 / _BETWEEN_FAULTS)
+    rate = 1 / draw.choice(_BETWEEN_FAULTS)
+    at = draw.expovariate(rate)
     while kinds and at < seconds:
         faults.append(_fault(draw, round(at, 3), draw.choice(kinds), node, seconds))
-        at += draw.expovariate(1 / _BETWEEN_FAULTS)
+        at += draw.expovariate(rate)
     return faults
 
 

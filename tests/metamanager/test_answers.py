@@ -111,6 +111,7 @@ def test_an_error_answer_says_whether_trying_again_helps(text: Any, kind: type[C
     [
         ("null/nodepatch/n: not connected to the cloud (never was)", NotConnectedError, True),
         ("null/nodepatch/n: 2048 messages wait for the cloud already", NoAnswerError, True),
+        ("default/podpatch/a: the link ended: silent; whether it arrived is not known", NoAnswerError, True),
         ("null/nodepatch/n: 9 bytes are over the limit of 8", RejectedError, False),
     ],
 )

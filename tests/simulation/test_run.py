@@ -1,9 +1,16 @@
 """The simulation itself: a run is a function of its plan, and the product passes without faults."""
 
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
 from modules.simulate.draw import Profile, calm_plan, draw_plan
 from modules.simulate.run import run_plan
+
+ROOT = Path(__file__).parents[2]
 
 
 def test_a_plan_is_a_function_of_its_seed() -> None:
@@ -17,6 +24,27 @@ def test_a_run_is_a_function_of_its_plan() -> None:
     first, second = run_plan(plan), run_plan(plan)
     assert first.log == second.log
     assert first.violation == second.violation
+
+
+def test_a_run_is_the_same_in_every_process() -> None:
+    """Whatever the process draws for the hashes of strings, on which the order of sets depends."""
+    program = (
+        "from modules.simulate.draw import draw_plan\n"
+        "from modules.simulate.run import run_plan\n"
+        "print(*run_plan(draw_plan(2, seconds=100)).log, sep='\\n')\n"
+    )
+    logs = {
+        subprocess.run(
+            [sys.executable, "-c", program],
+            env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": str(ROOT)},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for seed in ("1", "2")
+    }
+    assert len(logs) == 1
+    assert "no more faults" in logs.pop()
 
 
 @pytest.mark.parametrize("seed", range(5))
