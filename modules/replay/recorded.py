@@ -3,6 +3,7 @@
 import re
 from pathlib import Path
 from typing import Final
+from zlib import crc32
 
 import msgspec
 
@@ -42,6 +43,12 @@ class Recorded(msgspec.Struct, frozen=True):
     def end(self) -> float:
         """When it ended."""
         return max((record.time for record in self.records), default=0.0)
+
+    def seed(self) -> int:
+        """What a replay draws from. Not the run's own seed: ids must be others than those that were recorded, also of a
+        run that was a replay itself.
+        """
+        return crc32("".join(one.message.id for one in self.delivered()).encode(), self.header.seed or 0)
 
     def agent_version(self) -> str:
         """The version that the node reported as its agent's; that of today when it reported none."""

@@ -96,7 +96,7 @@ class Stage:
     def __init__(self, recorded: Recorded, root: Path, module: str) -> None:
         self._recorded = recorded
         self._module = module
-        self._simulation = Simulation(recorded.header.seed or 0)
+        self._simulation = Simulation(recorded.seed())
         self._clock = self._simulation.clock
         self._clock.jump_wall(recorded.header.began - EPOCH)
         self._places = Places(recorded.header, root)

@@ -1,0 +1,95 @@
+"""Makes the recorded fixtures anew, on purpose: `python -m tests.replay.fixtures`.
+
+`crashes`, `init` and `mounts` are one pod's causes out of simulated runs, and must be done by today's code as they were
+recorded. `no_grace` was recorded with a changed decision, containers get one second to end instead of what their pod
+says, and must be found to be different.
+"""
+
+import sys
+import tempfile
+from pathlib import Path
+from typing import Final, NamedTuple
+from unittest import mock
+
+from modules.replay.commands import write
+from modules.replay.fixture import reduced, rerecorded
+from modules.replay.recorded import Recorded
+from modules.simulate.plan import Fault, FaultKind, Plan, Shape, Step
+from tests.replay.runs import record
+
+DIRECTORY: Final = Path(__file__).parent / "fixtures"
+_SETTINGS: Final = (Step(0.5, "settings-0", Shape.CONFIGMAP), Step(0.6, "keys-0", Shape.SECRET))
+
+
+class Fixture(NamedTuple):
+    """What a fixture is made of: a plan in which other pods come and go too, and the pod that is kept."""
+
+    plan: Plan
+    pod: str
+
+
+FIXTURES: Final = {
+    "crashes": Fixture(
+        Plan(1, 1, 40.0, (Step(1.0, "crash", Shape.CRASHES), Step(2.0, "other", Shape.PLAIN)), ()), "crash"
+    ),
+    "init": Fixture(
+        Plan(
+            2,
+            1,
+            25.0,
+            (
+                Step(1.0, "init-pod", Shape.INIT),
+                Step(1.2, "other", Shape.TWO),
+                Step(15.0, "init-pod", Shape.INIT, revision=0),
+            ),
+            (Fault(2.0, FaultKind.CRI_FAILS, seconds=4.0, amount=0.5),),
+        ),
+        "init-pod",
+    ),
+    "mounts": Fixture(
+        Plan(
+            3,
+            1,
+            25.0,
+            (
+                *_SETTINGS,
+                Step(1.0, "files", Shape.MOUNTS),
+                Step(3.0, "other", Shape.PLAIN),
+                Step(8.0, "settings-0", Shape.CONFIGMAP, revision=2),
+                Step(18.0, "files", Shape.MOUNTS, revision=0),
+            ),
+            (Fault(9.0, FaultKind.CUT, seconds=3.0),),
+        ),
+        "files",
+    ),
+}
+"""Those that today's code must reproduce, by name."""
+
+CHANGED: Final = "no_grace"
+"""The one that it must not."""
+
+
+def path_of(name: str) -> Path:
+    """File of a fixture."""
+    return DIRECTORY / f"{name}.trace"
+
+
+def _made(fixture: Fixture) -> Recorded:
+    with tempfile.TemporaryDirectory() as first, tempfile.TemporaryDirectory() as second:
+        old = reduced(record(fixture.plan, Path(first)), "default", fixture.pod)
+        return rerecorded(old, Path(second))[0]
+
+
+def main() -> None:
+    """Make them all."""
+    DIRECTORY.mkdir(exist_ok=True)
+    for name, fixture in FIXTURES.items():
+        write(path_of(name), _made(fixture))
+    with mock.patch("edged.lifecycle.farewell.grace_seconds", return_value=1):
+        write(path_of(CHANGED), _made(FIXTURES["mounts"]))
+    for path in sorted(DIRECTORY.glob("*.trace")):
+        sys.stdout.write(f"{path}: {path.stat().st_size} bytes\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,76 @@
+"""Recorded runs that today's code must reproduce, and one that it must not."""
+
+from pathlib import Path
+
+import pytest
+
+from modules.edgecore.cli import main
+from modules.edgecore.exit_codes import ExitCode
+from modules.replay.outputs import NODE
+from modules.replay.recorded import load
+from modules.replay.run import MODULES, replay
+from tests.replay.fixtures import CHANGED, FIXTURES, path_of
+
+
+@pytest.mark.parametrize("module", [*MODULES, NODE])
+@pytest.mark.parametrize("name", FIXTURES)
+def test_a_fixture_is_reproduced(name: str, module: str, tmp_path: Path) -> None:
+    """When this fails on purpose: `python -m tests.replay.fixtures` records them anew."""
+    result = replay(load(path_of(name)), tmp_path, module)
+    assert [one.render() for one in result.differences] == []
+    assert len(result.recorded) > 10
+
+
+@pytest.mark.parametrize("name", FIXTURES)
+def test_a_fixture_is_about_one_pod_and_small(name: str) -> None:
+    recorded = load(path_of(name))
+    pods = {one.message.resource for one in recorded.delivered() if "/pod/" in one.message.resource}
+    assert pods == {f"default/pod/{FIXTURES[name].pod}"}
+    assert path_of(name).stat().st_size < 400_000
+
+
+@pytest.mark.parametrize("module", ["edged", NODE])
+def test_a_changed_decision_is_found_and_named(module: str, tmp_path: Path) -> None:
+    first = replay(load(path_of(CHANGED)), tmp_path, module).differences[0].render()
+    assert "otherwise than recorded: stop_container" in first
+    assert "-grace_seconds: 1" in first
+    assert "+grace_seconds: 5" in first
+
+
+def test_a_changed_decision_does_not_concern_other_modules(tmp_path: Path) -> None:
+    assert replay(load(path_of(CHANGED)), tmp_path, "metamanager").differences == []
+
+
+def test_the_command_says_what_is_different_and_ends_with_its_status(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["replay", str(path_of(CHANGED)), "--module", "edged", "--check"]) == ExitCode.DIFFERENT
+    told = capsys.readouterr()
+    assert "the earliest" in told.out
+    assert "edged → metamanager: request" in told.out
+    assert "times real time" in told.err
+    assert main(["replay", str(path_of(CHANGED)), "--module", "edged"]) == ExitCode.OK
+    assert main(["replay", str(path_of("crashes")), "--check"]) == ExitCode.OK
+
+
+def test_until_a_moment_nothing_after_it_counts(capsys: pytest.CaptureFixture[str]) -> None:
+    """The changed decision comes at about 18 s."""
+    assert main(["replay", str(path_of(CHANGED)), "--check", "--until", "10"]) == ExitCode.OK
+    assert capsys.readouterr().out == ""
+
+
+def test_a_fixture_is_made_of_a_trace_by_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    made = tmp_path / "made.trace"
+    assert main(["trace", "record-fixture", str(path_of("init")), "default/init-pod", "-o", str(made)]) == ExitCode.OK
+    assert capsys.readouterr().out == ""
+    assert main(["replay", str(made), "--check"]) == ExitCode.OK
+
+
+def test_a_pod_that_the_trace_does_not_know_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["trace", "record-fixture", str(path_of("init")), "default/nobody", "-o", str(tmp_path / "made")]
+    assert main(arguments) == ExitCode.USAGE
+    assert "it knows default/init-pod" in capsys.readouterr().err
+
+
+def test_what_begins_in_the_middle_of_a_run_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "flight.trace").write_bytes(path_of("init").read_bytes().replace(b"\xa6record", b"\xa6crash!", 1))
+    assert main(["replay", str(tmp_path / "flight.trace")]) == ExitCode.USAGE
+    assert "run --record" in capsys.readouterr().err
