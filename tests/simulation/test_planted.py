@@ -10,15 +10,6 @@ from modules.simulate.world import Violation
 from tests.simulation import planted
 
 _SEEDS = 500
-_FOUND_BY: dict[Callable[[], AbstractContextManager[None]], str] = {
-    planted.acknowledged_before_the_commit: "what is acknowledged is stored",
-    planted.pods_keyed_by_name: "nothing that is wanted is ended",
-    planted.late_replies_dropped: "all agree in the end",
-    planted.an_insert_does_not_overwrite: "all agree in the end",
-    planted.what_is_not_known_is_removed: "nothing of others is touched",
-    planted.what_is_left_over_is_not_looked_for: "all agree in the end",
-    planted.commits_are_not_flushed: "what is acknowledged is stored",
-}
 
 
 def first_violation(settings: Settings) -> tuple[int, Violation]:
@@ -33,11 +24,11 @@ def first_violation(settings: Settings) -> tuple[int, Violation]:
 @pytest.mark.timeout(170)
 @pytest.mark.parametrize("plant", [pytest.param(plant, id=plant.__name__) for plant in planted.PLANTED])
 def test_a_planted_bug_is_found(plant: Callable[[], AbstractContextManager[None]]) -> None:
-    """Within 500 seeds, by an invariant that names it."""
+    """Within 500 seeds, of which the one that finds it finds nothing without it."""
     with plant():
         seed, violation = first_violation(Settings())
     print(f"{plant.__name__}: seed {seed}: {violation}")  # noqa: T201 - shown by -s
-    assert violation.invariant in (_FOUND_BY[plant], "what is acknowledged is stored", "all agree in the end")
+    assert run_seed(seed, Settings()).violation is None
 
 
 @pytest.mark.timeout(120)
