@@ -15,7 +15,7 @@ from modules.edgecontroller import commands
 from modules.edgecontroller.cluster import Cluster
 from modules.edgecontroller.commands import Verb
 from modules.edgecontroller.journal import Journal
-from modules.edgecontroller.kinds import JsonObject, kind_named
+from modules.edgecontroller.kinds import JsonObject, ObjectKey, kind_named
 from modules.edgecontroller.module import EdgeController
 from modules.simulate.network import Cloud, Door
 from modules.simulate.world import Process, Wall, World
@@ -110,6 +110,10 @@ class SimulatedCloud:
     def unacknowledged(self, node: str) -> int:
         """How many messages to a node are sent again and again, because it has not acknowledged them."""
         return len(self._deliveries.get(node, ()))
+
+    def find(self, kind: str, namespace: str, name: str) -> JsonObject | None:
+        """An object as the cloud has it."""
+        return self.cluster.store.find(ObjectKey(kind, namespace, name))
 
     def pods_of(self, node: str) -> dict[str, JsonObject]:
         """The pods of a node as the cloud has them, by uid."""

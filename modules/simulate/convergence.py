@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from edged.api import parse_time
 from edged.pods import labels
 from modules.simulate.cloud import SimulatedCloud
 from modules.simulate.documents import JsonObject
@@ -26,6 +27,7 @@ def disagreements(node: Node, cloud: SimulatedCloud) -> Iterator[str]:
         return
     if cloud.unacknowledged(node.name):
         yield f"{cloud.unacknowledged(node.name)} messages of the cloud are not acknowledged"
+    yield from _of_node(node, cloud)
     pods = cloud.pods_of(node.name)
     abandoned = _abandoned(node, cloud, pods)
     yield from _of_cloud(node, pods)
@@ -41,6 +43,21 @@ def _abandoned(node: Node, cloud: SimulatedCloud, pods: dict[str, JsonObject]) -
     rows = {key: uid for key, (uid, _) in rows_in(node.state).items() if "/pod/" in key}
     wanted = {f"default/pod/{pod['metadata']['name']}" for pod in pods.values()}
     return {uid for key, uid in rows.items() if key not in wanted and uid in cloud.forgotten}
+
+
+def _of_node(node: Node, cloud: SimulatedCloud) -> Iterator[str]:
+    """The node is registered, says that it is ready, and renews its lease."""
+    known = cloud.find("Node", "", node.name)
+    if known is None:
+        yield "the node is not registered"
+        return
+    conditions = {one["type"]: one["status"] for one in (known.get("status") or {}).get("conditions") or []}
+    if conditions.get("Ready") != "True":
+        yield f"the node is reported as Ready={conditions.get('Ready')}"
+    lease = cloud.find("Lease", "kube-node-lease", node.name)
+    renewed = parse_time(lease["spec"]["renewTime"]) / 1e9 if lease is not None else 0.0
+    if node.process is not None and node.process.clock.now() - renewed > _LEASE_SECONDS:
+        yield "the node's lease has run out"
 
 
 def _of_cloud(node: Node, pods: dict[str, JsonObject]) -> Iterator[str]:
