@@ -18,6 +18,7 @@ from beehive import BeehiveError
 from beehive.trace import FileWriter
 from modules.edgecore.exit_codes import ExitCode
 from modules.replay.fixture import reduced, rerecorded
+from modules.replay.foreign import replay_capture
 from modules.replay.recorded import Recorded, load
 from modules.replay.report import differences_text, figures_text
 from modules.replay.run import Pace, Replayed, replay
@@ -61,16 +62,18 @@ def write(path: Path, recorded: Recorded) -> None:
 def _run(chosen: argparse.Namespace) -> int:
     recorded = load(chosen.file)
     _warn(recorded)
-    result = _replayed(recorded, _MODULES.get(chosen.module, chosen.module or ""), chosen.until, pace_of(chosen.speed))
+    result = replayed(recorded, _MODULES.get(chosen.module, chosen.module or ""), chosen.until, pace_of(chosen.speed))
     sys.stdout.write(differences_text(recorded, result))
     _say(figures_text(result))
     return ExitCode.DIFFERENT if chosen.check and result.differences else ExitCode.OK
 
 
-def _replayed(recorded: Recorded, module: str, until: float | None, pace: Pace | None) -> Replayed:
+def replayed(recorded: Recorded, module: str, until: float | None, pace: Pace | None) -> Replayed:
     """What the modules log is not said: it was logged when it happened."""
     logging.getLogger().addHandler(logging.NullHandler())
     with directory() as root:
+        if recorded.foreign:
+            return replay_capture(recorded, root, module, pace)
         return replay(recorded, root, module, until=until, pace=pace)
 
 

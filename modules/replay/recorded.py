@@ -80,12 +80,15 @@ class Recorded(msgspec.Struct, frozen=True):
 
 
 def load(path: Path) -> Recorded:
-    """Read a trace's first run.
+    """Read a trace's first run, or the captures in a directory as one life of a node.
 
     Raises:
         TraceError: it cannot be read.
         ReplayError: it begins somewhere in the middle of a run.
     """
+    captures = sorted(path.glob("*.jsonl")) if path.is_dir() else []
+    if captures:
+        return _capture(captures)
     with read(path) as trace:
         records = tuple(record for record in _of_first_run(trace))
         header = trace.header
@@ -95,6 +98,19 @@ def load(path: Path) -> Recorded:
     if not records:
         raise ReplayError("cannot replay the trace", f"{path} has no records", "record a run that does something")
     return Recorded(header, records, len(trace.runs))
+
+
+def _capture(paths: list[Path]) -> Recorded:
+    """Captures that follow each other."""
+    found: list[Record] = []
+    first: Header | None = None
+    for path in paths:
+        with read(path) as trace:
+            first = first or trace.header
+            later = trace.header.began - first.began
+            found += [msgspec.structs.replace(record, time=record.time + later) for record in trace]
+    assert first is not None  # noqa: S101 - there is one
+    return Recorded(first, tuple(_one_after_the_other(sorted(found, key=lambda record: record.time))))
 
 
 def _of_first_run(trace: TraceReader) -> list[Record]:
