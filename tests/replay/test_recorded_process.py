@@ -1,0 +1,85 @@
+"""A real `edgecore run --record`, on threads, with a real cloud and the embedded runtime: what it did happens again."""
+
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from modules.edgecore.config.writing import render
+from modules.replay.fixture import reduced, rerecorded
+from modules.replay.outputs import NODE
+from modules.replay.recorded import Recorded, load
+from modules.replay.run import MODULES, replay
+from tests.end_to_end.machine import Machine
+from tests.end_to_end.pods import config_map, container, is_ready, mount, pod, restarts_of
+from tests.end_to_end.processes import Process
+from tests.end_to_end.runtimes import EmbeddedUnderTest
+
+
+class RecordedMachine(Machine):
+    """A machine whose edgecore is recorded."""
+
+    @property
+    def trace(self) -> Path:
+        """Where to."""
+        return self.directory / "run.trace"
+
+    def start_edge(self) -> None:
+        """Starts it."""
+        file = self.directory / "edgecore.yaml"
+        file.write_text(render(self.edge._config(self.cloud.address)))
+        arguments = ["run", "--config", str(file), "--record", str(self.trace)]
+        self.edge._process = Process("modules.edgecore", arguments, self.directory / "edgecore.log")
+
+
+@pytest.fixture(scope="module")
+def recorded() -> Iterator[Recorded]:
+    """A pod runs, one crashes and comes again, one has files that change; all are deleted."""
+    machine = RecordedMachine(EmbeddedUnderTest())
+    try:
+        machine.cloud.start()
+        machine.start_edge()
+        _live(machine)
+        machine.edge.process.signal(signal.SIGTERM)
+        assert machine.edge.process.wait() == 0
+        yield load(machine.trace)
+    finally:
+        machine.close()
+
+
+def _live(machine: Machine) -> None:
+    cloud, pods = machine.cloud, machine.cloud.pods
+    cloud.apply(pod("runs"))
+    pods.wait("runs", is_ready)
+    volume = {"name": "cm", "configMap": {"name": "settings"}}
+    cloud.apply(
+        config_map("settings", key="1"),
+        pod("files", container(volumeMounts=[mount("cm", "/cm")]), volumes=(volume,)),
+        pod("crashes", container("exit 3")),
+    )
+    pods.wait("files", is_ready)
+    pods.wait("crashes", lambda obj: restarts_of(obj) >= 1, 30)
+    cloud.apply(config_map("settings", key="2"))
+    for name in ("runs", "files", "crashes"):
+        cloud.delete("pod", name, grace=1)
+    for name in ("runs", "files", "crashes"):
+        pods.wait_gone(name)
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("module", [*MODULES, NODE])
+def test_what_a_process_did_happens_again(recorded: Recorded, module: str, tmp_path: Path) -> None:
+    result = replay(recorded, tmp_path, module)
+    assert [one.render() for one in result.differences] == []
+    assert len(result.recorded) > 40
+
+
+def test_one_pod_of_it_becomes_a_fixture(recorded: Recorded, tmp_path: Path) -> None:
+    """And that is reproduced too."""
+    for name in ("first", "second"):
+        (tmp_path / name).mkdir()
+    made, result = rerecorded(reduced(recorded, "default", "crashes"), tmp_path / "first")
+    assert [one.render() for one in result.differences] == []
+    assert replay(made, tmp_path / "second").differences == []
+    assert not any("/runs" in one.message.resource for one in made.delivered())
