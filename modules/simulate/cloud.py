@@ -115,6 +115,10 @@ class SimulatedCloud:
         """An object as the cloud has it."""
         return self.cluster.store.find(ObjectKey(kind, namespace, name))
 
+    def pods(self) -> list[JsonObject]:
+        """All pods as the cloud has them."""
+        return self.cluster.list(_POD)
+
     def pods_of(self, node: str) -> dict[str, JsonObject]:
         """The pods of a node as the cloud has them, by uid."""
         return {pod["metadata"]["uid"]: pod for pod in self.cluster.list(_POD) if pod["spec"].get("nodeName") == node}

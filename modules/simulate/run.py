@@ -18,6 +18,7 @@ from modules.simulate.documents import document_of, kind_of
 from modules.simulate.faults import Faults
 from modules.simulate.node import Node
 from modules.simulate.plan import Plan, Step
+from modules.simulate.report_watch import ReportWatch
 from modules.simulate.world import Entry, Violation, World
 
 CONVERGE_WITHIN = 900.0
@@ -97,6 +98,7 @@ class Run:
         ]
         self.faults = Faults(world, self.cloud, self.nodes)
 
+        self.reports = ReportWatch(world)
         self._open_since: dict[int, dict[str, float]] = {}
         """When each open request of a node was first seen."""
 
@@ -147,6 +149,7 @@ class Run:
     def _go_on(self) -> None:
         self.world.run_for(_LOOK_EVERY)
         self.cloud.reconcile()
+        self.reports.look(self.cloud.pods())
         for node in self.nodes:
             self._check(node)
 
