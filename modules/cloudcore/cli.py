@@ -9,11 +9,12 @@ import msgspec
 
 from beehive.errors import BeehiveError
 from modules.cloudcore import verbs
-from modules.cloudcore.config import CloudCoreConfig
+from modules.cloudcore.config import CloudCoreConfig, TlsConfig
 from modules.edgecore.exit_codes import ExitCode
 from modules.edgecore.version import VERSION
 
 _DEFAULTS = CloudCoreConfig()
+_TLS = TlsConfig()
 _FORMATS = ("table", "wide", "json", "yaml", "name")
 
 
@@ -40,6 +41,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_apply(commands.add_parser("apply", help="make objects as manifests want them"))
     _add_get(commands.add_parser("get", help="show objects"))
     _add_delete(commands.add_parser("delete", help="delete objects"))
+    _add_token(commands.add_parser("token", help="print a token with which nodes can join"))
     return parser
 
 
@@ -51,12 +53,51 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
         default=f"{_DEFAULTS.listen_address}:{_DEFAULTS.listen_port}",
         help="of the websocket; port 0 takes a free one (default %(default)s)",
     )
+    _add_tls(parser)
     parser.add_argument("--node", metavar="NAME", help="node of pods that name none (default: the only node)")
     parser.add_argument("--state", type=Path, metavar="FILE", help="keep the objects and their uids over a restart")
     parser.add_argument("--ready-file", type=Path, metavar="PATH", help="written with the address when ready")
     parser.add_argument("--log-level", choices=("debug", "info", "warning", "error"), default="info")
     _add_socket(parser)
     parser.set_defaults(command=_run)
+
+
+def _add_tls(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("certificates")
+    group.add_argument("--tls", action="store_true", help="demand certificates of nodes, and hand them out over HTTPS")
+    group.add_argument(
+        "--tls-dir",
+        type=Path,
+        metavar="DIR",
+        default=_TLS.directory,
+        help="keeps the certificate authority (default %(default)s)",
+    )
+    group.add_argument(
+        "--https-listen",
+        metavar="ADDRESS:PORT",
+        help=f"of the certificates (default: the address of --listen, port {_TLS.https_port})",
+    )
+    group.add_argument(
+        "--advertise-address", action="append", default=[], metavar="IP", help="nodes call the cloud by it; repeatable"
+    )
+    group.add_argument(
+        "--dns-name", action="append", default=[], metavar="NAME", help="nodes call the cloud by it; repeatable"
+    )
+    group.add_argument(
+        "--certificate-lifetime",
+        type=float,
+        metavar="SECONDS",
+        default=_TLS.certificate_seconds,
+        help="of a node's certificate (default 365 days)",
+    )
+
+
+def _add_token(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--lifetime", type=float, metavar="SECONDS", default=24 * 3600.0, help="of the token (default 24 hours)"
+    )
+    _add_socket(parser)
+    parser.set_defaults(command=verbs.token)
 
 
 def _add_apply(parser: argparse.ArgumentParser) -> None:
@@ -102,10 +143,11 @@ def _run(chosen: argparse.Namespace) -> int:
     from modules.cloudcore.process import RunOptions, run  # noqa: PLC0415
 
     logging.basicConfig(level=chosen.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    address, colon, port = chosen.listen.rpartition(":")
+    address, port = _address_and_port(chosen.listen)
     settings = {
-        "listen_address": address.strip("[]"),
-        "listen_port": int(port) if colon and port.isdigit() else -1,
+        "listen_address": address,
+        "listen_port": port,
+        "tls": _tls_settings(chosen, address) if chosen.tls else None,
         "manifests_dir": chosen.manifests and str(chosen.manifests),
         "control_socket": str(chosen.socket),
         "default_node": chosen.node,
@@ -113,6 +155,24 @@ def _run(chosen: argparse.Namespace) -> int:
     try:
         config = msgspec.convert(settings, CloudCoreConfig, dec_hook=lambda kind, value: kind(value))
     except msgspec.ValidationError as error:
-        sys.stderr.write(f"cloudcore: --listen ADDRESS:PORT is wanted, as 127.0.0.1:10000: {error}\n")
+        sys.stderr.write(f"cloudcore run: an option is wrong (addresses as 127.0.0.1:10000): {error}\n")
         return ExitCode.USAGE
     return run(RunOptions(config, chosen.state, chosen.ready_file))
+
+
+def _tls_settings(chosen: argparse.Namespace, listen_address: str) -> dict[str, object]:
+    https = chosen.https_listen or f"{listen_address}:{_TLS.https_port}"
+    address, port = _address_and_port(https)
+    return {
+        "directory": str(chosen.tls_dir),
+        "https_address": address,
+        "https_port": port,
+        "names": (*chosen.advertise_address, *chosen.dns_name) or _TLS.names,
+        "certificate_seconds": chosen.certificate_lifetime,
+    }
+
+
+def _address_and_port(text: str) -> tuple[str, int]:
+    """Both halves; -1 for a port that is none, which the configuration refuses."""
+    address, colon, port = text.rpartition(":")
+    return address.strip("[]"), int(port) if colon and port.isascii() and port.isdigit() else -1

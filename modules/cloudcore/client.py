@@ -6,7 +6,7 @@ from pathlib import Path
 
 import msgspec
 
-from modules.cloudcore.framing import Call, ControlError, Reply, receive_frame, send_frame
+from modules.cloudcore.framing import TOKEN, Call, ControlError, Reply, receive_frame, send_frame
 from modules.edgecontroller.commands import Apply, Delete, Get, Item, Verb
 
 _SECONDS = 60.0
@@ -31,6 +31,15 @@ class Client:
         """
         with self._connected(_SECONDS) as connection:
             return self._call(connection, _VERBS[type(command)], command).items
+
+    def token(self, seconds: float) -> str:
+        """A new token for nodes, good for so many seconds.
+
+        Raises:
+            ControlError: there is no stub, or it has no certificate authority.
+        """
+        with self._connected(_SECONDS) as connection:
+            return self._exchange(connection, Call(TOKEN, {"seconds": seconds})).token
 
     def watch(self, command: Get) -> Iterator[tuple[str, Item]]:
         """What there is, as ADDED, then every change of it, until the stub ends.
@@ -57,8 +66,11 @@ class Client:
         return connection
 
     def _call(self, connection: socket.socket, verb: str, command: Apply | Get | Delete) -> Reply:
+        return self._exchange(connection, Call(verb, msgspec.to_builtins(command)))
+
+    def _exchange(self, connection: socket.socket, call: Call) -> Reply:
         try:
-            send_frame(connection, Call(verb, msgspec.to_builtins(command)))
+            send_frame(connection, call)
             reply = receive_frame(connection, Reply)
         except OSError as error:
             raise ControlError("cannot talk to the stub", str(self._path), str(error)) from error

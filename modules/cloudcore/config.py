@@ -13,6 +13,25 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 
+class TlsConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Certificates of the cloud and of its nodes."""
+
+    directory: Path = Path("cloudcore-tls")
+    """Where the certificate authority is kept; made with mode 0700 when it is not there."""
+
+    https_address: str = "127.0.0.1"
+    """Address that certificates are handed out on (`cloudHub.https.address`)."""
+
+    https_port: Annotated[int, Meta(ge=0, le=65535)] = 10002
+    """TCP port of the same (`cloudHub.https.port`). 0 takes any free one."""
+
+    names: tuple[Annotated[str, Meta(min_length=1)], ...] = ("127.0.0.1", "localhost")
+    """Addresses and DNS names that nodes call the cloud by (`cloudHub.advertiseAddress`, `cloudHub.dnsNames`)."""
+
+    certificate_seconds: Annotated[float, Meta(ge=1, le=100 * 365 * 24 * 3600)] = 365 * 24 * 3600.0
+    """How long a node's certificate is good for (`cloudHub.edgeCertSigningDuration`, there in days)."""
+
+
 class CloudCoreConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Everything the cloud stub is told at its start."""
 
@@ -26,10 +45,13 @@ class CloudCoreConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
     listen_address: str = "127.0.0.1"
     """Address the websocket is served on (`cloudHub.websocket.address`). Default the loopback interface and
-    not KubeEdge's 0.0.0.0, because the stub has neither TLS nor authorization."""
+    not KubeEdge's 0.0.0.0, because TLS is off by default."""
 
     listen_port: Annotated[int, Meta(ge=0, le=65535)] = 10000
     """TCP port of the websocket (`cloudHub.websocket.port`). 0 takes any free one; the port is printed."""
+
+    tls: TlsConfig | None = None
+    """Certificates; default none: the link is not encrypted."""
 
     keepalive_interval: Annotated[float, Meta(gt=0)] = 30.0
     """Seconds without a keepalive after which a node counts as gone (`cloudHub.keepaliveInterval`). Twice

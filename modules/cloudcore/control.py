@@ -20,8 +20,8 @@ from beehive.errors import BeehiveError
 from beehive.handlers import handles
 from beehive.message import Message
 from beehive.module import Module
-from beehive.names import ModuleName
-from modules.cloudcore.framing import Call, ControlError, Reply, receive_frame, send_frame
+from beehive.names import ModuleName, Operation
+from modules.cloudcore.framing import TOKEN, Call, ControlError, Reply, receive_frame, send_frame
 from modules.edgecontroller import commands
 from modules.edgecontroller.commands import Changed, Get, Item, Verb
 from modules.edgecontroller.errors import ApiError
@@ -31,6 +31,7 @@ _log = logging.getLogger(__name__)
 _ANSWER_WITHIN = 30.0
 """Seconds edgecontroller may take for a command."""
 _WATCH = "watch"
+_REGISTRAR = "registrar"
 _COMMANDS = (Verb.APPLY, Verb.GET, Verb.DELETE)
 _CHANGES_WAITING = 4096
 _CLIENT_GONE_EVERY = 1.0
@@ -124,6 +125,8 @@ class Control(Module):
     def _carry_out(self, client: socket.socket, call: Call) -> None:
         if call.verb == _WATCH:
             self._watch(client, call.body)
+        elif call.verb == TOKEN:
+            send_frame(client, self._make_token(call.body))
         elif call.verb in _COMMANDS:
             send_frame(client, self._ask(call.verb, call.body))
         else:
@@ -134,6 +137,19 @@ class Control(Module):
         try:
             answer = self.hive.request(ModuleName.EDGECONTROLLER, request, _ANSWER_WITHIN).get()
             return Reply(items=answer.content_as(commands.Result).items)
+        except BeehiveError as error:
+            return Reply(error=str(error))
+
+    def _make_token(self, body: dict[str, Any]) -> Reply:
+        """A token from the module `registrar`, which is there with `--tls` only."""
+        if not self.hive.members(_REGISTRAR):
+            return Reply(error="there are no tokens without TLS: start `cloudcore run` with --tls")
+        request = self.message(_REGISTRAR, TOKEN, body)
+        try:
+            answer = self.hive.request(_REGISTRAR, request, _ANSWER_WITHIN).get()
+            if answer.route.operation == Operation.ERROR:
+                return Reply(error=answer.content_as(str))
+            return Reply(token=answer.content_as(str))
         except BeehiveError as error:
             return Reply(error=str(error))
 

@@ -15,6 +15,7 @@ from beehive.errors import BeehiveError
 from modules.edgecontroller.commands import Item
 
 T = TypeVar("T")
+TOKEN = "token"  # noqa: S105 - the name of a verb
 MAX_FRAME = 32 * 1024 * 1024
 """Bytes. A list of all objects of a kind must fit."""
 
@@ -29,7 +30,7 @@ class Call(msgspec.Struct, frozen=True):
     """What a client wants."""
 
     verb: str
-    """`apply`, `get`, `remove` (see `modules.edgecontroller.commands.Verb`) or `watch`."""
+    """`apply`, `get`, `remove` (see `modules.edgecontroller.commands.Verb`), `watch` or `token`."""
     body: dict[str, Any]
     """The command's fields."""
 
@@ -41,6 +42,8 @@ class Reply(msgspec.Struct, frozen=True):
     """Of a command: its items."""
     change: str = ""
     """Of a watch: ADDED, MODIFIED or DELETED, with one item."""
+    token: str = ""
+    """Of `token`. Never logged."""
     error: str = ""
     """The command could not be carried out."""
 

@@ -4,6 +4,7 @@ import logging
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -11,7 +12,7 @@ from beehive.clock import RealClock
 from beehive.errors import BeehiveError
 from beehive.hive import Hive
 from beehive.runtime import Threads
-from modules.cloudcore.config import CloudCoreConfig
+from modules.cloudcore.config import CloudCoreConfig, TlsConfig
 from modules.cloudcore.control import Control
 from modules.cloudhub.link import LinkEvent
 from modules.cloudhub.module import CloudHub, CloudHubSettings
@@ -23,6 +24,9 @@ from modules.edgecontroller.module import EdgeController
 from modules.edgecore.exit_codes import ExitCode
 from modules.edgecore.shutdown import Shutdown
 
+if TYPE_CHECKING:
+    import ssl
+
 _log = logging.getLogger(__name__)
 
 
@@ -33,7 +37,9 @@ class RunOptions(msgspec.Struct, frozen=True):
     state: Path | None = None
     """File that keeps the objects over a restart."""
     ready_file: Path | None = None
-    """File that is written, with the websocket's address in it, when the stub is ready."""
+    """File that is written when the stub is ready: a line with the websocket's address and, with TLS, one with that
+    of the certificates.
+    """
 
 
 def run(options: RunOptions) -> int:
@@ -45,9 +51,9 @@ def run(options: RunOptions) -> int:
     except (BeehiveError, OSError) as error:
         sys.stderr.write(f"cloudcore: {error}\n")
         return ExitCode.START_FAILED
-    host, port = stub.address
-    _announce(options.ready_file, f"{host}:{port}\n")
-    sys.stdout.write(f"cloudcore: listening on ws://{host}:{port}, control socket {options.config.control_socket}\n")
+    _announce(options.ready_file, "".join(f"{host}:{port}\n" for host, port in stub.addresses))
+    listening = ", ".join(stub.urls)
+    sys.stdout.write(f"cloudcore: listening on {listening}, control socket {options.config.control_socket}\n")
     sys.stdout.flush()
     _log.info("stopping: %s", shutdown.wait().name)
     return _stop(stub)
@@ -62,6 +68,8 @@ class CloudCore:
 
     Raises:
         JournalError: the state file cannot be used.
+        AuthorityError: the certificate authority's files cannot be used.
+        OSError: as before.
     """
 
     def __init__(self, config: CloudCoreConfig, state: Path | None = None) -> None:
@@ -74,8 +82,11 @@ class CloudCore:
         cluster = Cluster(clock, config.default_node or "", first_version)
         self._journal = Journal(state, cluster.store) if state else None
         manifests = ManifestDirectory(config.manifests_dir, cluster) if config.manifests_dir else None
+        self._https: list[tuple[str, int]] = []
+        self._websocket_context: ssl.SSLContext | None = None
+        ca_pem = self._add_registrar(config.tls) if config.tls else ""
         settings = CloudHubSettings(
-            keepalive_interval=config.keepalive_interval, ack_resend_interval=config.ack_resend_interval
+            keepalive_interval=config.keepalive_interval, ack_resend_interval=config.ack_resend_interval, ca_pem=ca_pem
         )
         self.hive.add(CloudHub, settings, self._make_server, {})
         self.hive.add(EdgeController, cluster, manifests, self._journal)
@@ -85,6 +96,17 @@ class CloudCore:
     def address(self) -> tuple[str, int]:
         """Host and port of the websocket, when started."""
         return self._servers[-1].address
+
+    @property
+    def addresses(self) -> list[tuple[str, int]]:
+        """Host and port of the websocket and, with TLS, of the certificates."""
+        return [self.address, *self._https]
+
+    @property
+    def urls(self) -> list[str]:
+        """The same as nodes are told."""
+        schemes = ("wss", "https") if self._config.tls else ("ws",)
+        return [f"{scheme}://{host}:{port}" for scheme, (host, port) in zip(schemes, self.addresses, strict=True)]
 
     def start(self) -> None:
         """Starts all modules.
@@ -107,6 +129,17 @@ class CloudCore:
             if self._journal is not None:
                 self._journal.close()
 
+    def _add_registrar(self, tls: TlsConfig) -> str:
+        """What TLS needs; gives the CA certificate, PEM."""
+        from modules.cloudhub.certificates import contexts, registrar, store  # noqa: PLC0415 - cryptography is 17 MB
+
+        files = store.Files(tls.directory)
+        authority = store.open_authority(files, tls.names, self._clock.now())
+        self._websocket_context = contexts.websocket_context(files)
+        settings = registrar.RegistrarSettings(tls.https_address, tls.https_port, tls.certificate_seconds)
+        self.hive.add(registrar.Registrar, settings, authority, files, self._https)
+        return authority.pem
+
     def _make_server(self, deliver: Callable[[LinkEvent], None]) -> WebsocketServer:
         """The websocket server; after a restart of cloudhub on the port that it had before."""
         port = self._servers[-1].address[1] if self._servers else self._config.listen_port
@@ -117,6 +150,7 @@ class CloudCore:
             node_limit=self._config.node_limit,
             max_frame_bytes=self._config.max_frame_bytes,
             write_timeout=self._config.write_timeout,
+            ssl_context=self._websocket_context,
         )
         self._servers[:] = [server]
         return server

@@ -43,6 +43,12 @@ def get(chosen: argparse.Namespace) -> int:
     return _print_errors(items)
 
 
+def token(chosen: argparse.Namespace) -> int:
+    """`cloudcore token`: prints a new one, and nothing else."""
+    _print([Client(chosen.socket).token(chosen.lifetime)])
+    return ExitCode.OK
+
+
 def _deletions(chosen: argparse.Namespace) -> list[Delete]:
     if chosen.file:
         contents = [document.content for document in read_manifests(*_text_of(chosen.file))]

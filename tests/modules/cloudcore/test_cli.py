@@ -1,13 +1,17 @@
 """`cloudcore` as a person types it: real processes."""
 
+import hashlib
 import json
 import os
+import re
 import signal
+import ssl
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.request import urlopen
 
 import pytest
 
@@ -126,3 +130,46 @@ def test_an_address_in_use_is_a_failed_start(running: Running, tmp_path: Path) -
     done = subprocess.run([*PROGRAM, *arguments], capture_output=True, text=True, timeout=DEADLINE, check=False)
     assert done.returncode == 4
     assert "Address already in use" in done.stderr
+
+
+def test_with_tls_a_token_and_the_ca_are_to_be_had(tmp_path: Path) -> None:
+    """The ready file names both addresses; a token begins with the hash of the CA that is served."""
+    listen = ("--https-listen", "127.0.0.1:0", "--tls-dir", str(tmp_path / "tls"))
+    stub = Running(tmp_path, "--tls", *listen, "--ready-file", str(tmp_path / "ready"))
+    try:
+        websocket, https = (tmp_path / "ready").read_text().splitlines()
+        assert f"wss://{websocket}, https://{https}" in stub.first_line
+        context = ssl.create_default_context(cafile=str(tmp_path / "tls" / "ca.crt"))
+        with urlopen(f"https://{https}/ca.crt", timeout=DEADLINE, context=context) as answer:
+            ca = answer.read()
+        token = stub.do("token")
+        assert re.fullmatch(r"[0-9a-f]{64}(\.[\w-]+){3}\n", token.stdout)
+        assert token.stdout.partition(".")[0] == hashlib.sha256(ca).hexdigest()
+        wrong = stub.do("token", "--lifetime", "-1")
+        assert (wrong.returncode, wrong.stdout) == (1, "")
+    finally:
+        assert stub.end() == 0
+
+
+def test_without_tls_there_are_no_tokens(running: Running) -> None:
+    """The error says which option is missing."""
+    done = running.do("token")
+    assert done.returncode == 1
+    assert "--tls" in done.stderr
+
+
+def test_an_authority_that_is_broken_is_a_failed_start(tmp_path: Path) -> None:
+    """A message and no traceback."""
+    (tmp_path / "ca.crt").write_text("nonsense")
+    done = subprocess.run([*PROGRAM, "run", "--tls", "--tls-dir", str(tmp_path), "--socket", str(tmp_path / "s")],
+                          capture_output=True, text=True, timeout=DEADLINE, check=False)  # fmt: skip
+    assert done.returncode == 4
+    assert "only ca.crt is there" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_cloudcore_without_tls_does_not_load_cryptography() -> None:
+    """Its 17 MB are for those who want certificates."""
+    code = "import modules.cloudcore.process, sys; print('cryptography' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=DEADLINE, check=True)
+    assert done.stdout == "False\n"

@@ -1,0 +1,118 @@
+"""The authority in a directory: `ca.crt`, `ca.key`, `server.crt`, `server.key`, all PEM, the keys for their owner only.
+
+KubeEdge has the same in secrets of its namespace. The authority is made once and kept, or else every node would have
+to join again; the server's certificate is made again when its names change.
+"""
+
+import os
+import ssl
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import load_pem_private_key
+
+from modules.cloudhub.certificates.authority import Authority, names_in, normal_names
+from modules.cloudhub.certificates.errors import AuthorityError
+
+_LARGEST = 64 * 1024
+_MAKE = "cannot prepare the certificate authority"
+
+
+class Files(msgspec.Struct, frozen=True):
+    """Where things are in the directory."""
+
+    directory: Path
+
+    @property
+    def authority(self) -> Path:
+        """The CA certificate."""
+        return self.directory / "ca.crt"
+
+    @property
+    def authority_key(self) -> Path:
+        """Its key."""
+        return self.directory / "ca.key"
+
+    @property
+    def server(self) -> Path:
+        """The certificate of the servers."""
+        return self.directory / "server.crt"
+
+    @property
+    def server_key(self) -> Path:
+        """Its key."""
+        return self.directory / "server.key"
+
+
+def open_authority(files: Files, names: Sequence[str], now: float) -> Authority:
+    """The authority of a directory, made if there is none; the server's certificate beside it has these names.
+
+    Args:
+        files: where.
+        names: addresses and DNS names that nodes call the cloud by.
+        now: seconds since the epoch.
+
+    Raises:
+        AuthorityError: a file cannot be used, or one of certificate and key is missing.
+    """
+    try:
+        files.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        authority = _authority(files, now)
+        if not _serves(files, authority, names):
+            certificate, key = authority.make_server_certificate(names, now)
+            _write(files.server_key, key, 0o600)
+            _write(files.server, certificate, 0o644)
+    except OSError as error:
+        raise AuthorityError(_MAKE, str(files.directory), str(error)) from error
+    except ValueError as error:
+        hint = f"a file or a name is not what it should be: {error}"
+        raise AuthorityError(_MAKE, str(files.directory), hint) from error
+    return authority
+
+
+def _authority(files: Files, now: float) -> Authority:
+    there = [path for path in (files.authority, files.authority_key) if path.exists()]
+    if not there:
+        authority = Authority.create(now)
+        _write(files.authority_key, authority.key_pem, 0o600)
+        _write(files.authority, authority.pem.encode(), 0o644)
+        return authority
+    if len(there) == 1:
+        hint = f"only {there[0].name} is there; restore the other, or remove it so that a new authority is made"
+        raise AuthorityError(_MAKE, str(files.directory), hint)
+    certificate = x509.load_pem_x509_certificate(_read(files.authority))
+    key = load_pem_private_key(_read(files.authority_key), None)
+    if not isinstance(key, ec.EllipticCurvePrivateKey) or key.public_key() != certificate.public_key():
+        raise AuthorityError(_MAKE, str(files.directory), "ca.crt and ca.key do not belong together")
+    return Authority(certificate, key)
+
+
+def _serves(files: Files, authority: Authority, names: Sequence[str]) -> bool:
+    """Whether the certificate that is there can go on: of this authority, with these names, with its key."""
+    wanted = normal_names(names)
+    try:
+        certificate = x509.load_pem_x509_certificate(_read(files.server))
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(files.server, files.server_key)
+    except (OSError, ValueError):
+        return False
+    return authority.has_signed(certificate) and names_in(certificate) == wanted
+
+
+def _read(path: Path) -> bytes:
+    with path.open("rb") as file:
+        return file.read(_LARGEST)
+
+
+def _write(path: Path, data: bytes, mode: int) -> None:
+    """Writes a file so that it is there whole or not at all, and never readable for others than `mode` says."""
+    new = path.with_name(path.name + ".new")
+    new.unlink(missing_ok=True)
+    descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+    new.replace(path)
