@@ -8,11 +8,12 @@ from beehive.trace import Record
 from beehive.trace.entries import Kept, Serialiser
 from beehive.trace.redact import Redactor
 from edged.cri.contract import ContainerRuntime
-from edged.cri.recording import recording
+from edged.cri.recording import CriEntry, recording
 from edgehub.link import LinkFactory
 from edgehub.recording import RecordingLinks
 from metamanager.recording import RecordingStore
 from metamanager.store import Store
+from modules.replay.runtime import CHANGES
 
 
 class Ear:
@@ -49,9 +50,14 @@ class Ear:
         """A store, heard."""
         return RecordingStore(store, self._clock, self._hive.next_span, self.add, self._redactor.learn)
 
-    def records(self) -> tuple[Record, ...]:
-        """What was heard, oldest first."""
-        return tuple(sorted(map(self._serialiser.record, self.kept), key=lambda record: record.time))
+    def records(self, *, looks: bool = True) -> tuple[Record, ...]:
+        """What was heard, oldest first; calls that only look at the runtime are most of it, and can be left out."""
+        kept = self.kept if looks else [one for one in self.kept if not _looks(one)]
+        return tuple(sorted(map(self._serialiser.record, kept), key=lambda record: record.time))
 
     def _happened(self, happened: Happened) -> None:
         self.kept.append(happened)
+
+
+def _looks(entry: Kept) -> bool:
+    return isinstance(entry, CriEntry) and entry.method not in CHANGES

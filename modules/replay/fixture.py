@@ -46,7 +46,7 @@ def rerecorded(recorded: Recorded, root: Path) -> tuple[Recorded, Replayed]:
     """
     result = replay(recorded, root)
     places = Places(recorded.header, root)
-    done = (record for record in result.records if record.time <= recorded.end)
+    done = (record for record in result.records() if record.time <= recorded.end)
     records = [_with_texts(record, places.theirs) for record in _thinned(done)]
     return msgspec.structs.replace(recorded, records=tuple(sorted(records, key=_time)), runs=1), result
 

@@ -75,7 +75,7 @@ def replay_capture(recorded: Recorded, root: Path, module: str, pace: Pace | Non
     took = time.perf_counter() - began
     theirs, ours = stage.outputs()
     return Replayed(
-        module, stage.fed, theirs, ours, differences(theirs, ours, end + AFTER), end, took, stage.ear.records()
+        module, stage.fed, theirs, ours, differences(theirs, ours, end + AFTER), end, took, stage.ear.records
     )
 
 

@@ -45,6 +45,7 @@ class View:
         given: ids of messages that came from outside.
         figures: whether both runs had the same machine; otherwise what is said of the node is not compared.
         plain: puts recorded directories into a JSON text.
+        pods: uids of pods by the ids of their sandboxes and containers, as far as they are known already.
     """
 
     def __init__(
@@ -54,12 +55,13 @@ class View:
         *,
         figures: bool = True,
         plain: Callable[[bytes], bytes] = lambda text: text,
+        pods: dict[str, str] | None = None,
     ) -> None:
         self._module = module
         self._figures = figures
         self._plain = plain
         self._ids = Ids(given)
-        self._pods: dict[str, str] = {}
+        self.pods: dict[str, str] = dict(pods or {})
 
     def outputs(self, records: Iterable[Record]) -> list[Output]:
         """What was done, in the order in which it was: spans are drawn when something begins."""
@@ -67,10 +69,6 @@ class View:
         for record in sorted(records, key=lambda record: record.span):
             found += self._of(record)
         return found
-
-    def pod_of(self, subject: str) -> str:
-        """Uid of the pod that a sandbox or container was made for, as far as it is known."""
-        return self._pods.get(subject, "")
 
     def _of(self, record: Record) -> "list[Output]":
         match record:
@@ -123,15 +121,15 @@ class View:
         uid = config.get("metadata", {}).get("uid", "")
         subject = subject_of(request)
         if uid and call.answer:
-            self._pods[str(_decoded(call.answer))] = uid
+            self.pods[str(_decoded(call.answer))] = uid
         if call.method == "stop_container":
             return "stop", subject
-        return (uid or self._pods.get(subject, subject),)
+        return (uid or self.pods.get(subject, subject),)
 
     def _learn(self, call: CriCall) -> None:
         if call.method in ("list_containers", "list_pod_sandboxes") and call.answer not in (b"", b"null"):
             for item in msgspec.json.decode(call.answer, type=list[_Listed]):
-                self._pods.setdefault(item.id, item.labels.get(POD_UID, item.id))
+                self.pods.setdefault(item.id, item.labels.get(POD_UID, item.id))
 
     def _frame(self, frame: LinkFrame) -> list[Output]:
         message = message_of(frame.frame)

@@ -2,17 +2,20 @@
 
 import re
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeGuard
 from zlib import crc32
 
 import msgspec
 
 from beehive.trace import CriCall, Delivered, Header, LinkFrame, Note, Record, StoreCommit, TraceReader, read
+from edged.cri.errors import ConnectionClosedError
+from edgehub.errors import ClosedHereError
 from modules.edgecore.version import KUBELET_VERSION
 from modules.replay.errors import ReplayError
 
 _AGENT_VERSION: Final = re.compile(rb'"kubeletVersion":"([^"]+)"')
 
+_CLOSED_HERE: Final = str(ClosedHereError())
 _APART: Final = 1e-7
 """Seconds between two records."""
 
@@ -21,6 +24,11 @@ RECORDED: Final = "record"
 
 FOREIGN: Final = "foreign capture"
 """Program of a header that was made for another program's capture."""
+
+
+def _is_closed(record: Record) -> TypeGuard[CriCall]:
+    """Whether a call failed because edged was stopping."""
+    return isinstance(record, CriCall) and record.error == ConnectionClosedError.__name__
 
 
 class Recorded(msgspec.Struct, frozen=True):
@@ -41,8 +49,16 @@ class Recorded(msgspec.Struct, frozen=True):
 
     @property
     def end(self) -> float:
-        """When it ended."""
-        return max((record.time for record in self.records), default=0.0)
+        """When it ended: when its process was told to stop, if it was. What a module hears from what it has closed
+        itself says nothing of the world.
+        """
+        last = max((record.time for record in self.records), default=0.0)
+        closed = [call.time - call.seconds for call in self.records if _is_closed(call)]
+        ups = [note.time for note in self.notes("link") if note.text == "up"]
+        closed += [
+            note.time for note in self.notes("link") if _CLOSED_HERE in note.text and note.time > max(ups, default=0.0)
+        ]
+        return min([last, *closed])
 
     def seed(self) -> int:
         """What a replay draws from. Not the run's own seed: ids must be others than those that were recorded, also of a
@@ -63,7 +79,7 @@ class Recorded(msgspec.Struct, frozen=True):
 
     def calls(self) -> list[CriCall]:
         """Calls of the container runtime, in the order in which they began."""
-        found = [record for record in self.records if isinstance(record, CriCall)]
+        found = [one for one in self.records if isinstance(one, CriCall) and not _is_closed(one)]
         return sorted(found, key=lambda record: record.time - record.seconds)
 
     def frames(self) -> list[LinkFrame]:

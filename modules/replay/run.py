@@ -61,8 +61,8 @@ class Replayed(msgspec.Struct, frozen=True):
     """Virtual seconds."""
     took: float
     """Real seconds."""
-    records: tuple[Record, ...]
-    """What the replay did, as a recorder would have written it."""
+    records: Callable[[], tuple[Record, ...]]
+    """Makes what the replay did, as a recorder would have written it."""
 
 
 def replay(
@@ -130,7 +130,7 @@ class Stage:
 
     def result(self, end: float, took: float) -> Replayed:
         """What came of it."""
-        records = self._ear.records()
+        records = self._ear.records(looks=False)
         given = self._given()
         known = self._figures.known
         view = View(self._module, given, figures=known)
@@ -145,7 +145,7 @@ class Stage:
             differences=differences(theirs, ours, end),
             seconds=end,
             took=took,
-            records=records,
+            records=self._ear.records,
         )
 
     def _was_under_way(self, call: CriCall, view: View) -> bool:
@@ -155,7 +155,7 @@ class Stage:
         request = msgspec.json.decode(call.request)
         config = request.get("sandbox_config") or request.get("config") or {}
         subject = subject_of(request)
-        names = (config.get("metadata", {}).get("uid") or view.pod_of(subject) or subject).encode(), subject.encode()
+        names = (config.get("metadata", {}).get("uid") or view.pods.get(subject) or subject).encode(), subject.encode()
         return not any(
             later.time - later.seconds > call.time + _SOON
             and not later.sender.endswith("/Pleg")
