@@ -5,11 +5,10 @@ ours and decodes). They are outside the actor model because a blocking read has 
 with what they read is to hand it to `deliver`, which blocks when cloudhub is behind, so that TCP holds the
 node back. Nothing here is touched from two threads but the set of open links, under a lock.
 
-TLS will come in here: `ssl_context` is all that it needs.
+With TLS (`tls_socket`), a node is who its certificate says; KubeEdge looks at that only where authorization is on.
 """
 
 import logging
-import re
 import socket
 import struct
 import threading
@@ -23,7 +22,9 @@ from websockets.sync.server import Server, ServerConnection, serve
 
 from beehive.codec import decode
 from beehive.errors import FrameError
+from modules.cloudhub.certificates.names import is_node_name, node_in
 from modules.cloudhub.link import FrameCame, LinkClosed, LinkEvent, LinkOpened
+from modules.cloudhub.tls_socket import TlsListener, TlsSocket
 
 if TYPE_CHECKING:
     import ssl
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     from websockets.http11 import Request, Response
 
 _log = logging.getLogger(__name__)
-_NODE_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 _USE_MESSAGES = "msg"
 
 Deliver = Callable[[LinkEvent], None]
@@ -74,7 +74,7 @@ class WebsocketServer:
         node_limit: most nodes connected at a time; more are refused with 503.
         max_frame_bytes: a longer message ends its connection (close code 1009).
         write_timeout: seconds a write may block.
-        ssl_context: for TLS; None for plain TCP.
+        ssl_context: for TLS, which must demand client certificates; None for plain TCP.
 
     Raises:
         OSError: the address cannot be listened on.
@@ -98,11 +98,10 @@ class WebsocketServer:
         self._open: dict[WebsocketLink, str] = {}
         self.rejected: Counter[str] = Counter()
         """Frames that were not messages, by reason."""
+        listening = socket.create_server((address, port))
         self._server: Server = serve(
             self._serve_connection,
-            address,
-            port,
-            ssl=ssl_context,
+            sock=listening if ssl_context is None else TlsListener(listening, ssl_context),
             process_request=self._check_request,
             compression=None,
             ping_interval=None,
@@ -134,7 +133,7 @@ class WebsocketServer:
     def _check_request(self, connection: ServerConnection, request: "Request") -> "Response | None":
         """Refuses, before the upgrade, who could not be served; the text says why."""
         node = _first(request, "node_id")
-        if not _NODE_NAME.fullmatch(node):
+        if not is_node_name(node):
             text = "header node_id is missing or is not a node name\n"
             return connection.respond(HTTPStatus.BAD_REQUEST, text)
         if _first(request, "ConnectionUse") != _USE_MESSAGES:
@@ -142,6 +141,11 @@ class WebsocketServer:
         origin = _first(request, "Origin")
         if origin and origin.rpartition("/")[2] != _first(request, "Host"):
             return connection.respond(HTTPStatus.FORBIDDEN, "a foreign Origin is not served\n")
+        if isinstance(connection.socket, TlsSocket):
+            holder = node_in(connection.socket.certificate())
+            if holder != node:
+                text = f"wrong node: the certificate is that of {holder or 'no node'}, the header node_id says {node}\n"
+                return connection.respond(HTTPStatus.FORBIDDEN, text)
         with self._lock:
             nodes = {*self._open.values(), node}
         if len(nodes) > self._node_limit:

@@ -37,5 +37,6 @@ def _context(files: Files, clients: ssl.VerifyMode) -> ssl.SSLContext:
     context.load_cert_chain(files.server, files.server_key)
     context.load_verify_locations(files.authority)
     context.verify_mode = clients
+    context.options |= ssl.OP_NO_RENEGOTIATION
     context.num_tickets = 0
     return context

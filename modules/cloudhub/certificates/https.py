@@ -18,6 +18,7 @@ from typing import Any
 
 from modules.cloudhub.certificates.enrolment import Answer, Request, refusal
 from modules.cloudhub.certificates.names import node_in
+from modules.cloudhub.lingering import end_gently
 
 _log = logging.getLogger(__name__)
 _LARGEST_BODY = 1024 * 1024
@@ -86,7 +87,7 @@ class _Server(ThreadingTCPServer):
         """Gives a connection its thread, if there is room for one more."""
         if not self._room.acquire(blocking=False):
             _log.warning("certificates: %d connections at once; one more is refused", _CONNECTIONS)
-            self.shutdown_request(request)
+            self.close_request(request)
             return
         super().process_request(request, client_address)
 
@@ -94,14 +95,21 @@ class _Server(ThreadingTCPServer):
         """Serves a connection; the handshake is done here so that a slow one holds up nobody."""
         try:
             request.settimeout(_SECONDS)
-            secure = self._context.wrap_socket(request, server_side=True)
-        except OSError as error:
-            _log.info("certificates: %s: no TLS with this client: %s", client_address[0], error)
-            self.shutdown_request(request)
-        else:
-            super().process_request_thread(secure, client_address)
+            secure = self._context.wrap_socket(request, server_side=True, do_handshake_on_connect=False)
+            try:
+                secure.do_handshake()
+            except OSError as error:
+                _log.info("certificates: %s: no TLS with this client: %s", client_address[0], error)
+                self.shutdown_request(secure)
+            else:
+                super().process_request_thread(secure, client_address)
         finally:
             self._room.release()
+
+    def shutdown_request(self, request: Any) -> None:
+        """Ends a connection when its answer has been read."""
+        end_gently(request)
+        self.close_request(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ARG002 - socketserver's signature
         """A client that went away in the middle is no news."""

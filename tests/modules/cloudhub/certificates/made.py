@@ -8,6 +8,8 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import NameOID
 
+from modules.cloudhub.certificates.authority import Authority, pem_of_key
+
 NOW = 1795139667.25
 """2026-11-20T01:54:27Z"""
 YEAR = 365 * 24 * 3600.0
@@ -32,3 +34,10 @@ def csr(
     ]
     builder = x509.CertificateSigningRequestBuilder().subject_name(x509.Name(subject))
     return builder.sign(key or new_key(), hashes.SHA256()).public_bytes(Encoding.DER)
+
+
+def chain(authority: Authority, node: str, now: float, seconds: float) -> bytes:
+    """A node's certificate and its key, PEM, in one."""
+    key = new_key()
+    der = authority.sign_node(csr(node, key), node, now, seconds)
+    return x509.load_der_x509_certificate(der).public_bytes(Encoding.PEM) + pem_of_key(key)

@@ -8,16 +8,15 @@ from pathlib import Path
 
 import pytest
 from cryptography import x509
-from cryptography.hazmat.primitives.serialization import Encoding
 
 from beehive.clock import RealClock
 from modules.cloudhub.certificates import tokens
-from modules.cloudhub.certificates.authority import Authority, pem_of_key
+from modules.cloudhub.certificates.authority import Authority
 from modules.cloudhub.certificates.contexts import https_context
 from modules.cloudhub.certificates.enrolment import Enrolment
 from modules.cloudhub.certificates.https import HttpsServer
 from modules.cloudhub.certificates.store import Files, open_authority
-from tests.modules.cloudhub.certificates.made import NOW, YEAR, csr, new_key
+from tests.modules.cloudhub.certificates.made import NOW, YEAR, chain, csr
 
 DEADLINE = 10.0
 NODES = {"n1"}
@@ -62,10 +61,8 @@ class Server:
 
     def chain_of(self, authority: Authority, node: str, seconds: float = 2 * YEAR) -> Path:
         """A file with a node's certificate and key."""
-        key = new_key()
-        der = authority.sign_node(csr(node, key), node, TODAY - YEAR, seconds)
         path = self.directory / f"{node}.pem"
-        path.write_bytes(x509.load_der_x509_certificate(der).public_bytes(Encoding.PEM) + pem_of_key(key))
+        path.write_bytes(chain(authority, node, TODAY - YEAR, seconds))
         return path
 
 
