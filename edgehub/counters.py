@@ -53,3 +53,7 @@ class LinkCounters:
         """Messages that the peer is known to have read."""
         self.refused: Counter[Refusal] = Counter()
         """Messages of this node that did not leave."""
+        self.certificate_expires: float | None = None
+        """Unix time at which the node's certificate ends; None without one. Two threads set it, to the same."""
+        self.certificates: Counter[str] = Counter()
+        """Certificates that were asked for, by outcome: `issued`, or `CertificateError.reason`."""

@@ -3,6 +3,7 @@
 EdgeHubError
 ├── SettingsError           a setting that no link can be made of
 └── LinkError               why a link ended, or did not come to be
+    ├── CertificateError        no certificate to connect with; see `edgehub.certificates.errors`
     ├── DialError               no TCP or TLS connection
     ├── UpgradeError            the peer did not switch to websocket
     ├── ProtocolError           the peer broke the websocket protocol

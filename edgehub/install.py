@@ -1,8 +1,13 @@
 """Putting edgehub together: what a process calls."""
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from beehive import Hive
+from edgehub.certificates.issuer import Issuer
+from edgehub.certificates.keeper import Keeper
+from edgehub.certificates.link import CertifiedLink
+from edgehub.certificates.settings import CertificateSettings
 from edgehub.counters import LinkCounters
 from edgehub.link import LinkFactory
 from edgehub.module import EdgeHub
@@ -11,12 +16,16 @@ from edgehub.settings import EdgeHubSettings
 from edgehub.transport import ContextFactory
 from edgehub.websocket import WebsocketLink, check
 
+if TYPE_CHECKING:
+    import ssl
+
 
 def install(
     hive: Hive,
     settings: EdgeHubSettings,
     *,
     make_context: ContextFactory | None = None,
+    certificates: CertificateSettings | None = None,
     make_link: LinkFactory | None = None,
     wrap: Callable[[LinkFactory], LinkFactory] = lambda make: make,
 ) -> LinkCounters:
@@ -25,8 +34,9 @@ def install(
     Args:
         hive: not started yet.
         settings: of the link.
-        make_context: makes the TLS context of each connection (`edgehub.tls.client_context`); only for `wss://`. The
-            system's trust is used without it.
+        make_context: makes the TLS context of each connection (`edgehub.tls.client_context`); only for `wss://`, and
+            only where the node has no certificate of its own to keep. The system's trust is used without both.
+        certificates: the node's certificate, which is fetched and renewed; only for `wss://`.
         make_link: makes another kind of link, as tests and the simulation do.
         wrap: makes links that observe those, as `edgehub.recording` does.
 
@@ -38,11 +48,32 @@ def install(
     """
     counters = LinkCounters()
     outgoing = Outgoing(settings.outgoing_messages, settings.outgoing_bytes)
+    keeper: Keeper | None = None
     if make_link is None:
         check(settings)
-
-        def make_link() -> WebsocketLink:
-            return WebsocketLink(settings, hive.clock, make_context)
-
-    hive.add(EdgeHub, settings, wrap(make_link), outgoing, counters)
+        make_link = _websockets(settings, hive, make_context if certificates is None else _context(certificates))
+        if certificates is not None:
+            keeper = Keeper(certificates, hive.clock, counters, Issuer())
+            make_link = _certified(make_link, keeper)
+    hive.add(EdgeHub, settings, wrap(make_link), outgoing, counters, keeper)
     return counters
+
+
+def _websockets(settings: EdgeHubSettings, hive: Hive, make_context: ContextFactory | None) -> LinkFactory:
+    return lambda: WebsocketLink(settings, hive.clock, make_context)
+
+
+def _certified(make_link: LinkFactory, keeper: Keeper) -> LinkFactory:
+    return lambda: CertifiedLink(make_link, keeper)
+
+
+def _context(certificates: CertificateSettings) -> ContextFactory:
+    """Reads the files anew for each connection, so that renewed ones are taken up."""
+
+    def make() -> "ssl.SSLContext":
+        from edgehub.tls import client_context  # noqa: PLC0415 - `ssl` is 1.2 MB that a plain link does not need
+
+        paths = certificates.paths
+        return client_context(paths.authority, paths.certificate, paths.key)
+
+    return make

@@ -30,8 +30,15 @@ class LinkCollector(Collector):
         counters = self._counters
         connected = GaugeMetricFamily("edgehub_connected", "1 while the link to the cloud is up.")
         connected.add_metric([], float(counters.connected))
+        expires = GaugeMetricFamily(
+            "edgehub_certificate_expiration_timestamp_seconds", "When the node's certificate ends; absent without one."
+        )
+        if counters.certificate_expires is not None:
+            expires.add_metric([], counters.certificate_expires)
         return [
             connected,
+            expires,
+            _by("outcome", "edgehub_certificate_requests", "Certificates asked for.", counters.certificates),
             _plain("edgehub_connections", "Links that came up.", counters.connections),
             _by_reason("edgehub_link_ends", "Links that ended or did not come up.", counters.ends),
             _plain("edgehub_received_messages", "Messages taken from the cloud.", counters.received),
@@ -51,7 +58,11 @@ def _plain(name: str, text: str, value: int) -> CounterMetricFamily:
 
 
 def _by_reason(name: str, text: str, values: Mapping[R, int]) -> CounterMetricFamily:
-    family = CounterMetricFamily(name, text, labels=["reason"])
-    for reason, value in list(values.items()):
-        family.add_metric([str(reason)], value)
+    return _by("reason", name, text, values)
+
+
+def _by(label: str, name: str, text: str, values: Mapping[R, int]) -> CounterMetricFamily:
+    family = CounterMetricFamily(name, text, labels=[label])
+    for value, count in list(values.items()):
+        family.add_metric([str(value)], count)
     return family

@@ -8,11 +8,15 @@ living node up with keepalives, and never waits: everything that does is on the 
 import logging
 from types import TracebackType
 
+from pykka import ActorRef
+
 from beehive import ContentError, Group, Message, Module, ModuleName, Operation, Timer, encode, handles
 from beehive.backoff import Backoff
 from beehive.delivery import Delivery, DropReason, Way
+from edgehub.certificates.keeper import Keeper
+from edgehub.certificates.renewal import LOOK, Renewer
 from edgehub.counters import LinkCounters, Refusal
-from edgehub.errors import LinkError
+from edgehub.errors import ClosedHereError, LinkError
 from edgehub.inbound import Hooks, Inbound
 from edgehub.link import Link, LinkFactory
 from edgehub.outgoing import Class, Entry, Outgoing, Verdict, classify
@@ -35,19 +39,27 @@ class EdgeHub(Module):
         make_link: makes the link of each try.
         outgoing: what waits for the cloud; handed in so that it outlives a restart of the module.
         counters: likewise.
+        keeper: of the node's certificate, where the link needs one.
     """
 
     name = ModuleName.EDGEHUB
     group = Group.HUB
 
     def __init__(
-        self, settings: EdgeHubSettings, make_link: LinkFactory, outgoing: Outgoing, counters: LinkCounters
+        self,
+        settings: EdgeHubSettings,
+        make_link: LinkFactory,
+        outgoing: Outgoing,
+        counters: LinkCounters,
+        keeper: Keeper | None = None,
     ) -> None:
         super().__init__()
         self._settings = settings
         self._make_link = make_link
         self._outgoing = outgoing
         self._counters = counters
+        self._keeper = keeper
+        self._renewer: ActorRef[Renewer] | None = None
         self._bucket = TokenBucket(settings.message_qps, settings.message_burst)
         self._backoff = Backoff(settings.reconnect_base, settings.reconnect_limit)
         self._link: Link | None = None
@@ -66,6 +78,8 @@ class EdgeHub(Module):
         """Dial at once."""
         self._give_up(self._outgoing.lost(), "edgehub was started again; whether it arrived is not known")
         self._runner = self.start_actor(Runner, self._inbound)
+        if self._keeper is not None and self._keeper.rotates:
+            self._renewer = self.start_actor(Renewer, self._keeper, lambda: self.call_soon(self._renewed))
         self._dial()
 
     def on_stop(self) -> None:
@@ -135,13 +149,17 @@ class EdgeHub(Module):
         self._up_since = self.clock.monotonic()
         self._counters.connected = True
         _log.info("connected to the cloud as %s", self._settings.node)
+        if self._renewer is not None:
+            self._renewer.tell(LOOK)
         self._keep_alive()
         self._heartbeat = self.every(self._settings.heartbeat, self._keep_alive)
         self._pump()
 
     def _ended(self, error: LinkError) -> None:
         now = self.clock.monotonic()
-        if self._up_since is not None and now - self._up_since >= self._settings.steady:
+        if isinstance(error, ClosedHereError):
+            delay = 0.0
+        elif self._up_since is not None and now - self._up_since >= self._settings.steady:
             self._backoff.reset()
             delay = 0.0
         else:
@@ -149,6 +167,11 @@ class EdgeHub(Module):
         self._down(str(error))
         _log.warning("no link to the cloud: %s; next try in %.1f s", error, delay)
         self.after(delay, self._dial)
+
+    def _renewed(self) -> None:
+        """There is a new certificate: connect anew to use it. What is on its way then is sent again."""
+        if self._link is not None:
+            self._link.close()
 
     def _down(self, why: str) -> None:
         self._up_since, self._why_down = None, why

@@ -112,6 +112,14 @@ class Transport:
         """Say that nothing more will be sent."""
         self._connected().shutdown(socket.SHUT_WR)
 
+    def explain(self, error: OSError) -> str:
+        """What a failure of this connection means."""
+        if not self._target.secure:
+            return str(error)
+        from edgehub.certificates.diagnosis import explain  # noqa: PLC0415 - for TLS only, as `ssl`
+
+        return explain(error)
+
     def close(self) -> None:
         """Free everything; idempotent."""
         with self._lock:
@@ -150,8 +158,7 @@ class Transport:
                 except ssl.SSLWantWriteError:
                     self._await(deadline, late, write=True)
         except OSError as error:
-            hint = f"{error}; is the CA file the cloud's, and its address among the certificate's names?"
-            raise DialError("no TLS with the cloud", str(self._target), hint) from error
+            raise DialError("no TLS with the cloud", str(self._target), self.explain(error)) from error
 
     def _await(self, deadline: float, late: LinkError, *, write: bool) -> None:
         """Wait while dialling: only for what is asked for, and not beyond the deadline.

@@ -68,7 +68,7 @@ class WebsocketLink(Link):
         except LinkError as end:
             return end
         except OSError as error:
-            return LinkLostError("the connection to the cloud broke", str(self._target), str(error))
+            return LinkLostError("the connection to the cloud broke", str(self._target), self._transport.explain(error))
         finally:
             self._transport.close()
         return ClosedHereError()

@@ -1,0 +1,75 @@
+"""What a certificate says: whose it is, and from when until when. Pure; nothing is verified here, TLS does that."""
+
+import base64
+import re
+from datetime import UTC, datetime
+from typing import Final, NamedTuple
+
+from edgehub.certificates import der
+
+_PEM: Final = re.compile(rb"-----BEGIN CERTIFICATE-----\s(.+?)-----END CERTIFICATE-----", re.DOTALL)
+_ORGANISATION: Final = bytes.fromhex("55040a")
+_COMMON_NAME: Final = bytes.fromhex("550403")
+_VERSION: Final = 0xA0
+_FORMATS: Final = {der.UTC_TIME: "%y%m%d%H%M%SZ", der.GENERALIZED_TIME: "%Y%m%d%H%M%SZ"}
+
+
+class Certificate(NamedTuple):
+    """Fields of an X.509 certificate (RFC 5280). Times are Unix times."""
+
+    common_name: str
+    organisation: str
+    issuer: str
+    """Common name of the CA."""
+
+    not_before: float
+    not_after: float
+
+    @classmethod
+    def from_der(cls, data: bytes) -> "Certificate":
+        """The certificate of its bytes.
+
+        Raises:
+            ValueError: it is no certificate.
+        """
+        fields = list(der.elements(der.only(der.only(data, der.SEQUENCE), der.SEQUENCE)))
+        if fields and fields[0].tag == _VERSION:
+            del fields[0]
+        if len(fields) < 6:
+            raise ValueError("fields are missing")
+        subject = _names(fields[4].body)
+        not_before, not_after = (_time(element) for element in list(der.elements(fields[3].body))[:2])
+        issuer = _names(fields[2].body).get(_COMMON_NAME, "")
+        return cls(subject.get(_COMMON_NAME, ""), subject.get(_ORGANISATION, ""), issuer, not_before, not_after)
+
+    @classmethod
+    def from_pem(cls, text: bytes) -> "Certificate":
+        """The first certificate of a PEM file; ValueError when there is none."""
+        blocks = pem_blocks(text)
+        if not blocks:
+            raise ValueError("no certificate in it")
+        return cls.from_der(blocks[0])
+
+
+def pem_blocks(text: bytes) -> list[bytes]:
+    """All certificates of a PEM file as DER; ValueError when one cannot be read."""
+    return [base64.b64decode(body) for body in _PEM.findall(text)]
+
+
+def _names(body: bytes) -> dict[bytes, str]:
+    """The parts of a distinguished name by object identifier."""
+    names = {}
+    for group in der.elements(body):
+        kind, value = list(der.elements(der.only(group.body, der.SEQUENCE)))[:2]
+        names[kind.body] = value.body.decode("utf-8", "replace")
+    return names
+
+
+def _time(element: der.Element) -> float:
+    """RFC 5280 §4.1.2.5: years of UTCTime below 50 are of this century."""
+    if element.tag not in _FORMATS:
+        raise ValueError("no time where one should be")
+    moment = datetime.strptime(element.body.decode("ascii"), _FORMATS[element.tag]).replace(tzinfo=UTC)
+    if element.tag == der.UTC_TIME and moment.year >= 2050:
+        moment = moment.replace(year=moment.year - 100)
+    return moment.timestamp()

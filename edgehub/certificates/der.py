@@ -1,0 +1,59 @@
+"""Reading DER (X.690), as far as a certificate's own fields need it. Pure.
+
+The agent looks at its certificate now and then, and must not load a cryptographic library for it; nothing here verifies
+anything.
+"""
+
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+SEQUENCE: Final = 0x30
+SET: Final = 0x31
+OID: Final = 0x06
+UTC_TIME: Final = 0x17
+GENERALIZED_TIME: Final = 0x18
+
+_LONGEST_LENGTH: Final = 4
+
+
+class Element(NamedTuple):
+    """One value."""
+
+    tag: int
+    body: bytes
+
+
+def elements(data: bytes) -> Iterator[Element]:
+    """The values that stand one after the other.
+
+    Raises:
+        ValueError: it is no DER.
+    """
+    at = 0
+    while at < len(data):
+        element, at = _element(data, at)
+        yield element
+
+
+def only(data: bytes, tag: int) -> bytes:
+    """The body of the first value, which must have the tag; ValueError otherwise."""
+    element, _ = _element(data, 0)
+    if element.tag != tag:
+        raise ValueError(f"tag {element.tag:#x} in place of {tag:#x}")
+    return element.body
+
+
+def _element(data: bytes, at: int) -> tuple[Element, int]:
+    if len(data) < at + 2:
+        raise ValueError("ends in the middle of a value")
+    tag, length, start = data[at], data[at + 1], at + 2
+    if tag & 0x1F == 0x1F:
+        raise ValueError("a tag of several bytes")
+    if length & 0x80:
+        size = length & 0x7F
+        if not 0 < size <= _LONGEST_LENGTH or len(data) < start + size:
+            raise ValueError("a length that cannot be")
+        length, start = int.from_bytes(data[start : start + size], "big"), start + size
+    if len(data) < start + length:
+        raise ValueError("ends in the middle of a value")
+    return Element(tag, data[start : start + length]), start + length

@@ -1,0 +1,63 @@
+"""What a failed TLS connection means, in words that say what to do. Pure, but for the import of `ssl`.
+
+OpenSSL's own texts name the symptom ("certificate verify failed"), and whoever reads them has to know which of two
+certificates, which of two clocks, and which file is meant.
+"""
+
+import ssl
+from typing import Final
+
+# Codes of X509_verify_cert, see X509_STORE_CTX_get_error(3).
+_UNKNOWN_AUTHORITY: Final = frozenset({2, 7, 18, 19, 20, 21, 24, 30})
+_NOT_YET_VALID, _EXPIRED = 9, 10
+_WRONG_NAME: Final = frozenset({62, 63, 64})
+
+_REASONS: Final = (
+    ("UNKNOWN_CA", "the cloud does not know the CA that signed this node's certificate: join again"),
+    ("CERTIFICATE_REQUIRED", "the cloud wants a certificate, and this node has none: join"),
+    ("HANDSHAKE_FAILURE", "the cloud wants another kind of certificate, or none of the ciphers offered"),
+    ("CERTIFICATE_EXPIRED", "the cloud says that this node's certificate has expired: join again"),
+    ("CERTIFICATE_REVOKED", "the cloud has revoked this node's certificate: join again"),
+    ("BAD_CERTIFICATE", "the cloud does not take this node's certificate: join again"),
+    ("CERTIFICATE_UNKNOWN", "the cloud does not take this node's certificate: join again"),
+    ("DECRYPT_ERROR", "the cloud knows another CA of the same name than the one that signed this node's certificate"),
+    ("KEY_VALUES_MISMATCH", "the private key is not that of the certificate: join again"),
+    ("WRONG_VERSION_NUMBER", "whoever listens there does not speak TLS"),
+    ("RECORD_LAYER_FAILURE", "whoever listens there does not speak TLS"),
+    ("NO_CERTIFICATE_OR_CRL_FOUND", "the CA file holds no certificate"),
+    ("NO_START_LINE", "the certificate or key file is not PEM"),
+    ("PEM_LIB", "the certificate or key file is not PEM"),
+)  # fmt: skip
+
+
+def explain(error: OSError) -> str:
+    """A hint for what ended a TLS connection or kept it from coming up; ends with the original words."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        meaning = _unverified(error.verify_code)
+        return f"{meaning}: {error.verify_message}" if meaning else error.verify_message
+    if isinstance(error, ssl.SSLError):
+        reason = getattr(error, "reason", None) or ""
+        for part, meaning in _REASONS:
+            if part in reason:
+                return f"{meaning} ({reason})"
+    if isinstance(error, FileNotFoundError):
+        return f"a file is missing: {error.filename or 'CA, certificate or key'}"
+    return str(error)
+
+
+def is_about_time(error: BaseException | None) -> bool:
+    """Whether a certificate was refused because of the time: then one of two clocks is wrong."""
+    return isinstance(error, ssl.SSLCertVerificationError) and error.verify_code in (_NOT_YET_VALID, _EXPIRED)
+
+
+def _unverified(code: int) -> str:
+    """What a verification's code means for the cloud's certificate."""
+    if code in _UNKNOWN_AUTHORITY:
+        return "the cloud's certificate is signed by another CA than this node's CA file holds"
+    if code == _NOT_YET_VALID:
+        return "the cloud's certificate is not valid yet by this node's clock; is the clock behind?"
+    if code == _EXPIRED:
+        return "the cloud's certificate has expired by this node's clock; is the clock ahead?"
+    if code in _WRONG_NAME:
+        return "the address is not among the names in the cloud's certificate"
+    return ""

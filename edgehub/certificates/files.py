@@ -1,0 +1,109 @@
+"""The files of CA, certificate and key: read with a limit, replaced so that a crash leaves a pair that fits.
+
+Certificate and key are two files, and two files cannot be replaced at once. Both new ones are written beside the old
+ones first; then the key takes its place, then the certificate. So when a new certificate is found without a new key
+beside it, the key has its place already, and the certificate only has to follow (`settle`); in every other state the
+files in place fit. KubeEdge writes the key world-writable (0622); here it is the owner's alone.
+"""
+
+import base64
+import contextlib
+import os
+from pathlib import Path
+from typing import Final
+
+from edgehub.certificates.certificate import Certificate
+from edgehub.certificates.errors import FilesError
+from edgehub.certificates.settings import CertificatePaths
+
+LONGEST: Final = 1024 * 1024
+"""Bytes of a file that are read."""
+
+PUBLIC, PRIVATE = 0o644, 0o600
+_DIRECTORY: Final = 0o700
+_NEW: Final = ".new"
+
+
+def pem(certificate: bytes) -> bytes:
+    """A certificate's bytes as the text that its file has."""
+    text = base64.b64encode(certificate)
+    lines = [text[start : start + 64] for start in range(0, len(text), 64)]
+    return b"\n".join([b"-----BEGIN CERTIFICATE-----", *lines, b"-----END CERTIFICATE-----", b""])
+
+
+def read_certificate(path: Path) -> Certificate | None:
+    """The certificate in a file; None when there is no file.
+
+    Raises:
+        FilesError: the file cannot be read, or holds no certificate.
+    """
+    try:
+        with path.open("rb") as file:
+            text = file.read(LONGEST)
+        return Certificate.from_pem(text)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise FilesError("cannot read the certificate", str(path), str(error.strerror)) from error
+    except ValueError as error:
+        raise FilesError("the file holds no certificate", str(path), f"{error}; remove it to join again") from error
+
+
+def settle(paths: CertificatePaths) -> None:
+    """Finish a replacement that a crash has interrupted.
+
+    Raises:
+        FilesError: a file cannot be replaced.
+    """
+    waiting = _beside(paths.certificate)
+    if paths.key.exists() and waiting.exists() and not _beside(paths.key).exists():
+        _rename(waiting, paths.certificate)
+
+
+def store(paths: CertificatePaths, authority: bytes | None, certificate: bytes, key: bytes) -> None:
+    """Put the CA (PEM; None leaves it as it is), the certificate (PEM) and the key (PEM) into their files.
+
+    Raises:
+        FilesError: a file or directory cannot be made; those in place are as they were, or fit.
+    """
+    settle(paths)
+    if authority is not None:
+        _write(_beside(paths.authority), authority, PUBLIC)
+    _write(_beside(paths.key), key, PRIVATE)
+    _write(_beside(paths.certificate), certificate, PUBLIC)
+    if authority is not None:
+        _rename(_beside(paths.authority), paths.authority)
+    _rename(_beside(paths.key), paths.key)
+    _rename(_beside(paths.certificate), paths.certificate)
+
+
+def _beside(path: Path) -> Path:
+    return path.with_name(path.name + _NEW)
+
+
+def _write(path: Path, data: bytes, mode: int) -> None:
+    """Write a file anew, durably; it never exists with another mode than its own."""
+    try:
+        path.parent.mkdir(mode=_DIRECTORY, parents=True, exist_ok=True)
+        with contextlib.suppress(FileNotFoundError):
+            path.unlink()
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, mode)
+        with os.fdopen(descriptor, "wb") as file:
+            os.fchmod(descriptor, mode)
+            file.write(data)
+            file.flush()
+            os.fsync(descriptor)
+    except OSError as error:
+        raise FilesError("cannot write", str(path), str(error.strerror)) from error
+
+
+def _rename(source: Path, target: Path) -> None:
+    try:
+        source.replace(target)
+        directory = os.open(target.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(directory)
+        finally:
+            os.close(directory)
+    except OSError as error:
+        raise FilesError("cannot replace", str(target), str(error.strerror)) from error

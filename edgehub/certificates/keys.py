@@ -1,0 +1,66 @@
+"""Making a key and a request, and checking what was signed. The only place of edgehub that needs `cryptography`."""
+
+from typing import Final
+
+from cryptography import x509
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.x509.oid import NameOID
+
+from edgehub.certificates.errors import AuthorityError, RefusedError
+from edgehub.certificates.rules import SUBJECT, common_name
+
+_OIDS: Final = {
+    "C": NameOID.COUNTRY_NAME,
+    "ST": NameOID.STATE_OR_PROVINCE_NAME,
+    "L": NameOID.LOCALITY_NAME,
+    "O": NameOID.ORGANIZATION_NAME,
+}
+
+
+class NodeKey:
+    """A new ECDSA key on P-256, KubeEdge's kind."""
+
+    def __init__(self) -> None:
+        self._key = ec.generate_private_key(ec.SECP256R1())
+
+    def pem(self) -> bytes:
+        """The key as the text that its file has (`EC PRIVATE KEY`)."""
+        return self._key.private_bytes(Encoding.PEM, PrivateFormat.TraditionalOpenSSL, NoEncryption())
+
+    def request(self, node: str) -> bytes:
+        """A request for a certificate, as DER: KubeEdge's subject, no other names."""
+        names = [x509.NameAttribute(_OIDS[name], value) for name, value in SUBJECT]
+        names.append(x509.NameAttribute(NameOID.COMMON_NAME, common_name(node)))
+        request = x509.CertificateSigningRequestBuilder().subject_name(x509.Name(names))
+        return request.sign(self._key, hashes.SHA256()).public_bytes(Encoding.DER)
+
+    def check(self, certificate: bytes, authorities: list[bytes]) -> None:
+        """Whether a certificate is for this key, and signed by one of these CAs; all are DER.
+
+        Raises:
+            RefusedError: it is no certificate, or for another key.
+            AuthorityError: it is signed by another CA.
+        """
+        try:
+            issued = x509.load_der_x509_certificate(certificate)
+            ours = issued.public_key() == self._key.public_key()
+        except (ValueError, UnsupportedAlgorithm) as error:
+            raise RefusedError(
+                "the cloud's answer is no certificate", f"{len(certificate)} bytes", str(error)
+            ) from error
+        if not ours:
+            raise RefusedError("the cloud signed another key than ours", hint="see the cloud's log")
+        if not any(_signed(issued, authority) for authority in authorities):
+            by = issued.issuer.rfc4514_string()
+            raise AuthorityError("the certificate is signed by another CA than the cloud's", by, "see the cloud's log")
+
+
+def _signed(issued: x509.Certificate, authority: bytes) -> bool:
+    try:
+        issued.verify_directly_issued_by(x509.load_der_x509_certificate(authority))
+    except (ValueError, TypeError, InvalidSignature):
+        return False
+    return True

@@ -1,0 +1,87 @@
+"""Getting a certificate: the first one with a token, the next one with the one before. Blocks; for short processes."""
+
+import ssl
+from pathlib import Path
+
+from beehive import Clock
+from edgehub.certificates import files, rules
+from edgehub.certificates.certificate import Certificate, pem_blocks
+from edgehub.certificates.diagnosis import explain, is_about_time
+from edgehub.certificates.errors import AuthorityError, CertificateError, FilesError
+from edgehub.certificates.fetch import CertificateServer
+from edgehub.certificates.keys import NodeKey
+from edgehub.certificates.settings import CertificateSettings
+from edgehub.certificates.token import Token
+from edgehub.tls import client_context
+
+
+def join(settings: CertificateSettings, clock: Clock) -> Certificate:
+    """Fetch the CA, check it against the token, get a certificate and store all of it.
+
+    Raises:
+        CertificateError: why not; no file has changed then.
+    """
+    token = Token.parse(settings.token)
+    server = CertificateServer(settings.server)
+    authority, date = server.authority()
+    token.check_authority(authority, server.url)
+    _check_is_certificate(authority, server.url)
+    here = clock.now()
+    there = here if date is None else date
+    token.check_valid(there)
+    key = NodeKey()
+    try:
+        context = ssl.create_default_context(cadata=authority)
+        issued = server.sign(key.request(settings.node), settings.node, context, token.bearer).body
+    except CertificateError as error:
+        if is_about_time(error.__cause__) and abs(there - here) > rules.CLOCK_TOLERANCE:
+            raise rules.clock_error(there - here, here) from error
+        raise
+    certificate = _checked(settings, key, issued, [authority], there)
+    files.store(settings.paths, files.pem(authority), files.pem(issued), key.pem())
+    return certificate
+
+
+def renew(settings: CertificateSettings, clock: Clock) -> Certificate:
+    """Get a certificate for a new key with the one that is there, and store both.
+
+    Raises:
+        CertificateError: why not; no file has changed then.
+    """
+    paths = settings.paths
+    files.settle(paths)
+    if files.read_certificate(paths.certificate) is None:
+        raise FilesError("cannot renew the certificate", settings.certificate, "there is no such file")
+    server = CertificateServer(settings.server)
+    key = NodeKey()
+    try:
+        context = client_context(paths.authority, paths.certificate, paths.key)
+    except OSError as error:
+        raise FilesError("cannot renew the certificate", settings.certificate, explain(error)) from error
+    issued = server.sign(key.request(settings.node), settings.node, context).body
+    certificate = _checked(settings, key, issued, _authorities(paths.authority), clock.now())
+    files.store(paths, None, files.pem(issued), key.pem())
+    return certificate
+
+
+def _checked(
+    settings: CertificateSettings, key: NodeKey, issued: bytes, authorities: list[bytes], now: float
+) -> Certificate:
+    key.check(issued, authorities)
+    certificate = Certificate.from_der(issued)
+    rules.check_issued(certificate, settings.node, now)
+    return certificate
+
+
+def _check_is_certificate(data: bytes, url: str) -> None:
+    try:
+        Certificate.from_der(data)
+    except ValueError as error:
+        raise AuthorityError("the cloud's CA is no certificate", url, str(error)) from error
+
+
+def _authorities(path: Path) -> list[bytes]:
+    try:
+        return pem_blocks(path.read_bytes())
+    except (OSError, ValueError) as error:
+        raise FilesError("cannot read the CA", str(path), str(error)) from error

@@ -1,0 +1,304 @@
+"""Joining and renewing against a server of certificates on a real socket, and every way in which it can fail."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives.serialization import Encoding, load_pem_private_key
+
+from beehive import RealClock
+from edgehub.certificates.errors import (
+    AuthorityError,
+    CertificateError,
+    ClockError,
+    FilesError,
+    RefusedError,
+    TokenError,
+    UnreachableError,
+    WrongNodeError,
+)
+from edgehub.certificates.files import store
+from edgehub.certificates.obtain import join, renew
+from edgehub.tls import client_context
+from tests.edgehub.certificates import recorded
+from tests.edgehub.certificates.authority import DAY, NODE, Authority, CertificateServer
+
+CLOCK = RealClock()
+
+
+@pytest.fixture(scope="module")
+def authority() -> Authority:
+    return Authority()
+
+
+@pytest.fixture
+def server(authority: Authority, tmp_path: Path) -> Iterator[CertificateServer]:
+    with CertificateServer(authority, authority.server_context(tmp_path)) as running:
+        yield running
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def everything_in(directory: Path) -> dict[str, bytes]:
+    return {str(path): path.read_bytes() for path in directory.rglob("*") if path.is_file()}
+
+
+def test_a_node_joins_with_a_token(server: CertificateServer, tmp_path: Path) -> None:
+    """CA, certificate and key are in their files, fit, and are nobody else's to read where they are secret."""
+    settings = server.settings(tmp_path)
+    previous = os.umask(0o077)
+    try:
+        certificate = join(settings, CLOCK)
+    finally:
+        os.umask(previous)
+    assert certificate.common_name == f"system:node:{NODE}"
+    paths = settings.paths
+    assert paths.authority.read_bytes() == server.authority.certificate.public_bytes(Encoding.PEM)
+    issued = x509.load_pem_x509_certificate(paths.certificate.read_bytes())
+    key = load_pem_private_key(paths.key.read_bytes(), None)
+    assert issued.public_key() == key.public_key()
+    assert b"EC PRIVATE KEY" in paths.key.read_bytes()
+    assert (mode(paths.authority), mode(paths.certificate), mode(paths.key)) == (0o644, 0o644, 0o600)
+    assert mode(paths.key.parent) == 0o700
+    client_context(paths.authority, paths.certificate, paths.key)
+    assert sorted(path.name for path in paths.key.parent.iterdir()) == ["server.crt", "server.key"]
+
+
+@recorded.needs_trace
+def test_the_requests_are_those_of_a_real_kubeedge(server: CertificateServer, tmp_path: Path) -> None:
+    """Paths, order and headers as recorded; the token is sent to a server that was verified, and only there."""
+    settings = server.settings(tmp_path)
+    join(settings, CLOCK)
+    (first, *_), (second, sent, body, peer) = server.requests
+    assert (first, second) == ("/ca.crt", "/edge.crt")
+    ours = {key.lower(): value for key, value in sent.items()}
+    theirs = recorded.headers(1)
+    assert set(ours) | {"user-agent"} == set(theirs)
+    assert ours["nodename"] == NODE
+    assert ours["authorization"] == "Bearer " + settings.token.partition(".")[2]
+    assert ours["content-length"] == str(len(body))
+    assert not peer
+    assert all("authorization" not in {key.lower() for key in headers} for _, headers, _, _ in server.requests[:1])
+
+
+def test_a_certificate_is_renewed_with_itself(server: CertificateServer, tmp_path: Path) -> None:
+    """The certificate is shown, no token is; the key is a new one; the CA stays."""
+    settings = server.settings(tmp_path)
+    join(settings, CLOCK)
+    before = everything_in(tmp_path)
+    renew(settings, CLOCK)
+    path, headers, _, peer = server.requests[-1]
+    assert path == "/edge.crt"
+    assert "Authorization" not in headers
+    assert headers["NodeName"] == NODE
+    assert peer is not None
+    assert (("commonName", f"system:node:{NODE}"),) in peer["subject"]
+    after = everything_in(tmp_path)
+    changed = {Path(each).name for each in after if after[each] != before[each]}
+    assert changed == {"server.crt", "server.key"}
+    client_context(settings.paths.authority, settings.paths.certificate, settings.paths.key)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "error", "words"),
+    [
+        ({"token": "nonsense"}, TokenError, "has not the form"),
+        ({"token": ""}, TokenError, "no token"),
+        ({"server": "http://127.0.0.1:1"}, UnreachableError, "https://host:10002"),
+        ({"server": "https://127.0.0.1:1"}, UnreachableError, "refused"),
+        ({"node": "edge-2"}, WrongNodeError, "system:node:edge-2 was asked for"),
+    ],
+)
+def test_wrong_settings(
+    server: CertificateServer, tmp_path: Path, wrong: dict[str, str], error: type[CertificateError], words: str
+) -> None:
+    before = everything_in(tmp_path)
+    with pytest.raises(error, match=words):
+        join(server.settings(tmp_path, **wrong), CLOCK)
+    assert everything_in(tmp_path) == before
+
+
+def test_the_token_of_another_cloud(server: CertificateServer, tmp_path: Path) -> None:
+    """It is not sent to this one."""
+    with pytest.raises(AuthorityError, match="not the token's"):
+        join(server.settings(tmp_path, token=Authority().token()), CLOCK)
+    assert [path for path, *_ in server.requests] == ["/ca.crt"]
+
+
+def test_an_expired_token(server: CertificateServer, tmp_path: Path) -> None:
+    """It says when, by the cloud's clock, and is not sent."""
+    with pytest.raises(TokenError, match=r"expired: at 2020-09-13 12:26:40 UTC, it is 20"):
+        join(server.settings(tmp_path, token=server.authority.token(1_600_000_000)), CLOCK)
+    assert [path for path, *_ in server.requests] == ["/ca.crt"]
+
+
+def test_the_cloud_s_clock_decides_over_the_token(server: CertificateServer, tmp_path: Path) -> None:
+    """A node whose clock is a year ahead still joins with a token of a day."""
+    server.clock_off = -365 * DAY
+    join(server.settings(tmp_path, token=server.authority.token(CLOCK.now() - DAY)), CLOCK)
+
+
+def test_a_refusal_carries_the_cloud_s_words_and_no_token(server: CertificateServer, tmp_path: Path) -> None:
+    settings = server.settings(tmp_path)
+    server.refusal = 401, "Invalid authorization token\n\x1b[31m"
+    with pytest.raises(RefusedError, match=r"answered 401.*Invalid authorization token.*a new token") as caught:
+        join(settings, CLOCK)
+    assert settings.token.split(".")[-1] not in str(caught.value)
+    assert "\x1b" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "error"),
+    [
+        ("/edge.crt", b"", RefusedError),
+        ("/edge.crt", b"\x30\x03abc", RefusedError),
+        ("/edge.crt", b"x" * (1 << 20), RefusedError),
+        ("/ca.crt", b"", AuthorityError),
+        ("/ca.crt", b"x" * (1 << 20), RefusedError),
+    ],
+)
+def test_answers_that_are_no_certificates(
+    server: CertificateServer, tmp_path: Path, path: str, body: bytes, error: type[CertificateError]
+) -> None:
+    server.answers[path] = body
+    with pytest.raises(error):
+        join(server.settings(tmp_path), CLOCK)
+
+
+def test_a_certificate_for_another_key(server: CertificateServer, tmp_path: Path) -> None:
+    other = server.authority.sign(server.authority.key.public_key(), server.subject)
+    server.answers["/edge.crt"] = other.public_bytes(Encoding.DER)
+    with pytest.raises(RefusedError, match="another key"):
+        join(server.settings(tmp_path), CLOCK)
+
+
+def test_a_certificate_signed_by_another_authority_of_the_same_name(server: CertificateServer, tmp_path: Path) -> None:
+    server.signer = Authority()
+    with pytest.raises(AuthorityError, match="signed by another CA"):
+        join(server.settings(tmp_path), CLOCK)
+
+
+def test_a_certificate_that_is_over(server: CertificateServer, tmp_path: Path) -> None:
+    server.since, server.life = -100.0, 50.0
+    with pytest.raises(RefusedError, match="is over"):
+        join(server.settings(tmp_path), CLOCK)
+
+
+def test_a_server_of_another_name(authority: Authority, tmp_path: Path) -> None:
+    context = authority.server_context(tmp_path, names=("cloud.example", "192.0.2.1"))
+    with (
+        CertificateServer(authority, context) as server,
+        pytest.raises(UnreachableError, match="not among the names in the cloud's certificate"),
+    ):
+        join(server.settings(tmp_path), CLOCK)
+
+
+def test_a_server_whose_certificate_another_authority_signed(authority: Authority, tmp_path: Path) -> None:
+    """The answer to /ca.crt is right, but who answers does not have a certificate of that CA."""
+    context = Authority().server_context(tmp_path)
+    with CertificateServer(authority, context) as server, pytest.raises(UnreachableError, match="signed by another CA"):
+        join(server.settings(tmp_path), CLOCK)
+
+
+@pytest.mark.parametrize(
+    ("since", "off", "words"),
+    [(2 * DAY, 3 * DAY, "clock is 3 days behind"), (-9 * DAY, -8 * DAY, "clock is 8 days ahead")],
+)
+def test_a_clock_that_is_off(authority: Authority, tmp_path: Path, since: float, off: float, words: str) -> None:
+    """The server's certificate is not valid at this node's time, but at the cloud's."""
+    context = authority.server_context(tmp_path, since=since, life=2 * DAY)
+    with CertificateServer(authority, context) as server:
+        server.clock_off = off
+        token = authority.token(CLOCK.now() + 30 * DAY)
+        with pytest.raises(ClockError, match=words):
+            join(server.settings(tmp_path, token=token), CLOCK)
+
+
+def test_an_expired_certificate_of_the_server_is_not_taken_for_a_clock(authority: Authority, tmp_path: Path) -> None:
+    context = authority.server_context(tmp_path, since=-9 * DAY, life=DAY)
+    with CertificateServer(authority, context) as server, pytest.raises(UnreachableError, match="has expired"):
+        join(server.settings(tmp_path), CLOCK)
+
+
+def test_files_that_cannot_be_written(server: CertificateServer, tmp_path: Path) -> None:
+    (tmp_path / "certs").write_text("a file where a directory should be")
+    with pytest.raises(FilesError, match="cannot write"):
+        join(server.settings(tmp_path), CLOCK)
+
+
+@pytest.mark.parametrize("missing", ["certificate", "key", "authority"])
+def test_a_renewal_without_one_of_the_files(server: CertificateServer, tmp_path: Path, missing: str) -> None:
+    settings = server.settings(tmp_path)
+    join(settings, CLOCK)
+    path: Path = getattr(settings.paths, missing)
+    path.unlink()
+    with pytest.raises(CertificateError):
+        renew(settings, CLOCK)
+
+
+def test_a_renewal_with_a_key_of_another_certificate(server: CertificateServer, tmp_path: Path) -> None:
+    settings = server.settings(tmp_path)
+    join(settings, CLOCK)
+    key = settings.paths.key.read_bytes()
+    join(settings, CLOCK)
+    settings.paths.key.write_bytes(key)
+    with pytest.raises(FilesError, match="not that of the certificate"):
+        renew(settings, CLOCK)
+
+
+class _Crash(BaseException):
+    pass
+
+
+@pytest.mark.parametrize("at", range(1, 4))
+def test_a_crash_between_the_files_leaves_a_pair_that_fits(
+    server: CertificateServer, tmp_path: Path, at: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At each renaming of a renewal: what is found afterwards can be used, and renewed."""
+    settings = server.settings(tmp_path)
+    join(settings, CLOCK)
+    renamed = []
+    real = Path.replace
+
+    def replace(source: Path, target: Any) -> Path:
+        renamed.append(target)
+        if len(renamed) == at:
+            raise _Crash
+        return real(source, target)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "replace", replace)
+        if at <= 2:
+            with pytest.raises(_Crash):
+                renew(settings, CLOCK)
+        else:
+            renew(settings, CLOCK)
+    renew(settings, CLOCK)
+    client_context(settings.paths.authority, settings.paths.certificate, settings.paths.key)
+
+
+def test_a_link_in_the_place_of_a_new_file_is_not_followed(server: CertificateServer, tmp_path: Path) -> None:
+    """It is replaced; what it points to stays as it is."""
+    settings = server.settings(tmp_path)
+    victim = tmp_path / "victim"
+    victim.write_bytes(b"precious")
+    settings.paths.key.parent.mkdir()
+    settings.paths.key.with_name("server.key.new").symlink_to(victim)
+    join(settings, CLOCK)
+    assert victim.read_bytes() == b"precious"
+    assert not settings.paths.key.is_symlink()
+
+
+def test_storing_twice_is_storing_once(tmp_path: Path, server: CertificateServer) -> None:
+    settings = server.settings(tmp_path)
+    for _ in range(2):
+        store(settings.paths, b"authority", b"certificate", b"key")
+    assert [each.read_bytes() for each in (settings.paths.authority, settings.paths.key)] == [b"authority", b"key"]
