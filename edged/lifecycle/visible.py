@@ -3,24 +3,26 @@
 from msgspec.structs import replace
 
 from edged.api import Pod
-from edged.pods.model import ContainerFacts, PodFacts
+from edged.pods.container_status import CREATING, INITIALIZING
+from edged.pods.model import ContainerFacts, PodFacts, RunState
 
 
 def settled_facts(pod: Pod, facts: PodFacts) -> PodFacts:
-    """The facts without those containers whose postStart hook may not be through: while a worker is at the pod they do
-    not count as started, and neither their status nor their probes show them. (A kubelet's pod worker does not look at
+    """The facts in which those containers have not started yet whose postStart hook may not be through: while a worker
+    is at the pod, neither their status nor their probes show them as running. (A kubelet's pod worker does not look at
     the runtime in that time.) One that was reported as running stays what it is.
     """
     hooked = _hooked(pod)
     if not hooked:
         return facts
     reported = _reported_running(pod)
-    settled = tuple(c for c in facts.containers if not (_starts(c, hooked) and c.id not in reported))
-    return facts if len(settled) == len(facts.containers) else replace(facts, containers=settled)
+    reason = INITIALIZING if pod.spec.init_containers else CREATING
 
+    def settled(container: ContainerFacts) -> ContainerFacts:
+        starts = container.running and container.name in hooked and container.id not in reported
+        return replace(container, state=RunState.CREATED, reason=reason) if starts else container
 
-def _starts(container: ContainerFacts, hooked: frozenset[str]) -> bool:
-    return container.running and container.name in hooked
+    return replace(facts, containers=tuple(map(settled, facts.containers)))
 
 
 def _hooked(pod: Pod) -> frozenset[str]:

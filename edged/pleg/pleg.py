@@ -112,6 +112,8 @@ class Pleg(Actor):
                 if isinstance(error, _RUNTIME_AWAY):
                     break
                 continue
+            if glance is not None and not _is_whole(facts, glance):
+                continue
             self._note(ref.uid, glance)
             changed.append(Seen(facts, begin))
         self._tell(Relisted(tuple(changed), now, begin))
@@ -121,3 +123,10 @@ class Pleg(Actor):
             self._known[uid] = glance
         else:
             self._known.pop(uid, None)
+
+
+def _is_whole(facts: PodFacts, glance: Glance) -> bool:
+    """Whether all was still there that the lists had named. Otherwise something was removed meanwhile, and what came in
+    its place is not among these facts: the pod counts as changed until the next relist, which sees both.
+    """
+    return len(facts.sandboxes) == len(glance.sandboxes) and len(facts.containers) == len(glance.containers)

@@ -127,7 +127,7 @@ def _state(given: StatusInput, facts: ContainerFacts, old: ContainerStatus | Non
         return ContainerState(terminated=_ending(given, facts))
     if facts.state is RunState.UNKNOWN and old is not None and old.state.running is not None:
         return lost()
-    return ContainerState(waiting=ContainerStateWaiting())
+    return ContainerState(waiting=ContainerStateWaiting(reason=facts.reason))
 
 
 def _ending(given: StatusInput, facts: ContainerFacts) -> ContainerStateTerminated:

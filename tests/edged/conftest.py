@@ -10,6 +10,7 @@ from beehive import Message, ModuleName
 from beehive.testing import Harness
 from edged.api import Pod
 from edged.module import Edged
+from edged.probes.testing import NetworkDouble
 from edged.server.routes import Snapshots
 from edged.settings import EdgedSettings
 from edged.testing import FakeRuntime
@@ -75,7 +76,8 @@ class Bench:
             server_port=10255,
             **settings,
         )
-        self.bee.add(Edged, self.settings, self.runtime.connect, self.snapshots, "v1.32")
+        self.network = NetworkDouble(self.bee.simulation)
+        self.bee.add(Edged, self.settings, self.runtime.connect, self.snapshots, "v1.32", network=self.network)
 
     def start(self) -> None:
         """Start edged and let it come to rest."""

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from beehive.runtime import Running
 from beehive.simulation import Simulation
 from edged.cri.contract import ContainerId, SandboxId
-from edged.cri.errors import CriError, UnavailableError
+from edged.cri.errors import CriError, NotFoundError, UnavailableError
 from edged.pleg.pleg import Event, Observed, Pleg, Relisted, RelistFailed
 from edged.pleg.reader import Glance, RuntimeReader, changed_pods, glance_of
 from edged.pods import labels
@@ -126,6 +126,16 @@ def test_one_pod_that_cannot_be_read_is_told_of_later_and_others_now(watch: Watc
     watch.runtime.fail("container_status", sick)
     assert watch.look(0.5) == ["b", "c"]
     assert watch.failures() == 1
+    assert watch.look() == ["a"]
+
+
+@pytest.mark.parametrize("call", ["container_status", "pod_sandbox_status"])
+def test_a_pod_of_which_something_was_removed_while_it_was_read_is_told_of_later(watch: Watch, call: str) -> None:
+    """What took its place is not in the lists: the pod would seem to have lost its container."""
+    watch.pod("a")
+    watch.runtime.fail(call, NotFoundError("Status", "", grpc.StatusCode.NOT_FOUND, "removed"))
+    assert watch.look(0.5) == []
+    assert watch.failures() == 0
     assert watch.look() == ["a"]
 
 

@@ -1,0 +1,246 @@
+"""Lifecycle hooks of pods on a node in virtual time."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from edged.cri.contract import ExecResult
+from edged.testing import FakeRuntime
+from tests.edged.conftest import Bench, pod
+
+IP = "10.0.0.2"
+GOOD, BAD = ExecResult(b"", b"", 0), ExecResult(b"", b"a secret", 3)
+EXEC = {"exec": {"command": ["hook"]}}
+HTTP = {"httpGet": {"port": 80, "path": "/hook"}}
+
+
+def hooked(start: dict[str, Any] | None = None, stop: dict[str, Any] | None = None, **changes: Any) -> dict[str, Any]:
+    """A pod with one container that has these hooks."""
+    lifecycle = {"postStart": start, "preStop": stop}
+    container = {"name": "main", "image": "busybox:1.36", "command": ["sleep", "inf"], "lifecycle": lifecycle}
+    return pod(**{"containers": [container, *changes.pop("more", [])], **changes})
+
+
+def other(name: str = "other") -> dict[str, Any]:
+    return {"name": name, "image": "busybox:1.36", "command": ["sleep", "inf"]}
+
+
+def takes(bench: Bench, seconds: float, result: ExecResult = GOOD) -> list[float]:
+    """Commands take so long; gives the times at which they began."""
+    begun: list[float] = []
+
+    def execute(_name: str, _command: Any) -> ExecResult:
+        begun.append(bench.bee.clock.monotonic())
+        over = bench.bee.simulation.future()
+        bench.bee.clock.after(seconds, over.set)
+        over.get()
+        return result
+
+    bench.runtime.on_exec = execute
+    return begun
+
+
+def going(wanted: dict[str, Any], grace: int = 30) -> dict[str, Any]:
+    deletion = {"deletionTimestamp": "2027-01-15T08:00:00Z", "deletionGracePeriodSeconds": grace}
+    return {**wanted, "metadata": {**wanted["metadata"], **deletion}}
+
+
+def main_status(bench: Bench) -> dict[str, Any]:
+    statuses = bench.meta.statuses("web")[-1]["containerStatuses"]
+    return next(status for status in statuses if status["name"] == "main")
+
+
+def waiting(bench: Bench) -> str:
+    """Why the container waits, as it was last reported."""
+    reason: str = main_status(bench)["state"].get("waiting", {}).get("reason", "")
+    return reason
+
+
+@pytest.fixture
+def limits(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The grace periods that containers are stopped with."""
+    seen: list[int] = []
+    really: Callable[..., None] = FakeRuntime.stop_container
+
+    def stop(client: FakeRuntime, container_id: Any, grace_seconds: int) -> None:
+        seen.append(grace_seconds)
+        really(client, container_id, grace_seconds)
+
+    monkeypatch.setattr(FakeRuntime, "stop_container", stop)
+    return seen
+
+
+@pytest.mark.parametrize("hook", [EXEC, {"sleep": {"seconds": 5}}], ids=["exec", "sleep"])
+def test_a_container_has_started_only_when_its_hook_is_through(bench: Bench, hook: dict[str, Any]) -> None:
+    """Until then it is reported as being made, the containers after it wait, and it is not probed."""
+    takes(bench, 5)
+    bench.network.statuses[IP, 80] = 200
+    wanted = hooked(start=hook, more=[other()])
+    wanted["spec"]["containers"][0]["readinessProbe"] = {"tcpSocket": {"port": 80}, "periodSeconds": 1}
+    bench.start()
+    bench.tell("insert", wanted)
+    bench.run(4)
+    assert bench.runtime.running() == ["main"]
+    assert waiting(bench) == "ContainerCreating"
+    assert bench.network.asked.total() == 0
+    bench.run(3)
+    assert bench.runtime.running() == ["main", "other"]
+    assert main_status(bench)["ready"] is True
+
+
+def test_a_hook_is_a_request_too(bench: Bench) -> None:
+    """What status it is answered with does not matter."""
+    bench.network.statuses[IP, 80] = 500
+    bench.start()
+    bench.tell("insert", hooked(start=HTTP))
+    assert bench.meta.phases("web")[-1] == "Running"
+    [request] = bench.network.requests
+    assert (request.host, request.path) == (IP, "/hook")
+    assert ("User-Agent", "kube-lifecycle/1.32") in request.headers
+
+
+@pytest.mark.parametrize(
+    "hook", [EXEC, HTTP, {"tcpSocket": {"port": 80}}, {"tcpSocket": {"port": "none"}}, {}], ids=str
+)
+def test_a_container_whose_hook_fails_is_killed_and_tried_again(bench: Bench, hook: dict[str, Any]) -> None:
+    """With the back-off of a container that keeps ending; what the hook has said is told to nobody."""
+    takes(bench, 0, BAD)
+    bench.start()
+    bench.tell("insert", hooked(start=hook))
+    assert bench.runtime.running() == []
+    assert waiting(bench) == "PostStartHookError"
+    assert "secret" not in str(bench.meta.statuses("web"))
+    bench.run(3)
+    assert waiting(bench) == "PostStartHookError"
+    bench.run(5)
+    assert waiting(bench) == "CrashLoopBackOff"
+    bench.run(600)
+    assert 3 < bench.runtime.calls["create_container"] < 10
+    assert bench.runtime.running() == []
+
+
+def test_a_hook_that_never_ends_does_not_keep_the_pod(bench: Bench) -> None:
+    takes(bench, float("inf"))
+    wanted = hooked(start=EXEC)
+    bench.start()
+    bench.tell("insert", wanted)
+    bench.run(1000)
+    assert bench.runtime.running() == ["main"]
+    bench.tell("update", going(wanted))
+    bench.run(1)
+    assert bench.runtime.running() == []
+    bench.tell("delete", going(wanted))
+    bench.run(1)
+    assert bench.runtime.sandboxes == {}
+
+
+def test_edged_stops_although_a_hook_never_ends_and_the_container_stays(bench: Bench) -> None:
+    takes(bench, float("inf"))
+    bench.start()
+    bench.tell("insert", hooked(start=EXEC))
+    bench.run(1)
+    begin = bench.bee.clock.monotonic()
+    bench.stop()
+    assert bench.bee.clock.monotonic() - begin < 5
+    assert bench.runtime.running() == ["main"]
+
+
+def test_an_adopted_container_has_started(bench: Bench) -> None:
+    """Its hook is not run again."""
+    begun = takes(bench, 0)
+    bench.start()
+    bench.tell("insert", hooked(start=EXEC))
+    bench.meta.objects["default/pod/web"] = {**hooked(start=EXEC), "status": bench.meta.statuses("web")[-1]}
+    bench.poison()
+    bench.run(30)
+    assert len(begun) == 1
+    assert main_status(bench)["restartCount"] == 0
+    assert bench.meta.phases("web")[-1] == "Running"
+
+
+def test_the_stop_hook_comes_before_the_stop_and_within_the_grace_period(bench: Bench, limits: list[int]) -> None:
+    takes(bench, 8)
+    wanted = hooked(stop=EXEC)
+    bench.start()
+    bench.tell("insert", wanted)
+    bench.tell("update", going(wanted))
+    bench.run(7)
+    assert (bench.runtime.running(), limits) == (["main"], [])
+    bench.run(2)
+    assert (bench.runtime.running(), limits) == ([], [22])
+
+
+@pytest.mark.parametrize(
+    ("hook", "seconds", "limit"),
+    [
+        pytest.param({"sleep": {"seconds": 10}}, 10, 20, id="sleep"),
+        pytest.param({"sleep": {"seconds": 1000}}, 30, 2, id="sleep beyond the grace period"),
+        pytest.param({"httpGet": {"port": 80}}, 30, 2, id="no answer"),
+        pytest.param({"httpGet": {"port": 81}}, 0, 30, id="refused"),
+    ],
+)
+def test_what_the_hook_has_left_of_the_grace_period_is_the_containers(
+    bench: Bench, limits: list[int], hook: dict[str, Any], seconds: float, limit: int
+) -> None:
+    """At least two seconds; a hook that fails changes nothing else."""
+    bench.network.statuses[IP, 80] = 0
+    wanted = hooked(stop=hook)
+    bench.start()
+    bench.tell("insert", wanted)
+    bench.tell("update", going(wanted))
+    bench.run(max(0, seconds - 1))
+    assert limits == ([] if seconds else [limit])
+    bench.run(2)
+    assert limits == [limit]
+
+
+def test_each_container_has_its_hook_beside_the_others(bench: Bench, limits: list[int]) -> None:
+    takes(bench, 8)
+    twin = {**other("twin"), "lifecycle": {"preStop": EXEC}}
+    wanted = hooked(stop=EXEC, more=[twin, other()])
+    bench.start()
+    bench.tell("insert", wanted)
+    bench.tell("update", going(wanted))
+    bench.run(9)
+    assert sorted(limits) == [22, 22, 30]
+
+
+def test_a_single_container_that_is_killed_has_its_hook_too(bench: Bench, limits: list[int]) -> None:
+    """Its image has changed."""
+    begun = takes(bench, 2)
+    bench.start()
+    bench.tell("insert", hooked(stop=EXEC))
+    changed = hooked(stop=EXEC, metadata={"resourceVersion": "2"})
+    changed["spec"]["containers"][0]["image"] = "busybox:1.37"
+    bench.tell("update", changed)
+    bench.run(5)
+    assert (len(begun), limits) == (1, [28])
+    assert bench.runtime.running() == ["main"]
+
+
+def test_a_container_that_has_ended_by_itself_has_no_hook_before_its_stop(bench: Bench) -> None:
+    begun = takes(bench, 0)
+    wanted = hooked(stop=EXEC, restartPolicy="Never", more=[other()])
+    bench.start()
+    bench.tell("insert", wanted)
+    bench.runtime.end("main", 0)
+    bench.run(2)
+    bench.tell("update", going(wanted))
+    bench.run(5)
+    assert bench.runtime.running() == []
+    assert begun == []
+
+
+def test_a_probes_grace_period_is_what_its_hook_gets(bench: Bench, limits: list[int]) -> None:
+    wanted = hooked(stop={"sleep": {"seconds": 3}})
+    wanted["spec"]["containers"][0]["livenessProbe"] = {
+        "tcpSocket": {"port": 80}, "periodSeconds": 1, "failureThreshold": 1, "terminationGracePeriodSeconds": 10,
+    }  # fmt: skip
+    bench.network.statuses[IP, 80] = 200
+    bench.start()
+    bench.tell("insert", wanted)
+    bench.run(3)
+    del bench.network.statuses[IP, 80]
+    bench.run(6)
+    assert limits == [7]

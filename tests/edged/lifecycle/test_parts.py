@@ -1,0 +1,138 @@
+"""The parts of hooks by themselves: what counts meanwhile, how long a container gets, waits that are ended."""
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from beehive import Runtime, Threads
+from beehive.simulation import Simulation
+from edged.api import (
+    Container,
+    ContainerState,
+    ContainerStateRunning,
+    ContainerStateWaiting,
+    ContainerStatus,
+    PodStatus,
+)
+from edged.api.probes import ExecAction, Lifecycle, LifecycleHandler, Probe
+from edged.lifecycle.farewell import probe_grace
+from edged.lifecycle.visible import settled_facts
+from edged.lifecycle.waits import WaitEndedError, Waits
+from edged.pods.model import PodFacts, PodUid, RunState
+from edged.pods.status import NodeView, pod_status
+from edged.pods.unhealthy import Fault
+from tests.edged.pods.builders import a_container, a_pod, at, exited, facts, running
+
+UID = PodUid("uid")
+HOOKED = a_container("hooked", lifecycle=Lifecycle(post_start=LifecycleHandler(exec=ExecAction(("x",)))))
+PLAIN = a_container("plain")
+PROBED = a_container(
+    "probed",
+    liveness_probe=Probe(termination_grace_period_seconds=3),
+    startup_probe=Probe(termination_grace_period_seconds=0),
+)
+
+
+def reported(identity: str) -> PodStatus:
+    state = ContainerState(running=ContainerStateRunning())
+    return PodStatus(
+        container_statuses=(ContainerStatus(name="hooked", container_id=f"fake://{identity}", state=state),)
+    )
+
+
+def running_ids(known: PodFacts) -> list[str]:
+    return [c.id for c in known.containers if c.running]
+
+
+def test_a_container_without_a_hook_or_that_does_not_run_is_what_it_is() -> None:
+    known = facts(running(PLAIN), exited(HOOKED, 1))
+    assert settled_facts(a_pod(HOOKED, PLAIN), known) == known
+    assert settled_facts(a_pod(PLAIN), known) is known
+
+
+def test_one_with_a_hook_runs_when_it_was_reported_to() -> None:
+    """Its successor does not, yet."""
+    pod = a_pod(HOOKED, status=reported("hooked-0"))
+    assert running_ids(settled_facts(pod, facts(running(HOOKED, 0)))) == ["hooked-0"]
+    later = settled_facts(pod, facts(exited(HOOKED, 0), running(HOOKED, 1)))
+    assert [(c.id, c.state) for c in later.containers] == [
+        ("hooked-1", RunState.CREATED),
+        ("hooked-0", RunState.EXITED),
+    ]
+
+
+def test_meanwhile_it_is_reported_as_being_made() -> None:
+    """And never as lost, also when nothing is left of its predecessor; it keeps the number of its restarts."""
+    pod = a_pod(HOOKED, status=reported("hooked-0"))
+    known = settled_facts(pod, facts(running(HOOKED, 1)))
+    [status] = pod_status(pod, known, NodeView((), "fake"), at(5)).container_statuses
+    assert status.state.waiting == ContainerStateWaiting(reason="ContainerCreating")
+    assert status.restart_count == 1
+    assert status.last_state.terminated is None
+
+
+@pytest.mark.parametrize(
+    ("container", "fault", "meta", "seconds"),
+    [
+        (PROBED, Fault.LIVENESS_PROBE, {}, 3),
+        (PROBED, Fault.STARTUP_PROBE, {}, 0),
+        (PROBED, Fault.DEFINITION_CHANGED, {}, None),
+        (PROBED, None, {}, None),
+        (PROBED, Fault.LIVENESS_PROBE, {"deletion_grace_period_seconds": 9}, None),
+        (PLAIN, Fault.LIVENESS_PROBE, {}, None),
+        (None, Fault.NOT_WANTED, {}, None),
+    ],
+)
+def test_a_probe_states_the_grace_period_of_what_it_ends(
+    container: Container | None, fault: Fault | None, meta: dict[str, int], seconds: int | None
+) -> None:
+    """Unless the deletion of the pod does."""
+    assert probe_grace(a_pod(PROBED, PLAIN, meta=meta), container, fault) == seconds
+
+
+@pytest.fixture(params=["threads", "simulation"])
+def actors(request: pytest.FixtureRequest) -> Iterator[Runtime]:
+    runtime: Runtime = Threads() if request.param == "threads" else Simulation(1)
+    yield runtime
+    runtime.close()
+
+
+def test_a_pause_lasts_as_long_as_it_should(actors: Runtime) -> None:
+    begin = actors.clock.monotonic()
+    Waits(actors).pause(0.05, UID)
+    assert actors.clock.monotonic() - begin >= 0.05
+
+
+def test_a_call_is_waited_for_and_its_error_comes_back(actors: Runtime) -> None:
+    waits, called = Waits(actors), []
+
+    def fail() -> None:
+        raise ZeroDivisionError
+
+    waits.call(lambda: called.append(1), UID)
+    assert called == [1]
+    with pytest.raises(ZeroDivisionError):
+        waits.call(fail, UID)
+
+
+@pytest.mark.parametrize("end", [lambda waits: waits.pod_ends(UID), lambda waits: waits.close()])
+def test_a_wait_ends_with_its_pod_and_with_all(actors: Runtime, end: Callable[[Waits], None]) -> None:
+    """Whatever it waits for goes on by itself."""
+    waits, forever = Waits(actors), actors.future()
+    actors.clock.after(0.05, lambda: end(waits))
+    with pytest.raises(WaitEndedError):
+        waits.call(forever.get, UID)
+    with pytest.raises(WaitEndedError):
+        waits.pause(1000, UID)
+    forever.set(None)
+
+
+def test_another_pods_end_ends_nothing(actors: Runtime) -> None:
+    waits = Waits(actors)
+    waits.pod_ends(PodUid("other"))
+    waits.pause(0.01, UID)
+    waits.pod_ends(UID)
+    waits.pod_gone(UID)
+    waits.pause(0.01, UID)
+    waits.pod_ends(UID)
+    waits.pause(0.01)

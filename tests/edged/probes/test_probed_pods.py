@@ -1,0 +1,298 @@
+"""Probes of pods on a node in virtual time: what they do to status and containers."""
+
+import json
+from typing import Any
+
+import pytest
+
+from edged.api import Pod, encode
+from edged.cri.contract import ExecResult
+from tests.edged.conftest import Bench, pod
+
+IP = "10.0.0.2"
+"""The address of the first pod that the runtime double makes."""
+HTTP = {"httpGet": {"port": 80, "path": "/"}}
+
+
+def probed(name: str = "web", policy: str = "Always", **probes: Any) -> dict[str, Any]:
+    """A pod with one container that has these probes (`liveness=...`), each an HTTP GET unless it says otherwise."""
+    made = {f"{kind}Probe": {"periodSeconds": 10, **HTTP, **probe} for kind, probe in probes.items()}
+    container = {"name": "main", "image": "busybox:1.36", "command": ["sleep", "inf"], **made}
+    return pod(name, containers=[container], restartPolicy=policy)
+
+
+def main_status(bench: Bench, name: str = "web") -> dict[str, Any]:
+    """What was last reported of the container."""
+    status: dict[str, Any] = bench.meta.statuses(name)[-1]["containerStatuses"][0]
+    return status
+
+
+def served(bench: Bench) -> Pod:
+    """The pod as the node itself shows it."""
+    return next(each for each in bench.snapshots.pods if each.metadata.name == "web")
+
+
+def is_ready(bench: Bench) -> bool:
+    conditions = {c["type"]: c["status"] for c in bench.meta.statuses("web")[-1]["conditions"]}
+    assert conditions["Ready"] == conditions["ContainersReady"]
+    return bool(conditions["Ready"] == "True")
+
+
+def settled(bench: Bench) -> Bench:
+    """A node that has been up for longer than any probe's period, so that nothing is spread."""
+    bench.start()
+    bench.run(120)
+    return bench
+
+
+def test_a_container_is_ready_when_its_probe_has_passed_and_not_before(bench: Bench) -> None:
+    """And it is said at once, not at the next tick of anything."""
+    settled(bench).tell("insert", probed(readiness={"periodSeconds": 1}))
+    assert (main_status(bench)["ready"], is_ready(bench)) == (False, False)
+    assert main_status(bench)["started"] is True
+    bench.network.statuses[IP, 80] = 200
+    bench.run(1)
+    assert (main_status(bench)["ready"], is_ready(bench)) == (True, True)
+
+
+def test_a_container_that_is_not_ready_any_more_is_left_alone(bench: Bench) -> None:
+    bench.network.statuses[IP, 80] = 200
+    settled(bench).tell("insert", probed(readiness={"periodSeconds": 1, "failureThreshold": 2}))
+    assert is_ready(bench)
+    bench.network.statuses[IP, 80] = 500
+    bench.run(1)
+    assert is_ready(bench)
+    bench.run(1)
+    assert not is_ready(bench)
+    bench.run(60)
+    assert bench.runtime.calls["create_container"] == 1
+    bench.network.statuses[IP, 80] = 204
+    bench.run(1)
+    assert is_ready(bench)
+
+
+def test_a_probe_is_asked_in_its_rhythm_after_its_delay(bench: Bench) -> None:
+    bench.network.statuses[IP, 80] = 200
+    settled(bench).tell("insert", probed(liveness={"initialDelaySeconds": 7, "periodSeconds": 3}))
+    asked = []
+    for _ in range(14):
+        bench.run(1)
+        asked.append(bench.network.asked[IP, 80])
+    assert asked == [0, 0, 0, 0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3]
+
+
+def test_first_questions_of_a_node_that_has_just_come_up_are_spread_over_the_period(bench: Bench) -> None:
+    bench.start()
+    for number in range(20):
+        bench.tell("insert", probed(f"p{number}", readiness={"periodSeconds": 100}))
+    bench.run(10)
+    early = bench.network.asked.total()
+    bench.run(100)
+    assert 0 < early < 10
+    assert bench.network.asked.total() >= 20
+
+
+@pytest.mark.parametrize("kind", ["liveness", "startup"])
+def test_a_container_that_fails_is_killed_and_started_again(bench: Bench, kind: str) -> None:
+    """Its predecessor's failures do not count against it."""
+    probes: dict[str, Any] = {kind: {"periodSeconds": 1, "failureThreshold": 3}}
+    settled(bench).tell("insert", probed(**probes))
+    bench.run(1.5)
+    assert bench.runtime.calls["stop_container"] == 0
+    bench.run(1)
+    assert bench.runtime.calls["stop_container"] == 1
+    assert bench.runtime.running() == ["main"]
+    assert main_status(bench)["restartCount"] == 1
+    bench.network.statuses[IP, 80] = 200
+    bench.run(60)
+    assert bench.runtime.calls["stop_container"] == 1
+
+
+def test_a_container_that_keeps_failing_gets_into_back_off(bench: Bench) -> None:
+    settled(bench).tell("insert", probed(liveness={"periodSeconds": 1, "failureThreshold": 1}))
+    bench.run(3)
+    assert main_status(bench)["state"]["waiting"]["reason"] == "CrashLoopBackOff"
+    bench.run(600)
+    assert 3 < bench.runtime.calls["create_container"] < 9
+
+
+def test_a_pod_that_never_restarts_fails_by_its_liveness_probe(bench: Bench) -> None:
+    settled(bench)
+    bench.runtime.obeys = float("inf")
+    bench.tell("insert", probed(policy="Never", liveness={"periodSeconds": 1, "failureThreshold": 1}))
+    bench.run(90)
+    assert bench.meta.phases("web")[-1] == "Failed"
+    assert bench.runtime.calls["create_container"] == 1
+
+
+def test_startup_holds_the_others_back(bench: Bench) -> None:
+    """However long it takes within its threshold; when it has passed, readiness is asked at once."""
+    tcp = {"tcpSocket": {"port": 81}, "httpGet": None}
+    settled(bench).tell(
+        "insert",
+        probed(
+            startup={"periodSeconds": 5, "failureThreshold": 100},
+            liveness={**tcp, "periodSeconds": 1, "failureThreshold": 1},
+            readiness={**tcp, "periodSeconds": 60},
+        ),
+    )
+    bench.run(200)
+    assert bench.network.asked[IP, 81] == 0
+    assert (main_status(bench)["started"], main_status(bench)["ready"]) == (False, False)
+    bench.network.statuses.update({(IP, 80): 200, (IP, 81): 200})
+    bench.run(5.5)
+    assert (main_status(bench)["started"], main_status(bench)["ready"]) == (True, True)
+    asked = bench.network.asked[IP, 80]
+    bench.run(60)
+    assert bench.network.asked[IP, 80] == asked
+    assert bench.runtime.calls["create_container"] == 1
+
+
+def test_a_sidecar_lets_the_next_one_begin_when_its_startup_probe_has_passed(bench: Bench) -> None:
+    sidecar = {
+        "name": "side", "image": "busybox:1.36", "command": ["sleep", "inf"], "restartPolicy": "Always",
+        "startupProbe": {"tcpSocket": {"port": 80}, "periodSeconds": 1, "failureThreshold": 100},
+    }  # fmt: skip
+    settled(bench).tell("insert", pod(initContainers=[sidecar]))
+    bench.run(20)
+    assert bench.runtime.running() == ["side"]
+    bench.network.statuses[IP, 80] = 200
+    bench.run(1.5)
+    assert bench.runtime.running() == ["main", "side"]
+
+
+def test_a_command_in_the_container_is_a_probe_too(bench: Bench) -> None:
+    asked = []
+
+    def execute(name: str, command: Any) -> ExecResult:
+        asked.append((name, list(command)))
+        return ExecResult(b"", b"", 1 if len(asked) > 2 else 0)
+
+    bench.runtime.on_exec = execute
+    exec_probe = {"httpGet": None, "exec": {"command": ["cat", "/ok"]}, "periodSeconds": 1, "failureThreshold": 1}
+    settled(bench).tell("insert", probed(readiness=exec_probe))
+    assert main_status(bench)["ready"] is True
+    bench.run(3)
+    assert main_status(bench)["ready"] is False
+    assert asked[0] == ("main", ["cat", "/ok"])
+
+
+def test_what_cannot_be_asked_changes_nothing(bench: Bench) -> None:
+    """A port that has no such name: not ready, and not killed."""
+    strange = {"httpGet": {"port": "none"}, "periodSeconds": 1, "failureThreshold": 1}
+    settled(bench).tell("insert", probed(liveness=strange, readiness=strange))
+    bench.run(60)
+    assert main_status(bench)["ready"] is False
+    assert bench.runtime.calls["create_container"] == 1
+
+
+def test_the_grace_period_of_the_probe_holds_for_what_it_kills(bench: Bench) -> None:
+    liveness = {"periodSeconds": 1, "failureThreshold": 1, "terminationGracePeriodSeconds": 4}
+    settled(bench)
+    bench.runtime.obeys = float("inf")
+    bench.tell("insert", probed(liveness=liveness))
+    bench.run(3.8)
+    assert main_status(bench)["restartCount"] == 0
+    bench.run(0.5)
+    assert main_status(bench)["restartCount"] == 1
+
+
+def test_a_pod_that_is_deleted_is_not_asked_whether_it_lives(bench: Bench) -> None:
+    """But whether it is ready, until its containers have ended."""
+    bench.network.statuses[IP, 80] = 200
+    bench.network.statuses[IP, 81] = 200
+    ready = {"tcpSocket": {"port": 81}, "httpGet": None, "periodSeconds": 1}
+    wanted = probed(liveness={"periodSeconds": 1}, readiness=ready)
+    settled(bench).tell("insert", wanted)
+    bench.runtime.obeys = 10.0
+    going = {"deletionTimestamp": "2027-01-15T08:00:00Z", "deletionGracePeriodSeconds": 30}
+    bench.tell("update", {**wanted, "metadata": {**wanted["metadata"], **going}})
+    alive, ready_asked = bench.network.asked[IP, 80], bench.network.asked[IP, 81]
+    bench.run(5)
+    assert bench.network.asked[IP, 80] == alive
+    assert bench.network.asked[IP, 81] > ready_asked
+    bench.run(30)
+    last = bench.network.asked[IP, 81]
+    bench.run(30)
+    assert bench.network.asked[IP, 81] == last
+
+
+def test_a_container_that_has_ended_is_not_asked(bench: Bench) -> None:
+    bench.network.statuses[IP, 80] = 200
+    settled(bench).tell("insert", probed(policy="Never", liveness={"periodSeconds": 1}, readiness={"periodSeconds": 1}))
+    bench.runtime.end("main", 0)
+    bench.run(1.5)
+    asked = bench.network.asked[IP, 80]
+    bench.run(30)
+    assert bench.network.asked[IP, 80] == asked
+    assert bench.meta.phases("web")[-1] == "Succeeded"
+
+
+def test_an_agent_that_begins_again_leaves_a_ready_container_ready(bench: Bench) -> None:
+    """Until its probe says otherwise; and does not ask again whether it has started."""
+    bench.network.statuses[IP, 80] = 200
+    wanted = probed(startup={"tcpSocket": {"port": 81}, "httpGet": None}, readiness={"periodSeconds": 20})
+    bench.network.statuses[IP, 81] = 200
+    settled(bench).tell("insert", wanted)
+    bench.run(1)
+    assert is_ready(bench)
+    bench.meta.objects["default/pod/web"] = {**wanted, "status": json.loads(encode(served(bench).status))}
+    asked = bench.network.asked[IP, 81]
+    bench.network.statuses[IP, 80] = 500
+    bench.poison()
+    for _ in range(50):
+        bench.run(0.1)
+        container = served(bench).status.container_statuses[0]
+        assert (container.ready, container.started) == (True, True)
+    bench.run(90)
+    assert not served(bench).status.container_statuses[0].ready
+    assert bench.network.asked[IP, 81] == asked
+
+
+def test_containers_that_do_not_answer_hold_up_nobody_else(bench: Bench) -> None:
+    """Fifteen of them, each waited for until its limit."""
+    settled(bench)
+    hanging = {
+        "periodSeconds": 30,
+        "timeoutSeconds": 30,
+        "failureThreshold": 1000,
+        "httpGet": {"port": 82, "host": "h"},
+    }
+    bench.network.statuses["h", 82] = 0
+    for number in range(15):
+        bench.tell("insert", probed(f"p{number}", liveness=hanging))
+    bench.network.statuses["h", 83] = 200
+    good = {"periodSeconds": 1, "httpGet": {"port": 83, "host": "h"}}
+    bench.tell("insert", probed("web", readiness=good))
+    assert is_ready(bench)
+    before = bench.network.asked["h", 83]
+    bench.run(10)
+    assert bench.network.asked["h", 83] == before + 10
+
+
+def test_a_probe_that_is_changed_is_asked_as_it_is_now(bench: Bench) -> None:
+    """Without a restart, and without being unready meanwhile."""
+    bench.network.statuses.update({(IP, 80): 200, (IP, 81): 200})
+    settled(bench).tell("insert", probed(readiness={"periodSeconds": 1}))
+    other = probed(readiness={"periodSeconds": 1, "httpGet": {"port": 81}})
+    other["metadata"]["resourceVersion"] = "2"
+    bench.tell("update", other)
+    assert is_ready(bench)
+    before = bench.network.asked[IP, 80]
+    bench.run(10)
+    assert bench.network.asked[IP, 80] == before
+    assert bench.network.asked[IP, 81] >= 10
+    assert bench.runtime.calls["create_container"] == 1
+    bench.tell("update", {**probed(), "metadata": {**other["metadata"], "resourceVersion": "3"}})
+    asked = bench.network.asked.total()
+    bench.run(10)
+    assert bench.network.asked.total() == asked
+    assert is_ready(bench)
+
+
+def test_a_pod_without_probes_costs_no_actor(bench: Bench) -> None:
+    settled(bench).tell("insert", pod())
+    bench.run(30)
+    assert bench.network.asked.total() == 0
+    assert bench.runtime.calls["exec_sync"] == 0
+    assert is_ready(bench)

@@ -1,0 +1,283 @@
+"""Asking over real sockets, against servers that behave well and badly."""
+
+import contextlib
+import shutil
+import socket
+import ssl
+import subprocess
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import grpc
+import pytest
+
+from beehive.clock import RealClock
+from edged.probes import health
+from edged.probes.errors import NetworkError
+from edged.probes.sockets import SocketNetwork
+from edged.probes.targets import GrpcTarget, HttpTarget, TcpTarget
+
+OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+PATIENCE = 5.0
+"""Seconds: longer than any of these takes when all is well."""
+SHORT = 0.2
+
+Serve = Callable[[socket.socket], None]
+
+
+class Server:
+    """Listens on a free port and hands each connection to `serve`; ends with the test."""
+
+    def __init__(self, serve: Serve) -> None:
+        self._serve = serve
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port = int(self._listener.getsockname()[1])
+        self._open: list[socket.socket] = []
+        self._thread = threading.Thread(target=self._accept, daemon=True)
+        self._thread.start()
+
+    def _accept(self) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                connection, _ = self._listener.accept()
+                self._open.append(connection)
+                with contextlib.suppress(OSError):
+                    self._serve(connection)
+
+    def close(self) -> None:
+        for each in (self._listener, *self._open):
+            with contextlib.suppress(OSError):
+                each.shutdown(socket.SHUT_RDWR)
+        self._thread.join(PATIENCE)
+        for each in (self._listener, *self._open):
+            each.close()
+
+
+@pytest.fixture
+def network() -> Iterator[SocketNetwork]:
+    clock = RealClock()
+    yield SocketNetwork(clock)
+    clock.close()
+
+
+@pytest.fixture
+def listen() -> Iterator[Callable[[Serve], Server]]:
+    servers: list[Server] = []
+
+    def start(serve: Serve) -> Server:
+        servers.append(Server(serve))
+        return servers[-1]
+
+    yield start
+    for server in servers:
+        server.close()
+
+
+def answers(*chunks: bytes) -> Serve:
+    """Reads a request, sends the chunks, and leaves the connection open, as a server does that keeps alive."""
+
+    def serve(connection: socket.socket) -> None:
+        asked = b"?"
+        while asked and not asked.endswith(b"\r\n\r\n"):
+            asked = connection.recv(65536)
+        for chunk in chunks:
+            connection.sendall(chunk)
+
+    return serve
+
+
+def then_closes(serve: Serve) -> Serve:
+    def closing(connection: socket.socket) -> None:
+        serve(connection)
+        connection.close()
+
+    return closing
+
+
+def target(port: int, path: str = "/") -> HttpTarget:
+    return HttpTarget("http", "127.0.0.1", port, path)
+
+
+@pytest.mark.parametrize(
+    ("serve", "status"),
+    [
+        pytest.param(answers(OK), 200, id="length"),
+        pytest.param(answers(OK[:20], OK[20:]), 200, id="in pieces"),
+        pytest.param(answers(b"HTTP/1.1 503 No\r\nContent-Length: 0\r\n\r\n"), 503, id="no body"),
+        pytest.param(answers(b"HTTP/1.1 204 Nothing\r\n\r\n"), 204, id="no body possible"),
+        pytest.param(answers(b"HTTP/1.1 100 Go on\r\n\r\n" + OK), 200, id="after a 100"),
+        pytest.param(then_closes(answers(b"HTTP/1.0 200 OK\r\n\r\nold")), 200, id="until closed"),
+        pytest.param(
+            answers(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n"), 200, id="chunked"
+        ),
+        pytest.param(answers(b"HTTP/1.1 200 OK\r\n\r\n" + b"x" * 20000), 200, id="10 KiB of an endless body"),
+        pytest.param(
+            answers(b"HTTP/1.1 302 F\r\nLocation: http://else.where/\r\nContent-Length: 0\r\n\r\n"), 302, id="302"
+        ),
+    ],
+)
+def test_a_get_has_the_status_of_its_answer(
+    network: SocketNetwork, listen: Callable[[Serve], Server], serve: Serve, status: int
+) -> None:
+    """The server need not close the connection for that."""
+    assert network.http_get(target(listen(serve).port), PATIENCE) == status
+
+
+@pytest.mark.parametrize(
+    "serve",
+    [
+        pytest.param(answers(), id="says nothing"),
+        pytest.param(answers(b"HTTP/1.1 200 OK\r\n"), id="stops within the head"),
+        pytest.param(answers(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nx"), id="stops within the body"),
+    ],
+)
+def test_a_server_that_is_too_slow_is_not_waited_for(
+    network: SocketNetwork, listen: Callable[[Serve], Server], serve: Serve
+) -> None:
+    with pytest.raises(NetworkError, match="not in time"):
+        network.http_get(target(listen(serve).port), SHORT)
+
+
+@pytest.mark.parametrize(
+    "serve",
+    [
+        pytest.param(then_closes(answers()), id="closes at once"),
+        pytest.param(then_closes(answers(b"HTTP/1.1 200")), id="closes within the head"),
+        pytest.param(answers(b"SSH-2.0-x\r\n\r\n"), id="another protocol"),
+        pytest.param(answers(b"HTTP/1.1 200 OK\r\nX: " + b"x" * 70000), id="a head without end"),
+    ],
+)
+def test_what_is_no_answer_is_an_error(network: SocketNetwork, listen: Callable[[Serve], Server], serve: Serve) -> None:
+    with pytest.raises(NetworkError):
+        network.http_get(target(listen(serve).port), PATIENCE)
+
+
+def test_a_trickle_does_not_outlast_the_limit(network: SocketNetwork, listen: Callable[[Serve], Server]) -> None:
+    """Each byte comes in time; the whole does not."""
+    clock = RealClock()
+
+    def serve(connection: socket.socket) -> None:
+        pause = threading.Event()
+        while not pause.wait(0.02):
+            connection.sendall(b"H")
+
+    begin = clock.monotonic()
+    with pytest.raises(NetworkError):
+        network.http_get(target(listen(serve).port), SHORT)
+    assert clock.monotonic() - begin < PATIENCE
+    clock.close()
+
+
+def test_redirects_are_followed_and_not_for_ever(network: SocketNetwork, listen: Callable[[Serve], Server]) -> None:
+    hops = iter(range(3))
+
+    def serve(connection: socket.socket) -> None:
+        hop = next(hops, None)
+        step = OK if hop is None else f"HTTP/1.1 302 F\r\nLocation: /{hop}\r\nContent-Length: 0\r\n\r\n".encode()
+        then_closes(answers(step))(connection)
+
+    assert network.http_get(target(listen(serve).port), PATIENCE) == 200
+    circle = listen(then_closes(answers(b"HTTP/1.1 302 F\r\nLocation: /\r\nContent-Length: 0\r\n\r\n")))
+    with pytest.raises(NetworkError, match="redirects"):
+        network.http_get(target(circle.port), PATIENCE)
+
+
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="makes its certificate with openssl")
+def test_https_does_not_look_at_the_certificate(
+    network: SocketNetwork, listen: Callable[[Serve], Server], tmp_path: Path
+) -> None:
+    pem = tmp_path / "server.pem"
+    subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1", "-subj", "/CN=x",
+         "-keyout", str(tmp_path / "key.pem"), "-out", str(pem)],
+        check=True, capture_output=True,
+    )  # fmt: skip
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(pem, tmp_path / "key.pem")
+
+    def serve(connection: socket.socket) -> None:
+        with context.wrap_socket(connection, server_side=True) as encrypted:
+            answers(OK)(encrypted)
+
+    port = listen(serve).port
+    assert network.http_get(HttpTarget("https", "127.0.0.1", port, "/"), PATIENCE) == 200
+
+
+def test_https_to_a_server_without_it_fails(network: SocketNetwork, listen: Callable[[Serve], Server]) -> None:
+    port = listen(lambda connection: connection.sendall(b"HTTP/1.1 400 Bad\r\n\r\n")).port
+    with pytest.raises(NetworkError):
+        network.http_get(HttpTarget("https", "127.0.0.1", port, "/"), PATIENCE)
+
+
+def test_tcp_only_opens_a_connection(network: SocketNetwork, listen: Callable[[Serve], Server]) -> None:
+    server = listen(lambda _connection: None)
+    network.tcp_connect(TcpTarget("127.0.0.1", server.port), PATIENCE)
+    server.close()
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        with pytest.raises(NetworkError, match="refused"):
+            network.tcp_connect(TcpTarget("127.0.0.1", taken.getsockname()[1]), PATIENCE)
+
+
+@pytest.mark.parametrize("host", ["", "no such host", "a" * 300, ".."])
+def test_a_host_that_is_none_is_an_error_of_the_network(network: SocketNetwork, host: str) -> None:
+    with pytest.raises(NetworkError):
+        network.http_get(HttpTarget("http", host, 1, "/"), PATIENCE)
+
+
+class Health(grpc.GenericRpcHandler):  # type: ignore[misc]
+    """A health service: serves "", not "db", and never answers about "slow"."""
+
+    def __init__(self) -> None:
+        self.over = threading.Event()
+
+    def service(self, details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler | None:
+        return grpc.unary_unary_rpc_method_handler(self._check) if details.method == health.METHOD else None
+
+    def _check(self, request: bytes, context: grpc.ServicerContext) -> bytes:
+        if request == health.encode_request("slow"):
+            self.over.wait(PATIENCE)
+        if request == health.encode_request("unknown"):
+            context.abort(grpc.StatusCode.NOT_FOUND, "no such service")
+        return b"\x08\x01" if request == b"" else b"\x08\x02"
+
+
+@pytest.fixture
+def health_port() -> Iterator[int]:
+    server, service = grpc.server(ThreadPoolExecutor(2)), Health()
+    server.add_generic_rpc_handlers((service,))
+    port = server.add_insecure_port("127.0.0.1:0")
+    server.start()
+    yield port
+    service.over.set()
+    server.stop(None).wait()
+
+
+def test_grpc_serves_when_its_health_service_says_so(network: SocketNetwork, health_port: int) -> None:
+    assert network.grpc_serves(GrpcTarget("127.0.0.1", health_port), PATIENCE)
+    assert not network.grpc_serves(GrpcTarget("127.0.0.1", health_port, "db"), PATIENCE)
+
+
+@pytest.mark.parametrize(("service", "code"), [("slow", "DEADLINE_EXCEEDED"), ("unknown", "NOT_FOUND")])
+def test_grpc_without_a_good_answer_is_an_error(
+    network: SocketNetwork, health_port: int, service: str, code: str
+) -> None:
+    with pytest.raises(NetworkError, match=code):
+        network.grpc_serves(GrpcTarget("127.0.0.1", health_port, service), SHORT * 2)
+
+
+def test_grpc_where_nobody_listens_is_an_error(network: SocketNetwork) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        with pytest.raises(NetworkError, match="UNAVAILABLE"):
+            network.grpc_serves(GrpcTarget("127.0.0.1", taken.getsockname()[1]), PATIENCE)
+
+
+def test_the_health_messages_are_protobuf() -> None:
+    assert health.encode_request("") == b""
+    assert health.encode_request("db") == b"\x0a\x02db"
+    assert health.encode_request("x" * 200)[:3] == b"\x0a\xc8\x01"
+    assert health.says_serving(b"\x08\x01")
+    assert not any(health.says_serving(answer) for answer in (b"", b"\x08\x02", b"\x08\x00"))
