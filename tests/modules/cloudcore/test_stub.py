@@ -4,97 +4,20 @@ import json
 import stat
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
-from websockets.sync.client import ClientConnection, connect
 
-from beehive.clock import RealClock
-from beehive.codec import decode, encode
 from beehive.errors import StartError
 from beehive.message import Message
 from modules.cloudcore.client import Client
-from modules.cloudcore.config import CloudCoreConfig
 from modules.cloudcore.framing import ControlError
-from modules.cloudcore.process import CloudCore
 from modules.edgecontroller.commands import Apply, Delete, Get
+from tests.modules.cloudcore.stubs import DEADLINE, Stub
 from tests.modules.edgecontroller.objects import configmap, node, pod
 from tests.modules.traces import needs_traces, recordings, steps_of
-
-DEADLINE = 10.0
-CLOCK = RealClock()
-
-
-class Edge:
-    """An edge's end of the link, driven by hand."""
-
-    def __init__(self, connection: ClientConnection) -> None:
-        self._connection = connection
-        self.unasked: list[Message] = []
-        """What came that was no answer."""
-
-    def send(self, message: Message) -> None:
-        self._connection.send(encode(message), text=True)
-
-    def receive(self) -> Message:
-        return decode(self._connection.recv(timeout=DEADLINE))
-
-    def next(self) -> Message:
-        """The next message that the cloud sends unasked."""
-        while not self.unasked:
-            self._sort(self.receive())
-        return self.unasked.pop(0)
-
-    def ask(self, resource: str, operation: str, content: Any = None) -> Message:
-        """Sends a request and waits for its answer."""
-        message = Message.new(
-            CLOCK, source="edged", group="meta", resource=resource, operation=operation, content=content
-        )
-        return self.answer_to(message)
-
-    def answer_to(self, request: Message) -> Message:
-        self.send(request)
-        while True:
-            message = self.receive()
-            if message.parent_id == request.id:
-                return message
-            self._sort(message)
-
-    def acknowledge(self, message: Message) -> None:
-        self.send(message.reply(CLOCK))
-
-    def _sort(self, message: Message) -> None:
-        if not message.parent_id:
-            self.unasked.append(message)
-
-
-class Stub:
-    """A running stub."""
-
-    def __init__(self, directory: Path, **options: Any) -> None:
-        self.directory = directory
-        state = options.pop("state", None)
-        self.config = CloudCoreConfig(control_socket=directory / "control", listen_port=0, **options)
-        self.core = CloudCore(self.config, state)
-        self.client = Client(self.config.control_socket)
-
-    def __enter__(self) -> "Stub":
-        self.core.start()
-        return self
-
-    def __exit__(self, *_error: object) -> None:
-        self.core.stop()
-
-    @contextmanager
-    def edge(self, name: str = "n1") -> Iterator[Edge]:
-        host, port = self.core.address
-        headers = {"node_id": name, "project_id": "e632", "ConnectionUse": "msg"}
-        url = f"ws://{host}:{port}/e632/{name}/events"
-        with connect(url, additional_headers=headers, compression=None, max_size=None, close_timeout=1) as connection:
-            yield Edge(connection)
 
 
 @pytest.fixture
