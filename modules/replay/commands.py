@@ -73,7 +73,7 @@ def replayed(recorded: Recorded, module: str, until: float | None, pace: Pace | 
     logging.getLogger().addHandler(logging.NullHandler())
     with directory() as root:
         if recorded.foreign:
-            return replay_capture(recorded, root, module, pace)
+            return replay_capture(recorded, root, module, until=until, pace=pace)
         return replay(recorded, root, module, until=until, pace=pace)
 
 

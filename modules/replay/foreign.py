@@ -32,7 +32,7 @@ from metamanager.module import MetaManager, MetaSettings
 from modules.cloudhub.link import FrameCame, LinkEvent, LinkOpened
 from modules.cloudhub.module import CloudHub, CloudHubSettings
 from modules.edgecore.version import KUBELET_VERSION
-from modules.replay.compare import differences
+from modules.replay.compare import EDGE, differences
 from modules.replay.ear import Ear
 from modules.replay.errors import ReplayError
 from modules.replay.figures import RecordedFigures
@@ -55,7 +55,9 @@ Step = tuple[str, str]
 """Operation and resource."""
 
 
-def replay_capture(recorded: Recorded, root: Path, module: str, pace: Pace | None) -> Replayed:
+def replay_capture(
+    recorded: Recorded, root: Path, module: str, *, until: float | None = None, pace: Pace | None = None
+) -> Replayed:
     """Replay a capture against our edge (`NODE`) or our cloudhub.
 
     Raises:
@@ -67,15 +69,16 @@ def replay_capture(recorded: Recorded, root: Path, module: str, pace: Pace | Non
     began = time.perf_counter()
     stage: _Edge | _Cloud = _Edge(recorded, root) if module == NODE else _Cloud(recorded)
     stage.hive.start()
-    end = recorded.end
+    end = recorded.end if until is None else min(until, recorded.end)
     while (now := stage.simulation.clock.monotonic()) < end + AFTER:
         if pace is not None:
             pace(now)
         stage.simulation.run_for(end + AFTER - now if pace is None else 0.05)
     took = time.perf_counter() - began
     theirs, ours = stage.outputs()
+    theirs = [one for one in theirs if one.time <= end]
     return Replayed(
-        module, stage.fed, theirs, ours, differences(theirs, ours, end + AFTER), end, took, stage.ear.records
+        module, stage.fed, theirs, ours, differences(theirs, ours, end + EDGE), end, took, stage.ear.records
     )
 
 

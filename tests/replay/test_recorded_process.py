@@ -72,7 +72,7 @@ def _live(machine: Machine) -> None:
 def test_what_a_process_did_happens_again(recorded: Recorded, module: str, tmp_path: Path) -> None:
     result = replay(recorded, tmp_path, module)
     assert [one.render() for one in result.differences] == []
-    assert len(result.recorded) > 40
+    assert len(result.recorded) > 20
 
 
 def test_one_pod_of_it_becomes_a_fixture(recorded: Recorded, tmp_path: Path) -> None:
