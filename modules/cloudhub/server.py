@@ -145,6 +145,7 @@ class WebsocketServer:
             holder = node_in(connection.socket.certificate())
             if holder != node:
                 text = f"wrong node: the certificate is that of {holder or 'no node'}, the header node_id says {node}\n"
+                _log.warning("connection refused: %s", text.strip())
                 return connection.respond(HTTPStatus.FORBIDDEN, text)
         with self._lock:
             nodes = {*self._open.values(), node}

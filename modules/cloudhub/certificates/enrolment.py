@@ -1,8 +1,9 @@
-"""What a request to the HTTPS server gets (spec/03 §4.2): a decision without effects but signing.
+"""What a request to the HTTPS server gets (spec/03 §4.2): a decision that only signs and logs.
 
 A client certificate goes before a token, as in KubeEdge: who shows one is judged by it alone.
 """
 
+import logging
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
 
@@ -13,6 +14,7 @@ from modules.cloudhub.certificates.authority import Authority
 from modules.cloudhub.certificates.errors import RequestRefusedError, TokenError
 from modules.cloudhub.certificates.names import is_node_name
 
+_log = logging.getLogger(__name__)
 _CLIENT_AUTH = 2
 """Go's x509.ExtKeyUsageClientAuth, the only usage that is signed."""
 _BINARY = "application/octet-stream"
@@ -89,9 +91,11 @@ class Enrolment:
         if not _only_client(request.headers.get("extkeyusages", "")):
             return refusal(HTTPStatus.FORBIDDEN, "ExtKeyUsages: only [2], client authentication, is signed")
         try:
-            return Answer(HTTPStatus.OK, self._authority.sign_node(request.body, node, now, self._seconds))
+            certificate = self._authority.sign_node(request.body, node, now, self._seconds)
         except RequestRefusedError as error:
             return refusal(HTTPStatus.FORBIDDEN, str(error))
+        _log.info("node %s has a new certificate, by its %s", node, "last" if request.has_certificate else "token")
+        return Answer(HTTPStatus.OK, certificate)
 
     def _reason_against(self, request: Request, node: str, now: float) -> str:
         if request.has_certificate:

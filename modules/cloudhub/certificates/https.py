@@ -141,7 +141,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _send(self, answer: Answer) -> None:
         """Answers with the headers of a recorded KubeEdge, and `Connection: close`."""
-        if answer.status is not HTTPStatus.OK:
+        if answer.status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
             _log.warning("certificates: %s: refused: %a", self.client_address[0], answer.text)
         self.close_connection = True
         self.log_request(answer.status.value, len(answer.body))

@@ -20,7 +20,8 @@ from tests.modules.cloudhub.certificates.made import NOW, YEAR, chain, csr
 
 DEADLINE = 10.0
 NODES = {"n1"}
-TODAY = RealClock().now()
+CLOCK = RealClock()
+TODAY = CLOCK.now()
 """Certificates are verified by OpenSSL, which knows the real time only."""
 
 
@@ -149,6 +150,26 @@ def test_clients_that_say_nothing_or_nonsense_hold_up_nobody(server: Server) -> 
     finally:
         for connection in silent:
             connection.close()
+
+
+def test_connections_beyond_the_limit_are_closed_and_room_comes_back(server: Server) -> None:
+    """65 silent clients: one of them is closed at once; when the others are gone, the server serves again."""
+    silent = [socket.create_connection(server.server.address, timeout=DEADLINE) for _ in range(65)]
+    assert silent[-1].recv(1) == b""
+    for connection in silent:
+        connection.close()
+    assert served_in_the_end(server)
+
+
+def served_in_the_end(server: Server) -> bool:
+    """Whether a client that tries again and again is served before the deadline."""
+    deadline = CLOCK.monotonic() + DEADLINE
+    while CLOCK.monotonic() < deadline:
+        try:
+            return server.get("/ca.crt")[0] == 200
+        except OSError:
+            continue
+    return False
 
 
 def test_the_server_does_not_speak_tls_1_1(server: Server) -> None:
