@@ -10,7 +10,7 @@ import msgspec
 
 from modules.simulate.draw import Profile, draw_plan
 from modules.simulate.plan import Plan
-from modules.simulate.run import Result, run_plan
+from modules.simulate.run import Result, run_plan, scratch_directory
 from modules.simulate.shrink import shrink
 from modules.simulate.world import Violation
 
@@ -40,9 +40,9 @@ class Outcome(msgspec.Struct, frozen=True):
     kills: int
 
 
-def run_seed(seed: int, settings: Settings) -> Outcome:
-    """Run one seed."""
-    result = run_plan(settings.plan(seed), keep_log=False)
+def run_seed(seed: int, settings: Settings, scratch: Path | None = None) -> Outcome:
+    """Run one seed; `scratch` as in `run_plan`."""
+    result = run_plan(settings.plan(seed), keep_log=False, scratch=scratch)
     return Outcome(seed, result.violation, result.simulated * settings.nodes, result.took, result.kills)
 
 
@@ -50,7 +50,7 @@ def run_seeds(seeds: Iterable[int], settings: Settings, cores: int = 0) -> Itera
     """Run seeds on `cores` processes (0: as many as there are cores); outcomes come as they are ready."""
     cores = cores or len(os.sched_getaffinity(0))
     context = multiprocessing.get_context("spawn")
-    with context.Pool(cores, _begin, (settings,)) as pool:
+    with scratch_directory() as scratch, context.Pool(cores, _begin, (settings, scratch)) as pool:
         yield from pool.imap_unordered(_run, seeds)
 
 
@@ -65,13 +65,15 @@ def small_failure(plan: Plan, violation: Violation, traces: Path | None = None) 
 
 
 _settings = Settings()
+_scratch: Path | None = None
 
 
-def _begin(settings: Settings) -> None:
-    global _settings  # noqa: PLW0603 - a worker process has one
-    _settings = settings
+def _begin(settings: Settings, scratch: Path) -> None:
+    """A worker's own start. What it has on the disk is removed by its parent, however the worker ends."""
+    global _settings, _scratch
+    _settings, _scratch = settings, scratch
     gc.freeze()
 
 
 def _run(seed: int) -> Outcome:
-    return run_seed(seed, _settings)
+    return run_seed(seed, _settings, _scratch)

@@ -1,6 +1,7 @@
 """`edgecore simulate`: runs seeds, says how fast, and of each that fails how it fails and how to see it again."""
 
 import argparse
+import signal
 import sys
 import time
 from collections.abc import Iterator
@@ -49,6 +50,7 @@ def _campaign(seeds: range, settings: Settings, cores: int) -> list[Outcome]:
 def _outcomes(seeds: range, settings: Settings, cores: int) -> Iterator[Outcome]:
     if len(seeds) == 1 or cores == 1:
         return (run_seed(seed, settings) for seed in seeds)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(ExitCode.INTERRUPTED))  # so that what is on the disk is removed
     return run_seeds(seeds, settings, cores)
 
 

@@ -51,7 +51,14 @@ class Result(msgspec.Struct, frozen=True):
     log: list[Entry]
 
 
-def run_plan(plan: Plan, *, keep_log: bool = True, converge: bool = True, traces: Path | None = None) -> Result:
+def run_plan(
+    plan: Plan,
+    *,
+    keep_log: bool = True,
+    converge: bool = True,
+    traces: Path | None = None,
+    scratch: Path | None = None,
+) -> Result:
     """Carry a plan out until something that must hold does not, or the end.
 
     Args:
@@ -59,12 +66,13 @@ def run_plan(plan: Plan, *, keep_log: bool = True, converge: bool = True, traces
         keep_log: whether the log is kept.
         converge: whether the nodes have to agree with the cloud in the end.
         traces: directory for a recorded trace of each node; None: nothing is recorded.
+        scratch: directory in which the nodes have theirs; None: one on a fast disk is made.
 
     Raises:
         TraceError: a trace could not be written.
     """
     began = time.perf_counter()
-    with _directory() as root, World(plan.seed, keep_log=keep_log) as world:
+    with scratch_directory(scratch) as root, World(plan.seed, keep_log=keep_log) as world:
         run = Run(world, plan, root, record=traces is not None)
         try:
             run.carry_out()
@@ -202,9 +210,12 @@ class Run:
 
 
 @contextmanager
-def _directory() -> Iterator[Path]:
-    """A directory on a fast disk; what a simulated disk takes long for is not waited for."""
-    parent = _FAST_DISK if os.access(_FAST_DISK, os.W_OK) else None
+def scratch_directory(parent: Path | None = None) -> Iterator[Path]:
+    """A directory for a while; on a fast disk unless told where: what a simulated disk takes long for is not waited
+    for.
+    """
+    if parent is None and os.access(_FAST_DISK, os.W_OK):
+        parent = _FAST_DISK
     path = Path(tempfile.mkdtemp(prefix="edgecore-simulate-", dir=parent))
     try:
         yield path
