@@ -165,7 +165,8 @@ class EdgeHub(Module):
         else:
             delay = self._backoff.next(self.clock.random)
         self._down(str(error))
-        _log.warning("no link to the cloud: %s; next try in %.1f s", error, delay)
+        level = logging.INFO if isinstance(error, ClosedHereError) else logging.WARNING
+        _log.log(level, "no link to the cloud: %s; next try in %.1f s", error, delay)
         self.after(delay, self._dial)
 
     def _renewed(self) -> None:

@@ -83,6 +83,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="edgecore", description="An edge node agent for Kubernetes.")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     _add_run(commands.add_parser("run", help="run this machine as an edge node until SIGTERM or SIGINT"))
+    _add_join(commands.add_parser("join", help="make this machine a node of a cloud: certificate and configuration"))
     _add_config(commands.add_parser("config", help="print or check a configuration file"))
     trace_commands.add(commands.add_parser("trace", help="look into recorded messages"))
     replaying.add_replay(commands.add_parser("replay", help="run today's code on what a trace says, and compare"))
@@ -109,6 +110,22 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
         help="record everything to a file, or in parts to a directory (one that exists, or a name that ends in /)",
     )
     parser.set_defaults(command=f"{__name__}:run")
+
+
+def _add_join(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--cloud", required=True, metavar="HOST[:PORT]", help="cloudcore's websocket (port 10000)")
+    parser.add_argument("--token", required=True, metavar="T|-", help="of the cloud; - reads it from standard input")
+    parser.add_argument("--http-server", metavar="URL", help="of certificates (default: https://HOST:10002)")
+    parser.add_argument("--name", metavar="NODE", help="of the node (default: the configured one, or the host's)")
+    parser.add_argument(
+        "--config",
+        type=Path,
+        metavar="FILE",
+        help="written; one that exists is changed, and kept beside it (default: edgecore.yaml below --root, or "
+        "/etc/kubeedge/config/edgecore.yaml)",
+    )
+    parser.add_argument("--root", type=Path, metavar="DIR", help="a new file is for the embedded runtime, below DIR")
+    parser.set_defaults(command="modules.edgecore.join:join")
 
 
 def _add_simulate(parser: argparse.ArgumentParser) -> None:

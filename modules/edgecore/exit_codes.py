@@ -36,5 +36,8 @@ class ExitCode(IntEnum):
     """`replay --check`: today's code does something otherwise than was recorded; the differences are on standard
     output."""
 
+    NOT_JOINED = 8
+    """`join`: no certificate was to be had, or a file could not be written; the message says why."""
+
     INTERRUPTED = 130
     """A second SIGTERM or SIGINT came during the stop: ended at once, without waiting for anything."""

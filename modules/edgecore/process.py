@@ -25,20 +25,17 @@ from edged.node.recording import RecordingFigures
 from edged.server.http import HttpServer
 from edged.server.routes import Snapshots, routes
 from edgehub.metrics import LinkCollector
-from edgehub.transport import ContextFactory
 from metamanager.module import MetaManager, MetaSettings
 from modules.edgecore.config import EdgeCoreConfig
 from modules.edgecore.exit_codes import ExitCode
 from modules.edgecore.logs import set_up
 from modules.edgecore.ownership import take
-from modules.edgecore.settings import edged_settings, edgehub_settings
+from modules.edgecore.settings import certificate_settings, edged_settings, edgehub_settings
 from modules.edgecore.shutdown import Shutdown
 from modules.edgecore.tracing import Tracing
 from modules.edgecore.version import KUBELET_VERSION
 
 if TYPE_CHECKING:
-    import ssl
-
     from modules.edgecore.cli import LogLevel
 
 _log = logging.getLogger(__name__)
@@ -120,26 +117,9 @@ def _add_modules(
         )
     if modules.edge_hub.enable:
         counters = edgehub.install(
-            hive, edgehub_settings(config), make_context=_tls_context(config), wrap=tracing.links
+            hive, edgehub_settings(config), certificates=certificate_settings(config), wrap=tracing.links
         )
         registry.register(LinkCollector(counters))
-
-
-def _tls_context(config: EdgeCoreConfig) -> ContextFactory | None:
-    """How the link's TLS context is made; read anew for each connection, so that renewed files are taken up.
-
-    Nothing of TLS is loaded for a plain link.
-    """
-    if not config.websocket_url.startswith("wss:"):
-        return None
-    hub = config.modules.edge_hub
-
-    def make() -> "ssl.SSLContext":
-        from edgehub.tls import client_context  # noqa: PLC0415
-
-        return client_context(hub.tls_ca_file, hub.tls_cert_file, hub.tls_private_key_file)
-
-    return make
 
 
 def _start_embedded_runtime(config: EdgeCoreConfig, runtime: Threads, stack: ExitStack) -> None:

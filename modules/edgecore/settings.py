@@ -1,6 +1,7 @@
 """From the configuration file to what each module has to be told."""
 
 from edged.settings import EdgedSettings
+from edgehub.certificates.settings import CertificateSettings
 from edgehub.settings import EdgeHubSettings
 from modules.edgecore.config import EdgeCoreConfig
 
@@ -52,4 +53,20 @@ def edgehub_settings(config: EdgeCoreConfig) -> EdgeHubSettings:
         max_frame_bytes=hub.max_frame_bytes,
         message_qps=hub.message_qps,
         message_burst=hub.message_burst,
+    )
+
+
+def certificate_settings(config: EdgeCoreConfig) -> CertificateSettings | None:
+    """What has to be known of the node's certificate; None for a link without TLS."""
+    if not config.websocket_url.startswith("wss:"):
+        return None
+    hub = config.modules.edge_hub
+    return CertificateSettings(
+        node=config.node_name,
+        server=hub.http_server,
+        authority=str(hub.tls_ca_file),
+        certificate=str(hub.tls_cert_file),
+        key=str(hub.tls_private_key_file),
+        token=str(hub.token),
+        rotate=hub.rotate_certificates,
     )

@@ -31,9 +31,7 @@ class Fragile(EdgeHub):
 class Bed:
     """edgehub, a cloud, and modules that record what they get."""
 
-    def __init__(
-        self, *, seed: int = 0, refusing: bool = False, hub: type[EdgeHub] = EdgeHub, **changes: Any
-    ) -> None:
+    def __init__(self, *, seed: int = 0, refusing: bool = False, hub: type[EdgeHub] = EdgeHub, **changes: Any) -> None:
         self.bee = Harness(seed)
         self.cloud = MemoryCloud(self.bee.simulation, limit=changes.get("max_frame_bytes", 1 << 24))
         self.cloud.refusing = refusing

@@ -9,7 +9,7 @@ from msgspec import field
 
 from modules.edgecore.config.kinds import AbsolutePath, Secret, SecretText, Size, Switch, Whole
 from modules.edgecore.config.names import HTTPS_URL, PROJECT_ID, WEBSOCKET_SERVER
-from modules.edgecore.config.section import NO_EFFECT_YET, Section
+from modules.edgecore.config.section import Section
 
 
 class WebSocket(Section, frozen=True, kw_only=True):
@@ -53,8 +53,9 @@ class EdgeHub(Section, frozen=True, kw_only=True):
     """Time between two keepalives. The cloud takes a node for gone after 30 s without one, so more than 15
     leaves no room for a lost message."""
 
-    http_server: Annotated[str, HTTPS_URL, NO_EFFECT_YET] = "https://127.0.0.1:10002"
-    """Where the node fetches the CA and its own certificate at its first start."""
+    http_server: Annotated[str, HTTPS_URL] = "https://127.0.0.1:10002"
+    """Where the node fetches the CA and its own certificate, and renews it. Only used when the websocket has TLS;
+    then it must be https."""
 
     max_frame_bytes: Annotated[int, Size(64 * 1024, 1024**3)] = 16 * 1024**2
     """Largest message from the cloud that is read; a larger one is thrown away while it comes, and logged.
@@ -74,21 +75,23 @@ class EdgeHub(Section, frozen=True, kw_only=True):
     quic: Quic = Quic()
     """The other transport."""
 
-    rotate_certificates: Annotated[bool, Switch(), NO_EFFECT_YET] = True
-    """Whether the node's certificate is renewed before it expires."""
+    rotate_certificates: Annotated[bool, Switch()] = True
+    """Whether the node's certificate is renewed before it expires, between 70 and 90 % of its life. The link is then
+    made anew; nothing on it is lost."""
 
     tls_ca_file: Annotated[Path, AbsolutePath()] = Path("/etc/kubeedge/ca/rootCA.crt")
-    """The CA that the cloud's certificate is checked against (PEM)."""
+    """The CA that the cloud's certificate is checked against (PEM); fetched together with the node's certificate."""
 
     tls_cert_file: Annotated[Path, AbsolutePath()] = Path("/etc/kubeedge/certs/server.crt")
-    """The node's certificate (PEM); shown to the cloud when the file exists."""
+    """The node's certificate (PEM). When it is missing, expired or of another node, edgecore fetches one with the
+    token before it connects."""
 
     tls_private_key_file: Annotated[Path, AbsolutePath()] = Path("/etc/kubeedge/certs/server.key")
-    """The key of the node's certificate (PEM)."""
+    """The key of the node's certificate (PEM), made on the node and readable by its owner alone."""
 
-    token: Annotated[SecretText, Secret(), NO_EFFECT_YET] = SecretText()
-    """What the node shows to get its first certificate: `keadm gettoken` prints it. A secret: never
-    logged."""
+    token: Annotated[SecretText, Secret()] = SecretText()
+    """What the node shows to get its first certificate: `cloudcore token` or `keadm gettoken` prints it. Not needed
+    once there is a certificate; `edgecore join` uses one without writing it here. A secret: never logged."""
 
     websocket: WebSocket = WebSocket()
     """The transport."""

@@ -19,6 +19,7 @@ def broken_rules(config: EdgeCoreConfig) -> Iterator[Broken]:
     """Every rule that `config` breaks."""
     yield from _node_name(config)
     yield from _transport(config)
+    yield from _certificates(config)
     yield from _embedded_runtime(config)
 
 
@@ -40,6 +41,14 @@ def _transport(config: EdgeCoreConfig) -> Iterator[Broken]:
     if hub.enable and not hub.websocket.enable:
         hint = "to run without a cloud set modules.edgeHub.enable: false"
         yield ("modules", "edgeHub", "websocket", "enable"), "got false, want true", hint
+
+
+def _certificates(config: EdgeCoreConfig) -> Iterator[Broken]:
+    """The token and the key's certificate are not for a server that anybody can pretend to be."""
+    hub = config.modules.edge_hub
+    if hub.enable and config.websocket_url.startswith("wss:") and not hub.http_server.startswith("https:"):
+        path = ("modules", "edgeHub", "httpServer")
+        yield path, f'got "{hub.http_server}", want https, because the websocket has TLS', "KubeEdge's port is 10002"
 
 
 def _embedded_runtime(config: EdgeCoreConfig) -> Iterator[Broken]:

@@ -50,6 +50,17 @@ def comment_of(section: type[Section], key: Key) -> str:
     return f"{text}{allowed}{'' if key.has_effect else ' Accepted, no effect yet.'}"
 
 
+def keys_chosen(config: Section, path: str = "") -> Iterator[str]:
+    """The dotted keys whose settings are not the defaults."""
+    defaults = type(config)()
+    for key in keys_of(type(config)):
+        setting = getattr(config, key.attribute)
+        if isinstance(setting, Section):
+            yield from keys_chosen(setting, f"{path}{key.name}.")
+        elif setting != getattr(defaults, key.attribute):
+            yield f"{path}{key.name}"
+
+
 def value_of(section: Section, key: Key) -> Any:
     """A setting as the value that the file has for it."""
     setting = getattr(section, key.attribute)

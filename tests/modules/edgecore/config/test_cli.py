@@ -15,7 +15,6 @@ from modules.edgecore.exit_codes import ExitCode
 from modules.edgecore.version import VERSION
 
 ROOT = Path(__file__).parents[4]
-KUBEEDGE_DEFAULT = Path(__file__).with_name("kubeedge_default.yaml")
 
 
 @pytest.fixture
@@ -75,10 +74,14 @@ def test_check_names_keys_without_effect(tmp_path: Path, capsys: pytest.CaptureF
     ]
 
 
-def test_run_with_a_file(started: list[tuple[EdgeCoreConfig, str]], capsys: pytest.CaptureFixture[str]) -> None:
+def test_run_with_a_file(
+    started: list[tuple[EdgeCoreConfig, str]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """The assembly gets the file's settings; its status is the command's; remarks go to standard error."""
-    assert cli.main(["run", "--config", str(KUBEEDGE_DEFAULT), "--log-level", "debug"]) == ExitCode.STOP_TIMED_OUT
-    assert started == [(load(KUBEEDGE_DEFAULT).config, "debug")]
+    file = tmp_path / "edgecore.yaml"
+    file.write_text("modules: {serviceBus: {enable: true}, edged: {workers: 3}}\n", encoding="utf-8")
+    assert cli.main(["run", "--config", str(file), "--log-level", "debug"]) == ExitCode.STOP_TIMED_OUT
+    assert started == [(load(file).config, "debug")]
     assert "keys without effect: 1" in capsys.readouterr().err
 
 

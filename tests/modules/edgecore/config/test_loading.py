@@ -39,7 +39,8 @@ def test_kubeedges_own_file_is_taken_whole() -> None:
     loaded = load(KUBEEDGE_DEFAULT)
     config = loaded.config
     assert loaded.warnings == ()
-    assert [remark.path for remark in loaded.without_effect] == [f"{HUB}.httpServer"]
+    assert loaded.without_effect == ()
+    assert config.modules.edge_hub.http_server == "https://192.0.2.2:10002"
     assert config.websocket_url == "wss://192.0.2.2:10000/e632aba927ea4ac2b575ec1603d56f10/vm/events"
     assert config.modules.edged.tailored_kubelet_config.read_only_port == 10350
     assert config.modules.edged.tailored_kubelet_config.node_status_report_frequency == 300.0
@@ -94,6 +95,7 @@ def test_what_a_file_leaves_out_or_sets_to_null_has_its_default(text: str) -> No
         (f"{HUB}.maxFrameBytes", "1Ki", 'got "1Ki", want a size in bytes such as 16Mi, 64Ki to 1Gi'),
         (f"{HUB}.maxFrameBytes", "true", "got true, want a size in bytes such as 16Mi, 64Ki to 1Gi"),
         (f"{HUB}.quic.enable", "true", "got true, want false"),
+        (f"{HUB}.httpServer", "http://c:10002", 'got "http://c:10002", want https, because the websocket has TLS'),
         (f"{HUB}.websocket.enable", "false", "got false, want true"),
         (
             f"{HUB}.websocket.server",
@@ -200,14 +202,13 @@ modules:
   serviceBus: {enable: true, port: 9060}
   deviceTwin: {enable: true}
   eventBus: {mqttUsername: "", mqttPassword: hunter2}
-  edgeHub: {rotateCertificates: true, token: abc}
+  edgeHub: {rotateCertificates: true, token: abc, quic: {readDeadline: 15}}
   edged: {tailoredKubeletConfig: {evictionHard: {memory.available: 1Gi}, podPidsLimit: -1}}
 """
     paths = [remark.path for remark in loads(text).without_effect]
     assert paths == [
         "modules.serviceBus.enable",
         "modules.eventBus.mqttPassword",
-        f"{HUB}.token",
         f"{KUBELET}.evictionHard",
     ]
 

@@ -1,0 +1,171 @@
+"""`edgecore join`: gets the node's first certificate and writes the configuration to run with, as `keadm join` does.
+
+The certificate comes first: a token that is refused changes no file. The token itself is not written: with the
+certificate it has done its work, and it would lie about for as long as it is valid.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import msgspec
+
+from beehive import RealClock
+from edgehub.certificates.errors import CertificateError
+from edgehub.certificates.times import shown
+from modules.edgecore.config import ConfigError, EdgeCoreConfig, Problem, load, verify
+from modules.edgecore.config.edgehub import EdgeHub
+from modules.edgecore.config.kinds import SecretText, UnfitError
+from modules.edgecore.config.names import HTTPS_URL, NODE_NAME, WEBSOCKET_SERVER
+from modules.edgecore.config.writing import MINIMAL_KEYS, keys_chosen, render
+from modules.edgecore.exit_codes import ExitCode
+from modules.edgecore.settings import certificate_settings
+
+if TYPE_CHECKING:
+    import argparse
+
+    from edgehub.certificates.certificate import Certificate
+
+DEFAULT_FILE: Final = Path("/etc/kubeedge/config/edgecore.yaml")
+"""KubeEdge's."""
+
+WEBSOCKET_PORT, HTTPS_PORT = 10000, 10002
+"""KubeEdge's."""
+
+LONGEST_TOKEN: Final = 64 * 1024
+"""Characters that are read from standard input."""
+
+_ADDRESS: Final = re.compile(r"(?:wss://)?(?P<host>\[[^\]]*\]|[^:/\[\]]+)(?::(?P<port>\d+))?")
+_MODE: Final = 0o600
+"""Of the configuration: a database URL in it may hold a password."""
+
+_replace = msgspec.structs.replace
+
+
+class Cloud(NamedTuple):
+    """Where the cloud is."""
+
+    server: str
+    """`host:port` of the websocket."""
+
+    certificates: str
+    """URL of the server of certificates."""
+
+    @classmethod
+    def parse(cls, text: str, certificates: str | None) -> Cloud:
+        """The cloud of `HOST[:PORT]` and, if it is given, the URL. ConfigError when one cannot be used."""
+        match = _ADDRESS.fullmatch(text)
+        if match is None:
+            raise _wrong("--cloud", text, "HOST or HOST:PORT is wanted")
+        url = certificates or f"https://{match['host']}:{HTTPS_PORT}"
+        server = f"{match['host']}:{match['port'] or WEBSOCKET_PORT}"
+        try:
+            return cls(WEBSOCKET_SERVER.read(server), HTTPS_URL.read(url))
+        except UnfitError:
+            option = "--http-server" if certificates else "--cloud"
+            raise _wrong(option, certificates or text, "a host and a port up to 65535 are wanted") from None
+
+
+def join(chosen: argparse.Namespace) -> int:
+    """Joins, and says what was done; the exit status."""
+    file: Path = (chosen.config or (chosen.root / "edgecore.yaml" if chosen.root else DEFAULT_FILE)).absolute()
+    try:
+        before = _configured(file, chosen.root)
+        config = joined(before, Cloud.parse(chosen.cloud, chosen.http_server), chosen.name)
+        verify(config, str(file))
+        certificate = _certified(config, _token(chosen.token))
+        _write(file, render(config, (*MINIMAL_KEYS, *keys_chosen(config))))
+    except ConfigError as error:
+        for problem in error.problems:
+            _say(f"error: {problem.render(error.source)}")
+        return ExitCode.CONFIGURATION
+    except CertificateError as error:
+        _say(f"not joined: {error}")
+        return ExitCode.NOT_JOINED
+    except OSError as error:
+        _say(f"not joined: cannot write {error.filename or file}: {error.strerror}")
+        return ExitCode.NOT_JOINED
+    sys.stdout.write(
+        f"node {config.node_name}: certificate valid until {shown(certificate.not_after)}\n"
+        f"configuration: {file}\n"
+        f"next: edgecore run --config {file}\n"
+    )
+    return ExitCode.OK
+
+
+def joined(config: EdgeCoreConfig, cloud: Cloud, name: str | None) -> EdgeCoreConfig:
+    """The configuration of a node that has joined a cloud: its addresses, the name, no token. Pure.
+
+    Raises:
+        ConfigError: no node can have the name.
+    """
+    edged = config.modules.edged
+    try:
+        name = NODE_NAME.read(name) if name else config.node_name
+    except UnfitError:
+        raise _wrong("--name", name or "", f"{NODE_NAME.want} is wanted") from None
+    hub = _replace(
+        config.modules.edge_hub,
+        enable=True,
+        http_server=cloud.certificates,
+        token=SecretText(),
+        websocket=_replace(config.modules.edge_hub.websocket, enable=True, server=cloud.server),
+    )
+    modules = _replace(config.modules, edge_hub=hub, edged=_replace(edged, hostname_override=name))
+    return _replace(config, modules=modules)
+
+
+def _configured(file: Path, root: Path | None) -> EdgeCoreConfig:
+    """What the file says, or what a new one begins with. ConfigError when it cannot be used."""
+    if file.exists():
+        loaded = load(file)
+        if loaded.without_effect:
+            _say(f"{len(loaded.without_effect)} keys of {file} have no effect here and are not in the new one")
+        return loaded.config
+    return EdgeCoreConfig.default() if root is None else EdgeCoreConfig.embedded(root)
+
+
+def _certified(config: EdgeCoreConfig, token: str) -> Certificate:
+    from edgehub.certificates import obtain  # noqa: PLC0415 - not before the arguments are right: it takes 80 ms
+
+    settings = certificate_settings(_with_token(config, token))
+    assert settings is not None, "a cloud without a scheme is dialled with TLS"  # noqa: S101 - for the type
+    return obtain.join(settings, RealClock())
+
+
+def _with_token(config: EdgeCoreConfig, token: str) -> EdgeCoreConfig:
+    hub: EdgeHub = _replace(config.modules.edge_hub, token=SecretText(token))
+    return _replace(config, modules=_replace(config.modules, edge_hub=hub))
+
+
+def _token(text: str) -> str:
+    return sys.stdin.read(LONGEST_TOKEN).strip() if text == "-" else text
+
+
+def _write(file: Path, text: str) -> None:
+    """Write the file in one step; what was there is kept as `FILE.before-join`."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    new = file.with_name(file.name + ".new")
+    with contextlib.suppress(FileNotFoundError):
+        new.unlink()
+    descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, _MODE)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as output:
+        output.write(text)
+        output.flush()
+        os.fsync(descriptor)
+    if file.exists():
+        file.replace(file.with_name(file.name + ".before-join"))
+    new.replace(file)
+
+
+def _wrong(option: str, value: str, want: str) -> ConfigError:
+    return ConfigError("edgecore join", (Problem(path=option, text=f'got "{value}", {want}'),))
+
+
+def _say(text: str) -> None:
+    sys.stderr.write(f"edgecore: {text}\n")

@@ -1,0 +1,209 @@
+"""The process that fetches certificates, and the links that wait for it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from cryptography.hazmat.primitives.serialization import Encoding
+
+from beehive import RealClock
+from edgehub.certificates import issuer
+from edgehub.certificates.errors import CertificateError, ClockError, IssuerError, RefusedError, TokenError
+from edgehub.certificates.files import pem, store
+from edgehub.certificates.issuer import Issuer
+from edgehub.certificates.keeper import Keeper
+from edgehub.certificates.link import CertifiedLink
+from edgehub.certificates.settings import CertificateSettings
+from edgehub.counters import LinkCounters
+from edgehub.errors import ClosedHereError, DialError, LinkError
+from edgehub.link import Link, LinkEvents
+from tests.edgehub.certificates.authority import DAY, NODE, Authority, CertificateServer, key_pem, name
+from tests.edgehub.clouds import PATIENCE
+from tests.edgehub.links import RunningLink
+
+
+@pytest.fixture(scope="module")
+def authority() -> Authority:
+    return Authority()
+
+
+@pytest.fixture
+def server(authority: Authority, tmp_path: Path) -> Iterator[CertificateServer]:
+    with CertificateServer(authority, authority.server_context(tmp_path)) as running:
+        yield running
+
+
+class StubLink(Link):
+    """Comes up and waits for its end, or ends with an error."""
+
+    def __init__(self, error: LinkError | None = None) -> None:
+        self._error = error
+        self._closed = threading.Event()
+        self.sent: list[bytes] = []
+
+    def run(self, events: LinkEvents) -> LinkError:
+        if self._error is not None:
+            return self._error
+        events.opened()
+        assert self._closed.wait(PATIENCE)
+        return ClosedHereError()
+
+    def send(self, frame: bytes) -> None:
+        self.sent.append(frame)
+
+    def close(self) -> None:
+        self._closed.set()
+
+
+def put(settings: CertificateSettings, authority: Authority, *, since: float = -60.0, node: str = NODE) -> None:
+    """A certificate in its files."""
+    issued = authority.sign(authority.key.public_key(), name(f"system:node:{node}", "system:nodes"), since=since)
+    store(settings.paths, pem(authority.der), issued.public_bytes(Encoding.PEM), key_pem(authority.key))
+
+
+def certified(settings: CertificateSettings, link: Link, counters: LinkCounters) -> CertifiedLink:
+    return CertifiedLink(lambda: link, Keeper(settings, RealClock(), counters, Issuer()))
+
+
+def test_a_missing_certificate_is_fetched_before_the_link_is_made(server: CertificateServer, tmp_path: Path) -> None:
+    """By a process of its own; the counters know of it, and when it ends."""
+    counters, settings = LinkCounters(), server.settings(tmp_path)
+    inner = StubLink()
+    with RunningLink(certified(settings, inner, counters)) as running:
+        running.wait_open()
+        running.link.send(b"frame")
+    assert inner.sent == [b"frame"]
+    assert settings.paths.key.exists()
+    assert counters.certificates == {"issued": 1}
+    assert counters.certificate_expires is not None
+    assert counters.certificate_expires > RealClock().now()
+
+
+def test_a_certificate_that_will_do_is_not_fetched_again(
+    server: CertificateServer, authority: Authority, tmp_path: Path
+) -> None:
+    """Nobody is asked, and no token is needed."""
+    settings = server.settings(tmp_path, token="")
+    put(settings, authority)
+    with RunningLink(certified(settings, StubLink(), LinkCounters())) as running:
+        running.wait_open()
+    assert server.requests == []
+
+
+@pytest.mark.parametrize(("since", "node"), [(-2 * DAY, NODE), (-60.0, "somebody-else")])
+def test_one_that_will_not_do_is_replaced(
+    server: CertificateServer, authority: Authority, tmp_path: Path, since: float, node: str
+) -> None:
+    """One that is over, and one of another node."""
+    settings = server.settings(tmp_path)
+    put(settings, authority, since=since, node=node)
+    with RunningLink(certified(settings, StubLink(), LinkCounters())) as running:
+        running.wait_open()
+    assert [path for path, *_ in server.requests] == ["/ca.crt", "/edge.crt"]
+
+
+@pytest.mark.parametrize("missing", ["key", "authority"])
+def test_a_missing_file_beside_it_is_fetched(
+    server: CertificateServer, authority: Authority, tmp_path: Path, missing: str
+) -> None:
+    settings = server.settings(tmp_path)
+    put(settings, authority)
+    path: Path = getattr(settings.paths, missing)
+    path.unlink()
+    with RunningLink(certified(settings, StubLink(), LinkCounters())) as running:
+        running.wait_open()
+    assert path.exists()
+
+
+def test_a_refusal_ends_the_try_with_its_own_name(server: CertificateServer, tmp_path: Path) -> None:
+    """It crosses from the other process with its words, and is counted."""
+    counters = LinkCounters()
+    server.refusal = 401, "no such node"
+    with RunningLink(certified(server.settings(tmp_path), StubLink(), counters)) as running:
+        end = running.wait_end()
+    assert isinstance(end, RefusedError)
+    assert "no such node" in str(end)
+    assert counters.certificates == {"certificate refused": 1}
+
+
+def test_without_a_token_no_process_is_started(server: CertificateServer, tmp_path: Path) -> None:
+    counters = LinkCounters()
+    with RunningLink(certified(server.settings(tmp_path, token=""), StubLink(), counters)) as running:
+        end = running.wait_end()
+    assert isinstance(end, TokenError)
+    assert not counters.certificates
+
+
+def test_closing_ends_a_process_that_waits_for_a_silent_cloud(server: CertificateServer, tmp_path: Path) -> None:
+    """At once, and as an end that was wanted; no key is left behind."""
+    server.silent.set()
+    settings = server.settings(tmp_path)
+    running = RunningLink(certified(settings, StubLink(), LinkCounters()))
+    with running:
+        _await(lambda: bool(server.requests))
+        running.link.close()
+        end = running.wait_end()
+    assert isinstance(end, ClosedHereError)
+    assert not settings.paths.key.parent.exists()
+
+
+def test_a_link_closed_before_it_ran_dials_nobody(
+    server: CertificateServer, authority: Authority, tmp_path: Path
+) -> None:
+    settings = server.settings(tmp_path)
+    put(settings, authority)
+    link = certified(settings, StubLink(), LinkCounters())
+    link.close()
+    with RunningLink(link) as running:
+        assert isinstance(running.wait_end(), ClosedHereError)
+    assert running.events == []
+
+
+def test_a_clock_behind_the_certificate_is_the_better_reason(
+    server: CertificateServer, authority: Authority, tmp_path: Path
+) -> None:
+    """Of a TLS connection that failed; other ends keep theirs."""
+    settings = server.settings(tmp_path)
+    put(settings, authority, since=3 * DAY)
+    dial, lost = DialError("no TLS"), LinkError("lost")
+    for given, kind in ((dial, ClockError), (lost, LinkError)):
+        with RunningLink(certified(settings, StubLink(given), LinkCounters())) as running:
+            assert type(running.wait_end()) is kind
+
+
+def test_a_slow_cloud_is_given_up(server: CertificateServer, tmp_path: Path) -> None:
+    server.silent.set()
+    with pytest.raises(IssuerError, match="in time"):
+        Issuer(patience=1.0).obtain(server.settings(tmp_path), renew=False, wanted=lambda: True)
+
+
+@pytest.mark.parametrize("command", [("/nonexistent",), ("/bin/false",), ("/bin/true",)])
+def test_a_process_that_does_not_do_its_work(
+    server: CertificateServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
+) -> None:
+    """It does not start, fails, says nothing: each is an error with a name."""
+    monkeypatch.setattr(issuer, "COMMAND", command)
+    with pytest.raises(IssuerError):
+        Issuer().obtain(server.settings(tmp_path), renew=False, wanted=lambda: True)
+
+
+def test_neither_the_token_nor_the_key_is_in_an_error_or_in_the_settings_repr(
+    server: CertificateServer, tmp_path: Path
+) -> None:
+    settings = server.settings(tmp_path)
+    secret = settings.token.rpartition(".")[2]
+    server.refusal = 500, "x"
+    with pytest.raises(CertificateError) as caught:
+        Issuer().obtain(settings, renew=False, wanted=lambda: True)
+    assert secret not in str(caught.value)
+    assert secret not in repr(settings)
+
+
+def _await(true: Callable[[], bool]) -> None:
+    deadline, never = RealClock().monotonic() + PATIENCE, threading.Event()
+    while not true():
+        assert RealClock().monotonic() < deadline
+        never.wait(0.01)
