@@ -136,8 +136,11 @@ class TlsSocket(socket.socket):
             data += part
 
     def _sealed(self, data: memoryview) -> bytes:
+        """The records of some bytes; more than one where the client has asked for short ones (RFC 6066)."""
         with self._state:
-            self._tls.write(data)
+            written = 0
+            while written < len(data):
+                written += self._tls.write(data[written:])
             return self._outgoing.read()
 
     def _send_pending(self) -> None:

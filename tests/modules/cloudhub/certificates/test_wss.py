@@ -1,8 +1,11 @@
 """Links over TLS: who may connect, as which node, and that both directions work at once."""
 
+import os
 import re
+import shutil
 import socket
 import ssl
+import subprocess
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -25,13 +28,17 @@ from tests.modules.cloudhub.certificates.made import YEAR, chain
 DEADLINE = 10.0
 CLOCK = RealClock()
 NOW = CLOCK.now()
+UPGRADE = (
+    b"GET / HTTP/1.1\r\nHost: c\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n"
+    b"Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\nnode_id: n1\r\nConnectionUse: msg\r\n\r\n"
+)
 
 
 class Cloud:
     """The websocket server with TLS, and what happens on its links."""
 
     def __init__(self, directory: Path) -> None:
-        self._directory = directory
+        self.directory = directory
         self.files = Files(directory / "tls")
         self.authority = open_authority(self.files, ["127.0.0.1"], NOW - YEAR)
         self.links: list[Link] = []
@@ -70,7 +77,7 @@ class Cloud:
         """TLS of an edge with a node's certificate; without a node it has none."""
         context = ssl.create_default_context(cafile=str(self.files.authority))
         if node:
-            path = self._directory / f"{node}.pem"
+            path = self.directory / f"{node}.pem"
             path.write_bytes(chain(authority or self.authority, node, NOW - YEAR, seconds))
             context.load_cert_chain(path)
         return context
@@ -157,6 +164,27 @@ def test_without_a_valid_certificate_there_is_no_link(
     assert not cloud.links
 
 
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="Python's ssl cannot ask for short records")
+def test_a_client_that_wants_short_records_gets_all_of_a_message(cloud: Cloud) -> None:
+    """512 bytes at most in each, asked for by `openssl s_client`."""
+    cloud.context("n1")
+    host, port = cloud.server.address
+    command = ["openssl", "s_client", "-quiet", "-maxfraglen", "512", "-connect", f"{host}:{port}"]
+    command += ["-cert", str(cloud.directory / "n1.pem"), "-key", str(cloud.directory / "n1.pem")]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as client:
+        assert client.stdin is not None
+        assert client.stdout is not None
+        client.stdin.write(UPGRADE)
+        client.stdin.flush()
+        cloud.wait("links")
+        cloud.links[0].send(message("x" * 20_000 + "!"))
+        got = b""
+        while b'!"' not in got and (part := os.read(client.stdout.fileno(), 65536)):
+            got += part
+        client.kill()
+    assert b"x" * 20_000 + b"!" in got
+
+
 def test_a_link_that_the_cloud_closes_ends_at_both_sides(cloud: Cloud) -> None:
     """The node's read ends, and so does the server's thread."""
     with cloud.node("n1", cloud.context("n1")) as node:
@@ -177,15 +205,11 @@ def test_a_node_that_goes_away_ends_its_link(cloud: Cloud) -> None:
 
 def test_a_node_that_does_not_read_costs_no_more_than_the_write_timeout(cloud: Cloud) -> None:
     """A blocking SSLSocket would wait for ever."""
-    headers = (
-        b"GET / HTTP/1.1\r\nHost: c\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n"
-        b"Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\nnode_id: n1\r\nConnectionUse: msg\r\n\r\n"
-    )
     with (
         socket.create_connection(cloud.server.address, timeout=DEADLINE) as plain,
         cloud.context("n1").wrap_socket(plain, server_hostname="127.0.0.1") as secure,
     ):
-        secure.sendall(headers)
+        secure.sendall(UPGRADE)
         cloud.wait("links")
         with pytest.raises(OSError, match=r"."):
             for _ in range(1000):
