@@ -90,7 +90,9 @@ class RecordedRuntime:
         """See the contract."""
 
     def __getattr__(self, method: str) -> Callable[..., Any]:
-        names = _NAMES[method]
+        names = _NAMES.get(method)
+        if names is None:
+            raise AttributeError(method)
 
         def call(*positional: Any, **named: Any) -> Any:
             return self._call(method, {**dict(zip(names, positional, strict=False)), **named})

@@ -9,6 +9,5 @@ from modules.simulate.run import run_plan
 
 def record(plan: Plan, directory: Path) -> Recorded:
     """Carry a plan for one node out and give what was recorded of the node's first life."""
-    result = run_plan(plan, converge=False, traces=directory)
-    assert result.violation is None
+    run_plan(plan, converge=False, traces=directory)
     return load(next(directory.glob("*.trace")))

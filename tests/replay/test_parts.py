@@ -1,0 +1,173 @@
+"""The parts of a replay: what answers a look, what is equal in two runs, and what counts as different."""
+
+import pytest
+from grpc import StatusCode
+from hypothesis import given
+from hypothesis import strategies as st
+
+from beehive import Operation, RealClock
+from beehive.simulation import Simulation
+from beehive.trace import CriCall, RecordedMessage
+from edged.cri.contract import ContainerRuntime
+from edged.cri.errors import CriError, NotFoundError
+from modules.edgecore.cli import main
+from modules.replay.commands import pace_of
+from modules.replay.compare import differences
+from modules.replay.normal import Ids, lines, normal
+from modules.replay.outputs import Output, message_of
+from modules.replay.runtime import RecordedRuntime, role
+from modules.replay.sequences import Answer, Sequences
+from protos.cri.v1 import api_pb2 as pb
+
+
+def looks(*answers: tuple[float, float, str]) -> Sequences[str]:
+    """Recorded looks: begin, end, what was seen."""
+    return Sequences(("list", Answer(*answer)) for answer in answers)
+
+
+def seen(sequences: Sequences[str], now: float, since: float = 0.0) -> str:
+    answer = sequences.look("list", now, since)
+    assert answer is not None
+    return answer.value
+
+
+def test_looks_at_their_recorded_times_see_what_was_seen() -> None:
+    sequences = looks((1.0, 1.1, "a"), (2.0, 2.1, "b"), (3.0, 3.1, "c"))
+    assert [seen(sequences, at) for at in (1.0, 2.0, 3.0)] == ["a", "b", "c"]
+
+
+def test_a_look_that_was_not_recorded_sees_the_last_state_and_takes_nothing_away() -> None:
+    sequences = looks((1.0, 1.1, "a"), (9.0, 9.1, "b"))
+    assert [seen(sequences, at) for at in (1.0, 4.0, 9.0)] == ["a", "a", "b"]
+
+
+def test_a_look_that_is_left_out_leaves_no_old_state_behind() -> None:
+    sequences = looks((1.0, 1.1, "a"), (5.0, 5.1, "b"), (9.0, 9.1, "c"))
+    assert [seen(sequences, at) for at in (1.0, 9.0)] == ["a", "c"]
+
+
+def test_a_look_after_a_change_sees_the_change() -> None:
+    sequences = looks((1.0, 1.1, "before"), (1.2, 1.3, "after"))
+    assert seen(sequences, 1.15, since=1.15) == "after"
+
+
+def test_there_is_no_more_of_changes_than_was_recorded() -> None:
+    sequences = looks((1.0, 1.1, "a"))
+    assert sequences.change("list") is not None
+    assert sequences.change("list") is None
+    assert sequences.look("other", 1.0) is None
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=20),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5), inner, max_size=4),
+    max_leaves=12,
+)
+
+
+@given(JSON)
+def test_the_normal_form_is_its_own(value: object) -> None:
+    once = normal(value)
+    assert normal(once) == once
+    assert lines(value) == lines(once)
+
+
+def test_times_are_one_and_json_in_strings_is_opened() -> None:
+    said = {
+        "patch": '{"at":"2026-11-20T04:00:00Z","n":1}',
+        "at": "since 2026-11-20T04:00:00.123+01:00",
+        "dns_config": {},
+    }
+    assert lines(said) == ['at: "since <time>"', 'patch.(JSON).at: "<time>"', "patch.(JSON).n: 1"]
+
+
+def test_ids_of_a_run_are_called_by_their_role_and_given_ones_stay() -> None:
+    first, second = Ids(frozenset({"given"})), Ids(frozenset({"given"}))
+    for ids, keys in ((first, ("a", "b")), (second, ("x", "y"))):
+        for key in (*keys, "given"):
+            ids.meet(key, "query pod")
+    assert (first.name("b"), first.name("given")) == (second.name("y"), "given")
+    assert first.name("a") != first.name("b")
+
+
+def output(time: float, about: str, text: str, *, ordered: bool = True) -> Output:
+    return Output(time, about, f"{about} {text}", (f"{about} {text}",), ordered)
+
+
+def test_the_order_counts_for_each_object_alone() -> None:
+    theirs = [output(1, "a", "1"), output(2, "b", "1"), output(3, "a", "2")]
+    assert differences(theirs, [theirs[1], theirs[0], theirs[2]], 10) == []
+    assert differences(theirs, [theirs[2], theirs[1], theirs[0]], 10) != []
+
+
+def test_what_is_not_ordered_need_only_be_done_at_all() -> None:
+    query = output(1, "a", "query", ordered=False)
+    assert differences([query], [query, query, query], 10) == []
+    assert differences([query], [], 10)[0].render().startswith("recorded, but not done now")
+
+
+def test_the_earliest_difference_comes_first_and_the_end_of_the_run_does_not_count() -> None:
+    theirs = [output(1, "a", "1"), output(5, "b", "1"), output(9.5, "c", "1")]
+    ours = [output(1, "a", "2"), output(2, "d", "1")]
+    assert [one.time for one in differences(theirs, ours, 10)] == [1, 2, 5]
+
+
+def test_a_call_is_the_same_whatever_its_details_are() -> None:
+    config = b'{"config":{"metadata":{"name":"web","uid":"u","attempt":1},"hostname":"%b"}}'
+    assert role("run_pod_sandbox", config % b"x") == role("run_pod_sandbox", config % b"y")
+    assert role("list_containers", b'{"container_filter":null}') == role("list_containers", b"{}")
+    stop = b'{"container_id":"c","grace_seconds":%d}'
+    assert role("stop_container", stop % 1) == role("stop_container", stop % 5)
+    assert role("remove_container", b'{"container_id":"c"}') != role("remove_container", b'{"container_id":"d"}')
+
+
+def test_the_runtime_answers_and_fails_as_recorded_and_takes_as_long() -> None:
+    simulation = Simulation()
+    error = NotFoundError("ContainerStatus", "c", StatusCode.NOT_FOUND, "gone")
+    calls = [
+        CriCall(1.5, 1, 0, 1, "w", "image_status", b'{"image":{"image":"i"}}', b'{"id":"sha256:1"}', "", "", 0.5),
+        CriCall(2.0, 2, 0, 2, "w", "container_status", b'{"container_id":"c"}', b"", "NotFoundError", str(error), 0.0),
+    ]
+    runtime = RecordedRuntime(simulation, calls, lambda text: text).client()
+    simulation.run_for(1.0)
+    assert runtime.image_status(pb.ImageSpec(image="i")) == pb.Image(id="sha256:1")
+    assert simulation.clock.monotonic() == pytest.approx(1.5)
+    with pytest.raises(NotFoundError) as raised:
+        runtime.container_status("c")  # type: ignore[arg-type]
+    assert str(raised.value) == str(error)
+    assert isinstance(raised.value, CriError)
+
+
+def test_the_double_has_every_method_of_the_contract_and_no_other() -> None:
+    double = RecordedRuntime(Simulation(), [], lambda text: text)
+    methods = [name for name in vars(ContainerRuntime) if not name.startswith("_")]
+    assert len(methods) > 20
+    for name in methods:
+        assert callable(getattr(double, name))
+    with pytest.raises(AttributeError):
+        _ = double.something_else
+
+
+def test_a_frame_that_is_no_message_is_none() -> None:
+    assert message_of(b'"redacted:00"') is None
+    found = message_of(b'{"header":{"msg_id":"i"},"route":{"operation":"query","resource":"r"},"content":[1]}')
+    assert isinstance(found, RecordedMessage)
+    assert (found.operation, found.content) == (Operation.QUERY, b"[1]")
+
+
+@pytest.mark.parametrize("speed", ["fast", "0x", "x", "10"])
+def test_a_speed_that_is_none_is_refused(speed: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["replay", "trace", "--speed", speed])
+    assert "want 1x, 10x" in capsys.readouterr().err
+
+
+def test_the_pace_waits_until_virtual_time_has_passed_at_its_speed() -> None:
+    assert pace_of("max") is None
+    pace = pace_of("1000x")
+    assert pace is not None
+    clock = RealClock()
+    begin = clock.monotonic()
+    pace(0.0)
+    pace(20.0)
+    assert clock.monotonic() - begin >= 0.02
