@@ -1,0 +1,103 @@
+"""The store of a replay, and what is recorded of stores, figures and confirmations for it."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from beehive.simulation import Simulation
+from beehive.trace import Change, Note, StoreCommit
+from beehive.trace.redact import Redactor
+from edged.node.machine import Figures, Usage
+from edged.node.recording import FIGURES, RecordingFigures
+from metamanager.errors import StoreWriteError
+from metamanager.recording import REFUSED, RecordingStore
+from metamanager.rows import Row
+from metamanager.sqlite_store import SqliteStore
+from modules.replay.figures import RecordedFigures
+from modules.replay.store import RecordedStore
+
+POD = Change("put", "default/pod/a", "pod", b'{"metadata":{"name":"a","uid":"u"}}')
+ROW = Row("default/pod/b", "pod", "{}")
+
+
+def commit(operation: str, time: float, seconds: float, error: str = "", change: Change = POD) -> StoreCommit:
+    return StoreCommit(time, 1, 0, 1, operation, seconds, error, (change,))
+
+
+def test_it_begins_with_the_rows_that_the_recorded_one_had(tmp_path: Path) -> None:
+    store = RecordedStore(tmp_path / "db", Simulation(), [commit("opened", 0.0, 0.0)])
+    assert store.get("default/pod/a") == POD.value.decode()
+    store.close()
+
+
+def test_a_commit_takes_until_the_recorded_one_of_the_same_change_was_through(tmp_path: Path) -> None:
+    simulation = Simulation()
+    change = Change("put", ROW.key, "pod", b"{}")
+    store = RecordedStore(tmp_path / "db", simulation, [commit("commit", 1.5, 0.5, change=change)])
+    simulation.run_for(1.0)
+    store.put(ROW)
+    store.commit()
+    assert simulation.clock.monotonic() == pytest.approx(1.5)
+    store.close()
+
+
+def test_what_failed_fails_again_and_once(tmp_path: Path) -> None:
+    simulation = Simulation()
+    change = Change("put", ROW.key, "pod", b"{}")
+    recorded = [commit(REFUSED, 1.0, 0.0, "locked", change), commit("commit", 1.0, 0.0, "disk full", change)]
+    store = RecordedStore(tmp_path / "db", simulation, recorded)
+    simulation.run_for(1.0)
+    with pytest.raises(StoreWriteError, match="locked") as refused:
+        store.put(ROW)
+    assert not refused.value.batch_lost
+    store.put(ROW)
+    with pytest.raises(StoreWriteError, match="disk full") as lost:
+        store.commit()
+    assert lost.value.batch_lost
+    assert store.get(ROW.key) is None
+    store.put(ROW)
+    store.commit()
+    assert store.get(ROW.key) == "{}"
+    store.close()
+
+
+class Locked(SqliteStore):
+    """A store that somebody else has locked."""
+
+    def put(self, row: Row) -> bool:
+        raise StoreWriteError("store an object", row.key, "database is locked", batch_lost=False)
+
+
+def test_a_change_that_is_refused_is_recorded(tmp_path: Path) -> None:
+    kept: list[Any] = []
+    store = RecordingStore(Locked(tmp_path / "db"), Simulation().clock, lambda: 1, kept.append, lambda _text: None)
+    with pytest.raises(StoreWriteError):
+        store.put(ROW)
+    (entry,) = kept
+    record = entry.record(0.0, Redactor())
+    assert (record.operation, record.changes[0].key) == (REFUSED, ROW.key)
+    assert "locked" in record.error
+    store.close()
+
+
+def test_figures_are_recorded_when_they_change_and_come_back_at_their_time(tmp_path: Path) -> None:
+    simulation, kept = Simulation(), list[Any]()
+
+    class Falling(Figures):
+        """Less and less memory."""
+
+        def usage(self, root: Path) -> Usage:
+            return Usage(10 - int(simulation.clock.monotonic() / 5), 0.5, 0.5, 0.5)
+
+    figures = RecordingFigures(Falling(), simulation.clock, kept.append)
+    for _ in range(4):
+        figures.usage(tmp_path)
+        simulation.run_for(3.0)
+    notes = [entry.record(entry.time, Redactor()) for entry in kept]
+    assert [(note.kind, note.text) for note in notes] == [(FIGURES.kind, FIGURES.usage)] * 2
+    again = Simulation()
+    recorded = RecordedFigures(again.clock, [note for note in notes if isinstance(note, Note)])
+    assert recorded.usage(tmp_path).memory_available == 10
+    again.run_for(7.0)
+    assert recorded.usage(tmp_path).memory_available == 9
