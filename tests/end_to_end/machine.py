@@ -7,6 +7,8 @@ import os
 import shutil
 import signal
 import socket
+import subprocess
+import sys
 import tempfile
 import urllib.error
 import urllib.request
@@ -23,7 +25,7 @@ from modules.edgecore.config import EdgeCoreConfig
 from modules.edgecore.config.kubelet import CrashLoopBackOff
 from modules.edgecore.config.writing import render
 from tests.end_to_end.mirror import Mirror
-from tests.end_to_end.processes import Process, mounts_below, processes_of, wait_until
+from tests.end_to_end.processes import REPOSITORY, Process, mounts_below, processes_of, wait_until
 from tests.end_to_end.runtimes import RuntimeUnderTest
 
 NODE: Final = "edge-1"
@@ -38,7 +40,9 @@ class Cloud:
         self.client = Client(self.socket)
         self._directory = directory
         self._log = directory / "cloudcore.log"
-        self._address = "127.0.0.1:0"
+        self.tls_options: list[str] | None = None
+        """Set: with TLS, and these options."""
+        self._address = self._certificates = "127.0.0.1:0"
         self._process: Process | None = None
         self._mirrors: dict[str, Mirror] = {}
 
@@ -46,6 +50,11 @@ class Cloud:
     def address(self) -> str:
         """Host and port of the websocket."""
         return self._address
+
+    @property
+    def certificates(self) -> str:
+        """URL of the server of certificates, with TLS."""
+        return f"https://{self._certificates}"
 
     @property
     def pods(self) -> Mirror:
@@ -63,11 +72,16 @@ class Cloud:
         ready = self._directory / "cloud.address"
         ready.unlink(missing_ok=True)
         arguments = ["run", "--listen", self._address, "--socket", str(self.socket), "--ready-file", str(ready)]
-        process = Process("modules.cloudcore", [*arguments, "--state", str(self._directory / "cloud.state")], self._log)
+        arguments += ["--state", str(self._directory / "cloud.state")]
+        if self.tls_options is not None:
+            directory = str(self._directory / "cloud-tls")
+            arguments += ["--tls", "--tls-dir", directory, "--https-listen", self._certificates, *self.tls_options]
+        process = Process("modules.cloudcore", arguments, self._log)
         self._process = process
         wait_until(lambda: ready.exists() or not process.runs, "cloudcore is ready")
         assert process.runs, process.tail()
-        self._address = ready.read_text().strip()
+        self._address, *rest = ready.read_text().split()
+        self._certificates = rest[0] if rest else self._certificates
         self._mirrors.clear()
 
     def kill(self) -> None:
@@ -104,15 +118,27 @@ class Edge:
         self.pod_logs = self.root / "logs" / "pods"
         self.port = _free_port()
         self.longest_back_off = 300.0
+        self.file = directory / "edgecore.yaml"
         self._directory = directory
         self._runtime = runtime
         self._process: Process | None = None
 
     def start(self, cloud_address: str) -> None:
         """Starts it (again); returns at once."""
-        file = self._directory / "edgecore.yaml"
-        file.write_text(render(self._config(cloud_address)))
-        self._process = Process("modules.edgecore", ["run", "--config", str(file)], self._directory / "edgecore.log")
+        self.file.write_text(render(self._config(cloud_address)))
+        self.run()
+
+    def run(self) -> None:
+        """Starts it (again) with the file that is there."""
+        arguments = ["run", "--config", str(self.file)]
+        self._process = Process("modules.edgecore", arguments, self._directory / "edgecore.log")
+
+    def join(self, cloud: Cloud, token: str) -> subprocess.CompletedProcess[str]:
+        """`edgecore join`, on a file that names another cloud."""
+        self.file.write_text(render(self._config("127.0.0.1:1")))
+        where = ["--cloud", cloud.address, "--http-server", cloud.certificates, "--config", str(self.file)]
+        command = [sys.executable, "-m", "modules.edgecore", "join", *where, "--token", "-"]
+        return subprocess.run(command, cwd=REPOSITORY, input=token, capture_output=True, text=True, check=False)
 
     @property
     def process(self) -> Process:

@@ -75,7 +75,8 @@ def test_the_token_from_standard_input(
 ) -> None:
     """So it need not be in the command line."""
     monkeypatch.setattr("sys.stdin", io.StringIO(server.authority.token() + "\n"))
-    assert join(server, "--root", str(tmp_path / "edge"), secret="-") == ExitCode.OK
+    dash = "-"
+    assert join(server, "--root", str(tmp_path / "edge"), secret=dash) == ExitCode.OK
 
 
 @pytest.mark.parametrize(
