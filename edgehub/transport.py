@@ -107,6 +107,20 @@ class Transport:
             return self._connected().send(data)
         except self._would_block:
             return 0
+        except OSError as error:
+            raise self._last_words() or error from None
+
+    def _last_words(self) -> OSError | None:
+        """The alert with which the peer has ended TLS, if one waits to be read.
+
+        With TLS 1.3 a client's certificate is judged after the handshake, and who writes meanwhile meets a closed
+        connection before the reason of it.
+        """
+        try:
+            self._connected().recv(1)
+        except OSError as error:
+            return error if "ALERT" in str(getattr(error, "reason", "")) else None
+        return None
 
     def end_writing(self) -> None:
         """Say that nothing more will be sent."""

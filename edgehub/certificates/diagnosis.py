@@ -36,7 +36,7 @@ def explain(error: OSError) -> str:
         meaning = _unverified(error.verify_code)
         return f"{meaning}: {error.verify_message}" if meaning else error.verify_message
     if isinstance(error, ssl.SSLError):
-        reason = getattr(error, "reason", None) or ""
+        reason = getattr(error, "reason", None) or str(error).upper().replace(" ", "_")
         for part, meaning in _REASONS:
             if part in reason:
                 return f"{meaning} ({reason})"
