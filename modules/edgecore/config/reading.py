@@ -66,9 +66,7 @@ class _Reader:
                 settings[key.attribute] = self.section(key.section, tree, entry, at)
             elif key.kind is not None and entry is not None:
                 default = getattr(defaults, key.attribute)
-                settings[key.attribute] = setting = self._setting(key.kind, default, entry, at)
-                if not key.has_effect and setting != default:
-                    self._without_effect(at)
+                settings[key.attribute] = self._setting(key.kind, default, entry, at)
         return section(**settings)
 
     def _setting(self, kind: Kind[Any], default: object, value: object, path: Path) -> object:

@@ -81,9 +81,8 @@ def _section(section: Section, path: str) -> Iterator[str]:
     for key in settings:
         at = path + key.name
         default = _DEFAULT_WORDS.get(at) or f"`{inline(value_of(section, key))}`"
-        effect = "" if key.has_effect else " *No effect yet.*"
         want = key.kind.want if key.kind else ""
-        yield f"| `{key.name}` | {default} | {_cell(want)} | {_cell(texts[key.attribute])}{effect} |"
+        yield f"| `{key.name}` | {default} | {_cell(want)} | {_cell(texts[key.attribute])} |"
     yield ""
     for key in keys:
         if key.section is not None:

@@ -7,20 +7,11 @@ walk over `keys_of`. A setting that is added to a struct is thereby read, checke
 from __future__ import annotations
 
 from functools import cache
-from typing import Annotated, Any, Final, get_args, get_origin
+from typing import Annotated, Any, get_args, get_origin
 
 import msgspec
 
 from modules.edgecore.config.kinds import Kind
-
-
-class _NoEffectYet:
-    """Type of the mark below."""
-
-
-NO_EFFECT_YET: Final = _NoEffectYet()
-"""Annotation of a setting that is read, checked and kept, while the part that will use it does not exist
-yet."""
 
 
 class Section(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -43,9 +34,6 @@ class Key(msgspec.Struct, frozen=True, kw_only=True):
     section: type[Section] | None = None
     """The struct of the section; None for a setting."""
 
-    has_effect: bool = True
-    """False for a setting that is accepted and kept but used by nothing so far."""
-
 
 @cache
 def keys_of(section: type[Section]) -> tuple[Key, ...]:
@@ -60,5 +48,4 @@ def _key(field: msgspec.structs.FieldInfo) -> Key:
         raise TypeError(f"setting {field.name} has no kind: annotate it with one of config.kinds")
     marks = get_args(field.type)[1:]
     kind = next(mark for mark in marks if isinstance(mark, Kind))
-    effect = NO_EFFECT_YET not in marks
-    return Key(name=field.encode_name, attribute=field.name, kind=kind, has_effect=effect)
+    return Key(name=field.encode_name, attribute=field.name, kind=kind)

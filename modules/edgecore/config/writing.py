@@ -42,12 +42,12 @@ def render(config: Section, only: Collection[str] | None = None) -> str:
 
 
 def comment_of(section: type[Section], key: Key) -> str:
-    """What a person should know about a key: its docstring, what is allowed, whether it has an effect."""
+    """What a person should know about a key: its docstring, what is allowed."""
     text = text_of(section).fields[key.attribute]
     if key.kind is None:
         return text
     allowed = "" if key.kind.want in _SELF_EVIDENT else f" Allowed: {key.kind.want}."
-    return f"{text}{allowed}{'' if key.has_effect else ' Accepted, no effect yet.'}"
+    return f"{text}{allowed}"
 
 
 def keys_chosen(config: Section, path: str = "") -> Iterator[str]:
