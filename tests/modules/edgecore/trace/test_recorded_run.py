@@ -73,10 +73,13 @@ def _secret(name: str, kind: str, data: dict[str, str]) -> dict[str, Any]:
 
 
 def telltale() -> dict[str, Any]:
-    """A pod that has the secret in its environment, arguments and files, and prints it before it fails."""
+    """A pod that has the secret in its environment, arguments and files, and prints it before it fails.
+
+    It fails a second after its start, when no worker looks any more: a relist finds it.
+    """
     env = [{"name": "PASSWORD", "valueFrom": {"secretKeyRef": {"name": "s", "key": "password"}}}]
     tells = container(
-        'cat /secret/file; echo "password is $PASSWORD" | tee /dev/termination-log; exit 1',
+        'cat /secret/file; echo "password is $PASSWORD" | tee /dev/termination-log; sleep 1; exit 1',
         name="tells",
         env=env,
         args=["--url=db://user:$(PASSWORD)@host"],
