@@ -7,6 +7,7 @@ certificate it has done its work, and it would lie about for as long as it is va
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import re
 import sys
@@ -78,6 +79,7 @@ def join(chosen: argparse.Namespace) -> int:
         before = _configured(file, chosen.root)
         config = joined(before, Cloud.parse(chosen.cloud, chosen.http_server), chosen.name)
         verify(config, str(file))
+        _check_writable(file)
         certificate = _certified(config, _token(chosen.token))
         _write(file, render(config, (*MINIMAL_KEYS, *keys_chosen(config))))
     except ConfigError as error:
@@ -145,6 +147,15 @@ def _with_token(config: EdgeCoreConfig, token: str) -> EdgeCoreConfig:
 
 def _token(text: str) -> str:
     return sys.stdin.read(LONGEST_TOKEN).strip() if text == "-" else text
+
+
+def _check_writable(file: Path) -> None:
+    """Raises OSError when the file could not be written, so that no token is used up for nothing."""
+    parent = next(each for each in file.parents if each.exists())
+    if not parent.is_dir():
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(parent))
+    if not os.access(parent, os.W_OK | os.X_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(parent))
 
 
 def _write(file: Path, text: str) -> None:

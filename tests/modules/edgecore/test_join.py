@@ -123,6 +123,15 @@ def test_wrong_arguments(arguments: list[str], tmp_path: Path, capsys: pytest.Ca
     assert not (tmp_path / "edge").exists()
 
 
+def test_a_file_that_cannot_be_written_is_found_before_anybody_is_asked(
+    server: CertificateServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The token is still good afterwards."""
+    assert join(server, "--config", "/dev/null/x") == ExitCode.NOT_JOINED
+    assert "cannot write /dev/null" in capsys.readouterr().err
+    assert server.requests == []
+
+
 @pytest.mark.parametrize(
     ("text", "server", "url"),
     [
