@@ -8,8 +8,8 @@ import base64
 import contextlib
 import json
 import os
+import re
 import shutil
-import socket
 import subprocess
 import tempfile
 import time
@@ -21,7 +21,6 @@ from typing import Any, Final
 
 _ELEMENT: Final = "element-6066-11e4-a52e-4f735466cecf"
 """WebDriver's name for a reference to an element."""
-START_SECONDS: Final = 30.0
 
 
 def why_none() -> str:
@@ -124,31 +123,23 @@ def browser(width: int = 1440, height: int = 900, *, dark: bool = False) -> Iter
 
 @contextlib.contextmanager
 def _driver() -> Iterator[str]:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
     with subprocess.Popen(
-        ["chromedriver", f"--port={port}"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        ["chromedriver", "--port=0"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
     ) as process:
         try:
-            _wait_for(port)
-            yield f"http://127.0.0.1:{port}"
+            yield f"http://127.0.0.1:{_port_of(process)}"
         finally:
             process.terminate()
 
 
-def _wait_for(port: int) -> None:
-    """Until the driver listens: there is nothing to be told by, so its port is tried."""
-    deadline = time.monotonic() + START_SECONDS
-    while True:
-        try:
-            socket.create_connection(("127.0.0.1", port), timeout=1).close()
-        except OSError:
-            if time.monotonic() > deadline:
-                raise
-            time.sleep(0.02)
-        else:
-            return
+def _port_of(process: "subprocess.Popen[str]") -> int:
+    """The port that the driver says it has taken, once it listens there."""
+    assert process.stdout is not None
+    for line in process.stdout:
+        started = re.search(r"started successfully on port (\d+)", line)
+        if started is not None:
+            return int(started[1])
+    raise AssertionError(f"chromedriver ended with {process.wait()} and said no port")
 
 
 def _call(method: str, url: str, value: dict[str, Any] | None = None) -> Any:
