@@ -32,10 +32,19 @@ def unmount_under(directory: Path) -> list[str]:
     return inner_first
 
 
+def cgroups_named(parent: str) -> list[Path]:
+    """The directories of a cgroup at the top of each hierarchy that has it: one on cgroup v2, several on v1.
+
+    A search through the whole tree would stumble over the cgroups that others make and remove meanwhile.
+    """
+    name = parent.lstrip("/")
+    return [path for path in (_CGROUPS / name, *(top / name for top in _CGROUPS.iterdir())) if path.is_dir()]
+
+
 def remove_cgroups(parent: str) -> list[Path]:
     """Removes the cgroup and all below it in every hierarchy; says which could not be removed."""
     left = []
-    for top in (_CGROUPS / parent.lstrip("/"), *_CGROUPS.glob(f"*/{parent.lstrip('/')}")):
+    for top in cgroups_named(parent):
         for directory, _, _ in os.walk(top, topdown=False):
             try:
                 Path(directory).rmdir()

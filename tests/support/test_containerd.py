@@ -11,6 +11,7 @@ from edged.cri import CriClient
 from protos.cri.v1 import api_pb2 as pb
 from tests.support.containerd import PrivateContainerd, reason_missing
 from tests.support.images import BUSYBOX_IMAGE, busybox_image, docker_archive
+from tests.support.leftovers import cgroups_named
 
 _MISSING = reason_missing()
 pytestmark = [
@@ -45,7 +46,7 @@ def _traces(containerd: PrivateContainerd) -> list[str]:
         "mounts": Path("/proc/self/mounts").read_text(),
         "links": subprocess.run(["ip", "link"], check=True, capture_output=True, text=True).stdout,
         "processes": subprocess.run(["ps", "ax"], check=True, capture_output=True, text=True).stdout,
-        "cgroups": " ".join(str(path) for path in Path("/sys/fs/cgroup").glob(f"**/{name}")),
+        "cgroups": " ".join(str(path) for path in cgroups_named(f"/{name}")),
         "files": " ".join(str(path) for path in Path("/tmp").iterdir()),
     }
     return [place for place, text in places.items() if name in text]
