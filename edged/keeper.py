@@ -11,8 +11,7 @@ from typing import Protocol
 from msgspec.structs import replace
 
 from beehive import Clock, Timer
-from edged.api import Nanoseconds, Pod, PodStatus, seconds
-from edged.lifecycle.visible import settled_facts
+from edged.api import Nanoseconds, Pod, seconds
 from edged.lifecycle.waits import Waits
 from edged.orphans import Orphans
 from edged.pleg.pleg import Relisted, Seen
@@ -20,23 +19,23 @@ from edged.pods.actions import PodActions, compute_pod_actions
 from edged.pods.backoff import BackOffPolicy, BackOffs
 from edged.pods.labels import ref_of
 from edged.pods.manager import PodManager, PodRecord
-from edged.pods.model import PodFacts, PodUid
+from edged.pods.model import PodUid
 from edged.pods.phase import Phase
-from edged.pods.status import NodeView, crash_loop, pod_status
+from edged.pods.restart import is_terminal
+from edged.pods.status import NodeView, crash_loop
+from edged.pods.verdict import Verdict
 from edged.probes.crew import Crew
 from edged.probes.manager import ProbeManager
 from edged.report.pods import PodReporter
 from edged.settings import EdgedSettings
+from edged.statuses import Statuses
 from edged.work.job import Done, Job, Task
 from edged.work.pool import Pool, Worker
 from edged.work.queues import Queue, Work
+from edged.work.retries import Retries
 
 _log = logging.getLogger(__name__)
 
-FIRST_RETRY = 2.0
-"""Seconds after which a job that failed is tried again for the first time; doubles (KubeEdge waits 10 s at once)."""
-LONGEST_RETRY = 300.0
-"""Seconds that the delay never passes (KubeEdge's MaxContainerBackOff)."""
 MOST_ROUNDS = 20
 """Turns that a pod may have one right after the other: init containers that end at once need one each."""
 
@@ -81,14 +80,13 @@ class PodKeeper:
         self._clock = turns.clock
         self._settings = settings
         self._reporter = reporter
-        self._publish = publish
         self.pods = PodManager()
         self.backoffs = BackOffs(BackOffPolicy.up_to(seconds(settings.crash_loop_limit)))
         self.pool = Pool(turns.clock, turns.after, self._job_of, hire)
-        self.node = NodeView((), "")
         self._probes = ProbeManager(turns, crew, self._pod_of, self._probed)
+        self._statuses = Statuses(turns.clock, self.pods, self._probes, reporter, self.pool.working, publish)
         self._waits = waits
-        self._retries: dict[PodUid, float] = {}
+        self._retries = Retries()
         self._orphans = Orphans(owner)
         self._heard_of: set[PodUid] = set()
         self._complete = False
@@ -106,15 +104,14 @@ class PodKeeper:
                 self.take(pod)
         self._complete = True
         self._heard_of.clear()
-        self._publish_all()
+        self._statuses.publish()
         self._orphans.look_for(directories)
 
     def connected(self) -> None:
         """The cloud is there: what may have failed for want of it is tried again at once."""
-        for uid in list(self._retries):
+        for uid in self._retries.forget_all():
             record = self.pods.get(uid)
             if record is not None:
-                del self._retries[uid]
                 self.want(record)
 
     def take(self, pod: Pod) -> None:
@@ -133,7 +130,7 @@ class PodKeeper:
         if known is None:
             self._end_namesakes(record)
         self._reporter.track(record.ref, pod)
-        self._recompute(record)
+        self._statuses.recompute(record)
         if not echo:
             self.want(record)
 
@@ -151,9 +148,21 @@ class PodKeeper:
 
     def want(self, record: PodRecord) -> None:
         """A pod has to be looked at."""
-        if record.going:
+        if record.ending:
             self._waits.pod_ends(record.ref.uid)
-        self.pool.add(record.ref.uid, Queue.DELETION if record.going else Queue.ADDITION)
+        self.pool.add(record.ref.uid, Queue.DELETION if record.ending else Queue.ADDITION)
+
+    def end(self, uid: PodUid, verdict: Verdict) -> None:
+        """The node itself ends a pod for good; see `edged.pods.verdict`. The first verdict stands.
+
+        Nothing happens to a pod that has ended already, or that the cloud ends.
+        """
+        record = self.pods.get(uid)
+        if record is None or record.ending or is_terminal(record.pod):
+            return
+        _log.warning("pod %s is ended: %s: %s", record.ref, verdict.reason, verdict.message)
+        record.verdict = verdict
+        self.want(record)
 
     def remove(self, namespace: str, name: str, uid: str, grace: int | None = None) -> None:
         """The cloud has deleted a pod for good; without a uid: whatever has the name.
@@ -172,15 +181,17 @@ class PodKeeper:
     def dependency_changed(self, kind: str, namespace: str, name: str) -> None:
         """A configmap or secret has changed: the files of the pods that mount it follow."""
         for record in self.pods.using(kind, namespace, name):
-            if not record.going:
+            if not record.ending:
                 self.want(record)
+
+    @property
+    def node(self) -> NodeView:
+        """What statuses take from the node."""
+        return self._statuses.node
 
     def node_changed(self, view: NodeView) -> None:
         """The node has other addresses, or its runtime another name."""
-        if view != self.node:
-            self.node = view
-            for record in self.pods:
-                self._recompute(record)
+        self._statuses.node_changed(view)
 
     def relisted(self, relisted: Relisted) -> None:
         """The runtime was looked at."""
@@ -189,7 +200,7 @@ class PodKeeper:
         for record in self.pods:
             if not record.looked_at and record.ref.uid not in relisted.glances:
                 record.facts_at = relisted.at
-                self._recompute(record)
+                self._statuses.recompute(record)
         for ref in self._orphans.found(relisted.glances, self.pods):
             _log.info("removing %s: no pod accounts for it", ref)
             self.pool.add(ref.uid, Queue.DELETION)
@@ -203,7 +214,7 @@ class PodKeeper:
         if done.error is not None:
             self._retry(done)
         else:
-            self._retries.pop(uid, None)
+            self._retries.forget(uid)
             self._go_on(record, done.job)
         self.pool.done(done)
 
@@ -224,7 +235,7 @@ class PodKeeper:
         """
         record = self.pods.get(uid)
         if record is not None:
-            self._recompute(record)
+            self._statuses.recompute(record)
             self.want(record)
 
     def _hear_of(self, uid: PodUid) -> None:
@@ -236,8 +247,9 @@ class PodKeeper:
         if record is None:
             orphan = self._orphans.get(work.uid)
             return Job(Task.REMOVE, orphan) if orphan is not None else None
-        task = Task.REMOVE if record.removed else Task.KILL if record.going else Task.SYNC
-        return Job(task, record.ref, record.pod, self._probes.facts(work.uid))
+        task = Task.REMOVE if record.removed else Task.KILL if record.ending else Task.SYNC
+        pod = record.pod if record.verdict is None or record.going else record.verdict.applied_to(record.pod)
+        return Job(task, record.ref, pod, self._probes.facts(work.uid))
 
     def _observe(self, seen: Seen) -> None:
         record = self.pods.get(seen.facts.ref.uid)
@@ -246,7 +258,7 @@ class PodKeeper:
         changed = record.facts != seen.facts
         record.facts, record.facts_at = seen.facts, seen.at
         if changed:
-            self._recompute(record)
+            self._statuses.recompute(record)
             self.want(record)
 
     def _take_over(self, record: PodRecord, done: Done) -> None:
@@ -254,8 +266,8 @@ class PodKeeper:
             record.facts, record.facts_at = done.facts, done.facts_at
         waits = self._next_actions(record).waiting if done.job.task is Task.SYNC else ()
         record.troubles = {**{wait.container.name: crash_loop(record.ref, wait) for wait in waits}, **done.troubles}
-        record.killed = record.killed or (record.going and done.job.task is not Task.SYNC and done.error is None)
-        self._recompute(record, record.facts)
+        record.killed = record.killed or (record.ending and done.job.task is not Task.SYNC and done.error is None)
+        self._statuses.recompute(record, record.facts)
 
     def _go_on(self, record: PodRecord | None, job: Job) -> None:
         """What comes after a job that was done."""
@@ -264,7 +276,8 @@ class PodKeeper:
         elif record is None:
             return
         elif job.task is Task.KILL:
-            self._reporter.finish(record.ref.uid)
+            if record.going:
+                self._reporter.finish(record.ref.uid)
         elif not self._is_final(record):
             self._look_again(record)
 
@@ -301,53 +314,10 @@ class PodKeeper:
 
     def _retry(self, done: Done) -> None:
         uid = done.job.ref.uid
-        delay = self._retries.setdefault(uid, FIRST_RETRY)
-        if done.retry_after is not None:
-            delay = done.retry_after
-        else:
-            self._retries[uid] = min(LONGEST_RETRY, delay * 2)
+        delay = self._retries.after_failure(uid) if done.retry_after is None else done.retry_after
         queue = Queue.ADDITION if done.job.task is Task.SYNC else Queue.DELETION
         _log.warning("pod %s: %s; again in %.0f s", done.job.ref, done.error, delay)
         self.pool.add_after(uid, queue, delay)
-
-    def _recompute(self, record: PodRecord, facts: PodFacts | None = None) -> None:
-        """`facts` are those that count; while a worker is at the pod some may not do so yet."""
-        if facts is None:
-            working = self.pool.working(record.ref.uid)
-            facts = settled_facts(record.pod, record.facts) if working else record.facts
-        self._probes.follow(record.pod, facts, going=record.going)
-        if self._can_judge(record):
-            status = self._status_of(record, facts)
-            if self.pods.set_status(record, status):
-                self._reporter.report(record.ref.uid, status)
-        self._publish_all()
-
-    def _publish_all(self) -> None:
-        self._publish(tuple(record.pod for record in self.pods))
-
-    def _can_judge(self, record: PodRecord) -> bool:
-        """Whether enough is known for a status, and somebody waits for it.
-
-        Containers that were reported would otherwise count as lost only because nobody has asked the runtime yet (a
-        kubelet waits for its PLEG), and have ids without its name. Of a pod that the cloud has deleted nothing is said.
-        """
-        if record.removed:
-            return False
-        if record.looked_at:
-            return bool(self.node.runtime) or not record.facts.containers
-        status = record.pod.status
-        return not status.container_statuses and not status.init_container_statuses
-
-    def _status_of(self, record: PodRecord, facts: PodFacts) -> PodStatus:
-        return pod_status(
-            record.pod,
-            facts,
-            self.node,
-            Nanoseconds(self._clock.now_ns()),
-            probes=self._probes.facts(record.ref.uid),
-            troubles=record.troubles,
-            ended=record.killed,
-        )
 
     def _forget(self, record: PodRecord) -> None:
         uid = record.ref.uid
@@ -357,8 +327,8 @@ class PodKeeper:
         self._reporter.forget(uid)
         self._probes.forget(uid)
         self._waits.pod_gone(uid)
-        self._retries.pop(uid, None)
-        self._publish_all()
+        self._retries.forget(uid)
+        self._statuses.publish()
         _log.info("pod %s is gone", record.ref)
 
     def _is_final(self, record: PodRecord) -> bool:

@@ -1,7 +1,8 @@
 """The conditions of a pod that the node owns: what they say, why, and since when.
 
 Texts and order are a kubelet's, because people and controllers read them: PodReadyToStartContainers,
-Initialized, Ready, ContainersReady, PodScheduled. Conditions of others are kept in front of them.
+Initialized, Ready, ContainersReady, PodScheduled. Conditions of others are kept in front of them. `DisruptionTarget` is
+set only by whoever ends a pod for the node's sake; here that is this node's verdict.
 """
 
 from collections.abc import Sequence
@@ -13,6 +14,7 @@ from edged.pods.model import PodFacts
 from edged.pods.phase import Phase, has_started
 from edged.pods.restart import is_sidecar
 from edged.pods.sandbox import judge_sandbox
+from edged.pods.verdict import Verdict
 
 READY_TO_START = "PodReadyToStartContainers"
 INITIALIZED = "Initialized"
@@ -21,16 +23,25 @@ CONTAINERS_READY = "ContainersReady"
 SCHEDULED = "PodScheduled"
 OURS = frozenset({READY_TO_START, INITIALIZED, READY, CONTAINERS_READY, SCHEDULED})
 
+DISRUPTION_TARGET = "DisruptionTarget"
+
+_BY_THIS_NODE = "TerminationByKubelet"
+"""Reason of DisruptionTarget (Kubernetes' PodReasonTerminationByKubelet)."""
 _NO_STATUSES = "UnknownContainerStatuses"
 _NOT_READY = "ContainersNotReady"
 
 
-def pod_conditions(pod: Pod, facts: PodFacts, status: PodStatus, old: PodStatus, now: Time) -> tuple[PodCondition, ...]:
+def pod_conditions(
+    pod: Pod, facts: PodFacts, status: PodStatus, old: PodStatus, now: Time, verdict: Verdict | None = None
+) -> tuple[PodCondition, ...]:
     """All conditions for a status whose phase and container statuses are already there.
 
     A condition whose truth did not change keeps the time of its last transition from `old`.
     """
-    others = tuple(c for c in pod.status.conditions if c.type not in OURS)
+    disruption = _disruption(verdict)
+    others = tuple(
+        c for c in pod.status.conditions if c.type not in OURS and not (disruption and c.type == DISRUPTION_TARGET)
+    )
     containers_ready = _containers_ready(pod, status)
     ours = (
         PodCondition(type=READY_TO_START, status=_truth(not judge_sandbox(pod, facts).changed)),
@@ -38,8 +49,15 @@ def pod_conditions(pod: Pod, facts: PodFacts, status: PodStatus, old: PodStatus,
         _ready(pod, others, containers_ready),
         containers_ready,
         PodCondition(type=SCHEDULED, status="True"),
+        *disruption,
     )
     return others + tuple(_since(condition, old, now) for condition in ours)
+
+
+def _disruption(verdict: Verdict | None) -> tuple[PodCondition, ...]:
+    if verdict is None or not verdict.disruption:
+        return ()
+    return (PodCondition(type=DISRUPTION_TARGET, status="True", reason=_BY_THIS_NODE, message=verdict.message),)
 
 
 def _since(condition: PodCondition, old: PodStatus, now: Time) -> PodCondition:

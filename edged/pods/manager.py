@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from edged.api import ContainerStateWaiting, Pod, PodStatus
 from edged.pods.labels import ref_of
 from edged.pods.model import PodFacts, PodRef, PodUid
+from edged.pods.verdict import Verdict
 
 
 class PodRecord(msgspec.Struct):
@@ -30,6 +31,8 @@ class PodRecord(msgspec.Struct):
     """Turns in a row that each asked for another one at once."""
     killed: bool = False
     """A worker has ended everything that ran, for good."""
+    verdict: Verdict | None = None
+    """Why the node itself has ended it, when it has."""
 
     @property
     def ref(self) -> PodRef:
@@ -38,8 +41,13 @@ class PodRecord(msgspec.Struct):
 
     @property
     def going(self) -> bool:
-        """Whether it is to end."""
+        """Whether the cloud wants it to end."""
         return self.removed or self.pod.metadata.deletion_timestamp is not None
+
+    @property
+    def ending(self) -> bool:
+        """Whether it is to end, whoever wants that."""
+        return self.going or self.verdict is not None
 
     @property
     def looked_at(self) -> bool:

@@ -23,6 +23,7 @@ from edged.pods.model import PodFacts, PodRef, ProbeFacts
 from edged.pods.phase import Phase, pod_phase
 from edged.pods.qos import qos_class
 from edged.pods.restart import is_sidecar
+from edged.pods.verdict import Verdict
 
 CRASH_LOOP_BACK_OFF = "CrashLoopBackOff"
 IMAGE_PULL_BACK_OFF = "ImagePullBackOff"
@@ -54,6 +55,7 @@ def pod_status(
     probes: ProbeFacts | None = None,
     troubles: Mapping[str, ContainerStateWaiting] | None = None,
     ended: bool = False,
+    verdict: Verdict | None = None,
 ) -> PodStatus:
     """The whole status from the pod and the facts.
 
@@ -61,6 +63,7 @@ def pod_status(
         old: the status reported last (the pod's own when omitted); times and endings carry over from it.
         troubles: by container name, why a worker could not start it (see `crash_loop`).
         ended: the pod was killed for good: its containers will not be started again.
+        verdict: why the node did that, when it was the node; told once everything has ended.
     """
     before = pod.status if old is None else old
     given = StatusInput(pod, facts, probes or ProbeFacts(), node.runtime, troubles or {})
@@ -76,17 +79,19 @@ def pod_status(
     if ended:
         status = _without_open_ends(pod, status)
     phase = pod_phase(pod, status, ended=ended)
-    if ended and not phase.final:
+    if ended and (verdict is not None or not phase.final):
         phase = Phase.FAILED
     status = replace(status, phase=_lasting_phase(before, phase))
     if status.phase == before.phase:
         status = replace(status, reason=before.reason, message=before.message)
+    elif ended and verdict is not None:
+        status = replace(status, reason=verdict.reason, message=verdict.message)
     ips = _pod_ips(pod, facts, node, before)
     return replace(
         status,
         pod_ip=ips[0] if ips else "",
         pod_ips=tuple(PodIP(ip=ip) for ip in ips),
-        conditions=pod_conditions(pod, facts, status, before, format_time(now)),
+        conditions=pod_conditions(pod, facts, status, before, format_time(now), verdict),
     )
 
 

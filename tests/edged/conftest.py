@@ -2,14 +2,17 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
 from beehive import Message, ModuleName
 from beehive.testing import Harness
 from edged.api import Pod
+from edged.keeper import PodKeeper
 from edged.module import Edged
+from edged.pods.model import PodUid
+from edged.pods.verdict import Verdict
 from edged.probes.testing import NetworkDouble
 from edged.server.routes import Snapshots
 from edged.settings import EdgedSettings
@@ -58,6 +61,22 @@ class FragileSnapshots(Snapshots):
         self._pods = pods
 
 
+class OpenEdged(Edged):
+    """Lets a test at its keeper, for what only parts of edged itself ask for."""
+
+    started: ClassVar[list["OpenEdged"]] = []
+
+    def on_start(self) -> None:
+        """Remember which one it is."""
+        super().on_start()
+        self.started.append(self)
+
+    @property
+    def keeper(self) -> PodKeeper:
+        """Its pods."""
+        return self._keeper
+
+
 class Bench:
     """edged and what it is surrounded by."""
 
@@ -77,7 +96,7 @@ class Bench:
             **settings,
         )
         self.network = NetworkDouble(self.bee.simulation)
-        self.bee.add(Edged, self.settings, self.runtime.connect, self.snapshots, "v1.32", network=self.network)
+        self.bee.add(OpenEdged, self.settings, self.runtime.connect, self.snapshots, "v1.32", network=self.network)
 
     def start(self) -> None:
         """Start edged and let it come to rest."""
@@ -100,6 +119,11 @@ class Bench:
         self.meta.connected = content == "cloud_connected"
         event: Message = self.bee.message("node/connection", "connect", content, source="edgehub")
         self.bee.send(ModuleName.EDGED, event)
+        self.run(0.1)
+
+    def end(self, uid: str, verdict: Verdict) -> None:
+        """Let the node itself end a pod, as a part of edged would."""
+        OpenEdged.started[-1].keeper.end(PodUid(uid), verdict)
         self.run(0.1)
 
     def poison(self) -> None:

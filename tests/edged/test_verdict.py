@@ -1,0 +1,76 @@
+"""The node itself ends a pod: edged alone on the bus."""
+
+import grpc
+
+from edged.cri.errors import UnavailableError
+from edged.pods.verdict import Verdict
+from tests.edged.conftest import Bench, pod
+
+EVICTED = Verdict("Evicted", "The node was low on resource: memory.", grace=0, disruption=True)
+
+
+def test_the_pod_ends_and_says_why_once_nothing_of_it_runs(bench: Bench) -> None:
+    bench.start()
+    bench.tell("insert", pod())
+    bench.end("uid-web", EVICTED)
+    status = bench.meta.statuses("web")[-1]
+    assert (status["phase"], status["reason"], status["message"]) == ("Failed", EVICTED.reason, EVICTED.message)
+    assert [c["status"] for c in status["conditions"] if c["type"] == "DisruptionTarget"] == ["True"]
+    assert bench.runtime.running() == []
+
+
+def test_its_containers_get_the_verdicts_grace_period_and_no_other(bench: Bench) -> None:
+    bench.start()
+    bench.tell("insert", pod(terminationGracePeriodSeconds=600))
+    bench.runtime.obeys = float("inf")
+    bench.end("uid-web", Verdict("Evicted", "disk", grace=5))
+    assert bench.meta.phases("web")[-1] == "Running"
+    bench.run(6)
+    assert bench.meta.phases("web")[-1] == "Failed"
+
+
+def test_it_is_never_started_again_whatever_happens(bench: Bench) -> None:
+    bench.start()
+    bench.tell("insert", pod())
+    bench.end("uid-web", EVICTED)
+    bench.tell("update", pod(metadata={"labels": {"a": "b"}, "resourceVersion": "7"}))
+    bench.run(600)
+    assert bench.runtime.running() == []
+    assert bench.runtime.calls["start_container"] == 1
+
+
+def test_one_that_cannot_be_stopped_is_tried_again(bench: Bench) -> None:
+    bench.start()
+    bench.tell("insert", pod())
+    bench.runtime.fail("stop_container", UnavailableError("StopContainer", "", grpc.StatusCode.UNAVAILABLE, "gone"))
+    bench.end("uid-web", EVICTED)
+    assert bench.meta.phases("web")[-1] == "Running"
+    bench.run(5)
+    assert bench.meta.phases("web")[-1] == "Failed"
+
+
+def test_the_first_verdict_stands(bench: Bench) -> None:
+    bench.start()
+    bench.tell("insert", pod())
+    bench.end("uid-web", EVICTED)
+    bench.end("uid-web", Verdict("DeadlineExceeded", "too late"))
+    bench.run(5)
+    assert bench.meta.statuses("web")[-1]["reason"] == "Evicted"
+
+
+def test_its_deletion_removes_what_is_left(bench: Bench) -> None:
+    bench.start()
+    bench.tell("insert", pod())
+    bench.end("uid-web", EVICTED)
+    bench.tell("delete", pod())
+    assert bench.runtime.sandboxes == {}
+    assert not list(bench.settings.root.glob("pods/*"))
+
+
+def test_a_pod_that_has_ended_by_itself_is_left_as_it_is(bench: Bench) -> None:
+    bench.start()
+    container = {"name": "main", "image": "busybox:1.36", "command": ["exit", "0"]}
+    bench.tell("insert", pod(restartPolicy="Never", containers=[container]))
+    bench.run(3)
+    bench.end("uid-web", EVICTED)
+    assert bench.meta.phases("web")[-1] == "Succeeded"
