@@ -1,0 +1,217 @@
+"""What all parts of the runtime in memory stand on: its state, and calls that take time and fail when told to."""
+
+import contextlib
+import copy
+import functools
+import itertools
+import queue
+import threading
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, cast
+
+import grpc
+import pykka
+
+from beehive import Clock, Runtime
+from edged.cri.contract import ExecResult
+from edged.cri.errors import ConnectionClosedError, CriError, NotFoundError
+from protos.cri.v1 import api_pb2 as pb
+
+P = ParamSpec("P")
+T = TypeVar("T")
+R = TypeVar("R", bound="Core")
+
+KILLED = 137
+"""Exit code of what was ended by SIGKILL."""
+
+
+class Shared(Generic[T]):
+    """An attribute that all clients of one runtime have in common."""
+
+    def __init__(self, default: T) -> None:
+        self._default = default
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, client: "Core", owner: type) -> T:
+        value: T = client.shared.get(self._name, self._default)
+        return value
+
+    def __set__(self, client: "Core", value: T) -> None:
+        client.shared[self._name] = value
+
+
+def call(
+    method: "Callable[Concatenate[R, P], T]",
+) -> "Callable[Concatenate[R, P], T]":
+    """A call of the contract: it is counted, takes its time, and fails when it was told to."""
+
+    @functools.wraps(method)
+    def called(self: R, *args: P.args, **kwargs: P.kwargs) -> T:
+        error = self._begin(method.__name__)
+        result = method(self, *args, **kwargs)
+        self._finish(error)
+        return result
+
+    return cast("Callable[Concatenate[R, P], T]", called)
+
+
+class Core:
+    """One client of the runtime, with what all of them have in common.
+
+    Args:
+        actors: gives time, and futures to wait on.
+        images: names of images that are present; others are pulled when asked for.
+    """
+
+    def __init__(self, actors: Runtime, images: Iterable[str] = ()) -> None:
+        self._actors = actors
+        self._clock: Clock = actors.clock
+        self._lock = threading.RLock()
+        self._numbers = itertools.count(1)
+        self._images = set(images)
+        self._ended: dict[str, list[pykka.Future[None]]] = {}
+        self._failures: dict[str, deque[tuple[CriError, bool]]] = {}
+        self._closed = False
+        self._under_way: set[pykka.Future[None]] = set()
+        self.shared: dict[str, Any] = {}
+        self.sandboxes: dict[str, pb.PodSandboxStatus] = {}
+        self.containers: dict[str, pb.ContainerStatus] = {}
+        self.configs: dict[str, pb.ContainerConfig] = {}
+        self.homes: dict[str, str] = {}
+        self.calls: Counter[str] = Counter()
+        """How often each call was made."""
+
+    obeys = Shared(0.0)
+    """Seconds after which a container ends that is asked to stop; infinity for one that ignores it."""
+    pull_seconds = Shared(0.0)
+    """How long a pull takes."""
+    on_exec: Shared[Callable[[str, Sequence[str]], ExecResult]] = Shared(
+        lambda _name, _command: ExecResult(b"", b"", 0)
+    )
+    """What a command in a container comes to, by the container's name and the command.."""
+    latency = Shared(0.0)
+    """Seconds that a call takes at most before its effect, and again after it; how many is drawn from the clock."""
+
+    def connect(self) -> Self:
+        """Another client of the same runtime, with an end of its own."""
+        client = copy.copy(self)
+        client._closed, client._under_way = False, set()
+        return client
+
+    def fail(self, operation: str, error: CriError, *, times: int = 1, took_effect: bool = False) -> None:
+        """Let the next calls of an operation (`run_pod_sandbox`) fail; `took_effect`: after they were carried out."""
+        self._failures.setdefault(operation, deque()).extend([(error, took_effect)] * times)
+
+    def recover(self) -> None:
+        """Let no call fail any more."""
+        self._failures.clear()
+
+    def end(self, name: str, exit_code: int, *, reason: str = "") -> None:
+        """Let every running container of that name end by itself."""
+        with self._lock:
+            for container in [c for c in self.containers.values() if c.metadata.name == name]:
+                self._exit(container, exit_code, reason)
+
+    def end_sandbox(self, sandbox_id: str) -> None:
+        """Let a sandbox end by itself, and its containers with it."""
+        with self._lock:
+            self.sandboxes[sandbox_id].state = pb.SANDBOX_NOTREADY
+            for container in self._inmates(sandbox_id):
+                self._exit(container, KILLED, "Error")
+
+    def running(self) -> list[str]:
+        """Names of the running containers, sorted."""
+        return sorted(c.metadata.name for c in self.containers.values() if c.state == pb.CONTAINER_RUNNING)
+
+    def close(self) -> None:
+        """Calls that are under way on this client fail; what they began goes on in the runtime."""
+        self._closed = True
+        for waiting in list(self._under_way):
+            with contextlib.suppress(queue.Full):
+                waiting.fail(closed("Call"))  # type: ignore[attr-defined]
+
+    def _begin(self, operation: str) -> CriError | None:
+        """Count the call; raises a failure that comes first, gives one that comes after the effect."""
+        if self._closed:
+            raise closed(operation)
+        self.calls[operation] += 1
+        self._take_time()
+        failures = self._failures.get(operation)
+        if not failures:
+            return None
+        error, took_effect = failures.popleft()
+        if took_effect:
+            return error
+        raise error
+
+    def _finish(self, error: CriError | None) -> None:
+        self._take_time()
+        if error is not None:
+            raise error
+
+    def _take_time(self) -> None:
+        if self.latency:
+            self._pause(self._clock.random.uniform(0, self.latency))
+
+    def _pause(self, seconds: float) -> None:
+        waiting: pykka.Future[None] = self._actors.future()
+        self._clock.after(seconds, lambda: settle(waiting))
+        self._wait(waiting)
+
+    def _wait(self, waiting: "pykka.Future[None]") -> None:
+        self._under_way.add(waiting)
+        try:
+            waiting.get()
+        finally:
+            self._under_way.discard(waiting)
+
+    def _container(self, operation: str, container_id: str) -> pb.ContainerStatus:
+        if container_id not in self.containers:
+            raise not_found(operation, container_id)
+        return self.containers[container_id]
+
+    def _inmates(self, sandbox_id: str) -> list[pb.ContainerStatus]:
+        return [c for c in self.containers.values() if self.homes[c.id] == sandbox_id]
+
+    def _inmates_of_pod(self, sandbox_id: str) -> list[pb.ContainerStatus]:
+        """Containers of all sandboxes of one pod: names are unique among them, as containerd has it."""
+        uid = self.sandboxes[sandbox_id].metadata.uid
+        return [c for c in self.containers.values() if self.sandboxes[self.homes[c.id]].metadata.uid == uid]
+
+    def _exit_later(self, container_id: str, exit_code: int) -> None:
+        with self._lock:
+            if container_id in self.containers:
+                self._exit(self.containers[container_id], exit_code, "")
+
+    def _exit(self, container: pb.ContainerStatus, exit_code: int, reason: str) -> None:
+        if container.state == pb.CONTAINER_RUNNING:
+            container.state = pb.CONTAINER_EXITED
+            container.exit_code = exit_code
+            container.finished_at = self._clock.now_ns()
+            container.reason = reason or ("Completed" if exit_code == 0 else "Error")
+        for waiter in self._ended.pop(container.id, []):
+            settle(waiter)
+
+    def _forget(self, container_id: str) -> None:
+        self.containers.pop(container_id, None)
+        self.configs.pop(container_id, None)
+        self.homes.pop(container_id, None)
+
+
+def not_found(operation: str, on: str) -> NotFoundError:
+    """There is no such sandbox, container or image."""
+    return NotFoundError(operation, on, grpc.StatusCode.NOT_FOUND, "there is no such thing")
+
+
+def closed(operation: str) -> ConnectionClosedError:
+    """The client was closed."""
+    return ConnectionClosedError(operation, "", grpc.StatusCode.CANCELLED, "closed")
+
+
+def settle(waiting: "pykka.Future[None]") -> None:
+    """Let who waits go on, unless it does already."""
+    with contextlib.suppress(queue.Full):
+        waiting.set(None)

@@ -1,0 +1,43 @@
+"""Images of the runtime in memory, which are only names."""
+
+from collections.abc import Sequence
+
+from edged.cri.contract import ImageRef
+from edged.testing.core import Core, call
+from protos.cri.v1 import api_pb2 as pb
+
+
+class Images(Core):
+    """See the module's docstring."""
+
+    @call
+    def image_status(self, image: pb.ImageSpec) -> pb.Image | None:
+        name = image.image.removeprefix("sha256:")
+        return pb.Image(id=f"sha256:{name}", repo_tags=[name], spec=image) if name in self._images else None
+
+    @call
+    def pull_image(
+        self,
+        image: pb.ImageSpec,
+        auth: pb.AuthConfig | None = None,  # noqa: ARG002
+        sandbox_config: pb.PodSandboxConfig | None = None,  # noqa: ARG002
+    ) -> ImageRef:
+        if self.pull_seconds:
+            self._pause(self.pull_seconds)
+        self._images.add(image.image)
+        return ImageRef(f"sha256:{image.image}")
+
+    @call
+    def list_images(self, image_filter: pb.ImageFilter | None = None) -> Sequence[pb.Image]:
+        name = image_filter.image.image if image_filter is not None else ""
+        return [
+            pb.Image(id=f"sha256:{image}", repo_tags=[image]) for image in sorted(self._images) if name in ("", image)
+        ]
+
+    @call
+    def remove_image(self, image: pb.ImageSpec) -> None:
+        self._images.discard(image.image)
+
+    @call
+    def image_fs_info(self) -> Sequence[pb.FilesystemUsage]:
+        return []

@@ -1,0 +1,25 @@
+"""The runtime in memory, put together."""
+
+from edged.testing.containers import Containers
+from edged.testing.core import call
+from edged.testing.images import Images
+from edged.testing.sandboxes import Sandboxes
+from protos.cri.v1 import api_pb2 as pb
+
+
+class FakeRuntime(Sandboxes, Containers, Images):
+    """See the package's docstring. It is the runtime and one client of it; `connect` gives others.
+
+    Args:
+        actors: gives time, and futures to wait on.
+        images: names of images that are present; others are pulled when asked for.
+    """
+
+    @call
+    def version(self) -> pb.VersionResponse:
+        return pb.VersionResponse(version="0.1.0", runtime_name="fake", runtime_version="1.0", runtime_api_version="v1")
+
+    @call
+    def status(self, *, verbose: bool = False) -> pb.StatusResponse:  # noqa: ARG002 - the contract's signature
+        conditions = [pb.RuntimeCondition(type=kind, status=True) for kind in ("RuntimeReady", "NetworkReady")]
+        return pb.StatusResponse(status=pb.RuntimeStatus(conditions=conditions))
