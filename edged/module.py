@@ -20,6 +20,8 @@ from beehive.names import CLOUD_CONNECTED
 from edged.api import Pod, decode
 from edged.api.codec import DecodeError
 from edged.cri.contract import ContainerRuntime
+from edged.events import EventRecorder
+from edged.events.reporter import EventReporter
 from edged.keeper import PodKeeper
 from edged.lifecycle.hooks import Hooks
 from edged.lifecycle.waits import Waits
@@ -105,6 +107,10 @@ class Edged(Module):
         self._client = client = self._connect()
         self._crew = Crew(self._hire_prober)
         self._meta = MetaTurnClient(self)
+        self._event_reporter = EventReporter(
+            self._meta, self, settings.node_name, settings.event_rate, settings.event_burst
+        )
+        self._events = EventRecorder(self.clock, settings.node_name, self._turn(self._event_reporter.take))
         self._files = PodFiles(settings, self.clock)
         self._owner = str(settings.root.resolve())
         self._reporter = PodReporter(self._meta, self)
@@ -119,6 +125,7 @@ class Edged(Module):
 
     def on_stop(self) -> None:
         """Let go of the runtime: calls that are under way end. Containers are left running."""
+        self._event_reporter.close()
         self._let_go()
 
     def on_failure(

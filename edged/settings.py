@@ -44,6 +44,12 @@ class EdgedSettings(msgspec.Struct, frozen=True, kw_only=True):
     max_pods: int = 110
     """Capacity `pods` (`maxPods`)."""
 
+    event_rate: float = 50.0
+    """Events a second that are stored and reported; 0: no limit (`eventRecordQPS`)."""
+
+    event_burst: int = 100
+    """Events at once (`eventBurst`)."""
+
     workers: int = 4
     """Pods that are worked on at once; two cores are saturated by 4 (spec/10 §3)."""
 

@@ -1,7 +1,7 @@
 """edgehub: the link to the cloud.
 
 `install` adds it to a hive. `module` is where to start reading; `link` is the contract of a connection, `websocket` the
-real one, `testing` one in memory; `dispatch`, `outgoing`, `rate`, `framing`, `upgrade` and `writer` are decisions
+real one, `testing` one in memory; `dispatch`, `outgoing`, `framing`, `upgrade` and `writer` are decisions
 without effects. It knows nothing of what messages mean, of certificates' making, or of the node's store.
 """
 

@@ -13,6 +13,7 @@ from pykka import ActorRef
 from beehive import ContentError, Group, Message, Module, ModuleName, Operation, Timer, encode, handles
 from beehive.backoff import Backoff
 from beehive.delivery import Delivery, DropReason, Way
+from beehive.rate import TokenBucket
 from edgehub.certificates.keeper import Keeper
 from edgehub.certificates.renewal import LOOK, Renewer
 from edgehub.counters import LinkCounters, Refusal
@@ -20,7 +21,6 @@ from edgehub.errors import ClosedHereError, LinkError
 from edgehub.inbound import Hooks, Inbound
 from edgehub.link import Link, LinkFactory
 from edgehub.outgoing import Class, Entry, Outgoing, Verdict, classify
-from edgehub.rate import TokenBucket
 from edgehub.runner import Runner
 from edgehub.settings import EdgeHubSettings
 

@@ -187,6 +187,16 @@ class MetaTurnClient:
         """As `MetaClient.token`."""
         self._ask(calls.token(namespace, service_account, request), then)
 
+    def record_event(self, namespace: str, name: str, event: Json, *, is_new: bool) -> None:
+        """Have a v1 Event stored, and sent to the cloud if it is to have events; nobody answers.
+
+        Later states of an event go as updates of the whole: a cloud that has missed the first takes them all the same,
+        where a patch, as KubeEdge's edge sends it, would be refused.
+        """
+        call = calls.create if is_new else calls.update
+        message = call(ResourceType.EVENT, namespace, name, event).message(self._module.clock, self._module.name)
+        self._module.send(ModuleName.METAMANAGER, message)
+
     def _ask(self, call: Call[T], then: Callable[[T | CallError], None]) -> None:
         def answered(result: Message | BeehiveError) -> None:
             then(outcome(result))

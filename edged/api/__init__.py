@@ -29,6 +29,10 @@ from edged.api.containers import (
     VolumeDevice,
     VolumeMount,
 )
+from edged.api.events import (
+    Event,
+    EventSource,
+)
 from edged.api.leases import (
     Lease,
     LeaseSpec,
@@ -176,6 +180,8 @@ __all__ = [
     "EnvFromSource",
     "EnvVar",
     "EnvVarSource",
+    "Event",
+    "EventSource",
     "ExecAction",
     "GRPCAction",
     "HTTPGetAction",

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgehub.rate import TokenBucket
+from beehive.rate import TokenBucket
 
 
 def test_a_full_bucket_lets_the_burst_through_and_then_one_every_period() -> None:

@@ -1,4 +1,6 @@
-"""How fast messages may leave: a token bucket, as KubeEdge's edgehub has it (messageQPS, messageBurst)."""
+"""How often something may be done: a token bucket. KubeEdge's edgehub holds its messages to one (messageQPS,
+messageBurst), a kubelet its events and image pulls.
+"""
 
 
 class TokenBucket:
@@ -6,7 +8,7 @@ class TokenBucket:
 
     Args:
         rate: tokens a second; 0 means that nothing is ever held back.
-        burst: tokens that may be taken at once; less than one counts as one, or nothing could ever leave.
+        burst: tokens that may be taken at once; less than one counts as one, or there would never be any.
     """
 
     def __init__(self, rate: float, burst: int) -> None:

@@ -1,0 +1,35 @@
+"""What has happened to an object, in the words that `kubectl describe` shows."""
+
+from types import NoneType
+
+from msgspec import field
+
+from edged.api.base import KubeStruct
+from edged.api.meta import ObjectMeta, ObjectReference
+from edged.api.times import MicroTime, Time
+
+
+class EventSource(KubeStruct, frozen=True):
+    """Who saw it: a component, and the node it runs on."""
+
+    component: str = ""
+    host: str = ""
+
+
+class Event(KubeStruct, frozen=True):
+    """v1 Event, as client-go's recorder fills it in. `event_time` is the newer events API's and stays null."""
+
+    kind: str = ""
+    api_version: str = ""
+    metadata: ObjectMeta = field(default_factory=ObjectMeta)
+    involved_object: ObjectReference = field(default_factory=ObjectReference)
+    reason: str = ""
+    message: str = ""
+    source: EventSource = field(default_factory=EventSource)
+    first_timestamp: Time | None = field(default_factory=NoneType)
+    last_timestamp: Time | None = field(default_factory=NoneType)
+    count: int = 0
+    type: str = ""
+    event_time: MicroTime | None = field(default_factory=NoneType)
+    reporting_component: str = field(default_factory=str)
+    reporting_instance: str = field(default_factory=str)

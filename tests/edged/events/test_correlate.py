@@ -1,0 +1,120 @@
+"""Few events of many occurrences: client-go's rules."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from edged.api import EventSource, ObjectReference, seconds
+from edged.events.correlate import COMBINED, SIMILAR, SIMILAR_SECONDS, SPAM_BURST, Correlator
+from edged.events.model import MOST_CHARACTERS, EventType, Occurrence, shortened
+
+POD = ObjectReference(kind="Pod", api_version="v1", namespace="default", name="web", uid="uid-web")
+NODE = ObjectReference(kind="Node", name="n1", uid="n1")
+SOURCE = EventSource(component="kubelet", host="n1")
+
+
+def occurrence(
+    message: str = "Started", at: float = 0.0, about: ObjectReference = POD, reason: str = "Started"
+) -> Occurrence:
+    return Occurrence(about, EventType.NORMAL, reason, message, seconds(at))
+
+
+def test_the_first_is_a_new_event_with_everything_that_kubectl_shows() -> None:
+    made = Correlator(SOURCE).correlate(occurrence("Started container main", 3.5), 3.5)
+    assert made is not None
+    event = made.event
+    assert made.is_new
+    assert (event.metadata.namespace, event.metadata.name) == ("default", f"web.{3_500_000_000:x}")
+    assert (event.kind, event.api_version, event.type, event.reason) == ("Event", "v1", "Normal", "Started")
+    assert (event.message, event.count) == ("Started container main", 1)
+    assert event.involved_object == POD
+    assert (event.source, event.reporting_component, event.reporting_instance) == (SOURCE, "kubelet", "n1")
+    assert event.first_timestamp == event.last_timestamp == "1970-01-01T00:00:03Z"
+
+
+def test_what_is_the_same_counts_up_and_keeps_its_name_and_first_time() -> None:
+    correlator = Correlator(SOURCE)
+    first = correlator.correlate(occurrence(at=1), 1)
+    again = correlator.correlate(occurrence(at=9), 9)
+    assert first is not None
+    assert again is not None
+    assert not again.is_new
+    assert again.event.metadata == first.event.metadata
+    assert (again.event.count, again.event.first_timestamp) == (2, "1970-01-01T00:00:01Z")
+    assert again.event.last_timestamp == "1970-01-01T00:00:09Z"
+
+
+def test_containers_and_reasons_are_told_apart() -> None:
+    correlator = Correlator(SOURCE)
+    other = ObjectReference(kind="Pod", namespace="default", name="web", uid="uid-web", field_path="spec.containers{b}")
+    kinds = [occurrence(), occurrence(about=other), occurrence(reason="Created"), occurrence(about=NODE)]
+    made = [correlator.correlate(each, 0) for each in kinds]
+    assert all(each is not None and each.is_new for each in made)
+    assert len({each.event.metadata.name for each in made if each is not None}) == len(kinds)
+
+
+def test_events_of_the_node_are_in_the_default_namespace() -> None:
+    made = Correlator(SOURCE).correlate(occurrence(about=NODE), 0)
+    assert made is not None
+    assert made.event.metadata.namespace == "default"
+    assert made.event.involved_object.namespace == ""
+
+
+def test_what_differs_only_by_its_message_is_combined_from_the_tenth_on() -> None:
+    correlator = Correlator(SOURCE)
+    made = [correlator.correlate(occurrence(f"attempt {n}"), n) for n in range(SIMILAR + 2)]
+    messages = [each.event.message for each in made if each is not None]
+    assert messages[: SIMILAR - 1] == [f"attempt {n}" for n in range(SIMILAR - 1)]
+    assert messages[SIMILAR - 1 :] == [f"{COMBINED}attempt {n}" for n in range(SIMILAR - 1, SIMILAR + 2)]
+    combined = [each.event for each in made if each is not None][SIMILAR - 1 :]
+    assert [event.count for event in combined] == [1, 2, 3]
+    assert len({event.metadata.name for event in combined}) == 1
+
+
+def test_after_ten_quiet_minutes_it_begins_anew() -> None:
+    correlator = Correlator(SOURCE)
+    for n in range(SIMILAR):
+        correlator.correlate(occurrence(f"attempt {n}"), 0)
+    late = correlator.correlate(occurrence("attempt 99"), SIMILAR_SECONDS + 1)
+    assert late is not None
+    assert late.event.message == "attempt 99"
+
+
+def test_more_than_25_about_one_pod_are_dropped_and_one_more_is_let_through_every_five_minutes() -> None:
+    correlator = Correlator(SOURCE)
+    made = [correlator.correlate(occurrence(), 0) for _ in range(SPAM_BURST + 5)]
+    assert sum(each is not None for each in made) == SPAM_BURST
+    assert correlator.dropped == 5
+    assert correlator.correlate(occurrence(), 299) is None
+    late = correlator.correlate(occurrence(), 301)
+    assert late is not None
+    assert late.event.count == SPAM_BURST + 7, "what was dropped has happened all the same"
+    assert correlator.correlate(occurrence(about=NODE), 301) is not None, "others are not held back by it"
+
+
+def test_two_of_one_moment_have_two_names() -> None:
+    correlator = Correlator(SOURCE)
+    names = [made.event.metadata.name for n in range(5) if (made := correlator.correlate(occurrence(f"{n}"), 0))]
+    assert len(set(names)) == 5
+
+
+@given(st.lists(st.tuples(st.integers(0, 40), st.sampled_from("abc")), max_size=200))
+def test_whatever_happens_names_are_unique_counts_grow_by_one_and_memory_stays_bounded(
+    history: list[tuple[int, str]],
+) -> None:
+    correlator = Correlator(SOURCE, remembered=8)
+    counts: dict[str, int] = {}
+    for number, (pod, message) in enumerate(history):
+        about = ObjectReference(kind="Pod", namespace="default", name=f"p{pod}", uid=f"u{pod}")
+        made = correlator.correlate(occurrence(message, number, about), number)
+        if made is None:
+            continue
+        name = made.event.metadata.name
+        assert made.is_new == (name not in counts)
+        assert made.event.count > counts.get(name, 0)
+        counts[name] = made.event.count
+    assert all(len(memory._items) <= 8 for memory in (correlator._groups, correlator._records, correlator._buckets))
+
+
+def test_a_long_message_is_cut() -> None:
+    assert shortened("x" * MOST_CHARACTERS) == "x" * MOST_CHARACTERS
+    assert len(shortened("x" * 5000)) == MOST_CHARACTERS
