@@ -8,7 +8,8 @@ What is kept, and how long:
 - *Requests* (somebody waits) never wait for a link: while there is none, they are answered with an error, and when a
   link ends before their arrival is known, they are too. Whoever asked knows best whether to ask again.
 - *States* are only kept in their newest form, by resource and operation. For patches this is sound because edged makes
-  them against what the cloud last confirmed, and nothing was confirmed that nobody waited for.
+  them against what the cloud last confirmed, and nothing was confirmed that nobody waited for. The update of an event
+  is the whole event.
 - *Answers*, acknowledgements above all, go before the rest: an acknowledgement that comes late makes the cloud send
   the object again.
 - Everything else stays in order.
@@ -40,6 +41,7 @@ _STATES = frozenset(
         ResourceType.NODESTATUS,
         ResourceType.PODSTATUS,
         ResourceType.LEASE,
+        ResourceType.EVENT,
     }
 )
 _STATE_OPERATIONS = frozenset({Operation.UPDATE, Operation.PATCH})

@@ -24,6 +24,7 @@ from metamanager.lookup import Lookup
 from metamanager.remote import Remote
 from metamanager.rows import head_of, parse, row_of_message
 from metamanager.rules import HANDED_ON, Change, Step, plan
+from metamanager.shelf import EVENTS_KEPT, Shelf
 from metamanager.store import Store, open_store
 
 _log = logging.getLogger(__name__)
@@ -44,6 +45,9 @@ class MetaSettings(msgspec.Struct, frozen=True):
 
     remote_query_timeout: float = 60.0
     """Seconds that the cloud has for an answer (KubeEdge's remoteQueryTimeout)."""
+
+    report_events: bool = False
+    """Whether the cloud is told of events (KubeEdge's modules.edged.reportEvent); they are kept in any case."""
 
 
 class MetaManager(Module):
@@ -74,6 +78,7 @@ class MetaManager(Module):
         self._connected = self.slot.restarts > 0
         self._store: Store = self._open_store(self._settings.data_source)
         self._closing.callback(self._store.close)
+        self._events = Shelf(self._store, ResourceType.EVENT, EVENTS_KEPT)
         self._batch = Batch(self._store, self._deliver, self._committed)
         self._closing.callback(self._batch.flush)
         self._lookup = Lookup(self._store, self.clock)
@@ -154,6 +159,8 @@ class MetaManager(Module):
             if resource.type == ResourceType.PODPATCH and self._store.get(_pod_of(resource)) is None:
                 return True
             return self._store.put(row_of_message(message, self.clock.now_ms()))
+        if change is Change.PUT_EVENT:
+            return self._events.put(row_of_message(message, self.clock.now_ms()))
         if change is Change.DELETE:
             return self._delete(message, resource)
         return True
@@ -171,6 +178,9 @@ class MetaManager(Module):
 
     def _ok_to_sender(self, message: Message) -> list[Effect]:
         return [effects.answer(message, message.reply(self.clock))] if message.header.sync else []
+
+    def _event_to_cloud(self, message: Message) -> list[Effect]:
+        return [effects.to_cloud(message.with_header(sync=False))] if self._settings.report_events else []
 
     def _refuse(self, message: Message, text: str) -> list[Effect]:
         return [effects.refusal(message, text, self.clock)]
@@ -250,6 +260,7 @@ _TAKE: dict[Step, Callable[[MetaManager, Message], list[Effect]]] = {
     Step.TO_TWIN: lambda _, message: [effects.to_twin(message)],
     Step.TO_CLOUD: lambda _, message: [effects.to_cloud(message)],
     Step.REPORT_TO_CLOUD: lambda _, message: [effects.to_cloud(message.with_header(sync=False))],
+    Step.EVENT_TO_CLOUD: MetaManager._event_to_cloud,
     Step.OK_TO_CLOUD: lambda meta, message: [effects.ok_to_cloud(message, meta.clock)],
     Step.OK_TO_SENDER: MetaManager._ok_to_sender,
     Step.ANSWER: lambda meta, message: [meta._lookup.from_store(message)],

@@ -61,6 +61,20 @@ def head_of(content: bytes) -> Metadata:
         return Metadata()
 
 
+class _Dated(msgspec.Struct, frozen=True, rename="camel"):
+    """An object that says when it was last seen: an event."""
+
+    last_timestamp: str | None = None
+
+
+def last_time_of(value: str) -> str:
+    """When an event was last seen, as text that sorts by time; empty when it does not say."""
+    try:
+        return msgspec.json.decode(value, type=_Dated).last_timestamp or ""
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return ""
+
+
 def row_of(resource: str, content: bytes, now_ms: int) -> Row:
     """The row for a content that came under a resource string.
 

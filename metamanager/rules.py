@@ -8,6 +8,7 @@ takes them. What differs from KubeEdge, and why:
 - nodes are asked of the cloud, so that registration sees what it has; what the cloud cannot be asked now is answered
   from the store where it has it (`CLOUD_FIRST`);
 - a delete that only the cloud can carry out is refused at once without a connection, instead of a time-out;
+- events of this node are kept, a limited number, whether or not the cloud is to have them (KubeEdge keeps none);
 - objects of type `node` are not handed to edged for any operation (KubeEdge: not for updates).
 """
 
@@ -24,6 +25,8 @@ class Change(Enum):
     NONE = auto()
     PUT = auto()
     """The content under the message's resource, unless a newer state of the object is there."""
+    PUT_EVENT = auto()
+    """The same among a limited number: the oldest makes room."""
     PUT_ANSWER = auto()
     """The object in an answer that nobody waits for any more; an OK or a refusal changes nothing."""
     DELETE = auto()
@@ -40,6 +43,8 @@ class Step(Enum):
     """As it came: the cloud's answer finds the sender by the message's id."""
     REPORT_TO_CLOUD = auto()
     """The same, but nobody waits for an answer: it may wait for the connection."""
+    EVENT_TO_CLOUD = auto()
+    """The same, if the cloud is to have events."""
     OK_TO_CLOUD = auto()
     """The acknowledgement that the cloud's delivery waits for."""
     OK_TO_SENDER = auto()
@@ -109,6 +114,7 @@ VOLUME_OPERATIONS = (
 
 _NOTHING = Plan(Change.NONE, (Step.UNSUPPORTED,))
 _PASS_ON = Plan(Change.NONE, (Step.TO_CLOUD,))
+_RECORD = Plan(Change.PUT_EVENT, (Step.EVENT_TO_CLOUD,), even_if_old=True)
 
 
 @lru_cache(maxsize=512)
@@ -122,7 +128,9 @@ def plan(operation: str, kind: str, source: str, *, named: bool, connected: bool
         named: whether the resource names one object, not a collection.
         connected: whether the cloud can be reached.
     """
-    if kind == ResourceType.EVENT and operation in (Operation.INSERT, Operation.UPDATE, Operation.PATCH):
+    if kind == ResourceType.EVENT and operation in (Operation.INSERT, Operation.UPDATE):
+        return _RECORD
+    if kind == ResourceType.EVENT and operation == Operation.PATCH:
         return _PASS_ON
     match operation:
         case Operation.INSERT:

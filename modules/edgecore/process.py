@@ -25,12 +25,12 @@ from edged.node.recording import RecordingFigures
 from edged.server.http import HttpServer
 from edged.server.routes import Snapshots, routes
 from edgehub.metrics import LinkCollector
-from metamanager.module import MetaManager, MetaSettings
+from metamanager.module import MetaManager
 from modules.edgecore.config import EdgeCoreConfig
 from modules.edgecore.exit_codes import ExitCode
 from modules.edgecore.logs import set_up
 from modules.edgecore.ownership import take
-from modules.edgecore.settings import certificate_settings, edged_settings, edgehub_settings
+from modules.edgecore.settings import certificate_settings, edged_settings, edgehub_settings, meta_settings
 from modules.edgecore.shutdown import Shutdown
 from modules.edgecore.tracing import Tracing
 from modules.edgecore.version import KUBELET_VERSION
@@ -101,8 +101,7 @@ def _add_modules(
 ) -> None:
     modules = config.modules
     if modules.meta_manager.enable:
-        meta = MetaSettings(str(config.database_url), modules.meta_manager.remote_query_timeout)
-        hive.add(MetaManager, meta, tracing.open_store)
+        hive.add(MetaManager, meta_settings(config), tracing.open_store)
     if modules.edged.enable:
         settings = edged_settings(config)
         hive.add(

@@ -3,6 +3,7 @@
 from edged.settings import EdgedSettings
 from edgehub.certificates.settings import CertificateSettings
 from edgehub.settings import EdgeHubSettings
+from metamanager.module import MetaSettings
 from modules.edgecore.config import EdgeCoreConfig
 
 
@@ -22,6 +23,8 @@ def edged_settings(config: EdgeCoreConfig) -> EdgedSettings:
         node_ip=edged.node_ip,
         node_labels=edged.node_labels,
         max_pods=kubelet.max_pods,
+        event_rate=kubelet.event_record_qps,
+        event_burst=kubelet.event_burst,
         workers=edged.workers,
         relist_period=edged.pleg_relist_period,
         resync_period=kubelet.sync_frequency,
@@ -35,6 +38,15 @@ def edged_settings(config: EdgeCoreConfig) -> EdgedSettings:
         resolv_conf=kubelet.resolv_conf,
         server_address=kubelet.address,
         server_port=kubelet.read_only_port,
+    )
+
+
+def meta_settings(config: EdgeCoreConfig) -> MetaSettings:
+    """What metamanager has to be told."""
+    return MetaSettings(
+        data_source=str(config.database_url),
+        remote_query_timeout=config.modules.meta_manager.remote_query_timeout,
+        report_events=config.modules.edged.report_event,
     )
 
 

@@ -6,6 +6,7 @@ from functools import partial
 from pathlib import Path
 
 import msgspec
+from msgspec.structs import replace
 
 from beehive import Hive
 from beehive.delivery import DropReason, Way
@@ -17,7 +18,8 @@ from edged.node.recording import RecordingFigures
 from edged.server.routes import Snapshots
 from edgehub.counters import LinkCounters
 from edgehub.outgoing import Outgoing
-from metamanager.module import MetaManager, MetaSettings
+from metamanager.module import MetaManager
+from modules.edgecore.settings import meta_settings
 from modules.replay.compare import Difference, differences
 from modules.replay.ear import Ear
 from modules.replay.errors import ReplayError
@@ -179,7 +181,7 @@ class Stage:
             commits = self._recorded.commits()
             hive.add(
                 MetaManager,
-                MetaSettings(str(places.database), places.config.modules.meta_manager.remote_query_timeout),
+                replace(meta_settings(places.config), data_source=str(places.database)),
                 lambda source: ear.store(RecordedStore(Path(source), self._simulation, commits)),
             )
         elif name == ModuleName.EDGED:

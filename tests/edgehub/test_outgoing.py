@@ -34,6 +34,8 @@ def drain(outgoing: Outgoing) -> list[str]:
         (message("default/podstatus", "update"), Class.STATE),
         (message("default/nodestatus/n", "update"), Class.STATE),
         (message("kube-node-lease/lease/n", "update"), Class.STATE),
+        (message("default/event/p.1", "update"), Class.STATE),
+        (message("default/event/p.1", "insert"), Class.EVENT),
         (message("kube-node-lease/lease/n", "insert"), Class.EVENT),
         (message("kube-node-lease/lease/n", "query"), Class.EVENT),
         (message("default/pod/p", "response", parent_msg_id="p"), Class.ANSWER),

@@ -19,11 +19,17 @@ NOT_FOUND = {"ErrStatus": {"status": "Failure", "message": "no such thing", "rea
 
 @contextmanager
 def node(
-    path: Path | None = None, *, connected: bool = False, seed: int = 0, beside: type[Module] | None = None
+    path: Path | None = None,
+    *,
+    connected: bool = False,
+    seed: int = 0,
+    beside: type[Module] | None = None,
+    report_events: bool = False,
 ) -> Iterator[Harness]:
     """metamanager alone, or beside one other module, on a file that is its own unless one is named."""
     with TemporaryDirectory() as directory, Harness(seed) as bee:
-        bee.add(MetaManager, MetaSettings(str(path or Path(directory) / "edgecore.db")))
+        settings = MetaSettings(str(path or Path(directory) / "edgecore.db"), report_events=report_events)
+        bee.add(MetaManager, settings)
         if beside is not None:
             bee.add(beside)
         bee.start()

@@ -169,11 +169,21 @@ def test_a_patch_without_a_connection_is_kept_and_refused_at_once() -> None:
         assert store_of(bee).get("default/podpatch/a") == "{}"
 
 
-@pytest.mark.parametrize("operation", [Operation.INSERT, Operation.UPDATE, Operation.PATCH])
-def test_events_pass_through(operation: Operation) -> None:
-    """They are not stored and not acknowledged."""
-    with node() as bee:
+@pytest.mark.parametrize("operation", [Operation.INSERT, Operation.UPDATE])
+@pytest.mark.parametrize("report", [True, False])
+def test_events_are_kept_and_go_to_the_cloud_only_when_it_is_to_have_them(operation: Operation, report: bool) -> None:
+    """Nobody is answered; with or without a connection, for the hub lets them wait."""
+    with node(report_events=report) as bee:
         message = from_edged(bee, "default/event/a", operation, thing())
+        bee.send(META, message)
+        assert [(sent.destination, sent.message) for sent in bee.sent] == ([(HUB, message)] if report else [])
+        assert msgspec.json.decode(store_of(bee).get("default/event/a") or "") == thing()
+
+
+def test_the_patch_of_an_event_passes_through() -> None:
+    """As KubeEdge's edge sends it; it is no object that could be kept."""
+    with node() as bee:
+        message = from_edged(bee, "default/event/a", Operation.PATCH, {"event": thing(), "patchData": "{}"})
         bee.send(META, message)
         assert [(sent.destination, sent.message) for sent in bee.sent] == [(HUB, message)]
         assert store_of(bee).get("default/event/a") is None

@@ -49,6 +49,10 @@ class Edged(Section, frozen=True, kw_only=True):
     register_schedulable: Annotated[bool, Switch()] = True
     """Whether the scheduler of the cloud may place pods on the node after its registration."""
 
+    report_event: Annotated[bool, Switch()] = False
+    """Whether the cloud is told of events, as `kubectl describe pod` shows them. Default KubeEdge's: a thin
+    link is spared. The node keeps its newest 500 events in its database in any case."""
+
     root_directory: Annotated[Path, AbsolutePath()] = Path("/var/lib/kubelet")
     """Directory of the pods' volumes and, with the embedded runtime, of its containers."""
 

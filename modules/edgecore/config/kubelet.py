@@ -47,6 +47,12 @@ class TailoredKubeletConfig(Section, frozen=True, kw_only=True):
     crash_loop_back_off: CrashLoopBackOff = CrashLoopBackOff()
     """Back-off of failing containers."""
 
+    event_burst: Annotated[int, Whole("events", 1, 100_000)] = 100
+    """Events at once, before eventRecordQPS holds them back."""
+
+    event_record_qps: Annotated[int, Whole("events a second", 0, 100_000)] = field(default=50, name="eventRecordQPS")
+    """Most events a second that are stored and reported. 0: no limit, as with the kubelet."""
+
     image_service_endpoint: Annotated[str, IMAGE_ENDPOINT] = ""
     """Socket of the image service. Default empty: the same as containerRuntimeEndpoint, as with the
     kubelet. KubeEdge's own default is containerd's socket even when another runtime is configured, which

@@ -133,8 +133,6 @@ _KUBELET_SERVER: Final = _accepted(
     enableDebuggingHandlers=True,
     enableProfilingHandler=True,
     enableSystemLogHandler=True,
-    eventBurst=100,
-    eventRecordQPS=50,
     streamingConnectionIdleTimeout="4h0m0s",
 )
 
@@ -171,7 +169,6 @@ _EDGED: Final = _accepted(
     maxPerPodContainerCount=1,
     minimumGCAge="0s",
     podSandboxImage="kubeedge/pause:3.6",
-    reportEvent=False,
 ) | {
     "tailoredKubeletConfig": _KUBELET_RESOURCES
     | _KUBELET_EVICTION
