@@ -7,6 +7,7 @@ from edged.api.containers import Container, ResourceRequirements
 from edged.api.meta import ListMeta, LocalObjectReference, ObjectMeta
 from edged.api.pod_status import PodStatus
 from edged.api.quantity import Quantity
+from edged.api.scheduling import Affinity, PodOS
 from edged.api.security import PodSecurityContext
 from edged.api.volumes import Volume
 
@@ -86,6 +87,8 @@ class PodSpec(KubeStruct, frozen=True):
     set_hostname_as_fqdn: bool | None = None
     host_users: bool | None = None
     resources: ResourceRequirements | None = None
+    affinity: Affinity | None = None
+    os: PodOS | None = None
 
 
 class Pod(KubeStruct, frozen=True):

@@ -66,6 +66,8 @@ def pod_status(
         verdict: why the node did that, when it was the node; told once everything has ended.
     """
     before = pod.status if old is None else old
+    if verdict is not None and verdict.refused and ended:
+        return _refused(pod, before, verdict, now)
     given = StatusInput(pod, facts, probes or ProbeFacts(), node.runtime, troubles or {})
     status = PodStatus(
         container_statuses=regular_statuses(given, before.container_statuses),
@@ -105,6 +107,18 @@ def go_duration(length: Nanoseconds) -> str:
     """Whole seconds as Go prints a duration: `10s`, `1m20s`, `5m0s`."""
     minutes, rest = divmod(length // seconds(1), 60)
     return f"{minutes}m{rest}s" if minutes else f"{rest}s"
+
+
+def _refused(pod: Pod, before: PodStatus, verdict: Verdict, now: Nanoseconds) -> PodStatus:
+    """The status of a pod that never began here."""
+    return PodStatus(
+        phase=Phase.FAILED,
+        reason=verdict.reason,
+        message=verdict.message,
+        qos_class=before.qos_class or qos_class(pod),
+        start_time=before.start_time or format_time(now),
+        conditions=before.conditions,
+    )
 
 
 def _lasting_phase(before: PodStatus, phase: Phase) -> str:

@@ -22,6 +22,8 @@ class Verdict(Struct, frozen=True, gc=False):
     """Seconds that its containers get to end by themselves; the pod's own grace period when there is none."""
     disruption: bool = False
     """Whether the condition `DisruptionTarget` says so too: a controller then does not count it as a failure."""
+    refused: bool = False
+    """Whether it never began here, so that there is nothing to say of its containers (kubelet's rejectPod)."""
 
     def applied_to(self, pod: Pod) -> Pod:
         """The pod as it is to be ended."""

@@ -1,0 +1,67 @@
+"""Whether there is room for one more pod: resources, number, and ports of the node (kubelet's GeneralPredicates)."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from fractions import Fraction
+
+from edged.api import Pod
+from edged.pods.demand import Amounts, pod_requests
+
+_PODS = "pods"
+_THOUSANDTHS = 1000
+_ANY_ADDRESS = frozenset({"", "0.0.0.0", "::"})  # noqa: S104 - compared, not bound
+
+Port = tuple[str, str, int]
+"""A port of the node: address, protocol, number."""
+
+
+def lacking(pod: Pod, others: Sequence[Pod], allocatable: Mapping[str, Fraction]) -> tuple[str, str] | None:
+    """The first resource of which there is too little, with the sentence that says so; None when there is enough.
+
+    A resource that the node has none of (an extended one without its device plug-in) cannot be had at all. One of which
+    nothing is known, because the node has not been looked at, is no reason to refuse.
+    """
+    if not allocatable:
+        return None
+    used = _used(others)
+    wanted: Amounts = {_PODS: Fraction(1), **pod_requests(pod)}
+    for name in sorted(wanted, key=lambda name: (name != _PODS, name)):
+        amount, there = wanted[name], allocatable.get(name, Fraction())
+        if amount > 0 and used.get(name, Fraction()) + amount > there:
+            return name, _sentence(name, amount, used.get(name, Fraction()), there)
+    return None
+
+
+def taken_port(pod: Pod, others: Iterable[Pod]) -> Port | None:
+    """The first port of the node that the pod wants and another one has; None when all are free."""
+    taken = [port for other in others for port in host_ports(other)]
+    return next((port for port in host_ports(pod) if any(_collide(port, other) for other in taken)), None)
+
+
+def host_ports(pod: Pod) -> list[Port]:
+    """The ports of the node that a pod takes.
+
+    On the host's network every port of its containers is one, as the API server fills it in.
+    """
+    ports = (port for c in (*pod.spec.init_containers, *pod.spec.containers) for port in c.ports)
+    numbers = ((p, p.host_port or (p.container_port if pod.spec.host_network else 0)) for p in ports)
+    return [(port.host_ip, port.protocol or "TCP", number) for port, number in numbers if number]
+
+
+def _collide(one: Port, other: Port) -> bool:
+    same_address = one[0] == other[0] or bool({one[0], other[0]} & _ANY_ADDRESS)
+    return same_address and one[1:] == other[1:]
+
+
+def _used(pods: Sequence[Pod]) -> Amounts:
+    used: Amounts = {_PODS: Fraction(len(pods))}
+    for pod in pods:
+        for name, amount in pod_requests(pod).items():
+            used[name] = used.get(name, Fraction()) + amount
+    return used
+
+
+def _sentence(name: str, amount: Fraction, used: Fraction, there: Fraction) -> str:
+    scale = _THOUSANDTHS if name == "cpu" else 1
+    requested, in_use, capacity = (int(value * scale) for value in (amount, used, there))
+    what = f"Node didn't have enough resource: {name}, requested: {requested}, used: {in_use}, capacity: {capacity}"
+    return f"{what} (in thousandths of a CPU)" if name == "cpu" else what

@@ -1,0 +1,28 @@
+"""Which taints of the node a pod does not tolerate (Toleration.ToleratesTaint of Kubernetes)."""
+
+from collections.abc import Iterable
+
+from edged.api import Taint
+from edged.api.pods import Toleration
+
+NO_EXECUTE = "NoExecute"
+
+
+def untolerated(taints: Iterable[Taint], tolerations: Iterable[Toleration]) -> Taint | None:
+    """The first taint that keeps the pod from being executed here; None when there is none.
+
+    Only `NoExecute` counts: `NoSchedule` was the scheduler's to look at, and what it has placed here stays.
+    """
+    stands = tuple(tolerations)
+    hard = (taint for taint in taints if taint.effect == NO_EXECUTE)
+    return next((taint for taint in hard if not any(_tolerates(t, taint) for t in stands)), None)
+
+
+def _tolerates(toleration: Toleration, taint: Taint) -> bool:
+    if toleration.effect not in ("", taint.effect):
+        return False
+    if toleration.key not in ("", taint.key):
+        return False
+    if toleration.operator == "Exists":
+        return True
+    return toleration.operator in ("", "Equal") and bool(toleration.key) and toleration.value == taint.value

@@ -1,0 +1,73 @@
+"""How much of the node a pod asks for, all its containers taken together (Kubernetes' PodRequests and PodLimits).
+
+Init containers run one after the other before the others, so that the largest of them counts, not their sum; sidecars
+run beside everything that comes after them.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from fractions import Fraction
+
+from edged.api import Container, Pod, Quantity, ResourceRequirements, parse_quantity
+from edged.pods.restart import is_sidecar
+
+Amounts = dict[str, Fraction]
+"""Exact amounts in base units (cores, bytes, pieces) by resource name."""
+
+
+def pod_requests(pod: Pod) -> Amounts:
+    """What is set aside for the pod: requests (a limit without one stands for it), and the sandbox's overhead."""
+    return _pod_sum(pod, _requests)
+
+
+def pod_limits(pod: Pod) -> Amounts:
+    """What the pod may use at most. A resource that some container leaves unlimited has a sum all the same: whether
+    every container limits it is `all_limited`'s to say.
+    """
+    return _pod_sum(pod, lambda resources: resources.limits)
+
+
+def all_limited(pod: Pod, resource: str) -> bool:
+    """Whether the pod as a whole, or every container of it, has a limit of that resource."""
+    if pod.spec.resources is not None and resource in pod.spec.resources.limits:
+        return True
+    return all(resource in c.resources.limits for c in (*pod.spec.init_containers, *pod.spec.containers))
+
+
+def _requests(resources: ResourceRequirements) -> Mapping[str, Quantity]:
+    return {**resources.limits, **resources.requests}
+
+
+def _pod_sum(pod: Pod, pick: Callable[[ResourceRequirements], Mapping[str, Quantity]]) -> Amounts:
+    def of(container: Container) -> Amounts:
+        return _parse(pick(container.resources))
+
+    total = _add(of(container) for container in pod.spec.containers)
+    sidecars: Amounts = {}
+    highest: Amounts = {}
+    for container in pod.spec.init_containers:
+        if is_sidecar(container):
+            sidecars = _add((sidecars, of(container)))
+            at_once = sidecars
+        else:
+            at_once = _add((sidecars, of(container)))
+        highest = _largest(highest, at_once)
+    total = _largest(_add((total, sidecars)), highest)
+    if pod.spec.resources is not None:
+        total = {**total, **_parse(pick(pod.spec.resources))}
+    return _add((total, _parse(pod.spec.overhead)))
+
+
+def _parse(quantities: Mapping[str, Quantity]) -> Amounts:
+    return {name: parse_quantity(quantity) for name, quantity in quantities.items()}
+
+
+def _add(parts: Iterable[Amounts]) -> Amounts:
+    total: Amounts = {}
+    for part in parts:
+        for name, amount in part.items():
+            total[name] = total.get(name, Fraction()) + amount
+    return total
+
+
+def _largest(one: Amounts, other: Amounts) -> Amounts:
+    return {name: max(one.get(name, Fraction()), other.get(name, Fraction())) for name in one.keys() | other.keys()}
