@@ -11,6 +11,7 @@ from typing import Protocol
 from msgspec.structs import replace
 
 from beehive import Clock, Timer
+from edged.admission.admit import Place, refusal
 from edged.api import Nanoseconds, Pod, seconds
 from edged.lifecycle.waits import Waits
 from edged.orphans import Orphans
@@ -63,6 +64,7 @@ class PodKeeper:
         hire: makes a worker for a pod that goes.
         crew: asks containers how they are.
         waits: those of workers; ended when their pod is to end.
+        place: what a new pod finds on this node.
     """
 
     def __init__(
@@ -76,6 +78,7 @@ class PodKeeper:
         *,
         crew: Crew,
         waits: Waits,
+        place: Callable[[], Place],
     ) -> None:
         self._clock = turns.clock
         self._settings = settings
@@ -86,6 +89,7 @@ class PodKeeper:
         self._probes = ProbeManager(turns, crew, self._pod_of, self._probed)
         self._statuses = Statuses(turns.clock, self.pods, self._probes, reporter, self.pool.working, publish)
         self._waits = waits
+        self._place = place
         self._retries = Retries()
         self._orphans = Orphans(owner)
         self._heard_of: set[PodUid] = set()
@@ -99,7 +103,7 @@ class PodKeeper:
             directories: the pods that have files on the node. An agent that was killed in the middle of a removal
                 leaves such, when nothing of the pod is in the runtime any more.
         """
-        for pod in pods:
+        for pod in sorted(pods, key=lambda pod: pod.metadata.creation_timestamp or ""):
             if ref_of(pod).uid not in self._heard_of:
                 self.take(pod)
         self._complete = True
@@ -130,9 +134,23 @@ class PodKeeper:
         if known is None:
             self._end_namesakes(record)
         self._reporter.track(record.ref, pod)
+        if known is None:
+            self._admit(record)
         self._statuses.recompute(record)
         if not echo:
             self.want(record)
+
+    def _admit(self, record: PodRecord) -> None:
+        """A pod that has been here before (its status has a start) is not asked again, as it may well run.
+
+        Pods that are ending make room for others: a kubelet would refuse the successor for good.
+        """
+        if record.ending or is_terminal(record.pod) or record.pod.status.start_time:
+            return
+        others = [r.pod for r in self.pods if r is not record and not r.ending and not is_terminal(r.pod)]
+        verdict = refusal(record.pod, others, self._place())
+        if verdict is not None:
+            self.end(record.ref.uid, verdict)
 
     def _end_namesakes(self, record: PodRecord) -> None:
         """A cluster has one pod of a name: a later one says that the earlier is gone, should nobody else say so.

@@ -17,7 +17,8 @@ import pykka
 
 from beehive import ContentError, Group, Message, Module, ModuleName, Operation, Resource, ResourceType, handles
 from beehive.names import CLOUD_CONNECTED
-from edged.api import Pod, decode
+from edged.admission.admit import Place, allocatable
+from edged.api import Nanoseconds, NodeStatus, Pod, decode
 from edged.api.codec import DecodeError
 from edged.cri.contract import ContainerRuntime
 from edged.events import EventRecorder
@@ -27,7 +28,7 @@ from edged.lifecycle.hooks import Hooks
 from edged.lifecycle.waits import Waits
 from edged.node.limits import pod_machine
 from edged.node.machine import Figures
-from edged.node.status import Report
+from edged.node.status import Report, node_status
 from edged.node.watch import NodeWatch
 from edged.pleg.pleg import Event, Observed, Pleg, Relisted, RelistFailed
 from edged.pleg.reader import RuntimeReader
@@ -115,7 +116,15 @@ class Edged(Module):
         self._owner = str(settings.root.resolve())
         self._reporter = PodReporter(self._meta, self)
         self._keeper = PodKeeper(
-            self, settings, self._reporter, self._owner, self._publish, self._hire, crew=self._crew, waits=self._waits
+            self,
+            settings,
+            self._reporter,
+            self._owner,
+            self._publish,
+            self._hire,
+            crew=self._crew,
+            waits=self._waits,
+            place=self._place,
         )
         self._node = NodeReporter(self._meta, self.clock, settings, lambda: self._last_report)
         self._start_actors(client)
@@ -274,6 +283,12 @@ class Edged(Module):
         if done.facts is not None:
             self._pleg.tell(Observed(done.facts, self._owner))
         self._keeper.done(done)
+
+    def _place(self) -> Place:
+        """What a new pod finds here. The machine's figures are known from the first report on."""
+        report = self._last_report
+        there = allocatable(node_status(report, NodeStatus(), Nanoseconds(0))) if report is not None else {}
+        return Place(self._settings.node_name, there, self._node.node)
 
     def _on_report(self, report: Report) -> None:
         self._last_report = report

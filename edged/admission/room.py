@@ -5,6 +5,7 @@ from fractions import Fraction
 
 from edged.api import Pod
 from edged.pods.demand import Amounts, pod_requests
+from edged.pods.restart import is_sidecar
 
 _PODS = "pods"
 _THOUSANDTHS = 1000
@@ -42,7 +43,8 @@ def host_ports(pod: Pod) -> list[Port]:
 
     On the host's network every port of its containers is one, as the API server fills it in.
     """
-    ports = (port for c in (*pod.spec.init_containers, *pod.spec.containers) for port in c.ports)
+    sidecars = (c for c in pod.spec.init_containers if is_sidecar(c))
+    ports = (port for c in (*sidecars, *pod.spec.containers) for port in c.ports)
     numbers = ((p, p.host_port or (p.container_port if pod.spec.host_network else 0)) for p in ports)
     return [(port.host_ip, port.protocol or "TCP", number) for port, number in numbers if number]
 
@@ -63,5 +65,4 @@ def _used(pods: Sequence[Pod]) -> Amounts:
 def _sentence(name: str, amount: Fraction, used: Fraction, there: Fraction) -> str:
     scale = _THOUSANDTHS if name == "cpu" else 1
     requested, in_use, capacity = (int(value * scale) for value in (amount, used, there))
-    what = f"Node didn't have enough resource: {name}, requested: {requested}, used: {in_use}, capacity: {capacity}"
-    return f"{what} (in thousandths of a CPU)" if name == "cpu" else what
+    return f"Node didn't have enough resource: {name}, requested: {requested}, used: {in_use}, capacity: {capacity}"

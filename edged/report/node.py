@@ -64,6 +64,11 @@ class NodeReporter:
         self._patching = False
         self._leasing = False
 
+    @property
+    def node(self) -> Node | None:
+        """The node as the cloud has it; None while it has not said so."""
+        return self._node
+
     def tick(self) -> None:
         """Do what is due: register, or report.
 

@@ -1,0 +1,154 @@
+"""Which pods this node refuses, and in which words: the pure part."""
+
+from typing import Any
+
+import pytest
+
+from edged.admission.admit import CONFIG_SOURCE, Place, allocatable, refusal
+from edged.api import Node, NodeStatus, ObjectMeta, Pod, ResourceRequirements, from_value
+from edged.api.nodes import NodeSpec, Taint
+from edged.api.scheduling import PodOS
+from tests.edged.pods.builders import a_container, a_pod
+
+ROOM = allocatable(NodeStatus(allocatable={"cpu": "2", "memory": "1Gi", "pods": "3", "ephemeral-storage": "10Gi"}))
+
+
+def asking(name: str = "a", **requests: str) -> Pod:
+    return a_pod(a_container(resources=ResourceRequirements(requests=dict(requests))), meta={"name": name, "uid": name})
+
+
+def node(labels: dict[str, str] | None = None, *taints: Taint) -> Node:
+    return Node(metadata=ObjectMeta(name="n1", labels=labels or {}), spec=NodeSpec(taints=taints))
+
+
+@pytest.mark.parametrize(
+    ("wanted", "others", "reason", "words"),
+    [
+        ({"cpu": "500m"}, [], None, ""),
+        ({"cpu": "2"}, [], None, "all of it"),
+        ({"cpu": "2001m"}, [], "OutOfcpu", "cpu, requested: 2001, used: 0, capacity: 2000"),
+        ({"cpu": "1500m"}, [{"cpu": "600m"}], "OutOfcpu", "cpu, requested: 1500, used: 600, capacity: 2000"),
+        ({"memory": "600Mi"}, [{"memory": "600Mi"}], "OutOfmemory", "memory, requested: 629145600"),
+        ({}, [{}, {}, {}], "OutOfpods", "pods, requested: 1, used: 3, capacity: 3"),
+        ({"ephemeral-storage": "11Gi"}, [], "OutOfephemeral-storage", "ephemeral-storage"),
+        ({"example.com/gpu": "1"}, [], "OutOfexample.com/gpu", "capacity: 0"),
+        ({"example.com/gpu": "0"}, [], None, "nothing is asked for"),
+    ],
+)
+def test_room(wanted: dict[str, str], others: list[dict[str, str]], reason: str | None, words: str) -> None:
+    here = [asking(f"other-{n}", **other) for n, other in enumerate(others)]
+    verdict = refusal(asking(**wanted), here, Place("n1", ROOM))
+    assert (verdict.reason if verdict else None) == reason
+    if verdict is not None:
+        assert verdict.refused
+        assert verdict.message.startswith("Pod was rejected: ")
+        assert words in verdict.message
+
+
+def test_what_nobody_knows_is_no_reason_to_refuse() -> None:
+    pod = a_pod(node_selector={"disk": "ssd"})
+    assert refusal(pod, [], Place("n1")) is None
+
+
+def _term(key: str, operator: str, *values: str) -> dict[str, Any]:
+    return {"matchExpressions": [{"key": key, "operator": operator, "values": list(values)}]}
+
+
+_BOTH = {
+    "matchExpressions": [{"key": "zone", "operator": "Exists"}, {"key": "cores", "operator": "Lt", "values": ["2"]}]
+}
+
+
+@pytest.mark.parametrize(
+    ("terms", "fits"),
+    [
+        ([_term("zone", "In", "a", "b")], True),
+        ([_term("zone", "In", "b")], False),
+        ([_term("zone", "NotIn", "b")], True),
+        ([_term("zone", "NotIn", "a")], False),
+        ([_term("nothing", "NotIn", "a")], True),
+        ([_term("zone", "Exists")], True),
+        ([_term("nothing", "Exists")], False),
+        ([_term("zone", "DoesNotExist")], False),
+        ([_term("cores", "Gt", "3")], True),
+        ([_term("cores", "Gt", "4")], False),
+        ([_term("cores", "Lt", "5")], True),
+        ([_term("zone", "Gt", "5")], False),
+        ([_term("zone", "Gt", "5", "6")], False),
+        ([_term("zone", "Resembles", "a")], False),
+        ([_term("zone", "In", "b"), _term("zone", "In", "a")], True),
+        ([_BOTH], False),
+        ([{"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n1"]}]}], True),
+        ([{"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n2"]}]}], False),
+        ([{}], False),
+        ([], False),
+    ],
+)
+def test_node_affinity(terms: list[dict[str, Any]], fits: bool) -> None:
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
+    pod = from_value(Pod, {"spec": {"affinity": {"nodeAffinity": required}, "containers": []}})
+    verdict = refusal(pod, [], Place("n1", ROOM, node({"zone": "a", "cores": "4"})))
+    assert (verdict is None) == fits
+    if verdict is not None:
+        assert verdict.reason == "NodeAffinity"
+
+
+@pytest.mark.parametrize(("labels", "fits"), [({"disk": "ssd", "x": "y"}, True), ({"disk": "hdd"}, False), ({}, False)])
+def test_node_selector(labels: dict[str, str], fits: bool) -> None:
+    assert (refusal(a_pod(node_selector={"disk": "ssd"}), [], Place("n1", ROOM, node(labels))) is None) == fits
+
+
+@pytest.mark.parametrize(
+    ("effect", "toleration", "fits"),
+    [
+        ("NoExecute", None, False),
+        ("NoSchedule", None, True),
+        ("NoExecute", {"key": "broken", "operator": "Exists"}, True),
+        ("NoExecute", {"operator": "Exists"}, True),
+        ("NoExecute", {"key": "broken", "value": "yes"}, True),
+        ("NoExecute", {"key": "broken", "value": "no"}, False),
+        ("NoExecute", {"key": "other", "operator": "Exists"}, False),
+        ("NoExecute", {"key": "broken", "operator": "Exists", "effect": "NoSchedule"}, False),
+        ("NoExecute", {"operator": "Equal", "value": "yes"}, False),
+    ],
+)
+def test_taints(effect: str, toleration: dict[str, Any] | None, fits: bool) -> None:
+    pod = from_value(Pod, {"spec": {"tolerations": [toleration] if toleration else [], "containers": []}})
+    place = Place("n1", ROOM, node({}, Taint(key="broken", value="yes", effect=effect)))
+    assert (refusal(pod, [], place) is None) == fits
+
+
+def test_a_static_pod_tolerates_every_taint() -> None:
+    pod = a_pod(meta={"annotations": {CONFIG_SOURCE: "file"}})
+    assert refusal(pod, [], Place("n1", ROOM, node({}, Taint(key="broken", effect="NoExecute")))) is None
+
+
+def _ports(host_network: bool = False, **port: Any) -> Pod:
+    container = {"name": "c", "ports": [{"containerPort": 80, **port}]}
+    return from_value(Pod, {"spec": {"hostNetwork": host_network, "containers": [container]}})
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "collide"),
+    [
+        (_ports(hostPort=8080), _ports(hostPort=8080), True),
+        (_ports(hostPort=8080), _ports(hostPort=8081), False),
+        (_ports(), _ports(), False),
+        (_ports(host_network=True), _ports(hostPort=80), True),
+        (_ports(hostPort=53, protocol="UDP"), _ports(hostPort=53, protocol="TCP"), False),
+        (_ports(hostPort=80, hostIP="10.0.0.1"), _ports(hostPort=80, hostIP="10.0.0.2"), False),
+        (_ports(hostPort=80, hostIP="10.0.0.1"), _ports(hostPort=80, hostIP="::"), True),
+        (_ports(hostPort=80, hostIP="10.0.0.1"), _ports(hostPort=80), True),
+    ],
+)
+def test_ports_of_the_node(one: Pod, other: Pod, collide: bool) -> None:
+    for pod, there in ((one, other), (other, one)):
+        verdict = refusal(pod, [there], Place("n1", ROOM))
+        assert (verdict.reason if verdict else None) == ("NodePorts" if collide else None)
+
+
+def test_a_pod_for_another_operating_system() -> None:
+    verdict = refusal(a_pod(os=PodOS(name="windows")), [], Place("n1"))
+    assert verdict is not None
+    assert verdict.reason == "PodOSNotSupported"
+    assert refusal(a_pod(os=PodOS(name="linux")), [], Place("n1")) is None

@@ -1,0 +1,49 @@
+"""Admission as edged does it, alone on the bus."""
+
+from tests.edged.conftest import Bench, pod
+
+
+def _asking(name: str, cpu: str) -> dict[str, object]:
+    container = {"name": "main", "image": "busybox:1.36", "command": ["sleep", "inf"]}
+    return pod(name, containers=[{**container, "resources": {"requests": {"cpu": cpu}}}])
+
+
+def test_a_pod_without_room_is_failed_with_the_reason_and_nothing_of_it_is_made(bench: Bench) -> None:
+    bench.start()
+    bench.tell("insert", _asking("big", "10000"))
+    status = bench.meta.statuses("big")[-1]
+    assert (status["phase"], status["reason"]) == ("Failed", "OutOfcpu")
+    assert "containerStatuses" not in status
+    assert bench.runtime.calls["run_pod_sandbox"] == 0
+
+
+def test_it_makes_room_for_others_and_never_comes_back(bench: Bench) -> None:
+    bench.start()
+    bench.tell("insert", _asking("big", "10000"))
+    bench.tell("insert", pod("small"))
+    bench.run(300)
+    assert bench.runtime.running() == ["main"]
+    assert bench.meta.phases("big")[-1] == "Failed"
+
+
+def test_a_pod_that_was_here_before_is_not_turned_out(bench: Bench) -> None:
+    """Of the store, after a restart: it may well be running."""
+    stored = _asking("big", "10000")
+    stored["status"] = {"phase": "Running", "startTime": "2026-11-20T01:54:50Z"}
+    bench.meta.objects["default/pod/big"] = stored
+    bench.start()
+    assert bench.runtime.running() == ["main"]
+
+
+def test_the_successor_of_a_pod_that_is_ending_is_taken(bench: Bench) -> None:
+    """It wants the same port of the node; a kubelet would refuse it for good."""
+    port = [{"containerPort": 80, "hostPort": 8080}]
+    container = {"name": "main", "image": "busybox:1.36", "command": ["sleep", "inf"], "ports": port}
+    bench.start()
+    bench.tell("insert", pod("one", containers=[container]))
+    bench.tell("insert", pod("two", containers=[container]))
+    assert bench.meta.statuses("two")[-1]["reason"] == "NodePorts"
+    bench.tell("delete", pod("one"))
+    bench.tell("insert", pod("three", containers=[container]))
+    bench.run(2)
+    assert bench.meta.phases("three")[-1] == "Running"
