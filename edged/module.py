@@ -28,7 +28,7 @@ from edged.lifecycle.hooks import Hooks
 from edged.lifecycle.waits import Waits
 from edged.node.limits import pod_machine
 from edged.node.machine import Figures
-from edged.node.status import Report, node_status
+from edged.node.status import MEMORY_RESERVE, Report, node_status
 from edged.node.watch import NodeWatch
 from edged.pleg.pleg import Event, Observed, Pleg, Relisted, RelistFailed
 from edged.pleg.reader import RuntimeReader
@@ -42,6 +42,7 @@ from edged.report.node import NodeReporter
 from edged.report.pods import PodReporter
 from edged.server.routes import Snapshots
 from edged.settings import EdgedSettings
+from edged.volumes import KernelMounts, Mounts
 from edged.work.carrier import PodCarrier
 from edged.work.files import PodFiles
 from edged.work.images import ImageKeeper
@@ -74,6 +75,7 @@ class Edged(Module):
         version: of the agent, reported as `kubeletVersion`.
         figures: of the machine; the kernel's unless given.
         network: over which probes and hooks reach containers; real sockets unless given.
+        mounts: of the node; the kernel's unless given.
     """
 
     name = ModuleName.EDGED
@@ -88,8 +90,10 @@ class Edged(Module):
         version: str,
         figures: Figures | None = None,
         network: Network | None = None,
+        mounts: Mounts | None = None,
     ) -> None:
         super().__init__()
+        self._mounts = mounts or KernelMounts()
         self._network = network or SocketNetwork(self.clock)
         self._figures = figures or Figures()
         self._version = version
@@ -112,7 +116,8 @@ class Edged(Module):
             self._meta, self, settings.node_name, settings.event_rate, settings.event_burst
         )
         self._events = EventRecorder(self.clock, settings.node_name, self._turn(self._event_reporter.take))
-        self._files = PodFiles(settings, self.clock)
+        self._memory = self._figures.machine(settings.root, settings.node_ip).memory
+        self._files = PodFiles(settings, self.clock, self._mounts, max(0, self._memory - MEMORY_RESERVE))
         self._owner = str(settings.root.resolve())
         self._reporter = PodReporter(self._meta, self)
         self._keeper = PodKeeper(
@@ -223,7 +228,7 @@ class Edged(Module):
             client,
             files=self._files,
             images=ImageKeeper(client, keeper.backoffs),
-            machine=pod_machine(self._figures.machine(settings.root, settings.node_ip).memory),
+            machine=pod_machine(self._memory),
             host_ips=lambda: keeper.node.ips,
             owner=self._owner,
         )

@@ -26,7 +26,19 @@ class PodPaths(Struct, frozen=True):
 
     def volume(self, uid: PodUid, plugin: str, name: str) -> Path:
         """One volume; `plugin` is its kind (`configmap`), shown as kubelet does: `kubernetes.io~configmap`."""
-        return self.pod(uid) / "volumes" / f"kubernetes.io~{_component(plugin)}" / _component(name)
+        return self.volumes(uid) / f"kubernetes.io~{_component(plugin)}" / _component(name)
+
+    def volumes(self, uid: PodUid) -> Path:
+        """All volumes of a pod that are its own."""
+        return self.pod(uid) / "volumes"
+
+    def sub_paths(self, uid: PodUid) -> Path:
+        """Where paths within volumes are bound to, for the containers that get no more of a volume."""
+        return self.pod(uid) / "volume-subpaths"
+
+    def sub_path(self, uid: PodUid, volume: str, container: str, index: int) -> Path:
+        """The place of one such path; `index` is the mount's among its container's."""
+        return self.sub_paths(uid) / _component(volume) / _component(container) / str(index)
 
     def plugin(self, uid: PodUid, plugin: str, name: str) -> Path:
         """What a volume's kind keeps beside the volume itself."""

@@ -7,18 +7,26 @@ switch.
 
 from edged.volumes.atomic_writer import AtomicWriter
 from edged.volumes.errors import MissingContentError, VolumeError
-from edged.volumes.mounts import container_mounts, hosts_file, resolve_sub_path
+from edged.volumes.mounting import KernelMounts, MemoryMounts, Mounts, points_below
+from edged.volumes.mounts import container_mounts, hosts_file
 from edged.volumes.payload import Payload, VolumeFile, VolumeSources
-from edged.volumes.plan import EmptyDirectory, Files, HostPath, VolumePlan, plan_volume, volume_objects
+from edged.volumes.plan import EmptyDirectory, Files, HostPath, MemoryDirectory, VolumePlan, plan_volume, volume_objects
+from edged.volumes.pod_volumes import PodVolumes
 from edged.volumes.set_up import set_up
+from edged.volumes.sub_path import resolve_sub_path
 
 __all__ = [
     "AtomicWriter",
     "EmptyDirectory",
     "Files",
     "HostPath",
+    "KernelMounts",
+    "MemoryDirectory",
+    "MemoryMounts",
     "MissingContentError",
+    "Mounts",
     "Payload",
+    "PodVolumes",
     "VolumeError",
     "VolumeFile",
     "VolumePlan",
@@ -26,6 +34,7 @@ __all__ = [
     "container_mounts",
     "hosts_file",
     "plan_volume",
+    "points_below",
     "resolve_sub_path",
     "set_up",
     "volume_objects",

@@ -1,13 +1,17 @@
 """Where the volumes of a pod appear in a container (kubelet's makeMounts)."""
 
-import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from pathlib import Path, PurePosixPath
 
 from edged.api import Container, Pod, Volume, VolumeMount
 from edged.pods.expansion import expand
 from edged.volumes.errors import VolumeError
+from edged.volumes.sub_path import resolve_sub_path
 from protos.cri.v1 import api_pb2 as cri
+
+SubPaths = Callable[[int, VolumeMount, str], Path]
+"""Where on the node a path within a volume is: takes the mount's place in its container, the mount, and the path."""
 
 _HOSTS_FILE = "/etc/hosts"
 _PROPAGATION = {
@@ -27,6 +31,7 @@ def container_mounts(
     *,
     etc_hosts: Path | None = None,
     last_words: Path | None = None,
+    sub_paths: SubPaths | None = None,
 ) -> list[cri.Mount]:
     """The mounts of a container, parents before what lies in them.
 
@@ -35,33 +40,24 @@ def container_mounts(
         environment: for subPathExpr.
         etc_hosts: the pod's /etc/hosts, mounted unless the container brings its own.
         last_words: the file that becomes the container's terminationMessagePath.
+        sub_paths: binds sub paths; without it they are only looked up.
 
-    A sub path must exist; `resolve_sub_path` makes it. Raises VolumeError.
+    Raises VolumeError.
     """
-    mounts = [_mount(pod, mount, volumes, environment) for mount in container.volume_mounts]
+
+    def look_up(_index: int, mount: VolumeMount, sub_path: str) -> Path:
+        return resolve_sub_path(volumes[mount.name], sub_path)
+
+    mounts = [
+        _mount(pod, mount, volumes, environment, partial(sub_paths or look_up, index))
+        for index, mount in enumerate(container.volume_mounts)
+    ]
     taken = {mount.container_path for mount in mounts}
     if etc_hosts is not None and _HOSTS_FILE not in taken:
         mounts.append(cri.Mount(container_path=_HOSTS_FILE, host_path=str(etc_hosts)))
     if last_words is not None and container.termination_message_path:
         mounts.append(cri.Mount(container_path=container.termination_message_path, host_path=str(last_words)))
     return sorted(mounts, key=lambda mount: PurePosixPath(mount.container_path).parts)
-
-
-def resolve_sub_path(volume: Path, sub_path: str) -> Path:
-    """The path on the node of a path within a volume, links followed; it may not leave the volume.
-
-    A directory is made for a path that does not exist, as kubelet does. Raises VolumeError.
-    """
-    parts = PurePosixPath(sub_path).parts
-    if not parts or sub_path.startswith("/") or ".." in parts:
-        raise VolumeError("cannot mount the sub path", repr(sub_path), "a relative path without .. is wanted")
-    root = os.path.realpath(volume)
-    target = os.path.realpath(Path(root, sub_path))
-    if os.path.commonpath((root, target)) != root:
-        raise VolumeError("cannot mount the sub path", repr(sub_path), "a link in it leads out of the volume")
-    if not os.path.lexists(target):
-        Path(target).mkdir(mode=0o750, parents=True)
-    return Path(target)
 
 
 def hosts_file(hostname: str, domain: str, ips: Iterable[str], aliases: Iterable[tuple[str, Iterable[str]]]) -> str:
@@ -83,7 +79,13 @@ def hosts_file(hostname: str, domain: str, ips: Iterable[str], aliases: Iterable
     return "\n".join(lines) + "\n"
 
 
-def _mount(pod: Pod, mount: VolumeMount, volumes: Mapping[str, Path], environment: Mapping[str, str]) -> cri.Mount:
+def _mount(
+    pod: Pod,
+    mount: VolumeMount,
+    volumes: Mapping[str, Path],
+    environment: Mapping[str, str],
+    sub_paths: Callable[[VolumeMount, str], Path],
+) -> cri.Mount:
     host_path = volumes.get(mount.name)
     if host_path is None:
         raise VolumeError("cannot mount the volume", mount.name, "the pod has no volume of that name")
@@ -91,7 +93,7 @@ def _mount(pod: Pod, mount: VolumeMount, volumes: Mapping[str, Path], environmen
         raise VolumeError("cannot mount the volume", mount.name, f"{mount.mount_propagation!r} is no propagation")
     sub_path = _expanded(mount.sub_path_expr, environment) if mount.sub_path_expr else mount.sub_path
     if sub_path:
-        host_path = resolve_sub_path(host_path, sub_path)
+        host_path = sub_paths(mount, sub_path)
     return cri.Mount(
         container_path=str(PurePosixPath("/", mount.mount_path)),
         host_path=str(host_path),

@@ -4,11 +4,12 @@ from pathlib import Path, PurePosixPath
 
 from msgspec import Struct
 
-from edged.api import HostPathVolumeSource, Pod, Volume, VolumeProjection
+from edged.api import EmptyDirVolumeSource, HostPathVolumeSource, Pod, Volume, VolumeProjection
 from edged.pods.downward import DownwardView
 from edged.pods.model import PodUid
 from edged.pods.paths import PodPaths
 from edged.volumes.errors import VolumeError
+from edged.volumes.memory import memory_size
 from edged.volumes.payload import (
     Payload,
     VolumeSources,
@@ -18,11 +19,21 @@ from edged.volumes.payload import (
     secret_payload,
 )
 
+EMPTY_DIRECTORY = "empty-dir"
+"""How a kubelet calls the kind in a volume's directory."""
+
 
 class EmptyDirectory(Struct, frozen=True):
     """A directory of the pod's own that everybody may write to."""
 
     path: Path
+
+
+class MemoryDirectory(Struct, frozen=True):
+    """Memory of the pod's own that everybody may write to; `size` in bytes, 0 without a bound of ours."""
+
+    path: Path
+    size: int
 
 
 class HostPath(Struct, frozen=True):
@@ -39,20 +50,21 @@ class Files(Struct, frozen=True):
     payload: Payload
 
 
-VolumePlan = EmptyDirectory | HostPath | Files
+VolumePlan = EmptyDirectory | MemoryDirectory | HostPath | Files
 
 
-def plan_volume(pod: Pod, volume: Volume, paths: PodPaths, sources: VolumeSources, view: DownwardView) -> VolumePlan:
-    """The plan of one volume. Raises VolumeError, also for a kind that this agent does not have, by its name."""
+def plan_volume(
+    pod: Pod, volume: Volume, paths: PodPaths, sources: VolumeSources, view: DownwardView, memory: int = 0
+) -> VolumePlan:
+    """The plan of one volume; `memory` are the bytes that the node has for pods, 0 when it is not known.
+
+    Raises VolumeError, also for a kind that this agent does not have, by its name.
+    """
     if volume.host_path is not None:
-        return _host_path(volume.host_path)
+        return host_path_plan(volume.host_path)
     uid = PodUid(pod.metadata.uid)
     if volume.empty_dir is not None:
-        if volume.empty_dir.medium:
-            raise VolumeError(
-                "cannot make the volume", volume.name, f"emptyDir of medium {volume.empty_dir.medium} is not supported"
-            )
-        return EmptyDirectory(paths.volume(uid, "empty-dir", volume.name))
+        return _empty_directory(pod, volume.name, volume.empty_dir, paths, memory)
     kind, payload = _files(pod, volume, sources, view)
     return Files(paths.volume(uid, kind, volume.name), payload)
 
@@ -72,7 +84,20 @@ def volume_objects(pod: Pod) -> tuple[frozenset[str], frozenset[str]]:
     return frozenset(maps), frozenset(secrets)
 
 
-def _host_path(source: HostPathVolumeSource) -> HostPath:
+def _empty_directory(
+    pod: Pod, name: str, source: EmptyDirVolumeSource, paths: PodPaths, memory: int
+) -> EmptyDirectory | MemoryDirectory:
+    path = paths.volume(PodUid(pod.metadata.uid), EMPTY_DIRECTORY, name)
+    if source.medium == "Memory":
+        return MemoryDirectory(path, memory_size(pod, source.size_limit, memory))
+    if source.medium:
+        hint = f"emptyDir of medium {source.medium} is not supported, Memory is"
+        raise VolumeError("cannot make the volume", name, hint)
+    return EmptyDirectory(path)
+
+
+def host_path_plan(source: HostPathVolumeSource) -> HostPath:
+    """The plan of a path of the node. Raises VolumeError."""
     path = PurePosixPath(source.path)
     if not path.is_absolute() or ".." in path.parts:
         raise VolumeError("cannot use the host path", repr(source.path), "an absolute path without .. is wanted")

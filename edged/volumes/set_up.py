@@ -10,7 +10,8 @@ from msgspec.structs import replace
 from edged.api import Nanoseconds
 from edged.volumes.atomic_writer import AtomicWriter
 from edged.volumes.errors import VolumeError
-from edged.volumes.plan import EmptyDirectory, Files, HostPath, VolumePlan
+from edged.volumes.mounting import KernelMounts, Mounts, is_mounted
+from edged.volumes.plan import EmptyDirectory, Files, HostPath, MemoryDirectory, VolumePlan
 
 _GROUP_READS = 0o040
 _OPEN_TO_GROUP = 0o2777
@@ -26,24 +27,40 @@ _CHECKS: dict[str, tuple[str, Callable[[int], bool]]] = {
 }
 
 
-def set_up(plan: VolumePlan, now: Nanoseconds, group: int | None = None) -> Path:
+def set_up(plan: VolumePlan, now: Nanoseconds, group: int | None = None, mounts: Mounts | None = None) -> Path:
     """Make the volume as planned, again and again if need be, and return its path on the node.
 
-    `group` is the pod's fsGroup: it owns the volume, as far as the volume is the pod's own. Raises
-    VolumeError, and OSError as the file system does.
+    `group` is the pod's fsGroup: it owns the volume, as far as the volume is the pod's own. `mounts` are the machine's
+    unless given. Raises VolumeError, and OSError as the file system does.
     """
     match plan:
+        case MemoryDirectory():
+            _mount_memory(plan, mounts or KernelMounts())
+            _open_to_group(plan.path, group)
         case HostPath():
             _check_host_path(plan)
         case EmptyDirectory():
             _make_directory(plan.path, 0o777)
-            if group is not None:
-                _give_to_group(plan.path, group)
-                plan.path.chmod(_OPEN_TO_GROUP)
+            _open_to_group(plan.path, group)
         case Files():
             _make_directory(plan.path, 0o755)
             _write_files(plan, now, group)
     return plan.path
+
+
+def _mount_memory(plan: MemoryDirectory, mounts: Mounts) -> None:
+    """Once: what was written stays while the pod lives, also when the agent begins again. It is gone with the machine's
+    restart, and so is everything else of the pod.
+    """
+    _make_directory(plan.path, 0o777)
+    if not is_mounted(mounts, plan.path):
+        mounts.tmpfs(plan.path, plan.size)
+
+
+def _open_to_group(path: Path, group: int | None) -> None:
+    if group is not None:
+        _give_to_group(path, group)
+        path.chmod(_OPEN_TO_GROUP)
 
 
 def _make_directory(path: Path, mode: int) -> None:

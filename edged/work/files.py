@@ -1,46 +1,53 @@
 """A pod's files on the node: its directories and volumes, and what of them a container sees."""
 
 import glob
-import os
-import re
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
 from beehive import Clock
 from edged.api import Container, Nanoseconds, Pod
-from edged.pods.downward import DownwardView
 from edged.pods.labels import ref_of
 from edged.pods.model import PodRef, PodUid
 from edged.pods.paths import PodPaths
 from edged.pods.sandbox_config import domain_of, hostname_of
 from edged.settings import EdgedSettings
-from edged.volumes import VolumeError, VolumeSources, container_mounts, hosts_file, plan_volume, set_up
+from edged.volumes import (
+    KernelMounts,
+    Mounts,
+    PodVolumes,
+    VolumeError,
+    VolumeSources,
+    container_mounts,
+    hosts_file,
+    points_below,
+)
 from protos.cri.v1 import api_pb2 as cri
 
 _DIRECTORY_MODE = 0o750
-_ESCAPED = re.compile(rb"\\([0-7]{3})")
-"""How /proc writes blanks and backslashes of a path."""
 
 
 class PodFiles:
-    """See the module's docstring. Raises VolumeError, ConfigError, OSError."""
+    """See the module's docstring. Raises VolumeError, ConfigError, OSError.
 
-    def __init__(self, settings: EdgedSettings, clock: Clock) -> None:
+    Args:
+        settings: edged's.
+        clock: dates versions of files.
+        mounts: of the node; the kernel's unless given.
+        memory: bytes that the node has for pods; 0 when it is not known.
+    """
+
+    def __init__(self, settings: EdgedSettings, clock: Clock, mounts: Mounts | None = None, memory: int = 0) -> None:
         self._settings = settings
         self._clock = clock
         self._paths = PodPaths(settings.root, settings.pod_logs)
+        self._mounts = mounts or KernelMounts()
+        self._volumes = PodVolumes(self._paths, self._mounts, memory)
 
     def prepare(self, pod: Pod, sources: VolumeSources) -> dict[str, Path]:
         """Make the pod's directory and volumes, or bring them up to date; where each volume is, by name."""
         self._paths.pod(ref_of(pod).uid).mkdir(mode=_DIRECTORY_MODE, parents=True, exist_ok=True)
-        security = pod.spec.security_context
-        group = security.fs_group if security is not None else None
-        now = Nanoseconds(self._clock.now_ns())
-        return {
-            volume.name: set_up(plan_volume(pod, volume, self._paths, sources, DownwardView()), now, group)
-            for volume in pod.spec.volumes
-        }
+        return self._volumes.prepare(pod, sources, Nanoseconds(self._clock.now_ns()))
 
     def mounts(
         self,
@@ -56,8 +63,9 @@ class PodFiles:
         A runtime that gives containers a root of their own also gets the pod's /etc/hosts and the file for the
         container's last words, as a kubelet's does.
         """
+        sub_paths = self._volumes.sub_paths(pod, container, volumes)
         if not self._settings.own_root:
-            return container_mounts(pod, container, volumes, environment)
+            return container_mounts(pod, container, volumes, environment, sub_paths=sub_paths)
         return container_mounts(
             pod,
             container,
@@ -65,6 +73,7 @@ class PodFiles:
             environment,
             etc_hosts=self._etc_hosts(pod, ips),
             last_words=self._last_words(pod, container, attempt),
+            sub_paths=sub_paths,
         )
 
     def make_log_directory(self, pod: Pod) -> None:
@@ -77,15 +86,17 @@ class PodFiles:
         return [PodUid(path.name) for path in sorted(directory.iterdir())] if directory.is_dir() else []
 
     def remove(self, ref: PodRef) -> None:
-        """Remove the pod's logs and then its files, so that what is interrupted is found again by `pods`.
+        """Unmount the pod's volumes, remove its logs and then its files, so that what is interrupted is found again by
+        `pods`.
 
         What has been removed already is no error; of a pod whose name is not known any more the uid is enough.
         Raises VolumeError when something is still mounted: it would be emptied, and it is not the pod's.
         """
         logs = [self._paths.pod_logs(ref)] if ref.name else self._paths.logs.glob(f"*_{glob.escape(ref.uid)}")
+        self._volumes.remove(ref.uid)
         for path in (*logs, self._paths.pod(ref.uid)):
             if path.is_dir() and not path.is_symlink():
-                _refuse_mounts(path)
+                self._refuse_mounts(path)
                 shutil.rmtree(path)
 
     def _etc_hosts(self, pod: Pod, ips: tuple[str, ...]) -> Path | None:
@@ -109,12 +120,8 @@ class PodFiles:
         path.chmod(0o666)
         return path
 
-
-def _refuse_mounts(directory: Path) -> None:
-    """A volume may be a mount of something else: a removal must not go into it (kubelet's RemoveAllOneFilesystem)."""
-    inside = os.fsencode(directory.resolve()) + b"/"
-    for line in Path("/proc/self/mountinfo").read_bytes().splitlines():
-        target = _ESCAPED.sub(lambda code: bytes([int(code[1], 8)]), line.split(b" ")[4])
-        if target.startswith(inside):
+    def _refuse_mounts(self, directory: Path) -> None:
+        """Something else may be mounted there: a removal must not go into it (kubelet's RemoveAllOneFilesystem)."""
+        for target in points_below(self._mounts, directory):
             hint = "it is a mount point; unmount it, the removal is tried again"
-            raise VolumeError("remove a pod's files", os.fsdecode(target), hint, retryable=True)
+            raise VolumeError("remove a pod's files", str(target), hint, retryable=True)

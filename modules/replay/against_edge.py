@@ -15,6 +15,7 @@ from edged.module import Edged
 from edged.server.routes import Snapshots
 from edged.settings import EdgedSettings
 from edged.testing import FakeRuntime
+from edged.volumes import MemoryMounts
 from edgehub.errors import ClosedHereError, LinkError
 from edgehub.link import Link, LinkEvents
 from edgehub.settings import EdgeHubSettings
@@ -58,7 +59,7 @@ class AgainstEdge:
         )
         hive.add(MetaManager, MetaSettings(str(root / "edgecore.db")))
         figures = RecordedFigures(simulation.clock, [])
-        hive.add(Edged, settings, runtime.connect, Snapshots(), KUBELET_VERSION, figures)
+        hive.add(Edged, settings, runtime.connect, Snapshots(), KUBELET_VERSION, figures, mounts=MemoryMounts())
         hub = EdgeHubSettings(url="ws://capture:1", node=node)
         edgehub.install(hive, hub, make_link=lambda: CapturedLink(self._cloud), wrap=ear.links)
 

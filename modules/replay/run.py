@@ -16,6 +16,7 @@ from beehive.trace import CriCall, Delivered, Direction, Record
 from edged.module import Edged
 from edged.node.recording import RecordingFigures
 from edged.server.routes import Snapshots
+from edged.volumes import MemoryMounts
 from edgehub.counters import LinkCounters
 from edgehub.outgoing import Outgoing
 from metamanager.module import MetaManager
@@ -192,6 +193,7 @@ class Stage:
                 Snapshots(),
                 self._recorded.agent_version(),
                 RecordingFigures(self._figures, self._clock, ear.add),
+                mounts=MemoryMounts(),
             )
         else:
             settings = places.edgehub()

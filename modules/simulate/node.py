@@ -14,6 +14,7 @@ from edged.errors import EdgedError
 from edged.module import Edged
 from edged.server.routes import Snapshots
 from edged.settings import EdgedSettings
+from edged.volumes import MemoryMounts
 from edgehub.settings import EdgeHubSettings
 from metamanager.module import MetaManager, MetaSettings
 from metamanager.store import Store
@@ -155,6 +156,7 @@ class Node:
             Snapshots(),
             "v1.32.0",
             SimulatedFigures() if recorder is None else recorder.figures(SimulatedFigures()),
+            mounts=MemoryMounts(),
         )
         settings = EdgeHubSettings(url="ws://cloud.simulated/e632/node/events", node=self.name)
 

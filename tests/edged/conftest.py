@@ -17,6 +17,7 @@ from edged.probes.testing import NetworkDouble
 from edged.server.routes import Snapshots
 from edged.settings import EdgedSettings
 from edged.testing import FakeRuntime
+from edged.volumes import MemoryMounts
 from tests.edged.meta_double import MetaDouble
 
 IMAGE = "docker.io/library/busybox:1.36"
@@ -96,7 +97,9 @@ class Bench:
             **settings,
         )
         self.network = NetworkDouble(self.bee.simulation)
-        self.bee.add(OpenEdged, self.settings, self.runtime.connect, self.snapshots, "v1.32", network=self.network)
+        self.mounts = MemoryMounts()
+        outside: dict[str, Any] = {"network": self.network, "mounts": self.mounts}
+        self.bee.add(OpenEdged, self.settings, self.runtime.connect, self.snapshots, "v1.32", **outside)
 
     def start(self) -> None:
         """Start edged and let it come to rest."""

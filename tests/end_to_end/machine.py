@@ -27,6 +27,7 @@ from modules.edgecore.config.writing import render
 from tests.end_to_end.mirror import Mirror
 from tests.end_to_end.processes import REPOSITORY, Process, mounts_below, processes_of, wait_until
 from tests.end_to_end.runtimes import RuntimeUnderTest
+from tests.support.leftovers import unmount_under
 
 NODE: Final = "edge-1"
 _replace = msgspec.structs.replace
@@ -234,6 +235,7 @@ class Machine:
         self.cloud.kill()
         try:
             self.runtime.clear(self.edge.root / "edged")
+            unmount_under(self.edge.root / "edged" / "pods")  # volumes of pods that nobody has deleted
         finally:
             left = processes_of(self.directory), mounts_below(self.directory)
             for pid in left[0]:

@@ -170,7 +170,7 @@ def test_files_of_a_volume(volume: Volume, expected: dict[str, tuple[bytes, int]
             False,
         ),
         (Volume(name="v"), "cannot make the volume: v", False),
-        (Volume(name="v", empty_dir=EmptyDirVolumeSource(medium="Memory")), "medium Memory", False),
+        (Volume(name="v", empty_dir=EmptyDirVolumeSource(medium="HugePages")), "medium HugePages", False),
         (Volume(projected=ProjectedVolumeSource(sources=(VolumeProjection(),))), "cannot project", False),
         (Volume(host_path=HostPathVolumeSource(path="relative")), "host path: 'relative'", False),
         (Volume(host_path=HostPathVolumeSource(path="/a/../b")), "host path: '/a/../b'", False),

@@ -1,0 +1,114 @@
+"""Mounts on the node itself: memory for a pod, a directory shown in another place, and which there are.
+
+The kernel's table is the only memory of them: an agent that was killed finds in it what it has to unmount. Everything
+goes through `Mounts`, so that a node that is simulated or replayed touches no machine.
+"""
+
+import os
+import re
+from pathlib import Path
+from typing import Any, Protocol
+
+from edged.volumes.errors import VolumeError
+
+_TABLE = Path("/proc/self/mountinfo")
+_ESCAPED = re.compile(rb"\\([0-7]{3})")
+"""How /proc writes blanks and backslashes of a path."""
+
+_NOSUID, _NODEV, _BIND, _REC = 0x2, 0x4, 0x1000, 0x4000
+_NOFOLLOW = 0x8
+"""Of umount2: a link in the last component is not followed."""
+
+
+class Mounts(Protocol):
+    """What edged does with mounts. Each call raises VolumeError, which may pass."""
+
+    def points(self) -> list[Path]:
+        """Everything that is mounted on the node, in the order of mounting; a point twice that is mounted over."""
+
+    def tmpfs(self, target: Path, size: int) -> None:
+        """Mount memory at a directory; `size` in bytes, 0 for the kernel's own bound (half of the memory)."""
+
+    def bind(self, source: Path, target: Path) -> None:
+        """Show a directory or file, with what is mounted below it, at another of its kind."""
+
+    def unmount(self, target: Path) -> None:
+        """Undo the last mount at a point."""
+
+
+class KernelMounts:
+    """The machine's own mounts (`Mounts`), by the C library's calls."""
+
+    def points(self) -> list[Path]:
+        """See `Mounts`."""
+        lines = _TABLE.read_bytes().splitlines()
+        return [Path(os.fsdecode(_ESCAPED.sub(_unescaped, line.split(b" ")[4]))) for line in lines]
+
+    def tmpfs(self, target: Path, size: int) -> None:
+        """See `Mounts`."""
+        options = f"mode=0777,size={size}" if size else "mode=0777"
+        _call("mount memory", target, "mount", b"tmpfs", os.fsencode(target), b"tmpfs", 0, options.encode())
+
+    def bind(self, source: Path, target: Path) -> None:
+        """See `Mounts`."""
+        _call("bind a volume", target, "mount", os.fsencode(source), os.fsencode(target), None, _BIND | _REC, None)
+
+    def unmount(self, target: Path) -> None:
+        """See `Mounts`."""
+        _call("unmount a volume", target, "umount2", os.fsencode(target), _NOFOLLOW)
+
+
+class MemoryMounts:
+    """Mounts that are only remembered (`Mounts`): of a node that is simulated or replayed, and in tests."""
+
+    def __init__(self) -> None:
+        self.mounted: list[tuple[str, Path, object]] = []
+        """Kind, point, and size or source, in the order of mounting."""
+
+    def points(self) -> list[Path]:
+        """See `Mounts`."""
+        return [point for _, point, _ in self.mounted]
+
+    def tmpfs(self, target: Path, size: int) -> None:
+        """See `Mounts`."""
+        self.mounted.append(("tmpfs", target.resolve(), size))
+
+    def bind(self, source: Path, target: Path) -> None:
+        """See `Mounts`."""
+        self.mounted.append(("bind", target.resolve(), source.resolve()))
+
+    def unmount(self, target: Path) -> None:
+        """See `Mounts`."""
+        last = next((mount for mount in reversed(self.mounted) if mount[1] == target), None)
+        if last is None:
+            raise VolumeError("unmount a volume", str(target), "it is not mounted", retryable=True)
+        self.mounted.remove(last)
+
+
+def points_below(mounts: Mounts, directory: Path) -> list[Path]:
+    """What is mounted in a directory, at any depth; the last first, as it has to be unmounted."""
+    inside = directory.resolve()
+    return [point for point in reversed(mounts.points()) if point != inside and point.is_relative_to(inside)]
+
+
+def is_mounted(mounts: Mounts, path: Path) -> bool:
+    """Whether something is mounted at exactly this path."""
+    return path.resolve() in mounts.points()
+
+
+def _call(attempt: str, on: Path, function: str, *arguments: Any) -> None:
+    """Call the C library. It is loaded with the first mount: most nodes of this kind never need it."""
+    import ctypes  # noqa: PLC0415 - see above
+
+    library = ctypes.CDLL(None, use_errno=True)
+    if getattr(library, function)(*arguments) == 0:
+        return
+    number = ctypes.get_errno()
+    hint = "mounting needs root" if number == 1 else f"the kernel says: {os.strerror(number)}"
+    error = VolumeError(attempt, str(on), hint, retryable=True)
+    error.__cause__ = OSError(number, os.strerror(number), str(on))
+    raise error
+
+
+def _unescaped(code: re.Match[bytes]) -> bytes:
+    return bytes([int(code[1], 8)])

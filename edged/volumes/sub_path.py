@@ -1,0 +1,109 @@
+"""Paths within a volume that a container gets instead of the whole of it, and no way out of the volume.
+
+A container that already has the volume may put a link in the path's place between the moment it is looked at and the
+moment the runtime mounts it. So the path is opened one component after the other, no link followed, and what was opened
+is bound to a place of the pod's own, which containers cannot reach; the runtime gets that place (kubelet's subpath
+package, made for CVE-2017-1002101).
+"""
+
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path, PurePosixPath
+
+from edged.volumes.errors import VolumeError
+from edged.volumes.mounting import Mounts, is_mounted
+
+_MODE = 0o750
+_OPEN = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+def resolve_sub_path(volume: Path, sub_path: str) -> Path:
+    """The path on the node of a path within a volume, links followed; it may not leave the volume.
+
+    A directory is made for a path that does not exist, as kubelet does. Raises VolumeError.
+    """
+    with _opened(volume, sub_path) as (_, path):
+        return path
+
+
+def bind_sub_path(mounts: Mounts, volume: Path, sub_path: str, place: Path) -> Path:
+    """Bind a path within a volume to `place`, and return where the container's mount is to be from.
+
+    Bound before and still the same, it is left alone. Without the right to mount (an agent that is not root) it is the
+    path itself, which is as safe as the containers are harmless. Raises VolumeError.
+    """
+    with _opened(volume, sub_path) as (handle, path):
+        found = os.fstat(handle)
+        if is_mounted(mounts, place):
+            if _is_same(place, found):
+                return place
+            mounts.unmount(place)
+        _make_place(place, directory=stat.S_ISDIR(found.st_mode))
+        try:
+            mounts.bind(Path(f"/proc/self/fd/{handle}"), place)
+        except VolumeError as error:
+            if isinstance(error.__cause__, PermissionError):
+                return path
+            raise
+        return place
+
+
+@contextmanager
+def _opened(volume: Path, sub_path: str) -> Iterator[tuple[int, Path]]:
+    """The path, opened; and its name with links replaced, which may be another's by the time it is used."""
+    parts = PurePosixPath(sub_path).parts
+    if not parts or sub_path.startswith("/") or ".." in parts:
+        raise VolumeError("cannot mount the sub path", repr(sub_path), "a relative path without .. is wanted")
+    root = os.path.realpath(volume)
+    target = os.path.realpath(Path(root, sub_path))
+    if os.path.commonpath((root, target)) != root:
+        raise VolumeError("cannot mount the sub path", repr(sub_path), "a link in it leads out of the volume")
+    handle = os.open(root, _OPEN)
+    try:
+        for part in Path(target).relative_to(root).parts:
+            following = _step(handle, part, sub_path)
+            os.close(handle)
+            handle = following
+        yield handle, Path(target)
+    finally:
+        os.close(handle)
+
+
+def _step(handle: int, part: str, sub_path: str) -> int:
+    """The next component, made when it is missing."""
+    try:
+        opened = _open_or_make(handle, part)
+    except OSError as error:
+        raise VolumeError(
+            "cannot mount the sub path", repr(sub_path), f"{part}: {error.strerror}", retryable=True
+        ) from error
+    if stat.S_ISLNK(os.fstat(opened).st_mode):
+        os.close(opened)
+        raise VolumeError("cannot mount the sub path", repr(sub_path), "a link was put in its way", retryable=True)
+    return opened
+
+
+def _open_or_make(handle: int, part: str) -> int:
+    try:
+        return os.open(part, _OPEN, dir_fd=handle)
+    except FileNotFoundError:
+        os.mkdir(part, _MODE, dir_fd=handle)
+        return os.open(part, _OPEN, dir_fd=handle)
+
+
+def _is_same(place: Path, found: os.stat_result) -> bool:
+    there = place.stat()
+    return (there.st_dev, there.st_ino) == (found.st_dev, found.st_ino)
+
+
+def _make_place(place: Path, *, directory: bool) -> None:
+    """An empty directory or file, as what is bound to it is one."""
+    place.parent.mkdir(mode=_MODE, parents=True, exist_ok=True)
+    if place.is_dir() != directory and place.exists():
+        place.rmdir() if place.is_dir() else place.unlink()
+    if directory:
+        place.mkdir(mode=_MODE, exist_ok=True)
+    else:
+        place.touch(mode=0o640)

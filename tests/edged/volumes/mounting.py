@@ -1,0 +1,39 @@
+"""Real mounts in tests: who may make them, and that none is left."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from edged.volumes import KernelMounts, VolumeError, points_below
+
+
+def _may_mount() -> bool:
+    if os.geteuid() != 0:
+        return False
+    status = Path("/proc/self/status").read_text()
+    effective = next(line.split()[1] for line in status.splitlines() if line.startswith("CapEff"))
+    return bool(int(effective, 16) >> 21 & 1)
+
+
+needs_mounts = pytest.mark.skipif(not _may_mount(), reason="mounting needs root with CAP_SYS_ADMIN")
+
+
+@contextmanager
+def nothing_mounted_at_the_end(directory: Path) -> Iterator[KernelMounts]:
+    """The kernel's mounts. What a failed test has left in the directory is unmounted; one that passes leaves none."""
+    mounts = KernelMounts()
+    passed = False
+    try:
+        yield mounts
+        passed = True
+    finally:
+        left = points_below(mounts, directory)
+        for point in left:
+            try:
+                mounts.unmount(point)
+            except VolumeError:
+                continue
+        assert not (passed and left), f"left mounted: {left}"

@@ -1,0 +1,96 @@
+"""Memory as a volume: as large as the pod may have, and gone with it."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from edged.api import EmptyDirVolumeSource, Nanoseconds, ObjectMeta, Pod, PodSpec, ResourceRequirements, Volume
+from edged.pods.model import PodUid
+from edged.pods.paths import PodPaths
+from edged.volumes import KernelMounts, MemoryMounts, PodVolumes, VolumeError
+from edged.volumes.memory import memory_size
+from edged.volumes.mounting import is_mounted
+from tests.edged.pods.builders import a_container, a_pod
+from tests.edged.volumes.mounting import needs_mounts, nothing_mounted_at_the_end
+from tests.edged.volumes.test_volumes import Known
+
+MIB = 1024 * 1024
+
+
+def limited(*limits: str | None, init: tuple[str, ...] = ()) -> Pod:
+    def resources(limit: str | None) -> ResourceRequirements:
+        return ResourceRequirements(limits={} if limit is None else {"memory": limit})
+
+    containers = [a_container(f"c{i}", resources=resources(limit)) for i, limit in enumerate(limits)]
+    return a_pod(*containers, init=tuple(a_container(f"i{i}", resources=resources(x)) for i, x in enumerate(init)))
+
+
+@pytest.mark.parametrize(
+    ("pod", "limit", "allocatable", "expected"),
+    [
+        (limited(None), None, 0, 0),
+        (limited(None), "64Mi", 0, 64 * MIB),
+        (limited(None), "0", 0, 0),
+        (limited(None), None, 100 * MIB, 100 * MIB),
+        (limited(None), "1Gi", 100 * MIB, 100 * MIB),
+        (limited("32Mi"), "64Mi", 100 * MIB, 32 * MIB),
+        (limited("32Mi", "16Mi"), None, 100 * MIB, 48 * MIB),
+        (limited("32Mi", None), None, 100 * MIB, 100 * MIB),
+        (limited("32Mi", init=("80Mi", "8Mi")), None, 100 * MIB, 80 * MIB),
+    ],
+)
+def test_the_smallest_bound_counts(pod: Pod, limit: str | None, allocatable: int, expected: int) -> None:
+    assert memory_size(pod, limit, allocatable) == expected
+
+
+def cache_pod(limit: str = "4Mi") -> Pod:
+    volume = Volume(name="cache", empty_dir=EmptyDirVolumeSource(medium="Memory", size_limit=limit))
+    return Pod(
+        metadata=ObjectMeta(name="p", namespace="default", uid="u1"),
+        spec=PodSpec(containers=(a_container(),), volumes=(volume,)),
+    )
+
+
+@needs_mounts
+def test_memory_is_mounted_once_with_its_size_and_gone_with_the_pod(tmp_path: Path) -> None:
+    """What was written stays when the volume is prepared again, also by an agent that did not make it."""
+    with nothing_mounted_at_the_end(tmp_path) as mounts:
+        paths = PodPaths(tmp_path)
+        (path,) = PodVolumes(paths, mounts).prepare(cache_pod(), Known(), Nanoseconds(0)).values()
+        found = os.statvfs(path)
+        assert found.f_blocks * found.f_frsize == 4 * MIB
+        assert path.stat().st_mode & 0o777 == 0o777
+        (path / "file").write_text("kept")
+        again = PodVolumes(paths, mounts)
+        again.prepare(cache_pod(), Known(), Nanoseconds(0))
+        assert (path / "file").read_text() == "kept"
+        for _ in range(2):
+            again.remove(PodUid("u1"))
+            assert not is_mounted(mounts, path)
+        assert list(path.iterdir()) == []
+
+
+@needs_mounts
+def test_a_removal_waits_for_who_uses_the_memory(tmp_path: Path) -> None:
+    """The kernel refuses, the error says so and that it may pass, and the next attempt succeeds."""
+    with nothing_mounted_at_the_end(tmp_path) as mounts:
+        volumes = PodVolumes(PodPaths(tmp_path), mounts)
+        (path,) = volumes.prepare(cache_pod(), Known(), Nanoseconds(0)).values()
+        with (path / "file").open("w"), pytest.raises(VolumeError, match=r"unmount a volume.*busy") as raised:
+            volumes.remove(PodUid("u1"))
+        assert raised.value.retryable
+        volumes.remove(PodUid("u1"))
+
+
+def test_a_simulated_node_mounts_nothing(tmp_path: Path) -> None:
+    mounts = MemoryMounts()
+    volumes = PodVolumes(PodPaths(tmp_path), mounts, 2 * MIB)
+    (path,) = volumes.prepare(cache_pod(), Known(), Nanoseconds(0)).values()
+    volumes.prepare(cache_pod(), Known(), Nanoseconds(0))
+    assert mounts.mounted == [("tmpfs", path, 2 * MIB)]
+    assert not is_mounted(KernelMounts(), path)
+    volumes.remove(PodUid("u1"))
+    assert mounts.mounted == []
+    with pytest.raises(VolumeError, match="not mounted"):
+        mounts.unmount(path)

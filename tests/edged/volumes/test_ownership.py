@@ -1,0 +1,68 @@
+"""A pod's fsGroup gets the pod's volumes."""
+
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from edged.api import PodSecurityContext
+from edged.volumes.ownership import Owner, give_away, owner_of
+from tests.edged.pods.builders import a_pod
+
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="giving files to a group needs root")
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.lstat().st_mode)
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    top = tmp_path / "volume"
+    (top / "sub").mkdir(parents=True, mode=0o700)
+    (top / "sub" / "file").touch(mode=0o600)
+    (tmp_path / "outside").touch(mode=0o600)
+    (top / "link").symlink_to(tmp_path / "outside")
+    os.mkfifo(top / "pipe", 0o600)
+    return top
+
+
+def test_everything_in_it_becomes_the_groups(tree: Path, tmp_path: Path) -> None:
+    """Files to read and write, directories also to enter, with the bit that hands the group on; links are not followed
+    and pipes not opened.
+    """
+    give_away(tree, Owner(4242))
+    assert {path.lstat().st_gid for path in (tree, *tree.rglob("*"))} == {4242}
+    assert (mode(tree / "sub"), mode(tree / "sub" / "file"), mode(tree / "pipe")) == (0o2770, 0o660, 0o600)
+    assert mode(tree) & 0o2770 == 0o2770
+    assert ((tmp_path / "outside").stat().st_gid, mode(tmp_path / "outside")) == (os.getgid(), 0o600)
+
+
+def test_a_read_only_volume_is_not_opened_for_writing(tree: Path) -> None:
+    give_away(tree, Owner(4242), read_only=True)
+    assert (mode(tree / "sub"), mode(tree / "sub" / "file")) == (0o2750, 0o640)
+
+
+@pytest.mark.parametrize(("on_mismatch_only", "expected"), [(True, os.getgid()), (False, 4242)])
+def test_on_root_mismatch_a_volume_that_is_given_is_left_alone(
+    tree: Path, on_mismatch_only: bool, expected: int
+) -> None:
+    give_away(tree, Owner(4242))
+    os.chown(tree / "sub" / "file", -1, os.getgid())
+    give_away(tree, Owner(4242, on_mismatch_only))
+    assert (tree / "sub" / "file").stat().st_gid == expected
+
+
+@pytest.mark.parametrize(
+    ("security", "expected"),
+    [
+        (None, None),
+        (PodSecurityContext(), None),
+        (PodSecurityContext(fs_group=0), Owner(0)),
+        (PodSecurityContext(fs_group=7, fs_group_change_policy="Always"), Owner(7)),
+        (PodSecurityContext(fs_group=7, fs_group_change_policy="OnRootMismatch"), Owner(7, on_mismatch_only=True)),
+    ],
+)
+def test_whose_the_volumes_are(security: PodSecurityContext | None, expected: Owner | None) -> None:
+    assert owner_of(a_pod(security_context=security)) == expected

@@ -1,0 +1,97 @@
+"""A container that gets a path of a volume gets that and nothing else, whatever another one does meanwhile."""
+
+import os
+from pathlib import Path
+from unittest.mock import patch
+
+import pytest
+
+from edged.volumes import KernelMounts, MemoryMounts, VolumeError
+from edged.volumes.sub_path import bind_sub_path
+from tests.edged.volumes.mounting import needs_mounts, nothing_mounted_at_the_end
+
+
+@pytest.fixture
+def volume(tmp_path: Path) -> Path:
+    (tmp_path / "volume" / "a").mkdir(parents=True)
+    (tmp_path / "volume" / "a" / "file").write_text("inside")
+    return tmp_path / "volume"
+
+
+@needs_mounts
+def test_what_was_opened_is_what_is_mounted(volume: Path, tmp_path: Path) -> None:
+    """Directories and files; what is bound already is left alone; a link put there later changes nothing."""
+    with nothing_mounted_at_the_end(tmp_path) as mounts:
+        place, other = tmp_path / "place" / "0", tmp_path / "place" / "1"
+        assert bind_sub_path(mounts, volume, "a", place) == place
+        assert bind_sub_path(mounts, volume, "a/file", other) == other
+        (volume / "a").rename(volume / "gone")
+        (volume / "a").symlink_to("/etc")
+        assert (place / "file").read_text() == other.read_text() == "inside"
+        assert bind_sub_path(mounts, volume, "gone", place) == place
+        assert len([point for point in mounts.points() if point == place]) == 1
+        for each in (place, other):
+            mounts.unmount(each)
+
+
+@needs_mounts
+def test_another_path_than_before_takes_the_place(volume: Path, tmp_path: Path) -> None:
+    """A file where a directory was, too: the volume was restored, or the pod's variables say otherwise now."""
+    with nothing_mounted_at_the_end(tmp_path) as mounts:
+        place = tmp_path / "place"
+        bind_sub_path(mounts, volume, "a", place)
+        bind_sub_path(mounts, volume, "a/file", place)
+        assert place.read_text() == "inside"
+        bind_sub_path(mounts, volume, "new/one", place)
+        assert place.is_dir()
+        assert (volume / "new" / "one").is_dir()
+        mounts.unmount(place)
+
+
+def test_a_link_that_appears_while_it_is_opened_is_not_followed(volume: Path, tmp_path: Path) -> None:
+    """Between the look at the whole path and the opening of its parts another container exchanges one for a link."""
+    looked_at = os.path.realpath
+
+    def exchange(path: str | os.PathLike[str]) -> str:
+        found = looked_at(path)
+        if found.endswith("/a/file"):
+            (volume / "a").rename(volume / "gone")
+            (volume / "a").symlink_to("/etc")
+        return found
+
+    mounts = MemoryMounts()
+    with patch("os.path.realpath", exchange), pytest.raises(VolumeError, match="link was put in its way"):
+        bind_sub_path(mounts, volume, "a/file", tmp_path / "place")
+    assert mounts.mounted == []
+
+
+@pytest.mark.parametrize("sub_path", ["..", "/etc", "a/../../x", "out", "out/passwd", ""])
+def test_no_path_leads_out(volume: Path, tmp_path: Path, sub_path: str) -> None:
+    (volume / "out").symlink_to("/etc")
+    with pytest.raises(VolumeError, match="cannot mount the sub path"):
+        bind_sub_path(MemoryMounts(), volume, sub_path, tmp_path / "place")
+
+
+def test_links_within_the_volume_are_followed(volume: Path, tmp_path: Path) -> None:
+    (volume / "link").symlink_to("a")
+    mounts = MemoryMounts()
+    place = tmp_path / "place"
+    assert bind_sub_path(mounts, volume, "link/file", place) == place
+    assert mounts.mounted == [("bind", place, volume / "a" / "file")]
+
+
+def test_who_may_not_mount_gives_the_path_itself(volume: Path, tmp_path: Path) -> None:
+    """As an agent without root does; its containers have no more rights than it."""
+
+    class Forbidden(MemoryMounts):
+        def bind(self, source: Path, target: Path) -> None:
+            error = VolumeError("bind a volume", str(target), "mounting needs root")
+            raise error from PermissionError()
+
+    assert bind_sub_path(Forbidden(), volume, "a", tmp_path / "place") == volume / "a"
+
+
+def test_what_the_kernel_refuses_is_said(tmp_path: Path) -> None:
+    with pytest.raises(VolumeError, match="bind a volume") as raised:
+        KernelMounts().bind(tmp_path / "missing", tmp_path)
+    assert raised.value.retryable
