@@ -100,8 +100,24 @@ class VolumeDevice(KubeStruct, frozen=True):
     device_path: str = field(default_factory=str)
 
 
+class ContainerRestartRuleOnExitCodes(KubeStruct, frozen=True):
+    """Exit codes that a rule is about: those named (`In`), or all others (`NotIn`)."""
+
+    operator: str = field(default_factory=str)
+    values: tuple[int, ...] = ()
+
+
+class ContainerRestartRule(KubeStruct, frozen=True):
+    """What is done when a container ends in a way that matches; the only action on one container is `Restart`."""
+
+    action: str = ""
+    exit_codes: ContainerRestartRuleOnExitCodes | None = None
+
+
 class Container(KubeStruct, frozen=True):
-    """A container of a pod. `restart_policy` is set on init containers that stay (sidecars: `Always`)."""
+    """A container of a pod. `restart_policy` overrides the pod's (Kubernetes since 1.34); an init container that has
+    `Always` stays (a sidecar).
+    """
 
     name: str = field(default_factory=str)
     image: str = ""
@@ -113,6 +129,7 @@ class Container(KubeStruct, frozen=True):
     env: tuple[EnvVar, ...] = ()
     resources: ResourceRequirements = field(default_factory=ResourceRequirements)
     restart_policy: str | None = None
+    restart_policy_rules: tuple[ContainerRestartRule, ...] = ()
     volume_mounts: tuple[VolumeMount, ...] = ()
     volume_devices: tuple[VolumeDevice, ...] = ()
     liveness_probe: Probe | None = None

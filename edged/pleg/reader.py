@@ -5,7 +5,6 @@ has just touched. What disappears between two calls is simply not there.
 """
 
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 
 import msgspec
 from msgspec.structs import replace
@@ -16,8 +15,8 @@ from edged.cri.contract import SandboxId as CriSandboxId
 from edged.cri.errors import NotFoundError
 from edged.pods import labels
 from edged.pods.facts import read_pod
-from edged.pods.last_words import read_last_words
-from edged.pods.model import ContainerFacts, PodFacts, PodRef, PodUid, RunState, SandboxId
+from edged.pods.last_words import with_last_words
+from edged.pods.model import PodFacts, PodRef, PodUid, RunState, SandboxId
 from protos.cri.v1 import api_pb2 as cri
 
 _STATES = {
@@ -86,7 +85,7 @@ class RuntimeReader:
             self._sandbox_statuses(glance.sandboxes),
             self._container_statuses(glance.containers),
         )
-        return replace(facts, containers=tuple(_with_last_words(container) for container in facts.containers))
+        return replace(facts, containers=tuple(with_last_words(container) for container in facts.containers))
 
     def _sandbox_statuses(self, ids: Iterable[str]) -> Iterable[cri.PodSandboxStatus]:
         for sandbox in ids:
@@ -104,12 +103,6 @@ class RuntimeReader:
             except NotFoundError:
                 continue
             yield SandboxId(sandbox), status
-
-
-def _with_last_words(container: ContainerFacts) -> ContainerFacts:
-    if container.state is not RunState.EXITED or container.message or not container.message_path:
-        return container
-    return replace(container, message=read_last_words(Path(container.message_path)))
 
 
 def _glances(sandboxes: Iterable[cri.PodSandbox], containers: Iterable[cri.Container]) -> dict[PodUid, Glance]:

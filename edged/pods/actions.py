@@ -12,7 +12,7 @@ from edged.api import Container, Nanoseconds, Pod
 from edged.pods.backoff import BackOffKey, BackOffs, container_key
 from edged.pods.init_containers import judge_initialization
 from edged.pods.model import ContainerFacts, PodFacts, ProbeFacts, RunState, SandboxId
-from edged.pods.restart import ON_FAILURE, is_terminal, next_attempt, restarts_failed, should_be_started
+from edged.pods.restart import can_restart, is_terminal, next_attempt, restarts_after, should_be_started
 from edged.pods.sandbox import judge_sandbox
 from edged.pods.unhealthy import Fault, fault_of
 
@@ -154,7 +154,7 @@ class _Planner:
         for container in self._pod.spec.containers:
             last = self._facts.newest(container.name)
             if last is None or not last.running:
-                if should_be_started(self._pod, last):
+                if should_be_started(self._pod, container, last):
                     start.append(container)
                     if last is not None and last.state is RunState.UNKNOWN:
                         kill.append(ContainerKill(last, Fault.UNKNOWN_STATE, restarts=True))
@@ -163,7 +163,7 @@ class _Planner:
             if fault is None:
                 kept += 1
                 continue
-            restarts = fault is Fault.DEFINITION_CHANGED or restarts_failed(self._pod)
+            restarts = fault is Fault.DEFINITION_CHANGED or can_restart(self._pod, container)
             kill.append(ContainerKill(last, fault, restarts))
             if restarts:
                 start.append(container)
@@ -205,18 +205,23 @@ class _Planner:
         return ContainerStart(container, next_attempt(self._facts, container, self._sandbox), last_end)
 
     def _completed(self, container: Container) -> bool:
+        """Whether a container has run, and is not to run again."""
         last = self._facts.newest(container.name)
-        return self._pod.spec.restart_policy == ON_FAILURE and last is not None and last.succeeded
+        if last is None or last.state is RunState.CREATED:
+            return False
+        if last.state is RunState.EXITED:
+            return not restarts_after(self._pod, container, last.exit_code)
+        return not can_restart(self._pod, container)
 
     def _has_finished(self) -> bool:
         """Whether a pod that lost its sandbox has nothing left to run (it is complete, or must not run twice).
 
         A container that was made and never started has not run. (A kubelet counts it, and the pod is Pending for ever.)
         """
-        had_containers = any(c.state is not RunState.CREATED for c in self._facts.containers)
-        if not restarts_failed(self._pod):
-            return bool(self._facts.sandboxes) and had_containers
         regular = self._pod.spec.containers
+        if not any(can_restart(self._pod, container) for container in regular):
+            had_containers = any(c.state is not RunState.CREATED for c in self._facts.containers)
+            return bool(self._facts.sandboxes) and had_containers
         return bool(regular) and all(self._completed(container) for container in regular)
 
     def _all_containers(self) -> tuple[Container, ...]:

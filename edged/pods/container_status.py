@@ -24,7 +24,7 @@ from edged.api import (
     format_time,
 )
 from edged.pods.model import ContainerFacts, PodFacts, ProbeFacts, RunState
-from edged.pods.restart import is_sidecar, restarts_failed, should_be_started
+from edged.pods.restart import is_sidecar, restarts_after, should_be_started
 
 CREATING = "ContainerCreating"
 INITIALIZING = "PodInitializing"
@@ -157,12 +157,12 @@ def _with_trouble(
 def _is_due(given: StatusInput, container: Container, *, is_init: bool) -> bool:
     newest = given.facts.newest(container.name)
     if not is_init:
-        return should_be_started(given.pod, newest)
+        return should_be_started(given.pod, container, newest)
     if newest is None or newest.state is RunState.CREATED:
         return True
     if newest.running or given.pod.metadata.deletion_timestamp is not None:
         return False
-    return is_sidecar(container) or (not newest.succeeded and restarts_failed(given.pod))
+    return is_sidecar(container) or (not newest.succeeded and restarts_after(given.pod, container, newest.exit_code))
 
 
 def _with_health(

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from edged.api import Container, Pod
 from edged.pods.model import ContainerFacts, PodFacts, ProbeFacts, RunState
-from edged.pods.restart import is_sidecar, restarts_failed
+from edged.pods.restart import can_restart, is_sidecar, restarts_after
 from edged.pods.unhealthy import Fault, fault_of
 
 _STARTED = (RunState.CREATED, RunState.RUNNING)
@@ -54,7 +54,7 @@ def judge_initialization(pod: Pod, facts: PodFacts, probes: ProbeFacts) -> InitP
         if is_sidecar(container):
             complete = _judge_sidecar(progress, container, index, present, probes)
         else:
-            complete = _judge_ordinary(progress, pod, index, present)
+            complete = _judge_ordinary(progress, pod, container, index, present)
         if progress.failed:
             return InitProgress(failed=True)
         if complete and not reached:
@@ -74,17 +74,25 @@ def _regular_container_started(pod: Pod, facts: PodFacts) -> bool:
     return any(container is not None and container.state in _STARTED for container in present)
 
 
-def _judge_ordinary(progress: InitProgress, pod: Pod, index: int, present: ContainerFacts) -> bool:
+def _judge_ordinary(
+    progress: InitProgress, pod: Pod, container: Container, index: int, present: ContainerFacts
+) -> bool:
     """Whether an init container that has to end has ended well; what it needs otherwise is noted."""
     if present.running or present.succeeded:
         return present.succeeded
-    if present.state is not RunState.CREATED and not restarts_failed(pod):
+    if not _is_tried_again(pod, container, present):
         progress.failed = True
     elif present.state is RunState.UNKNOWN:
         progress.again(index, present, Fault.UNKNOWN_STATE)
     else:
         progress.again(index)
     return False
+
+
+def _is_tried_again(pod: Pod, container: Container, present: ContainerFacts) -> bool:
+    if present.state is RunState.EXITED:
+        return restarts_after(pod, container, present.exit_code)
+    return present.state is RunState.CREATED or can_restart(pod, container)
 
 
 def _judge_sidecar(

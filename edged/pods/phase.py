@@ -1,11 +1,10 @@
 """The phase of a pod: the one word that sums up its containers (kubelet's getPhase)."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
 from edged.api import Container, ContainerStatus, Pod, PodStatus
-from edged.pods.restart import ALWAYS, NEVER, is_sidecar
+from edged.pods.restart import can_restart, is_sidecar, restarts_after
 
 
 class Phase(StrEnum):
@@ -25,13 +24,15 @@ class Phase(StrEnum):
 
 @dataclass
 class _Count:
-    """How many regular containers are in which state."""
+    """How many containers are in which state: regular ones, and sidecars that run (they keep the pod Running)."""
 
     unknown: int = 0
     waiting: int = 0
     running: int = 0
     stopped: int = 0
     succeeded: int = 0
+    returning: int = 0
+    """Stopped, and to be started again."""
 
 
 def pod_phase(pod: Pod, status: PodStatus, *, ended: bool = False) -> Phase:
@@ -42,18 +43,18 @@ def pod_phase(pod: Pod, status: PodStatus, *, ended: bool = False) -> Phase:
     """
     inits = {s.name: s for s in status.init_container_statuses}
     regular = {s.name: s for s in status.container_statuses}
-    if pod.spec.restart_policy == NEVER and _init_failed(pod, inits):
+    if _init_failed(pod, inits):
         return Phase.FAILED
     if _init_pending(pod, inits, regular):
         return Phase.PENDING
-    count = _count(pod.spec.containers, regular)
+    count = _count(pod, regular, inits)
     if count.waiting or count.unknown:
         return Phase.PENDING
     if count.running:
         return Phase.RUNNING
     if not count.stopped:
         return Phase.PENDING
-    return _phase_of_stopped(pod, count, ended=ended)
+    return _phase_of_stopped(count, ended=ended)
 
 
 def has_started(status: ContainerStatus) -> bool:
@@ -66,17 +67,20 @@ def has_started(status: ContainerStatus) -> bool:
     )
 
 
-def _phase_of_stopped(pod: Pod, count: _Count, *, ended: bool) -> Phase:
-    if not ended and pod.spec.restart_policy in (ALWAYS, ""):
+def _phase_of_stopped(count: _Count, *, ended: bool) -> Phase:
+    if count.returning and not ended:
         return Phase.RUNNING
-    if count.stopped == count.succeeded:
-        return Phase.SUCCEEDED
-    return Phase.FAILED if ended or pod.spec.restart_policy == NEVER else Phase.RUNNING
+    return Phase.SUCCEEDED if count.stopped == count.succeeded else Phase.FAILED
 
 
 def _init_failed(pod: Pod, inits: dict[str, ContainerStatus]) -> bool:
-    ordinary = (inits.get(c.name) for c in pod.spec.init_containers if not is_sidecar(c))
-    return any(_exit_code(status) not in (None, 0) for status in ordinary if status is not None)
+    """Whether an init container has failed that is not tried again."""
+    for container in pod.spec.init_containers:
+        status = inits.get(container.name)
+        code = _exit_code(status) if status is not None and not is_sidecar(container) else None
+        if code is not None and code != 0 and not restarts_after(pod, container, code):
+            return True
+    return False
 
 
 def _init_pending(pod: Pod, inits: dict[str, ContainerStatus], regular: dict[str, ContainerStatus]) -> bool:
@@ -99,19 +103,27 @@ def _exit_code(status: ContainerStatus) -> int | None:
     return None if ending is None else ending.exit_code
 
 
-def _count(containers: Iterable[Container], statuses: dict[str, ContainerStatus]) -> _Count:
+def _count(pod: Pod, regular: dict[str, ContainerStatus], inits: dict[str, ContainerStatus]) -> _Count:
     count = _Count()
-    for container in containers:
-        status = statuses.get(container.name)
-        if status is None:
-            count.unknown += 1
-        elif status.state.running is not None:
-            count.running += 1
-        elif status.state.terminated is not None:
-            count.stopped += 1
-            count.succeeded += status.state.terminated.exit_code == 0
-        elif status.last_state.terminated is not None:
-            count.stopped += 1
-        else:
-            count.waiting += 1
+    for container in pod.spec.containers:
+        _count_regular(count, pod, container, regular.get(container.name))
+    for container in filter(is_sidecar, pod.spec.init_containers):
+        status = inits.get(container.name)
+        count.running += status is not None and status.state.running is not None
     return count
+
+
+def _count_regular(count: _Count, pod: Pod, container: Container, status: ContainerStatus | None) -> None:
+    if status is None:
+        count.unknown += 1
+    elif status.state.running is not None:
+        count.running += 1
+    elif status.state.terminated is not None:
+        count.stopped += 1
+        count.succeeded += status.state.terminated.exit_code == 0
+        count.returning += restarts_after(pod, container, status.state.terminated.exit_code)
+    elif status.last_state.terminated is not None:
+        count.stopped += 1
+        count.returning += can_restart(pod, container)
+    else:
+        count.waiting += 1

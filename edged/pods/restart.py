@@ -1,10 +1,10 @@
 """Whether a container that does not run is to run again, and under which number.
 
-The rules are those of kubelet's ShouldContainerBeRestarted: the pod's restart policy decides about what has
-ended; what never really started is started in any case.
+The rules are those of kubelet's ShouldContainerBeRestarted and ContainerShouldRestart: a container's own rules for exit
+codes come first, then its own restart policy, then the pod's; what never really started is started in any case.
 """
 
-from edged.api import Container, Pod
+from edged.api import Container, ContainerRestartRule, Pod
 from edged.pods.hash import differs
 from edged.pods.model import ContainerFacts, PodFacts, RunState, SandboxId
 
@@ -12,6 +12,8 @@ ALWAYS = "Always"
 ON_FAILURE = "OnFailure"
 NEVER = "Never"
 
+_POLICIES = (ALWAYS, ON_FAILURE, NEVER)
+_RESTART = "Restart"
 _TERMINAL_PHASES = frozenset({"Succeeded", "Failed"})
 
 
@@ -25,20 +27,42 @@ def is_terminal(pod: Pod) -> bool:
     return pod.status.phase in _TERMINAL_PHASES
 
 
-def restarts_failed(pod: Pod) -> bool:
-    """Whether a failed container is tried again; an empty policy stands for Always, the API's default."""
-    return pod.spec.restart_policy != NEVER
+def restarts_after(pod: Pod, container: Container, exit_code: int) -> bool:
+    """Whether a container that has ended with this exit code is to be started again."""
+    if container.restart_policy is not None and any(_matches(r, exit_code) for r in container.restart_policy_rules):
+        return True
+    policy = _policy(pod, container)
+    return policy == ALWAYS or (policy == ON_FAILURE and exit_code != 0)
 
 
-def should_be_started(pod: Pod, last: ContainerFacts | None) -> bool:
+def can_restart(pod: Pod, container: Container) -> bool:
+    """Whether there is any end after which the container is started again (kubelet's IsContainerRestartable)."""
+    if container.restart_policy is not None and any(r.action == _RESTART for r in container.restart_policy_rules):
+        return True
+    return _policy(pod, container) != NEVER
+
+
+def should_be_started(pod: Pod, container: Container, last: ContainerFacts | None) -> bool:
     """Whether a regular container is to be started, given the newest container of its name."""
     if pod.metadata.deletion_timestamp is not None:
         return False
     if last is None or last.state in (RunState.CREATED, RunState.UNKNOWN):
         return True
-    if last.running or pod.spec.restart_policy == NEVER:
+    return not last.running and restarts_after(pod, container, last.exit_code)
+
+
+def _policy(pod: Pod, container: Container) -> str:
+    """What decides without rules; an unknown or empty policy stands for Always, the API's default."""
+    policies = (container.restart_policy, pod.spec.restart_policy)
+    return next((policy for policy in policies if policy in _POLICIES), ALWAYS)
+
+
+def _matches(rule: ContainerRestartRule, exit_code: int) -> bool:
+    codes = rule.exit_codes
+    if rule.action != _RESTART or codes is None:
         return False
-    return not (pod.spec.restart_policy == ON_FAILURE and last.exit_code == 0)
+    named = exit_code in codes.values
+    return named if codes.operator == "In" else codes.operator == "NotIn" and not named
 
 
 def next_attempt(facts: PodFacts, container: Container, sandbox: SandboxId | None) -> int:

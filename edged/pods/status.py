@@ -19,6 +19,7 @@ from edged.api import (
 from edged.pods.actions import ContainerWait
 from edged.pods.conditions import pod_conditions
 from edged.pods.container_status import StatusInput, init_statuses, lost, regular_statuses
+from edged.pods.last_words import share_of_message, shortened
 from edged.pods.model import PodFacts, PodRef, ProbeFacts
 from edged.pods.phase import Phase, pod_phase
 from edged.pods.qos import qos_class
@@ -78,6 +79,7 @@ def pod_status(
         start_time=before.start_time or format_time(now),
         qos_class=before.qos_class or qos_class(pod),
     )
+    status = _with_short_messages(pod, status)
     if ended:
         status = _without_open_ends(pod, status)
     phase = pod_phase(pod, status, ended=ended)
@@ -138,6 +140,15 @@ def _pod_ips(pod: Pod, facts: PodFacts, node: NodeView, before: PodStatus) -> Se
     if ready is not None and ready.ips:
         return ready.ips
     return [ip.ip for ip in before.pod_ips]
+
+
+def _with_short_messages(pod: Pod, status: PodStatus) -> PodStatus:
+    limit = share_of_message(pod)
+    return replace(
+        status,
+        container_statuses=shortened(status.container_statuses, limit),
+        init_container_statuses=shortened(status.init_container_statuses, limit),
+    )
 
 
 def _without_open_ends(pod: Pod, status: PodStatus) -> PodStatus:
