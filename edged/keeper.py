@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from beehive import Clock, Timer
 from edged.admission.admit import Place, refusal
 from edged.api import Nanoseconds, Pod, seconds
+from edged.lifecycle.departures import Departures
 from edged.lifecycle.waits import Waits
 from edged.orphans import Orphans
 from edged.pleg.pleg import Relisted, Seen
@@ -24,6 +25,7 @@ from edged.pods.model import PodUid
 from edged.pods.phase import Phase
 from edged.pods.restart import is_terminal
 from edged.pods.status import NodeView, crash_loop
+from edged.pods.termination import grace_seconds
 from edged.pods.verdict import Verdict
 from edged.probes.crew import Crew
 from edged.probes.manager import ProbeManager
@@ -65,6 +67,7 @@ class PodKeeper:
         crew: asks containers how they are.
         waits: those of workers; ended when their pod is to end.
         place: what a new pod finds on this node.
+        departures: the grace periods that run; shortened when their pod is to end sooner.
     """
 
     def __init__(
@@ -79,6 +82,7 @@ class PodKeeper:
         crew: Crew,
         waits: Waits,
         place: Callable[[], Place],
+        departures: Departures,
     ) -> None:
         self._clock = turns.clock
         self._settings = settings
@@ -90,6 +94,7 @@ class PodKeeper:
         self._statuses = Statuses(turns.clock, self.pods, self._probes, reporter, self.pool.working, publish)
         self._waits = waits
         self._place = place
+        self._departures = departures
         self._retries = Retries()
         self._orphans = Orphans(owner)
         self._heard_of: set[PodUid] = set()
@@ -168,6 +173,7 @@ class PodKeeper:
         """A pod has to be looked at."""
         if record.ending:
             self._waits.pod_ends(record.ref.uid)
+            self._departures.shorten(record.ref.uid, grace_seconds(record.to_end))
         self.pool.add(record.ref.uid, Queue.DELETION if record.ending else Queue.ADDITION)
 
     def end(self, uid: PodUid, verdict: Verdict) -> None:
@@ -266,8 +272,7 @@ class PodKeeper:
             orphan = self._orphans.get(work.uid)
             return Job(Task.REMOVE, orphan) if orphan is not None else None
         task = Task.REMOVE if record.removed else Task.KILL if record.ending else Task.SYNC
-        pod = record.pod if record.verdict is None or record.going else record.verdict.applied_to(record.pod)
-        return Job(task, record.ref, pod, self._probes.facts(work.uid))
+        return Job(task, record.ref, record.to_end, self._probes.facts(work.uid))
 
     def _observe(self, seen: Seen) -> None:
         record = self.pods.get(seen.facts.ref.uid)

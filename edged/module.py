@@ -24,6 +24,7 @@ from edged.cri.contract import ContainerRuntime
 from edged.events import EventRecorder
 from edged.events.reporter import EventReporter
 from edged.keeper import PodKeeper
+from edged.lifecycle.departures import Departures
 from edged.lifecycle.hooks import Hooks
 from edged.lifecycle.waits import Waits
 from edged.node.limits import pod_machine
@@ -101,6 +102,7 @@ class Edged(Module):
         self._connect = connect
         self._snapshots = snapshots
         self._waits = Waits(self.runtime)
+        self._departures = Departures(self.clock)
         self._client: ContainerRuntime | None = None
         self._last_report: Report | None = None
         self._relist_problem = ""
@@ -130,6 +132,7 @@ class Edged(Module):
             crew=self._crew,
             waits=self._waits,
             place=self._place,
+            departures=self._departures,
         )
         self._node = NodeReporter(self._meta, self.clock, settings, lambda: self._last_report)
         self._start_actors(client)
@@ -242,6 +245,8 @@ class Edged(Module):
             meta=meta,
             backoffs=keeper.backoffs,
             hooks=Hooks(client, self._network, self._waits),
+            waits=self._waits,
+            departures=self._departures,
         )
 
     def _ask_for_pods(self) -> None:

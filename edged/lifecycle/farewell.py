@@ -1,53 +1,100 @@
-"""What comes before a container is stopped: its preStop hook, within the grace period (kubelet's killContainer)."""
+"""How a container is stopped: its preStop hook, its turn among the others, the stop itself, all within one grace period
+that may be shortened meanwhile (kubelet's killContainer).
+"""
 
 import logging
+from collections.abc import Callable
 
-from beehive import Clock
+from beehive import Actor, Runtime
 from edged.api import Container, Pod
+from edged.cri.errors import CriError
+from edged.lifecycle.departures import Departure, Departures
 from edged.lifecycle.errors import HookError
 from edged.lifecycle.hooks import Hooks, Subject
+from edged.lifecycle.turns import StopTurns
 from edged.pods.labels import ref_of
 from edged.pods.model import ContainerFacts, ContainerId
-from edged.pods.termination import grace_seconds, stop_seconds
+from edged.pods.termination import grace_seconds
 from edged.pods.unhealthy import Fault
 
 _log = logging.getLogger(__name__)
+
+Stop = Callable[[int], None]
+"""Stops a container that gets so many seconds; blocks until it has ended."""
 
 
 class Farewell:
     """Of the containers of one pod, each of which may be stopped beside the others.
 
     Args:
-        clock: measures what a hook takes.
-        hooks: runs it.
+        actors: for a stop that overtakes another.
+        hooks: runs what a container wants to be done before.
+        departures: in which grace periods are noted, to be shortened.
         pod: as it is wanted.
         faults: by container id, why it is stopped, when that is its own fault.
+        turns: in which order, when there is one.
     """
 
-    def __init__(self, clock: Clock, hooks: Hooks, pod: Pod, faults: dict[ContainerId, Fault] | None = None) -> None:
-        self._clock = clock
+    def __init__(
+        self,
+        actors: Runtime,
+        hooks: Hooks,
+        departures: Departures,
+        pod: Pod,
+        *,
+        faults: dict[ContainerId, Fault] | None = None,
+        turns: StopTurns | None = None,
+    ) -> None:
+        self._actors = actors
         self._hooks = hooks
+        self._departures = departures
         self._pod = pod
         self._faults = faults or {}
+        self._turns = turns
 
-    def __call__(self, facts: ContainerFacts) -> int:
-        """Run the hook that there may be; the seconds that are left to the container afterwards.
-
-        A hook that fails, or takes too long, does not keep it from being stopped.
-        """
+    def __call__(self, facts: ContainerFacts, stop: Stop) -> None:
+        """Do it. A hook that fails, or takes too long, does not keep the container from being stopped."""
         container = _container(self._pod, facts.name)
-        override = probe_grace(self._pod, container, self._faults.get(facts.id))
-        grace = grace_seconds(self._pod, override)
-        hook = container.lifecycle.pre_stop if container is not None and container.lifecycle is not None else None
-        if container is None or hook is None or not facts.running:
-            return grace
-        begin = self._clock.monotonic()
+        grace = grace_seconds(self._pod, probe_grace(self._pod, container, self._faults.get(facts.id)))
+        with self._departures.begin(ref_of(self._pod).uid, grace) as departure:
+            if container is not None:
+                self._run_hook(container, facts, departure)
+            if self._turns is None:
+                self._stop(stop, departure)
+                return
+            self._turns.wait(facts.id, departure)
+            try:
+                self._stop(stop, departure)
+            finally:
+                self._turns.ended(facts.id)
+
+    def _run_hook(self, container: Container, facts: ContainerFacts, departure: Departure) -> None:
+        hook = container.lifecycle.pre_stop if container.lifecycle is not None else None
+        if hook is None:
+            return
         subject = Subject(ref_of(self._pod).uid, container, facts.id, self._pod.status.pod_ip)
         try:
-            self._hooks.before_stop(hook, subject, grace)
+            self._hooks.before_stop(hook, subject, departure)
         except HookError as error:
             _log.warning("pod %s: preStop: %s", ref_of(self._pod), error)
-        return stop_seconds(self._pod, override, self._clock.monotonic() - begin)
+
+    def _stop(self, stop: Stop, departure: Departure) -> None:
+        def sooner() -> None:
+            self._actors.start(_Overtaker, name="overtaker").ref.tell(lambda: stop(departure.left()))
+
+        with departure.listening(sooner):
+            stop(departure.left())
+
+
+class _Overtaker(Actor):
+    """Makes one stop beside another one that lets the container live longer. CRI allows that."""
+
+    def on_receive(self, stop: Callable[[], None]) -> None:
+        try:
+            stop()
+        except CriError as error:
+            _log.warning("a container cannot be stopped sooner: %s", error)
+        self.stop()
 
 
 def probe_grace(pod: Pod, container: Container | None, fault: Fault | None) -> int | None:

@@ -6,8 +6,9 @@ from edged.api import Container
 from edged.api.probes import LifecycleHandler
 from edged.cri.contract import ContainerId, ContainerRuntime
 from edged.cri.errors import CriError, DeadlineExceededError
+from edged.lifecycle.departures import Departure
 from edged.lifecycle.errors import HookError, HookInterruptedError
-from edged.lifecycle.waits import WaitEndedError, Waits
+from edged.lifecycle.waits import WaitEndedError, WaitOverError, Waits
 from edged.pods.model import PodUid
 from edged.probes.errors import NetworkError, TargetError
 from edged.probes.network import Network
@@ -54,17 +55,20 @@ class Hooks:
         except WaitEndedError:
             raise HookInterruptedError(subject.container.name, "the pod or edgecore is to end") from None
 
-    def before_stop(self, hook: LifecycleHandler, subject: Subject, seconds: int) -> None:
-        """Run a preStop hook, for so many seconds at most.
+    def before_stop(self, hook: LifecycleHandler, subject: Subject, departure: Departure) -> None:
+        """Run a preStop hook, within the grace period at most.
 
         Raises:
             HookError: it failed, or took longer.
         """
         try:
             if hook.sleep is not None:
-                self._waits.pause(min(hook.sleep.seconds, seconds))
+                self._waits.pause(hook.sleep.seconds, limit=departure)
             else:
-                self._waits.call(lambda: self._run(hook, subject, seconds))
+                seconds = departure.left()
+                self._waits.call(lambda: self._run(hook, subject, seconds), limit=departure)
+        except WaitOverError:
+            raise HookError(subject.container.name, "it took longer than the grace period") from None
         except WaitEndedError:
             raise HookInterruptedError(subject.container.name, "edgecore is to end") from None
 

@@ -6,12 +6,20 @@ must then come back, and not only when the hook does.
 
 import threading
 from collections.abc import Callable
-from typing import Any
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, Protocol
 
 import pykka
 
 from beehive import Actor, Runtime
 from edged.pods.model import PodUid
+
+
+class Limit(Protocol):
+    """What may end a wait beside its pod and edged: the end of a grace period."""
+
+    def limiting(self, end: Callable[[], None]) -> AbstractContextManager[None]:
+        """Call `end` when it is reached meanwhile."""
 
 
 class Wait:
@@ -55,6 +63,11 @@ class Waits:
             concerned = [wait for wait, about in self._waits.items() if about == uid]
         _end(concerned)
 
+    def is_ending(self, uid: PodUid) -> bool:
+        """Whether waits about this pod have ended: what is begun for it now is of no use."""
+        with self._lock:
+            return self._closed or uid in self._ending
+
     def pod_gone(self, uid: PodUid) -> None:
         """Nothing more will be about this pod."""
         with self._lock:
@@ -67,15 +80,17 @@ class Waits:
             concerned = list(self._waits)
         _end(concerned)
 
-    def wait(self, begin: Callable[[Wait], None], uid: PodUid | None = None) -> None:
+    def wait(self, begin: Callable[[Wait], None], uid: PodUid | None = None, limit: Limit | None = None) -> None:
         """Begin something, and wait until it ends its `Wait`, raising the error that it ends with.
 
         Args:
             begin: begins it and must not block.
             uid: the pod whose end ends the wait; None when only edged's own does.
+            limit: ends it too.
 
         Raises:
             WaitEndedError: it was ended from elsewhere.
+            WaitOverError: the limit was reached.
         """
         wait = Wait(self._actors.future())
         with self._lock:
@@ -84,23 +99,28 @@ class Waits:
         try:
             if ended:
                 raise WaitEndedError
-            begin(wait)
-            wait.get()
+            with limit.limiting(lambda: wait.end(WaitOverError())) if limit is not None else nullcontext():
+                begin(wait)
+                wait.get()
         finally:
             with self._lock:
                 del self._waits[wait]
 
-    def pause(self, seconds: float, uid: PodUid | None = None) -> None:
+    def pause(self, seconds: float, uid: PodUid | None = None, limit: Limit | None = None) -> None:
         """Let time pass."""
-        self.wait(lambda wait: _start_timer(self._actors, seconds, wait), uid)
+        self.wait(lambda wait: _start_timer(self._actors, seconds, wait), uid, limit)
 
-    def call(self, function: Callable[[], None], uid: PodUid | None = None) -> None:
+    def call(self, function: Callable[[], None], uid: PodUid | None = None, limit: Limit | None = None) -> None:
         """Call something that blocks, on an actor of its own that is left to itself when the wait is ended."""
-        self.wait(lambda wait: _start_call(self._actors, function, wait), uid)
+        self.wait(lambda wait: _start_call(self._actors, function, wait), uid, limit)
 
 
 class WaitEndedError(Exception):
     """Nobody waits any more."""
+
+
+class WaitOverError(Exception):
+    """It has taken as long as it may."""
 
 
 class _Caller(Actor):

@@ -3,6 +3,7 @@ getTerminationMessage), and how much of it a status holds (kubelet's normalizeSt
 """
 
 import os
+import stat
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -96,11 +97,14 @@ def _tail(path: Path, longest: int) -> bytes:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
         return b""
-    with os.fdopen(descriptor, "rb") as file:
-        size = os.fstat(descriptor).st_size
-        if size > longest:
-            file.seek(size - longest)
-        return file.read(longest)
+    try:
+        status = os.fstat(descriptor)
+        regular = stat.S_ISREG(status.st_mode)
+        return os.pread(descriptor, longest, max(status.st_size - longest, 0)) if regular else b""
+    except OSError:
+        return b""
+    finally:
+        os.close(descriptor)
 
 
 def _text(data: bytes) -> str:

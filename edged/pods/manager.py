@@ -50,6 +50,11 @@ class PodRecord(msgspec.Struct):
         return self.going or self.verdict is not None
 
     @property
+    def to_end(self) -> Pod:
+        """The pod with the grace period that its containers get, when it is to end."""
+        return self.pod if self.verdict is None or self.going else self.verdict.applied_to(self.pod)
+
+    @property
     def looked_at(self) -> bool:
         """Whether the runtime has been asked about it since edged started."""
         return self.facts_at != float("-inf")

@@ -4,14 +4,15 @@ from edged.api import Pod
 
 DEFAULT_GRACE_SECONDS = 30
 SHORTEST_STOP_SECONDS = 2
+"""What StopContainer is given at least, also of a deletion by force (kubelet's minimumGracePeriodInSeconds)."""
 
 
 def grace_seconds(pod: Pod, override: int | None = None) -> int:
     """The pod's grace period in seconds: an override, else what its deletion says, else its own, else 30; at
     least 1.
 
-    The override is what a probe asks for its own container, or a shutdown of the node for all. (kubelet's
-    calculateEffectiveGracePeriod and setTerminationGracePeriod.)
+    The override is what a probe asks for its own container. (kubelet's calculateEffectiveGracePeriod and
+    setTerminationGracePeriod.)
     """
     candidates = (
         override,
@@ -20,12 +21,3 @@ def grace_seconds(pod: Pod, override: int | None = None) -> int:
         DEFAULT_GRACE_SECONDS,
     )
     return max(next(candidate for candidate in candidates if candidate is not None), 1)
-
-
-def stop_seconds(pod: Pod, override: int | None = None, spent: float = 0.0) -> int:
-    """The time limit for StopContainer in seconds, after `spent` seconds of the grace went to a preStop hook.
-
-    Never less than 2 s, so that a container has a chance to end by itself (kubelet's
-    minimumGracePeriodInSeconds).
-    """
-    return max(grace_seconds(pod, override) - int(spent), SHORTEST_STOP_SECONDS)

@@ -14,9 +14,12 @@ from edged.api import ContainerStateWaiting, Nanoseconds, Pod
 from edged.cri.contract import ContainerId, ContainerRuntime, SandboxId
 from edged.cri.errors import CriError
 from edged.errors import EdgedError
+from edged.lifecycle.departures import Departures
 from edged.lifecycle.errors import HookError, HookInterruptedError
 from edged.lifecycle.farewell import Farewell
 from edged.lifecycle.hooks import Hooks, Subject
+from edged.lifecycle.turns import StopTurns
+from edged.lifecycle.waits import Waits
 from edged.pleg.reader import RuntimeReader
 from edged.pods.actions import ContainerKill, ContainerStart, PodActions, compute_pod_actions
 from edged.pods.backoff import BackOffs, container_key
@@ -27,6 +30,8 @@ from edged.pods.model import PodFacts
 from edged.pods.prune import prunable
 from edged.pods.restart import is_terminal
 from edged.pods.status import POST_START_ERROR
+from edged.pods.stop_order import stop_order
+from edged.pods.termination import SHORTEST_STOP_SECONDS
 from edged.pods.unhealthy import Fault
 from edged.work.errors import ContainerTroubleError, StartError
 from edged.work.files import PodFiles
@@ -41,8 +46,9 @@ _log = logging.getLogger(__name__)
 Troubles = dict[str, ContainerStateWaiting]
 """Why containers could not be started, by name."""
 
-_ORPHAN_GRACE = 1
-"""Seconds that containers get of which no pod says how long they may take (kubelet's SyncTerminatingRuntimePod)."""
+_ORPHAN_GRACE = SHORTEST_STOP_SECONDS
+"""Seconds that containers get of which no pod says how long they may take (kubelet's
+SyncTerminatingRuntimePod wants 1, and its killContainer makes it 2)."""
 
 _FAILURES = (EdgedError, CallError, OSError)
 """What may go wrong with one pod without anything being wrong with edged."""
@@ -60,6 +66,8 @@ class PodCarrier:
         meta: knows configmaps, secrets and tokens.
         backoffs: the records of what keeps ending; a pod's records are touched only by the worker that has the pod.
         hooks: runs what pods want done after a container's start and before its stop.
+        waits: of containers for their turn to be stopped.
+        departures: the grace periods that run.
     """
 
     def __init__(
@@ -73,6 +81,8 @@ class PodCarrier:
         meta: MetaClient,
         backoffs: BackOffs,
         hooks: Hooks,
+        waits: Waits,
+        departures: Departures,
     ) -> None:
         self._actors = actors
         self._runtime = runtime
@@ -83,6 +93,8 @@ class PodCarrier:
         self._tokens = TokenCache(actors.clock)
         self._backoffs = backoffs
         self._hooks = hooks
+        self._waits = waits
+        self._departures = departures
 
     def carry_out(self, job: Job) -> Done:
         """Do the job and look at what came of it.
@@ -116,7 +128,9 @@ class PodCarrier:
         if actions.kill_pod:
             self._kill(pod, facts)
         self._kill_containers(pod, actions.kill)
-        if not is_terminal(pod) and (actions.create_sandbox or actions.sandbox is not None):
+        if is_terminal(pod) or self._waits.is_ending(job.ref.uid):
+            return
+        if actions.create_sandbox or actions.sandbox is not None:
             self._bring_up(pod, facts, actions, troubles)
 
     def _bring_up(self, pod: Pod, facts: PodFacts, actions: PodActions, troubles: Troubles) -> None:
@@ -182,15 +196,19 @@ class PodCarrier:
         kill_containers(self._actors, self._runtime, [kill.container for kill in kills], farewell)
 
     def _kill(self, pod: Pod, facts: PodFacts) -> None:
-        kill_pod(self._actors, self._runtime, facts, self._farewell(pod))
+        kill_pod(self._actors, self._runtime, facts, self._farewell_of_all(pod, facts))
 
     def _farewell(self, pod: Pod, faults: dict[ContainerId, Fault] | None = None) -> Farewell:
-        return Farewell(self._actors.clock, self._hooks, pod, faults)
+        return Farewell(self._actors, self._hooks, self._departures, pod, faults=faults)
+
+    def _farewell_of_all(self, pod: Pod, facts: PodFacts) -> Farewell:
+        turns = StopTurns(self._waits, stop_order(pod, facts.containers))
+        return Farewell(self._actors, self._hooks, self._departures, pod, turns=turns)
 
     def _remove(self, job: Job) -> None:
         facts = self._reader.look(job.ref)
-        grace = self._farewell(job.pod) if job.pod is not None else _ORPHAN_GRACE
-        kill_pod(self._actors, self._runtime, facts, grace)
+        farewell = self._farewell_of_all(job.pod, facts) if job.pod is not None else _ORPHAN_GRACE
+        kill_pod(self._actors, self._runtime, facts, farewell)
         remove_pod(self._runtime, facts)
         self._files.remove(job.ref)
         self._starter.forget(job.ref.uid)

@@ -1,4 +1,4 @@
-"""Ends what runs of a pod: containers with their grace period, all at once, then the sandboxes."""
+"""Ends what runs of a pod: containers beside each other, each with its grace period, then the sandboxes."""
 
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -7,9 +7,9 @@ from beehive import Actor, Runtime
 from edged.cri.contract import ContainerId, ContainerRuntime, SandboxId
 from edged.pods.model import ContainerFacts, PodFacts
 
-Grace = int | Callable[[ContainerFacts], int]
-"""Seconds that a container may take to end: a number for all, or what says it of each when its turn has come, and does
-before it what has to be done (a preStop hook)."""
+Farewell = int | Callable[[ContainerFacts, Callable[[int], None]], None]
+"""How a container is stopped: with so many seconds to end, or by what is given the container and its stop, and calls it
+with the seconds when its time has come (see `edged.lifecycle.farewell`)."""
 
 
 class _Caller(Actor):
@@ -41,21 +41,22 @@ def at_once(actors: Runtime, calls: Iterable[Callable[[], None]]) -> None:
 
 
 def kill_containers(
-    actors: Runtime, runtime: ContainerRuntime, containers: Iterable[ContainerFacts], grace: Grace
+    actors: Runtime, runtime: ContainerRuntime, containers: Iterable[ContainerFacts], farewell: Farewell
 ) -> None:
     """Stop those of the containers that run. Raises CriError."""
 
     def stop(container: ContainerFacts) -> Callable[[], None]:
-        return lambda: runtime.stop_container(
-            ContainerId(container.id), grace if isinstance(grace, int) else grace(container)
-        )
+        def within(seconds: int) -> None:
+            runtime.stop_container(ContainerId(container.id), seconds)
+
+        return lambda: within(farewell) if isinstance(farewell, int) else farewell(container, within)
 
     at_once(actors, [stop(container) for container in containers if container.running])
 
 
-def kill_pod(actors: Runtime, runtime: ContainerRuntime, facts: PodFacts, grace: Grace) -> None:
+def kill_pod(actors: Runtime, runtime: ContainerRuntime, facts: PodFacts, farewell: Farewell) -> None:
     """Stop the pod's containers, then its sandboxes. Raises CriError."""
-    kill_containers(actors, runtime, facts.containers, grace)
+    kill_containers(actors, runtime, facts.containers, farewell)
     for sandbox in facts.sandboxes:
         if sandbox.ready:
             runtime.stop_pod_sandbox(SandboxId(sandbox.id))

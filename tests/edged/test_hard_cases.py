@@ -157,7 +157,7 @@ def test_a_forced_deletion_shortens_the_grace_period_of_what_has_not_begun_to_en
     bench.tell("insert", pod())
     bench.runtime.obeys = float("inf")
     bench.tell("delete", pod(metadata={"deletionGracePeriodSeconds": 0}))
-    bench.run(1.5)
+    bench.run(2.5)
     assert bench.runtime.running() == []
 
 

@@ -1,13 +1,11 @@
 """The fingerprint of a definition, and how long an ending takes."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from edged.api import Container, EnvVar, Lifecycle, Pod, Probe, VolumeMount
 from edged.pods.hash import container_hash
-from edged.pods.termination import grace_seconds, stop_seconds
+from edged.pods.termination import grace_seconds
 from tests.edged.pods.builders import a_container, a_pod
 
 BASE = a_container(env=(EnvVar(name="A", value="1"),))
@@ -66,9 +64,3 @@ def test_hash_is_stable_over_versions() -> None:
 def test_grace_period(pod: Pod, override: int | None, grace: int) -> None:
     """An override, then the deletion's, then the pod's own, then 30 s; never none."""
     assert grace_seconds(pod, override) == grace
-
-
-@given(st.floats(min_value=0, max_value=1e6))
-def test_stop_leaves_at_least_two_seconds(spent: float) -> None:
-    """Whatever a hook used up, the container gets a chance, and never more than the grace period."""
-    assert 2 <= stop_seconds(a_pod(), spent=spent) <= 30

@@ -1,0 +1,98 @@
+"""Grace periods that have begun, their end, and how they are shortened. On both runtimes."""
+
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from beehive import Runtime, Threads
+from beehive.simulation import Simulation
+from edged.lifecycle.departures import Departure, Departures
+from edged.lifecycle.turns import StopTurns
+from edged.lifecycle.waits import WaitOverError, Waits
+from edged.pods.model import ContainerId, PodUid
+from edged.work.kill import at_once
+
+UID, OTHER = PodUid("uid"), PodUid("other")
+A, B, C = (ContainerId(name) for name in "abc")
+
+
+@pytest.fixture(params=["threads", "simulation"])
+def actors(request: pytest.FixtureRequest) -> Iterator[Runtime]:
+    runtime: Runtime = Threads() if request.param == "threads" else Simulation(1)
+    yield runtime
+    runtime.close()
+
+
+@given(st.integers(0, 10_000), st.lists(st.tuples(st.floats(0, 1000), st.integers(0, 1000)), max_size=6))
+def test_a_grace_period_only_ever_gets_shorter(seconds: int, life: list[tuple[float, int]]) -> None:
+    """What is left is never less than two seconds, never more than it was, and at most what was asked for last."""
+    simulation = Simulation(1)
+    clock = simulation.clock
+    departure = Departure(clock, seconds)
+    end = clock.monotonic() + seconds
+    for pause, shorter in life:
+        simulation.run_for(pause)
+        departure.shorten(shorter)
+        end = min(end, clock.monotonic() + shorter)
+        assert departure.remaining == pytest.approx(end - clock.monotonic())
+        assert 2 <= departure.left() <= max(2, shorter, end - clock.monotonic() + 1)
+
+
+def test_only_the_pod_that_is_meant_gets_less_and_only_while_it_ends(actors: Runtime) -> None:
+    departures = Departures(actors.clock)
+    with departures.begin(UID, 30) as one, departures.begin(OTHER, 30) as two:
+        departures.shorten(UID, 5)
+        assert (one.left(), two.left()) == (5, 30)
+        departures.shorten(UID, 20)
+        assert one.left() == 5
+    departures.shorten(OTHER, 0)
+    assert two.left() == 30
+
+
+def test_a_wait_ends_with_the_grace_period_although_that_was_shortened_meanwhile(actors: Runtime) -> None:
+    waits, departures, forever = Waits(actors), Departures(actors.clock), actors.future()
+    begin = actors.clock.monotonic()
+    actors.clock.after(0.05, lambda: departures.shorten(UID, 0))
+    with departures.begin(UID, 1000) as departure, pytest.raises(WaitOverError):
+        waits.call(forever.get, limit=departure)
+    assert actors.clock.monotonic() - begin < 100
+    forever.set(None)
+
+
+def test_who_listens_hears_of_it_until_it_stops_listening(actors: Runtime) -> None:
+    heard: list[int] = []
+    departure = Departure(actors.clock, 30)
+    with departure.listening(lambda: heard.append(departure.left())):
+        departure.shorten(40)
+        departure.shorten(10)
+        departure.shorten(5)
+    departure.shorten(1)
+    assert heard == [10, 5]
+
+
+def test_each_waits_until_those_before_it_have_ended(actors: Runtime) -> None:
+    turns = StopTurns(Waits(actors), {B: frozenset({A}), C: frozenset({A, B})})
+    ended: list[ContainerId] = []
+
+    def stop(container: ContainerId) -> None:
+        turns.wait(container, Departure(actors.clock, 1000))
+        ended.append(container)
+        turns.ended(container)
+
+    at_once(actors, [lambda: stop(C), lambda: stop(B), lambda: stop(A)])
+    assert ended == [A, B, C]
+
+
+def test_nobody_waits_longer_than_its_grace_period(actors: Runtime) -> None:
+    departure = Departure(actors.clock, 1000)
+    actors.clock.after(0.02, lambda: departure.shorten(0))
+    StopTurns(Waits(actors), {B: frozenset({A})}).wait(B, departure)
+    assert departure.remaining <= 0
+
+
+def test_nobody_waits_when_edged_ends(actors: Runtime) -> None:
+    waits = Waits(actors)
+    actors.clock.after(0.02, waits.close)
+    StopTurns(waits, {B: frozenset({A})}).wait(B, Departure(actors.clock, 1000))

@@ -1,0 +1,205 @@
+"""How pods end on a node in virtual time: sidecars last, and sooner when that is asked for meanwhile."""
+
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import pytest
+
+from edged.cri.contract import ExecResult
+from edged.testing import FakeRuntime
+from tests.edged.conftest import Bench, pod
+
+FOREVER = float("inf")
+
+
+class Stop(NamedTuple):
+    """A container was asked to stop."""
+
+    name: str
+    at: float
+    seconds: int
+
+
+@pytest.fixture
+def stops(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Stop]]:
+    """In the order in which they came."""
+    seen: list[Stop] = []
+    really: Callable[..., None] = FakeRuntime.stop_container
+
+    def stop(client: FakeRuntime, container_id: Any, grace_seconds: int) -> None:
+        name = client.containers[container_id].metadata.name
+        seen.append(Stop(name, bench.bee.clock.monotonic(), grace_seconds))
+        really(client, container_id, grace_seconds)
+
+    monkeypatch.setattr(FakeRuntime, "stop_container", stop)
+    yield seen
+
+
+def container(name: str, **fields: Any) -> dict[str, Any]:
+    return {"name": name, "image": "busybox:1.36", "command": ["sleep", "inf"], **fields}
+
+
+def with_sidecars(**changes: Any) -> dict[str, Any]:
+    """A pod `web` of main and two sidecars."""
+    sides = [container(name, restartPolicy="Always") for name in ("first", "second")]
+    return pod(**{"initContainers": sides, **changes})
+
+
+def going(wanted: dict[str, Any], grace: int = 30) -> dict[str, Any]:
+    deletion = {"deletionTimestamp": "2027-01-15T08:00:00Z", "deletionGracePeriodSeconds": grace}
+    return {**wanted, "metadata": {**wanted["metadata"], **deletion}}
+
+
+def test_sidecars_are_stopped_after_the_others_in_reverse_order(bench: Bench, stops: list[Stop]) -> None:
+    """All within one grace period: what the others took is not theirs."""
+    bench.runtime.obeys = 3.3
+    wanted = with_sidecars()
+    bench.start()
+    bench.tell("insert", wanted)
+    bench.run(5)
+    assert bench.runtime.running() == ["first", "main", "second"]
+    begin = bench.bee.clock.monotonic()
+    bench.tell("update", going(wanted))
+    bench.run(15)
+    assert [(stop.name, stop.seconds) for stop in stops] == [("main", 30), ("second", 27), ("first", 24)]
+    assert [round(stop.at - begin) for stop in stops] == [0, 3, 7]
+    assert bench.runtime.running() == []
+
+
+def test_when_the_grace_period_is_over_nobody_waits_any_more(bench: Bench, stops: list[Stop]) -> None:
+    """Each sidecar still has two seconds (kubelet's minimumGracePeriodInSeconds)."""
+    bench.runtime.obeys = FOREVER
+    wanted = with_sidecars()
+    bench.start()
+    bench.tell("insert", wanted)
+    bench.run(5)
+    begin = bench.bee.clock.monotonic()
+    bench.tell("update", going(wanted, 10))
+    bench.run(13)
+    assert sorted((stop.name, stop.seconds, round(stop.at - begin)) for stop in stops) == [
+        ("first", 2, 10), ("main", 10, 0), ("second", 2, 10),
+    ]  # fmt: skip
+    assert bench.runtime.running() == []
+
+
+def test_a_sidecars_hook_begins_with_the_end_of_the_pod(bench: Bench, stops: list[Stop]) -> None:
+    """As kubelet's: it runs while the others end, and then the sidecar waits for its turn."""
+    begun: list[str] = []
+
+    def execute(name: str, _command: Any) -> ExecResult:
+        begun.append(name)
+        return ExecResult(b"", b"", 0)
+
+    bench.runtime.on_exec, bench.runtime.obeys = execute, 4.5
+    hook = {"preStop": {"exec": {"command": ["hook"]}}}
+    wanted = pod(initContainers=[container("side", restartPolicy="Always", lifecycle=hook)])
+    bench.start()
+    bench.tell("insert", wanted)
+    bench.run(3)
+    bench.tell("update", going(wanted))
+    bench.run(1)
+    assert (begun, [stop.name for stop in stops]) == (["side"], ["main"])
+    bench.run(10)
+    assert [(stop.name, stop.seconds) for stop in stops] == [("main", 30), ("side", 26)]
+
+
+def test_a_job_is_done_although_sidecars_run(bench: Bench, stops: list[Stop]) -> None:
+    """They are stopped then, the pod runs until they have ended, and nothing is started again."""
+    bench.runtime.obeys = 2.0
+    bench.start()
+    bench.tell("insert", with_sidecars(restartPolicy="OnFailure"))
+    bench.run(3)
+    bench.runtime.end("main", 0)
+    bench.run(3)
+    assert bench.meta.phases("web")[-1] == "Running"
+    bench.run(4)
+    assert bench.meta.phases("web")[-1] == "Succeeded"
+    assert [stop.name for stop in stops] == ["second", "first"]
+    calls = bench.runtime.calls["start_container"]
+    bench.run(200)
+    assert (bench.runtime.running(), bench.runtime.calls["start_container"]) == ([], calls)
+
+
+def test_a_sidecar_that_ends_in_a_pod_that_is_ending_stays_so(bench: Bench) -> None:
+    bench.runtime.obeys = FOREVER
+    wanted = with_sidecars()
+    bench.start()
+    bench.tell("insert", wanted)
+    bench.run(3)
+    bench.tell("update", going(wanted))
+    bench.runtime.end("second", 1)
+    bench.run(20)
+    assert bench.runtime.running() == ["first", "main"]
+
+
+def test_a_sidecar_that_ends_in_a_pod_that_runs_is_started_again(bench: Bench) -> None:
+    bench.start()
+    bench.tell("insert", with_sidecars(restartPolicy="Never"))
+    bench.run(3)
+    bench.runtime.end("second", 0)
+    bench.run(2)
+    assert bench.runtime.running() == ["first", "main", "second"]
+
+
+@pytest.mark.parametrize("operation", ["update", "delete"])
+def test_a_grace_period_that_has_begun_is_shortened_by_a_later_deletion(
+    bench: Bench, stops: list[Stop], operation: str
+) -> None:
+    """By another deletion with less time, or by one by force."""
+    bench.runtime.obeys = FOREVER
+    wanted = pod()
+    bench.start()
+    bench.tell("insert", wanted)
+    bench.tell("update", going(wanted, 300))
+    bench.run(10)
+    bench.tell(operation, going(wanted, 5 if operation == "update" else 0))
+    bench.run(1.5)
+    assert [stop.seconds for stop in stops] == [300, 5 if operation == "update" else 2]
+    bench.run(4)
+    assert bench.runtime.running() == []
+    assert bool(bench.runtime.sandboxes) is (operation == "update")
+
+
+def test_a_later_deletion_with_more_time_changes_nothing(bench: Bench, stops: list[Stop]) -> None:
+    bench.runtime.obeys = FOREVER
+    wanted = pod()
+    bench.start()
+    bench.tell("insert", wanted)
+    bench.tell("update", going(wanted, 10))
+    bench.run(2)
+    bench.tell("update", going(wanted, 100))
+    bench.run(9)
+    assert [stop.seconds for stop in stops] == [10]
+    assert bench.runtime.running() == []
+
+
+def test_a_hook_and_the_turn_of_a_sidecar_are_shortened_too(bench: Bench, stops: list[Stop]) -> None:
+    bench.runtime.obeys = FOREVER
+    wanted = with_sidecars()
+    wanted["spec"]["containers"][0]["lifecycle"] = {"preStop": {"sleep": {"seconds": 200}}}
+    bench.start()
+    bench.tell("insert", wanted)
+    bench.run(5)
+    bench.tell("update", going(wanted, 300))
+    bench.run(10)
+    assert stops == []
+    bench.tell("update", going(wanted, 4))
+    bench.run(4)
+    assert sorted((stop.name, stop.seconds) for stop in stops) == [("first", 2), ("main", 2), ("second", 2)]
+    bench.run(2.5)
+    assert bench.runtime.running() == []
+
+
+def test_a_container_that_is_being_replaced_ends_sooner_when_its_pod_does(bench: Bench, stops: list[Stop]) -> None:
+    bench.runtime.obeys = FOREVER
+    wanted = pod(terminationGracePeriodSeconds=300)
+    bench.start()
+    bench.tell("insert", wanted)
+    changed = pod(terminationGracePeriodSeconds=300, metadata={"resourceVersion": "2"})
+    changed["spec"]["containers"][0]["image"] = "busybox:1.37"
+    bench.tell("update", changed)
+    bench.run(5)
+    bench.tell("update", going(changed, 3))
+    bench.run(5)
+    assert [stop.seconds for stop in stops] == [300, 3]
+    assert bench.runtime.running() == []
