@@ -31,6 +31,7 @@ from edged.probes.crew import Crew
 from edged.probes.manager import ProbeManager
 from edged.report.pods import PodReporter
 from edged.settings import EdgedSettings
+from edged.static_pods.manifest import is_static
 from edged.statuses import Statuses
 from edged.work.job import Done, Job, Task
 from edged.work.pool import Pool, Worker
@@ -134,6 +135,11 @@ class PodKeeper:
         if (known is not None and known.removed) or self._orphans.get(uid) is not None:
             self.pods.hold(pod)
             return
+        former = self._former(pod)
+        if former is not None:
+            self._drop(former)
+            self.pods.hold(pod, behind=former.ref.uid)
+            return
         echo = known is not None and _same_wish(known.pod, pod)
         record = self.pods.put(pod)
         if known is None:
@@ -156,6 +162,15 @@ class PodKeeper:
         verdict = refusal(record.pod, others, self._place())
         if verdict is not None:
             self.end(record.ref.uid, verdict)
+
+    def _former(self, pod: Pod) -> PodRecord | None:
+        """What runs yet of a static pod whose file has changed: it has to be gone first, as with a kubelet. The two want
+        the same ports and directories of the node.
+        """
+        if not is_static(pod):
+            return None
+        others = self.pods.named(pod.metadata.namespace, pod.metadata.name)
+        return next((other for other in others if other.ref.uid != pod.metadata.uid), None)
 
     def _end_namesakes(self, record: PodRecord) -> None:
         """A cluster has one pod of a name: a later one says that the earlier is gone, should nobody else say so.

@@ -76,6 +76,9 @@ class EdgedSettings(msgspec.Struct, frozen=True, kw_only=True):
     own_root: bool = True
     """Whether the runtime gives containers a file system of their own; the embedded one does not."""
 
+    static_pods: Path | None = None
+    """Directory of static pods (`staticPodPath`); None means that there are none."""
+
     cluster_dns: tuple[str, ...] = ()
     """Addresses of the cluster's DNS servers (`clusterDNS`)."""
 

@@ -94,19 +94,19 @@ class PodManager:
             record.pod = replace(pod, status=record.pod.status)
         return record
 
-    def hold(self, pod: Pod) -> None:
-        """Keep a pod that may begin only when what has its uid now is gone."""
-        self._held[ref_of(pod).uid] = pod
+    def hold(self, pod: Pod, behind: PodUid | None = None) -> None:
+        """Keep a pod that may begin only when the one with that uid, its own unless given, is gone from the node."""
+        self._held[behind or ref_of(pod).uid] = pod
 
     def release(self, uid: PodUid) -> Pod | None:
-        """The pod that was held under that uid, held no longer."""
+        """The pod that was held behind that uid, held no longer."""
         return self._held.pop(uid, None)
 
     def drop_held(self, namespace: str, name: str, uid: str = "") -> None:
         """Hold a pod no longer; without a uid: whatever has the name."""
-        for held, pod in list(self._held.items()):
-            if (pod.metadata.namespace, pod.metadata.name) == (namespace, name) and uid in ("", held):
-                del self._held[held]
+        for behind, pod in list(self._held.items()):
+            if (pod.metadata.namespace, pod.metadata.name) == (namespace, name) and uid in ("", ref_of(pod).uid):
+                del self._held[behind]
 
     def set_status(self, record: PodRecord, status: PodStatus) -> bool:
         """Keep the status that was computed; whether it is another one than before."""

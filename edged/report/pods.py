@@ -20,6 +20,7 @@ from edged.api import DeleteOptions, Pod, PodStatus, Preconditions, encode
 from edged.pods.model import PodRef, PodUid
 from edged.pods.patch import diff_pod_status
 from edged.pods.phase import Phase
+from edged.static_pods.manifest import is_static
 from metamanager.client import CallError, MetaTurnClient, NoAnswerError, NotFoundError
 
 _log = logging.getLogger(__name__)
@@ -53,6 +54,8 @@ class _Entry(msgspec.Struct):
     """The cloud came while something was under way: if that fails, it is sent again at once."""
     held: Timer | None = None
     deleting: bool = False
+    mirror: str | None = None
+    """Of a static pod: the uid of its mirror, as which the cloud knows it; empty while there is none."""
     unknown: bool = False
     """The cloud said that there is no such pod; asked again when it says otherwise, or when the node connects."""
 
@@ -70,11 +73,28 @@ class PodReporter:
         version = _number(pod.metadata.resource_version)
         entry = self._entries.get(ref.uid)
         if entry is None:
-            self._entries[ref.uid] = _Entry(ref, pod.status, version)
-        elif entry.busy:
-            entry.newer = (version, pod.status)
+            mirror = "" if is_static(pod) else None
+            self._entries[ref.uid] = _Entry(ref, pod.status, version, mirror=mirror)
+        elif entry.mirror is None:
+            self._heard(entry, pod)
+
+    def mirrored(self, uid: PodUid, mirror: Pod) -> None:
+        """The cloud knows a static pod as this mirror, and has the mirror's status of it."""
+        entry = self._entries.get(uid)
+        if entry is None:
+            return
+        if entry.mirror != mirror.metadata.uid:
+            entry.mirror, entry.unknown = mirror.metadata.uid, False
+            entry.has, entry.version, entry.sure = mirror.status, _number(mirror.metadata.resource_version), True
+            self._send(entry)
         else:
-            _catch_up(entry, version, pod.status)
+            self._heard(entry, mirror)
+
+    def unmirrored(self, uid: PodUid) -> None:
+        """The cloud knows a static pod no more."""
+        entry = self._entries.get(uid)
+        if entry is not None:
+            entry.mirror = ""
 
     def report(self, uid: PodUid, status: PodStatus) -> None:
         """This is the pod's status now."""
@@ -113,14 +133,21 @@ class PodReporter:
             entry.again = entry.busy
         self.send_all()
 
+    def _heard(self, entry: _Entry, pod: Pod) -> None:
+        version = _number(pod.metadata.resource_version)
+        if entry.busy:
+            entry.newer = (version, pod.status)
+        else:
+            _catch_up(entry, version, pod.status)
+
     def _send(self, entry: _Entry) -> None:
         if entry.held is not None:
             entry.held.cancel()
             entry.held = None
-        if entry.busy or entry.unknown:
+        if entry.busy or entry.unknown or entry.mirror == "":
             return
-        wanted = entry.wanted
-        patch = None if wanted is None else diff_pod_status(entry.has, wanted, entry.ref.uid, sure=entry.sure)
+        wanted, uid = entry.wanted, entry.mirror or entry.ref.uid
+        patch = None if wanted is None else diff_pod_status(entry.has, wanted, uid, sure=entry.sure)
         if wanted is not None and patch is not None:
             self._patch(entry, wanted, patch)
         elif entry.deleting:

@@ -1,0 +1,87 @@
+"""From a file to a static pod: pure, but for the text that it is given.
+
+What a kubelet fills in is filled in (config.applyDefaults): the node's name behind the pod's, a uid made from node, file
+and content, so that a changed file is another pod and an unchanged one the same after any restart; annotations that say
+where it came from; and a toleration of everything, because nobody has scheduled it.
+"""
+
+import hashlib
+import re
+from typing import Any
+
+import msgspec
+
+from edged.admission.admit import CONFIG_SOURCE
+from edged.api import Pod, from_value
+from edged.api.codec import DecodeError
+from edged.static_pods.errors import ManifestError
+
+CONFIG_HASH = "kubernetes.io/config.hash"
+CONFIG_MIRROR = "kubernetes.io/config.mirror"
+LARGEST = 1024 * 1024
+"""Bytes of a file; an object of the API cannot be larger either."""
+
+_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?", re.ASCII)
+_ATTEMPTED = "cannot make a static pod of"
+
+
+def static_pod(text: bytes, file: str, node: str) -> dict[str, Any]:
+    """The pod that a file asks for, as an object of the API (YAML and JSON alike).
+
+    Args:
+        text: the file's content.
+        file: its path; part of the uid.
+        node: this node's name.
+
+    Raises:
+        ManifestError: it is no pod, or one that cannot be a static pod.
+    """
+    pod = _read(text, file)
+    metadata = {**(pod.get("metadata") or {})}
+    name, namespace = str(metadata.get("name") or ""), str(metadata.get("namespace") or "default")
+    _check(pod, name, namespace, file)
+    uid = metadata.get("uid") or hashlib.md5(f"{node}\0{file}\0".encode() + text, usedforsecurity=False).hexdigest()
+    annotations = {**(metadata.get("annotations") or {}), CONFIG_SOURCE: "file", CONFIG_HASH: str(uid)}
+    metadata |= {"name": f"{name}-{node}", "namespace": namespace, "uid": str(uid), "annotations": annotations}
+    spec = {"restartPolicy": "Always", "enableServiceLinks": True, **pod["spec"], "nodeName": node}
+    spec["tolerations"] = [*(spec.get("tolerations") or []), {"operator": "Exists", "effect": "NoExecute"}]
+    whole = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec, "status": {"phase": "Pending"}}
+    try:
+        from_value(Pod, whole)
+    except DecodeError as error:
+        raise ManifestError(_ATTEMPTED, file, str(error)) from error
+    return whole
+
+
+def is_static(pod: Pod) -> bool:
+    """Whether this machine itself asked for it."""
+    return CONFIG_SOURCE in pod.metadata.annotations and not is_mirror(pod)
+
+
+def is_mirror(pod: Pod) -> bool:
+    """Whether it only stands for a static pod in the cloud, and is not to be run."""
+    return CONFIG_MIRROR in pod.metadata.annotations
+
+
+def _read(text: bytes, file: str) -> dict[str, Any]:
+    """YAML is read only here, and only on nodes that have such files."""
+    if len(text) > LARGEST:
+        raise ManifestError(_ATTEMPTED, file, f"a pod has at most {LARGEST} bytes")
+    try:
+        pod = msgspec.yaml.decode(text)
+    except msgspec.DecodeError as error:
+        raise ManifestError(_ATTEMPTED, file, f"it is neither YAML nor JSON: {error}") from error
+    if not isinstance(pod, dict) or pod.get("kind") != "Pod":
+        raise ManifestError(_ATTEMPTED, file, "one object of `kind: Pod` is wanted in each file")
+    return pod
+
+
+def _check(pod: dict[str, Any], name: str, namespace: str, file: str) -> None:
+    if not isinstance(pod.get("spec"), dict) or not pod["spec"].get("containers"):
+        raise ManifestError(_ATTEMPTED, file, "its `spec.containers` are missing")
+    if not _NAME.fullmatch(name) or not _NAME.fullmatch(namespace):
+        raise ManifestError(_ATTEMPTED, file, "`metadata.name` must be lower case letters, digits, '-' and '.'")
+    for volume in pod["spec"].get("volumes") or []:
+        if isinstance(volume, dict) and {"configMap", "secret", "projected", "persistentVolumeClaim"} & volume.keys():
+            hint = f"volume {volume.get('name')!r} is kept in the cloud; a static pod may need nothing from there"
+            raise ManifestError(_ATTEMPTED, file, hint)
