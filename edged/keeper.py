@@ -101,20 +101,22 @@ class PodKeeper:
         self._heard_of: set[PodUid] = set()
         self._complete = False
 
-    def listed(self, pods: Iterable[Pod], directories: Iterable[PodUid]) -> None:
-        """The store has said which pods belong here: from now on others of ours are orphans.
-
-        Args:
-            pods: those of the store. Of one that messages spoke of meanwhile they know better.
-            directories: the pods that have files on the node. An agent that was killed in the middle of a removal
-                leaves such, when nothing of the pod is in the runtime any more.
-        """
+    def listed(self, pods: Iterable[Pod]) -> None:
+        """The store has said which pods belong here. Of one that messages spoke of meanwhile they know better."""
         for pod in sorted(pods, key=lambda pod: pod.metadata.creation_timestamp or ""):
             if ref_of(pod).uid not in self._heard_of:
                 self.take(pod)
         self._complete = True
         self._heard_of.clear()
         self._statuses.publish()
+
+    def all_known(self, directories: Iterable[PodUid]) -> None:
+        """Every pod that belongs here has come: from now on others of ours are orphans.
+
+        Args:
+            directories: the pods that have files on the node. An agent that was killed in the middle of a removal
+                leaves such, when nothing of the pod is in the runtime any more.
+        """
         self._orphans.look_for(directories)
 
     def connected(self) -> None:
@@ -164,8 +166,9 @@ class PodKeeper:
             self.end(record.ref.uid, verdict)
 
     def _former(self, pod: Pod) -> PodRecord | None:
-        """What runs yet of a static pod whose file has changed: it has to be gone first, as with a kubelet. The two want
-        the same ports and directories of the node.
+        """What runs yet of a static pod whose file has changed: it has to be gone first, as with a kubelet.
+
+        The two want the same ports and directories of the node.
         """
         if not is_static(pod):
             return None

@@ -44,6 +44,8 @@ from edged.report.pods import PodReporter
 from edged.server.routes import Snapshots
 from edged.settings import EdgedSettings
 from edged.volumes import KernelMounts, Mounts
+from edged.static_pods.directory import Changes
+from edged.static_pods.keeper import StaticPods
 from edged.work.carrier import PodCarrier
 from edged.work.files import PodFiles
 from edged.work.images import ImageKeeper
@@ -106,6 +108,8 @@ class Edged(Module):
         self._client: ContainerRuntime | None = None
         self._last_report: Report | None = None
         self._relist_problem = ""
+        self._listed = False
+        self._all_known = False
 
     def on_start(self) -> None:
         """Start the parts. The store's pods are asked for at once, whether or not there is a cloud."""
@@ -135,6 +139,7 @@ class Edged(Module):
             departures=self._departures,
         )
         self._node = NodeReporter(self._meta, self.clock, settings, lambda: self._last_report)
+        self._static_pods = StaticPods(self, self._meta, self._reporter, self._keeper.pods, lambda: self._node.node)
         self._start_actors(client)
         self.every(settings.status_period, self._tick)
         self.every(settings.lease_duration / 4, self._node.renew)
@@ -164,7 +169,7 @@ class Edged(Module):
             _log.error("pod %s is left out: %s", message.route.resource, error)
             return
         if pod is not None and self._belongs_here(pod):
-            self._keeper.take(pod)
+            self._take(pod)
         elif pod is not None:
             self._keeper.remove(pod.metadata.namespace, pod.metadata.name, pod.metadata.uid)
 
@@ -176,7 +181,9 @@ class Edged(Module):
             identity = message.content_as(_Skeleton).metadata
         except ContentError:
             identity = _Metadata()
-        self._keeper.remove(resource.namespace, resource.name, identity.uid, identity.grace)
+        if not self._static_pods.was_mirror(message, resource.namespace, resource.name, identity.uid):
+            self._keeper.remove(resource.namespace, resource.name, identity.uid, identity.grace)
+            self._static_pods.tick()
 
     @handles(ResourceType.CONFIGMAP)
     @handles(ResourceType.SECRET)
@@ -207,6 +214,9 @@ class Edged(Module):
         for number in range(settings.workers):
             self._keeper.pool.add_worker(self._start_worker(f"edged/worker-{number}"))
         self.start_actor(NodeWatch, settings, client, self._turn(self._on_report), self._version, self._figures)
+
+        if settings.static_pods is not None:
+            self._static_pods.look_into(settings.static_pods, settings.node_name, self._turn(self._on_static_pods))
 
     def _let_go(self) -> None:
         """First the runtime: a worker whose wait ends must not be able to change anything in it any more."""
@@ -258,8 +268,28 @@ class Edged(Module):
             self.after(1.0, self._ask_for_pods)
             return
         pods = [pod for raw in answer if (pod := self._read(raw, "from the store")) is not None]
-        self._keeper.listed(filter(self._belongs_here, pods), self._files.pods())
+        self._keeper.listed(pod for pod in pods if self._belongs_here(pod) and not self._static_pods.is_mirror(pod))
+        self._listed = True
+        self._perhaps_all_known()
         self.announce_ready()
+
+    def _take(self, pod: Pod) -> None:
+        if self._static_pods.is_mirror(pod):
+            return
+        self._keeper.take(pod)
+        self._static_pods.taken(pod)
+        self._perhaps_all_known()
+
+    def _on_static_pods(self, changes: Changes) -> None:
+        self._static_pods.found(changes)
+        self._perhaps_all_known()
+
+    def _perhaps_all_known(self) -> None:
+        """Once, when both the store and the files have said which pods belong here."""
+        if self._listed and self._static_pods.all_came and not self._all_known:
+            self._all_known = True
+            self._keeper.all_known(self._files.pods())
+            self._static_pods.listed()
 
     def _read(self, raw: bytes, about: str) -> Pod | None:
         try:
@@ -308,6 +338,7 @@ class Edged(Module):
 
     def _tick(self) -> None:
         self._node.tick()
+        self._static_pods.tick()
         self._reporter.send_all()
 
     def _publish(self, pods: tuple[Pod, ...]) -> None:

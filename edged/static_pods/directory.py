@@ -2,7 +2,6 @@
 
 Whoever writes a file should write it beside and move it here, as for a kubelet; one that cannot be read (yet) changes
 nothing, and is read again once it changes. A look that finds every file as it was costs one scan of the directory.
-What came and went is told as messages on the bus, from the source `file`: so that a recorded run has them.
 """
 
 import logging
@@ -19,6 +18,9 @@ _log = logging.getLogger(__name__)
 PERIOD = 1.0
 """Seconds between two looks at the names and times of the files."""
 
+JsonPod = dict[str, Any]
+"""A pod as an object of the API."""
+
 _Stamp = tuple[int, int, int]
 """Inode, size in bytes, and time of the last change in nanoseconds."""
 
@@ -30,8 +32,8 @@ class _Look(NamedTuple):
 class Changes(NamedTuple):
     """What is different from the look before. A pod that changed is among both, with another uid each."""
 
-    gone: list[dict[str, Any]]
-    come: list[dict[str, Any]]
+    gone: list[JsonPod]
+    come: list[JsonPod]
 
 
 class StaticPodDirectory(Actor):
@@ -49,7 +51,7 @@ class StaticPodDirectory(Actor):
         self._node = node
         self._tell = tell
         self._stamps: dict[Path, _Stamp] | None = None
-        self._pods: dict[Path, dict[str, Any]] = {}
+        self._pods: dict[Path, JsonPod] = {}
 
     def on_start(self) -> None:
         """Look at once."""
@@ -92,7 +94,7 @@ class StaticPodDirectory(Actor):
             changes.come.append(pod)
         return changes
 
-    def _read(self, path: Path) -> dict[str, Any] | None:
+    def _read(self, path: Path) -> JsonPod | None:
         try:
             with path.open("rb") as file:
                 return static_pod(file.read(LARGEST + 1), str(path), self._node)
@@ -115,5 +117,5 @@ def _stamps(directory: Path) -> dict[Path, _Stamp]:
     return found
 
 
-def _uid(pod: dict[str, Any]) -> str:
+def _uid(pod: JsonPod) -> str:
     return str(pod["metadata"]["uid"])

@@ -1,8 +1,8 @@
 """From a file to a static pod: pure, but for the text that it is given.
 
-What a kubelet fills in is filled in (config.applyDefaults): the node's name behind the pod's, a uid made from node, file
-and content, so that a changed file is another pod and an unchanged one the same after any restart; annotations that say
-where it came from; and a toleration of everything, because nobody has scheduled it.
+What a kubelet fills in is filled in (config.applyDefaults): the node's name behind the pod's; a uid made from node,
+file and content, so that a changed file is another pod and an unchanged one the same after any restart; annotations
+that say where it came from; and a toleration of everything, because nobody has scheduled it.
 """
 
 import hashlib

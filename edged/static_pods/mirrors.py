@@ -131,6 +131,8 @@ class Mirrors:
             self._busy.discard(name)
             if isinstance(answer, CallError):
                 _log.debug("the mirror %s/%s is not deleted yet: %s", *name, answer)
+            elif self._mirrors.get(name) is mirror:
+                del self._mirrors[name]
 
         options = DeleteOptions(grace_period_seconds=0, preconditions=Preconditions(uid=PodUid(mirror.metadata.uid)))
         self._meta.delete(ResourceType.POD, *name, encode(options), then=done)

@@ -1,5 +1,7 @@
 """From the configuration file to what each module has to be told."""
 
+from pathlib import Path
+
 from edged.settings import EdgedSettings
 from edgehub.certificates.settings import CertificateSettings
 from edgehub.settings import EdgeHubSettings
@@ -33,6 +35,7 @@ def edged_settings(config: EdgeCoreConfig) -> EdgedSettings:
         lease_duration=kubelet.node_lease_duration_seconds,
         crash_loop_limit=kubelet.crash_loop_back_off.max_container_restart_period,
         own_root=not config.uses_embedded_runtime,
+        static_pods=Path(kubelet.static_pod_path) if kubelet.static_pod_path else None,
         cluster_dns=kubelet.cluster_dns,
         cluster_domain=kubelet.cluster_domain,
         resolv_conf=kubelet.resolv_conf,

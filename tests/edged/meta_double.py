@@ -36,6 +36,8 @@ class MetaDouble:
         if resource in self.refuse:
             return message.reply(self._clock, self.refuse[resource], source="edgecontroller")
         kind = resource.split("/")[1]
+        if operation == "query" and kind == "pod" and resource in self.cloud:
+            return message.reply(self._clock, self.cloud[resource], source="edgecontroller")
         if operation == "query" and kind in ("pod", "configmap", "secret"):
             return message.reply(self._clock, self._stored(resource), source=ModuleName.METAMANAGER)
         if not self.connected:

@@ -12,7 +12,7 @@ from typing import Annotated
 from msgspec import field
 
 from modules.edgecore.config.kinds import AbsolutePath, Duration, Switch, TextList, Whole
-from modules.edgecore.config.names import DNS_DOMAIN, IMAGE_ENDPOINT, IP_ADDRESS, RUNTIME_ENDPOINT
+from modules.edgecore.config.names import DNS_DOMAIN, IMAGE_ENDPOINT, IP_ADDRESS, OPTIONAL_PATH, RUNTIME_ENDPOINT
 from modules.edgecore.config.section import Section
 
 _DAY = 24 * 3600.0
@@ -93,3 +93,7 @@ class TailoredKubeletConfig(Section, frozen=True, kw_only=True):
     sync_frequency: Annotated[float, Duration(1.0, 3600.0)] = 60.0
     """Longest time between two looks at a pod in which nothing seems to happen; also how late, at most, a
     changed configmap reaches its volume when its message was missed."""
+
+    static_pod_path: Annotated[str, OPTIONAL_PATH] = "/etc/kubeedge/manifests"
+    """Directory of static pods: each file in it (YAML or JSON) is a pod that this node runs of itself, cloud or no
+    cloud. It is looked at every second and need not exist. Empty: no static pods."""

@@ -115,7 +115,9 @@ class EdgeCoreConfig(Section, frozen=True, kw_only=True):
         from the working directory."""
         root = root.absolute()
         kubelet = TailoredKubeletConfig(
-            container_runtime_endpoint=EMBEDDED_ENDPOINT, pod_logs_dir=root / "logs" / "pods"
+            container_runtime_endpoint=EMBEDDED_ENDPOINT,
+            pod_logs_dir=root / "logs" / "pods",
+            static_pod_path=str(root / "manifests"),
         )
         return cls(
             database=Database(data_source=SecretText(root / "edgecore.db")),

@@ -33,6 +33,8 @@ IP_ADDRESS: Final = Text("an IP address", rf"{_IPV4}|{_IPV6}")
 
 OPTIONAL_IP_ADDRESS: Final = Text("an IP address, or empty", rf"(?:{_IPV4}|{_IPV6})?")
 
+OPTIONAL_PATH: Final = Text("an absolute path, or empty", r"(?:/[^\x00]*)?")
+
 PROJECT_ID: Final = Text("letters, digits, hyphens, underscores and dots", r"[A-Za-z0-9._-]{1,128}")
 """A part of the websocket's URL, so nothing that would need quoting there."""
 

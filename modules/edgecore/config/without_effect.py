@@ -150,7 +150,6 @@ _KUBELET_REST: Final = _accepted(
     iptablesMasqueradeBit=14,
     makeIPTablesUtilChains=True,
     seccompDefault=False,
-    staticPodPath="/etc/kubeedge/manifests",
     volumePluginDir="/usr/libexec/kubernetes/kubelet-plugins/volume/exec/",
     volumeStatsAggPeriod="1m0s",
 ) | {"logging": _LOGGING}

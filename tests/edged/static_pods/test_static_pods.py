@@ -1,0 +1,146 @@
+"""Static pods as edged runs and reports them, alone on the bus, with real files."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from edged.static_pods.manifest import CONFIG_HASH, CONFIG_MIRROR
+from tests.edged.conftest import Bench, pod
+
+NAME = "web-n1"
+MIRROR = f"default/pod/{NAME}"
+
+
+def manifest(image: str = "busybox:1.36", **metadata: str) -> str:
+    """A file that asks for a pod."""
+    return f"""
+kind: Pod
+metadata: {{name: web}}
+spec:
+  terminationGracePeriodSeconds: 10
+  containers: [{{name: main, image: "{image}", command: [sleep, inf]}}]
+"""
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Path:
+    """The directory of static pods."""
+    directory = tmp_path / "manifests"
+    directory.mkdir()
+    return directory
+
+
+@pytest.fixture
+def bench(tmp_path: Path, files: Path) -> Iterator[Bench]:
+    """edged that looks into it, not started yet."""
+    bench = Bench(tmp_path, static_pods=files)
+    yield bench
+    bench.stop()
+
+
+def put(files: Path, text: str, name: str = "web.yaml") -> None:
+    """Write a file as one should: beside, then moved."""
+    beside = files.parent / name
+    beside.write_text(text)
+    beside.rename(files / name)
+
+
+def mirror(bench: Bench) -> dict[str, Any]:
+    """What the cloud has of it."""
+    return bench.meta.cloud[MIRROR]
+
+
+def test_it_runs_without_any_cloud(bench: Bench, files: Path) -> None:
+    bench.meta.connected = False
+    put(files, manifest())
+    bench.start()
+    bench.run(1)
+    assert bench.runtime.running() == ["main"]
+
+
+def test_it_has_a_mirror_that_belongs_to_the_node_and_its_status(bench: Bench, files: Path) -> None:
+    bench.start()
+    put(files, manifest())
+    bench.run(15)
+    made = mirror(bench)
+    assert made["metadata"]["annotations"][CONFIG_MIRROR] == made["metadata"]["annotations"][CONFIG_HASH]
+    assert [owner["kind"] for owner in made["metadata"]["ownerReferences"]] == ["Node"]
+    patch = bench.meta.patches[f"default/podpatch/{NAME}"][-1]
+    assert patch["metadata"]["uid"] == made["metadata"]["uid"]
+    assert patch["status"]["phase"] == "Running"
+
+
+def test_its_mirror_is_not_run_and_nothing_happens_to_it_when_the_mirror_goes(bench: Bench, files: Path) -> None:
+    put(files, manifest())
+    bench.start()
+    bench.run(15)
+    bench.tell("insert", mirror(bench))
+    gone = bench.meta.cloud.pop(MIRROR)
+    bench.tell("delete", gone)
+    bench.run(15)
+    assert bench.runtime.running() == ["main"]
+    assert bench.runtime.calls["start_container"] == 1
+    assert MIRROR in bench.meta.cloud
+
+
+def test_a_file_that_goes_ends_the_pod_and_its_mirror(bench: Bench, files: Path) -> None:
+    put(files, manifest())
+    bench.start()
+    bench.run(15)
+    (files / "web.yaml").unlink()
+    bench.run(15)
+    assert bench.runtime.sandboxes == {}
+    assert bench.meta.deletions == [MIRROR]
+
+
+def test_a_file_that_changes_is_another_pod_which_begins_when_the_first_is_gone(bench: Bench, files: Path) -> None:
+    bench.start()
+    put(files, manifest())
+    bench.run(3)
+    bench.runtime.obeys = 5
+    put(files, manifest() + "  hostname: other\n")
+    bench.run(3)
+    assert len(bench.runtime.sandboxes) == 1
+    bench.run(10)
+    assert len(bench.runtime.sandboxes) == 1
+    assert bench.runtime.calls["run_pod_sandbox"] == 2
+    assert bench.runtime.running() == ["main"]
+
+
+def test_one_that_cannot_be_read_changes_nothing(bench: Bench, files: Path) -> None:
+    put(files, manifest())
+    bench.start()
+    bench.run(3)
+    put(files, "kind: Po")
+    put(files, "nonsense", "other.yaml")
+    bench.run(3)
+    assert bench.runtime.running() == ["main"]
+    assert bench.runtime.calls["start_container"] == 1
+    put(files, manifest() + "  hostname: other\n")
+    bench.run(15)
+    assert bench.runtime.calls["start_container"] == 2
+
+
+def test_after_a_restart_of_the_agent_it_is_the_same_pod(bench: Bench, files: Path) -> None:
+    """And what ran of it is no orphan."""
+    put(files, manifest())
+    bench.start()
+    bench.run(15)
+    bench.meta.objects[MIRROR] = mirror(bench)
+    bench.poison()
+    bench.run(15)
+    assert bench.bee.hive.restarts()["edged"] == 1
+    assert "main" in bench.runtime.running()
+    assert bench.runtime.calls["run_pod_sandbox"] <= 2
+    assert bench.meta.deletions == []
+
+
+def test_a_mirror_that_nobody_stands_behind_is_deleted(bench: Bench) -> None:
+    stale = pod(NAME, metadata={"annotations": {CONFIG_MIRROR: "x", CONFIG_HASH: "x"}})
+    bench.meta.objects[MIRROR] = stale
+    bench.start()
+    bench.run(3)
+    assert bench.meta.deletions[:1] == [MIRROR]
+    assert bench.runtime.calls["run_pod_sandbox"] == 0
