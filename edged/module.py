@@ -138,8 +138,8 @@ class Edged(Module):
             place=self._place,
             departures=self._departures,
         )
-        self._node = NodeReporter(self._meta, self.clock, settings, lambda: self._last_report)
         self._static_pods = StaticPods(self, self._meta, self._reporter, self._keeper.pods, lambda: self._node.node)
+        self._node = NodeReporter(self._meta, self.clock, settings, lambda: self._last_report, self._static_pods.tick)
         self._start_actors(client)
         self.every(settings.status_period, self._tick)
         self.every(settings.lease_duration / 4, self._node.renew)

@@ -47,15 +47,22 @@ class NodeReporter:
 
     Args:
         report: makes the report of this moment; None while the machine's figures cannot be read.
+        registered: is told whenever the cloud has said that it knows the node.
     """
 
     def __init__(
-        self, meta: MetaTurnClient, clock: Clock, settings: EdgedSettings, report: Callable[[], Report | None]
+        self,
+        meta: MetaTurnClient,
+        clock: Clock,
+        settings: EdgedSettings,
+        report: Callable[[], Report | None],
+        registered: Callable[[], None],
     ) -> None:
         self._meta = meta
         self._clock = clock
         self._settings = settings
         self._report = report
+        self._registered = registered
         self._node: Node | None = None
         self._sent_at = float("-inf")
         self._lease: Lease | None = None
@@ -129,6 +136,7 @@ class NodeReporter:
         self._node, self._sent_at = node, self._clock.monotonic()
         self._patch_status()
         self.renew()
+        self._registered()
 
     def _patch_status(self) -> None:
         report, node = self._report(), self._node

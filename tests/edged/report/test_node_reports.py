@@ -33,7 +33,7 @@ class Node:
         self.turns = Turns()
         self.report: Report | None = REPORT
         made = EdgedSettings(node_name="n1", root=root, pod_logs=root, runtime_endpoint="", **settings)
-        self.reporter = NodeReporter(self.turns.client, self.turns.clock, made, lambda: self.report)
+        self.reporter = NodeReporter(self.turns.client, self.turns.clock, made, lambda: self.report, lambda: None)
 
     def registered(self) -> "Node":
         """Through its registration, with a lease."""
