@@ -43,9 +43,9 @@ from edged.report.node import NodeReporter
 from edged.report.pods import PodReporter
 from edged.server.routes import Snapshots
 from edged.settings import EdgedSettings
-from edged.volumes import KernelMounts, Mounts
 from edged.static_pods.directory import Changes
 from edged.static_pods.keeper import StaticPods
+from edged.volumes import KernelMounts, Mounts
 from edged.work.carrier import PodCarrier
 from edged.work.files import PodFiles
 from edged.work.images import ImageKeeper
