@@ -29,7 +29,7 @@ def test_the_defaults_of_the_file_and_of_edged_are_the_same() -> None:
     required = {field.name for field in msgspec.structs.fields(EdgedSettings) if field.required}
     ours = msgspec.structs.asdict(EdgedSettings(node_name="", root=Path(), pod_logs=Path(), runtime_endpoint=""))
     differing = {name for name in ours.keys() - required if ours[name] != theirs[name]}
-    assert differing <= {"image_endpoint", "node_labels", "cluster_dns", "node_ip", "resolv_conf"}
+    assert differing <= {"image_endpoint", "static_pods", "node_labels", "cluster_dns", "node_ip", "resolv_conf"}
 
 
 def test_the_link_of_a_default_node_has_a_url_and_its_name() -> None:
