@@ -75,6 +75,8 @@ class ResourceType(StrEnum):
     RULE_STATUS = "rulestatus"
     CONNECTION = "connection"
     CA_CERTIFICATE = "ca.crt"
+    STORE = "store"
+    """Ours, and never on the wire: what the node's own store says of itself."""
 
 
 class ModuleName(StrEnum):

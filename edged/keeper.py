@@ -21,7 +21,7 @@ from edged.pods.actions import PodActions, compute_pod_actions
 from edged.pods.backoff import BackOffPolicy, BackOffs
 from edged.pods.labels import ref_of
 from edged.pods.manager import PodManager, PodRecord
-from edged.pods.model import PodUid
+from edged.pods.model import PodRef, PodUid
 from edged.pods.phase import Phase
 from edged.pods.restart import is_terminal
 from edged.pods.status import NodeView, crash_loop
@@ -110,14 +110,15 @@ class PodKeeper:
         self._heard_of.clear()
         self._statuses.publish()
 
-    def all_known(self, directories: Iterable[PodUid]) -> None:
+    def all_known(self, directories: Iterable[PodUid], *, is_disowned: Callable[[PodRef], bool] | None = None) -> None:
         """Every pod that belongs here has come: from now on others of ours are orphans.
 
         Args:
             directories: the pods that have files on the node. An agent that was killed in the middle of a removal
                 leaves such, when nothing of the pod is in the runtime any more.
+            is_disowned: with a store that may not know all pods, see `edged.inquiry`.
         """
-        self._orphans.look_for(directories)
+        self._orphans.look_for(directories, is_disowned=is_disowned)
 
     def connected(self) -> None:
         """The cloud is there: what may have failed for want of it is tried again at once."""

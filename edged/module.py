@@ -17,6 +17,7 @@ import pykka
 
 from beehive import ContentError, Group, Message, Module, ModuleName, Operation, Resource, ResourceType, handles
 from beehive.names import CLOUD_CONNECTED
+from edged import stored
 from edged.admission.admit import Place, allocatable
 from edged.api import Nanoseconds, NodeStatus, Pod, decode
 from edged.api.codec import DecodeError
@@ -52,7 +53,7 @@ from edged.work.images import ImageKeeper
 from edged.work.job import Done
 from edged.work.starter import Starter
 from edged.work.worker import Worker
-from metamanager.client import CallError, MetaClient, MetaTurnClient
+from metamanager.client import MetaClient, MetaTurnClient
 
 _log = logging.getLogger(__name__)
 
@@ -108,7 +109,6 @@ class Edged(Module):
         self._client: ContainerRuntime | None = None
         self._last_report: Report | None = None
         self._relist_problem = ""
-        self._listed = False
         self._all_known = False
 
     def on_start(self) -> None:
@@ -143,7 +143,9 @@ class Edged(Module):
         self._start_actors(client)
         self.every(settings.status_period, self._tick)
         self.every(settings.lease_duration / 4, self._node.renew)
-        self._ask_for_pods()
+        node = stored.Node(self._read, self._is_mine, self._files.pods, self._on_listed)
+        self._stored = stored.StoredPods(self, self._meta, self._keeper, node)
+        self._stored.ask()
 
     def on_stop(self) -> None:
         """Let go of the runtime: calls that are under way end. Containers are left running."""
@@ -200,6 +202,7 @@ class Edged(Module):
             self._node.renew()
             self._reporter.connected()
             self._keeper.connected()
+            self._stored.connected()
 
     @handles()
     def on_other(self, message: Message) -> None:
@@ -259,17 +262,10 @@ class Edged(Module):
             departures=self._departures,
         )
 
-    def _ask_for_pods(self) -> None:
-        self._meta.list_all(ResourceType.POD, then=self._on_pods)
+    def _is_mine(self, pod: Pod) -> bool:
+        return self._belongs_here(pod) and not self._static_pods.is_mirror(pod)
 
-    def _on_pods(self, answer: list[bytes] | CallError) -> None:
-        if isinstance(answer, CallError):
-            _log.warning("the store does not say which pods belong here: %s", answer)
-            self.after(1.0, self._ask_for_pods)
-            return
-        pods = [pod for raw in answer if (pod := self._read(raw, "from the store")) is not None]
-        self._keeper.listed(pod for pod in pods if self._belongs_here(pod) and not self._static_pods.is_mirror(pod))
-        self._listed = True
+    def _on_listed(self) -> None:
         self._perhaps_all_known()
         self.announce_ready()
 
@@ -286,9 +282,9 @@ class Edged(Module):
 
     def _perhaps_all_known(self) -> None:
         """Once, when both the store and the files have said which pods belong here."""
-        if self._listed and self._static_pods.all_came and not self._all_known:
+        if self._stored.listed and self._static_pods.all_came and not self._all_known:
             self._all_known = True
-            self._keeper.all_known(self._files.pods())
+            self._stored.all_known()
             self._static_pods.listed()
 
     def _read(self, raw: bytes, about: str) -> Pod | None:
@@ -318,6 +314,7 @@ class Edged(Module):
             for seen in event.changed if self.hive.watchers else ():
                 self.hive.tell_watchers(pod_changed(seen, self.clock.monotonic(), self.hive.next_span))
             self._keeper.relisted(event)
+            self._stored.relisted()
 
     def _on_done(self, done: Done) -> None:
         if done.facts is not None:

@@ -1,10 +1,11 @@
 """What is on the node and belongs to no pod: left by an agent that was killed, or deleted while it was away.
 
-Only what carries this agent's own mark counts, and nothing does before the store has said which pods belong here. What
-others made is never an orphan of ours. A data structure of the edged module, without effects.
+Only what carries this agent's own mark counts, and nothing does before the store has said which pods belong here; with
+a store that may not know all of them, nothing that the cloud has not disowned (`edged.inquiry`). What others made is
+never an orphan of ours. A data structure of the edged module, without effects.
 """
 
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 
 from edged.pleg.reader import Glance
 from edged.pods.model import PodRef, PodUid
@@ -22,12 +23,18 @@ class Orphans:
         self._removing: dict[PodUid, PodRef] = {}
         self._directories: set[PodUid] = set()
         self._may_look = False
+        self._is_disowned: Callable[[PodRef], bool] | None = None
 
-    def look_for(self, directories: Iterable[PodUid]) -> None:
-        """The pods are known from now on. `directories` are those that have files on the node: of an agent that was
-        killed in the middle of a removal nothing else may be left.
+    def look_for(self, directories: Iterable[PodUid], *, is_disowned: Callable[[PodRef], bool] | None = None) -> None:
+        """The pods are known from now on.
+
+        Args:
+            directories: the pods that have files on the node: of an agent that was killed in the middle of a removal
+                nothing else may be left.
+            is_disowned: when the pods may not be all: whether one that is not among them is an orphan indeed.
         """
         self._may_look = True
+        self._is_disowned = is_disowned
         self._directories = set(directories)
 
     def found(self, glances: Mapping[PodUid, Glance], known: Container[PodUid]) -> list[PodRef]:
@@ -38,6 +45,8 @@ class Orphans:
         files = [PodRef(uid, "", "") for uid in sorted(self._directories - glances.keys())]
         self._directories = set()
         new = [ref for ref in made + files if ref.uid not in known and ref.uid not in self._removing]
+        if self._is_disowned is not None:
+            new = [ref for ref in new if self._is_disowned(ref)]
         self._removing |= {ref.uid: ref for ref in new}
         return new
 

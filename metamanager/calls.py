@@ -4,7 +4,7 @@ A `Call` is put by `metamanager.client` in one of two ways, waiting or in turns;
 """
 
 from collections.abc import Callable
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 import msgspec
 
@@ -12,6 +12,9 @@ from beehive import Clock, Group, Message, Operation, Resource, ResourceType
 from metamanager import answers
 
 T = TypeVar("T")
+
+COMPLETE: Final = {"metadata": {"name": "complete"}}
+"""The note itself, see `store_is_complete`."""
 
 Json = bytes | msgspec.Raw | dict[str, Any] | msgspec.Struct
 """What becomes a message's content: JSON text as bytes or Raw, or what msgspec can encode."""
@@ -41,6 +44,22 @@ class Call(NamedTuple, Generic[T]):
 def get(kind: str, namespace: str, name: str) -> Call[bytes]:
     """One object."""
     return Call(Operation.QUERY, _resource(kind, namespace, name), None, answers.read_object)
+
+
+def pod(namespace: str, name: str, uid: str) -> Call[bytes]:
+    """The pod of that uid; of the cloud when the store has none of that name."""
+    resource = _resource(ResourceType.POD, namespace, name)
+    return Call(Operation.QUERY, resource, _json({"metadata": {"uid": uid}}), answers.read_object)
+
+
+def store_is_complete() -> Call[bytes]:
+    """The note that the store knows all pods of this node; none when it is new or was lost."""
+    return Call(Operation.QUERY, _COMPLETE, None, answers.read_object)
+
+
+def note_complete() -> Call[bytes | None]:
+    """Write that note."""
+    return Call(Operation.UPDATE, _COMPLETE, _json(COMPLETE), answers.read_object_or_ok)
 
 
 def list_all(kind: str, namespace: str = "") -> Call[list[bytes]]:
@@ -77,6 +96,9 @@ def token(namespace: str, service_account: str, request: Json) -> Call[bytes]:
     """Have a service account token made."""
     resource = _resource(ResourceType.SERVICE_ACCOUNT_TOKEN, namespace, service_account)
     return Call(Operation.QUERY, resource, _json(request), answers.read_object)
+
+
+_COMPLETE: Final = str(Resource.of(ResourceType.STORE, "", "complete"))
 
 
 def _resource(kind: str, namespace: str, name: str = "") -> str:

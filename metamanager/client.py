@@ -10,10 +10,10 @@ function that is called in its module's own turn, and is for code on a module's 
 
     MetaTurnClient(self).create(ResourceType.NODE, "", node_name, node_json, then=self._registered)
 
-Objects are JSON text, as bytes. Where an answer comes from is metamanager's affair: pods only from the store;
-configmaps and secrets from the store when it has them, else from the cloud; leases, certificate signing requests and
-everything that writes from the cloud only; nodes, persistent volumes and their claims, volume attachments and tokens
-from the cloud, and while it cannot be reached from the store. See `metamanager.rules`.
+Objects are JSON text, as bytes. Where an answer comes from is metamanager's affair: lists only from the store; pods,
+configmaps and secrets by name from the store when it has them, else from the cloud; leases, certificate signing
+requests and everything that writes from the cloud only; nodes, persistent volumes and their claims, volume attachments
+and tokens from the cloud, and while it cannot be reached from the store. See `metamanager.rules`.
 
 Every call raises, or hands to `then`, a `CallError`:
 
@@ -146,6 +146,26 @@ class MetaTurnClient:
     def get(self, kind: str, namespace: str, name: str, *, then: Callable[[bytes | CallError], None]) -> None:
         """As `MetaClient.get`."""
         self._ask(calls.get(kind, namespace, name), then)
+
+    def pod(self, namespace: str, name: str, uid: str, *, then: Callable[[bytes | CallError], None]) -> None:
+        """One pod. What the store does not know is asked of the cloud, and kept.
+
+        `NotFoundError`, `ConflictError`: the cloud says that there is no pod of that name, or one of another uid.
+        """
+        self._ask(calls.pod(namespace, name, uid), then)
+
+    def store_is_complete(self, *, then: Callable[[bool | CallError], None]) -> None:
+        """Whether the store knows all pods that this node has: not when it is new, or was lost and made anew."""
+
+        def answered(value: bytes | CallError) -> None:
+            known = not isinstance(value, NotFoundError)
+            then(value if isinstance(value, CallError) and known else known)
+
+        self._ask(calls.store_is_complete(), answered)
+
+    def note_complete(self, *, then: Callable[[CallError | None], None]) -> None:
+        """From now on the store knows all pods that this node has."""
+        self._ask(calls.note_complete(), lambda value: then(value if isinstance(value, CallError) else None))
 
     def list_all(self, kind: str, namespace: str = "", *, then: Callable[[list[bytes] | CallError], None]) -> None:
         """As `MetaClient.list_all`."""

@@ -10,6 +10,7 @@ from metamanager import effects
 from metamanager.batch import Outcome
 from metamanager.effects import Effect
 from metamanager.errors import StoreError
+from metamanager.pod_question import is_pod_question
 from metamanager.remote import object_in
 from metamanager.rows import Row, parse, row_of
 from metamanager.rules import Origin, is_kept, origin_of
@@ -94,6 +95,9 @@ class Lookup:
         if parse(request.route.resource).type == ResourceType.SERVICE_ACCOUNT_TOKEN:
             value = object_in(answer)
             return None if value is None else token_row(request, value, self._clock.now_ms())
+        if is_pod_question(request):
+            value = object_in(answer)
+            return None if value is None else row_of(request.route.resource, value, self._clock.now_ms())
         return self.row_of_answer(answer)
 
     def row_of_answer(self, answer: Message) -> Row | None:

@@ -168,6 +168,7 @@ class MetaManager(Module):
     def _delete(self, message: Message, resource: Resource) -> bool:
         """Delete the object that is meant and no later one of its name; with a pod goes what was kept for it."""
         uid = head_of(message.content_bytes()).uid or ""
+        self._remote.void(message.route.resource)
         deleted = self._store.delete(message.route.resource, uid)
         if resource.type == ResourceType.POD:
             if deleted:

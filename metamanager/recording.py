@@ -13,6 +13,7 @@ import msgspec
 from beehive.causes import current
 from beehive.clock import Clock
 from beehive.names import ResourceType
+from beehive.resource import Resource
 from beehive.trace.format import Change, StoreCommit
 from beehive.trace.redact import Redactor
 from metamanager.errors import StoreError, StoreWriteError
@@ -152,7 +153,8 @@ class RecordingStore:
                 if kind in _SECRET:
                     self._learn(value.encode())
                 head = head_of(value.encode())
-                self._changes.append(_Written(f"{head.namespace}/{kind}/{head.name}", kind, value))
+                key = str(Resource.of(kind, head.namespace or "", head.name or ""))
+                self._changes.append(_Written(key, kind, value))
         self._tell("opened", begin)
 
     @contextmanager

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from beehive import BeehiveError, Message, Module, ModuleName, Operation
 from metamanager import answers
 from metamanager.errors import CallError, NotConnectedError
+from metamanager.pod_question import question_of
 
 Answered = Callable[[list[Message], Message | str], None]
 """Takes the requests and their answer, or the text of the error that there is instead."""
@@ -38,7 +39,7 @@ class Remote:
         if under_way is not None:
             self._open[under_way].append(request)
             return
-        question = request.with_header(msg_id=self._module.clock.new_id())
+        question = question_of(request).with_header(msg_id=self._module.clock.new_id())
         self._open[question.id] = [request]
         if mergeable:
             self._queries[request.route.resource] = question.id
@@ -50,6 +51,12 @@ class Remote:
         """The connection is gone: no answer will come, and nobody need wait until the deadline to be told."""
         for key in list(self._open):
             self._finish(key, answers.NOT_CONNECTED)
+
+    def void(self, resource: str) -> None:
+        """The object has been deleted: an answer that is under way may be older than that, and counts for nothing."""
+        for key, requests in list(self._open.items()):
+            if requests[0].route.resource == resource and requests[0].route.operation == Operation.QUERY:
+                self._finish(key, f"{answers.REMOTE_TIMEOUT}: it was deleted while it was asked for")
 
     def _done(self, key: str, result: Message | BeehiveError) -> None:
         if not isinstance(result, Message):

@@ -9,6 +9,8 @@ takes them. What differs from KubeEdge, and why:
   from the store where it has it (`CLOUD_FIRST`);
 - a delete that only the cloud can carry out is refused at once without a connection, instead of a time-out;
 - events of this node are kept, a limited number, whether or not the cloud is to have them (KubeEdge keeps none);
+- a pod by its name that the store does not know is asked of the cloud (`metamanager.pod_question`): a store that was
+  lost is mended so, and no pod ends because of it;
 - objects of type `node` are not handed to edged for any operation (KubeEdge: not for updates).
 """
 
@@ -89,6 +91,7 @@ class Origin(Enum):
 
 
 _ORIGINS: dict[str, Origin] = {
+    ResourceType.POD: Origin.STORE_FIRST,
     ResourceType.CONFIGMAP: Origin.STORE_FIRST,
     ResourceType.SECRET: Origin.STORE_FIRST,
     ResourceType.NODE: Origin.CLOUD_FIRST,
@@ -128,6 +131,8 @@ def plan(operation: str, kind: str, source: str, *, named: bool, connected: bool
         named: whether the resource names one object, not a collection.
         connected: whether the cloud can be reached.
     """
+    if kind == ResourceType.STORE:
+        return _of_the_store_itself(operation, source)
     if kind == ResourceType.EVENT and operation in (Operation.INSERT, Operation.UPDATE):
         return _RECORD
     if kind == ResourceType.EVENT and operation == Operation.PATCH:
@@ -165,6 +170,15 @@ def is_kept(kind: str) -> bool:
     a patch, in whose place the patch is. Not a token, which belongs to one request and not to the name.
     """
     return kind not in _NOT_KEPT
+
+
+def _of_the_store_itself(operation: str, source: str) -> Plan:
+    """Notes of this node about its store: nobody else's affair."""
+    if operation == Operation.QUERY:
+        return Plan(Change.NONE, (Step.ANSWER,))
+    if operation == Operation.UPDATE and source == ModuleName.EDGED:
+        return Plan(Change.PUT, (Step.OK_TO_SENDER,))
+    return _NOTHING
 
 
 def _insert(kind: str, source: str, *, connected: bool) -> Plan:

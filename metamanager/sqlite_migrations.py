@@ -8,7 +8,10 @@ new version: it is done or it is not.
 import sqlite3
 from collections.abc import Callable
 
+import msgspec
+
 from metamanager import _sqlite_sql as sql
+from metamanager.calls import COMPLETE
 from metamanager.errors import StoreOpenError
 from metamanager.rows import row_of
 
@@ -16,6 +19,8 @@ _FILL = (
     "UPDATE meta SET uid = :uid, resource_version = :resource_version, namespace = :namespace, name = :name "
     "WHERE key = :key"
 )
+
+_NOTE = "INSERT OR REPLACE INTO meta (key, type, value) VALUES ('null/store/complete', 'store', :value)"
 
 
 def migrate(connection: sqlite3.Connection, path: str) -> None:
@@ -66,5 +71,11 @@ def _fill_columns(connection: sqlite3.Connection) -> None:
         })  # fmt: skip
 
 
-_STEPS: tuple[Callable[[sqlite3.Connection], None], ...] = (_make_or_adopt_meta,)
+def _note_that_it_is_complete(connection: sqlite3.Connection) -> None:
+    """Version 2: a file that was in use knows the pods of its node; a new one does not say so (`calls.COMPLETE`)."""
+    if connection.execute("SELECT 1 FROM meta LIMIT 1").fetchone() is not None:
+        connection.execute(_NOTE, {"value": msgspec.json.encode(COMPLETE).decode()})
+
+
+_STEPS: tuple[Callable[[sqlite3.Connection], None], ...] = (_make_or_adopt_meta, _note_that_it_is_complete)
 """Step n brings version n to n + 1. Never change one that has been released."""

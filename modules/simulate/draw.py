@@ -17,7 +17,7 @@ _LINK = (
 )
 _CLOUD = (FaultKind.CLOUD_RESTART, FaultKind.CLOUD_AMNESIA, FaultKind.LATE_ANSWERS, FaultKind.NO_ANSWERS)
 _PROCESS = (FaultKind.KILL, FaultKind.KILL, FaultKind.KILL, FaultKind.RESTART, FaultKind.REBOOT)
-_DISK = (FaultKind.DISK_FULL, FaultKind.STORE_LOCKED, FaultKind.SLOW_DISK)
+_DISK = (FaultKind.DISK_FULL, FaultKind.STORE_LOCKED, FaultKind.SLOW_DISK, FaultKind.STORE_LOST)
 _RUNTIME = (
     FaultKind.CRI_FAILS,
     FaultKind.CRI_LOSES_ANSWERS,
@@ -164,7 +164,7 @@ def _fault(draw: random.Random, at: float, kind: FaultKind, node: int, seconds: 
             lasts, amount = 0.0, draw.choice((-3600.0, -30.0, -1.0, 1.0, 30.0, 3600.0))
         case FaultKind.CONTAINER_DIES | FaultKind.SANDBOX_DIES:
             lasts, amount = 0.0, float(draw.randrange(100))
-        case FaultKind.RESTART | FaultKind.REBOOT:
+        case FaultKind.RESTART | FaultKind.REBOOT | FaultKind.STORE_LOST:
             lasts = 0.0
         case _:
             pass

@@ -125,6 +125,10 @@ class Faults:
     def _store_locked(self, node: Node, _fault: Fault) -> Undo:
         return _raise(node.disk, "locked", 1)
 
+    def _store_lost(self, node: Node, _fault: Fault) -> Undo:
+        node.lose_store()
+        return _nothing
+
     def _slow_disk(self, node: Node, fault: Fault) -> Undo:
         return _raise(node.disk, "slow", fault.amount)
 
@@ -188,6 +192,7 @@ _BEGIN: dict[FaultKind, Callable[[Faults, Node, Fault], Undo]] = {
     FaultKind.REBOOT: Faults._reboot,
     FaultKind.DISK_FULL: Faults._disk_full,
     FaultKind.STORE_LOCKED: Faults._store_locked,
+    FaultKind.STORE_LOST: Faults._store_lost,
     FaultKind.SLOW_DISK: Faults._slow_disk,
     FaultKind.CRI_FAILS: Faults._cri_fails,
     FaultKind.CRI_LOSES_ANSWERS: Faults._cri_loses,

@@ -97,6 +97,15 @@ class Node:
         self.wire.check(new)
         self._start_later()
 
+    def lose_store(self) -> None:
+        """Kill the process and take its database away."""
+        if self.process is not None:
+            self.kill()
+        for file in self.state.iterdir():
+            file.unlink()
+        self.wire.forget()
+        self.world.note(self.name, "the store is lost")
+
     def restart(self) -> None:
         """Stop the process in good order and start it again."""
         process, hive = self.process, self.hive

@@ -31,6 +31,8 @@ class FaultKind(StrEnum):
     REBOOT = "machine rebooted"
     DISK_FULL = "disk full"
     STORE_LOCKED = "store locked"
+    STORE_LOST = "store lost"
+    """The process is killed, and the database is gone when it is started again."""
     SLOW_DISK = "slow fsync"
     CRI_FAILS = "runtime refuses calls"
     CRI_LOSES_ANSWERS = "calls take effect but time out"

@@ -9,6 +9,8 @@ from beehive import Clock, Message, ModuleName
 from beehive.names import OK
 
 NOT_FOUND = {"ErrStatus": {"status": "Failure", "reason": "NotFound", "code": 404, "message": "not found"}}
+_CONFLICT = {"ErrStatus": {"status": "Failure", "reason": "Conflict", "code": 409, "message": "another uid"}}
+_NOT_CONNECTED = "failed to process remote: not connected"
 _EXISTS = {"ErrStatus": {"status": "Failure", "reason": "AlreadyExists", "code": 409, "message": "exists"}}
 
 
@@ -18,10 +20,14 @@ class MetaDouble:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self.connected = True
+        self.complete = True
+        """Whether the store says that it knows all pods."""
+        self.questions: list[str] = []
+        """Uids of pods that the cloud was asked for."""
         self.objects: dict[str, dict[str, Any]] = {}
         """What the store has, by resource."""
         self.cloud: dict[str, dict[str, Any]] = {}
-        """Nodes and leases of the cloud, by resource."""
+        """Nodes and leases of the cloud, and pods that the store does not know, by resource."""
         self.patches: dict[str, list[dict[str, Any]]] = {}
         """Patches that were taken, by resource."""
         self.deletions: list[str] = []
@@ -36,13 +42,14 @@ class MetaDouble:
         if resource in self.refuse:
             return message.reply(self._clock, self.refuse[resource], source="edgecontroller")
         kind = resource.split("/")[1]
-        if operation == "query" and kind == "pod" and resource in self.cloud:
-            return message.reply(self._clock, self.cloud[resource], source="edgecontroller")
+        if kind == "store":
+            return self._about_store(operation, message)
+        if operation == "query" and kind == "pod" and resource not in self.objects and resource.count("/") == 2:
+            return self._cloud_pod(resource, message)
         if operation == "query" and kind in ("pod", "configmap", "secret"):
             return message.reply(self._clock, self._stored(resource), source=ModuleName.METAMANAGER)
         if not self.connected:
-            text = "failed to process remote: not connected"
-            return message.error(self._clock, text, source=ModuleName.METAMANAGER)
+            return message.error(self._clock, _NOT_CONNECTED, source=ModuleName.METAMANAGER)
         answer = getattr(self, f"_{operation}")(resource, message)
         return message.reply(self._clock, answer, source="edgecontroller")
 
@@ -53,6 +60,26 @@ class MetaDouble:
     def phases(self, name: str) -> list[str]:
         """The phases among them."""
         return [status["phase"] for status in self.statuses(name) if "phase" in status]
+
+    def _about_store(self, operation: str, message: Message) -> Message:
+        if operation == "update":
+            self.complete = True
+            return message.reply(self._clock, OK)
+        return message.reply(self._clock, ["{}"] if self.complete else [], source=ModuleName.METAMANAGER)
+
+    def _cloud_pod(self, resource: str, message: Message) -> Message:
+        """A pod that the store does not know: what metamanager makes of the cloud's answer."""
+        if not self.connected:
+            return message.error(self._clock, _NOT_CONNECTED, source=ModuleName.METAMANAGER)
+        asked = {} if message.content is None else message.content_as(dict)
+        uid = asked["metadata"]["uid"] if asked else ""
+        self.questions.append(uid)
+        pod = self.cloud.get(resource)
+        if pod is None or uid not in ("", pod["metadata"]["uid"]):
+            error = NOT_FOUND if pod is None else _CONFLICT
+            return message.reply(self._clock, {"Object": None, "Err": error}, source="edgecontroller")
+        self.objects[resource] = pod
+        return message.reply(self._clock, {"Object": pod, "Err": None}, source="edgecontroller")
 
     def _stored(self, resource: str) -> list[str]:
         if resource.count("/") == 1:

@@ -130,6 +130,26 @@ def test_a_reboot_without_a_cloud(machine: Machine) -> None:
         machine.cloud.pods.wait(name, partial(_runs_anew, obj), seconds=30)
 
 
+def test_a_lost_database(machine: Machine) -> None:
+    """Without the cloud nothing ends for want of a database; with it each pod is taken over as it runs."""
+    machine.cloud.apply(pod("p", container("sleep 600")), pod("goes"))
+    before = {name: machine.cloud.pods.wait(name, is_ready) for name in ("p", "goes")}
+    machine.cloud.kill()
+    machine.edge.kill()
+    for file in machine.edge.root.glob("edgecore.db*"):
+        file.unlink()
+    machine.start_edge()
+    wait_until(lambda: "not in the store" in machine.edge.tail(), "the node sees what runs")
+    machine.cloud.start()
+    wait_until(lambda: set(machine.edge.pods()) == {"p", "goes"}, "the node knows its pods again")
+    for name, obj in before.items():
+        now = machine.cloud.pods.wait(name, is_ready, seconds=30)
+        assert status_of(now)["containerID"] == status_of(obj)["containerID"]
+        assert restarts_of(now) == 0
+    machine.cloud.delete("Pod", "goes")
+    machine.cloud.pods.wait_gone("goes")
+
+
 def _has_sandboxes(machine: Machine, number: int) -> bool:
     return machine.runtime.pods(machine.edge.root / "edged") >= number
 

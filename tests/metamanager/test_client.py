@@ -36,7 +36,7 @@ def test_what_the_store_has_is_got() -> None:
         assert meta.list_all(ResourceType.POD) == meta.list_all(ResourceType.POD, "default") == [text]
         assert meta.list_all(ResourceType.POD, "other") == meta.list_all(ResourceType.CONFIGMAP) == []
         with pytest.raises(NotFoundError):
-            meta.get(ResourceType.POD, "default", "b")
+            meta.get(ResourceType.PODPATCH, "default", "b")
 
 
 def questions(meta: MetaClient) -> list[tuple[Any, tuple[str, str, Any], Any, Any]]:

@@ -1,7 +1,7 @@
 """Makes the recorded fixtures anew, on purpose: `python -m tests.replay.fixtures`.
 
 `crashes`, `init` and `mounts` are one pod's causes out of simulated runs, and must be done by today's code as they were
-recorded. `no_grace` was recorded with a changed decision, containers get one second to end instead of what their pod
+recorded. `no_grace` was recorded with a changed decision, containers get two seconds to end instead of what their pod
 says, and must be found to be different.
 """
 
@@ -85,7 +85,7 @@ def main() -> None:
     DIRECTORY.mkdir(exist_ok=True)
     for name, fixture in FIXTURES.items():
         write(path_of(name), _made(fixture))
-    with mock.patch("edged.lifecycle.farewell.grace_seconds", return_value=1):
+    with mock.patch("edged.lifecycle.farewell.grace_seconds", return_value=2):
         write(path_of(CHANGED), _made(FIXTURES["mounts"]))
     for path in sorted(DIRECTORY.glob("*.trace")):
         sys.stdout.write(f"{path}: {path.stat().st_size} bytes\n")

@@ -33,7 +33,7 @@ def test_a_fixture_is_about_one_pod_and_small(name: str) -> None:
 def test_a_changed_decision_is_found_and_named(module: str, tmp_path: Path) -> None:
     first = replay(load(path_of(CHANGED)), tmp_path, module).differences[0].render()
     assert "otherwise than recorded: stop_container" in first
-    assert "-grace_seconds: 1" in first
+    assert "-grace_seconds: 2" in first
     assert "+grace_seconds: 5" in first
 
 

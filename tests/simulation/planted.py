@@ -12,6 +12,7 @@ from edged.pleg.reader import Glance
 from edged.pods.model import PodRef, PodUid
 from metamanager import sqlite_store
 from metamanager.batch import Batch, Outcome
+from metamanager.client import CallError, MetaTurnClient
 from metamanager.rows import Row
 from metamanager.sqlite_store import SqliteStore
 
@@ -101,6 +102,17 @@ def commits_are_not_flushed() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def a_new_store_is_believed() -> Iterator[None]:
+    """A node that has lost its database takes all that it runs for orphans, and ends it."""
+
+    def store_is_complete(_self: MetaTurnClient, *, then: Callable[[bool | CallError], None]) -> None:
+        then(True)  # noqa: FBT003 - an answer, not an option
+
+    with patch.object(MetaTurnClient, "store_is_complete", store_is_complete):
+        yield
+
+
 PLANTED: tuple[Callable[[], AbstractContextManager[None]], ...] = (
     acknowledged_before_the_commit,
     pods_keyed_by_name,
@@ -109,4 +121,5 @@ PLANTED: tuple[Callable[[], AbstractContextManager[None]], ...] = (
     what_is_not_known_is_removed,
     what_is_left_over_is_not_looked_for,
     commits_are_not_flushed,
+    a_new_store_is_believed,
 )

@@ -1,0 +1,118 @@
+"""edged with a store that may not know all pods of the node: nothing that is healthy ends because of it."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from unittest.mock import patch
+
+import pytest
+
+from beehive.names import CLOUD_CONNECTED, CLOUD_DISCONNECTED
+from edged.keeper import PodKeeper
+from edged.stored import FILES_WAIT
+from tests.edged.conftest import Bench, pod
+
+WEB = "default/pod/web"
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Iterator[Bench]:
+    """edged has run one pod; then its process has ended, and the store is lost."""
+    bench = Bench(tmp_path)
+    bench.start()
+    bench.tell("insert", pod())
+    bench.meta.complete = False
+    yield bench
+    bench.stop()
+
+
+def restart(bench: Bench, *, connected: bool) -> None:
+    """edged's process begins again; nothing is in the store."""
+    bench.meta.objects.clear()
+    bench.connection(CLOUD_CONNECTED if connected else CLOUD_DISCONNECTED)
+    with patch.object(PodKeeper, "dependency_changed", side_effect=RuntimeError("a bug")):
+        bench.tell("update", {"metadata": {"namespace": "default", "name": "c"}}, "configmap")
+    bench.run(5)
+    assert bench.bee.hive.restarts()["edged"] >= 1
+
+
+def one_container(bench: Bench) -> str:
+    (container,) = bench.runtime.containers
+    return container
+
+
+def test_without_a_cloud_what_runs_is_left_alone(bench: Bench) -> None:
+    """However long it takes: nobody has said that the pod is not wanted."""
+    before = one_container(bench)
+    restart(bench, connected=False)
+    bench.run(3600)
+    assert bench.runtime.running() == ["main"]
+    assert one_container(bench) == before
+    assert not bench.meta.complete
+
+
+def test_what_the_cloud_wants_is_taken_over_as_it_runs(bench: Bench) -> None:
+    """It is asked for once, by its uid; its status is reported again and its container is the same one."""
+    before = one_container(bench)
+    bench.meta.cloud[WEB] = pod()
+    restart(bench, connected=True)
+    assert bench.meta.questions == ["uid-web"]
+    assert bench.meta.phases("web")[-1] == "Running"
+    assert one_container(bench) == before
+    assert bench.meta.complete
+    bench.run(2 * FILES_WAIT)
+    assert one_container(bench) == before
+
+
+def test_it_is_asked_for_when_the_cloud_comes(bench: Bench) -> None:
+    before = one_container(bench)
+    bench.meta.cloud[WEB] = pod()
+    restart(bench, connected=False)
+    bench.run(500)
+    assert bench.meta.questions == []
+    bench.connection(CLOUD_CONNECTED)
+    bench.run(2)
+    assert (bench.meta.questions, one_container(bench)) == (["uid-web"], before)
+    bench.runtime.end("main", 1)
+    bench.run(2)
+    assert bench.runtime.running() == ["main"]
+
+
+@pytest.mark.parametrize("there", [None, "another"])
+def test_what_the_cloud_does_not_want_is_removed(bench: Bench, there: str | None) -> None:
+    """There is no such pod any more, or one of its name with another uid; then the store counts as complete."""
+    if there:
+        bench.meta.cloud[WEB] = pod(metadata={"uid": there})
+    restart(bench, connected=True)
+    bench.run(35)
+    assert (bench.runtime.sandboxes, bench.meta.complete) == ({}, True)
+
+
+def test_a_pod_that_comes_by_itself_is_not_removed(bench: Bench) -> None:
+    """The cloud sends it again (this project's own does): what runs is its container."""
+    before = one_container(bench)
+    restart(bench, connected=False)
+    bench.tell("insert", pod())
+    bench.run(60)
+    assert one_container(bench) == before
+    assert bench.meta.complete
+
+
+def test_files_alone_have_time_until_their_pod_comes(bench: Bench) -> None:
+    """A machine that was rebooted: no container, the cloud has not sent the pod yet."""
+    bench.runtime.sandboxes.clear()
+    bench.runtime.containers.clear()
+    directory = bench.settings.root / "pods" / "uid-web"
+    assert directory.is_dir()
+    restart(bench, connected=True)
+    bench.run(FILES_WAIT - 100)
+    assert directory.is_dir()
+    bench.run(200)
+    assert not directory.exists()
+
+
+def test_a_store_that_is_complete_is_believed(bench: Bench) -> None:
+    """The pod was deleted, and the agent killed before it could act on that: nobody need be asked."""
+    bench.meta.complete = True
+    restart(bench, connected=False)
+    bench.run(35)
+    assert bench.runtime.sandboxes == {}
