@@ -7,6 +7,8 @@ from pathlib import Path
 
 import msgspec
 
+from edged.cgroups.settings import CgroupSettings
+
 
 class EdgedSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Settings of one edged."""
@@ -78,6 +80,21 @@ class EdgedSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     static_pods: Path | None = None
     """Directory of static pods (`staticPodPath`); None means that there are none."""
+    cgroups: CgroupSettings = CgroupSettings()
+    """Control groups of pods, and what of the node is reserved for others."""
+
+    cpu_quota: bool = True
+    """Whether CPU limits are enforced (`cpuCFSQuota`)."""
+
+    cpu_quota_period: float = 0.1
+    """Seconds in which a container gets its share of a limited CPU (`cpuCFSQuotaPeriod`)."""
+
+    seccomp_default: bool = False
+    """Whether containers without a seccomp profile get the runtime's, and not none (`seccompDefault`)."""
+
+    allowed_unsafe_sysctls: tuple[str, ...] = ()
+    """Kernel parameters that pods may set beside the safe ones; `net.*` stands for all that begin so
+    (`allowedUnsafeSysctls`)."""
 
     cluster_dns: tuple[str, ...] = ()
     """Addresses of the cluster's DNS servers (`clusterDNS`)."""

@@ -7,13 +7,18 @@ from edged.pods.resources import Machine
 _CAP_SYS_RESOURCE = 1 << 24
 
 
-def pod_machine(memory: int) -> Machine:
-    """What containers' resources depend on, for a node with so many bytes of memory.
+def pod_machine(memory: int, *, cpu_quota: bool = True, cpu_quota_period: float = 0.1) -> Machine:
+    """What containers' resources depend on, for a node with so many bytes of memory; the period is in seconds.
 
     Without CAP_SYS_RESOURCE no container may get a lower oom_score_adj than this process has: the kernel refuses it and
     the container would not start (spec/10 §1).
     """
-    return Machine(memory=memory, smallest_oom_adjust=None if _may_lower_oom_score() else _own_oom_score())
+    return Machine(
+        memory=memory,
+        smallest_oom_adjust=None if _may_lower_oom_score() else _own_oom_score(),
+        cfs_quota=cpu_quota,
+        cfs_period=round(cpu_quota_period * 1_000_000),
+    )
 
 
 def _may_lower_oom_score() -> bool:

@@ -1,9 +1,9 @@
 """The quality-of-service class of a pod, which decides who is killed first when memory ends."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 
-from edged.api import Pod, Quantity, parse_quantity
+from edged.api import Pod, Quantity, ResourceRequirements, parse_quantity
 
 _COUNTED = ("cpu", "memory")
 
@@ -21,9 +21,15 @@ def qos_class(pod: Pod) -> QosClass:
 
     BestEffort: no container asks for or limits CPU or memory. Guaranteed: every container limits both, and
     what is asked for in sum equals the limits (a missing request counts as equal, as the API server fills it
-    in). Burstable: all else.
+    in). Burstable: all else. What the pod itself asks for stands instead of all its containers' (pod-level resources).
     """
-    resources = [c.resources for c in pod.spec.init_containers + pod.spec.containers]
+    whole = pod.spec.resources
+    if whole is not None and (_positive(whole.requests) or _positive(whole.limits)):
+        return _class_of([whole])
+    return _class_of([c.resources for c in pod.spec.init_containers + pod.spec.containers])
+
+
+def _class_of(resources: Sequence[ResourceRequirements]) -> QosClass:
     if not any(_positive(r.requests) or _positive(r.limits) for r in resources):
         return QosClass.BEST_EFFORT
     for resource in resources:

@@ -2,13 +2,16 @@
 
 from msgspec import Struct
 
-from edged.api import Container, Pod, milli_value, whole_value
+from edged.api import Container, Pod, ResourceRequirements, milli_value, whole_value
 from edged.pods.qos import QosClass, qos_class
+from edged.pods.restart import is_sidecar
 from protos.cri.v1 import api_pb2 as cri
+
+SMALLEST_SHARES = 2
+"""The weight of what asks for no CPU."""
 
 _PERIOD_US = 100_000
 _SMALLEST_QUOTA_US = 1_000
-_SMALLEST_SHARES = 2
 _LARGEST_SHARES = 262_144
 _GUARANTEED_ADJUST = -997
 _BEST_EFFORT_ADJUST = 1000
@@ -23,12 +26,14 @@ class Machine(Struct, frozen=True, gc=False):
         memory: bytes of memory of the node.
         smallest_oom_adjust: the lowest oom_score_adj that this process may give a container: its own when it lacks
             CAP_SYS_RESOURCE, None when it may give any. Asking for less makes every container fail.
-        cfs_quota: whether CPU limits are enforced.
+        cfs_quota: whether CPU limits are enforced (`cpuCFSQuota`).
+        cfs_period: microseconds in which a limited container gets its share (`cpuCFSQuotaPeriod`).
     """
 
     memory: int
     smallest_oom_adjust: int | None = None
     cfs_quota: bool = True
+    cfs_period: int = _PERIOD_US
 
 
 def linux_resources(pod: Pod, container: Container, machine: Machine) -> cri.LinuxContainerResources:
@@ -42,8 +47,8 @@ def linux_resources(pod: Pod, container: Container, machine: Machine) -> cri.Lin
         oom_score_adj=oom_score_adjust(pod, container, machine),
     )
     if machine.cfs_quota and cpu_limit:
-        resources.cpu_period = _PERIOD_US
-        resources.cpu_quota = max(cpu_limit * _PERIOD_US // 1000, _SMALLEST_QUOTA_US)
+        resources.cpu_period = machine.cfs_period
+        resources.cpu_quota = cpu_quota(cpu_limit, machine.cfs_period)
     resources.hugepage_limits.extend(_huge_pages(container))
     return resources
 
@@ -52,14 +57,21 @@ def cpu_shares(milli_cpu: int) -> int:
     """The weight of so many thousandths of a CPU among all: 1024 for one, never less than 2
     (MilliCPUToShares).
     """
-    return min(max(milli_cpu * 1024 // 1000, _SMALLEST_SHARES), _LARGEST_SHARES)
+    return min(max(milli_cpu * 1024 // 1000, SMALLEST_SHARES), _LARGEST_SHARES)
+
+
+def cpu_quota(milli_cpu: int, period: int) -> int:
+    """Microseconds of so many thousandths of a CPU in a period of so many; 0 for none, never less than the kernel
+    takes (MilliCPUToQuota).
+    """
+    return max(milli_cpu * period // 1000, _SMALLEST_QUOTA_US) if milli_cpu else 0
 
 
 def oom_score_adjust(pod: Pod, container: Container, machine: Machine) -> int:
     """Who is killed when memory ends: −997 the last, 1000 the first (kubelet's GetContainerOOMScoreAdjust).
 
-    Between them, a burstable container is the safer the more memory it asks for. Never below what the kernel
-    lets this process give.
+    Between them, a burstable container is the safer the more memory it asks for; a sidecar is at least as safe as the
+    least safe of the containers that need it. Never below what the kernel lets this process give.
     """
     wanted = _wanted_adjust(pod, container, machine)
     return wanted if machine.smallest_oom_adjust is None else max(wanted, machine.smallest_oom_adjust)
@@ -71,10 +83,28 @@ def _wanted_adjust(pod: Pod, container: Container, machine: Machine) -> int:
         return _GUARANTEED_ADJUST
     if qos is QosClass.BEST_EFFORT:
         return _BEST_EFFORT_ADJUST
-    resources = container.resources
-    request = whole_value(resources.requests.get("memory", resources.limits.get("memory", 0)))
+    request = _memory_request(pod, container)
+    if is_sidecar(container) and pod.spec.containers:
+        request = max(request, min(_memory_request(pod, regular) for regular in pod.spec.containers))
     share = 1000 * request // max(machine.memory, 1)
     return min(max(1000 - share, 1000 + _GUARANTEED_ADJUST), _BEST_EFFORT_ADJUST - 1)
+
+
+def _memory_request(pod: Pod, container: Container) -> int:
+    """Bytes that a container is promised: its own request, and its part of what the pod asks for beyond its
+    containers (a kubelet shares that out evenly).
+    """
+    own = _asked_memory(container.resources)
+    whole = pod.spec.resources
+    if whole is None or not _asked_memory(whole):
+        return own
+    everyone = [c for c in pod.spec.init_containers if is_sidecar(c)] + list(pod.spec.containers)
+    rest = _asked_memory(whole) - sum(_asked_memory(c.resources) for c in everyone)
+    return own + max(0, rest) // max(1, len(everyone))
+
+
+def _asked_memory(resources: ResourceRequirements) -> int:
+    return whole_value(resources.requests.get("memory", resources.limits.get("memory", 0)))
 
 
 def _is_node_critical(pod: Pod) -> bool:

@@ -1,0 +1,11 @@
+"""What may go wrong with control groups."""
+
+from edged.errors import EdgedError
+
+
+class CgroupError(EdgedError):
+    """A control group could not be made, set or removed."""
+
+
+class CgroupBusyError(CgroupError):
+    """Processes are still in it."""

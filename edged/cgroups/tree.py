@@ -1,0 +1,174 @@
+"""Makes, sets and removes control groups in the kernel's file systems: the effects, and nothing that decides.
+
+A cgroup is one directory in each hierarchy. Here they are made where edged itself sets or reads something
+(`CONTROLLERS`); the runtime makes the others on its way down to a container. All of them are removed here, for no
+runtime does that: it removes its container's cgroup and leaves the pod's.
+"""
+
+import errno
+import logging
+import os
+import signal
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Protocol
+
+from edged.cgroups.errors import CgroupBusyError, CgroupError
+from edged.cgroups.hierarchies import Hierarchy
+from edged.cgroups.knobs import CONTROLLERS, Knob, knobs
+from edged.cgroups.limits import Limits
+from edged.cgroups.names import CgroupPath
+
+_log = logging.getLogger(__name__)
+
+_PAGE_FILES = (("hugetlb.", ".limit_in_bytes"), ("hugetlb.", ".max"))
+
+
+class Tree(Protocol):
+    """The control groups of a machine."""
+
+    def make(self, path: CgroupPath) -> None:
+        """Make a cgroup and those above it; one that is there is left as it is. Raises CgroupError."""
+
+    def set(self, path: CgroupPath, limits: Limits) -> None:
+        """Set what is not None, as far as the machine has the controller. All is tried before CgroupError is raised."""
+
+    def remove(self, path: CgroupPath) -> None:
+        """Remove a cgroup and all below it, from every hierarchy; none there is a success.
+
+        Processes that are still in it are killed; CgroupBusyError then says that it is to be tried again.
+        """
+
+
+class SilentTree:
+    """Control groups that are not there: of a replay, which must not touch the machine it runs on."""
+
+    def make(self, path: CgroupPath) -> None:
+        """See `Tree`."""
+
+    def set(self, path: CgroupPath, limits: Limits) -> None:
+        """See `Tree`."""
+
+    def remove(self, path: CgroupPath) -> None:
+        """See `Tree`."""
+
+
+class CgroupFiles:
+    """See the module's docstring. Thread-safe as far as no two threads have the same cgroup.
+
+    Args:
+        hierarchies: of the machine, the unified one with its controllers.
+    """
+
+    def __init__(self, hierarchies: Iterable[Hierarchy]) -> None:
+        self._hierarchies = tuple(hierarchies)
+        self._used = tuple(h for h in self._hierarchies if set(h.controllers) & set(CONTROLLERS))
+
+    def make(self, path: CgroupPath) -> None:
+        """See `Tree`."""
+        for hierarchy in self._used:
+            directory = hierarchy.mount
+            for part in path.strip("/").split("/"):
+                if hierarchy.unified:
+                    self._hand_down(directory, hierarchy.controllers)
+                directory = directory / part
+                with _told("make the cgroup", directory):
+                    directory.mkdir(mode=0o755, exist_ok=True)
+
+    def set(self, path: CgroupPath, limits: Limits) -> None:
+        """See `Tree`."""
+        first: CgroupError | None = None
+        for hierarchy in self._used:
+            directory = _below(hierarchy.mount, path)
+            for knob in knobs(limits, unified=hierarchy.unified, page_sizes=_page_sizes(directory)):
+                try:
+                    self._turn(hierarchy, directory, knob)
+                except CgroupError as error:
+                    first = first or error
+        if first is not None:
+            raise first
+
+    def remove(self, path: CgroupPath) -> None:
+        """See `Tree`."""
+        busy = [each for each in (_below(h.mount, path) for h in self._hierarchies) if not _removed(each)]
+        if busy:
+            for process in sorted(set(_processes(busy))):
+                _log.warning("killing process %d, which is left in %s", process, path)
+                with suppress(ProcessLookupError):
+                    os.kill(process, signal.SIGKILL)
+            raise CgroupBusyError("cannot remove the cgroup", str(busy[0]), "it is in use", retryable=True)
+
+    def _turn(self, hierarchy: Hierarchy, directory: Path, knob: Knob) -> None:
+        if knob.controller in hierarchy.controllers:
+            with _told("set the cgroup's limit", directory / knob.file, f"to {knob.value}"):
+                _write(directory / knob.file, knob.value)
+
+    def _hand_down(self, directory: Path, controllers: tuple[str, ...]) -> None:
+        """Let the children of a unified cgroup have its controllers; each by itself, for one may be refused."""
+        file = directory / "cgroup.subtree_control"
+        with _told("hand down controllers", file):
+            missing = set(controllers) - set(file.read_text().split())
+            for controller in sorted(missing & set(CONTROLLERS)):
+                _write(file, f"+{controller}")
+
+
+class _told:  # noqa: N801 - a context manager that is used as a function
+    """Turns an OSError into the CgroupError that says what was attempted."""
+
+    def __init__(self, attempt: str, on: Path, hint: str = "") -> None:
+        self._attempt, self._on, self._hint = attempt, on, hint
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
+        if isinstance(error, OSError):
+            hint = f"{self._hint}: {error.strerror}".removeprefix(": ")
+            raise CgroupError(f"cannot {self._attempt}", str(self._on), hint, retryable=True) from error
+
+
+def _below(mount: Path, path: CgroupPath) -> Path:
+    return mount / path.strip("/")
+
+
+def _write(file: Path, text: str) -> None:
+    """Write at once, as the kernel wants it; a file that is not there is not made."""
+    descriptor = os.open(file, os.O_WRONLY | os.O_CLOEXEC)
+    try:
+        os.write(descriptor, text.encode())
+    finally:
+        os.close(descriptor)
+
+
+def _page_sizes(directory: Path) -> tuple[str, ...]:
+    """Sizes of huge pages that can be limited here, from the names of the files that do it."""
+    names = [file.name for file in directory.iterdir()] if directory.is_dir() else []
+    found = [
+        name[len(before) : -len(after)]
+        for name in names
+        for before, after in _PAGE_FILES
+        if name.startswith(before) and name.endswith(after) and ".rsvd" not in name
+    ]
+    return tuple(sorted(found))
+
+
+def _removed(directory: Path) -> bool:
+    """Remove a cgroup from the leaves up; False when a process is in one of them."""
+    for inner, _, _ in os.walk(directory, topdown=False):
+        try:
+            Path(inner).rmdir()
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            if error.errno in (errno.EBUSY, errno.ENOTEMPTY):
+                return False
+            raise CgroupError("cannot remove the cgroup", inner, error.strerror or "", retryable=True) from error
+    return True
+
+
+def _processes(directories: Iterable[Path]) -> Iterator[int]:
+    for directory in directories:
+        for inner, _, _ in os.walk(directory):
+            with suppress(OSError):
+                yield from (int(word) for word in (Path(inner) / "cgroup.procs").read_text().split() if word != "0")
