@@ -21,6 +21,8 @@ from edged import stored
 from edged.admission.admit import Place, allocatable
 from edged.api import Nanoseconds, NodeStatus, Pod, decode
 from edged.api.codec import DecodeError
+from edged.cgroups.pods import PodCgroups
+from edged.cgroups.tree import Tree
 from edged.cri.contract import ContainerRuntime
 from edged.events import EventRecorder
 from edged.events.reporter import EventReporter
@@ -80,6 +82,7 @@ class Edged(Module):
         figures: of the machine; the kernel's unless given.
         network: over which probes and hooks reach containers; real sockets unless given.
         mounts: of the node; the kernel's unless given.
+        cgroups: where pods get control groups; none unless given.
     """
 
     name = ModuleName.EDGED
@@ -93,13 +96,16 @@ class Edged(Module):
         snapshots: Snapshots,
         version: str,
         figures: Figures | None = None,
+        *,
         network: Network | None = None,
         mounts: Mounts | None = None,
+        cgroups: Tree | None = None,
     ) -> None:
         super().__init__()
         self._mounts = mounts or KernelMounts()
         self._network = network or SocketNetwork(self.clock)
         self._figures = figures or Figures()
+        self._tree = cgroups
         self._version = version
         self._settings = settings
         self._connect = connect
@@ -238,13 +244,20 @@ class Edged(Module):
 
     def _make_carrier(self, client: ContainerRuntime, reader: RuntimeReader) -> PodCarrier:
         settings, keeper = self._settings, self._keeper
+        machine = pod_machine(
+            self._memory,
+            cpu_quota=settings.cpu_quota,
+            cpu_quota_period=settings.cpu_quota_period,
+        )
+        cgroups = PodCgroups(settings.cgroups, self._tree, machine)
         starter = Starter(
             settings,
             self.clock,
             client,
             files=self._files,
             images=ImageKeeper(client, keeper.backoffs),
-            machine=pod_machine(self._memory),
+            machine=machine,
+            cgroups=cgroups,
             host_ips=lambda: keeper.node.ips,
             owner=self._owner,
         )
@@ -257,6 +270,7 @@ class Edged(Module):
             starter,
             meta=meta,
             backoffs=keeper.backoffs,
+            cgroups=cgroups,
             hooks=Hooks(client, self._network, self._waits),
             waits=self._waits,
             departures=self._departures,

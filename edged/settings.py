@@ -80,6 +80,7 @@ class EdgedSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     static_pods: Path | None = None
     """Directory of static pods (`staticPodPath`); None means that there are none."""
+
     cgroups: CgroupSettings = CgroupSettings()
     """Control groups of pods, and what of the node is reserved for others."""
 

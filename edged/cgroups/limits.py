@@ -11,9 +11,9 @@ from msgspec import Struct
 
 from edged.api import Pod, parse_quantity
 from edged.cgroups.settings import CgroupSettings, Reservation
+from edged.pods.demand import Amounts, all_limited, pod_limits, pod_requests
 from edged.pods.qos import QosClass, qos_class
 from edged.pods.resources import SMALLEST_SHARES, Machine, cpu_quota, cpu_shares
-from edged.pods.totals import Amounts, all_limited, pod_limits, pod_requests
 
 UNLIMITED = -1
 

@@ -29,7 +29,7 @@ def open_cgroups(
 ) -> Tree | None:
     """The machine's control groups, with those of all pods and of the classes made; None when pods get none."""
     if not settings.per_qos:
-        _log.info("pods have no cgroups of their own: cgroupsPerQOS is false")
+        _log.info("pods have no cgroups of their own: cgroupsPerQOS is false, or the runtime is the embedded one")
         return None
     try:
         hierarchies = with_unified_controllers(read_hierarchies(mountinfo.read_text()))

@@ -16,21 +16,23 @@ Amounts = dict[str, Fraction]
 
 def pod_requests(pod: Pod) -> Amounts:
     """What is set aside for the pod: requests (a limit without one stands for it), and the sandbox's overhead."""
-    return _pod_sum(pod, _requests)
+    return _add((_pod_sum(pod, _requests), _parse(pod.spec.overhead)))
 
 
 def pod_limits(pod: Pod) -> Amounts:
     """What the pod may use at most. A resource that some container leaves unlimited has a sum all the same: whether
-    every container limits it is `all_limited`'s to say.
+    every container limits it is `all_limited`'s to say. The overhead is added where there is a limit.
     """
-    return _pod_sum(pod, lambda resources: resources.limits)
+    limits = _pod_sum(pod, lambda resources: resources.limits)
+    overhead = _parse(pod.spec.overhead)
+    return _add((limits, {name: amount for name, amount in overhead.items() if limits.get(name)}))
 
 
 def all_limited(pod: Pod, resource: str) -> bool:
-    """Whether the pod as a whole, or every container of it, has a limit of that resource."""
-    if pod.spec.resources is not None and resource in pod.spec.resources.limits:
+    """Whether the pod as a whole, or every container of it, has a limit of that resource; 0 is none."""
+    if pod.spec.resources is not None and _parse(pod.spec.resources.limits).get(resource):
         return True
-    return all(resource in c.resources.limits for c in (*pod.spec.init_containers, *pod.spec.containers))
+    return all(_parse(c.resources.limits).get(resource) for c in (*pod.spec.init_containers, *pod.spec.containers))
 
 
 def _requests(resources: ResourceRequirements) -> Mapping[str, Quantity]:
@@ -54,7 +56,7 @@ def _pod_sum(pod: Pod, pick: Callable[[ResourceRequirements], Mapping[str, Quant
     total = _largest(_add((total, sidecars)), highest)
     if pod.spec.resources is not None:
         total = {**total, **_parse(pick(pod.spec.resources))}
-    return _add((total, _parse(pod.spec.overhead)))
+    return total
 
 
 def _parse(quantities: Mapping[str, Quantity]) -> Amounts:

@@ -79,6 +79,7 @@ class Core:
         self.shared: dict[str, Any] = {}
         self.sandboxes: dict[str, pb.PodSandboxStatus] = {}
         self.containers: dict[str, pb.ContainerStatus] = {}
+        self.sandbox_configs: dict[str, pb.PodSandboxConfig] = {}
         self.configs: dict[str, pb.ContainerConfig] = {}
         self.homes: dict[str, str] = {}
         self.calls: Counter[str] = Counter()

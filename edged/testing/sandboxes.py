@@ -36,6 +36,7 @@ class Sandboxes(Core):
             if options.network == pb.NODE:
                 status.network.ip = ""
             self.sandboxes[status.id] = status
+            self.sandbox_configs[status.id] = config
         return SandboxId(status.id)
 
     @call
@@ -49,6 +50,7 @@ class Sandboxes(Core):
             for container in self._inmates(sandbox_id):
                 self._forget(container.id)
             self.sandboxes.pop(sandbox_id, None)
+            self.sandbox_configs.pop(sandbox_id, None)
 
     @call
     def pod_sandbox_status(self, sandbox_id: SandboxId, *, verbose: bool = False) -> pb.PodSandboxStatusResponse:  # noqa: ARG002

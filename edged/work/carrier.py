@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from beehive import Runtime
 from edged.api import ContainerStateWaiting, Nanoseconds, Pod
+from edged.cgroups.pods import PodCgroups
 from edged.cri.contract import ContainerId, ContainerRuntime, SandboxId
 from edged.cri.errors import CriError
 from edged.errors import EdgedError
@@ -65,6 +66,7 @@ class PodCarrier:
         starter: makes sandboxes and containers.
         meta: knows configmaps, secrets and tokens.
         backoffs: the records of what keeps ending; a pod's records are touched only by the worker that has the pod.
+        cgroups: of pods.
         hooks: runs what pods want done after a container's start and before its stop.
         waits: of containers for their turn to be stopped.
         departures: the grace periods that run.
@@ -80,6 +82,7 @@ class PodCarrier:
         *,
         meta: MetaClient,
         backoffs: BackOffs,
+        cgroups: PodCgroups,
         hooks: Hooks,
         waits: Waits,
         departures: Departures,
@@ -92,6 +95,7 @@ class PodCarrier:
         self._meta = meta
         self._tokens = TokenCache(actors.clock)
         self._backoffs = backoffs
+        self._cgroups = cgroups
         self._hooks = hooks
         self._waits = waits
         self._departures = departures
@@ -109,6 +113,7 @@ class PodCarrier:
                 self._sync(job, job.pod, self._reader.look(job.ref), troubles)
             elif job.task is Task.KILL and job.pod is not None:
                 self._kill(job.pod, self._reader.look(job.ref))
+                self._cgroups.remove(job.ref.uid)
             else:
                 self._remove(job)
         except _FAILURES as failure:
@@ -128,9 +133,11 @@ class PodCarrier:
         if actions.kill_pod:
             self._kill(pod, facts)
         self._kill_containers(pod, actions.kill)
-        if is_terminal(pod) or self._waits.is_ending(job.ref.uid):
+        if self._waits.is_ending(job.ref.uid):
             return
-        if actions.create_sandbox or actions.sandbox is not None:
+        if is_terminal(pod) or (actions.sandbox is None and not actions.create_sandbox):
+            self._cgroups.remove(job.ref.uid)
+        else:
             self._bring_up(pod, facts, actions, troubles)
 
     def _bring_up(self, pod: Pod, facts: PodFacts, actions: PodActions, troubles: Troubles) -> None:
@@ -162,6 +169,7 @@ class PodCarrier:
         """
         sources = PodSources(pod, self._meta, self._tokens)
         volumes = self._files.prepare(pod, sources)
+        self._cgroups.apply(pod, anew=actions.create_sandbox)
         if not (actions.start_init or actions.start or actions.create_sandbox):
             return None
         return StartContext(self._starter.sandbox(pod, facts, actions), volumes, sources)
@@ -210,6 +218,7 @@ class PodCarrier:
         farewell = self._farewell_of_all(job.pod, facts) if job.pod is not None else _ORPHAN_GRACE
         kill_pod(self._actors, self._runtime, facts, farewell)
         remove_pod(self._runtime, facts)
+        self._cgroups.remove(job.ref.uid)
         self._files.remove(job.ref)
         self._starter.forget(job.ref.uid)
         self._tokens.forget(job.ref.uid)

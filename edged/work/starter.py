@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from beehive import Clock
 from edged.api import Container, Pod, seconds
+from edged.cgroups.pods import PodCgroups
 from edged.cri.contract import ContainerId, ContainerRuntime, SandboxId
 from edged.cri.errors import AlreadyExistsError, CriError
 from edged.errors import EdgedError
@@ -58,6 +59,7 @@ class Starter:
         runtime: the container runtime.
         files: the pods' directories.
         machine: what resources depend on.
+        cgroups: of pods.
         host_ips: the node's addresses now.
         owner: the mark that sandboxes get.
     """
@@ -71,6 +73,7 @@ class Starter:
         files: PodFiles,
         images: ImageKeeper,
         machine: Machine,
+        cgroups: PodCgroups,
         host_ips: Callable[[], tuple[str, ...]],
         owner: str,
     ) -> None:
@@ -80,13 +83,14 @@ class Starter:
         self._files = files
         self._images = images
         self._machine = machine
+        self._cgroups = cgroups
         self._host_ips = host_ips
         self._owner = owner
         self._paths = PodPaths(settings.root, settings.pod_logs)
 
     def sandbox(self, pod: Pod, facts: PodFacts, actions: PodActions) -> Sandbox:
         """The sandbox to start containers in; made when there is none. Raises CriError, ConfigError."""
-        config = sandbox_config(pod, self._sandbox_context(actions.attempt))
+        config = sandbox_config(pod, self._sandbox_context(pod, actions.attempt))
         config.annotations[labels.OWNER] = self._owner
         if actions.sandbox is not None and not actions.create_sandbox:
             ips = facts.sandbox.ips if facts.sandbox is not None else None
@@ -157,14 +161,16 @@ class Starter:
                     return ContainerId(twin.id)
             raise
 
-    def _sandbox_context(self, attempt: int) -> SandboxContext:
+    def _sandbox_context(self, pod: Pod, attempt: int) -> SandboxContext:
         settings = self._settings
         try:
             host = parse_resolv_conf(settings.resolv_conf.read_text())
         except OSError:
             host = parse_resolv_conf("")
         cluster = ClusterDns(settings.cluster_dns, settings.cluster_domain)
-        return SandboxContext(attempt, self._paths, host_dns=host, cluster_dns=cluster)
+        return SandboxContext(
+            attempt, self._paths, host_dns=host, cluster_dns=cluster, cgroup_parent=self._cgroups.parent(pod)
+        )
 
     def pod_ips(self, pod: Pod, sandbox: Sandbox) -> tuple[str, ...]:
         """The addresses of a pod, primary first."""

@@ -17,13 +17,17 @@ import edgehub
 from beehive import BeehiveError, Hive, Threads
 from beehive.errors import StopError
 from beehive.metrics import BusMetrics, HiveCollector
+from edged.cgroups.limits import Node
+from edged.cgroups.opening import open_cgroups
+from edged.cgroups.tree import Tree
 from edged.cri import CriClient
 from edged.errors import EdgedError
 from edged.module import Edged
-from edged.node.machine import Figures
+from edged.node.machine import Figures, read_machine
 from edged.node.recording import RecordingFigures
 from edged.server.http import HttpServer
 from edged.server.routes import Snapshots, routes
+from edged.settings import EdgedSettings
 from edgehub.metrics import LinkCollector
 from metamanager.module import MetaManager
 from modules.edgecore.config import EdgeCoreConfig
@@ -113,12 +117,20 @@ def _add_modules(
             snapshots,
             KUBELET_VERSION,
             RecordingFigures(Figures(), hive.clock, tracing.add),
+            cgroups=_open_cgroups(settings),
         )
     if modules.edge_hub.enable:
         counters = edgehub.install(
             hive, edgehub_settings(config), certificates=certificate_settings(config), wrap=tracing.links
         )
         registry.register(LinkCollector(counters))
+
+
+def _open_cgroups(settings: EdgedSettings) -> Tree | None:
+    """Before edged is there, because the machine is asked; None: pods get none here."""
+    settings.root.mkdir(mode=0o750, parents=True, exist_ok=True)
+    machine = read_machine(settings.root, settings.node_ip)
+    return open_cgroups(settings.cgroups, Node(machine.cpus, machine.memory))
 
 
 def _start_embedded_runtime(config: EdgeCoreConfig, runtime: Threads, stack: ExitStack) -> None:

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from edged.cgroups.settings import CgroupSettings, Reservation
 from edged.settings import EdgedSettings
 from edgehub.certificates.settings import CertificateSettings
 from edgehub.settings import EdgeHubSettings
@@ -36,6 +37,19 @@ def edged_settings(config: EdgeCoreConfig) -> EdgedSettings:
         crash_loop_limit=kubelet.crash_loop_back_off.max_container_restart_period,
         own_root=not config.uses_embedded_runtime,
         static_pods=Path(kubelet.static_pod_path) if kubelet.static_pod_path else None,
+        cgroups=CgroupSettings(
+            per_qos=kubelet.cgroups_per_qos and not config.uses_embedded_runtime,
+            driver=kubelet.cgroup_driver,
+            root=kubelet.cgroup_root or "/",
+            pids=kubelet.pod_pids_limit,
+            enforce=kubelet.enforce_node_allocatable,
+            kube_reserved=Reservation(kubelet.kube_reserved, kubelet.kube_reserved_cgroup),
+            system_reserved=Reservation(kubelet.system_reserved, kubelet.system_reserved_cgroup),
+        ),
+        cpu_quota=kubelet.cpu_cfs_quota,
+        cpu_quota_period=kubelet.cpu_cfs_quota_period,
+        seccomp_default=kubelet.seccomp_default,
+        allowed_unsafe_sysctls=kubelet.allowed_unsafe_sysctls,
         cluster_dns=kubelet.cluster_dns,
         cluster_domain=kubelet.cluster_domain,
         resolv_conf=kubelet.resolv_conf,

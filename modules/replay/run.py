@@ -13,6 +13,7 @@ from beehive.delivery import DropReason, Way
 from beehive.names import ModuleName
 from beehive.simulation import EPOCH, Simulation
 from beehive.trace import CriCall, Delivered, Direction, Record
+from edged.cgroups.tree import SilentTree
 from edged.module import Edged
 from edged.node.recording import RecordingFigures
 from edged.server.routes import Snapshots
@@ -194,6 +195,7 @@ class Stage:
                 self._recorded.agent_version(),
                 RecordingFigures(self._figures, self._clock, ear.add),
                 mounts=MemoryMounts(),
+                cgroups=SilentTree() if _had_cgroups(self._recorded) else None,
             )
         else:
             settings = places.edgehub()
@@ -239,6 +241,11 @@ class Stage:
             if message is not None:
                 given.add(message.id)
         return frozenset(given)
+
+
+def _had_cgroups(recorded: Recorded) -> bool:
+    """Whether pods had cgroups of their own: it depended on the machine, so it is seen in what the runtime was told."""
+    return any(call.method == "run_pod_sandbox" and b'"cgroup_parent"' in call.request for call in recorded.calls())
 
 
 def _was_taken(one: Delivered) -> bool:

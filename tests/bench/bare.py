@@ -20,6 +20,7 @@ import msgspec
 
 from beehive.clock import RealClock
 from edged.api import Nanoseconds, Pod, decode
+from edged.cgroups.pods import PodCgroups
 from edged.cri import CriClient
 from edged.node.limits import pod_machine
 from edged.node.machine import read_machine
@@ -83,13 +84,15 @@ def requests_of(manifest: JsonObject, endpoint: str, directory: Path, *, own_roo
     )  # fmt: skip
     backoffs = BackOffs(BackOffPolicy())
     files = PodFiles(settings, clock)
+    machine = pod_machine(read_machine(directory).memory)
     starter = Starter(
         settings,
         clock,
         client,
         files=files,
         images=ImageKeeper(client, backoffs),
-        machine=pod_machine(read_machine(directory).memory),
+        machine=machine,
+        cgroups=PodCgroups(settings.cgroups, None, machine),
         host_ips=lambda: (),
         owner="",
     )

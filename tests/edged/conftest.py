@@ -9,6 +9,7 @@ import pytest
 from beehive import Message, ModuleName
 from beehive.testing import Harness
 from edged.api import Pod
+from edged.cgroups.tree import Tree
 from edged.keeper import PodKeeper
 from edged.module import Edged
 from edged.pods.model import PodUid
@@ -81,7 +82,15 @@ class OpenEdged(Edged):
 class Bench:
     """edged and what it is surrounded by."""
 
-    def __init__(self, root: Path, seed: int = 1, kind: type[FakeRuntime] = FakeRuntime, **settings: Any) -> None:
+    def __init__(
+        self,
+        root: Path,
+        seed: int = 1,
+        kind: type[FakeRuntime] = FakeRuntime,
+        *,
+        tree: Tree | None = None,
+        **settings: Any,
+    ) -> None:
         self.bee = Harness(seed)
         self.runtime = kind(self.bee.simulation, [IMAGE])
         self.meta = MetaDouble(self.bee.clock)
@@ -98,7 +107,7 @@ class Bench:
         )
         self.network = NetworkDouble(self.bee.simulation)
         self.mounts = MemoryMounts()
-        outside: dict[str, Any] = {"network": self.network, "mounts": self.mounts}
+        outside: dict[str, Any] = {"network": self.network, "mounts": self.mounts, "cgroups": tree}
         self.bee.add(OpenEdged, self.settings, self.runtime.connect, self.snapshots, "v1.32", **outside)
 
     def start(self) -> None:

@@ -27,7 +27,7 @@ from modules.edgecore.config.writing import render
 from tests.end_to_end.mirror import Mirror
 from tests.end_to_end.processes import REPOSITORY, Process, mounts_below, processes_of, wait_until
 from tests.end_to_end.runtimes import RuntimeUnderTest
-from tests.support.leftovers import unmount_under
+from tests.support.leftovers import remove_cgroups, unmount_under
 
 NODE: Final = "edge-1"
 _replace = msgspec.structs.replace
@@ -118,6 +118,7 @@ class Edge:
         self.root = directory / "edge"
         self.pod_logs = self.root / "logs" / "pods"
         self.port = _free_port()
+        self.cgroup_root = f"/{directory.name}"
         self.longest_back_off = 300.0
         self.file = directory / "edgecore.yaml"
         self._directory = directory
@@ -195,6 +196,7 @@ class Edge:
             edged.tailored_kubelet_config,
             container_runtime_endpoint=self._runtime.endpoint,
             read_only_port=self.port,
+            cgroup_root=self.cgroup_root,
             crash_loop_back_off=CrashLoopBackOff(max_container_restart_period=self.longest_back_off),
         )
         modules = _replace(
@@ -238,10 +240,12 @@ class Machine:
             unmount_under(self.edge.root / "edged" / "pods")  # volumes of pods that nobody has deleted
         finally:
             left = processes_of(self.directory), mounts_below(self.directory)
+            stuck = remove_cgroups(self.edge.cgroup_root)
             for pid in left[0]:
                 os.kill(pid, signal.SIGKILL)
             shutil.rmtree(self.directory)
         assert left == ([], []), f"processes and mounts left behind: {left}"
+        assert not stuck, f"cgroups that are in use left behind: {stuck}"
 
 
 def _node_is_ready(node: JsonObject) -> bool:

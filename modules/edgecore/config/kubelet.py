@@ -11,8 +11,20 @@ from typing import Annotated
 
 from msgspec import field
 
-from modules.edgecore.config.kinds import AbsolutePath, Duration, Switch, TextList, Whole
-from modules.edgecore.config.names import DNS_DOMAIN, IMAGE_ENDPOINT, IP_ADDRESS, OPTIONAL_PATH, RUNTIME_ENDPOINT
+from edged.cgroups.settings import Driver
+from modules.edgecore.config.kinds import AbsolutePath, Choice, Duration, Switch, TextList, TextMap, Whole
+from modules.edgecore.config.names import (
+    CGROUP,
+    DNS_DOMAIN,
+    ENFORCED,
+    IMAGE_ENDPOINT,
+    IP_ADDRESS,
+    OPTIONAL_PATH,
+    QUANTITY,
+    RESOURCE,
+    RUNTIME_ENDPOINT,
+    SYSCTL_PATTERN,
+)
 from modules.edgecore.config.section import Section
 
 _DAY = 24 * 3600.0
@@ -32,6 +44,22 @@ class TailoredKubeletConfig(Section, frozen=True, kw_only=True):
     address: Annotated[str, IP_ADDRESS] = "127.0.0.1"
     """Address of the read-only server. It asks for no credentials, so leave it on the loopback interface."""
 
+    allowed_unsafe_sysctls: Annotated[tuple[str, ...], TextList(SYSCTL_PATTERN, 64)] = ()
+    """Kernel parameters that pods may set beside the safe ones; one that ends in `*` stands for all that begin
+    so."""
+
+    cgroup_driver: Annotated[Driver, Choice(Driver, "it must be the container runtime's too")] = Driver.CGROUPFS
+    """Who makes control groups: edgecore itself in the kernel's file system, or systemd, as the container
+    runtime is configured too."""
+
+    cgroup_root: Annotated[str, CGROUP] = ""
+    """Cgroup below which those of pods are (`kubepods`). Default empty: the top. Two agents on one machine need
+    two of them."""
+
+    cgroups_per_qos: Annotated[bool, Switch()] = field(default=True, name="cgroupsPerQOS")
+    """Whether classes and pods have cgroups of their own. Where they cannot be made (no root, no cgroups, the
+    embedded runtime) pods run without, and the log says why."""
+
     cluster_dns: Annotated[tuple[str, ...], TextList(IP_ADDRESS, 3)] = field(default=(), name="clusterDNS")
     """Name servers of pods with dnsPolicy ClusterFirst. Default none: they get the host's, as on any
     KubeEdge node without edgemesh."""
@@ -44,6 +72,12 @@ class TailoredKubeletConfig(Section, frozen=True, kw_only=True):
     """Socket of the container runtime (CRI). `embedded://` is ours: the runtime inside edgecore, whose
     containers are plain processes of this machine; nothing need be installed, and nothing is isolated."""
 
+    cpu_cfs_quota: Annotated[bool, Switch()] = field(default=True, name="cpuCFSQuota")
+    """Whether CPU limits are enforced."""
+
+    cpu_cfs_quota_period: Annotated[float, Duration(0.001, 1.0)] = field(default=0.1, name="cpuCFSQuotaPeriod")
+    """Time in which a container gets its share of a limited CPU."""
+
     crash_loop_back_off: CrashLoopBackOff = CrashLoopBackOff()
     """Back-off of failing containers."""
 
@@ -53,10 +87,21 @@ class TailoredKubeletConfig(Section, frozen=True, kw_only=True):
     event_record_qps: Annotated[int, Whole("events a second", 0, 100_000)] = field(default=50, name="eventRecordQPS")
     """Most events a second that are stored and reported. 0: no limit, as with the kubelet."""
 
+    enforce_node_allocatable: Annotated[tuple[str, ...], TextList(ENFORCED, 3)] = ("pods",)
+    """Whose share of the node is enforced by cgroups: `pods`, and `kube-reserved` and `system-reserved` when
+    their cgroups are named."""
+
     image_service_endpoint: Annotated[str, IMAGE_ENDPOINT] = ""
     """Socket of the image service. Default empty: the same as containerRuntimeEndpoint, as with the
     kubelet. KubeEdge's own default is containerd's socket even when another runtime is configured, which
     nobody wants."""
+
+    kube_reserved: Annotated[dict[str, str], TextMap(RESOURCE, QUANTITY, 16)] = field(default_factory=dict)
+    """What of the node is kept for edgecore and the container runtime; it is not allocatable. Default
+    nothing."""
+
+    kube_reserved_cgroup: Annotated[str, CGROUP] = ""
+    """Their cgroup, when enforceNodeAllocatable says kube-reserved. It must exist."""
 
     max_pods: Annotated[int, Whole("pods", 0, 10_000)] = 110
     """Most pods on this node; the node reports it as its capacity."""
@@ -75,6 +120,9 @@ class TailoredKubeletConfig(Section, frozen=True, kw_only=True):
     """Directory of the containers' log files, `<namespace>_<name>_<uid>/<container>/<attempt>.log` below
     it."""
 
+    pod_pids_limit: Annotated[int, Whole("processes", -1, 4_194_304)] = -1
+    """Most processes of a pod. -1: no limit but the machine's."""
+
     read_only_port: Annotated[int, Whole("", 0, 65_535)] = 10255
     """TCP port of the read-only server (`/pods`, `/healthz`, `/metrics`). 0: no server. Default the
     kubelet's 10255, where every monitoring tool looks; KubeEdge's 10350 is also the port of its cloud's
@@ -90,6 +138,9 @@ class TailoredKubeletConfig(Section, frozen=True, kw_only=True):
     runtime_request_timeout: Annotated[float, Duration(1.0, 3600.0)] = 120.0
     """Deadline of a call to the container runtime, image pulls excepted."""
 
+    seccomp_default: Annotated[bool, Switch()] = False
+    """Whether containers that name no seccomp profile get the container runtime's, instead of none."""
+
     sync_frequency: Annotated[float, Duration(1.0, 3600.0)] = 60.0
     """Longest time between two looks at a pod in which nothing seems to happen; also how late, at most, a
     changed configmap reaches its volume when its message was missed."""
@@ -97,3 +148,9 @@ class TailoredKubeletConfig(Section, frozen=True, kw_only=True):
     static_pod_path: Annotated[str, OPTIONAL_PATH] = "/etc/kubeedge/manifests"
     """Directory of static pods: each file in it (YAML or JSON) is a pod that this node runs of itself, cloud or no
     cloud. It is looked at every second and need not exist. Empty: no static pods."""
+
+    system_reserved: Annotated[dict[str, str], TextMap(RESOURCE, QUANTITY, 16)] = field(default_factory=dict)
+    """What of the node is kept for the system; it is not allocatable. Default nothing."""
+
+    system_reserved_cgroup: Annotated[str, CGROUP] = ""
+    """Its cgroup, when enforceNodeAllocatable says system-reserved. It must exist."""

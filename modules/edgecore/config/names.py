@@ -38,6 +38,22 @@ OPTIONAL_PATH: Final = Text("an absolute path, or empty", r"(?:/[^\x00]*)?")
 PROJECT_ID: Final = Text("letters, digits, hyphens, underscores and dots", r"[A-Za-z0-9._-]{1,128}")
 """A part of the websocket's URL, so nothing that would need quoting there."""
 
+CGROUP: Final = Text(
+    "a cgroup such as /edge (plain names with slashes between them), or empty",
+    r"(?:/?(?!\.{1,2}(?:/|$))[A-Za-z0-9_.@:-]+(?:/(?!\.{1,2}(?:/|$))[A-Za-z0-9_.@:-]+)*/?|/)?",
+)
+
+RESOURCE: Final = Text(
+    "cpu, memory, ephemeral-storage, pid or a hugepages- size",
+    r"cpu|memory|ephemeral-storage|pid|hugepages-[1-9][0-9]*[KMG]i",
+)
+
+QUANTITY: Final = Text("quantities such as 500m or 1Gi", r"[0-9]+(?:\.[0-9]+)?(?:m|k|[MGTPE]|[KMGTPE]i)?", most=32)
+
+ENFORCED: Final = Text("pods, kube-reserved, system-reserved or none", r"pods|kube-reserved|system-reserved|none")
+
+SYSCTL_PATTERN: Final = Text("a sysctl such as kernel.msgmax or net.*", r"[a-z0-9](?:[-_a-z0-9./]*)(?:\*)?", most=253)
+
 LABEL_KEY: Final = Text("label names", rf"(?:{_SUBDOMAIN}/)?{_QUALIFIED}", most=317)
 
 LABEL_VALUE: Final = Text(

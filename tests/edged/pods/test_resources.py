@@ -5,8 +5,9 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
-from edged.api import Container, Pod, ResourceRequirements
+from edged.api import Container, Pod, Quantity, ResourceRequirements
 from edged.pods.qos import QosClass, qos_class
 from edged.pods.resources import Machine, cpu_shares, linux_resources, oom_score_adjust
 from tests.edged.pods.builders import a_container, a_pod
@@ -18,7 +19,7 @@ def needing(name: str = "a", requests: Any = None, limits: Any = None) -> Contai
     return a_container(name, resources=ResourceRequirements(requests=requests or {}, limits=limits or {}))
 
 
-FULL = {"cpu": "1", "memory": "100Mi"}
+FULL: dict[str, Quantity] = {"cpu": "1", "memory": "100Mi"}
 
 
 @pytest.mark.parametrize(
@@ -105,3 +106,28 @@ def test_never_below_what_the_process_may_give(smallest: int, requests: dict[str
     container = needing(requests=requests, limits=requests)
     machine = Machine(memory=2**30, smallest_oom_adjust=smallest)
     assert oom_score_adjust(a_pod(container), container, machine) >= smallest
+
+
+@pytest.mark.parametrize(
+    ("own", "others", "adjust"),
+    [("10Mi", ("100Mi",), 900), ("200Mi", ("100Mi",), 800), ("0", ("300Mi", "100Mi"), 900)],
+)
+def test_a_sidecar_is_as_safe_as_what_needs_it(own: str, others: tuple[str, ...], adjust: int) -> None:
+    """It asks for less than every regular container: then the least of theirs counts (newer kubelets)."""
+    sidecar = needing("s", requests={"memory": own})
+    sidecar = replace(sidecar, restart_policy="Always")
+    regular = [needing(f"r{number}", requests={"memory": asked}) for number, asked in enumerate(others)]
+    assert oom_score_adjust(a_pod(*regular, init=(sidecar,)), sidecar, MACHINE) == adjust
+
+
+def test_what_a_pod_asks_for_as_a_whole_is_shared_out() -> None:
+    """Two containers of a pod that asks for 200 MiB more than they do."""
+    first, second = needing("a", requests={"memory": "100Mi"}), needing("b")
+    pod = a_pod(first, second, resources=ResourceRequirements(requests={"memory": "300Mi"}))
+    assert [oom_score_adjust(pod, each, MACHINE) for each in (first, second)] == [800, 900]
+
+
+def test_pod_level_resources_decide_about_the_class() -> None:
+    """And its containers' do not."""
+    whole = ResourceRequirements(limits=FULL)
+    assert qos_class(a_pod(needing(requests={"cpu": "1"}), resources=whole)) is QosClass.GUARANTEED

@@ -1,0 +1,165 @@
+"""Control groups are made, set and removed: in made-up trees, and in this machine's own where that may be done."""
+
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from edged.cgroups.errors import CgroupBusyError, CgroupError
+from edged.cgroups.hierarchies import Hierarchy, read_hierarchies, with_unified_controllers
+from edged.cgroups.limits import Limits, Node
+from edged.cgroups.names import CgroupPath
+from edged.cgroups.opening import open_cgroups
+from edged.cgroups.settings import CgroupSettings, Driver
+from edged.cgroups.tree import CgroupFiles
+from tests.support.leftovers import remove_cgroups
+
+POD = CgroupPath("/kubepods/burstable/podx")
+NODE = Node(2, 2**30)
+
+HYBRID = """\
+24 21 0:22 / /sys/fs/cgroup ro,nosuid - tmpfs tmpfs ro,mode=755
+30 24 0:26 / /sys/fs/cgroup/cpu,cpuacct rw,nosuid shared:9 - cgroup cgroup rw,cpu,cpuacct
+31 24 0:27 / /sys/fs/cgroup/my\\040memory rw,nosuid shared:10 - cgroup cgroup rw,memory
+32 24 0:28 / /sys/fs/cgroup/systemd rw,nosuid shared:11 - cgroup cgroup rw,xattr,name=systemd
+33 24 0:29 / /sys/fs/cgroup/unified rw,nosuid shared:12 - cgroup2 cgroup2 rw,nsdelegate
+34 24 0:27 / /mnt/again rw,nosuid - cgroup cgroup rw,memory
+35 24 0:30 / /proc rw - proc proc rw
+"""
+
+
+def test_hierarchies_are_found_wherever_they_are_mounted() -> None:
+    """Each once, blanks in a path and all."""
+    assert read_hierarchies(HYBRID) == [
+        Hierarchy(Path("/sys/fs/cgroup/cpu,cpuacct"), ("cpu", "cpuacct")),
+        Hierarchy(Path("/sys/fs/cgroup/my memory"), ("memory",)),
+        Hierarchy(Path("/sys/fs/cgroup/systemd"), ("name=systemd",)),
+        Hierarchy(Path("/sys/fs/cgroup/unified"), unified=True),
+    ]
+
+
+def test_the_kernel_says_which_controllers_the_unified_one_has(tmp_path: Path) -> None:
+    (tmp_path / "cgroup.controllers").write_text("cpu memory\n")
+    there, missing = Hierarchy(tmp_path, unified=True), Hierarchy(tmp_path / "none", unified=True)
+    assert [h.controllers for h in with_unified_controllers([there, missing])] == [("cpu", "memory"), ()]
+
+
+def unified(root: Path, *files: str) -> CgroupFiles:
+    """A made-up cgroup v2 in which the pod's cgroup is, with these files."""
+    directory = root
+    for part in ("", *POD.strip("/").split("/")):
+        directory = directory / part
+        directory.mkdir(exist_ok=True)
+        (directory / "cgroup.subtree_control").write_text("cpu")
+    for file in files:
+        (directory / file).write_text("")
+    return CgroupFiles([Hierarchy(root, ("cpu", "memory", "pids", "io"), unified=True)])
+
+
+def test_a_unified_cgroups_controllers_are_handed_down(tmp_path: Path) -> None:
+    """In every cgroup above the pod's, those that are missing and that edged needs."""
+    unified(tmp_path).make(POD)
+    for above in ("", "kubepods", "kubepods/burstable"):
+        text = (tmp_path / above / "cgroup.subtree_control").read_text()
+        assert text.startswith("+pids")  # the last one that was asked for: a real file would list them all
+    assert (tmp_path / "kubepods/burstable/podx/cgroup.subtree_control").read_text() == "cpu"
+
+
+def test_a_unified_cgroup_is_set(tmp_path: Path) -> None:
+    """Of what the machine has no controller for nothing is written."""
+    tree = unified(tmp_path, "cpu.weight", "cpu.max", "memory.max", "pids.max")
+    tree.set(POD, Limits(1024, 50_000, 100_000, 4096, 10, {"2MB": 0}))
+    files = {file: (tmp_path / POD.strip("/") / file).read_text() for file in ("cpu.weight", "cpu.max", "memory.max")}
+    assert files == {"cpu.weight": "39", "cpu.max": "50000 100000", "memory.max": "4096"}
+
+
+def test_one_limit_that_cannot_be_set_keeps_no_other_from_it(tmp_path: Path) -> None:
+    tree = unified(tmp_path, "cpu.weight", "pids.max")
+    with pytest.raises(CgroupError, match=r"memory\.max"):
+        tree.set(POD, Limits(cpu_shares=2, memory=4096, pids=7))
+    assert (tmp_path / POD.strip("/") / "pids.max").read_text() == "7"
+
+
+@pytest.fixture
+def real() -> Iterator[tuple[CgroupFiles, CgroupPath]]:
+    """This machine's cgroups, and the path of one that is removed at the end."""
+    hierarchies = with_unified_controllers(read_hierarchies(Path("/proc/self/mountinfo").read_text()))
+    top = CgroupPath(f"/edgecore-test-{os.getpid()}")
+    tree = CgroupFiles(hierarchies)
+    try:
+        tree.make(top)
+    except CgroupError as error:
+        pytest.skip(f"no cgroups can be made here: {error}")
+    yield tree, top
+    assert remove_cgroups(top) == []
+
+
+def directories(path: str) -> list[Path]:
+    """Where a cgroup is, in each hierarchy."""
+    found = with_unified_controllers(read_hierarchies(Path("/proc/self/mountinfo").read_text()))
+    return [path for path in (each.mount / path.strip("/") for each in found) if path.is_dir()]
+
+
+def test_a_real_cgroup_is_made_set_and_removed(real: tuple[CgroupFiles, CgroupPath]) -> None:
+    """The kernel takes all that a pod may be limited to, lifts it again, and gives no error twice."""
+    tree, top = real
+    pod = CgroupPath(f"{top}/burstable/pod1")
+    tree.make(pod)
+    tree.make(pod)
+    tree.set(pod, Limits(512, 50_000, 100_000, 64 * 2**20, 20, {}))
+    said = {file.name: file.read_text().strip() for each in directories(pod) for file in each.glob("*.m[ae]*")}
+    assert said["pids.max"] == "20"
+    limit = [d / name for d in directories(pod) for name in ("memory.limit_in_bytes", "memory.max")]
+    assert [file.read_text().strip() for file in limit if file.exists()] == [str(64 * 2**20)]
+    tree.set(pod, Limits(2, -1, 100_000, -1, -1, {}))
+    assert all(file.read_text().strip() != str(64 * 2**20) for file in limit if file.exists())
+    tree.remove(CgroupPath(f"{top}/burstable"))
+    tree.remove(CgroupPath(f"{top}/burstable"))
+    assert directories(f"{top}/burstable") == []
+
+
+def test_what_is_still_in_a_cgroup_is_killed_and_then_it_goes(real: tuple[CgroupFiles, CgroupPath]) -> None:
+    """As a kubelet does with a pod's cgroup: nobody else has a process there."""
+    tree, top = real
+    pod = CgroupPath(f"{top}/pod1")
+    tree.make(pod)
+    with subprocess.Popen(["sleep", "600"]) as process:
+        for directory in directories(pod):
+            (directory / "cgroup.procs").write_text(str(process.pid))
+        with pytest.raises(CgroupBusyError):
+            tree.remove(pod)
+        assert process.wait(10) == -9
+    tree.remove(pod)
+    assert directories(pod) == []
+
+
+def test_a_node_without_cgroups_goes_without(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """One line says why: none are mounted, they cannot be written, systemd is not there, or nobody wants them."""
+    none, foreign = tmp_path / "none", tmp_path / "foreign"
+    none.write_text("35 24 0:30 / /proc rw - proc proc rw\n")
+    foreign.write_text("33 24 0:29 / /proc/self rw - cgroup cgroup rw,cpu\n")
+    wanted = CgroupSettings()
+    for settings, mounts, reason in (
+        (wanted, none, "none is mounted"),
+        (wanted, tmp_path / "missing", "No such file"),
+        (wanted, foreign, "cannot make the cgroup"),
+        (CgroupSettings(driver=Driver.SYSTEMD), foreign, "systemd does not run"),
+        (CgroupSettings(per_qos=False), foreign, "cgroupsPerQOS is false"),
+    ):
+        caplog.clear()
+        with caplog.at_level("INFO"):
+            assert open_cgroups(settings, NODE, mounts, tmp_path / "no-systemd") is None
+        assert [reason in record.message for record in caplog.records] == [True]
+
+
+def test_a_node_gets_its_cgroups_with_their_limits(real: tuple[CgroupFiles, CgroupPath]) -> None:
+    """Those of all pods and of the two classes, below the root that is configured."""
+    assert open_cgroups(CgroupSettings(root=f"{real[1]}/edge"), Node(2, 2**30)) is not None
+    pods = directories(f"{real[1]}/edge/kubepods")
+    memory = [d / name for d in pods for name in ("memory.limit_in_bytes", "memory.max") if (d / name).exists()]
+    assert [file.read_text().strip() for file in memory] == [str(2**30)]
+    weights = [d / "cpu.shares" for d in directories(f"{real[1]}/edge/kubepods/besteffort")]
+    weights += [d / "cpu.weight" for d in directories(f"{real[1]}/edge/kubepods/besteffort")]
+    assert [file.read_text().strip() for file in weights if file.exists()] in (["2"], ["1"])
