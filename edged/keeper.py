@@ -13,8 +13,8 @@ from msgspec.structs import replace
 from beehive import Clock, Timer
 from edged.admission.admit import Place, refusal
 from edged.api import Nanoseconds, Pod, seconds
-from edged.lifecycle.departures import Departures
-from edged.lifecycle.waits import Waits
+from edged.deadlines import Deadlines
+from edged.lifecycle.lives import Lives
 from edged.orphans import Orphans
 from edged.pleg.pleg import Relisted, Seen
 from edged.pods.actions import PodActions, compute_pod_actions
@@ -66,9 +66,8 @@ class PodKeeper:
         publish: takes the pods whenever one changed, for the local HTTP server.
         hire: makes a worker for a pod that goes.
         crew: asks containers how they are.
-        waits: those of workers; ended when their pod is to end.
+        lives: hooks, waits and grace periods of containers; ended sooner when their pod is to end.
         place: what a new pod finds on this node.
-        departures: the grace periods that run; shortened when their pod is to end sooner.
     """
 
     def __init__(
@@ -81,9 +80,8 @@ class PodKeeper:
         hire: Callable[[], Worker],
         *,
         crew: Crew,
-        waits: Waits,
+        lives: Lives,
         place: Callable[[], Place],
-        departures: Departures,
     ) -> None:
         self._clock = turns.clock
         self._settings = settings
@@ -91,11 +89,20 @@ class PodKeeper:
         self.pods = PodManager()
         self.backoffs = BackOffs(BackOffPolicy.up_to(seconds(settings.crash_loop_limit)))
         self.pool = Pool(turns.clock, turns.after, self._job_of, hire)
-        self._probes = ProbeManager(turns, crew, self._pod_of, self._probed)
-        self._statuses = Statuses(turns.clock, self.pods, self._probes, reporter, self.pool.working, publish)
-        self._waits = waits
+        self._probes = ProbeManager(turns, crew, self._pod_of, self.health_changed)
+        self._deadlines = Deadlines(turns, self.end)
+        self._statuses = Statuses(
+            turns.clock,
+            self.pods,
+            self._probes,
+            reporter,
+            working=self.pool.working,
+            hooks=lives.start_hooks.facts,
+            deadlines=self._deadlines,
+            publish=publish,
+        )
+        self._lives = lives
         self._place = place
-        self._departures = departures
         self._retries = Retries()
         self._orphans = Orphans(owner)
         self._heard_of: set[PodUid] = set()
@@ -191,8 +198,7 @@ class PodKeeper:
     def want(self, record: PodRecord) -> None:
         """A pod has to be looked at."""
         if record.ending:
-            self._waits.pod_ends(record.ref.uid)
-            self._departures.shorten(record.ref.uid, grace_seconds(record.to_end))
+            self._lives.pod_ends(record.ref.uid, grace_seconds(record.to_end))
         self.pool.add(record.ref.uid, Queue.DELETION if record.ending else Queue.ADDITION)
 
     def end(self, uid: PodUid, verdict: Verdict) -> None:
@@ -272,9 +278,9 @@ class PodKeeper:
         record = self.pods.get(uid)
         return record.pod if record is not None else None
 
-    def _probed(self, uid: PodUid) -> None:
-        """A probe says something else than before: the status changes at once, and maybe a container has to end, or the
-        next one may begin.
+    def health_changed(self, uid: PodUid) -> None:
+        """A probe says something else than before, or a postStart hook is through: the status changes at once, and
+        maybe a container has to end, or the next one may begin.
         """
         record = self.pods.get(uid)
         if record is not None:
@@ -291,7 +297,8 @@ class PodKeeper:
             orphan = self._orphans.get(work.uid)
             return Job(Task.REMOVE, orphan) if orphan is not None else None
         task = Task.REMOVE if record.removed else Task.KILL if record.ending else Task.SYNC
-        return Job(task, record.ref, record.to_end, self._probes.facts(work.uid))
+        hooks = self._lives.start_hooks.facts(work.uid)
+        return Job(task, record.ref, record.to_end, self._probes.facts(work.uid), hooks)
 
     def _observe(self, seen: Seen) -> None:
         record = self.pods.get(seen.facts.ref.uid)
@@ -334,7 +341,9 @@ class PodKeeper:
     def _next_actions(self, record: PodRecord) -> PodActions:
         """What would be done if it were the pod's turn now."""
         probes = self._probes.facts(record.ref.uid)
-        return compute_pod_actions(record.pod, record.facts, Nanoseconds(self._clock.now_ns()), self.backoffs, probes)
+        hooks = self._lives.start_hooks.facts(record.ref.uid)
+        now = Nanoseconds(self._clock.now_ns())
+        return compute_pod_actions(record.pod, record.facts, now, self.backoffs, probes, hooks)
 
     def _look_again(self, record: PodRecord) -> None:
         """At once when the job's own result asks for a next step (an init container has ended), else later.
@@ -368,7 +377,8 @@ class PodKeeper:
         self.backoffs.forget_pod(uid)
         self._reporter.forget(uid)
         self._probes.forget(uid)
-        self._waits.pod_gone(uid)
+        self._lives.pod_gone(uid)
+        self._deadlines.forget(uid)
         self._retries.forget(uid)
         self._statuses.publish()
         _log.info("pod %s is gone", record.ref)

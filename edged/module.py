@@ -27,9 +27,7 @@ from edged.cri.contract import ContainerRuntime
 from edged.events import EventRecorder
 from edged.events.reporter import EventReporter
 from edged.keeper import PodKeeper
-from edged.lifecycle.departures import Departures
-from edged.lifecycle.hooks import Hooks
-from edged.lifecycle.waits import Waits
+from edged.lifecycle.lives import Lives
 from edged.node.limits import pod_machine
 from edged.node.machine import Figures
 from edged.node.status import MEMORY_RESERVE, Report, node_status
@@ -37,6 +35,7 @@ from edged.node.watch import NodeWatch
 from edged.pleg.pleg import Event, Observed, Pleg, Relisted, RelistFailed
 from edged.pleg.reader import RuntimeReader
 from edged.pleg.recording import pod_changed
+from edged.pods.model import PodUid
 from edged.pods.status import NodeView
 from edged.probes.crew import Crew, ProbeWorker
 from edged.probes.network import Network
@@ -110,8 +109,6 @@ class Edged(Module):
         self._settings = settings
         self._connect = connect
         self._snapshots = snapshots
-        self._waits = Waits(self.runtime)
-        self._departures = Departures(self.clock)
         self._client: ContainerRuntime | None = None
         self._last_report: Report | None = None
         self._relist_problem = ""
@@ -122,6 +119,7 @@ class Edged(Module):
         settings = self._settings
         settings.root.mkdir(mode=0o750, parents=True, exist_ok=True)
         self._client = client = self._connect()
+        self._lives = Lives(self.runtime, client, self._network, self._turn(self._on_hook_over))
         self._crew = Crew(self._hire_prober)
         self._meta = MetaTurnClient(self)
         self._event_reporter = EventReporter(
@@ -140,9 +138,8 @@ class Edged(Module):
             self._publish,
             self._hire,
             crew=self._crew,
-            waits=self._waits,
+            lives=self._lives,
             place=self._place,
-            departures=self._departures,
         )
         self._static_pods = StaticPods(self, self._meta, self._reporter, self._keeper.pods, lambda: self._node.node)
         self._node = NodeReporter(self._meta, self.clock, settings, lambda: self._last_report, self._static_pods.tick)
@@ -231,7 +228,7 @@ class Edged(Module):
         """First the runtime: a worker whose wait ends must not be able to change anything in it any more."""
         if self._client is not None:
             self._client.close()
-        self._waits.close()
+            self._lives.close()
 
     def _start_worker(self, name: str) -> pykka.ActorRef[Worker]:
         return self.start_actor(Worker, self._carrier, self._turn(self._on_done), name=name)
@@ -271,9 +268,7 @@ class Edged(Module):
             meta=meta,
             backoffs=keeper.backoffs,
             cgroups=cgroups,
-            hooks=Hooks(client, self._network, self._waits),
-            waits=self._waits,
-            departures=self._departures,
+            lives=self._lives,
         )
 
     def _is_mine(self, pod: Pod) -> bool:
@@ -329,6 +324,9 @@ class Edged(Module):
                 self.hive.tell_watchers(pod_changed(seen, self.clock.monotonic(), self.hive.next_span))
             self._keeper.relisted(event)
             self._stored.relisted()
+
+    def _on_hook_over(self, uid: PodUid) -> None:
+        self._keeper.health_changed(uid)
 
     def _on_done(self, done: Done) -> None:
         if done.facts is not None:

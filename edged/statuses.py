@@ -8,9 +8,10 @@ from collections.abc import Callable
 
 from beehive import Clock
 from edged.api import Nanoseconds, Pod, PodStatus
+from edged.deadlines import Deadlines
 from edged.lifecycle.visible import settled_facts
 from edged.pods.manager import PodManager, PodRecord
-from edged.pods.model import PodFacts, PodUid
+from edged.pods.model import HookFacts, PodFacts, PodUid
 from edged.pods.status import NodeView, pod_status
 from edged.probes.manager import ProbeManager
 from edged.report.pods import PodReporter
@@ -22,6 +23,8 @@ class Statuses:
     Args:
         pods: all of the node.
         working: whether a worker is at the pod with this uid.
+        hooks: what is known of its postStart hooks.
+        deadlines: waited for as soon as it is known when a pod began.
         publish: takes the pods whenever one changed, for the local HTTP server.
     """
 
@@ -31,7 +34,10 @@ class Statuses:
         pods: PodManager,
         probes: ProbeManager,
         reporter: PodReporter,
+        *,
         working: Callable[[PodUid], bool],
+        hooks: Callable[[PodUid], HookFacts],
+        deadlines: Deadlines,
         publish: Callable[[tuple[Pod, ...]], None],
     ) -> None:
         self._clock = clock
@@ -39,6 +45,8 @@ class Statuses:
         self._probes = probes
         self._reporter = reporter
         self._working = working
+        self._hooks = hooks
+        self._deadlines = deadlines
         self._publish = publish
         self._node = NodeView((), "")
 
@@ -56,14 +64,15 @@ class Statuses:
 
     def recompute(self, record: PodRecord, facts: PodFacts | None = None) -> None:
         """`facts` are those that count; while a worker is at the pod some may not do so yet."""
-        if facts is None:
-            working = self._working(record.ref.uid)
-            facts = settled_facts(record.pod, record.facts) if working else record.facts
+        uid = record.ref.uid
+        working = facts is None and self._working(uid)
+        facts = settled_facts(record.pod, facts or record.facts, self._hooks(uid), working=working)
         self._probes.follow(record.pod, facts, going=record.ending)
         if self._can_judge(record):
             status = self._status_of(record, facts)
             if self._pods.set_status(record, status):
-                self._reporter.report(record.ref.uid, status)
+                self._reporter.report(uid, status)
+            self._deadlines.follow(record.pod)
         self.publish()
 
     def publish(self) -> None:

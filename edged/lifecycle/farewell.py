@@ -8,9 +8,10 @@ from collections.abc import Callable
 from beehive import Actor, Runtime
 from edged.api import Container, Pod
 from edged.cri.errors import CriError
-from edged.lifecycle.departures import Departure, Departures
+from edged.lifecycle.departures import Departure
 from edged.lifecycle.errors import HookError
-from edged.lifecycle.hooks import Hooks, Subject
+from edged.lifecycle.hooks import Subject
+from edged.lifecycle.lives import Lives
 from edged.lifecycle.turns import StopTurns
 from edged.pods.labels import ref_of
 from edged.pods.model import ContainerFacts, ContainerId
@@ -28,8 +29,7 @@ class Farewell:
 
     Args:
         actors: for a stop that overtakes another.
-        hooks: runs what a container wants to be done before.
-        departures: in which grace periods are noted, to be shortened.
+        lives: runs what a container wants to be done before, and notes the grace period, to be shortened.
         pod: as it is wanted.
         faults: by container id, why it is stopped, when that is its own fault.
         turns: in which order, when there is one.
@@ -38,16 +38,14 @@ class Farewell:
     def __init__(
         self,
         actors: Runtime,
-        hooks: Hooks,
-        departures: Departures,
+        lives: Lives,
         pod: Pod,
         *,
         faults: dict[ContainerId, Fault] | None = None,
         turns: StopTurns | None = None,
     ) -> None:
         self._actors = actors
-        self._hooks = hooks
-        self._departures = departures
+        self._lives = lives
         self._pod = pod
         self._faults = faults or {}
         self._turns = turns
@@ -56,7 +54,7 @@ class Farewell:
         """Do it. A hook that fails, or takes too long, does not keep the container from being stopped."""
         container = _container(self._pod, facts.name)
         grace = grace_seconds(self._pod, probe_grace(self._pod, container, self._faults.get(facts.id)))
-        with self._departures.begin(ref_of(self._pod).uid, grace) as departure:
+        with self._lives.departures.begin(ref_of(self._pod).uid, grace) as departure:
             if container is not None:
                 self._run_hook(container, facts, departure)
             if self._turns is None:
@@ -74,7 +72,7 @@ class Farewell:
             return
         subject = Subject(ref_of(self._pod).uid, container, facts.id, self._pod.status.pod_ip)
         try:
-            self._hooks.before_stop(hook, subject, departure)
+            self._lives.hooks.before_stop(hook, subject, departure)
         except HookError as error:
             _log.warning("pod %s: preStop: %s", ref_of(self._pod), error)
 

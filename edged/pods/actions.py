@@ -11,7 +11,7 @@ from msgspec import Struct
 from edged.api import Container, Nanoseconds, Pod
 from edged.pods.backoff import BackOffKey, BackOffs, container_key
 from edged.pods.init_containers import judge_initialization
-from edged.pods.model import ContainerFacts, PodFacts, ProbeFacts, RunState, SandboxId
+from edged.pods.model import ContainerFacts, HookFacts, PodFacts, ProbeFacts, RunState, SandboxId
 from edged.pods.restart import can_restart, is_terminal, next_attempt, restarts_after, should_be_started
 from edged.pods.sandbox import judge_sandbox
 from edged.pods.unhealthy import Fault, fault_of
@@ -77,13 +77,18 @@ class PodActions(Struct, frozen=True, gc=False):
 
 
 def compute_pod_actions(
-    pod: Pod, facts: PodFacts, now: Nanoseconds, backoffs: BackOffs, probes: ProbeFacts | None = None
+    pod: Pod,
+    facts: PodFacts,
+    now: Nanoseconds,
+    backoffs: BackOffs,
+    probes: ProbeFacts | None = None,
+    hooks: HookFacts | None = None,
 ) -> PodActions:
     """The steps that bring the facts to what the pod wants. Pure: the same arguments give the same answer."""
     if pod.metadata.deletion_timestamp is not None or is_terminal(pod):
         return _end(facts)
     verdict = judge_sandbox(pod, facts)
-    planner = _Planner(pod, facts, now, backoffs, probes or ProbeFacts())
+    planner = _Planner(pod, facts, now, backoffs, probes or ProbeFacts(), hooks or HookFacts())
     if verdict.changed:
         return planner.with_new_sandbox(verdict.attempt)
     return planner.in_sandbox(verdict.present, verdict.attempt)
@@ -94,14 +99,23 @@ def _end(facts: PodFacts) -> PodActions:
 
 
 class _Planner:
-    """One computation; it exists only to spare its methods five arguments."""
+    """One computation; it exists only to spare its methods six arguments."""
 
-    def __init__(self, pod: Pod, facts: PodFacts, now: Nanoseconds, backoffs: BackOffs, probes: ProbeFacts) -> None:
+    def __init__(
+        self,
+        pod: Pod,
+        facts: PodFacts,
+        now: Nanoseconds,
+        backoffs: BackOffs,
+        probes: ProbeFacts,
+        hooks: HookFacts,
+    ) -> None:
         self._pod = pod
         self._facts = facts
         self._now = now
         self._backoffs = backoffs
         self._probes = probes
+        self._hooks = hooks
         self._sandbox: SandboxId | None = None
         self._waiting: list[ContainerWait] = []
 
@@ -125,7 +139,7 @@ class _Planner:
     def in_sandbox(self, sandbox: SandboxId | None, attempt: int) -> PodActions:
         """The sandbox is good: initialization goes on, or single containers are killed and started."""
         self._sandbox = sandbox
-        progress = judge_initialization(self._pod, self._facts, self._probes)
+        progress = judge_initialization(self._pod, self._facts, self._probes, self._hooks)
         if progress.failed:
             return _end(self._facts)
         kill = [ContainerKill(facts, fault, restarts=True) for facts, fault in progress.kill] + self._strays()
@@ -147,21 +161,32 @@ class _Planner:
         )
 
     def _regular(self) -> tuple[list[Container], list[ContainerKill], int]:
-        """Containers to start, containers to kill, and how many stay as they are."""
+        """Containers to start, containers to kill, and how many stay as they are.
+
+        While one's postStart hook runs those after it are not started. One whose hook has failed is killed, and started
+        again in a later round: its back-off counts from its end.
+        """
         start: list[Container] = []
         kill: list[ContainerKill] = []
         kept = 0
+        held = False
         for container in self._pod.spec.containers:
             last = self._facts.newest(container.name)
             if last is None or not last.running:
-                if should_be_started(self._pod, container, last):
+                if not held and should_be_started(self._pod, container, last):
                     start.append(container)
                     if last is not None and last.state is RunState.UNKNOWN:
                         kill.append(ContainerKill(last, Fault.UNKNOWN_STATE, restarts=True))
                 continue
-            fault = fault_of(container, last, self._probes)
+            held = held or self._hooks.holds(last.id)
+            fault = fault_of(container, last, self._probes, self._hooks)
             if fault is None:
                 kept += 1
+                continue
+            if fault is Fault.START_HOOK:
+                restarts = can_restart(self._pod, container)
+                kill.append(ContainerKill(last, fault, restarts))
+                kept += restarts
                 continue
             restarts = fault is Fault.DEFINITION_CHANGED or can_restart(self._pod, container)
             kill.append(ContainerKill(last, fault, restarts))

@@ -12,7 +12,7 @@ reason deletes all init containers when it makes a new sandbox.)
 from dataclasses import dataclass, field
 
 from edged.api import Container, Pod
-from edged.pods.model import ContainerFacts, PodFacts, ProbeFacts, RunState
+from edged.pods.model import ContainerFacts, HookFacts, PodFacts, ProbeFacts, RunState
 from edged.pods.restart import can_restart, is_sidecar, restarts_after
 from edged.pods.unhealthy import Fault, fault_of
 
@@ -35,7 +35,7 @@ class InitProgress:
         self.start.append(index)
 
 
-def judge_initialization(pod: Pod, facts: PodFacts, probes: ProbeFacts) -> InitProgress:
+def judge_initialization(pod: Pod, facts: PodFacts, probes: ProbeFacts, hooks: HookFacts) -> InitProgress:
     """Where the initialization of a pod stands whose sandbox is good. `start` is in the order of the pod's
     spec.
     """
@@ -52,7 +52,7 @@ def judge_initialization(pod: Pod, facts: PodFacts, probes: ProbeFacts) -> InitP
         if reached and not is_sidecar(container):
             continue
         if is_sidecar(container):
-            complete = _judge_sidecar(progress, container, index, present, probes)
+            complete = _judge_sidecar(progress, container, index, present, probes, hooks)
         else:
             complete = _judge_ordinary(progress, pod, container, index, present)
         if progress.failed:
@@ -96,7 +96,12 @@ def _is_tried_again(pod: Pod, container: Container, present: ContainerFacts) -> 
 
 
 def _judge_sidecar(
-    progress: InitProgress, container: Container, index: int, present: ContainerFacts, probes: ProbeFacts
+    progress: InitProgress,
+    container: Container,
+    index: int,
+    present: ContainerFacts,
+    probes: ProbeFacts,
+    hooks: HookFacts,
 ) -> bool:
     """Whether an init container that stays has started; what it needs otherwise is noted."""
     if present.state is RunState.UNKNOWN:
@@ -105,9 +110,13 @@ def _judge_sidecar(
     if not present.running:
         progress.again(index)
         return False
-    fault = fault_of(container, present, probes)
-    if fault is not None:
+    fault = fault_of(container, present, probes, hooks)
+    if fault is Fault.START_HOOK:
+        progress.kill.append((present, fault))
+    elif fault is not None:
         progress.again(index, present, fault)
+    if hooks.holds(present.id):
+        return False
     return fault is not Fault.STARTUP_PROBE and _has_started(container, present, probes)
 
 

@@ -16,6 +16,7 @@ from edged.cri.contract import ContainerId, SandboxId
 __all__ = [
     "ContainerFacts",
     "ContainerId",
+    "HookFacts",
     "PodFacts",
     "PodRef",
     "PodUid",
@@ -129,3 +130,16 @@ class ProbeFacts(Struct, frozen=True, gc=False):
     liveness: Mapping[ContainerId, bool] = field(default_factory=dict)
     readiness: Mapping[ContainerId, bool] = field(default_factory=dict)
     startup: Mapping[ContainerId, bool] = field(default_factory=dict)
+
+
+class HookFacts(Struct, frozen=True, gc=False):
+    """The postStart hooks of a pod's containers that count now."""
+
+    running: frozenset[ContainerId] = frozenset()
+    """Those of these containers are not through yet."""
+    failed: Mapping[ContainerId, str] = field(default_factory=dict)
+    """Those of these have failed, and how; their containers are to be killed."""
+
+    def holds(self, container: ContainerId) -> bool:
+        """Whether this container has not started because of its hook, although it runs."""
+        return container in self.running or container in self.failed

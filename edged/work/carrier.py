@@ -15,17 +15,14 @@ from edged.cgroups.pods import PodCgroups
 from edged.cri.contract import ContainerId, ContainerRuntime, SandboxId
 from edged.cri.errors import CriError
 from edged.errors import EdgedError
-from edged.lifecycle.departures import Departures
-from edged.lifecycle.errors import HookError, HookInterruptedError
 from edged.lifecycle.farewell import Farewell
-from edged.lifecycle.hooks import Hooks, Subject
+from edged.lifecycle.hooks import Subject
+from edged.lifecycle.lives import Lives
 from edged.lifecycle.turns import StopTurns
-from edged.lifecycle.waits import Waits
 from edged.pleg.reader import RuntimeReader
 from edged.pods.actions import ContainerKill, ContainerStart, PodActions, compute_pod_actions
 from edged.pods.backoff import BackOffs, container_key
 from edged.pods.container_status import CREATING, INITIALIZING
-from edged.pods.facts import read_container
 from edged.pods.labels import ref_of
 from edged.pods.model import PodFacts
 from edged.pods.prune import prunable
@@ -67,9 +64,7 @@ class PodCarrier:
         meta: knows configmaps, secrets and tokens.
         backoffs: the records of what keeps ending; a pod's records are touched only by the worker that has the pod.
         cgroups: of pods.
-        hooks: runs what pods want done after a container's start and before its stop.
-        waits: of containers for their turn to be stopped.
-        departures: the grace periods that run.
+        lives: runs what pods want done after a container's start and before its stop.
     """
 
     def __init__(
@@ -83,9 +78,7 @@ class PodCarrier:
         meta: MetaClient,
         backoffs: BackOffs,
         cgroups: PodCgroups,
-        hooks: Hooks,
-        waits: Waits,
-        departures: Departures,
+        lives: Lives,
     ) -> None:
         self._actors = actors
         self._runtime = runtime
@@ -96,9 +89,7 @@ class PodCarrier:
         self._tokens = TokenCache(actors.clock)
         self._backoffs = backoffs
         self._cgroups = cgroups
-        self._hooks = hooks
-        self._waits = waits
-        self._departures = departures
+        self._lives = lives
 
     def carry_out(self, job: Job) -> Done:
         """Do the job and look at what came of it.
@@ -129,16 +120,21 @@ class PodCarrier:
         return Done(job, facts, at, troubles, error, retry_after)
 
     def _sync(self, job: Job, pod: Pod, facts: PodFacts, troubles: Troubles) -> None:
-        actions = compute_pod_actions(pod, facts, self._now(), self._backoffs, job.probes)
+        self._lives.start_hooks.keep_only(job.ref.uid, {c.id for c in facts.containers if c.running})
+        actions = compute_pod_actions(pod, facts, self._now(), self._backoffs, job.probes, job.hooks)
         if actions.kill_pod:
             self._kill(pod, facts)
         self._kill_containers(pod, actions.kill)
-        if self._waits.is_ending(job.ref.uid):
+        failures = _failed_hooks(job, actions.kill)
+        troubles.update({failure.container: failure.waiting for failure in failures})
+        if self._lives.waits.is_ending(job.ref.uid):
             return
         if is_terminal(pod) or (actions.sandbox is None and not actions.create_sandbox):
             self._cgroups.remove(job.ref.uid)
         else:
             self._bring_up(pod, facts, actions, troubles)
+        if failures:
+            raise failures[0]
 
     def _bring_up(self, pod: Pod, facts: PodFacts, actions: PodActions, troubles: Troubles) -> None:
         starts = (*actions.start_init, *actions.start)
@@ -156,7 +152,8 @@ class PodCarrier:
             try:
                 made = self._starter.start(pod, start, context)
                 self._note_start(facts, start)
-                self._run_start_hook(pod, start, context, made)
+                if self._begin_start_hook(pod, start, context, made):
+                    break
             except StartError as error:
                 troubles[error.container] = error.waiting
                 errors.append(error)
@@ -179,23 +176,17 @@ class PodCarrier:
             key = container_key(facts.ref.uid, start.container)
             self._backoffs.advance(key, start.after, self._now())
 
-    def _run_start_hook(self, pod: Pod, start: ContainerStart, context: StartContext, made: ContainerId) -> None:
-        """The container has started only when its postStart hook is through; when that fails it is killed, as a kubelet
-        does (FailedPostStartHook). The containers after it wait.
+    def _begin_start_hook(self, pod: Pod, start: ContainerStart, context: StartContext, made: ContainerId) -> bool:
+        """Begin the container's postStart hook; whether it has one. The containers after it then wait for their pod's
+        next turn, which the end of the hook asks for.
         """
         container = start.container
         hook = container.lifecycle.post_start if container.lifecycle is not None else None
         if hook is None:
-            return
+            return False
         ips = self._starter.pod_ips(pod, context.sandbox)
-        try:
-            self._hooks.after_start(hook, Subject(ref_of(pod).uid, container, made, ips[0] if ips else ""))
-        except HookInterruptedError:
-            raise
-        except HookError as error:
-            facts = read_container(context.sandbox.id, self._runtime.container_status(made).status)
-            kill_containers(self._actors, self._runtime, [facts], self._farewell(pod))
-            raise ContainerTroubleError(container.name, POST_START_ERROR, str(error)) from error
+        self._lives.start_hooks.begin(hook, Subject(ref_of(pod).uid, container, made, ips[0] if ips else ""))
+        return True
 
     def _kill_containers(self, pod: Pod, kills: tuple[ContainerKill, ...]) -> None:
         for kill in kills:
@@ -207,11 +198,11 @@ class PodCarrier:
         kill_pod(self._actors, self._runtime, facts, self._farewell_of_all(pod, facts))
 
     def _farewell(self, pod: Pod, faults: dict[ContainerId, Fault] | None = None) -> Farewell:
-        return Farewell(self._actors, self._hooks, self._departures, pod, faults=faults)
+        return Farewell(self._actors, self._lives, pod, faults=faults)
 
     def _farewell_of_all(self, pod: Pod, facts: PodFacts) -> Farewell:
-        turns = StopTurns(self._waits, stop_order(pod, facts.containers))
-        return Farewell(self._actors, self._hooks, self._departures, pod, turns=turns)
+        turns = StopTurns(self._lives.waits, stop_order(pod, facts.containers))
+        return Farewell(self._actors, self._lives, pod, turns=turns)
 
     def _remove(self, job: Job) -> None:
         facts = self._reader.look(job.ref)
@@ -251,3 +242,9 @@ class PodCarrier:
 
     def _now(self) -> Nanoseconds:
         return Nanoseconds(self._actors.clock.now_ns())
+
+
+def _failed_hooks(job: Job, kills: tuple[ContainerKill, ...]) -> list[StartError]:
+    """Those that were killed because their postStart hook has failed (kubelet's FailedPostStartHook)."""
+    dead = [kill.container for kill in kills if kill.fault is Fault.START_HOOK]
+    return [ContainerTroubleError(each.name, POST_START_ERROR, job.hooks.failed[each.id]) for each in dead]

@@ -6,7 +6,7 @@ from enum import Enum
 from msgspec import Struct
 
 from edged.api import ContainerStateWaiting, Pod
-from edged.pods.model import PodFacts, PodRef, ProbeFacts
+from edged.pods.model import HookFacts, PodFacts, PodRef, ProbeFacts
 
 
 class Task(Enum):
@@ -28,6 +28,8 @@ class Job(Struct, frozen=True, gc=False):
     pod: Pod | None = None
     probes: ProbeFacts = ProbeFacts()
     """What was known by its probes when the job was given."""
+    hooks: HookFacts = HookFacts()
+    """What was known of its postStart hooks."""
 
 
 class Done(Struct, frozen=True):

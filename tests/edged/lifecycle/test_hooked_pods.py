@@ -111,9 +111,7 @@ def test_a_container_whose_hook_fails_is_killed_and_tried_again(bench: Bench, ho
     assert bench.runtime.running() == []
     assert waiting(bench) == "PostStartHookError"
     assert "secret" not in str(bench.meta.statuses("web"))
-    bench.run(3)
-    assert waiting(bench) == "PostStartHookError"
-    bench.run(5)
+    bench.run(8)
     assert waiting(bench) == "CrashLoopBackOff"
     bench.run(600)
     assert 3 < bench.runtime.calls["create_container"] < 10
@@ -133,6 +131,50 @@ def test_a_hook_that_never_ends_does_not_keep_the_pod(bench: Bench) -> None:
     bench.tell("delete", going(wanted))
     bench.run(1)
     assert bench.runtime.sandboxes == {}
+
+
+def test_hooks_that_never_end_keep_no_other_pod_from_starting(bench: Bench) -> None:
+    """There are four workers, and more pods than that with such hooks."""
+    takes(bench, float("inf"))
+    bench.start()
+    for number in range(6):
+        bench.tell("insert", {**hooked(start=EXEC), "metadata": pod(f"slow-{number}")["metadata"]})
+    bench.tell("insert", pod("quick"))
+    assert bench.meta.phases("quick") == ["Running"]
+    assert len(bench.runtime.running()) == 7
+
+
+def test_a_container_that_ends_while_its_hook_runs_is_started_again_and_has_it_again(bench: Bench) -> None:
+    begun = takes(bench, 20)
+    bench.start()
+    bench.tell("insert", hooked(start=EXEC, more=[other()]))
+    bench.run(5)
+    bench.runtime.end("main", 1)
+    bench.run(5)
+    assert (len(begun), bench.runtime.running()) == (2, ["main"])
+    bench.run(20)
+    assert bench.runtime.running() == ["main", "other"]
+    assert bench.meta.phases("web")[-1] == "Running"
+
+
+def test_a_sidecars_hook_holds_the_next_container_back(bench: Bench) -> None:
+    takes(bench, 5)
+    side = {**other("side"), "restartPolicy": "Always", "lifecycle": {"postStart": EXEC}}
+    bench.start()
+    bench.tell("insert", pod(initContainers=[side]))
+    bench.run(4)
+    assert bench.runtime.running() == ["side"]
+    bench.run(3)
+    assert bench.runtime.running() == ["main", "side"]
+
+
+def test_a_hook_that_fails_in_a_pod_that_never_restarts_ends_it(bench: Bench) -> None:
+    takes(bench, 1, BAD)
+    bench.runtime.obeys = float("inf")
+    bench.start()
+    bench.tell("insert", hooked(start=EXEC, restartPolicy="Never"))
+    bench.run(35)
+    assert (bench.runtime.running(), bench.meta.phases("web")[-1]) == ([], "Failed")
 
 
 def test_edged_stops_although_a_hook_never_ends_and_the_container_stays(bench: Bench) -> None:

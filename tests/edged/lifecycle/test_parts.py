@@ -18,12 +18,13 @@ from edged.api.probes import ExecAction, Lifecycle, LifecycleHandler, Probe
 from edged.lifecycle.farewell import probe_grace
 from edged.lifecycle.visible import settled_facts
 from edged.lifecycle.waits import WaitEndedError, Waits
-from edged.pods.model import PodFacts, PodUid, RunState
+from edged.pods.model import ContainerId, HookFacts, PodFacts, PodUid, RunState
 from edged.pods.status import NodeView, pod_status
 from edged.pods.unhealthy import Fault
 from tests.edged.pods.builders import a_container, a_pod, at, exited, facts, running
 
 UID = PodUid("uid")
+NO_HOOKS = HookFacts()
 HOOKED = a_container("hooked", lifecycle=Lifecycle(post_start=LifecycleHandler(exec=ExecAction(("x",)))))
 PLAIN = a_container("plain")
 PROBED = a_container(
@@ -46,25 +47,34 @@ def running_ids(known: PodFacts) -> list[str]:
 
 def test_a_container_without_a_hook_or_that_does_not_run_is_what_it_is() -> None:
     known = facts(running(PLAIN), exited(HOOKED, 1))
-    assert settled_facts(a_pod(HOOKED, PLAIN), known) == known
-    assert settled_facts(a_pod(PLAIN), known) is known
+    assert settled_facts(a_pod(HOOKED, PLAIN), known, NO_HOOKS, working=True) == known
+    assert settled_facts(a_pod(PLAIN), known, NO_HOOKS, working=True) is known
 
 
 def test_one_with_a_hook_runs_when_it_was_reported_to() -> None:
     """Its successor does not, yet."""
     pod = a_pod(HOOKED, status=reported("hooked-0"))
-    assert running_ids(settled_facts(pod, facts(running(HOOKED, 0)))) == ["hooked-0"]
-    later = settled_facts(pod, facts(exited(HOOKED, 0), running(HOOKED, 1)))
+    assert running_ids(settled_facts(pod, facts(running(HOOKED, 0)), NO_HOOKS, working=True)) == ["hooked-0"]
+    later = settled_facts(pod, facts(exited(HOOKED, 0), running(HOOKED, 1)), NO_HOOKS, working=True)
     assert [(c.id, c.state) for c in later.containers] == [
         ("hooked-1", RunState.CREATED),
         ("hooked-0", RunState.EXITED),
     ]
 
 
+@pytest.mark.parametrize(
+    "hooks", [HookFacts(frozenset({ContainerId("hooked-0")})), HookFacts(failed={ContainerId("hooked-0"): "x"})]
+)
+def test_no_worker_need_be_at_the_pod_while_a_hook_runs_or_has_failed(hooks: HookFacts) -> None:
+    pod, known = a_pod(HOOKED, PLAIN), facts(running(HOOKED), running(PLAIN))
+    assert running_ids(settled_facts(pod, known, hooks, working=False)) == ["plain-0"]
+    assert settled_facts(pod, known, NO_HOOKS, working=False) is known
+
+
 def test_meanwhile_it_is_reported_as_being_made() -> None:
     """And never as lost, also when nothing is left of its predecessor; it keeps the number of its restarts."""
     pod = a_pod(HOOKED, status=reported("hooked-0"))
-    known = settled_facts(pod, facts(running(HOOKED, 1)))
+    known = settled_facts(pod, facts(running(HOOKED, 1)), NO_HOOKS, working=True)
     [status] = pod_status(pod, known, NodeView((), "fake"), at(5)).container_statuses
     assert status.state.waiting == ContainerStateWaiting(reason="ContainerCreating")
     assert status.restart_count == 1

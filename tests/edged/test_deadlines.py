@@ -1,0 +1,104 @@
+"""Pods that may be active for so long only."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from edged.api import Nanoseconds, Pod, PodStatus, Time, seconds, to_value
+from edged.pods.deadline import deadline_of
+from tests.edged.conftest import Bench, pod
+from tests.edged.pods.builders import T0, a_pod
+
+START = PodStatus(start_time=Time("2026-11-20T01:54:50Z"))
+
+
+@pytest.mark.parametrize(
+    ("wanted", "deadline"),
+    [
+        pytest.param(a_pod(active_deadline_seconds=60, status=START), T0 + seconds(60), id="from the start"),
+        pytest.param(a_pod(active_deadline_seconds=0, status=START), T0, id="at once"),
+        pytest.param(a_pod(status=START), None, id="for ever"),
+        pytest.param(a_pod(active_deadline_seconds=60), None, id="it has not begun"),
+    ],
+)
+def test_it_counts_from_when_the_node_took_notice(wanted: Pod, deadline: Nanoseconds | None) -> None:
+    assert deadline_of(wanted) == deadline
+
+
+def end_of(bench: Bench) -> tuple[str, str]:
+    """Phase and reason as the node serves them."""
+    status = next(each.status for each in bench.snapshots.pods if each.metadata.name == "web")
+    return status.phase, status.reason
+
+
+def test_a_pod_that_has_been_active_for_too_long_is_ended_and_says_so(bench: Bench) -> None:
+    """It is not started again, and stays until the cloud deletes it."""
+    bench.start()
+    bench.tell("insert", pod(activeDeadlineSeconds=60))
+    bench.run(57)
+    assert end_of(bench) == ("Running", "")
+    bench.run(5)
+    assert end_of(bench) == ("Failed", "DeadlineExceeded")
+    status = bench.meta.statuses("web")[-1]
+    assert status["message"] == "Pod was active on the node longer than the specified deadline"
+    bench.run(600)
+    assert (bench.runtime.running(), bench.runtime.calls["start_container"]) == ([], 1)
+    bench.tell("delete", pod(activeDeadlineSeconds=60))
+    assert (bench.runtime.sandboxes, bench.snapshots.pods) == ({}, ())
+
+
+def test_one_that_waits_for_its_image_is_ended_too(bench: Bench) -> None:
+    container = {"name": "main", "image": "busybox:0.1", "imagePullPolicy": "Never"}
+    bench.start()
+    bench.tell("insert", pod(containers=[container], activeDeadlineSeconds=60))
+    bench.run(65)
+    assert end_of(bench) == ("Failed", "DeadlineExceeded")
+
+
+def test_one_that_is_done_in_time_stays_what_it_is(bench: Bench) -> None:
+    bench.start()
+    bench.tell("insert", pod(activeDeadlineSeconds=60, restartPolicy="Never"))
+    bench.runtime.end("main", 0)
+    bench.run(120)
+    assert end_of(bench) == ("Succeeded", "")
+
+
+def test_a_deadline_that_is_changed_holds_as_it_is_now(bench: Bench) -> None:
+    bench.start()
+    bench.tell("insert", pod(activeDeadlineSeconds=600))
+    bench.run(10)
+    bench.tell("update", pod(activeDeadlineSeconds=30, metadata={"resourceVersion": "2"}))
+    bench.run(15)
+    assert end_of(bench) == ("Running", "")
+    bench.run(10)
+    assert end_of(bench) == ("Failed", "DeadlineExceeded")
+
+
+def test_the_agents_own_restart_gives_no_more_time(tmp_path: Path) -> None:
+    """The pod comes back from the store with the start that was reported."""
+    wanted = pod(activeDeadlineSeconds=60)
+    first = Bench(tmp_path)
+    first.start()
+    first.tell("insert", wanted)
+    first.run(40)
+    [stored] = first.snapshots.pods
+    first.meta.objects["default/pod/web"] = to_value(stored)
+    first.poison()
+    first.run(15)
+    assert end_of(first) == ("Running", "")
+    first.run(10)
+    assert end_of(first) == ("Failed", "DeadlineExceeded")
+    first.stop()
+
+
+def test_a_wall_clock_that_is_put_right_ends_nobody(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    bench.start()
+    bench.tell("insert", pod(activeDeadlineSeconds=600))
+    clock: Any = bench.bee.clock
+    really = clock.now
+    monkeypatch.setattr(clock, "now", lambda: really() + 50 * 365 * 86400.0)
+    bench.run(500)
+    assert end_of(bench) == ("Running", "")
+    bench.run(110)
+    assert end_of(bench) == ("Failed", "DeadlineExceeded")
