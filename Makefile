@@ -37,6 +37,7 @@ check: install
 	$(BIN)/python -m protos.generate --check
 	$(BIN)/python -m modules.edgecore.config.reference --check
 	$(BIN)/python -m metamanager.generate --check
+	$(BIN)/python -m edgehub.outbox.generate --check
 
 format: install
 	$(BIN)/ruff check --fix .

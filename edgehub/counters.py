@@ -6,6 +6,7 @@ different fields, so no lock is needed.
 """
 
 from collections import Counter
+from collections.abc import Callable, Mapping
 from enum import StrEnum
 
 
@@ -28,6 +29,8 @@ class Refusal(StrEnum):
     NOT_CONNECTED = "not connected"
     NO_ROOM = "no room"
     SUPERSEDED = "superseded by a newer state"
+    GAVE_WAY = "gave way to newer events"
+    TOO_OLD = "too old"
 
 
 class LinkCounters:
@@ -53,6 +56,14 @@ class LinkCounters:
         """Messages that the peer is known to have read."""
         self.refused: Counter[Refusal] = Counter()
         """Messages of this node that did not leave."""
+        self.outbox_writes = 0
+        """Changes of the outbox that are on the disk, each with one flush."""
+        self.outbox_failures = 0
+        """Times that the outbox could not be opened or written."""
+        self.outbox_restored = 0
+        """Messages of an earlier run that were found in the outbox."""
+        self.waiting: Callable[[], Mapping[str, tuple[int, int]]] = dict
+        """How many messages, and bytes, are held for the cloud now, by class."""
         self.certificate_expires: float | None = None
         """Unix time at which the node's certificate ends; None without one. Two threads set it, to the same."""
         self.certificates: Counter[str] = Counter()

@@ -2,6 +2,7 @@
 
 EdgeHubError
 ├── SettingsError           a setting that no link can be made of
+├── OutboxError             what is kept for the cloud cannot be read or written
 └── LinkError               why a link ended, or did not come to be
     ├── CertificateError        no certificate to connect with; see `edgehub.certificates.errors`
     ├── DialError               no TCP or TLS connection
@@ -40,6 +41,15 @@ class EdgeHubError(Exception):
 
 class SettingsError(EdgeHubError):
     """A setting that no link can be made of."""
+
+
+class OutboxError(EdgeHubError):
+    """The outbox's file cannot be opened, read or written."""
+
+    def __init__(self, attempt: str, on: str = "", hint: str = "", *, corrupt: bool = False) -> None:
+        self.corrupt = corrupt
+        """Whether the file is no database any more."""
+        super().__init__(attempt, on, hint, retryable=not corrupt)
 
 
 class LinkError(EdgeHubError):

@@ -35,6 +35,8 @@ class Hooks(NamedTuple):
     opened: Callable[[], None]
     confirmed: Callable[[int], None]
     ended: Callable[[LinkError], None]
+    answered: Callable[[str], None]
+    """Told the id of a message that the cloud has answered and nobody waits for."""
 
 
 class Inbound:
@@ -122,6 +124,8 @@ class Inbound:
             self._unclaimed(message)
 
     def _unclaimed(self, answer: Message) -> None:
+        if answer.route.operation == Operation.RESPONSE:
+            self._hooks.answered(answer.parent_id)
         update = late_object(answer)
         if update is not None:
             self._counters.late += 1

@@ -11,6 +11,7 @@ from edgehub.certificates.settings import CertificateSettings
 from edgehub.counters import LinkCounters
 from edgehub.link import LinkFactory
 from edgehub.module import EdgeHub
+from edgehub.outbox.store import OpenOutbox
 from edgehub.outgoing import Outgoing
 from edgehub.settings import EdgeHubSettings
 from edgehub.transport import ContextFactory
@@ -28,6 +29,7 @@ def install(
     certificates: CertificateSettings | None = None,
     make_link: LinkFactory | None = None,
     wrap: Callable[[LinkFactory], LinkFactory] = lambda make: make,
+    open_outbox: OpenOutbox | None = None,
 ) -> LinkCounters:
     """Add edgehub to a hive.
 
@@ -39,6 +41,7 @@ def install(
         certificates: the node's certificate, which is fetched and renewed; only for `wss://`.
         make_link: makes another kind of link, as tests and the simulation do.
         wrap: makes links that observe those, as `edgehub.recording` does.
+        open_outbox: opens what keeps messages over a restart; None: they are in memory only.
 
     Returns:
         What the link counts; `edgehub.metrics` exports it.
@@ -47,7 +50,8 @@ def install(
         SettingsError: no websocket link can be made of the settings.
     """
     counters = LinkCounters()
-    outgoing = Outgoing(settings.outgoing_messages, settings.outgoing_bytes)
+    outgoing = Outgoing(settings.limits, settings.heartbeat)
+    counters.waiting = outgoing.depths
     keeper: Keeper | None = None
     if make_link is None:
         check(settings)
@@ -55,7 +59,7 @@ def install(
         if certificates is not None:
             keeper = Keeper(certificates, hive.clock, counters, Issuer())
             make_link = _certified(make_link, keeper)
-    hive.add(EdgeHub, settings, wrap(make_link), outgoing, counters, keeper)
+    hive.add(EdgeHub, settings, wrap(make_link), outgoing, counters, keeper, open_outbox)
     return counters
 
 

@@ -48,7 +48,23 @@ class LinkCollector(Collector):
             _plain("edgehub_sent_messages", "Messages given to the link.", counters.sent),
             _plain("edgehub_confirmed_messages", "Messages the cloud is known to have read.", counters.confirmed),
             _by_reason("edgehub_refused_messages", "Messages of this node that did not leave.", counters.refused),
+            *_outbox(counters),
         ]
+
+
+def _outbox(counters: LinkCounters) -> list[Metric]:
+    messages = GaugeMetricFamily("edgehub_waiting_messages", "Messages held for the cloud.", labels=["class"])
+    size = GaugeMetricFamily("edgehub_waiting_bytes", "Bytes of messages held for the cloud.", labels=["class"])
+    for kind, (number, total) in counters.waiting().items():
+        messages.add_metric([kind], number)
+        size.add_metric([kind], total)
+    return [
+        messages,
+        size,
+        _plain("edgehub_outbox_writes", "Flushes of the outbox.", counters.outbox_writes),
+        _plain("edgehub_outbox_failures", "Failures to open or write the outbox.", counters.outbox_failures),
+        _plain("edgehub_outbox_restored", "Messages of an earlier run found in the outbox.", counters.outbox_restored),
+    ]
 
 
 def _plain(name: str, text: str, value: int) -> CounterMetricFamily:

@@ -1,8 +1,9 @@
 """edgehub: the module that keeps the link to the cloud and carries messages over it, both ways.
 
-Out: every message sent to the module waits in `Outgoing`, is held back by the rate limit, and is given to the link. In:
-`Inbound` hands what comes to modules and waiters. The module itself decides when to dial, keeps the cloud's idea of a
-living node up with keepalives, and never waits: everything that does is on the `Runner`'s thread.
+Out: every message sent to the module waits in `Outgoing`, is written to the outbox if its class is kept, is held back
+by the rate limit, and is given to the link. In: `Inbound` hands what comes to modules and waiters. The module itself
+decides when to dial, keeps the cloud's idea of a living node up with keepalives, and never waits: everything that does
+is on the `Runner`'s thread, or on the outbox's writer's.
 """
 
 import logging
@@ -16,11 +17,14 @@ from beehive.delivery import Delivery, DropReason, Way
 from beehive.rate import TokenBucket
 from edgehub.certificates.keeper import Keeper
 from edgehub.certificates.renewal import LOOK, Renewer
+from edgehub.classes import Class, Entry, classify
 from edgehub.counters import LinkCounters, Refusal
 from edgehub.errors import ClosedHereError, LinkError
 from edgehub.inbound import Hooks, Inbound
 from edgehub.link import Link, LinkFactory
-from edgehub.outgoing import Class, Entry, Outgoing, Verdict, classify
+from edgehub.outbox.keeper import OutboxKeeper
+from edgehub.outbox.store import OpenOutbox
+from edgehub.outgoing import Outgoing, Verdict
 from edgehub.runner import Runner
 from edgehub.settings import EdgeHubSettings
 
@@ -40,6 +44,7 @@ class EdgeHub(Module):
         outgoing: what waits for the cloud; handed in so that it outlives a restart of the module.
         counters: likewise.
         keeper: of the node's certificate, where the link needs one.
+        open_outbox: opens what keeps messages on the disk; None: they are in memory only.
     """
 
     name = ModuleName.EDGEHUB
@@ -52,6 +57,7 @@ class EdgeHub(Module):
         outgoing: Outgoing,
         counters: LinkCounters,
         keeper: Keeper | None = None,
+        open_outbox: OpenOutbox | None = None,
     ) -> None:
         super().__init__()
         self._settings = settings
@@ -59,6 +65,7 @@ class EdgeHub(Module):
         self._outgoing = outgoing
         self._counters = counters
         self._keeper = keeper
+        self._outbox = OutboxKeeper(self, outgoing, open_outbox, counters, self._pump)
         self._renewer: ActorRef[Renewer] | None = None
         self._bucket = TokenBucket(settings.message_qps, settings.message_burst)
         self._backoff = Backoff(settings.reconnect_base, settings.reconnect_limit)
@@ -71,12 +78,14 @@ class EdgeHub(Module):
             opened=lambda: self.call_soon(self._opened),
             confirmed=lambda frames: self.call_soon(lambda: self._confirmed(frames)),
             ended=lambda error: self.call_soon(lambda: self._ended(error)),
+            answered=lambda parent: self.call_soon(lambda: self._answered(parent)),
         )
         self._inbound = Inbound(self.hive, counters, hooks)
 
     def on_start(self) -> None:
         """Dial at once."""
         self._give_up(self._outgoing.lost(), "edgehub was started again; whether it arrived is not known")
+        self._outbox.start()
         self._runner = self.start_actor(Runner, self._inbound)
         if self._keeper is not None and self._keeper.rotates:
             self._renewer = self.start_actor(Renewer, self._keeper, lambda: self.call_soon(self._renewed))
@@ -86,6 +95,7 @@ class EdgeHub(Module):
         """Let what waits leave, rate limit or not, and close the link."""
         self._inbound.silence()
         self._flush()
+        self._outbox.stop()
         self._close()
 
     def on_failure(
@@ -107,11 +117,16 @@ class EdgeHub(Module):
         if entry.kind is Class.REQUEST and self._up_since is None:
             self._refuse(message, Refusal.NOT_CONNECTED, f"not connected to the cloud ({self._why_down})")
             return
-        verdict = self._outgoing.offer(entry)
+        verdict, dropped = self._outgoing.offer(entry)
+        for older in dropped:
+            self._refuse(older.message, Refusal.GAVE_WAY, "newer events need its room")
         if verdict is Verdict.NO_ROOM:
-            self._refuse(message, Refusal.NO_ROOM, f"{len(self._outgoing)} messages wait for the cloud already")
+            messages, size = self._outgoing.holds(entry.kind)
+            detail = f"{messages} messages ({size} bytes) wait for the cloud already"
+            self._refuse(message, Refusal.NO_ROOM, detail)
         elif verdict is Verdict.SUPERSEDED_OLDER:
             self._counters.refused[Refusal.SUPERSEDED] += 1
+        self._outbox.changed()
         self._pump()
 
     def _entry(self, message: Message) -> Entry | None:
@@ -128,7 +143,7 @@ class EdgeHub(Module):
             limit = self._settings.max_frame_bytes
             self._refuse(message, Refusal.TOO_LARGE, f"{len(frame)} bytes are over the limit of {limit}")
             return None
-        return Entry(message, frame, classify(message))
+        return Entry(message, frame, classify(message), self.clock.monotonic())
 
     def _refuse(self, message: Message, why: Refusal, detail: str) -> None:
         """A message will not leave: who waits gets an error; what nobody waits for is a dead letter."""
@@ -151,6 +166,9 @@ class EdgeHub(Module):
         _log.info("connected to the cloud as %s", self._settings.node)
         if self._renewer is not None:
             self._renewer.tell(LOOK)
+        for entry in self._outgoing.expire(self._up_since):
+            self._refuse(entry.message, Refusal.TOO_OLD, "it has waited for too long")
+        self._outbox.changed()
         self._keep_alive()
         self._heartbeat = self.every(self._settings.heartbeat, self._keep_alive)
         self._pump()
@@ -186,8 +204,14 @@ class EdgeHub(Module):
 
     def _confirmed(self, frames: int) -> None:
         self._counters.confirmed += frames
-        self._outgoing.confirmed(frames)
+        self._outgoing.confirmed(frames, self.clock.monotonic())
+        self._outbox.settle()
         self._pump()
+
+    def _answered(self, message_id: str) -> None:
+        """The cloud has answered what nobody waits for the answer of: so it has it."""
+        self._outgoing.answered(message_id)
+        self._outbox.settle()
 
     def _keep_alive(self) -> None:
         message = self.message("node", Operation.KEEPALIVE, "ping", group=Group.RESOURCE)

@@ -1,70 +1,31 @@
-"""What waits to leave for the cloud, and what left but may not have arrived. Decisions only; no link, no clock.
+"""What waits to leave for the cloud, and what left but may not have arrived. Decisions only: no link, clock or disk.
 
-This is the seam for the durable outbox: what replaces it keeps these few methods and stores what `offer` takes until
-`confirmed` lets it go. In memory, it outlives restarts of the module because it is handed in.
+A message passes four places, and is in one of them at a time: it *waits*; it is *on its way* until the peer has
+answered a ping that was sent behind it; if it is of a class that is kept (`edgehub.classes`), it *settles* for a
+keepalive period, because a cloud that has read it may still die before it has done anything with it; then it is gone.
+When the link ends before that, it waits again, before all else: at least once, with the same message id.
 
-What is kept, and how long:
+Where there is a store, what is kept may not leave before it is written: the `ledger` says what the store has to be
+told.
 
-- *Requests* (somebody waits) never wait for a link: while there is none, they are answered with an error, and when a
-  link ends before their arrival is known, they are too. Whoever asked knows best whether to ask again.
-- *States* are only kept in their newest form, by resource and operation. For patches this is sound because edged makes
-  them against what the cloud last confirmed, and nothing was confirmed that nobody waited for. The update of an event
-  is the whole event.
-- *Answers*, acknowledgements above all, go before the rest: an acknowledgement that comes late makes the cloud send
-  the object again.
-- Everything else stays in order.
-
-What has left stays in memory until the peer is known to have read it. When a link ends first, it leaves again, before
-all else, on the next one: at least once, with the same message id.
+It outlives restarts of the module because it is handed in.
 """
 
 import itertools
-from collections import OrderedDict, deque
-from collections.abc import Hashable
+from collections import Counter, OrderedDict, deque
+from collections.abc import Hashable, Iterable, Iterator
 from enum import Enum
+from typing import NamedTuple
 
-import msgspec
-
-from beehive import Message, Operation, ResourceType
-from beehive.resource import Side, type_of
+from edgehub.classes import Class, Entry
+from edgehub.outbox.ledger import Ledger
+from edgehub.settings import Limits
 
 WINDOW_FRAMES = 256
 """Frames that may be on their way unconfirmed."""
 
 WINDOW_BYTES = 4 * 1024 * 1024
 """Bytes that may be on their way unconfirmed; one larger frame may be alone."""
-
-_STATES = frozenset(
-    {
-        ResourceType.PODPATCH,
-        ResourceType.NODEPATCH,
-        ResourceType.NODESTATUS,
-        ResourceType.PODSTATUS,
-        ResourceType.LEASE,
-        ResourceType.EVENT,
-    }
-)
-_STATE_OPERATIONS = frozenset({Operation.UPDATE, Operation.PATCH})
-_ANSWER_OPERATIONS = frozenset({Operation.RESPONSE, Operation.ERROR})
-
-
-class Class(Enum):
-    """How a message is kept; see the module's docstring."""
-
-    REQUEST = "request"
-    STATE = "state"
-    ANSWER = "answer"
-    EVENT = "event"
-    KEEPALIVE = "keepalive"
-    """Never kept: it only means something now."""
-
-
-class Entry(msgspec.Struct, frozen=True, gc=False):
-    """A message, and the frame it leaves as."""
-
-    message: Message
-    frame: bytes
-    kind: Class
 
 
 class Verdict(Enum):
@@ -75,112 +36,246 @@ class Verdict(Enum):
     NO_ROOM = "no room"
 
 
-def classify(message: Message) -> Class:
-    """How a message to the cloud is kept."""
-    route = message.route
-    if message.header.sync:
-        return Class.REQUEST
-    if message.parent_id and route.operation in _ANSWER_OPERATIONS:
-        return Class.ANSWER
-    if route.operation in _STATE_OPERATIONS and type_of(route.resource, Side.EDGE) in _STATES:
-        return Class.STATE
-    return Class.EVENT
+class Offered(NamedTuple):
+    """What became of an offer."""
+
+    verdict: Verdict
+    dropped: tuple[Entry, ...] = ()
+    """Older entries that gave way."""
 
 
 class Outgoing:
     """See the module's docstring.
 
     Args:
-        messages: how many may wait.
-        size: how many bytes may wait.
+        limits: of each class.
+        settle: seconds for which what is kept stays after its arrival.
     """
 
-    def __init__(self, messages: int, size: int) -> None:
-        self._messages = messages
-        self._size = size
-        self._bytes = 0
+    def __init__(self, limits: Limits, settle: float = 0.0) -> None:
+        self._limits = limits
+        self._settle = settle
         self._answers: deque[Entry] = deque()
         self._rest: OrderedDict[Hashable, Entry] = OrderedDict()
         self._unconfirmed: deque[Entry] = deque()
         self._unconfirmed_bytes = 0
-        self._serial = itertools.count()
+        self._settling: deque[tuple[float, Entry]] = deque()
+        self._counts: Counter[Class] = Counter()
+        self._sizes: Counter[Class] = Counter()
+        self._keys = itertools.count()
+        self._done: set[str] = set()
+        """Ids of messages that were answered and are on their way still."""
+        self.ledger = Ledger()
 
     def __len__(self) -> int:
         return len(self._answers) + len(self._rest)
 
-    def offer(self, entry: Entry) -> Verdict:
-        """Let an entry wait for its turn; a newer state takes the place of an older one."""
+    def holds(self, kind: Class) -> tuple[int, int]:
+        """How many messages of a class there are, in whatever place, and their bytes."""
+        return self._counts[kind], self._sizes[kind]
+
+    def depths(self) -> dict[str, tuple[int, int]]:
+        """Likewise of each class, by its name; any thread."""
+        return {kind.value: self.holds(kind) for kind in Class if kind is not Class.KEEPALIVE}
+
+    def offer(self, entry: Entry) -> Offered:
+        """Let an entry wait for its turn; a newer state takes the place of an older one that waits."""
         key = self._key(entry)
         older = self._rest.get(key)
         if older is not None:
-            self._bytes += len(entry.frame) - len(older.frame)
-            self._rest[key] = entry
-            return Verdict.SUPERSEDED_OLDER
-        if not self._fits(entry):
-            return Verdict.NO_ROOM
-        self._bytes += len(entry.frame)
+            self._rest[key] = self._admit(entry)
+            self._release(older)
+            return Offered(Verdict.SUPERSEDED_OLDER)
+        fits, dropped = self._make_room(entry)
+        if not fits:
+            return Offered(Verdict.NO_ROOM, dropped)
+        admitted = self._admit(entry)
         if entry.kind is Class.ANSWER:
-            self._answers.append(entry)
+            self._answers.append(admitted)
         else:
-            self._rest[key] = entry
-        return Verdict.QUEUED
+            self._rest[key] = admitted
+        return Offered(Verdict.QUEUED, dropped)
 
     def peek(self) -> Entry | None:
-        """The next to leave; None when nothing waits or too much is on its way."""
-        entry = self._answers[0] if self._answers else next(iter(self._rest.values()), None)
+        """The next to leave; None when nothing may: nothing waits, it is not written yet, too much is on its way."""
+        entry = self._next()
         return entry if entry is not None and self._window_admits(entry) else None
 
     def take(self) -> Entry:
         """Take what `peek` showed: from here on it is on its way."""
-        entry = self._answers.popleft() if self._answers else self._rest.popitem(last=False)[1]
-        self._bytes -= len(entry.frame)
-        self.on_its_way(entry)
+        entry = self._next()
+        if entry is None:
+            raise LookupError("nothing may leave")
+        if entry.kind is Class.ANSWER:
+            self._answers.popleft()
+        else:
+            key = next(key for key, one in self._rest.items() if one is entry)
+            del self._rest[key]
+        self._leaves(entry)
         return entry
 
     def on_its_way(self, entry: Entry) -> None:
         """Note a frame that was given to the link without having waited here."""
+        self._leaves(self._admit(entry))
+
+    def confirmed(self, frames: int, now: float) -> None:
+        """The oldest `frames` on their way have arrived."""
+        for _ in range(min(frames, len(self._unconfirmed))):
+            entry = self._unconfirmed.popleft()
+            self._unconfirmed_bytes -= len(entry.frame)
+            if entry.kind.kept and entry.message.id not in self._done:
+                self._settling.append((now, entry))
+            else:
+                self._release(entry)
+        self._let_settle(now)
+
+    def settled(self, now: float) -> float | None:
+        """Let go of what has arrived long enough ago; returns when there will be more of it, None for never."""
+        self._let_settle(now)
+        return self._settling[0][0] + self._settle if self._settling else None
+
+    def answered(self, message_id: str) -> None:
+        """The cloud has answered a message, so it need not be kept any longer, nor what was older of the same state."""
+        places = [entry for _, entry in self._settling] + list(self._unconfirmed)
+        found = next((entry for entry in places if entry.message.id == message_id and entry.kind.kept), None)
+        if found is None:
+            return
+        done = {found.message.id}
+        if found.state is not None:
+            done.update(e.message.id for e in places if e.state == found.state and e.serial <= found.serial)
+        self._done |= done
+        settling, self._settling = self._settling, deque()
+        for when, entry in settling:
+            if entry.message.id in done:
+                self._release(entry)
+            else:
+                self._settling.append((when, entry))
+
+    def lost(self) -> list[Entry]:
+        """The link has ended: what has not settled waits again, before all else. Returns the forgotten requests."""
+        requests = [entry for entry in self._unconfirmed if entry.kind is Class.REQUEST]
+        for entry in reversed([*(entry for _, entry in self._settling), *self._unconfirmed]):
+            self._give_back(entry)
+        self._settling.clear()
+        self._unconfirmed.clear()
+        self._unconfirmed_bytes = 0
+        return requests + self._drop([key for key, one in self._rest.items() if one.kind is Class.REQUEST])
+
+    def expire(self, now: float) -> list[Entry]:
+        """Drop what has waited for longer than its class may; returns it."""
+        return self._drop(
+            [
+                key
+                for key, one in self._rest.items()
+                if one.kind.kept and 0 < self._limits.of(one.kind).age < now - one.accepted
+            ]
+        )
+
+    def trust(self) -> None:
+        """What is known to have arrived is gone: the link is closed in good order."""
+        while self._settling:
+            self._release(self._settling.popleft()[1])
+
+    def attach(self, stored: Iterable[Entry], last: int = 0) -> None:
+        """There is a store, and this is in it, oldest first; `last` is the highest serial that it has used.
+
+        In the first life it waits again, before what has come meanwhile. In a later one all that is true is known
+        here: what the store lacks is put, what it has beside that is removed.
+        """
+        found = list(stored)
+        if self.ledger.is_open:
+            self.ledger.compare(self.everything(), found)
+            return
+        self.ledger.open(max([last, *(one.serial for one in found)]))
+        waiting = list(self._rest.values())
+        self._rest.clear()
+        for entry in found:
+            self._account(entry, 1)
+            self._place(entry)
+        for entry in waiting:
+            self._account(entry, -1)
+            self._place(self._admit(entry))
+
+    def everything(self) -> Iterator[Entry]:
+        """All entries but answers that wait, in whatever place."""
+        yield from self._rest.values()
+        yield from self._unconfirmed
+        yield from (entry for _, entry in self._settling)
+
+    def _next(self) -> Entry | None:
+        if self._answers:
+            return self._answers[0]
+        return next((one for one in self._rest.values() if self.ledger.admits(one)), None)
+
+    def _key(self, entry: Entry) -> Hashable:
+        return next(self._keys) if entry.state is None else entry.state
+
+    def _admit(self, entry: Entry) -> Entry:
+        """Count it, and let the store have it if it is kept."""
+        self._account(entry, 1)
+        return self.ledger.admit(entry)
+
+    def _place(self, entry: Entry) -> None:
+        key = self._key(entry)
+        older = self._rest.pop(key, None)
+        self._rest[key] = entry
+        if older is not None:
+            self._release(older)
+
+    def _leaves(self, entry: Entry) -> None:
         self._unconfirmed.append(entry)
         self._unconfirmed_bytes += len(entry.frame)
 
-    def confirmed(self, frames: int) -> None:
-        """The oldest `frames` on their way have arrived."""
-        for _ in range(min(frames, len(self._unconfirmed))):
-            self._unconfirmed_bytes -= len(self._unconfirmed.popleft().frame)
+    def _release(self, entry: Entry) -> None:
+        """It is gone."""
+        self._account(entry, -1)
+        self._done.discard(entry.message.id)
+        self.ledger.release(entry)
 
-    def lost(self) -> list[Entry]:
-        """The link has ended: what was on its way waits again, before all else. Returns the requests, now forgotten."""
-        requests = [entry for entry in self._unconfirmed if entry.kind is Class.REQUEST]
-        for entry in reversed(self._unconfirmed):
-            self._give_back(entry)
-        self._unconfirmed.clear()
-        self._unconfirmed_bytes = 0
-        requests += self._drop_requests()
-        return requests
+    def _account(self, entry: Entry, sign: int) -> None:
+        self._counts[entry.kind] += sign
+        self._sizes[entry.kind] += sign * len(entry.frame)
+
+    def _let_settle(self, now: float) -> None:
+        while self._settling and self._settling[0][0] + self._settle <= now:
+            self._release(self._settling.popleft()[1])
 
     def _give_back(self, entry: Entry) -> None:
         if entry.kind is Class.ANSWER:
             self._answers.appendleft(entry)
-            self._bytes += len(entry.frame)
-        elif entry.kind in (Class.STATE, Class.EVENT):
-            key = self._key(entry)
-            if key not in self._rest:
-                self._rest[key] = entry
-                self._bytes += len(entry.frame)
+            return
+        key = self._key(entry)
+        if not entry.kind.kept or entry.message.id in self._done or key in self._rest:
+            self._release(entry)
+        else:
+            self._rest[key] = entry
+        if key in self._rest:
             self._rest.move_to_end(key, last=False)
 
-    def _drop_requests(self) -> list[Entry]:
-        waiting = [(key, entry) for key, entry in self._rest.items() if entry.kind is Class.REQUEST]
-        for key, entry in waiting:
-            del self._rest[key]
-            self._bytes -= len(entry.frame)
-        return [entry for _, entry in waiting]
+    def _drop(self, keys: list[Hashable]) -> list[Entry]:
+        entries = [self._rest.pop(key) for key in keys]
+        for entry in entries:
+            self._release(entry)
+        return entries
 
-    def _key(self, entry: Entry) -> Hashable:
-        route = entry.message.route
-        return (route.resource, route.operation) if entry.kind is Class.STATE else next(self._serial)
+    def _make_room(self, entry: Entry) -> tuple[bool, tuple[Entry, ...]]:
+        """First goes what has arrived already, then, of events, the oldest that waits."""
+        dropped: list[Entry] = []
+        while not self._fits(entry):
+            settling = next((one for one in self._settling if one[1].kind is entry.kind), None)
+            if settling is not None:
+                self._settling.remove(settling)
+                self._release(settling[1])
+                continue
+            oldest = next((key for key, one in self._rest.items() if one.kind is Class.EVENT), None)
+            if entry.kind is not Class.EVENT or oldest is None:
+                return False, tuple(dropped)
+            dropped += self._drop([oldest])
+        return True, tuple(dropped)
 
     def _fits(self, entry: Entry) -> bool:
-        return not len(self) or (len(self) < self._messages and self._bytes + len(entry.frame) <= self._size)
+        limit, count = self._limits.of(entry.kind), self._counts[entry.kind]
+        return not count or (count < limit.messages and self._sizes[entry.kind] + len(entry.frame) <= limit.size)
 
     def _window_admits(self, entry: Entry) -> bool:
         if not self._unconfirmed:

@@ -6,7 +6,48 @@ itself knows no file format.
 
 import msgspec
 
+from edgehub.classes import Class
+
 MEBIBYTE = 1024 * 1024
+DAY = 24 * 3600.0
+
+
+class Limit(msgspec.Struct, frozen=True):
+    """How much of a class of messages is kept for the cloud."""
+
+    messages: int
+    size: int
+    """Bytes of all of them; a single larger message may be alone."""
+    age: float = 0.0
+    """Seconds after which one that still waits is dropped; 0 for never."""
+
+
+class Limits(msgspec.Struct, frozen=True, kw_only=True):
+    """The limits of each class (`edgehub.classes`)."""
+
+    volatile: Limit = Limit(1024, 8 * MEBIBYTE)
+    """Of requests, and of answers; as many as KubeEdge's channel holds. Only in memory."""
+
+    states: Limit = Limit(2048, 4 * MEBIBYTE)
+    """One for each object, so it is the number of objects that counts. They do not grow old: they are what is true."""
+
+    events: Limit = Limit(1000, 2 * MEBIBYTE, 3600.0)
+    """Kubernetes events. A cluster forgets them after an hour too (kube-apiserver's --event-ttl)."""
+
+    uploads: Limit = Limit(10_000, 8 * MEBIBYTE, 7 * DAY)
+    """Everything else that nobody waits for: data of devices, reports of tasks."""
+
+    def of(self, kind: Class) -> Limit:
+        """The limit of a class."""
+        match kind:
+            case Class.STATE:
+                return self.states
+            case Class.EVENT:
+                return self.events
+            case Class.UPLOAD:
+                return self.uploads
+            case _:
+                return self.volatile
 
 
 class EdgeHubSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,8 +99,5 @@ class EdgeHubSettings(msgspec.Struct, frozen=True, kw_only=True):
     """A link that was up for so long makes the next try immediate and the delays begin anew. A shorter one does not,
     or a cloud that accepts and drops at once would be dialled without pause."""
 
-    outgoing_messages: int = 1024
-    """Messages that may wait for the cloud; as many as KubeEdge's channel holds."""
-
-    outgoing_bytes: int = 8 * MEBIBYTE
-    """Bytes that may wait for the cloud (a single larger message may wait alone)."""
+    limits: Limits = Limits()
+    """How much is kept for the cloud, of each class."""

@@ -29,6 +29,7 @@ from edged.server.http import HttpServer
 from edged.server.routes import Snapshots, routes
 from edged.settings import EdgedSettings
 from edgehub.metrics import LinkCollector
+from edgehub.outbox.sqlite import open_outbox
 from metamanager.module import MetaManager
 from modules.edgecore.config import EdgeCoreConfig
 from modules.edgecore.exit_codes import ExitCode
@@ -120,8 +121,13 @@ def _add_modules(
             cgroups=_open_cgroups(settings),
         )
     if modules.edge_hub.enable:
+        outbox = config.outbox_path
         counters = edgehub.install(
-            hive, edgehub_settings(config), certificates=certificate_settings(config), wrap=tracing.links
+            hive,
+            edgehub_settings(config),
+            certificates=certificate_settings(config),
+            wrap=tracing.links,
+            open_outbox=tracing.outbox(lambda: open_outbox(outbox, hive.clock.now())),
         )
         registry.register(LinkCollector(counters))
 

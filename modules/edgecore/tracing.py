@@ -28,6 +28,7 @@ from beehive.trace.stream import StreamRecorder, Waiting
 from beehive.trace.writer import SUFFIX, open_writer, parts_of
 from edged.cri.recording import recording
 from edged.errors import EdgedError
+from edgehub.outbox.recording import recording as recorded_outbox
 from edgehub.recording import RecordingLinks
 from metamanager.recording import RecordingStore
 from metamanager.store import open_store
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from beehive import Hive
     from edged.cri.contract import ContainerRuntime
     from edgehub.link import LinkFactory
+    from edgehub.outbox.store import OpenOutbox
     from metamanager.store import Store
     from modules.edgecore.config import EdgeCoreConfig
 
@@ -137,6 +139,10 @@ class Tracing:
         """The store that a source names, recorded (`MetaManager`'s `open_store`)."""
         hive = self._hive
         return RecordingStore(open_store(source), hive.clock, hive.next_span, self.add, self._redactor.learn)
+
+    def outbox(self, open_outbox: OpenOutbox) -> OpenOutbox:
+        """Opens the outbox, recorded."""
+        return recorded_outbox(open_outbox, self._hive.clock, self.add)
 
     def runtime(self, runtime: ContainerRuntime) -> ContainerRuntime:
         """A container runtime, recorded."""

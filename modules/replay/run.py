@@ -19,6 +19,7 @@ from edged.node.recording import RecordingFigures
 from edged.server.routes import Snapshots
 from edged.volumes import MemoryMounts
 from edgehub.counters import LinkCounters
+from edgehub.outbox.recording import OUTBOX
 from edgehub.outgoing import Outgoing
 from metamanager.module import MetaManager
 from modules.edgecore.settings import meta_settings
@@ -27,6 +28,7 @@ from modules.replay.ear import Ear
 from modules.replay.errors import ReplayError
 from modules.replay.figures import RecordedFigures
 from modules.replay.link import RecordedCloud
+from modules.replay.outbox import outbox_of
 from modules.replay.outputs import NODE, Output, View, belongs, message_of, sent_at, subject_of
 from modules.replay.places import Places
 from modules.replay.recorded import Recorded
@@ -199,9 +201,10 @@ class Stage:
             )
         else:
             settings = places.edgehub()
-            outgoing = Outgoing(settings.outgoing_messages, settings.outgoing_bytes)
+            outgoing = Outgoing(settings.limits, settings.heartbeat)
             hub = timed(RecordedTimers(self._recorded.records, name))
-            hive.add(hub, settings, ear.links(self._cloud.make_link), outgoing, LinkCounters())
+            outbox = outbox_of(self._recorded.notes(OUTBOX))
+            hive.add(hub, settings, ear.links(self._cloud.make_link), outgoing, LinkCounters(), None, outbox)
 
     def _schedule(self) -> None:
         """Set the clock's jumps, and what the replayed module was sent."""
@@ -209,6 +212,7 @@ class Stage:
         for note in self._recorded.notes("clock"):
             self._clock.after(note.time - now, partial(self._clock.jump_wall, note.data))
         if not self._module:
+            self._schedule_foreign()
             return
         answered = {one.message.parent_id for one in self._deliveries if one.way == Way.RESPONSE}
         for one in self._deliveries:
@@ -220,13 +224,21 @@ class Stage:
                 due = one.time - one.handled
                 self._clock.after(due - now, partial(self._feed, one))
 
+    def _schedule_foreign(self) -> None:
+        """Of a whole node: what was sent by somebody who is not replayed."""
+        now = self._clock.monotonic()
+        for one in self._deliveries:
+            foreign = not any(belongs(one.sender, name) for name in MODULES)
+            if foreign and one.module in MODULES and one.way == Way.SEND and _was_taken(one):
+                self._clock.after(sent_at(one) - now, partial(self._feed, one))
+
     def _feed(self, one: Delivered) -> None:
         self._fed += 1
         message = one.message.message()
         if one.way == Way.REQUEST:
-            self._hive.request_then(self._module, message, _DAY, lambda _answer: None)
+            self._hive.request_then(one.module, message, _DAY, lambda _answer: None)
         else:
-            self._hive.send(self._module, message)
+            self._hive.send(one.module, message)
 
     def _await(self, request: Delivered, seconds: float) -> None:
         """Others asked each other: who answers, such as the link with what the cloud says, finds that they wait."""

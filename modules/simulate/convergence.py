@@ -27,6 +27,8 @@ def disagreements(node: Node, cloud: SimulatedCloud) -> Iterator[str]:
         return
     if cloud.unacknowledged(node.name):
         yield f"{cloud.unacknowledged(node.name)} messages of the cloud are not acknowledged"
+    if node.uploads.missing():
+        yield f"uploads {node.uploads.missing()} were stored and have not reached the cloud"
     yield from _of_node(node, cloud)
     pods = cloud.pods_of(node.name)
     abandoned = _abandoned(node, cloud, pods)

@@ -104,10 +104,15 @@ def copy_after_kill(old: Path, new: Path, flushed: int | None) -> None:
         flushed: after a loss of power, how much there is of the write-ahead log; None: all.
     """
     new.mkdir(mode=0o700)
+    copy_database(old, new, DATABASE, flushed)
+
+
+def copy_database(old: Path, new: Path, name: str, flushed: int | None) -> None:
+    """Copy one database and its log; see `copy_after_kill`."""
     for suffix in ("", "-wal"):
-        source = old / (DATABASE + suffix)
+        source = old / (name + suffix)
         if source.exists():
             shutil.copyfile(source, new / source.name)
-    log = new / f"{DATABASE}-wal"
+    log = new / f"{name}-wal"
     if flushed is not None and log.exists():
         os.truncate(log, min(flushed, log.stat().st_size))

@@ -61,6 +61,8 @@ _SHAPES = (
     Shape.TWO,
     Shape.MOUNTS,
 )
+_UPLOADS = 3.0
+"""Seconds between two uploads of a node."""
 _BETWEEN_FAULTS = (6.0, 25.0, 60.0)
 """Seconds from one fault to the next on average, one of them for each node: some bugs want trouble, some want quiet."""
 
@@ -89,6 +91,7 @@ def draw_plan(
         seconds=seconds,
         steps=tuple(sorted(steps, key=lambda step: step.at)),
         faults=tuple(sorted(faults, key=lambda fault: fault.at)),
+        uploads=_UPLOADS,
     )
 
 

@@ -54,6 +54,8 @@ class Line:
         self.unanswered = 0
         """How many faults let answers not come at all."""
         self.connection: Connection | None = None
+        self.arrived: Callable[[bytes], None] = lambda _frame: None
+        """Told of every frame that the cloud's process has taken."""
 
     def delay(self) -> float:
         """How long a frame is under way that is sent now."""
@@ -254,6 +256,7 @@ class Connection:
         deliver(LinkOpened(node, self._cloud_link))
         while (frame := self._inbox.get()) is not None:
             deliver(FrameCame(node, self._cloud_link, decode(frame)))
+            self.line.arrived(frame)
         self._forget_at_cloud()
         deliver(LinkClosed(node, self._cloud_link))
 

@@ -9,18 +9,21 @@ from pathlib import Path
 import edgehub
 from beehive.errors import BeehiveError
 from beehive.hive import Hive
+from beehive.names import ModuleName
 from edged.cri.contract import ContainerRuntime
 from edged.errors import EdgedError
 from edged.module import Edged
 from edged.server.routes import Snapshots
 from edged.settings import EdgedSettings
 from edged.volumes import MemoryMounts
+from edgehub.outbox.store import OpenOutbox
 from edgehub.settings import EdgeHubSettings
 from metamanager.module import MetaManager, MetaSettings
 from metamanager.store import Store
 from modules.simulate.disk import DATABASE, Disk, SimulatedStore, copy_after_kill
 from modules.simulate.machine import Machine, SimulatedFigures
 from modules.simulate.network import Cloud, Line, NodeLink
+from modules.simulate.outbox import OutboxDisk, SimulatedOutbox, UploadWatch
 from modules.simulate.recording import LifeRecorder
 from modules.simulate.wire_watch import WireWatch
 from modules.simulate.world import Process, World
@@ -55,12 +58,15 @@ class Node:
         self.disk = Disk()
         self.machine = Machine(world, self.name, [IMAGE, OTHER_IMAGE])
         self.wire = WireWatch(world, self.name)
+        self.uploads = UploadWatch(world, self.name)
+        self.outbox = OutboxDisk(self.disk)
         self.line = Line(world, self.name, self.wire)
+        self.line.arrived = self.uploads.arrived
         self.life = 0
         self.process: Process | None = None
         self.hive: Hive | None = None
         self.kills = 0
-        self._stores: list[SimulatedStore] = []
+        self._stores: list[SimulatedStore | SimulatedOutbox] = []
         root.mkdir(parents=True)
         self.state = root / "state-0"
         self.state.mkdir(mode=0o700)
@@ -93,6 +99,7 @@ class Node:
         self.world.note(self.name, "killed")
         new = self.root / f"state-{self.life}"
         copy_after_kill(self.state, new, self.disk.flushed if power else None)
+        self.outbox.copy(self.state, new, power=power)
         self.state = new
         self.wire.check(new)
         self._start_later()
@@ -101,10 +108,16 @@ class Node:
         """Kill the process and take its database away."""
         if self.process is not None:
             self.kill()
-        for file in self.state.iterdir():
+        for file in self.state.glob(f"{DATABASE}*"):
             file.unlink()
         self.wire.forget()
         self.world.note(self.name, "the store is lost")
+
+    def upload(self) -> None:
+        """Some module of the node has something for the cloud that nobody else keeps."""
+        process, hive = self.process, self.hive
+        if process is not None and hive is not None:
+            process.run(partial(hive.send, ModuleName.EDGEHUB, self.uploads.next(process)))
 
     def restart(self) -> None:
         """Stop the process in good order and start it again."""
@@ -172,7 +185,12 @@ class Node:
         def make_link() -> NodeLink:
             return NodeLink(process, self.line, self.cloud)
 
-        edgehub.install(hive, settings, make_link=make_link if recorder is None else recorder.links(make_link))
+        open_outbox: OpenOutbox = partial(self._open_outbox, process)
+        if recorder is None:
+            edgehub.install(hive, settings, make_link=make_link, open_outbox=open_outbox)
+        else:
+            links, outbox = recorder.links(make_link), recorder.outbox(open_outbox)
+            edgehub.install(hive, settings, make_link=links, open_outbox=outbox)
 
     def _recorder(self, hive: Hive) -> LifeRecorder:
         from modules.simulate.configured import configuration_of  # noqa: PLC0415 - most runs are not recorded
@@ -183,6 +201,11 @@ class Node:
         store = SimulatedStore(Path(source), process, self.disk)
         self._stores.append(store)
         return store if recorder is None else recorder.store(store)
+
+    def _open_outbox(self, process: Process) -> SimulatedOutbox:
+        outbox = SimulatedOutbox(self.state, process, self.outbox, self.uploads)
+        self._stores.append(outbox)
+        return outbox
 
     def _connect(self, process: Process, recorder: LifeRecorder | None) -> ContainerRuntime:
         client = self.machine.client(process)

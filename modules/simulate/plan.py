@@ -101,3 +101,5 @@ class Plan(msgspec.Struct, frozen=True):
     """Until the last fault has ended and the workload has come to rest; then the nodes have to converge."""
     steps: tuple[Step, ...]
     faults: tuple[Fault, ...]
+    uploads: float = 0.0
+    """Seconds from one upload of a node to its next (what devices say); 0: there are none."""

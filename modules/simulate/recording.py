@@ -19,6 +19,8 @@ from edged.cri.recording import recording
 from edged.node.machine import Figures
 from edged.node.recording import RecordingFigures
 from edgehub.link import LinkFactory
+from edgehub.outbox.recording import recording as recorded_outbox
+from edgehub.outbox.store import OpenOutbox
 from edgehub.recording import RecordingLinks
 from metamanager.recording import RecordingStore
 from metamanager.store import Store
@@ -66,6 +68,10 @@ class LifeRecorder:
     def links(self, make: LinkFactory) -> LinkFactory:
         """Links, recorded."""
         return RecordingLinks(make, self._hive.clock, self._hive.next_span, self._entries.append, self._redactor.frame)
+
+    def outbox(self, open_outbox: OpenOutbox) -> OpenOutbox:
+        """Opens the outbox, recorded."""
+        return recorded_outbox(open_outbox, self._hive.clock, self._entries.append)
 
     def write(self, path: Path) -> None:
         """Append this life to a trace.

@@ -121,8 +121,17 @@ class Run:
             self.world.at(step.at, partial(self._change, step))
         for fault in self.plan.faults:
             self.faults.schedule(fault)
+        if self.plan.uploads:
+            self._upload()
         while self.world.now() < self.plan.seconds and not self.world.violations:
             self._go_on()
+
+    def _upload(self) -> None:
+        """Let each node have something to say, and again later."""
+        for node in self.nodes:
+            node.upload()
+        if self.world.now() + self.plan.uploads < self.plan.seconds:
+            self.world.at(self.world.now() + self.plan.uploads, self._upload)
 
     def converge(self) -> float:
         """Wait until all agree; how long it took."""

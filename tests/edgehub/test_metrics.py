@@ -16,6 +16,8 @@ def test_every_counter_is_exported_under_its_reason() -> None:
     counters.ends["dial"] += 7
     counters.rejected[Rejection.TOO_LARGE] += 1
     counters.refused[Refusal.NO_ROOM] += 6
+    counters.waiting = lambda: {"state": (8, 900)}
+    counters.outbox_writes, counters.outbox_failures, counters.outbox_restored = 10, 11, 12
     lines = generate_latest(registry).decode().splitlines()
     assert [line for line in lines if not line.startswith("#")] == [
         "edgehub_connected 1.0",
@@ -28,4 +30,9 @@ def test_every_counter_is_exported_under_its_reason() -> None:
         "edgehub_sent_messages_total 5.0",
         "edgehub_confirmed_messages_total 4.0",
         'edgehub_refused_messages_total{reason="no room"} 6.0',
+        'edgehub_waiting_messages{class="state"} 8.0',
+        'edgehub_waiting_bytes{class="state"} 900.0',
+        "edgehub_outbox_writes_total 10.0",
+        "edgehub_outbox_failures_total 11.0",
+        "edgehub_outbox_restored_total 12.0",
     ]

@@ -13,6 +13,8 @@ from beehive.names import CLOUD_CONNECTED, CLOUD_DISCONNECTED
 from beehive.testing import Harness
 from edgehub import EdgeHub, LinkCounters, Outgoing
 from edgehub.counters import Refusal, Rejection
+from edgehub.outbox.store import OpenOutbox
+from edgehub.settings import Limit, Limits
 from edgehub.testing import MemoryCloud
 from tests.edgehub.links import settings
 from tests.edgehub.messages import content, message
@@ -31,14 +33,22 @@ class Fragile(EdgeHub):
 class Bed:
     """edgehub, a cloud, and modules that record what they get."""
 
-    def __init__(self, *, seed: int = 0, refusing: bool = False, hub: type[EdgeHub] = EdgeHub, **changes: Any) -> None:
+    def __init__(
+        self,
+        *,
+        seed: int = 0,
+        refusing: bool = False,
+        hub: type[EdgeHub] = EdgeHub,
+        open_outbox: OpenOutbox | None = None,
+        **changes: Any,
+    ) -> None:
         self.bee = Harness(seed)
         self.cloud = MemoryCloud(self.bee.simulation, limit=changes.get("max_frame_bytes", 1 << 24))
         self.cloud.refusing = refusing
         self.counters = LinkCounters()
         made = settings(**changes)
-        outgoing = Outgoing(made.outgoing_messages, made.outgoing_bytes)
-        self.bee.add(hub, made, self.cloud.make_link, outgoing, self.counters)
+        outgoing = Outgoing(made.limits, made.heartbeat)
+        self.bee.add(hub, made, self.cloud.make_link, outgoing, self.counters, None, open_outbox)
         self.got: dict[str, list[Message]] = {}
 
     def recorder(self, module_name: str, group_name: str) -> None:
@@ -372,14 +382,37 @@ def test_an_outage_keeps_the_order_and_only_the_newest_state() -> None:
 
 def test_what_finds_no_room_is_a_dead_letter_with_its_reason() -> None:
     """Never silently gone."""
-    bed = started(refusing=True, outgoing_messages=3)
+    three = Limit(3, 10_000)
+    bed = started(refusing=True, limits=Limits(uploads=three, events=three))
     with bed.bee:
         for number in range(5):
+            bed.hub(message(f"default/device/{number}", "upload"))
             bed.hub(message(f"default/event/{number}", "insert"))
         letters = list(bed.bee.hive.dead_letters)
-        assert [letter.message.route.resource for letter in letters] == ["default/event/3", "default/event/4"]
+        assert [letter.message.route.resource for letter in letters] == [
+            "default/device/3",
+            "default/event/0",
+            "default/device/4",
+            "default/event/1",
+        ]
         assert {letter.reason for letter in letters} == {DropReason.NOT_SENT}
-        assert "wait for the cloud already" in letters[0].detail
+        assert letters[0].detail.startswith("3 messages (")
+        assert bed.counters.refused == {Refusal.NO_ROOM: 2, Refusal.GAVE_WAY: 2}
+
+
+def test_events_that_are_older_than_the_cluster_would_keep_them_are_dropped() -> None:
+    """When the link comes up; what devices sent stays for a week."""
+    bed = started(refusing=True)
+    with bed.bee:
+        bed.hub(message("default/event/old", "insert"))
+        kept = bed.hub(message("default/device/d", "upload"))
+        bed.bee.run_for(3500)
+        young = bed.hub(message("default/event/young", "insert"))
+        bed.bee.run_for(200)
+        bed.cloud.refusing = False
+        bed.bee.run_for(31)
+        assert [one.id for one in bed.sent()] == [kept.id, young.id]
+        assert bed.counters.refused == {Refusal.TOO_OLD: 1}
 
 
 def test_what_was_not_confirmed_leaves_again_on_the_next_link() -> None:
@@ -395,9 +428,36 @@ def test_what_was_not_confirmed_leaves_again_on_the_next_link() -> None:
         third = bed.hub(message("default/event/b", "insert"))
         bed.bee.run_for(1)
         assert [one.id for one in bed.sent()] == [first.id, second.id, second.id, first.id, third.id]
+        bed.bee.run_for(14.1)
         bed.cloud.cut()
         bed.bee.run_for(40)
-        assert len(bed.sent()) == 5
+        assert len(bed.sent()) == 5, "all has settled"
+
+
+def test_what_arrived_less_than_a_keepalive_period_ago_leaves_again() -> None:
+    """The cloud may have died with it. Answers do not: the cloud asks again for those it misses."""
+    bed = started()
+    with bed.bee:
+        bed.bee.run_for(31)
+        event = bed.hub(message("default/event/a", "insert"))
+        answer = bed.hub(message("default/pod/p", "response", "OK", parent_msg_id="p"))
+        bed.bee.run_for(14)
+        assert bed.counters.confirmed >= 2
+        bed.cloud.cut()
+        bed.bee.run_for(1)
+        assert [one.id for one in bed.sent()] == [event.id, answer.id, event.id]
+
+
+def test_what_the_cloud_has_answered_does_not_leave_again() -> None:
+    """Though nobody waited for the answer."""
+    bed = started()
+    with bed.bee:
+        bed.bee.run_for(31)
+        sent = bed.hub(message("default/nodestatus/n", "update"))
+        bed.deliver(message("default/nodestatus/n", "response", "OK", parent_msg_id=sent.id))
+        bed.cloud.cut()
+        bed.bee.run_for(1)
+        assert [one.id for one in bed.sent()] == [sent.id]
 
 
 @pytest.mark.parametrize("waiting", [True, False])
@@ -516,5 +576,5 @@ def test_a_failed_module_ends_its_link_and_keeps_what_waited() -> None:
         assert bed.bee.hive.restarts()[ModuleName.EDGEHUB] == 1
         assert bed.bee.hive.dead_letters.counts == {DropReason.POISON: 1}
         assert contents(bed.got[ModuleName.METAMANAGER]) == [CLOUD_CONNECTED, CLOUD_DISCONNECTED, CLOUD_CONNECTED]
-        assert [one.id for one in bed.sent()] == ids
+        assert [one.id for one in bed.sent()] == [ids[0], *ids], "the first had not settled"
         assert len(bed.cloud.links) == 2

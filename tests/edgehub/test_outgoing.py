@@ -1,12 +1,14 @@
 """What waits for the cloud: classes, order, bounds, and what a lost link gives back."""
 
 import pytest
-from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from beehive import Message
-from edgehub.outgoing import WINDOW_BYTES, WINDOW_FRAMES, Class, Entry, Outgoing, Verdict, classify
+from edgehub.classes import Class, Entry, classify
+from edgehub.outbox.ledger import Changes
+from edgehub.outgoing import WINDOW_BYTES, WINDOW_FRAMES, Outgoing, Verdict
+from edgehub.settings import Limit, Limits
 from tests.edgehub.messages import message
 
 
@@ -15,12 +17,18 @@ def entry(sent: Message, size: int = 100) -> Entry:
     return Entry(sent, b"x" * size, classify(sent))
 
 
+def bounded(messages: int, size: int, settle: float = 0.0) -> Outgoing:
+    """The same limits for each class."""
+    limit = Limit(messages, size)
+    return Outgoing(Limits(volatile=limit, states=limit, events=limit, uploads=limit), settle)
+
+
 def drain(outgoing: Outgoing) -> list[str]:
     """Ids in the order in which they leave, all confirmed at once."""
     ids = []
     while outgoing.peek() is not None:
         ids.append(outgoing.take().message.id)
-        outgoing.confirmed(1)
+        outgoing.confirmed(1, 0.0)
     return ids
 
 
@@ -34,16 +42,17 @@ def drain(outgoing: Outgoing) -> list[str]:
         (message("default/podstatus", "update"), Class.STATE),
         (message("default/nodestatus/n", "update"), Class.STATE),
         (message("kube-node-lease/lease/n", "update"), Class.STATE),
-        (message("default/event/p.1", "update"), Class.STATE),
-        (message("default/event/p.1", "insert"), Class.EVENT),
-        (message("kube-node-lease/lease/n", "insert"), Class.EVENT),
-        (message("kube-node-lease/lease/n", "query"), Class.EVENT),
+        (message("default/event/p.1", "update"), Class.EVENT),
+        (message("kube-node-lease/lease/n", "insert"), Class.UPLOAD),
+        (message("kube-node-lease/lease/n", "query"), Class.UPLOAD),
         (message("default/pod/p", "response", parent_msg_id="p"), Class.ANSWER),
         (message("default/podpatch/p", "error", parent_msg_id="p"), Class.ANSWER),
-        (message("default/pod/p", "response"), Class.EVENT),
+        (message("default/pod/p", "response"), Class.UPLOAD),
         (message("default/event/e", "insert"), Class.EVENT),
-        (message("default/pod/p", "delete"), Class.EVENT),
-        (message("$hw/events/upload", "upload", group="user"), Class.EVENT),
+        (message("default/event/e", "patch"), Class.EVENT),
+        (message("default/event/e", "insert", sync=True), Class.REQUEST),
+        (message("default/pod/p", "delete"), Class.UPLOAD),
+        (message("$hw/events/upload", "upload", group="user"), Class.UPLOAD),
     ],
 )
 def test_a_message_is_classified_by_who_waits_and_what_it_is_about(sent: Message, kind: Class) -> None:
@@ -53,17 +62,17 @@ def test_a_message_is_classified_by_who_waits_and_what_it_is_about(sent: Message
 
 def test_events_leave_in_order_and_answers_before_them() -> None:
     """An acknowledgement does not wait behind statuses."""
-    outgoing = Outgoing(10, 10_000)
+    outgoing = bounded(10, 10_000)
     first, second = message("default/event/a", "insert"), message("default/event/b", "insert")
     answer = message("default/pod/p", "response", parent_msg_id="p")
     for sent in (first, second, answer):
-        assert outgoing.offer(entry(sent)) is Verdict.QUEUED
+        assert outgoing.offer(entry(sent)).verdict is Verdict.QUEUED
     assert drain(outgoing) == [answer.id, first.id, second.id]
 
 
 def test_a_newer_state_takes_the_place_of_the_older() -> None:
     """In its place in the order, and only for the same resource and operation."""
-    outgoing = Outgoing(10, 10_000)
+    outgoing = bounded(10, 10_000)
     old, other, event, new = (
         message("default/podstatus/a", "update"),
         message("default/podstatus/b", "update"),
@@ -71,35 +80,175 @@ def test_a_newer_state_takes_the_place_of_the_older() -> None:
         message("default/podstatus/a", "update"),
     )
     for sent in (old, event, other):
-        assert outgoing.offer(entry(sent)) is Verdict.QUEUED
-    assert outgoing.offer(entry(new)) is Verdict.SUPERSEDED_OLDER
+        assert outgoing.offer(entry(sent)).verdict is Verdict.QUEUED
+    assert outgoing.offer(entry(new)).verdict is Verdict.SUPERSEDED_OLDER
     assert drain(outgoing) == [new.id, event.id, other.id]
 
 
-def test_the_number_of_waiting_messages_is_bounded() -> None:
-    """The newest finds no room, but a newer state of a waiting object does."""
-    outgoing = Outgoing(2, 10_000)
-    assert outgoing.offer(entry(message("default/podstatus/a"))) is Verdict.QUEUED
-    assert outgoing.offer(entry(message("default/event/e", "insert"))) is Verdict.QUEUED
-    assert outgoing.offer(entry(message("default/event/f", "insert"))) is Verdict.NO_ROOM
-    assert outgoing.offer(entry(message("default/podstatus/a"))) is Verdict.SUPERSEDED_OLDER
-    assert len(outgoing) == 2
+def upload(name: str = "u") -> Message:
+    """A message that is to be kept in order."""
+    return message(f"default/device/{name}", "upload")
 
 
-def test_the_bytes_that_wait_are_bounded_but_one_large_message_may_wait_alone() -> None:
+def test_the_number_of_messages_of_a_class_is_bounded() -> None:
+    """The newest finds no room; a newer state of a waiting object does, and so does what is of another class."""
+    outgoing = bounded(2, 10_000)
+    for name in ("a", "b"):
+        assert outgoing.offer(entry(upload(name))).verdict is Verdict.QUEUED
+    assert outgoing.offer(entry(upload("c"))).verdict is Verdict.NO_ROOM
+    for pod in ("a", "b"):
+        assert outgoing.offer(entry(message(f"default/podstatus/{pod}"))).verdict is Verdict.QUEUED
+    assert outgoing.offer(entry(message("default/podstatus/a"))).verdict is Verdict.SUPERSEDED_OLDER
+    assert outgoing.offer(entry(message("default/podstatus/c"))).verdict is Verdict.NO_ROOM
+    assert (outgoing.holds(Class.UPLOAD), outgoing.holds(Class.STATE)) == ((2, 200), (2, 200))
+
+
+def test_the_oldest_events_give_way_to_newer_ones() -> None:
+    """What happened last says most about what is wrong now."""
+    outgoing = bounded(2, 10_000)
+    first, second, third = (message(f"default/event/{name}", "insert") for name in "abc")
+    outgoing.offer(entry(first))
+    outgoing.offer(entry(second))
+    offered = outgoing.offer(entry(third))
+    assert (offered.verdict, [one.message.id for one in offered.dropped]) == (Verdict.QUEUED, [first.id])
+    assert drain(outgoing) == [second.id, third.id]
+
+
+def test_the_bytes_of_a_class_are_bounded_but_one_large_message_may_be_alone() -> None:
     """A bound smaller than the largest message must not refuse it for ever."""
-    outgoing = Outgoing(10, 1000)
-    assert outgoing.offer(entry(message("default/event/e", "insert"), 5000)) is Verdict.QUEUED
-    assert outgoing.offer(entry(message("default/event/f", "insert"), 1)) is Verdict.NO_ROOM
+    outgoing = bounded(10, 1000)
+    assert outgoing.offer(entry(upload(), 5000)).verdict is Verdict.QUEUED
+    assert outgoing.offer(entry(upload(), 1)).verdict is Verdict.NO_ROOM
     drain(outgoing)
-    assert outgoing.offer(entry(message("default/event/g", "insert"), 600)) is Verdict.QUEUED
-    assert outgoing.offer(entry(message("default/event/h", "insert"), 401)) is Verdict.NO_ROOM
-    assert outgoing.offer(entry(message("default/event/i", "insert"), 400)) is Verdict.QUEUED
+    assert outgoing.offer(entry(upload(), 600)).verdict is Verdict.QUEUED
+    assert outgoing.offer(entry(upload(), 401)).verdict is Verdict.NO_ROOM
+    assert outgoing.offer(entry(upload(), 400)).verdict is Verdict.QUEUED
+
+
+def test_what_has_arrived_stays_for_a_keepalive_period_and_leaves_again_if_the_link_ends_in_it() -> None:
+    """A cloud that has read it may die before it has done anything with it."""
+    outgoing = bounded(10, 10_000, settle=15.0)
+    early, late = upload("a"), upload("b")
+    for sent in (early, late):
+        outgoing.offer(entry(sent))
+        outgoing.take()
+    outgoing.confirmed(1, 100.0)
+    outgoing.confirmed(1, 110.0)
+    assert outgoing.settled(114.9) == 115.0
+    assert outgoing.settled(115.0) == 125.0
+    assert outgoing.lost() == []
+    assert [outgoing.take().message.id] == [late.id]
+    assert outgoing.peek() is None
+
+
+def test_what_has_arrived_gives_way_before_anything_is_refused() -> None:
+    """A fast peer is not held back by what it has already."""
+    outgoing = bounded(2, 10_000, settle=15.0)
+    for name in "abcdef":
+        assert outgoing.offer(entry(upload(name))).verdict is Verdict.QUEUED
+        outgoing.take()
+        outgoing.confirmed(1, 0.0)
+
+
+def test_an_answer_of_the_cloud_ends_the_keeping_at_once() -> None:
+    """Also of what was older of the same state: it must not come back after it."""
+    outgoing = bounded(10, 10_000, settle=15.0)
+    old, other, new = message("default/podstatus/a"), upload(), message("default/podstatus/a")
+    for sent in (old, other, new):
+        outgoing.offer(entry(sent))
+        outgoing.take()
+    outgoing.confirmed(2, 0.0)
+    outgoing.answered(new.id)
+    outgoing.confirmed(1, 1.0)
+    outgoing.lost()
+    assert drain(outgoing) == [other.id]
+    assert outgoing.holds(Class.STATE) == (0, 0)
+
+
+def test_what_has_waited_too_long_is_dropped() -> None:
+    """Only of classes that grow old."""
+    young = Limit(10, 10_000, 60.0)
+    outgoing = Outgoing(Limits(events=young, states=Limit(10, 10_000)))
+    event, state = message("default/event/e", "insert"), message("default/podstatus/a")
+    for sent in (event, state):
+        outgoing.offer(entry(sent))
+    assert outgoing.expire(60.0) == []
+    assert [one.message.id for one in outgoing.expire(60.1)] == [event.id]
+    assert drain(outgoing) == [state.id]
+
+
+def stored(outgoing: Outgoing, disk: dict[int, Entry]) -> None:
+    """Let the store have what it is to have."""
+    changes = outgoing.ledger.take()
+    apply(changes, disk)
+    outgoing.ledger.wrote(changes)
+
+
+def apply(changes: Changes, disk: dict[int, Entry]) -> None:
+    """As the store does."""
+    disk.update((one.serial, one) for one in changes.put)
+    for serial in changes.gone:
+        disk.pop(serial, None)
+
+
+def test_what_is_kept_does_not_leave_before_it_is_written_and_holds_up_nobody() -> None:
+    """A request behind it leaves at once."""
+    outgoing, disk = bounded(10, 10_000), dict[int, Entry]()
+    outgoing.attach([])
+    kept, request = upload(), message("default/configmap/c", "query", sync=True)
+    outgoing.offer(entry(kept))
+    outgoing.offer(entry(request))
+    assert outgoing.take().message.id == request.id
+    assert outgoing.peek() is None
+    stored(outgoing, disk)
+    assert [one.message.id for one in disk.values()] == [kept.id]
+    assert outgoing.take().message.id == kept.id
+
+
+def test_what_the_store_cannot_take_leaves_and_is_told_again() -> None:
+    """A full disk stops nobody; when there is room again what still waits is written."""
+    outgoing, disk = bounded(10, 10_000), dict[int, Entry]()
+    outgoing.attach([])
+    outgoing.offer(entry(upload("a")))
+    outgoing.offer(entry(upload("b")))
+    changes = outgoing.ledger.take()
+    outgoing.ledger.refused(changes, outgoing.everything())
+    outgoing.take()
+    outgoing.confirmed(1, 0.0)
+    stored(outgoing, disk)
+    assert [one.message.route.resource for one in disk.values()] == ["default/device/b"]
+
+
+def test_what_is_found_in_the_store_waits_before_what_came_meanwhile() -> None:
+    """And what came meanwhile is stored then."""
+    first, second = upload("a"), upload("b")
+    outgoing, disk = bounded(10, 10_000), {7: Entry(first, b"x", Class.UPLOAD, serial=7)}
+    outgoing.offer(entry(second))
+    outgoing.attach(disk.values())
+    stored(outgoing, disk)
+    assert sorted(disk) == [7, 8]
+    assert drain(outgoing) == [first.id, second.id]
+
+
+def test_a_store_that_is_opened_again_is_told_what_it_lacks() -> None:
+    """The module was started again while a change was under way: here is known what is true."""
+    outgoing, disk = bounded(10, 10_000), dict[int, Entry]()
+    outgoing.attach([])
+    gone, kept = upload("a"), upload("b")
+    outgoing.offer(entry(gone))
+    stored(outgoing, disk)
+    outgoing.take()
+    outgoing.confirmed(1, 0.0)
+    outgoing.offer(entry(kept))
+    outgoing.ledger.take()
+    outgoing.attach(disk.values())
+    stored(outgoing, disk)
+    assert [one.message.id for one in disk.values()] == [kept.id]
 
 
 def test_no_more_than_a_window_is_on_its_way() -> None:
     """A peer that confirms nothing gets 256 frames and no more."""
-    outgoing = Outgoing(1000, 10_000_000)
+    outgoing = bounded(1000, 10_000_000)
     for _ in range(300):
         outgoing.offer(entry(message("default/event/e", "insert")))
     left = 0
@@ -107,25 +256,25 @@ def test_no_more_than_a_window_is_on_its_way() -> None:
         outgoing.take()
         left += 1
     assert left == WINDOW_FRAMES
-    outgoing.confirmed(1)
+    outgoing.confirmed(1, 0.0)
     assert outgoing.peek() is not None
 
 
 def test_a_message_larger_than_the_window_leaves_alone() -> None:
     """It waits until nothing else is on its way."""
-    outgoing = Outgoing(10, 100_000_000)
+    outgoing = bounded(10, 100_000_000)
     small, large = message("default/event/e", "insert"), message("default/event/f", "insert")
     outgoing.offer(entry(small))
     outgoing.offer(entry(large, WINDOW_BYTES + 1))
     assert outgoing.take().message.id == small.id
     assert outgoing.peek() is None
-    outgoing.confirmed(1)
+    outgoing.confirmed(1, 0.0)
     assert outgoing.take().message.id == large.id
 
 
 def test_a_lost_link_gives_back_what_was_not_confirmed_before_all_else() -> None:
     """In the old order, requests apart; keepalives are forgotten."""
-    outgoing = Outgoing(10, 10_000)
+    outgoing = bounded(10, 10_000)
     confirmed, sent, waiting = (message("default/event/e", "insert") for _ in range(3))
     request, waiting_request = (message("default/configmap/c", "query", sync=True) for _ in range(2))
     keepalive = Entry(message("node", "keepalive"), b"ping", Class.KEEPALIVE)
@@ -134,7 +283,7 @@ def test_a_lost_link_gives_back_what_was_not_confirmed_before_all_else() -> None
     for _ in range(3):
         outgoing.take()
     outgoing.on_its_way(keepalive)
-    outgoing.confirmed(1)
+    outgoing.confirmed(1, 0.0)
     assert [one.message.id for one in outgoing.lost()] == [request.id, waiting_request.id]
     assert drain(outgoing) == [sent.id, waiting.id]
     assert outgoing.lost() == []
@@ -142,7 +291,7 @@ def test_a_lost_link_gives_back_what_was_not_confirmed_before_all_else() -> None
 
 def test_a_state_that_comes_back_gives_way_to_a_newer_one() -> None:
     """It was on its way when the newer one came to wait; the cloud gets the newer one, in the older one's place."""
-    outgoing = Outgoing(10, 10_000)
+    outgoing = bounded(10, 10_000)
     old, event, new = (
         message("default/podstatus/a", "update"),
         message("default/event/e", "insert"),
@@ -157,29 +306,56 @@ def test_a_state_that_comes_back_gives_way_to_a_newer_one() -> None:
 
 
 class OutgoingMachine(RuleBasedStateMachine):
-    """Any interleaving: no event is lost or reordered, no request survives a lost link, the bounds hold."""
+    """Any interleaving, with a store and crashes: nothing that was written is lost or reordered before it has settled,
+    no older state comes after a newer one, no request survives a lost link, the bounds hold.
+    """
 
     def __init__(self) -> None:
         super().__init__()
-        self.outgoing = Outgoing(8, 2000)
-        self.expected: list[str] = []
-        """Ids of events accepted and not confirmed, in order."""
+        self.disk: dict[int, Entry] = {}
+        self.now = 0.0
+        self.made = 0
+        self.begin()
+
+    def begin(self) -> None:
+        self.outgoing = bounded(8, 2000, settle=5.0)
+        self.outgoing.attach(self.disk.values())
+        self.told: list[Changes] = []
+        """Changes that the store is being told."""
         self.on_way: list[Entry] = []
 
     @rule(
         size=st.integers(1, 900),
-        kind=st.sampled_from(["event", "state", "request", "answer"]),
+        kind=st.sampled_from(["upload", "state", "event", "request", "answer"]),
         name=st.integers(0, 2),
     )
     def offer(self, size: int, kind: str, name: int) -> None:
         made = {
+            "upload": lambda: message(f"default/device/{name}", "upload"),
             "event": lambda: message(f"default/event/{name}", "insert"),
             "state": lambda: message(f"default/podstatus/{name}", "update"),
             "request": lambda: message(f"default/configmap/{name}", "query", sync=True),
             "answer": lambda: message(f"default/pod/{name}", "response", parent_msg_id="p"),
         }[kind]()
-        if self.outgoing.offer(entry(made, size)) is not Verdict.NO_ROOM and kind == "event":
-            self.expected.append(made.id)
+        self.made += 1
+        self.outgoing.offer(Entry(made.with_header(timestamp=self.made), b"x" * size, classify(made), self.now))
+
+    @rule()
+    def write(self) -> None:
+        self.told.append(self.outgoing.ledger.take())
+
+    @precondition(lambda self: self.told)
+    @rule(works=st.booleans())
+    def written(self, *, works: bool) -> None:
+        changes = self.told.pop(0)
+        if works:
+            apply(changes, self.disk)
+            self.outgoing.ledger.wrote(changes)
+        else:
+            for later in self.told:
+                changes = Changes((*changes.put, *later.put), (*changes.gone, *later.gone))
+            self.told.clear()
+            self.outgoing.ledger.refused(changes, self.outgoing.everything())
 
     @rule()
     def leave(self) -> None:
@@ -187,43 +363,72 @@ class OutgoingMachine(RuleBasedStateMachine):
             self.on_way.append(self.outgoing.take())
 
     @precondition(lambda self: self.on_way)
-    @rule(data=st.data())
-    def arrive(self, data: st.DataObject) -> None:
+    @rule(data=st.data(), seconds=st.floats(0, 6))
+    def arrive(self, data: st.DataObject, seconds: float) -> None:
+        self.now += seconds
         number = data.draw(st.integers(1, len(self.on_way)))
-        self.outgoing.confirmed(number)
-        arrived, self.on_way = self.on_way[:number], self.on_way[number:]
-        for one in arrived:
-            if one.kind is Class.EVENT:
-                assert self.expected.pop(0) == one.message.id
+        self.outgoing.confirmed(number, self.now)
+        del self.on_way[:number]
 
     @rule()
     def lose(self) -> None:
         assert all(one.kind is Class.REQUEST for one in self.outgoing.lost())
         self.on_way.clear()
-        assert not any(one.kind is Class.REQUEST for one in self.waiting())
+        assert not any(one.kind is Class.REQUEST for one in self.outgoing.everything())
+
+    @rule(half=st.booleans())
+    def crash(self, *, half: bool) -> None:
+        if half and self.told:
+            apply(self.told[0], self.disk)
+        before = dict(self.disk)
+        self.begin()
+        found = [one.message.id for one in self.outgoing.everything() if one.kind is not Class.STATE]
+        assert found == [
+            before[serial].message.id for serial in sorted(before) if before[serial].kind is not Class.STATE
+        ]
 
     @invariant()
-    def nothing_is_lost(self) -> None:
-        events = [one.message.id for one in [*self.on_way, *self.waiting()] if one.kind is Class.EVENT]
-        assert events == self.expected
+    def what_is_here_and_was_written_is_on_the_disk(self) -> None:
+        untold = {serial for changes in self.told for serial in changes.gone}
+        for one in self.outgoing.everything():
+            if one.serial and one.serial not in self.outgoing.ledger._put and not self.told:
+                assert one.serial in self.disk or one.serial in untold
 
     @invariant()
-    def bytes_are_counted(self) -> None:
-        assert self.outgoing._bytes == sum(len(one.frame) for one in self.waiting())
+    def order_is_kept(self) -> None:
+        for kind in (Class.UPLOAD, Class.EVENT):
+            kept = [one for one in self.outgoing._unconfirmed if one.kind is kind]
+            kept += [one for one in self.outgoing._rest.values() if one.kind is kind]
+            times = [one.message.header.timestamp for one in kept]
+            assert times == sorted(times)
+
+    @invariant()
+    def no_older_state_waits_behind_a_newer_one(self) -> None:
+        newest: dict[object, int] = {}
+        for one in [*(e for _, e in self.outgoing._settling), *self.on_way, *self.outgoing._rest.values()]:
+            if one.kind is Class.STATE:
+                assert newest.get(one.state, 0) <= one.message.header.timestamp
+                newest[one.state] = one.message.header.timestamp
+
+    @invariant()
+    def the_disk_has_no_state_without_its_newer_ones(self) -> None:
+        """Or it would leave after them in the next life."""
+        for one in self.outgoing._rest.values():
+            if one.kind is Class.STATE and self.outgoing.ledger.admits(one) and not self.told:
+                same = [e for e in self.disk.values() if e.kind is Class.STATE and e.state == one.state]
+                assert (
+                    not same
+                    or max(same, key=lambda e: e.serial).message.header.timestamp <= one.message.header.timestamp
+                )
+
+    @invariant()
+    def what_there_is_is_counted(self) -> None:
+        there = [*self.outgoing.everything(), *self.outgoing._answers]
+        for kind in Class:
+            mine = [one for one in there if one.kind is kind]
+            assert self.outgoing.holds(kind) == (len(mine), sum(len(one.frame) for one in mine))
+            assert len(mine) <= 8
         assert self.outgoing._unconfirmed_bytes == sum(len(one.frame) for one in self.on_way)
-
-    def waiting(self) -> list[Entry]:
-        return [*self.outgoing._answers, *self.outgoing._rest.values()]
 
 
 TestOutgoingMachine = OutgoingMachine.TestCase
-
-
-@given(st.lists(st.integers(1, 500), max_size=60))
-def test_what_waits_never_exceeds_the_bounds(sizes: list[int]) -> None:
-    """Neither number nor bytes, one large message apart."""
-    outgoing = Outgoing(10, 1000)
-    for size in sizes:
-        outgoing.offer(entry(message("default/event/e", "insert"), size))
-        assert len(outgoing) <= 10
-        assert outgoing._bytes <= 1000

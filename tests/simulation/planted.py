@@ -10,6 +10,7 @@ from edged.keeper import PodKeeper
 from edged.orphans import Orphans
 from edged.pleg.reader import Glance
 from edged.pods.model import PodRef, PodUid
+from edgehub.outbox.sqlite import SqliteOutbox
 from metamanager import sqlite_store
 from metamanager.batch import Batch, Outcome
 from metamanager.client import CallError, MetaTurnClient
@@ -113,6 +114,13 @@ def a_new_store_is_believed() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def the_outbox_is_forgotten() -> Iterator[None]:
+    """What waited for the cloud is not looked for after a restart."""
+    with patch.object(SqliteOutbox, "load", lambda _self: []):
+        yield
+
+
 PLANTED: tuple[Callable[[], AbstractContextManager[None]], ...] = (
     acknowledged_before_the_commit,
     pods_keyed_by_name,
@@ -122,4 +130,5 @@ PLANTED: tuple[Callable[[], AbstractContextManager[None]], ...] = (
     what_is_left_over_is_not_looked_for,
     commits_are_not_flushed,
     a_new_store_is_believed,
+    the_outbox_is_forgotten,
 )

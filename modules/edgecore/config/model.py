@@ -9,7 +9,8 @@ put together.
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Final
+from pathlib import Path
+from typing import Annotated, Final
 
 from msgspec import field
 
@@ -19,9 +20,6 @@ from modules.edgecore.config.kinds import Choice, Secret, SecretText, Switch, Wh
 from modules.edgecore.config.kubelet import TailoredKubeletConfig
 from modules.edgecore.config.names import EMBEDDED_ENDPOINT, host_name, node_name_from
 from modules.edgecore.config.section import Section
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 SOCKET_PATH_LIMIT: Final = 107
 """Longest path of a unix socket on Linux, in bytes (`sun_path` without its final zero)."""
@@ -154,6 +152,15 @@ class EdgeCoreConfig(Section, frozen=True, kw_only=True):
         """The database as SQLAlchemy names it. May hold a password: `str()` it only where it is used."""
         source = self.database.data_source
         return source if "://" in source else SecretText(f"sqlite:///{source}")
+
+    @property
+    def outbox_path(self) -> Path:
+        """The file of what waits for the cloud: beside the database, or in the root directory if that is no file."""
+        source = self.database.data_source
+        if source.startswith("sqlite:///") or "://" not in source:
+            path = Path(source.removeprefix("sqlite:///"))
+            return path.with_name(f"{path.stem}-outbox.db")
+        return self.modules.edged.root_directory / "edgecore-outbox.db"
 
     @property
     def uses_embedded_runtime(self) -> bool:

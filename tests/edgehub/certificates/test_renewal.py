@@ -16,6 +16,7 @@ from edgehub.certificates.errors import UnreachableError
 from edgehub.certificates.files import pem, store
 from edgehub.certificates.keeper import Keeper
 from edgehub.certificates.settings import CertificateSettings
+from edgehub.settings import Limits
 from edgehub.testing import MemoryCloud
 from tests.edgehub.certificates.authority import DAY, NODE, Authority, key_pem, name
 from tests.edgehub.links import settings
@@ -65,7 +66,7 @@ class Bed:
         self.began = self.bee.clock.now()
         self.keeper = Keeper(made, self.bee.clock, self.counters, self.issuer)
         self.bee.add(
-            EdgeHub, settings(), self.cloud.make_link, Outgoing(1024, 1 << 23), self.counters, self.keeper
+            EdgeHub, settings(), self.cloud.make_link, Outgoing(Limits()), self.counters, self.keeper
         )  # fmt: skip
 
     @property
@@ -111,7 +112,7 @@ def test_what_is_on_its_way_at_that_moment_arrives(bed: Bed) -> None:
     """What the old link took and did not confirm is sent again by the new one; with it what comes meanwhile."""
     bed.bee.run_for(0.69 * DAY)
     bed.cloud.stalled = True
-    before = [message(f"default/event/{number}", "insert") for number in range(5)]
+    before = [message(f"default/device/{number}", "upload") for number in range(5)]
     for one in before:
         bed.bee.send(ModuleName.EDGEHUB, one)
     bed.bee.settle()

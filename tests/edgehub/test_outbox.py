@@ -1,0 +1,311 @@
+"""What is kept for the cloud on the disk: the file, and the module with it over restarts and failures."""
+
+import sqlite3
+from collections.abc import Iterable
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from beehive import Message, encode
+from edgehub.errors import OutboxError
+from edgehub.outbox import generate
+from edgehub.outbox.recording import OutboxEntry, recording
+from edgehub.outbox.sqlite import SqliteOutbox, open_outbox
+from edgehub.outbox.store import Kept, OpenOutbox, OutboxStore
+from tests.edgehub.messages import message
+from tests.edgehub.test_module import Bed
+
+
+def upload(name: str) -> Message:
+    """A message that nobody else keeps."""
+    return message(f"default/device/{name}", "upload", name)
+
+
+def kept(serial: int, sent: Message | None = None, accepted: int = 1_800_000_000_000) -> Kept:
+    """A row."""
+    return Kept(serial, accepted, encode(sent or upload(str(serial))))
+
+
+# The file
+
+
+def test_the_statements_are_those_of_the_schema() -> None:
+    """`python -m edgehub.outbox.generate` prints them."""
+    assert generate.TARGET.read_text() == generate.text()
+
+
+def test_what_is_changed_is_there_when_it_is_opened_again(tmp_path: Path) -> None:
+    """Put, replaced and removed in one."""
+    path = tmp_path / "state" / "outbox.db"
+    with closing(SqliteOutbox(path)) as store:
+        store.change([kept(1), kept(2), kept(3)], [])
+        store.change([kept(2, upload("other"))], [1, 99])
+    with closing(SqliteOutbox(path)) as store:
+        assert [(one.serial, b"other" in one.frame) for one in store.load()] == [(2, True), (3, False)]
+    assert {one.stat().st_mode & 0o777 for one in path.parent.iterdir()} == {0o600}
+
+
+def test_every_change_is_flushed(tmp_path: Path) -> None:
+    """Write-ahead log, `synchronous=FULL`."""
+    with closing(SqliteOutbox(tmp_path / "outbox.db")) as store:
+        pragma = [store._connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("journal_mode", "synchronous")]
+    assert pragma == ["wal", 2]
+
+
+@pytest.mark.parametrize("content", [b"this is no database" * 100, b"SQLite format 3\0" + b"\xff" * 4096])
+def test_a_file_that_is_no_database_is_put_aside_and_a_new_one_begun(
+    tmp_path: Path, content: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Never deleted; the log says where it is."""
+    path = tmp_path / "outbox.db"
+    path.write_bytes(content)
+    with closing(open_outbox(path, 1_800_000_000.0)) as store:
+        store.change([kept(1)], [])
+        assert len(store.load()) == 1
+    assert (tmp_path / "outbox.db.bad-1800000000").read_bytes() == content
+    assert "outbox.db.bad-1800000000" in caplog.text
+
+
+def test_a_file_that_is_broken_in_the_middle_is_put_aside_too(tmp_path: Path) -> None:
+    """It is read once when it is opened."""
+    path = tmp_path / "outbox.db"
+    with closing(SqliteOutbox(path)) as store:
+        store.change([kept(number, message("a/b/c", "upload", "x" * 3000)) for number in range(1, 50)], [])
+    data = bytearray(path.read_bytes())
+    data[8192:20480] = b"\xa5" * 12288
+    path.write_bytes(data)
+    with closing(open_outbox(path, 5.0)) as store:
+        assert store.load() == []
+    assert (tmp_path / "outbox.db.bad-5").exists()
+
+
+def test_a_file_that_cannot_be_opened_is_an_error_with_a_hint(tmp_path: Path) -> None:
+    """And nothing is put aside."""
+    (tmp_path / "outbox.db").mkdir()
+    with pytest.raises(OutboxError, match=r"open the outbox: .*outbox\.db .*see the disk"):
+        open_outbox(tmp_path / "outbox.db", 0.0)
+
+
+def test_a_change_that_fails_changes_nothing(tmp_path: Path) -> None:
+    """All or nothing; afterwards it can be written."""
+    path = tmp_path / "outbox.db"
+    with closing(SqliteOutbox(path)) as store, closing(sqlite3.connect(path)) as other:
+        store._connection.execute("PRAGMA busy_timeout=0")
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(OutboxError, match="locked"):
+            store.change([kept(1)], [])
+        other.rollback()
+        store.change([kept(2)], [])
+        assert [one.serial for one in store.load()] == [2]
+
+
+# The module with it
+
+
+class Disk:
+    """An outbox in memory that outlives processes, and fails when told."""
+
+    def __init__(self) -> None:
+        self.rows: dict[int, Kept] = {}
+        self.failing = False
+        self.opened = self.closed = self.changes = 0
+
+    def open(self) -> OutboxStore:
+        self._check("open")
+        self.opened += 1
+        return self
+
+    def load(self) -> list[Kept]:
+        return [self.rows[serial] for serial in sorted(self.rows)]
+
+    def change(self, put: Iterable[Kept], gone: Iterable[int]) -> None:
+        self._check("write")
+        self.changes += 1
+        self.rows.update((one.serial, one) for one in put)
+        for serial in gone:
+            self.rows.pop(serial, None)
+
+    def close(self) -> None:
+        self.closed += 1
+
+    def _check(self, attempt: str) -> None:
+        if self.failing:
+            raise OutboxError(attempt, "disk", "full")
+
+
+@pytest.fixture
+def disk() -> Disk:
+    """A disk that works."""
+    return Disk()
+
+
+def node(open_outbox: OpenOutbox, **changes: object) -> Bed:
+    """A node's process, started."""
+    bed = Bed(open_outbox=open_outbox, **changes)  # type: ignore[arg-type]
+    bed.bee.start()
+    return bed
+
+
+def killed(bed: Bed) -> None:
+    """The end of a process that is killed: nothing of it is seen any more."""
+    bed.cloud.refusing = True
+    bed.cloud.frames.clear()
+
+
+def ids(bed: Bed) -> list[str]:
+    """What the cloud got."""
+    return [one.id for one in bed.sent()]
+
+
+def test_what_waits_survives_the_process(tmp_path: Path) -> None:
+    """On a real file: in order, the newest of each state, and with its message id."""
+    path = tmp_path / "outbox.db"
+    first = node(lambda: SqliteOutbox(path), refusing=True)
+    events = []
+    for number in range(3):
+        first.hub(message("default/podstatus/a", "update", {"n": number}))
+        events.append(first.hub(upload(str(number))).id)
+    second = node(lambda: SqliteOutbox(path))
+    with first.bee, second.bee:
+        second.bee.run_for(1)
+        assert [one.id for one in second.sent() if one.route.operation == "upload"] == events
+        states = [one.content_as(dict) for one in second.sent() if one.route.operation == "update"]
+        assert states == [{"n": 2}]
+        assert second.counters.outbox_restored == 4
+        second.bee.run_for(20)
+        with closing(SqliteOutbox(path)) as store:
+            assert store.load() == [], "all has settled"
+
+
+def test_requests_and_answers_are_not_kept(disk: Disk) -> None:
+    """Who asked asks again; the cloud sends again."""
+    bed = node(disk.open)
+    with bed.bee:
+        bed.bee.future("websocket", message("default/podpatch/p", "patch"))
+        bed.hub(message("default/pod/p", "response", "OK", parent_msg_id="p"))
+        bed.bee.run_for(40)
+        assert len(bed.sent()) == 2
+        assert (disk.changes, disk.opened) == (0, 1)
+
+
+def test_one_flush_serves_what_has_come_meanwhile(disk: Disk) -> None:
+    """A hundred messages in one go are two changes: the first, and those that came while it was written."""
+    bed = node(disk.open, message_qps=0)
+    with bed.bee:
+        for number in range(100):
+            bed.bee.hive.send("websocket", upload(str(number)))
+        bed.bee.settle()
+        assert len(bed.sent()) == 100
+        assert disk.changes < 50
+        assert bed.counters.outbox_writes == disk.changes
+
+
+def test_what_has_settled_is_removed_and_what_has_not_leaves_again_after_a_kill(disk: Disk) -> None:
+    """A keepalive period after the cloud's pong."""
+    bed = node(disk.open)
+    bed.hub(upload("settled"))
+    bed.bee.run_for(10)
+    late = bed.hub(upload("late")).id
+    bed.bee.run_for(5.5)
+    assert len(disk.rows) == 1
+    killed(bed)
+    again = node(disk.open)
+    with bed.bee, again.bee:
+        again.bee.run_for(1)
+        assert ids(again) == [late]
+
+
+def test_a_process_that_ends_in_good_order_leaves_nothing_that_has_arrived(disk: Disk) -> None:
+    """Or every restart would repeat the last messages."""
+    bed = node(disk.open)
+    bed.hub(upload("a"))
+    bed.bee.run_for(1)
+    assert len(disk.rows) == 1
+    bed.bee.hive.stop()
+    assert disk.rows == {}
+    assert disk.closed == 1
+
+
+def test_a_full_disk_stops_nobody_and_what_waits_is_written_when_there_is_room(
+    disk: Disk, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Logged once, counted each time."""
+    bed = node(disk.open)
+    with bed.bee:
+        disk.failing = True
+        sent = [bed.hub(upload(str(number))).id for number in range(3)]
+        assert ids(bed) == sent
+        bed.cloud.refusing = True
+        bed.cloud.cut()
+        waiting = bed.hub(upload("waiting"))
+        assert disk.rows == {}
+        assert caplog.text.count("only in memory meanwhile") == 1
+        disk.failing = False
+        bed.bee.run_for(10)
+        assert waiting.id.encode() in b"".join(one.frame for one in disk.rows.values())
+        assert "is written again" in caplog.text
+
+
+def test_an_outbox_that_cannot_be_opened_is_tried_again(disk: Disk) -> None:
+    """What waits in it is not lost, and what came meanwhile comes after it."""
+    old, new = upload("old"), upload("new")
+    disk.rows[5] = kept(5, old)
+    disk.failing = True
+    bed = node(disk.open, refusing=True)
+    with bed.bee:
+        bed.hub(new)
+        disk.failing = False
+        bed.bee.run_for(10)
+        assert sorted(disk.rows) == [5, 6]
+        bed.cloud.refusing = False
+        bed.bee.run_for(31)
+        assert ids(bed) == [old.id, new.id]
+
+
+def test_what_is_no_message_is_left_out_and_its_number_not_used_again(disk: Disk) -> None:
+    """A foreign hand in the file must not stop the link."""
+    disk.rows[9] = Kept(9, 0, b"nonsense")
+    bed = node(disk.open)
+    with bed.bee:
+        sent = bed.hub(upload("a"))
+        assert ids(bed) == [sent.id]
+        assert sorted(disk.rows) == [9, 10]
+
+
+@pytest.mark.parametrize(("accepted_ago", "expected"), [(3500, 1), (3700, 0), (-5000, 1)])
+def test_age_counts_over_a_restart(disk: Disk, accepted_ago: float, expected: int) -> None:
+    """By the wall clock; one that has been taken back makes nothing older."""
+    bed = Bed(open_outbox=disk.open)
+    accepted = int((bed.bee.clock.now() - accepted_ago) * 1000)
+    disk.rows[1] = kept(1, message("default/event/e", "insert"), accepted)
+    with bed.bee:
+        bed.bee.start()
+        assert len(bed.sent()) == expected
+
+
+def test_a_time_of_a_board_without_a_clock_makes_nothing_old(disk: Disk) -> None:
+    """It was accepted in 1970, an hour ago perhaps."""
+    disk.rows[1] = kept(1, message("default/event/e", "insert"), 3_000_000)
+    bed = node(disk.open)
+    with bed.bee:
+        assert len(bed.sent()) == 1
+
+
+def test_what_is_found_is_recorded(disk: Disk) -> None:
+    """It comes from outside of the run; and so do failures."""
+    entries: list[OutboxEntry] = []
+    disk.rows[1] = kept(1)
+    opener = recording(disk.open, Bed().bee.clock, entries.append)
+    store = opener()
+    assert [one.serial for one in store.load()] == [1]
+    disk.failing = True
+    with pytest.raises(OutboxError):
+        store.change([], [1])
+    with pytest.raises(OutboxError):
+        opener()
+    assert [(len(one.found), one.error) for one in entries] == [
+        (1, ""),
+        (0, "write: disk (full)"),
+        (0, "open: disk (full)"),
+    ]
