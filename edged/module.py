@@ -43,7 +43,7 @@ from edged.probes.runner import ContainerProbeRunner
 from edged.probes.sockets import SocketNetwork
 from edged.report.node import NodeReporter
 from edged.report.pods import PodReporter
-from edged.server.routes import Snapshots
+from edged.server.snapshots import Snapshots
 from edged.settings import EdgedSettings
 from edged.static_pods.directory import Changes
 from edged.static_pods.keeper import StaticPods
@@ -120,6 +120,7 @@ class Edged(Module):
         settings.root.mkdir(mode=0o750, parents=True, exist_ok=True)
         self._client = client = self._connect()
         self._lives = Lives(self.runtime, client, self._network, self._turn(self._on_hook_over))
+        self._snapshots.runtime = client
         self._crew = Crew(self._hire_prober)
         self._meta = MetaTurnClient(self)
         self._event_reporter = EventReporter(
@@ -226,6 +227,7 @@ class Edged(Module):
 
     def _let_go(self) -> None:
         """First the runtime: a worker whose wait ends must not be able to change anything in it any more."""
+        self._snapshots.runtime = None
         if self._client is not None:
             self._client.close()
             self._lives.close()
@@ -312,6 +314,7 @@ class Edged(Module):
         return pod.spec.node_name in ("", self._settings.node_name)
 
     def _on_pleg(self, event: Event) -> None:
+        self._snapshots.looked_at = self.clock.monotonic()
         problem = str(event.error) if isinstance(event, RelistFailed) else ""
         if problem != self._relist_problem:
             self._relist_problem = problem

@@ -4,7 +4,15 @@
 """
 
 from edged.cri.client import DEFAULT_REQUEST_TIMEOUT, CriClient
-from edged.cri.contract import ContainerId, ContainerRuntime, ExecResult, ImageRef, SandboxId
+from edged.cri.contract import (
+    ContainerId,
+    ContainerRuntime,
+    ExecResult,
+    ImageRef,
+    SandboxId,
+    StreamingUrl,
+    Streams,
+)
 from edged.cri.endpoint import EndpointError, socket_path
 from edged.cri.errors import (
     AlreadyExistsError,
@@ -36,6 +44,8 @@ __all__ = [
     "NotFoundError",
     "RefusedError",
     "SandboxId",
+    "StreamingUrl",
+    "Streams",
     "UnavailableError",
     "UnimplementedError",
     "socket_path",

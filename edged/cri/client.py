@@ -11,7 +11,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
-from edged.cri.contract import ContainerId, ContainerRuntime, ExecResult, ImageRef, SandboxId
+from edged.cri.contract import ContainerId, ContainerRuntime, ExecResult, ImageRef, SandboxId, StreamingUrl
 from edged.cri.endpoint import Endpoint
 from edged.cri.errors import NotFoundError
 from protos.cri.v1 import api_pb2 as pb
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from google.protobuf.message import Message
 
+    from edged.cri.contract import Streams
     from edged.cri.endpoint import Answer
 
 DEFAULT_REQUEST_TIMEOUT: Final = 120.0
@@ -118,6 +119,18 @@ class CriClient(ContainerRuntime):
         timeout = timeout_seconds + self._timeout if timeout_seconds else None
         answer = self._runtime.call(request, pb.ExecSyncResponse, timeout, subject=container_id)
         return ExecResult(answer.stdout, answer.stderr, answer.exit_code)
+
+    def exec_url(self, container_id: ContainerId, command: Sequence[str], streams: Streams) -> StreamingUrl:
+        request = pb.ExecRequest(container_id=container_id, cmd=command, **streams._asdict())
+        return StreamingUrl(self._ask(request, pb.ExecResponse, container_id).url)
+
+    def attach_url(self, container_id: ContainerId, streams: Streams) -> StreamingUrl:
+        request = pb.AttachRequest(container_id=container_id, **streams._asdict())
+        return StreamingUrl(self._ask(request, pb.AttachResponse, container_id).url)
+
+    def port_forward_url(self, sandbox_id: SandboxId, ports: Sequence[int]) -> StreamingUrl:
+        request = pb.PortForwardRequest(pod_sandbox_id=sandbox_id, port=ports)
+        return StreamingUrl(self._ask(request, pb.PortForwardResponse, sandbox_id).url)
 
     def reopen_container_log(self, container_id: ContainerId) -> None:
         request = pb.ReopenContainerLogRequest(container_id=container_id)

@@ -24,6 +24,19 @@ ImageRef = NewType("ImageRef", str)
 """What identifies a pulled image: its id (`sha256:…`), or a name with a digest, as the runtime chooses."""
 
 
+StreamingUrl = NewType("StreamingUrl", str)
+"""Where the runtime's streaming server expects one connection, for a minute or so: who knows it, may use it."""
+
+
+class Streams(NamedTuple):
+    """What of a process in a container is wanted. With a terminal there is no `stderr` of its own (CRI forbids it)."""
+
+    stdin: bool = False
+    stdout: bool = True
+    stderr: bool = True
+    tty: bool = False
+
+
 class ExecResult(NamedTuple):
     """Outcome of a command that was run in a container and has ended."""
 
@@ -81,6 +94,15 @@ class ContainerRuntime(Protocol):
 
     def exec_sync(self, container_id: ContainerId, command: Sequence[str], timeout_seconds: int) -> ExecResult:
         """Runs a command in a container to its end; DeadlineExceededError after the time-out (0: none)."""
+
+    def exec_url(self, container_id: ContainerId, command: Sequence[str], streams: Streams) -> StreamingUrl:
+        """Where to connect to run a command in a container with its streams (CRI Exec)."""
+
+    def attach_url(self, container_id: ContainerId, streams: Streams) -> StreamingUrl:
+        """Where to connect for the streams of a container's own process (CRI Attach)."""
+
+    def port_forward_url(self, sandbox_id: SandboxId, ports: Sequence[int]) -> StreamingUrl:
+        """Where to connect for connections to ports in a sandbox. Protocols that name them later need none here."""
 
     def reopen_container_log(self, container_id: ContainerId) -> None:
         """Makes the runtime open the container's log file anew, after it was rotated away."""

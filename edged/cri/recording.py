@@ -16,7 +16,7 @@ from google.protobuf.message import Message
 
 from beehive.causes import current
 from beehive.trace.format import CriCall
-from edged.cri.contract import ContainerRuntime, ExecResult
+from edged.cri.contract import ContainerRuntime, ExecResult, Streams
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,6 +26,11 @@ if TYPE_CHECKING:
 
 _CREDENTIALS: Final = "auth"
 """Name of the argument of `pull_image` that holds them."""
+
+_KEYS: Final = frozenset({"exec_url", "attach_url", "port_forward_url"})
+"""Calls whose answer is a key: who has it may use a container."""
+
+_NOT_SHOWN: Final = "not shown"
 
 _OUTPUT_BYTES: Final = 64 * 1024
 """Bytes of a command's output that are recorded."""
@@ -53,7 +58,8 @@ class CriEntry(msgspec.Struct, frozen=True, gc=False):
     def record(self, time: float, redactor: Redactor) -> CriCall:
         """As it is written."""
         request = {name: _argument(name, value, redactor) for name, value in self.arguments.items()}
-        answer = b"" if self.error is not None else redactor.json(msgspec.json.encode(_plain(self.answer)))
+        shown = _NOT_SHOWN if self.method in _KEYS else _plain(self.answer)
+        answer = b"" if self.error is not None else redactor.json(msgspec.json.encode(shown))
         return CriCall(
             time, self.span, self.cause, self.trace, self.sender, self.method,
             redactor.json(msgspec.json.encode(request)), answer,
@@ -159,6 +165,8 @@ def _plain(value: Any) -> Any:
         from google.protobuf.json_format import MessageToDict  # noqa: PLC0415 - only when a trace is written
 
         return MessageToDict(value, preserving_proto_field_name=True)
+    if isinstance(value, Streams):
+        return value._asdict()
     if isinstance(value, ExecResult):
         return {"stdout": _text(value.stdout), "stderr": _text(value.stderr), "exit_code": value.exit_code}
     if isinstance(value, (str, int, float, bool)) or value is None:

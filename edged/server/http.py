@@ -1,153 +1,206 @@
-"""A small HTTP/1.1 server for a handful of read-only paths.
+"""A small HTTP/1.1 server for the node's own paths, on TCP or a unix socket.
 
 The standard library's own costs 9 MB resident, because it loads the e-mail package for its headers (measured in
-design/libraries.md). This one understands GET and HEAD, bounded request lines and headers, and closes each connection.
+design/libraries.md). This one takes one request a connection, within bounds: the head in bytes and seconds, connections
+and long answers by number, each write by a deadline.
 
-It has threads of its own, outside the actor model: one blocks in `accept`, one serves each connection for at most some
-seconds. They only read snapshots that are handed to them, so nothing can block a module.
+It has threads of its own, outside the actor model: one blocks in `accept`, one serves each connection. They read
+snapshots that are handed to them and ask the container runtime; nothing they do can block a module.
 """
 
 import contextlib
 import logging
+import select
 import socket
-import socketserver
 import threading
-from collections.abc import Callable, Mapping
-from typing import NamedTuple, cast
+from typing import Final
 
-from edged.errors import EdgedError
+from beehive import Clock
+from edged.server.answers import Answer, Reply, Stream, Takeover, text
+from edged.server.errors import RequestError
+from edged.server.request import Request, has_head, parse
+from edged.server.router import Router
 
 _log = logging.getLogger(__name__)
 
-_MAX_HEAD = 16 * 1024
-_PATIENCE = 5.0
-_MAX_CONNECTIONS = 32
-_REASONS = {200: "OK", 400: "Bad Request", 404: "Not Found", 405: "Method Not Allowed", 500: "Internal Server Error",
-            503: "Service Unavailable"}  # fmt: skip
+PATIENCE: Final = 5.0
+"""Seconds that a client has for its request, and for taking an answer."""
+STREAM_PATIENCE: Final = 300.0
+"""Seconds in which a client must have taken a piece of a stream: a person may have stopped a pager."""
+MAX_CONNECTIONS: Final = 64
+"""At one time; what comes beyond is closed."""
+MAX_LONG: Final = 32
+"""Of them, streams and connections that were taken over: half is left for who only asks how the node is."""
 
-
-class Answer(NamedTuple):
-    """What a path answers."""
-
-    status: int
-    content_type: str
-    body: bytes
-
-
-Handler = Callable[[], Answer]
-
-
-def text(status: int, body: str) -> Answer:
-    """An answer of plain text."""
-    return Answer(status, "text/plain; charset=utf-8", body.encode())
-
-
-class ServerError(EdgedError):
-    """The local HTTP server cannot have its address."""
+_STOP_SECONDS = 5.0
+_READ_BYTES = 16 * 1024
+_REASONS: Final = {
+    200: "OK", 302: "Found", 400: "Bad Request", 403: "Forbidden", 404: "Not Found", 405: "Method Not Allowed",
+    422: "Unprocessable Entity", 431: "Request Header Fields Too Large", 500: "Internal Server Error",
+    501: "Not Implemented", 502: "Bad Gateway", 503: "Service Unavailable", 504: "Gateway Timeout",
+}  # fmt: skip
 
 
 class HttpServer:
-    """Serves `routes` (path to handler) on one address.
+    """Serves the routes of `router` on one socket; `start` and `stop` it.
 
     Args:
-        address: IP address to bind.
-        port: TCP port; 0 takes a free one, see `port`.
-
-    Raises:
-        ServerError: the address cannot be bound.
+        listening: from `listen_tcp` or `listen_unix`; closed by `stop`.
+        router: finds the handlers. They run on the connections' threads.
+        clock: for the deadline of a request.
     """
 
-    def __init__(self, address: str, port: int, routes: Mapping[str, Handler]) -> None:
-        try:
-            self._server = _Server((address, port), routes)
-        except OSError as error:
-            hint = f"{error.strerror}; is a kubelet or another edgecore there? readOnlyPort is the setting"
-            raise ServerError("cannot serve on", f"{address}:{port}", hint) from error
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.5,), name="http", daemon=True)
+    def __init__(self, listening: socket.socket, router: Router, clock: Clock) -> None:
+        self._listening = listening
+        self._router = router
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._connections: dict[socket.socket, threading.Thread] = {}
+        self._long = threading.BoundedSemaphore(MAX_LONG)
+        self._closing = threading.Event()
+        self._thread = threading.Thread(target=self._accept, name="http", daemon=True)
 
     @property
     def port(self) -> int:
-        """The port that was bound."""
-        return self._server.server_address[1]
+        """The TCP port that was bound."""
+        return int(self._listening.getsockname()[1])
 
     def start(self) -> None:
         """Begin to serve."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Serve no more and free the port."""
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
-
-
-class _Server(socketserver.ThreadingMixIn, socketserver.TCPServer):
-    allow_reuse_address = True
-    daemon_threads = True
-
-    def __init__(self, address: tuple[str, int], routes: Mapping[str, Handler]) -> None:
-        self.address_family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
-        self.routes = routes
-        self._free = threading.BoundedSemaphore(_MAX_CONNECTIONS)
-        super().__init__(address, _Connection)
-
-    def verify_request(self, request: object, client_address: object) -> bool:  # noqa: ARG002 - the base's signature
-        """Take no more connections than there may be threads."""
-        return self._free.acquire(blocking=False)
-
-    def process_request_thread(self, request: socket.socket, client_address: object) -> None:  # type: ignore[override]
-        try:
-            super().process_request_thread(request, client_address)
-        finally:
-            self._free.release()
-
-    def handle_error(self, request: object, client_address: object) -> None:  # noqa: ARG002
-        _log.debug("a connection to the local HTTP server broke", exc_info=True)
-
-
-class _Connection(socketserver.BaseRequestHandler):
-    def handle(self) -> None:
-        connection: socket.socket = self.request
-        connection.settimeout(_PATIENCE)
-        line = _request_line(connection)
-        answer, with_body = self._answer(line)
-        reason = _REASONS.get(answer.status, "")
-        head = (
-            f"HTTP/1.1 {answer.status} {reason}\r\nContent-Type: {answer.content_type}\r\n"
-            f"Content-Length: {len(answer.body)}\r\nConnection: close\r\n\r\n"
-        )
-        connection.sendall(head.encode() + (answer.body if with_body else b""))
+        """Serve no more: connections are cut, the port is free."""
+        self._closing.set()
         with contextlib.suppress(OSError):
-            connection.shutdown(socket.SHUT_WR)
+            self._listening.shutdown(socket.SHUT_RDWR)
+        if self._thread.ident is not None:
+            self._thread.join()
+        self._listening.close()
+        with self._lock:
+            under_way = list(self._connections.items())
+            for connection, _ in under_way:
+                with contextlib.suppress(OSError):
+                    connection.shutdown(socket.SHUT_RDWR)
+        for _, thread in under_way:
+            thread.join(_STOP_SECONDS)
 
-    def _answer(self, line: str) -> tuple[Answer, bool]:
-        parts = line.split(" ")
-        if len(parts) != 3 or not parts[2].startswith("HTTP/1."):
-            return text(400, "this is an HTTP/1.1 server\n"), True
-        method, target = parts[0], parts[1].partition("?")[0]
-        if method not in ("GET", "HEAD"):
-            return text(405, "only GET and HEAD are served here\n"), True
-        routes = cast("_Server", self.server).routes
-        handler = routes.get(target.rstrip("/") or "/")
-        if handler is None:
-            return text(404, f"nothing is served here; there is {', '.join(sorted(routes))}\n"), method == "GET"
-        return _call(handler, target), method == "GET"
+    def _accept(self) -> None:
+        while not self._closing.is_set():
+            try:
+                connection, _ = self._listening.accept()
+            except OSError as error:
+                if not self._closing.wait(1.0):
+                    _log.warning("the local HTTP server cannot take a connection: %s", error.strerror)
+                continue
+            self._take(connection)
+
+    def _take(self, connection: socket.socket) -> None:
+        """Give it a thread, unless there are as many as there may be."""
+        with self._lock:
+            if len(self._connections) >= MAX_CONNECTIONS:
+                connection.close()
+                return
+            thread = threading.Thread(target=self._serve, args=(connection,), name="http-connection", daemon=True)
+            self._connections[connection] = thread
+            thread.start()
+
+    def _serve(self, connection: socket.socket) -> None:
+        try:
+            with connection:
+                self._converse(connection)
+        except OSError:
+            _log.debug("a connection to the local HTTP server broke", exc_info=True)
+        except Exception:  # noqa: BLE001 - a connection that fails must not end the server
+            _log.exception("an answer of the local HTTP server broke off")
+        finally:
+            with self._lock:
+                self._connections.pop(connection, None)
+
+    def _converse(self, connection: socket.socket) -> None:
+        request: Request | None = None
+        try:
+            request = self._read(connection)
+            reply = self._reply(request)
+        except RequestError as refusal:
+            reply = text(refusal.status, f"{refusal}\n")
+        if isinstance(reply, Answer):
+            _send_answer(connection, reply, with_body=request is None or request.method != "HEAD")
+        elif request is not None:
+            self._send_long(connection, request, reply)
+
+    def _read(self, connection: socket.socket) -> Request:
+        deadline = self._clock.monotonic() + PATIENCE
+        data = b""
+        while not has_head(data):
+            left = deadline - self._clock.monotonic()
+            if left <= 0:
+                raise RequestError(400, "the request is not complete", hint=f"it has {PATIENCE:g} s")
+            connection.settimeout(left)
+            chunk = connection.recv(_READ_BYTES)
+            if not chunk:
+                raise RequestError(400, "this is an HTTP/1.1 server")
+            data += chunk
+        return parse(data)
+
+    def _reply(self, request: Request) -> Reply:
+        try:
+            return self._router.serve(request)
+        except RequestError:
+            raise
+        except Exception:  # noqa: BLE001 - one path that fails must not end the server
+            _log.exception("the handler of %s failed", request.path)
+            return text(500, "internal error; see the log\n")
+
+    def _send_long(self, connection: socket.socket, request: Request, reply: Stream | Takeover) -> None:
+        with contextlib.ExitStack() as stack:
+            stack.callback(reply.done)
+            if not self._long.acquire(blocking=False):
+                busy = text(503, f"{MAX_LONG} streams are open already; close one\n")
+                return _send_answer(connection, busy, with_body=True)
+            stack.callback(self._long.release)
+            if isinstance(reply, Takeover):
+                return reply.carry_on(connection)
+            return _send_stream(connection, request, reply)
 
 
-def _call(handler: Handler, target: str) -> Answer:
-    try:
-        return handler()
-    except Exception:  # noqa: BLE001 - one path that fails must not end the server
-        _log.exception("the handler of %s failed", target)
-        return text(500, "internal error; see the log\n")
+class _Waiting:
+    """`Peer` on its connection. Whatever the client sends now is no request, so it counts as its end."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._poll = select.poll()
+        self._poll.register(connection, select.POLLIN | select.POLLHUP)
+
+    def gone_within(self, seconds: float) -> bool:
+        """See the contract."""
+        return bool(self._poll.poll(seconds * 1000))
 
 
-def _request_line(connection: socket.socket) -> str:
-    """The first line, after the whole head was read so that the peer can finish writing; empty when it is too long."""
-    head = b""
-    while b"\r\n\r\n" not in head and b"\n\n" not in head:
-        chunk = connection.recv(4096)
-        head += chunk
-        if not chunk or len(head) > _MAX_HEAD:
-            return ""
-    return head.split(b"\n", 1)[0].rstrip(b"\r").decode("latin-1")
+def _send_answer(connection: socket.socket, answer: Answer, *, with_body: bool) -> None:
+    connection.settimeout(PATIENCE)
+    fields = [f"Content-Type: {answer.content_type}", f"Content-Length: {len(answer.body)}"]
+    fields += [f"Location: {answer.location}"] if answer.location else []
+    connection.sendall(_head(answer.status, fields) + (answer.body if with_body else b""))
+    _end(connection)
+
+
+def _send_stream(connection: socket.socket, request: Request, stream: Stream) -> None:
+    connection.settimeout(STREAM_PATIENCE)
+    fields = [f"Content-Type: {stream.content_type}", "X-Content-Type-Options: nosniff"]
+    connection.sendall(_head(200, fields + (["Transfer-Encoding: chunked"] if request.chunks else [])))
+    if request.method != "HEAD":
+        with contextlib.closing(stream.pieces(_Waiting(connection))) as pieces:
+            for piece in pieces:
+                connection.sendall(b"%x\r\n%b\r\n" % (len(piece), piece) if request.chunks else piece)
+        connection.sendall(b"0\r\n\r\n" if request.chunks else b"")
+    _end(connection)
+
+
+def _head(status: int, fields: list[str]) -> bytes:
+    lines = [f"HTTP/1.1 {status} {_REASONS.get(status, '')}", *fields, "Connection: close", "", ""]
+    return "\r\n".join(lines).encode("latin-1")
+
+
+def _end(connection: socket.socket) -> None:
+    with contextlib.suppress(OSError):
+        connection.shutdown(socket.SHUT_WR)

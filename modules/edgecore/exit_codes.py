@@ -39,5 +39,9 @@ class ExitCode(IntEnum):
     NOT_JOINED = 8
     """`join`: no certificate was to be had, or a file could not be written; the message says why."""
 
+    REFUSED = 9
+    """`pods`, `logs`, `exec`, `attach`: the node does not answer or refuses, and the message says why. `exec` and
+    `attach` otherwise end with the command's own status."""
+
     INTERRUPTED = 130
     """A second SIGTERM or SIGINT came during the stop: ended at once, without waiting for anything."""

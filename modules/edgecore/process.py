@@ -25,8 +25,7 @@ from edged.errors import EdgedError
 from edged.module import Edged
 from edged.node.machine import Figures, read_machine
 from edged.node.recording import RecordingFigures
-from edged.server.http import HttpServer
-from edged.server.routes import Snapshots, routes
+from edged.server.snapshots import Snapshots
 from edged.settings import EdgedSettings
 from edgehub.metrics import LinkCollector
 from edgehub.outbox.sqlite import open_outbox
@@ -35,6 +34,7 @@ from modules.edgecore.config import EdgeCoreConfig
 from modules.edgecore.exit_codes import ExitCode
 from modules.edgecore.logs import set_up
 from modules.edgecore.ownership import take
+from modules.edgecore.serving import serve
 from modules.edgecore.settings import certificate_settings, edged_settings, edgehub_settings, meta_settings
 from modules.edgecore.shutdown import Shutdown
 from modules.edgecore.tracing import Tracing
@@ -94,7 +94,7 @@ def start(config: EdgeCoreConfig, stack: ExitStack, tracing: Tracing) -> Hive:
     registry.register(HiveCollector(hive))
     snapshots = Snapshots()
     _add_modules(hive, config, snapshots, registry, tracing)
-    _serve(config, hive, snapshots, registry, stack)
+    serve(config, hive, snapshots, lambda: generate_latest(registry), stack)
     if config.uses_embedded_runtime:
         _start_embedded_runtime(config, runtime, stack)
     hive.start()
@@ -146,14 +146,3 @@ def _start_embedded_runtime(config: EdgeCoreConfig, runtime: Threads, stack: Exi
     embedded = EmbeddedRuntime(config.embedded_runtime_root, config.embedded_runtime_socket, runtime.clock)
     embedded.start()
     stack.callback(embedded.stop)
-
-
-def _serve(
-    config: EdgeCoreConfig, hive: Hive, snapshots: Snapshots, registry: CollectorRegistry, stack: ExitStack
-) -> None:
-    kubelet = config.modules.edged.tailored_kubelet_config
-    if kubelet.read_only_port:
-        handlers = routes(snapshots, hive, lambda: generate_latest(registry))
-        server = HttpServer(kubelet.address, kubelet.read_only_port, handlers)
-        server.start()
-        stack.callback(server.stop)

@@ -12,7 +12,7 @@ from beehive.resource import Side, type_of
 from beehive.simulation import EPOCH, Simulation
 from beehive.trace import Direction, LinkFrame, RecordedMessage
 from edged.module import Edged
-from edged.server.routes import Snapshots
+from edged.server.snapshots import Snapshots
 from edged.settings import EdgedSettings
 from edged.testing import FakeRuntime
 from edged.volumes import MemoryMounts

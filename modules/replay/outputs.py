@@ -12,6 +12,7 @@ import msgspec
 from beehive.names import ModuleName, Operation
 from beehive.resource import Side, type_of
 from beehive.trace import CriCall, Delivered, Direction, LinkFrame, Record, RecordedMessage, StoreCommit
+from edged.server.snapshots import ACTOR as SERVER
 from modules.replay.normal import Ids, lines
 from modules.replay.runtime import CHANGES
 
@@ -74,7 +75,7 @@ class View:
         match record:
             case Delivered() if self._module and belongs(record.sender, self._module):
                 return self._message(sent_at(record), record.module, record.way, record.message)
-            case CriCall() if self._module in (NODE, ModuleName.EDGED):
+            case CriCall() if self._module in (NODE, ModuleName.EDGED) and record.sender != SERVER:
                 return self._call(record)
             case LinkFrame(direction=Direction.OUT) if self._module in (NODE, ModuleName.EDGEHUB):
                 return self._frame(record)

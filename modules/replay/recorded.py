@@ -9,6 +9,7 @@ import msgspec
 
 from beehive.trace import CriCall, Delivered, Header, LinkFrame, Note, Record, StoreCommit, TraceReader, read
 from edged.cri.errors import ConnectionClosedError
+from edged.server.snapshots import ACTOR as SERVER
 from edgehub.errors import ClosedHereError
 from modules.edgecore.version import KUBELET_VERSION
 from modules.replay.errors import ReplayError
@@ -29,6 +30,11 @@ FOREIGN: Final = "foreign capture"
 def _is_closed(record: Record) -> TypeGuard[CriCall]:
     """Whether a call failed because edged was stopping."""
     return isinstance(record, CriCall) and record.error == ConnectionClosedError.__name__
+
+
+def _of_edged(call: CriCall) -> bool:
+    """Whether edged made a call, and not somebody who asked the local server something."""
+    return call.sender != SERVER
 
 
 class Recorded(msgspec.Struct, frozen=True):
@@ -79,7 +85,7 @@ class Recorded(msgspec.Struct, frozen=True):
 
     def calls(self) -> list[CriCall]:
         """Calls of the container runtime, in the order in which they began."""
-        found = [one for one in self.records if isinstance(one, CriCall) and not _is_closed(one)]
+        found = [one for one in self.records if isinstance(one, CriCall) and not _is_closed(one) and _of_edged(one)]
         return sorted(found, key=lambda record: record.time - record.seconds)
 
     def frames(self) -> list[LinkFrame]:

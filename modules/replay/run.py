@@ -16,7 +16,7 @@ from beehive.trace import CriCall, Delivered, Direction, Record
 from edged.cgroups.tree import SilentTree
 from edged.module import Edged
 from edged.node.recording import RecordingFigures
-from edged.server.routes import Snapshots
+from edged.server.snapshots import Snapshots
 from edged.volumes import MemoryMounts
 from edgehub.counters import LinkCounters
 from edgehub.outbox.recording import OUTBOX

@@ -13,7 +13,7 @@ from beehive.names import ModuleName
 from edged.cri.contract import ContainerRuntime
 from edged.errors import EdgedError
 from edged.module import Edged
-from edged.server.routes import Snapshots
+from edged.server.snapshots import Snapshots
 from edged.settings import EdgedSettings
 from edged.volumes import MemoryMounts
 from edgehub.outbox.store import OpenOutbox

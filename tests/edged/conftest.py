@@ -15,7 +15,7 @@ from edged.module import Edged
 from edged.pods.model import PodUid
 from edged.pods.verdict import Verdict
 from edged.probes.testing import NetworkDouble
-from edged.server.routes import Snapshots
+from edged.server.snapshots import Snapshots
 from edged.settings import EdgedSettings
 from edged.testing import FakeRuntime
 from edged.volumes import MemoryMounts

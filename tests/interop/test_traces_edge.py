@@ -15,7 +15,7 @@ import pytest
 
 from beehive import Hive, Message, RealClock, Threads, decode, encode
 from edged.module import Edged
-from edged.server.routes import Snapshots
+from edged.server.snapshots import Snapshots
 from edged.settings import EdgedSettings
 from edged.testing import FakeRuntime
 from edgehub import EdgeHubSettings, install

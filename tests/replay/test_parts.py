@@ -7,14 +7,16 @@ from hypothesis import strategies as st
 
 from beehive import Operation, RealClock
 from beehive.simulation import Simulation
-from beehive.trace import CriCall, RecordedMessage
+from beehive.trace import CriCall, Header, RecordedMessage
 from edged.cri.contract import ContainerRuntime
 from edged.cri.errors import CriError, NotFoundError
+from edged.server.snapshots import ACTOR as SERVER
 from modules.edgecore.cli import main
 from modules.replay.commands import pace_of
 from modules.replay.compare import differences
 from modules.replay.normal import Ids, lines, normal
 from modules.replay.outputs import Output, message_of
+from modules.replay.recorded import Recorded
 from modules.replay.runtime import RecordedRuntime, role
 from modules.replay.sequences import Answer, Sequences
 from protos.cri.v1 import api_pb2 as pb
@@ -136,6 +138,14 @@ def test_the_runtime_answers_and_fails_as_recorded_and_takes_as_long() -> None:
         runtime.container_status("c")  # type: ignore[arg-type]
     assert str(raised.value) == str(error)
     assert isinstance(raised.value, CriError)
+
+
+def test_questions_over_the_server_are_nothing_that_edged_does() -> None:
+    """Neither are they answered to edged, nor are they missed in a replay."""
+    asked = CriCall(1.0, 1, 0, 1, SERVER, "exec_sync", b'{"container_id":"c"}', b"", "", "", 0.0)
+    done = CriCall(1.0, 2, 0, 2, "edged/worker-0", "exec_sync", b'{"container_id":"d"}', b"", "", "", 0.0)
+    header = Header(1, "edgecore", "n", 0.0)
+    assert Recorded(header, (asked, done)).calls() == [done]
 
 
 def test_the_double_has_every_method_of_the_contract_and_no_other() -> None:

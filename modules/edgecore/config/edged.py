@@ -43,6 +43,11 @@ class Edged(Section, frozen=True, kw_only=True):
     constant is 1 s. What edgecore itself does to a pod is seen at once, whatever this says; more saves
     processor time on small devices."""
 
+    redirect_container_streaming: Annotated[bool, Switch()] = False
+    """Whether clients of exec, attach and port-forward are sent to the runtime's streaming server (302) instead of
+    being connected with it. Ours, after the kubelet's former flag; only for clients on the node that know the 302 of
+    KubeEdge 2019."""
+
     register_node_namespace: Annotated[str, NAMESPACE] = "default"
     """Namespace in the resource name of node messages. The cloud ignores it: nodes have none."""
 
@@ -55,6 +60,11 @@ class Edged(Section, frozen=True, kw_only=True):
 
     root_directory: Annotated[Path, AbsolutePath()] = Path("/var/lib/kubelet")
     """Directory of the pods' volumes and, with the embedded runtime, of its containers."""
+
+    streaming_on_read_only_port: Annotated[bool, Switch()] = False
+    """Whether exec, attach, port-forward and run are served on readOnlyPort too. Ours. It asks for no credentials:
+    whoever reaches the port can do anything in any container. Without it they are on `edged.sock` in rootDirectory,
+    which only its owner can open."""
 
     tailored_kubelet_config: TailoredKubeletConfig = TailoredKubeletConfig()
     """What the kubelet calls its configuration."""

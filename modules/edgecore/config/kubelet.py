@@ -91,6 +91,10 @@ class TailoredKubeletConfig(Section, frozen=True, kw_only=True):
     """Whose share of the node is enforced by cgroups: `pods`, and `kube-reserved` and `system-reserved` when
     their cgroups are named."""
 
+    enable_debugging_handlers: Annotated[bool, Switch()] = True
+    """Whether logs of containers, `/runningpods` and `/configz` are served, and exec, attach and port-forward on the
+    socket. Off: they answer that they are, as a kubelet's do."""
+
     image_service_endpoint: Annotated[str, IMAGE_ENDPOINT] = ""
     """Socket of the image service. Default empty: the same as containerRuntimeEndpoint, as with the
     kubelet. KubeEdge's own default is containerd's socket even when another runtime is configured, which
@@ -124,7 +128,7 @@ class TailoredKubeletConfig(Section, frozen=True, kw_only=True):
     """Most processes of a pod. -1: no limit but the machine's."""
 
     read_only_port: Annotated[int, Whole("", 0, 65_535)] = 10255
-    """TCP port of the read-only server (`/pods`, `/healthz`, `/metrics`). 0: no server. Default the
+    """TCP port of the read-only server (`/pods`, `/healthz`, `/metrics`, logs of containers). 0: none. Default the
     kubelet's 10255, where every monitoring tool looks; KubeEdge's 10350 is also the port of its cloud's
     tunnel, so that edgecore and cloudcore could not run on one machine. A file that says 10350 gets
     10350."""
@@ -140,6 +144,9 @@ class TailoredKubeletConfig(Section, frozen=True, kw_only=True):
 
     seccomp_default: Annotated[bool, Switch()] = False
     """Whether containers that name no seccomp profile get the container runtime's, instead of none."""
+
+    streaming_connection_idle_timeout: Annotated[float, Duration(1.0, 7 * _DAY)] = 4 * 3600.0
+    """Time after which exec, attach and port-forward end when nothing is said. The runtime has a limit of its own."""
 
     sync_frequency: Annotated[float, Duration(1.0, 3600.0)] = 60.0
     """Longest time between two looks at a pod in which nothing seems to happen; also how late, at most, a

@@ -119,10 +119,8 @@ _KUBELET_SERVER: Final = _accepted(
     "tracing",
     contentType="application/json",
     enableDebugFlagsHandler=True,
-    enableDebuggingHandlers=True,
     enableProfilingHandler=True,
     enableSystemLogHandler=True,
-    streamingConnectionIdleTimeout="4h0m0s",
 )
 
 _KUBELET_REST: Final = _accepted(

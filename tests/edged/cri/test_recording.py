@@ -9,7 +9,7 @@ from beehive.causes import Cause, resumed
 from beehive.simulation import Simulation
 from beehive.trace.format import CriCall
 from beehive.trace.redact import Redactor
-from edged.cri import ContainerId, ContainerRuntime, CriError, SandboxId
+from edged.cri import ContainerId, ContainerRuntime, CriError, SandboxId, Streams
 from edged.cri.recording import CriEntry, RecordingRuntime, recording
 from edged.testing import FakeRuntime
 from protos.cri.v1 import api_pb2 as pb
@@ -128,3 +128,16 @@ def test_output_of_commands_is_recorded_as_text(recorded: Recorded, monkeypatch:
 def test_removing_a_sandbox_answers_nothing(recorded: Recorded) -> None:
     recorded.runtime.remove_pod_sandbox(SandboxId("nowhere"))
     assert recorded.calls()[0].answer == b"null"
+
+
+def test_addresses_of_streams_are_not_shown(recorded: Recorded) -> None:
+    """Who knows one may run the command; what was asked is shown."""
+    sandbox = recorded.runtime.run_pod_sandbox(sandbox_config())
+    container = recorded.runtime.create_container(sandbox, container_config(), sandbox_config())
+    recorded.double.streaming_url = "http://127.0.0.1:1/exec/planted-token"
+    assert recorded.runtime.exec_url(container, ["ls"], Streams(tty=True)).endswith("planted-token")
+    recorded.runtime.attach_url(container, Streams())
+    recorded.runtime.port_forward_url(sandbox, [80])
+    calls = recorded.calls()[-3:]
+    assert {call.answer for call in calls} == {b'"not shown"'}
+    assert b'"stdin":false,"stdout":true,"stderr":true,"tty":true' in calls[0].request

@@ -1,27 +1,102 @@
 """The local HTTP server, over real sockets."""
 
 import socket
-from collections.abc import Iterator
+import threading
+from collections.abc import Generator, Iterator
 from http.client import HTTPConnection
+from pathlib import Path
 
 import pytest
 
-from edged.server.http import Answer, Handler, HttpServer, text
+from beehive import RealClock
+from edged.server.answers import Answer, Handler, Peer, Stream, Takeover, text
+from edged.server.errors import RequestError, ServerError
+from edged.server.http import MAX_CONNECTIONS, MAX_LONG, HttpServer
+from edged.server.listening import listen_tcp, listen_unix, short_name
+from edged.server.request import Request
+from edged.server.router import Route, Router
+
+SECONDS = 10
 
 
-def broken() -> Answer:
+class Followed:
+    """A stream that goes on until its reader goes."""
+
+    def __init__(self) -> None:
+        self.gone = threading.Event()
+        self.let_go = threading.Semaphore(0)
+
+    def __call__(self, _request: Request) -> Stream:
+        return Stream("text/plain", self._pieces, self.let_go.release)
+
+    def _pieces(self, peer: Peer) -> Generator[bytes, None, None]:
+        yield b"first\n"
+        while not peer.gone_within(SECONDS):
+            yield b"next\n"
+        self.gone.set()
+
+
+def broken(_request: Request) -> Answer:
     raise ValueError("a secret of the handler")
 
 
-ROUTES: dict[str, Handler] = {"/healthz": lambda: text(200, "ok"), "/broken": broken}
+def refused(_request: Request) -> Answer:
+    raise RequestError(422, "the option is not valid", "tailLines")
+
+
+def torn(_request: Request) -> Stream:
+    def pieces(_peer: Peer) -> Generator[bytes, None, None]:
+        yield b"half of it"
+        raise ValueError("the other half is not there")
+
+    return Stream("text/plain", pieces, lambda: None)
+
+
+def echo(request: Request) -> Takeover:
+    """Says the six bytes that it was sent, backwards."""
+
+    def carry_on(connection: socket.socket) -> None:
+        connection.settimeout(SECONDS)
+        data = request.rest
+        while len(data) < 6:
+            data += connection.recv(100)
+        connection.sendall(data[::-1])
+
+    return Takeover(carry_on, lambda: None)
+
+
+def long(_request: Request) -> Stream:
+    return Stream("text/plain", lambda _: (b"x" * 1000 for _ in range(500)), lambda: None)
+
+
+ROUTES: dict[str, Handler] = {
+    "/healthz": lambda _: text(200, "ok"),
+    "/broken": broken,
+    "/refused": refused,
+    "/torn": torn,
+    "/echo": echo,
+    "/long": long,
+    "/names/{name}": lambda request: text(200, f"{request.parts[1]} {request.first('q')}"),
+}
+
+
+def serving(*extra: Route, listening: socket.socket | None = None) -> HttpServer:
+    routes = [Route(pattern, handler) for pattern, handler in ROUTES.items()]
+    made = HttpServer(listening or listen_tcp("127.0.0.1", 0), Router([*routes, *extra]), RealClock())
+    made.start()
+    return made
 
 
 @pytest.fixture
-def server() -> Iterator[HttpServer]:
-    server = HttpServer("127.0.0.1", 0, ROUTES)
-    server.start()
-    yield server
-    server.stop()
+def followed() -> Followed:
+    return Followed()
+
+
+@pytest.fixture
+def server(followed: Followed) -> Iterator[HttpServer]:
+    made = serving(Route("/follow", followed))
+    yield made
+    made.stop()
 
 
 def ask(server: HttpServer, method: str, path: str) -> tuple[int, str]:
@@ -82,15 +157,121 @@ def test_an_endless_head_is_cut_off(server: HttpServer) -> None:
         answer = raw(server, b"GET /healthz HTTP/1.1\r\nX: " + b"a" * 100_000)
     except OSError:
         return
-    assert answer == b"" or answer.startswith(b"HTTP/1.1 400")
+    assert answer == b"" or answer.startswith(b"HTTP/1.1 431")
 
 
 def test_the_port_is_free_after_stop() -> None:
-    first = HttpServer("127.0.0.1", 0, ROUTES)
-    first.start()
+    first = serving()
     port = first.port
     first.stop()
-    second = HttpServer("127.0.0.1", port, ROUTES)
-    second.start()
+    second = serving(listening=listen_tcp("127.0.0.1", port))
     assert ask(second, "GET", "/healthz") == (200, "ok")
     second.stop()
+
+
+def test_an_address_that_is_taken_is_named_with_its_setting(server: HttpServer) -> None:
+    with pytest.raises(ServerError, match="readOnlyPort"):
+        listen_tcp("127.0.0.1", server.port)
+
+
+def test_parts_of_a_path_and_the_query_are_decoded(server: HttpServer) -> None:
+    assert ask(server, "GET", "/names/a%20b?q=%C3%A4+1") == (200, "a b ä 1")
+
+
+def test_what_a_handler_refuses_is_the_answer(server: HttpServer) -> None:
+    assert ask(server, "GET", "/refused") == (422, "the option is not valid: tailLines\n")
+
+
+def test_a_stream_comes_in_chunks(server: HttpServer) -> None:
+    assert ask(server, "GET", "/long") == (200, "x" * 500_000)
+
+
+def test_a_client_of_http_1_0_gets_a_stream_without_chunks(server: HttpServer) -> None:
+    head, _, body = raw(server, b"GET /long HTTP/1.0\r\n\r\n").partition(b"\r\n\r\n")
+    assert b"chunked" not in head
+    assert body == b"x" * 500_000
+
+
+def test_head_of_a_stream_has_no_body(server: HttpServer) -> None:
+    assert raw(server, b"HEAD /long HTTP/1.1\r\n\r\n").endswith(b"\r\n\r\n")
+
+
+def test_a_stream_that_breaks_off_is_seen_to(server: HttpServer, caplog: pytest.LogCaptureFixture) -> None:
+    """The last chunk, which says that all is there, does not come."""
+    answer = raw(server, b"GET /torn HTTP/1.1\r\n\r\n")
+    assert answer.endswith(b"half of it\r\n")
+    assert ask(server, "GET", "/healthz") == (200, "ok")
+
+
+def follow(server: HttpServer) -> socket.socket:
+    """A connection on which a stream has begun."""
+    connection = socket.create_connection(("127.0.0.1", server.port), timeout=SECONDS)
+    connection.sendall(b"GET /follow HTTP/1.1\r\n\r\n")
+    received = b""
+    while b"first" not in received and b"503" not in received:
+        chunk = connection.recv(1000)
+        assert chunk, "the connection was closed"
+        received += chunk
+    return connection
+
+
+def test_a_stream_ends_when_its_reader_goes(server: HttpServer, followed: Followed) -> None:
+    follow(server).close()
+    assert followed.gone.wait(SECONDS)
+    assert followed.let_go.acquire(timeout=SECONDS)
+
+
+def test_the_end_of_the_server_ends_streams(followed: Followed) -> None:
+    server = serving(Route("/follow", followed))
+    with follow(server) as connection:
+        server.stop()
+        assert followed.gone.is_set()
+        while connection.recv(1000):
+            pass
+
+
+def test_streams_leave_room_for_questions(server: HttpServer, followed: Followed) -> None:
+    """One more than there may be is refused, and what it would have used is let go of."""
+    open_ones = [follow(server) for _ in range(MAX_LONG)]
+    status, body = ask(server, "GET", "/follow")
+    assert (status, "close one" in body) == (503, True)
+    assert followed.let_go.acquire(timeout=SECONDS)
+    assert ask(server, "GET", "/healthz") == (200, "ok")
+    for connection in open_ones:
+        connection.close()
+
+
+def test_more_connections_than_there_may_be_are_closed(server: HttpServer) -> None:
+    silent = [socket.create_connection(("127.0.0.1", server.port), timeout=SECONDS) for _ in range(MAX_CONNECTIONS)]
+    with socket.create_connection(("127.0.0.1", server.port), timeout=SECONDS) as one_more:
+        assert one_more.recv(1) == b""
+    for connection in silent:
+        connection.close()
+
+
+def test_a_connection_is_handed_over_with_what_was_read_of_it(server: HttpServer) -> None:
+    with socket.create_connection(("127.0.0.1", server.port), timeout=SECONDS) as connection:
+        connection.sendall(b"GET /echo HTTP/1.1\r\n\r\nabc")
+        connection.sendall(b"def")
+        assert b"".join(iter(lambda: connection.recv(100), b"")) == b"fedcba"
+
+
+def test_a_unix_socket_is_its_owners_alone(tmp_path: Path) -> None:
+    """Also below a path that is longer than a socket's name may be."""
+    directory = tmp_path / ("long" * 30)
+    directory.mkdir()
+    path = directory / "edged.sock"
+    path.write_text("left by a killed process")
+    server = serving(listening=listen_unix(path))
+    assert path.stat().st_mode & 0o777 == 0o600
+    with socket.socket(socket.AF_UNIX) as connection, short_name(path) as name:
+        connection.connect(name)
+        connection.sendall(b"GET /healthz HTTP/1.1\r\n\r\n")
+        assert connection.recv(1000).startswith(b"HTTP/1.1 200")
+    server.stop()
+    assert [each.name for each in directory.iterdir()] == ["edged.sock"]
+
+
+def test_a_socket_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ServerError, match="rootDirectory"):
+        listen_unix(tmp_path / "missing" / "edged.sock")

@@ -1,0 +1,1 @@
+"""Reading the logs that the container runtime writes: `options`, `lines`, `files`, `tail`, `reader`."""

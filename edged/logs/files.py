@@ -1,0 +1,82 @@
+"""The files of one container's log: the one that is written, and those that were rotated away from it.
+
+A kubelet renames `0.log` to `0.log.20261120-054216` and packs all but the newest of those (`.gz`). `kubectl logs` on a
+kubelet shows the file that is written and no more; here what was rotated is shown before it, so that a line is not lost
+to the reader a moment after it was written.
+"""
+
+import errno
+import gzip
+import os
+import re
+from collections.abc import Iterator
+from contextlib import suppress
+from io import BufferedReader
+from pathlib import Path
+from typing import Final
+
+from edged.logs.lines import is_whole
+from edged.logs.tail import find_tail
+
+MOST: Final = 32
+"""Rotated files that are looked at, the newest."""
+
+LONGEST_LINE: Final = 1024 * 1024
+"""Bytes of a line that are taken at a time; runtimes break lines at 16 KiB."""
+
+LogFile = BufferedReader | gzip.GzipFile
+
+_ROTATED: Final = re.compile(r"\.\d{8}-\d{6}(\.gz)?")
+
+
+def open_all(path: Path) -> list[LogFile]:
+    """The files of a log, oldest first, opened at once: a rotation meanwhile moves none of them away.
+
+    Raises:
+        FileNotFoundError: there is none.
+    """
+    files: list[LogFile] = []
+    with suppress(FileNotFoundError):
+        files.append(path.open("rb"))
+    for older in reversed(_rotated(path)[-MOST:]):
+        with suppress(FileNotFoundError):
+            files.append(gzip.GzipFile(older) if older.suffix == ".gz" else older.open("rb"))
+    if not files:
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
+    return files[::-1]
+
+
+def keep_tail(files: list[LogFile], wanted: int) -> list[LogFile]:
+    """The files that hold the last `wanted` lines, the first of them at the first of these lines; others are closed."""
+    kept: list[LogFile] = []
+    for file in reversed(files):
+        if wanted > 0 or not kept:
+            wanted -= _seek_tail(file, wanted)
+            kept.append(file)
+        else:
+            file.close()
+    return kept[::-1]
+
+
+def _rotated(path: Path) -> list[Path]:
+    return sorted(each for each in path.parent.glob(f"{path.name}.*") if _ROTATED.fullmatch(each.name, len(path.name)))
+
+
+def _seek_tail(file: LogFile, wanted: int) -> int:
+    """Go to where the last lines begin; how many there are. What is packed has no end to begin at: it is read twice."""
+    if isinstance(file, gzip.GzipFile):
+        found = sum(1 for head in _heads(file) if is_whole(head))
+        file.seek(0)
+        ends = _heads(file)
+        skipped = max(0, found - wanted)
+        while skipped:
+            skipped -= is_whole(next(ends))
+        return min(found, wanted)
+    tail = find_tail(file.fileno(), wanted)
+    file.seek(tail.offset)
+    return tail.lines
+
+
+def _heads(file: LogFile) -> Iterator[bytes]:
+    """Every line, of which `LONGEST_LINE` bytes are kept."""
+    return iter(lambda: file.readline(LONGEST_LINE), b"")

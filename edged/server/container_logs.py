@@ -1,0 +1,37 @@
+"""`/containerLogs/{namespace}/{pod}/{container}`: the log of a container, as a kubelet serves it."""
+
+from pathlib import Path
+
+from beehive import Clock
+from edged.api import Nanoseconds
+from edged.logs.options import log_options
+from edged.logs.reader import LogReader
+from edged.server.answers import Stream
+from edged.server.errors import RequestError
+from edged.server.request import Request
+from edged.server.snapshots import Snapshots
+from edged.server.subjects import container_of_log, find_pod, runs
+
+
+class ContainerLogs:
+    """The handler."""
+
+    def __init__(self, snapshots: Snapshots, clock: Clock) -> None:
+        self._snapshots = snapshots
+        self._clock = clock
+
+    def __call__(self, request: Request) -> Stream:
+        """The log, in pieces. Raises RequestError when there is none."""
+        _, namespace, name, container = request.parts
+        options = log_options(request, Nanoseconds(self._clock.now_ns()))
+        pod = find_pod(self._snapshots.pods, namespace, name)
+        which = container_of_log(pod, container, previous=options.previous)
+        uid = pod.metadata.uid
+        with self._snapshots.calling() as runtime:
+            path = runtime.container_status(which).status.log_path
+        try:
+            reader = LogReader(Path(path), options, ended=lambda: not runs(self._snapshots.pods, uid, container, which))
+        except OSError as error:
+            about = f"{container} of pod {namespace}/{name}"
+            raise RequestError(404, "the log cannot be read", about, f"{path}: {error.strerror}") from error
+        return Stream("text/plain; charset=utf-8", lambda peer: reader.pieces(peer.gone_within), reader.close)

@@ -1,0 +1,52 @@
+"""What the modules leave for the local server: snapshots of what is known, and the way to the container runtime.
+
+A snapshot is replaced as a whole and never changed, so that a slow reader cannot hold up a module.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from grpc import StatusCode
+
+from beehive import causes
+from edged.api import Pod
+from edged.cri.contract import ContainerRuntime
+from edged.cri.errors import CriError
+from edged.server.errors import RequestError
+
+ACTOR = "server"
+"""Who calls the runtime, in traces: such a call is somebody's question, and no doing of edged's."""
+
+_STATUS = {
+    StatusCode.UNAVAILABLE: 503, StatusCode.NOT_FOUND: 404, StatusCode.UNIMPLEMENTED: 501,
+    StatusCode.DEADLINE_EXCEEDED: 504, StatusCode.CANCELLED: 503, StatusCode.INVALID_ARGUMENT: 400,
+}  # fmt: skip
+
+
+class Snapshots:
+    """Where the modules leave what is served."""
+
+    pods: tuple[Pod, ...] = ()
+    """The pods of this node, with the statuses that edged computed last."""
+
+    runtime: ContainerRuntime | None = None
+    """What edged calls; None before its start and after its end."""
+
+    looked_at: float | None = None
+    """When a look at the runtime last came to its end, with an error or without; monotonic seconds."""
+
+    @contextmanager
+    def calling(self) -> Iterator[ContainerRuntime]:
+        """The runtime, for calls of the server; what they raise becomes the answer.
+
+        Raises:
+            RequestError: 503 when edged does not run, or the status that says what the runtime said.
+        """
+        runtime = self.runtime
+        if runtime is None:
+            raise RequestError(503, "edged does not run", hint="it starts, or was stopped")
+        causes.begin(ACTOR)
+        try:
+            yield runtime
+        except CriError as error:
+            raise RequestError(_STATUS.get(error.code, 500), str(error)) from error

@@ -1,0 +1,146 @@
+"""`/exec`, `/attach`, `/portForward` and `/run`: a kubelet's paths into containers.
+
+The runtime has a streaming server for them on the loopback interface and gives out an address that is good once. The
+client's connection is passed on to it, so that a client needs to reach only us; with `redirectContainerStreaming` (the
+kubelet's former flag, which KubeEdge 2019 has) it is told the address instead.
+
+A browser could be made to open such a connection by any page that is open in it, so what says that it comes from a page
+(`Origin`) is refused.
+"""
+
+import socket
+from collections.abc import Callable
+
+import msgspec
+
+from beehive import Clock
+from edged.api import Pod
+from edged.cri.contract import ContainerRuntime, SandboxId, Streams
+from edged.pods.labels import POD_UID
+from edged.server.answers import Answer, Reply, Takeover, text
+from edged.server.errors import RequestError
+from edged.server.proxy import connect, forwarded, relay
+from edged.server.request import Request
+from edged.server.snapshots import Snapshots
+from edged.server.subjects import find_pod, running_container
+from protos.cri.v1 import api_pb2 as cri
+
+RUN_SECONDS = 120
+"""How long a command of `/run`, which has no streams, may take."""
+
+METHODS = ("GET", "POST")
+"""That streams may begin with: WebSocket with the first, SPDY with either."""
+
+_MOST_PORTS = 32
+
+Url = Callable[[ContainerRuntime, Pod, Request], str]
+
+
+class StreamingSettings(msgspec.Struct, frozen=True):
+    """How streams are served."""
+
+    redirect: bool = False
+    """Tell clients the runtime's address instead of passing their connections on."""
+    idle: float = 4 * 3600.0
+    """Seconds after which a stream on which nothing is said ends."""
+
+
+class Streaming:
+    """The handlers."""
+
+    def __init__(self, snapshots: Snapshots, clock: Clock, settings: StreamingSettings) -> None:
+        self._snapshots = snapshots
+        self._clock = clock
+        self._settings = settings
+
+    def serve(self, request: Request, url_of: Url) -> Reply:
+        """Ask the runtime for an address, and pass the connection on to it."""
+        _refuse_pages(request)
+        if not request.header("upgrade"):
+            raise RequestError(400, "a stream begins with an upgrade", request.path, "to SPDY/3.1 or websocket")
+        pod = find_pod(self._snapshots.pods, request.parts[1], request.parts[2])
+        with self._snapshots.calling() as runtime:
+            url = url_of(runtime, pod, request)
+        if not url.isprintable() or " " in url:
+            raise RequestError(502, "the runtime's streaming address cannot be read")
+        if self._settings.redirect:
+            return Answer(302, "text/plain; charset=utf-8", b"", location=url)
+        server = connect(url)
+
+        def carry_on(client: socket.socket) -> None:
+            relay(client, server, forwarded(request, url), self._clock, self._settings.idle)
+
+        return Takeover(carry_on, server.close)
+
+    def run(self, request: Request) -> Answer:
+        """Run a command to its end and give what it printed; `cmd` is split at blanks, as a kubelet does."""
+        _refuse_pages(request)
+        if request.method != "POST":
+            raise RequestError(405, "only POST runs a command")
+        _, namespace, name, container = request.parts
+        which = running_container(find_pod(self._snapshots.pods, namespace, name), container)
+        with self._snapshots.calling() as runtime:
+            result = runtime.exec_sync(which, request.first("cmd").split(" "), RUN_SECONDS)
+        output = result.stdout + result.stderr
+        if result.exit_code:
+            return text(500, f"the command ended with {result.exit_code}: {output.decode(errors='replace')}")
+        return Answer(200, "text/plain; charset=utf-8", output)
+
+
+def exec_url(runtime: ContainerRuntime, pod: Pod, request: Request) -> str:
+    """Where a command runs; `command` once for each word of it."""
+    command = request.all("command")
+    if not command:
+        raise RequestError(400, "a command is wanted", request.path, "?command=ls&command=-l")
+    return runtime.exec_url(running_container(pod, request.parts[3]), command, streams_of(request))
+
+
+def attach_url(runtime: ContainerRuntime, pod: Pod, request: Request) -> str:
+    """Where the streams of a container's own process are."""
+    return runtime.attach_url(running_container(pod, request.parts[3]), streams_of(request))
+
+
+def port_forward_url(runtime: ContainerRuntime, pod: Pod, request: Request) -> str:
+    """Where connections into the pod's sandbox are made; WebSocket's `port` is said beforehand, SPDY's is not."""
+    uid = pod.metadata.uid
+    wanted = cri.PodSandboxFilter(
+        label_selector={POD_UID: uid}, state=cri.PodSandboxStateValue(state=cri.SANDBOX_READY)
+    )
+    sandboxes = sorted(runtime.list_pod_sandboxes(wanted), key=lambda sandbox: sandbox.created_at)
+    if not sandboxes:
+        about = f"{pod.metadata.namespace}/{pod.metadata.name}"
+        raise RequestError(400, "the pod does not run", about, "it has no sandbox that is ready")
+    return runtime.port_forward_url(SandboxId(sandboxes[-1].id), ports_of(request))
+
+
+def streams_of(request: Request) -> Streams:
+    """The streams that are wanted, by the kubelet's names or the API server's; with a terminal stderr is part of it.
+
+    Raises:
+        RequestError: 400; none is wanted.
+    """
+    stdin = request.flag("input") or request.flag("stdin")
+    stdout = request.flag("output") or request.flag("stdout")
+    tty = request.flag("tty")
+    stderr = (request.flag("error") or request.flag("stderr")) and not tty
+    if not (stdin or stdout or stderr):
+        raise RequestError(400, "a stream is wanted", request.path, "one of input=1, output=1, error=1")
+    return Streams(stdin=stdin, stdout=stdout, stderr=stderr, tty=tty)
+
+
+def ports_of(request: Request) -> tuple[int, ...]:
+    """The ports that are named.
+
+    Raises:
+        RequestError: 400; one of them is none, or they are too many.
+    """
+    texts = [text for value in request.all("port") for text in value.split(",")]
+    ports = tuple(int(text) for text in texts if text.isascii() and text.isdecimal() and len(text) <= 5)
+    if len(ports) != len(texts) or len(ports) > _MOST_PORTS or not all(0 < port < 65_536 for port in ports):
+        raise RequestError(400, "the ports cannot be read", request.path, f"?port=80, at most {_MOST_PORTS} times")
+    return ports
+
+
+def _refuse_pages(request: Request) -> None:
+    if request.header("origin"):
+        raise RequestError(403, "pages of browsers are not served", request.path)

@@ -1,0 +1,146 @@
+"""The way to the edgecore of this machine: which socket it is, and questions over it."""
+
+from __future__ import annotations
+
+import socket
+import sys
+from contextlib import contextmanager
+from http.client import HTTPConnection, HTTPException
+from typing import TYPE_CHECKING, Final
+from urllib.parse import quote, urlencode
+
+import msgspec
+
+from edged.api import Pod, decode
+from edged.api.pods import PodList
+from edged.errors import EdgedError
+from edged.server.errors import RequestError
+from edged.server.listening import short_name
+from edged.server.subjects import find_pod, only_container
+from modules.edgecore.cli import default_root
+from modules.edgecore.config import ConfigError, EdgeCoreConfig, load
+from modules.edgecore.exit_codes import ExitCode
+from modules.edgecore.join import DEFAULT_FILE
+from modules.edgecore.serving import socket_path
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+SECONDS: Final = 30.0
+"""That an answer may take to begin."""
+
+_READ_BYTES: Final = 64 * 1024
+
+
+class NodeError(EdgedError):
+    """The node does not answer, or refuses."""
+
+
+class _Connection(HTTPConnection):
+    def __init__(self, path: Path) -> None:
+        super().__init__("localhost", timeout=SECONDS)
+        self._path = path
+
+    def connect(self) -> None:
+        """Over the socket."""
+        self.sock = dial(self._path)
+
+
+class Node:
+    """The edgecore behind a socket."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def get(self, path: str) -> bytes:
+        """The whole answer. Raises NodeError."""
+        return b"".join(self.stream(path))
+
+    def stream(self, path: str, *, patient: bool = False) -> Iterator[bytes]:
+        """The answer as it comes; `patient` waits without end between its parts. Raises NodeError."""
+        connection = _Connection(self.path)
+        try:
+            connection.request("GET", path)
+            answer = connection.getresponse()
+            if answer.status != 200:
+                raise NodeError(answer.read(_READ_BYTES).decode(errors="replace").strip())
+            if patient and connection.sock is not None:
+                connection.sock.settimeout(None)
+            while data := answer.read1(_READ_BYTES):
+                yield data
+        except (OSError, HTTPException) as error:
+            raise NodeError("edgecore broke off", str(self.path), str(error) or type(error).__name__) from error
+        finally:
+            connection.close()
+
+    def pods(self) -> tuple[Pod, ...]:
+        """The pods of the node. Raises NodeError."""
+        return decode(PodList, self.get("/pods")).items
+
+    def container(self, pod: tuple[str, str], container: str) -> str:
+        """The name of the container that is meant: the one that is named, or the pod's only one. Raises NodeError."""
+        if container:
+            return container
+        try:
+            return only_container(find_pod(self.pods(), *pod))
+        except RequestError as error:
+            raise NodeError(str(error)) from None
+
+
+def dial(path: Path) -> socket.socket:
+    """A connection to the socket. Raises NodeError."""
+    connection = socket.socket(socket.AF_UNIX)
+    connection.settimeout(SECONDS)
+    try:
+        with short_name(path) as name:
+            connection.connect(name)
+    except OSError as error:
+        connection.close()
+        hint = "is it running? --root or --config must be those that it was started with"
+        if isinstance(error, PermissionError):
+            hint = "only who runs edgecore may"
+        raise NodeError("cannot reach edgecore", str(path), hint) from error
+    return connection
+
+
+def url(*parts: str, query: Sequence[tuple[str, str]] = ()) -> str:
+    """A path with a query."""
+    path = "".join(f"/{quote(part, safe='')}" for part in parts)
+    return f"{path}?{urlencode(query)}" if query else path
+
+
+def node_of(chosen: argparse.Namespace) -> Node:
+    """The node that the options mean; without any the one that listens: of this user, or of KubeEdge's file.
+
+    Raises:
+        ConfigError: the file cannot be read.
+    """
+    if chosen.config:
+        return Node(socket_path(load(chosen.config).config))
+    own = socket_path(EdgeCoreConfig.embedded(chosen.root or default_root()))
+    if chosen.root or own.exists() or not DEFAULT_FILE.exists():
+        return Node(own)
+    return Node(socket_path(load(DEFAULT_FILE).config))
+
+
+@contextmanager
+def said() -> Iterator[None]:
+    """Errors of a command become a sentence on standard error and the exit status."""
+    try:
+        yield
+    except ConfigError as error:
+        for problem in error.problems:
+            say(f"error: {problem.render(error.source)}")
+        raise SystemExit(ExitCode.CONFIGURATION) from None
+    except (NodeError, msgspec.DecodeError) as error:
+        say(f"error: {error}")
+        raise SystemExit(ExitCode.REFUSED) from None
+    except KeyboardInterrupt:
+        raise SystemExit(ExitCode.INTERRUPTED) from None
+
+
+def say(text: str) -> None:
+    """Say something about the result, on standard error."""
+    sys.stderr.write(f"edgecore: {text}\n")

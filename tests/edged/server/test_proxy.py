@@ -1,0 +1,150 @@
+"""Connections that are passed on: bytes both ways, ends, slow sides, silence; over real sockets."""
+
+import socket
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from beehive import RealClock
+from beehive.clock import Clock
+from edged.server import proxy
+from edged.server.proxy import forwarded, relay
+from edged.server.request import parse
+
+SECONDS = 10
+
+
+class Middle:
+    """A relay between two ends."""
+
+    def __init__(self, clock: Clock, idle: float = 3600.0, first: bytes = b"") -> None:
+        self.client, ours = socket.socketpair()
+        self.server, theirs = socket.socketpair()
+        for end in (self.client, self.server):
+            end.settimeout(SECONDS)
+        self.ended = threading.Event()
+        self.error: OSError | None = None
+        self._thread = threading.Thread(target=self._run, args=(ours, theirs, first, clock, idle))
+        self._thread.start()
+
+    def _run(self, ours: socket.socket, theirs: socket.socket, first: bytes, clock: Clock, idle: float) -> None:
+        with ours, theirs:
+            try:
+                relay(ours, theirs, first, clock, idle)
+            except OSError as error:
+                self.error = error
+        self.ended.set()
+
+    def close(self) -> None:
+        """Both ends go."""
+        self.client.close()
+        self.server.close()
+        self._thread.join(SECONDS)
+        assert not self._thread.is_alive()
+
+
+@pytest.fixture
+def middle() -> Iterator[Middle]:
+    made = Middle(RealClock(), first=b"first ")
+    yield made
+    made.close()
+
+
+def read(end: socket.socket, size: int) -> bytes:
+    data = b""
+    while len(data) < size:
+        chunk = end.recv(size - len(data))
+        assert chunk, data
+        data += chunk
+    return data
+
+
+def test_bytes_go_both_ways_after_what_was_read_before(middle: Middle) -> None:
+    middle.client.sendall(b"ping")
+    assert read(middle.server, 10) == b"first ping"
+    middle.server.sendall(b"pong")
+    assert read(middle.client, 4) == b"pong"
+
+
+def test_a_side_that_ends_its_direction_still_hears(middle: Middle) -> None:
+    middle.client.shutdown(socket.SHUT_WR)
+    assert read(middle.server, 6) == b"first "
+    assert middle.server.recv(1) == b""
+    middle.server.sendall(b"the rest")
+    assert read(middle.client, 8) == b"the rest"
+    middle.server.shutdown(socket.SHUT_WR)
+    assert middle.client.recv(1) == b""
+    assert middle.ended.wait(SECONDS)
+    assert middle.error is None
+
+
+def test_a_side_that_does_not_read_stops_the_other(middle: Middle) -> None:
+    """What is under way is bounded by the kernel's buffers and one read of ours; later all of it arrives."""
+    sent, block = 0, b"x" * 65_536
+    middle.server.settimeout(1)
+    with pytest.raises(TimeoutError):
+        while sent < 100 * len(block):
+            sent += middle.server.send(block)
+    assert sent < 100 * len(block)
+    assert set(read(middle.client, sent)) == {ord("x")}
+
+
+def test_much_goes_through_in_both_directions_at_once(middle: Middle) -> None:
+    size = 4_000_000
+    writers = [threading.Thread(target=end.sendall, args=(bytes(size),)) for end in (middle.client, middle.server)]
+    readers = [
+        threading.Thread(target=read, args=(middle.client, size)),
+        threading.Thread(target=read, args=(middle.server, size + 6)),
+    ]
+    for thread in writers + readers:
+        thread.start()
+    for thread in writers + readers:
+        thread.join(SECONDS)
+        assert not thread.is_alive()
+
+
+@pytest.mark.parametrize("end", ["client", "server"])
+def test_a_side_that_breaks_ends_it(middle: Middle, end: str) -> None:
+    other = middle.server if end == "client" else middle.client
+    getattr(middle, end).close()
+    if end == "client":
+        read(other, 6)
+    assert other.recv(1) == b""
+    other.close()
+    assert middle.ended.wait(SECONDS)
+
+
+def test_silence_ends_it() -> None:
+    middle = Middle(RealClock(), idle=0.05)
+    assert middle.client.recv(1) == middle.server.recv(1) == b""
+    middle.close()
+
+
+def test_when_one_side_has_ended_silence_ends_it_sooner(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(proxy, "LINGER", 0.05)
+    middle = Middle(RealClock())
+    middle.client.shutdown(socket.SHUT_WR)
+    assert middle.server.recv(1) == b""
+    assert middle.client.recv(1) == b""
+    assert middle.ended.wait(SECONDS)
+    middle.close()
+
+
+def test_a_request_goes_on_with_what_matters_and_without_credentials() -> None:
+    head = (
+        "GET /exec/ns/p/app?command=ls HTTP/1.1", "Host: localhost", "Connection: Upgrade", "Upgrade: websocket",
+        "Sec-WebSocket-Key: k", "X-Stream-Protocol-Version: v4.channel.k8s.io", "Authorization: Bearer secret",
+        "Cookie: secret",
+    )  # fmt: skip
+    request = parse("\r\n".join([*head, "", "more"]).encode())
+    assert forwarded(request, "http://127.0.0.1:1234/exec/token?x=1").decode().split("\r\n") == [
+        "GET /exec/token?x=1 HTTP/1.1",
+        "Host: 127.0.0.1:1234",
+        "connection: Upgrade",
+        "upgrade: websocket",
+        "sec-websocket-key: k",
+        "x-stream-protocol-version: v4.channel.k8s.io",
+        "",
+        "more",
+    ]

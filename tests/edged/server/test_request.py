@@ -1,0 +1,90 @@
+"""Requests as they are read: what is taken, and what is refused before any handler sees it."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from edged.server.errors import RequestError
+from edged.server.request import MAX_HEAD, has_head, parse
+
+
+def head(target: str = "/a", *fields: str, version: str = "HTTP/1.1") -> bytes:
+    return "\r\n".join([f"GET {target} {version}", *fields, "", ""]).encode("latin-1")
+
+
+def test_a_request_is_taken_apart() -> None:
+    request = parse(head("/exec/ns/pod/app?command=ls&command=-l&tty=1&x=", "Upgrade: websocket", "A:b") + b"more")
+    assert (request.method, request.parts, request.path) == ("GET", ("exec", "ns", "pod", "app"), "/exec/ns/pod/app")
+    assert request.all("command") == ("ls", "-l")
+    assert request.first("x") == request.first("y") == ""
+    assert (request.header("upgrade"), request.header("a"), request.header("b")) == ("websocket", "b", "")
+    assert (request.rest, request.chunks) == (b"more", True)
+
+
+def test_slashes_at_the_end_do_not_matter() -> None:
+    assert parse(head("/pods/")).path == parse(head("/pods")).path == "/pods"
+    assert parse(head("/")).parts == ()
+
+
+def test_an_older_client_knows_no_chunks() -> None:
+    assert not parse(head(version="HTTP/1.0")).chunks
+
+
+@pytest.mark.parametrize(
+    ("query", "on"), [("", False), ("f", True), ("f=", True), ("f=1", True), ("f=true", True), ("f=0", False),
+                      ("f=false", False), ("g=1", False)]
+)  # fmt: skip
+def test_switches_are_read_as_kubernetes_reads_them(query: str, on: bool) -> None:
+    assert parse(head(f"/a?{query}")).flag("f") is on
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        b"nonsense\r\n\r\n",
+        b"GET /a\r\n\r\n",
+        b"GET a HTTP/1.1\r\n\r\n",
+        b"GET http://host/a HTTP/1.1\r\n\r\n",
+        b"GET /a HTTP/2\r\n\r\n",
+        head("/a", "no colon"),
+        head("/a", " Folded: x"),
+        head("/a", "Zero: \x00"),
+        head("/../etc/passwd"),
+        head("/a/%2e%2e/b"),
+        head("/a%2fb"),
+        head("/a%00b"),
+        head("/a//b"),
+        head("/a/%ff"),
+        head("/" + "a" * 300),
+        head("/a?b=%ff"),
+        head("/a?" + "&".join("b" for _ in range(5000))),
+    ],
+)
+def test_what_is_no_request_is_refused(bad: bytes) -> None:
+    with pytest.raises(RequestError) as refusal:
+        parse(bad)
+    assert refusal.value.status == 400
+
+
+def test_a_path_with_too_many_parts_is_nowhere() -> None:
+    with pytest.raises(RequestError) as refusal:
+        parse(head("/a" * 9))
+    assert refusal.value.status == 404
+
+
+def test_a_head_is_bounded() -> None:
+    assert not has_head(b"GET / HTTP/1.1\r\n")
+    assert has_head(head())
+    with pytest.raises(RequestError) as refusal:
+        has_head(b"a" * (MAX_HEAD + 1))
+    assert refusal.value.status == 431
+
+
+@given(st.binary(max_size=200))
+def test_whatever_comes_is_read_or_refused(data: bytes) -> None:
+    try:
+        request = parse(data + b"\r\n\r\n")
+    except RequestError:
+        return
+    assert not {"", ".", ".."} & set(request.parts)
+    assert not any("/" in part or "\0" in part for part in request.parts)

@@ -1,0 +1,327 @@
+"""What the paths answer, from snapshots and a runtime in memory, without a socket."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+
+from beehive import ModuleName
+from beehive.simulation import Simulation
+from beehive.slot import Readiness, State
+from edged.api import Pod, from_value
+from edged.cri.contract import ContainerId, ExecResult, SandboxId
+from edged.cri.errors import NotFoundError, UnavailableError
+from edged.pods.labels import CONTAINER_NAME, POD_NAME, POD_NAMESPACE, POD_UID
+from edged.server.answers import Answer, Reply, Stream
+from edged.server.errors import RequestError
+from edged.server.request import parse
+from edged.server.router import Route, Router
+from edged.server.routes import acting_routes, reading_routes
+from edged.server.snapshots import Snapshots
+from edged.server.streaming import StreamingSettings
+from edged.testing import FakeRuntime
+from protos.cri.v1 import api_pb2 as cri
+
+LABELS = {POD_NAME: "p", POD_NAMESPACE: "ns", POD_UID: "u"}
+
+
+class Modules:
+    """The part of a hive that is asked."""
+
+    def __init__(self) -> None:
+        self.states = {ModuleName.EDGED: Readiness(State.READY), ModuleName.METAMANAGER: Readiness(State.READY)}
+
+    def readiness(self) -> dict[ModuleName, Readiness]:
+        """How they are."""
+        return self.states
+
+
+class Node:
+    """A server's inside: everything but the sockets."""
+
+    def __init__(self, directory: Path) -> None:
+        self.simulation = Simulation()
+        self.runtime = FakeRuntime(self.simulation, ["image"])
+        self.snapshots = Snapshots()
+        self.snapshots.runtime = self.runtime
+        self.modules = Modules()
+        self.directory = directory
+        self.container = self._start()
+        self.publish("running")
+
+    def _start(self) -> ContainerId:
+        config = cri.PodSandboxConfig(
+            metadata=cri.PodSandboxMetadata(name="p", namespace="ns", uid="u"),
+            labels=LABELS, log_directory=str(self.directory),
+        )  # fmt: skip
+        self.sandbox = self.runtime.run_pod_sandbox(config)
+        made = cri.ContainerConfig(
+            metadata=cri.ContainerMetadata(name="app"), image=cri.ImageSpec(image="image"), log_path="app/0.log",
+            labels={**LABELS, CONTAINER_NAME: "app"},
+        )  # fmt: skip
+        container = self.runtime.create_container(self.sandbox, made, config)
+        self.runtime.start_container(container)
+        return container
+
+    def publish(self, state: str) -> None:
+        """The pod is known, its container is in that state."""
+        status = {"name": "app", "containerID": f"fake://{self.container}", "state": {state: {}}}
+        self.snapshots.pods = (
+            from_value(
+                Pod,
+                {
+                    "metadata": {"name": "p", "namespace": "ns", "uid": "u"},
+                    "spec": {"containers": [{"name": "app", "image": "image"}]},
+                    "status": {"containerStatuses": [status]},
+                },
+            ),
+        )
+
+    def ask(self, target: str, *headers: str, method: str = "GET", **settings: Any) -> Reply:
+        """What is replied; refusals as the answer that they become."""
+        head = "\r\n".join([f"{method} {target} HTTP/1.1", *headers, "", ""])
+        try:
+            return Router(self._routes(**settings)).serve(parse(head.encode()))
+        except RequestError as refusal:
+            return Answer(refusal.status, "", str(refusal).encode())
+
+    def answer(self, target: str, *headers: str, method: str = "GET", **settings: Any) -> tuple[int, str]:
+        """Status and body."""
+        reply = self.ask(target, *headers, method=method, **settings)
+        assert isinstance(reply, Answer)
+        return reply.status, reply.body.decode()
+
+    def _routes(self, *, debugging: bool = True, redirect: bool = True) -> list[Route]:
+        clock = self.simulation.clock
+        reading = reading_routes(
+            self.snapshots, self.modules, clock,  # type: ignore[arg-type]
+            metrics=lambda: b"figures", configuration={"maxPods": 110}, sync_period=60.0, debugging=debugging,
+        )  # fmt: skip
+        return reading + acting_routes(self.snapshots, clock, StreamingSettings(redirect=redirect), debugging=debugging)
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Iterator[Node]:
+    """A node with one pod, whose container runs."""
+    made = Node(tmp_path)
+    yield made
+    made.simulation.close()
+
+
+def test_the_pods_as_edged_knows_them(node: Node) -> None:
+    listed = json.loads(node.answer("/pods")[1])
+    assert (listed["kind"], [each["metadata"]["name"] for each in listed["items"]]) == ("PodList", ["p"])
+    node.snapshots.pods = ()
+    assert json.loads(node.answer("/pods")[1])["items"] == []
+
+
+def test_the_pods_as_the_runtime_knows_them(node: Node) -> None:
+    """Wanted or not; what has ended is none of them."""
+    node.snapshots.pods = ()
+    (running,) = json.loads(node.answer("/runningpods")[1])["items"]
+    assert running["metadata"] == {"name": "p", "namespace": "ns", "uid": "u", "creationTimestamp": None}
+    assert running["spec"]["containers"] == [{"name": "app", "image": "image", "resources": {}}]
+    node.runtime.stop_pod_sandbox(SandboxId(node.sandbox))
+    assert json.loads(node.answer("/runningpods")[1])["items"] == []
+
+
+def test_the_configuration_is_the_kubelets(node: Node) -> None:
+    assert json.loads(node.answer("/configz")[1]) == {"kubeletconfig": {"maxPods": 110}}
+
+
+def test_figures_are_prometheus_text(node: Node) -> None:
+    assert node.answer("/metrics") == (200, "figures")
+
+
+def test_ping_is_always_ok(node: Node) -> None:
+    assert node.answer("/healthz/ping") == (200, "ok")
+
+
+def test_a_node_is_well_when_its_modules_and_its_loop_are(node: Node) -> None:
+    assert node.answer("/healthz") == (503, "syncloop: the runtime has not been looked at yet\n")
+    node.snapshots.looked_at = node.simulation.clock.monotonic()
+    assert node.answer("/healthz") == node.answer("/healthz/syncloop") == (200, "ok")
+    node.modules.states[ModuleName.METAMANAGER] = Readiness(State.STARTING, "the store is locked")
+    status, text = node.answer("/healthz")
+    assert (status, "metamanager" in text, "locked" in text) == (503, True, True)
+    assert node.answer("/healthz/syncloop") == (200, "ok")
+
+
+def test_a_loop_that_does_not_come_round_is_told(node: Node) -> None:
+    """After five minutes, the kubelet's bound with a sync period of one."""
+    node.snapshots.looked_at = node.simulation.clock.monotonic() - 299
+    assert node.answer("/healthz/syncloop") == (200, "ok")
+    node.snapshots.looked_at = node.simulation.clock.monotonic() - 301
+    assert node.answer("/healthz/syncloop") == (503, "the last look at the runtime ended 301 s ago\n")
+    assert node.answer("/healthz")[0] == 503
+
+
+def test_a_node_without_edged_has_no_loop(node: Node) -> None:
+    del node.modules.states[ModuleName.EDGED]
+    assert node.answer("/healthz") == (200, "ok")
+
+
+class Reader:
+    """Goes after so many waits; each time a step is made first."""
+
+    def __init__(self, *steps: Any) -> None:
+        self._steps = list(steps)
+
+    def gone_within(self, _seconds: float) -> bool:
+        """Make a step."""
+        if not self._steps:
+            return True
+        self._steps.pop(0)()
+        return False
+
+
+def log(node: Node, text: str) -> None:
+    """The container prints a line."""
+    file = node.directory / "app" / "0.log"
+    file.parent.mkdir(exist_ok=True)
+    with file.open("a") as stream:
+        stream.write(f"2026-11-20T05:00:00.000000000Z stdout F {text}\n")
+
+
+def shown(reply: Reply, *steps: Any) -> str:
+    """What a stream gives."""
+    assert isinstance(reply, Stream), reply
+    text = b"".join(reply.pieces(Reader(*steps))).decode()
+    reply.done()
+    return text
+
+
+def test_the_log_of_a_container(node: Node) -> None:
+    log(node, "one")
+    log(node, "two")
+    assert shown(node.ask("/containerLogs/ns/p/app")) == "one\ntwo\n"
+    assert shown(node.ask("/containerLogs/ns/p/app?tailLines=1")) == "two\n"
+
+
+def test_a_log_is_followed_until_the_container_ends(node: Node) -> None:
+    log(node, "one")
+    reply = node.ask("/containerLogs/ns/p/app?follow=true")
+    steps = (lambda: log(node, "two"), lambda: node.publish("terminated"), lambda: pytest.fail("it goes on"))
+    assert shown(reply, *steps) == "one\ntwo\n"
+
+
+@pytest.mark.parametrize(
+    ("target", "status", "says"),
+    [
+        ("/containerLogs/ns/p/app", 404, "No such file"),
+        ("/containerLogs/ns/p/other", 404, "it has app"),
+        ("/containerLogs/ns/q/app", 404, "ns/q"),
+        ("/containerLogs/ns/p/app?tailLines=x", 422, "tailLines"),
+        ("/containerLogs/ns/p/app?previous=true", 400, "previous"),
+    ],
+)
+def test_a_log_that_cannot_be_had(node: Node, target: str, status: int, says: str) -> None:
+    answer = node.answer(target)
+    assert (answer[0], says in answer[1]) == (status, True), answer
+
+
+def test_without_the_runtime(node: Node) -> None:
+    """What it says decides the status; and before edged runs there is none to ask."""
+    node.runtime.fail("container_status", UnavailableError("ContainerStatus", "c", grpc.StatusCode.UNAVAILABLE, "away"))
+    assert node.answer("/containerLogs/ns/p/app")[0] == 503
+    node.runtime.fail("container_status", NotFoundError("ContainerStatus", "c", grpc.StatusCode.NOT_FOUND, "gone"))
+    assert node.answer("/containerLogs/ns/p/app")[0] == 404
+    node.snapshots.runtime = None
+    assert node.answer("/runningpods") == (503, "edged does not run (it starts, or was stopped)")
+
+
+UPGRADE = "Upgrade: websocket"
+
+
+def place(node: Node, target: str, *headers: str) -> tuple[int, str]:
+    """Status and where a client is sent."""
+    reply = node.ask(target, UPGRADE, *headers, method="POST")
+    assert isinstance(reply, Answer)
+    return reply.status, reply.location or reply.body.decode()
+
+
+def test_a_command_with_its_streams(node: Node) -> None:
+    node.runtime.streaming_url = "http://127.0.0.1:1/exec/token"
+    target = "/exec/ns/p/app?command=sh&command=-c&command=a%20b&input=1&output=1&error=1"
+    assert place(node, target) == (302, "http://127.0.0.1:1/exec/token")
+    assert node.runtime.asked == (node.container, ("sh", "-c", "a b"), (True, True, True, False))
+
+
+def test_with_a_terminal_there_are_no_errors_apart(node: Node) -> None:
+    assert place(node, "/attach/ns/p/app?stdin=true&stdout=true&stderr=true&tty=true")[0] == 302
+    assert node.runtime.asked == (node.container, (True, True, False, True))
+
+
+def test_ports_go_to_the_sandbox(node: Node) -> None:
+    assert place(node, "/portForward/ns/p?port=80&port=8080,9090")[0] == 302
+    assert node.runtime.asked == (node.sandbox, (80, 8080, 9090))
+
+
+def test_a_protocol_that_names_its_ports_later_names_none(node: Node) -> None:
+    assert place(node, "/portForward/ns/p")[0] == 302
+    assert node.runtime.asked == (node.sandbox, ())
+
+
+@pytest.mark.parametrize(
+    ("target", "headers", "status", "says"),
+    [
+        ("/exec/ns/p/app?output=1", (), 400, "a command is wanted"),
+        ("/exec/ns/p/app?command=ls", (), 400, "a stream is wanted"),
+        ("/exec/ns/p/other?command=ls&output=1", (), 404, "it has app"),
+        ("/attach/ns/q/app?output=1", (), 404, "ns/q"),
+        ("/portForward/ns/p?port=http", (), 400, "ports"),
+        ("/portForward/ns/p?port=0", (), 400, "ports"),
+        ("/portForward/ns/p?port=65536", (), 400, "ports"),
+        ("/exec/ns/p/app?command=ls&output=1", ("Origin: http://evil.example",), 403, "browsers"),
+    ],
+)
+def test_a_stream_that_is_refused(node: Node, target: str, headers: tuple[str, ...], status: int, says: str) -> None:
+    answer = place(node, target, *headers)
+    assert (answer[0], says in answer[1]) == (status, True), answer
+
+
+def test_a_stream_begins_with_an_upgrade(node: Node) -> None:
+    assert node.answer("/exec/ns/p/app?command=ls&output=1")[0] == 400
+
+
+def test_a_pod_without_a_sandbox_has_no_ports(node: Node) -> None:
+    node.runtime.stop_pod_sandbox(SandboxId(node.sandbox))
+    assert place(node, "/portForward/ns/p?port=80")[0] == 400
+
+
+@pytest.mark.parametrize(
+    "url", ["https://127.0.0.1:1/x", "ftp://a/b", "http://[/x", "http:///x", "http://127.0.0.1:1/"]
+)
+def test_a_streaming_server_that_cannot_be_reached(node: Node, url: str) -> None:
+    node.runtime.streaming_url = url
+    status, text = node.answer("/exec/ns/p/app?command=ls&output=1", UPGRADE, redirect=False)
+    assert (status, "streaming" in text) == (502, True), text
+
+
+def test_an_address_with_a_line_end_goes_nowhere(node: Node) -> None:
+    node.runtime.streaming_url = "http://a/\r\nSet-Cookie: x"
+    assert place(node, "/exec/ns/p/app?command=ls&output=1")[0] == 502
+
+
+def test_a_command_without_streams(node: Node) -> None:
+    node.runtime.on_exec = lambda name, command: ExecResult(f"{name} {'|'.join(command)}".encode(), b"!", 0)
+    assert node.answer("/run/ns/p/app?cmd=ls%20-l", method="POST") == (200, "app ls|-l!")
+    node.runtime.on_exec = lambda _name, _command: ExecResult(b"", b"no such file", 2)
+    assert node.answer("/run/ns/p/app?cmd=ls", method="POST") == (500, "the command ended with 2: no such file")
+    assert node.answer("/run/ns/p/app?cmd=ls")[0] == 405
+
+
+def test_what_is_switched_off_says_so(node: Node) -> None:
+    """And what the kubelet serves without it goes on."""
+    for target in ("/configz", "/runningpods", "/containerLogs/ns/p/app", "/exec/ns/p/app?command=ls&output=1"):
+        status, text = node.answer(target, UPGRADE, debugging=False)
+        assert (status, "enableDebuggingHandlers" in text) == (405, True)
+    assert node.answer("/pods", debugging=False)[0] == 200
+
+
+def test_unknown_paths_are_answered_with_those_that_there_are(node: Node) -> None:
+    status, text = node.answer("/spec")
+    assert (status, "/containerLogs/{namespace}/{pod}/{container}" in text) == (404, True)
