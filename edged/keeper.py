@@ -14,10 +14,11 @@ from beehive import Clock, Timer
 from edged.admission.admit import Place, refusal
 from edged.api import Nanoseconds, Pod, seconds
 from edged.deadlines import Deadlines
+from edged.events.pods import PodEvents
 from edged.lifecycle.lives import Lives
 from edged.orphans import Orphans
 from edged.pleg.pleg import Relisted, Seen
-from edged.pods.actions import PodActions, compute_pod_actions
+from edged.pods.actions import ContainerWait, PodActions, compute_pod_actions
 from edged.pods.backoff import BackOffPolicy, BackOffs
 from edged.pods.labels import ref_of
 from edged.pods.manager import PodManager, PodRecord
@@ -68,6 +69,7 @@ class PodKeeper:
         crew: asks containers how they are.
         lives: hooks, waits and grace periods of containers; ended sooner when their pod is to end.
         place: what a new pod finds on this node.
+        events: is told what becomes of pods.
     """
 
     def __init__(
@@ -82,14 +84,16 @@ class PodKeeper:
         crew: Crew,
         lives: Lives,
         place: Callable[[], Place],
+        events: PodEvents,
     ) -> None:
+        self._events = events
         self._clock = turns.clock
         self._settings = settings
         self._reporter = reporter
         self.pods = PodManager()
         self.backoffs = BackOffs(BackOffPolicy.up_to(seconds(settings.crash_loop_limit)))
         self.pool = Pool(turns.clock, turns.after, self._job_of, hire)
-        self._probes = ProbeManager(turns, crew, self._pod_of, self.health_changed)
+        self._probes = ProbeManager(turns, crew, self._pod_of, self.health_changed, events)
         self._deadlines = Deadlines(turns, self.end)
         self._statuses = Statuses(
             turns.clock,
@@ -314,9 +318,16 @@ class PodKeeper:
         if done.facts is not None and done.facts_at >= record.facts_at:
             record.facts, record.facts_at = done.facts, done.facts_at
         waits = self._next_actions(record).waiting if done.job.task is Task.SYNC else ()
+        self._tell_of_waits(record, waits)
         record.troubles = {**{wait.container.name: crash_loop(record.ref, wait) for wait in waits}, **done.troubles}
         record.killed = record.killed or (record.ending and done.job.task is not Task.SYNC and done.error is None)
         self._statuses.recompute(record, record.facts)
+
+    def _tell_of_waits(self, record: PodRecord, waits: tuple[ContainerWait, ...]) -> None:
+        """Of each container that keeps ending, once for each time it has to wait."""
+        for wait in waits:
+            if record.troubles.get(wait.container.name) != crash_loop(record.ref, wait):
+                self._events.waits_to_restart(record.pod, wait.container.name)
 
     def _go_on(self, record: PodRecord | None, job: Job) -> None:
         """What comes after a job that was done."""

@@ -25,6 +25,8 @@ from edged.cgroups.pods import PodCgroups
 from edged.cgroups.tree import Tree
 from edged.cri.contract import ContainerRuntime
 from edged.events import EventRecorder
+from edged.events.node import NodeEvents
+from edged.events.pods import PodEvents
 from edged.events.reporter import EventReporter
 from edged.keeper import PodKeeper
 from edged.lifecycle.lives import Lives
@@ -126,9 +128,10 @@ class Edged(Module):
         self._event_reporter = EventReporter(
             self._meta, self, settings.node_name, settings.event_rate, settings.event_burst
         )
-        self._events = EventRecorder(self.clock, settings.node_name, self._turn(self._event_reporter.take))
         self._memory = self._figures.machine(settings.root, settings.node_ip).memory
         self._files = PodFiles(settings, self.clock, self._mounts, max(0, self._memory - MEMORY_RESERVE))
+        self._recorder = EventRecorder(self.clock, settings.node_name, self._turn(self._event_reporter.take))
+        self._events = PodEvents(self._recorder)
         self._owner = str(settings.root.resolve())
         self._reporter = PodReporter(self._meta, self)
         self._keeper = PodKeeper(
@@ -141,9 +144,14 @@ class Edged(Module):
             crew=self._crew,
             lives=self._lives,
             place=self._place,
+            events=self._events,
         )
         self._static_pods = StaticPods(self, self._meta, self._reporter, self._keeper.pods, lambda: self._node.node)
-        self._node = NodeReporter(self._meta, self.clock, settings, lambda: self._last_report, self._static_pods.tick)
+        node_events = NodeEvents(self._recorder, settings.node_name)
+        node_events.starting()
+        self._node = NodeReporter(
+            self._meta, self.clock, settings, lambda: self._last_report, self._static_pods.tick, node_events
+        )
         self._start_actors(client)
         self.every(settings.status_period, self._tick)
         self.every(settings.lease_duration / 4, self._node.renew)
@@ -259,6 +267,7 @@ class Edged(Module):
             cgroups=cgroups,
             host_ips=lambda: keeper.node.ips,
             owner=self._owner,
+            events=self._events,
         )
         meta = MetaClient(self.hive)
         return PodCarrier(
@@ -271,6 +280,7 @@ class Edged(Module):
             backoffs=keeper.backoffs,
             cgroups=cgroups,
             lives=self._lives,
+            events=self._events,
         )
 
     def _is_mine(self, pod: Pod) -> bool:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from beehive import Actor, Runtime
 from edged.api import Container, Pod
 from edged.cri.errors import CriError
+from edged.events.pods import PodEvents
 from edged.lifecycle.departures import Departure
 from edged.lifecycle.errors import HookError
 from edged.lifecycle.hooks import Subject
@@ -33,6 +34,7 @@ class Farewell:
         pod: as it is wanted.
         faults: by container id, why it is stopped, when that is its own fault.
         turns: in which order, when there is one.
+        events: is told of a hook that failed.
     """
 
     def __init__(
@@ -43,7 +45,9 @@ class Farewell:
         *,
         faults: dict[ContainerId, Fault] | None = None,
         turns: StopTurns | None = None,
+        events: PodEvents,
     ) -> None:
+        self._events = events
         self._actors = actors
         self._lives = lives
         self._pod = pod
@@ -75,6 +79,7 @@ class Farewell:
             self._lives.hooks.before_stop(hook, subject, departure)
         except HookError as error:
             _log.warning("pod %s: preStop: %s", ref_of(self._pod), error)
+            self._events.pre_stop_failed(self._pod, container.name)
 
     def _stop(self, stop: Stop, departure: Departure) -> None:
         def sooner() -> None:

@@ -12,6 +12,7 @@ from beehive import Clock, Timer
 from edged.api import Container, ContainerStatus, Pod
 from edged.api.probes import Probe
 from edged.cri.contract import ContainerId
+from edged.events.pods import PodEvents
 from edged.pods.labels import ref_of
 from edged.pods.model import ContainerFacts, PodFacts, PodUid, ProbeFacts
 from edged.probes.crew import Crew
@@ -81,11 +82,18 @@ class ProbeManager:
         crew: asks.
         find: the pod of a uid as it is now, for its address.
         changed: told whenever something else is known of a pod than before.
+        events: is told of probes that fail.
     """
 
     def __init__(
-        self, turns: Turns, crew: Crew, find: Callable[[PodUid], Pod | None], changed: Callable[[PodUid], None]
+        self,
+        turns: Turns,
+        crew: Crew,
+        find: Callable[[PodUid], Pod | None],
+        changed: Callable[[PodUid], None],
+        events: PodEvents,
     ) -> None:
+        self._events = events
         self._turns = turns
         self._crew = crew
         self._find = find
@@ -201,10 +209,15 @@ class ProbeManager:
             self._changed(uid)
 
     def _tell(self, uid: PodUid, watch: _Watch, answer: Answer) -> None:
-        if answer.outcome is not Outcome.SUCCESS:
-            what = "failed" if answer.outcome is Outcome.FAILURE else "could not be asked"
-            name = watch.container.name
-            _log.info("pod %s: %s probe of container %s %s: %s", uid, watch.kind.value, name, what, answer.text)
+        if answer.outcome is Outcome.SUCCESS:
+            return
+        name, kind, failed = watch.container.name, watch.kind.value, answer.outcome is Outcome.FAILURE
+        what = "failed" if failed else "could not be asked"
+        _log.info("pod %s: %s probe of container %s %s: %s", uid, kind, name, what, answer.text)
+        pod = self._find(uid)
+        if pod is not None:
+            tell = self._events.unhealthy if failed else self._events.cannot_be_asked
+            tell(pod, name, kind, answer.text)
 
 
 def _probed(pod: Pod, facts: PodFacts) -> Iterator[tuple[ContainerId, tuple[Container, ContainerFacts]]]:

@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from beehive import Clock, ResourceType
 from edged.api import Lease, Nanoseconds, Node, decode, encode
 from edged.api.codec import DecodeError
+from edged.events.node import NodeEvents
 from edged.node.status import (
     LEASE_NAMESPACE,
     Report,
@@ -48,6 +49,7 @@ class NodeReporter:
     Args:
         report: makes the report of this moment; None while the machine's figures cannot be read.
         registered: is told whenever the cloud has said that it knows the node.
+        events: is told what becomes of the node.
     """
 
     def __init__(
@@ -57,7 +59,9 @@ class NodeReporter:
         settings: EdgedSettings,
         report: Callable[[], Report | None],
         registered: Callable[[], None],
+        events: NodeEvents,
     ) -> None:
+        self._events = events
         self._meta = meta
         self._clock = clock
         self._settings = settings
@@ -115,12 +119,18 @@ class NodeReporter:
         if settings.register_node:
             self._meta.create(ResourceType.NODE, "", settings.node_name, encode(node), then=self._created)
         else:
-            self._meta.get(ResourceType.NODE, "", settings.node_name, then=self._found)
+            self._meta.get(ResourceType.NODE, "", settings.node_name, then=self._known)
 
     def _created(self, answer: bytes | CallError) -> None:
         if isinstance(answer, AlreadyExistsError):
-            self._meta.get(ResourceType.NODE, "", self._settings.node_name, then=self._found)
+            self._meta.get(ResourceType.NODE, "", self._settings.node_name, then=self._known)
             return
+        self._found(answer)
+
+    def _known(self, answer: bytes | CallError) -> None:
+        node, report = _read(Node, answer), self._report()
+        if node is not None and report is not None:
+            self._events.found(node.status, report.machine.boot_id)
         self._found(answer)
 
     def _found(self, answer: bytes | CallError) -> None:
@@ -143,6 +153,7 @@ class NodeReporter:
         if self._patching or report is None or node is None:
             return
         wanted = self._wanted(node, report)
+        self._events.conditions(wanted.status.conditions)
         overdue = self._clock.monotonic() - self._sent_at >= self._settings.node_report_period
         changed = worth_sending(wanted.status, node.status) or wanted.metadata.labels != node.metadata.labels
         patch = diff_node(node, wanted) if overdue or changed else None

@@ -15,6 +15,7 @@ from edged.cgroups.pods import PodCgroups
 from edged.cri.contract import ContainerId, ContainerRuntime, SandboxId
 from edged.cri.errors import CriError
 from edged.errors import EdgedError
+from edged.events.pods import PodEvents
 from edged.lifecycle.farewell import Farewell
 from edged.lifecycle.hooks import Subject
 from edged.lifecycle.lives import Lives
@@ -65,6 +66,7 @@ class PodCarrier:
         backoffs: the records of what keeps ending; a pod's records are touched only by the worker that has the pod.
         cgroups: of pods.
         lives: runs what pods want done after a container's start and before its stop.
+        events: is told what is done.
     """
 
     def __init__(
@@ -79,7 +81,9 @@ class PodCarrier:
         backoffs: BackOffs,
         cgroups: PodCgroups,
         lives: Lives,
+        events: PodEvents,
     ) -> None:
+        self._events = events
         self._actors = actors
         self._runtime = runtime
         self._reader = reader
@@ -112,6 +116,8 @@ class PodCarrier:
         except Exception as failure:  # noqa: BLE001 - see above
             _log.exception("%s of pod %s failed in a way nobody foresaw", job.task.value, job.ref)
             error = failure
+            if job.pod is not None:
+                self._events.sync_failed(job.pod, failure)
         retry_after = error.retry_after if isinstance(error, StartError) else None
         at = self._actors.clock.monotonic()
         facts = self._look(job)
@@ -122,6 +128,8 @@ class PodCarrier:
     def _sync(self, job: Job, pod: Pod, facts: PodFacts, troubles: Troubles) -> None:
         self._lives.start_hooks.keep_only(job.ref.uid, {c.id for c in facts.containers if c.running})
         actions = compute_pod_actions(pod, facts, self._now(), self._backoffs, job.probes, job.hooks)
+        if actions.kill_pod and actions.create_sandbox:
+            self._events.sandbox_changed(pod)
         if actions.kill_pod:
             self._kill(pod, facts)
         self._kill_containers(pod, actions.kill)
@@ -161,15 +169,24 @@ class PodCarrier:
             raise min(errors, key=lambda error: error.retry_after or 0.0)
 
     def _prepare(self, pod: Pod, facts: PodFacts, actions: PodActions) -> StartContext | None:
-        """Volumes, and the sandbox when anything is to be started in it. What fails here is told as the reason of the
-        containers' waiting: there are no events yet, where a kubelet would tell it.
+        """Volumes, and the sandbox when anything is to be started in it. What fails here is also told as the reason of
+        the containers' waiting, where a kubelet only has an event.
         """
         sources = PodSources(pod, self._meta, self._tokens)
-        volumes = self._files.prepare(pod, sources)
+        try:
+            volumes = self._files.prepare(pod, sources)
+        except _FAILURES as error:
+            self._events.mount_failed(pod, error)
+            raise
         self._cgroups.apply(pod, anew=actions.create_sandbox)
         if not (actions.start_init or actions.start or actions.create_sandbox):
             return None
-        return StartContext(self._starter.sandbox(pod, facts, actions), volumes, sources)
+        try:
+            sandbox = self._starter.sandbox(pod, facts, actions)
+        except _FAILURES as error:
+            self._events.sandbox_failed(pod, error)
+            raise
+        return StartContext(sandbox, volumes, sources)
 
     def _note_start(self, facts: PodFacts, start: ContainerStart) -> None:
         if start.after is not None:
@@ -191,23 +208,38 @@ class PodCarrier:
     def _kill_containers(self, pod: Pod, kills: tuple[ContainerKill, ...]) -> None:
         for kill in kills:
             _log.info("pod %s: %s", ref_of(pod), kill.message)
+            if kill.fault is Fault.START_HOOK:
+                self._events.post_start_failed(pod, kill.container.name)
+            self._events.killing(pod, kill.container.name, kill.message)
         farewell = self._farewell(pod, {kill.container.id: kill.fault for kill in kills})
         kill_containers(self._actors, self._runtime, [kill.container for kill in kills], farewell)
 
     def _kill(self, pod: Pod, facts: PodFacts) -> None:
-        kill_pod(self._actors, self._runtime, facts, self._farewell_of_all(pod, facts))
+        self._tell_of_stop(pod, facts)
+        try:
+            kill_pod(self._actors, self._runtime, facts, self._farewell_of_all(pod, facts))
+        except CriError as error:
+            self._events.kill_failed(pod, error)
+            raise
+
+    def _tell_of_stop(self, pod: Pod, facts: PodFacts) -> None:
+        for container in facts.containers:
+            if container.running:
+                self._events.killing(pod, container.name)
 
     def _farewell(self, pod: Pod, faults: dict[ContainerId, Fault] | None = None) -> Farewell:
-        return Farewell(self._actors, self._lives, pod, faults=faults)
+        return Farewell(self._actors, self._lives, pod, faults=faults, events=self._events)
 
     def _farewell_of_all(self, pod: Pod, facts: PodFacts) -> Farewell:
         turns = StopTurns(self._lives.waits, stop_order(pod, facts.containers))
-        return Farewell(self._actors, self._lives, pod, turns=turns)
+        return Farewell(self._actors, self._lives, pod, turns=turns, events=self._events)
 
     def _remove(self, job: Job) -> None:
         facts = self._reader.look(job.ref)
-        farewell = self._farewell_of_all(job.pod, facts) if job.pod is not None else _ORPHAN_GRACE
-        kill_pod(self._actors, self._runtime, facts, farewell)
+        if job.pod is not None:
+            self._kill(job.pod, facts)
+        else:
+            kill_pod(self._actors, self._runtime, facts, _ORPHAN_GRACE)
         remove_pod(self._runtime, facts)
         self._cgroups.remove(job.ref.uid)
         self._files.remove(job.ref)

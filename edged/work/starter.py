@@ -10,6 +10,7 @@ from edged.cgroups.pods import PodCgroups
 from edged.cri.contract import ContainerId, ContainerRuntime, SandboxId
 from edged.cri.errors import AlreadyExistsError, CriError
 from edged.errors import EdgedError
+from edged.events.pods import PodEvents
 from edged.pods import labels
 from edged.pods.actions import ContainerStart, PodActions
 from edged.pods.container_config import ContainerContext, container_config
@@ -62,6 +63,7 @@ class Starter:
         cgroups: of pods.
         host_ips: the node's addresses now.
         owner: the mark that sandboxes get.
+        events: is told what is made.
     """
 
     def __init__(
@@ -76,7 +78,9 @@ class Starter:
         cgroups: PodCgroups,
         host_ips: Callable[[], tuple[str, ...]],
         owner: str,
+        events: PodEvents,
     ) -> None:
+        self._events = events
         self._settings = settings
         self._clock = clock
         self._runtime = runtime
@@ -115,8 +119,8 @@ class Starter:
         try:
             config = self._config(pod, start, context, image, user)
         except _CONFIG_FAILURES as error:
-            raise ContainerTroubleError(container.name, CREATE_CONFIG_ERROR, str(error)) from error
-        return self._run(container, sandbox, config)
+            raise self._trouble(pod, container, CREATE_CONFIG_ERROR, error) from error
+        return self._run(pod, container, sandbox, config)
 
     def _config(
         self, pod: Pod, start: ContainerStart, context: StartContext, image: str, user: ImageUser
@@ -134,16 +138,22 @@ class Starter:
         )
         return container_config(pod, container, made_of)
 
-    def _run(self, container: Container, sandbox: Sandbox, config: cri.ContainerConfig) -> ContainerId:
+    def _run(self, pod: Pod, container: Container, sandbox: Sandbox, config: cri.ContainerConfig) -> ContainerId:
         try:
             made = self._create(sandbox, config)
         except CriError as error:
-            raise ContainerTroubleError(container.name, CREATE_ERROR, str(error)) from error
+            raise self._trouble(pod, container, CREATE_ERROR, error) from error
+        self._events.created(pod, container.name)
         try:
             self._runtime.start_container(made)
         except CriError as error:
-            raise ContainerTroubleError(container.name, RUN_ERROR, str(error)) from error
+            raise self._trouble(pod, container, RUN_ERROR, error) from error
+        self._events.started(pod, container.name)
         return made
+
+    def _trouble(self, pod: Pod, container: Container, reason: str, error: Exception) -> ContainerTroubleError:
+        self._events.failed(pod, container.name, str(error))
+        return ContainerTroubleError(container.name, reason, str(error))
 
     def _create(self, sandbox: Sandbox, config: cri.ContainerConfig) -> ContainerId:
         """Make it; one of the same name and number that was made before and never started is used instead.

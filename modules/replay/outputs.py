@@ -13,6 +13,7 @@ from beehive.names import ModuleName, Operation
 from beehive.resource import Side, type_of
 from beehive.trace import CriCall, Delivered, Direction, LinkFrame, Record, RecordedMessage, StoreCommit
 from edged.server.snapshots import ACTOR as SERVER
+from modules.replay.event_outputs import is_event, told
 from modules.replay.normal import Ids, lines
 from modules.replay.runtime import CHANGES
 
@@ -91,6 +92,9 @@ class View:
         self._ids.meet(message.id, what)
         looks = message.operation in (Operation.QUERY, Operation.KEEPALIVE)
         content: Any = None
+        if is_event(message.resource) and not answer:
+            title, text = told(_decoded(self._plain(message.content)))
+            return [Output(time, (to, title), f"{title} to {to}", text, ordered=False)]
         if self._figures or type_of(message.resource, Side.EDGE) not in _OF_THE_NODE:
             content = _decoded(self._plain(message.content))
         else:
@@ -146,6 +150,10 @@ class View:
         for change in commit.changes:
             title = f"{change.operation} {change.key} in the store"
             value = _decoded(self._plain(change.value)) if change.value else None
+            if is_event(change.key):
+                event, text = told(value)
+                found.append(Output(commit.time, ("store", event), f"{event} in the store", text, ordered=False))
+                continue
             found.append(Output(commit.time, ("store", change.key), title, (title, *lines({"value": value}))))
         return found
 

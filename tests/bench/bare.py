@@ -22,6 +22,8 @@ from beehive.clock import RealClock
 from edged.api import Nanoseconds, Pod, decode
 from edged.cgroups.pods import PodCgroups
 from edged.cri import CriClient
+from edged.events import EventRecorder
+from edged.events.pods import PodEvents
 from edged.node.limits import pod_machine
 from edged.node.machine import read_machine
 from edged.pods.actions import compute_pod_actions
@@ -95,6 +97,7 @@ def requests_of(manifest: JsonObject, endpoint: str, directory: Path, *, own_roo
         cgroups=PodCgroups(settings.cgroups, None, machine),
         host_ips=lambda: (),
         owner="",
+        events=PodEvents(EventRecorder(clock, "", lambda _occurrence: None)),
     )
     facts = PodFacts(ref_of(pod))
     actions = compute_pod_actions(pod, facts, Nanoseconds(clock.now_ns()), backoffs)

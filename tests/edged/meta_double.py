@@ -32,6 +32,8 @@ class MetaDouble:
         """Patches that were taken, by resource."""
         self.deletions: list[str] = []
         """Resources that edged asked the cloud to delete."""
+        self.events: dict[str, dict[str, Any]] = {}
+        """Events that were recorded, by resource, in the order of their first time."""
         self.refuse: dict[str, dict[str, Any]] = {}
         """Answers in the place of the right one, by resource."""
         self._version = 1000
@@ -46,6 +48,9 @@ class MetaDouble:
             return self._about_store(operation, message)
         if operation == "query" and kind == "pod" and resource not in self.objects and resource.count("/") == 2:
             return self._cloud_pod(resource, message)
+        if kind == "event":
+            self.events[resource] = message.content_as(dict)
+            return None
         if operation == "query" and kind in ("pod", "configmap", "secret"):
             return message.reply(self._clock, self._stored(resource), source=ModuleName.METAMANAGER)
         if not self.connected:
@@ -80,6 +85,11 @@ class MetaDouble:
             return message.reply(self._clock, {"Object": None, "Err": error}, source="edgecontroller")
         self.objects[resource] = pod
         return message.reply(self._clock, {"Object": pod, "Err": None}, source="edgecontroller")
+
+    def told(self, name: str) -> list[tuple[str, str]]:
+        """Reason and message of the events about a pod or node, oldest first."""
+        about = [event for event in self.events.values() if event["involvedObject"]["name"] == name]
+        return [(event["reason"], event["message"]) for event in about]
 
     def _stored(self, resource: str) -> list[str]:
         if resource.count("/") == 1:

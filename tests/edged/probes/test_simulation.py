@@ -87,7 +87,7 @@ def test_whatever_they_answer_nothing_runs_twice_and_all_is_well_in_the_end(seed
 
 def test_the_world_is_as_uneasy_as_it_says(tmp_path: Path) -> None:
     """Commands were run, containers were killed for what they came to, and some started again."""
-    uneasy = UneasyWorld(3, tmp_path)
+    uneasy = UneasyWorld(1, tmp_path)
     uneasy.live(60.0)
     uneasy.bench.stop()
     calls = uneasy.runtime.calls

@@ -6,6 +6,8 @@ import pytest
 from msgspec.structs import replace
 
 from beehive.names import ResourceType
+from edged.events import EventRecorder, Occurrence
+from edged.events.node import NodeEvents
 from edged.node.machine import Machine, Usage
 from edged.node.status import Report
 from edged.report.node import NodeReporter
@@ -33,7 +35,11 @@ class Node:
         self.turns = Turns()
         self.report: Report | None = REPORT
         made = EdgedSettings(node_name="n1", root=root, pod_logs=root, runtime_endpoint="", **settings)
-        self.reporter = NodeReporter(self.turns.client, self.turns.clock, made, lambda: self.report, lambda: None)
+        self.told: list[Occurrence] = []
+        events = NodeEvents(EventRecorder(self.turns.clock, "n1", self.told.append), "n1")
+        self.reporter = NodeReporter(
+            self.turns.client, self.turns.clock, made, lambda: self.report, lambda: None, events
+        )
 
     def registered(self) -> "Node":
         """Through its registration, with a lease."""
@@ -185,3 +191,29 @@ def test_a_lease_that_did_not_get_through_is_renewed_with_the_next_period(node: 
     node.turns.answer(error)
     node.reporter.renew()
     assert node.turns.asked() == ["update lease"]
+
+
+def test_a_node_that_was_rebooted_says_so_and_what_turned_since(tmp_path: Any) -> None:
+    """The cloud's last word is what it is compared with."""
+    node = Node(tmp_path)
+    node.reporter.tick()
+    created = node.turns.open[0].value
+    node.turns.answer(rejected(409, AlreadyExistsError))
+    for condition in created["status"]["conditions"]:
+        if condition["type"] == "Ready":
+            condition["status"] = "False"
+    created["status"]["nodeInfo"]["bootID"] = "another"
+    node.turns.answer({**created, "metadata": {**created["metadata"], "uid": "nu"}})
+    assert [each.reason for each in node.told] == ["Rebooted", "NodeReady"]
+
+
+def test_a_new_node_says_how_it_is_and_then_only_what_changes(tmp_path: Any) -> None:
+    node = Node(tmp_path).registered()
+    first = ["NodeHasSufficientMemory", "NodeHasNoDiskPressure", "NodeHasSufficientPID", "NodeReady"]
+    assert [each.reason for each in node.told] == first
+    node.reporter.tick()
+    node.report = replace(REPORT, runtime_problem="it is away")
+    node.reporter.tick()
+    node.reporter.tick()
+    assert [each.reason for each in node.told] == [*first, "NodeNotReady"]
+    assert node.told[-1].message == "Node n1 status is now: NodeNotReady"

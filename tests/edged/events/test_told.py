@@ -1,0 +1,113 @@
+"""What edged tells of pods' lives, in the order in which it happens: edged alone on the bus."""
+
+from typing import Any
+
+import grpc
+
+from edged.cri.contract import ExecResult, SandboxId
+from edged.cri.errors import CriError
+from tests.edged.conftest import Bench, pod
+
+SECOND = 1.5
+
+
+def refused() -> CriError:
+    return CriError("Call", "", grpc.StatusCode.INTERNAL, "no space left on device")
+
+
+def container(**changes: Any) -> dict[str, Any]:
+    return {"name": "main", "image": "busybox:1.36", "command": ["sleep", "inf"], **changes}
+
+
+def reasons(bench: Bench, name: str = "web") -> list[str]:
+    return [reason for reason, _ in bench.meta.told(name)]
+
+
+def test_a_pod_is_told_from_its_creation_to_its_end(bench: Bench) -> None:
+    bench.start()
+    bench.tell("insert", pod())
+    bench.run(SECOND)
+    made = [told for told in bench.meta.told("web") if told[0] in ("Created", "Started")]
+    assert made == [("Created", "Created container: main"), ("Started", "Started container main")]
+    bench.tell("delete", pod())
+    bench.run(SECOND)
+    assert bench.meta.told("web")[-1] == ("Killing", "Stopping container main")
+
+
+def test_an_event_names_the_container_and_the_node(bench: Bench) -> None:
+    bench.start()
+    bench.tell("insert", pod(initContainers=[container(name="init", command=["exit", "0"])]))
+    bench.run(SECOND * 2)
+    paths = {e["message"]: e["involvedObject"].get("fieldPath") for e in bench.meta.events.values()}
+    assert paths["Started container main"] == "spec.containers{main}"
+    assert paths["Started container init"] == "spec.initContainers{init}"
+    assert {e["source"]["host"] for e in bench.meta.events.values()} == {"n1"}
+
+
+def test_what_the_runtime_refuses_is_told_with_its_words(bench: Bench) -> None:
+    bench.start()
+    bench.runtime.fail("create_container", refused())
+    bench.tell("insert", pod())
+    bench.run(SECOND)
+    failed = [message for reason, message in bench.meta.told("web") if reason == "Failed"]
+    assert len(failed) == 1
+    assert failed[0].startswith("Error: ")
+    assert "no space left on device" in failed[0]
+
+
+def test_a_sandbox_that_cannot_be_made_is_told(bench: Bench) -> None:
+    bench.start()
+    bench.runtime.fail("run_pod_sandbox", refused())
+    bench.tell("insert", pod())
+    bench.run(SECOND)
+    assert reasons(bench)[0] == "FailedCreatePodSandBox"
+
+
+def test_a_volume_that_is_missing_its_configmap_is_told(bench: Bench) -> None:
+    bench.start()
+    bench.tell("insert", pod(volumes=[{"name": "config", "configMap": {"name": "nowhere"}}]))
+    bench.run(SECOND)
+    (told,) = bench.meta.told("web")
+    assert told[0] == "FailedMount"
+    assert "nowhere" in told[1]
+
+
+def test_a_container_that_keeps_ending_is_told_once_for_each_wait(bench: Bench) -> None:
+    """And not with every look at it."""
+    bench.start()
+    bench.tell("insert", pod(containers=[container(command=["exit", "3"])]))
+    bench.run(8)
+    events = [event for event in bench.meta.events.values() if event["reason"] == "BackOff"]
+    assert [(event["type"], event["count"]) for event in events] == [("Warning", 1)]
+    assert events[0]["message"] == "Back-off restarting failed container main in pod web_default(uid-web)"
+    bench.run(30)
+    (event,) = [event for event in bench.meta.events.values() if event["reason"] == "BackOff"]
+    assert event["count"] in (2, 3)
+
+
+def test_a_sandbox_that_died_is_told(bench: Bench) -> None:
+    bench.start()
+    bench.tell("insert", pod())
+    (sandbox,) = bench.runtime.sandboxes
+    bench.runtime.stop_pod_sandbox(SandboxId(sandbox))
+    bench.run(SECOND * 2)
+    assert "SandboxChanged" in reasons(bench)
+
+
+def test_a_probe_that_fails_is_told_without_what_the_container_said(bench: Bench) -> None:
+    bench.start()
+    bench.runtime.on_exec = lambda _name, _command: ExecResult(b"password=hunter2", b"", 1)
+    probe = {"exec": {"command": ["check"]}, "periodSeconds": 1, "failureThreshold": 2}
+    bench.tell("insert", pod(containers=[container(livenessProbe=probe)]))
+    bench.run(8)
+    told = dict(reversed(bench.meta.told("web")))
+    assert told["Unhealthy"] == "Liveness probe failed: exit code 1"
+    assert "Container main failed liveness probe, will be restarted" in [m for _, m in bench.meta.told("web")]
+    assert "hunter2" not in str(bench.meta.events)
+
+
+def test_the_node_says_that_edged_starts_and_that_it_is_ready(bench: Bench) -> None:
+    bench.start()
+    bench.run(SECOND)
+    assert ("Starting", "Starting edged.") in bench.meta.told("n1")
+    assert ("NodeReady", "Node n1 status is now: NodeReady") in bench.meta.told("n1")
