@@ -1,11 +1,7 @@
 """Makes the recorded fixtures anew, on purpose: `python -m tests.replay.fixtures`.
 
 `crashes`, `init` and `mounts` are one pod's causes out of simulated runs, and must be done by today's code as they were
-<<<<<<< HEAD
 recorded. `no_grace` was recorded with a changed decision, containers get two seconds to end instead of what their pod
-=======
-recorded. `no_grace` was recorded with a changed decision, containers get the shortest time to end instead of what their pod
->>>>>>> 9e4efb4 (Replay: the shortest grace period is two seconds now; the fixture says so)
 says, and must be found to be different.
 """
 
