@@ -2,15 +2,13 @@
 
 A socket and not only SIGUSR2, because who asks wants to know which file it became, or why it became none. One question
 a connection, a line each way: `dump`, and a JSON object.
-
-A path longer than a socket's name may be (107 bytes) is reached through the directory's descriptor.
 """
 
 import errno
 import os
 import socket
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -18,6 +16,7 @@ import msgspec
 
 from beehive import Actor
 from beehive.trace.errors import TraceError
+from edged.server.listening import short_name
 
 SOCKET: Final = "trace.sock"
 """Name of the socket in the root directory."""
@@ -75,7 +74,7 @@ def listen(path: Path) -> socket.socket:
     before = os.umask(0o177)
     try:
         path.unlink(missing_ok=True)
-        with _short(path) as name:
+        with short_name(path) as name:
             listening.bind(name)
         listening.listen(4)
     except OSError as error:
@@ -103,7 +102,7 @@ def ask(path: Path) -> dict[str, Any]:
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
         connection.settimeout(_ANSWER_SECONDS)
         try:
-            with _short(path) as name:
+            with short_name(path) as name:
                 connection.connect(name)
             connection.sendall(QUESTION)
             with connection.makefile("rb") as answer:
@@ -117,13 +116,3 @@ def ask(path: Path) -> dict[str, Any]:
         except (msgspec.DecodeError, UnicodeError) as error:
             raise TraceError("edgecore gave no answer", str(path), "see its log") from error
     return decoded
-
-
-@contextmanager
-def _short(path: Path) -> Iterator[str]:
-    """A name of the path that fits a socket's address."""
-    directory = os.open(path.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        yield f"/proc/self/fd/{directory}/{path.name}"
-    finally:
-        os.close(directory)

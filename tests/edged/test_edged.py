@@ -512,3 +512,14 @@ def test_a_pod_of_another_uid_takes_the_place_of_its_namesake(bench: Bench) -> N
     bench.tell("insert", pod("web", metadata={"uid": "second", "creationTimestamp": "2026-01-01T00:01:00Z"}))
     bench.run(60)
     assert [sandbox.metadata.uid for sandbox in bench.runtime.sandboxes.values()] == ["second"]
+
+
+def test_the_server_has_the_runtime_while_edged_runs(bench: Bench) -> None:
+    """And is told of each look at it, also of one that failed."""
+    bench.start()
+    assert bench.snapshots.runtime is not None
+    bench.runtime.fail("list_pod_sandboxes", unavailable())
+    bench.run(3)
+    assert bench.snapshots.looked_at == pytest.approx(bench.bee.clock.monotonic(), abs=1.1)
+    bench.stop()
+    assert bench.snapshots.runtime is None

@@ -3,7 +3,7 @@
 A double that is kinder than containerd hides bugs, one that is stricter invents them.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import cast
@@ -11,7 +11,16 @@ from typing import cast
 import pytest
 
 from beehive import Threads
-from edged.cri import AlreadyExistsError, ContainerId, CriClient, CriError, NotFoundError, SandboxId
+from edged.cri import (
+    AlreadyExistsError,
+    ContainerId,
+    CriClient,
+    CriError,
+    NotFoundError,
+    SandboxId,
+    Streams,
+    UnimplementedError,
+)
 from edged.cri.contract import ContainerRuntime
 from edged.cri.errors import ConnectionClosedError
 from edged.testing import FakeRuntime
@@ -216,3 +225,34 @@ def test_a_closed_client_fails_every_call_and_another_one_goes_on(client: Contai
     with pytest.raises(ConnectionClosedError):
         other.list_containers()
     assert client.pod_sandbox_status(pod.id).status.state == pb.SANDBOX_READY
+
+
+def test_streams_have_an_address_or_are_not_offered(
+    runtime: RuntimeUnderTest, pods: Pods, client: ContainerRuntime
+) -> None:
+    pod = pods.sandbox()
+    container = pods.start(pod, *FOREVER)
+    asks: tuple[Callable[[], str], ...] = (
+        lambda: client.exec_url(container, ["true"], Streams()),
+        lambda: client.attach_url(container, Streams()),
+        lambda: client.port_forward_url(pod.id, [80]),
+    )
+    for ask in asks:
+        if runtime.name == "the embedded runtime":
+            with pytest.raises(UnimplementedError):
+                ask()
+        else:
+            assert ask().startswith("http://127.0.0.1:")
+
+
+def test_streams_of_what_is_not_there_have_none(runtime: RuntimeUnderTest, client: ContainerRuntime) -> None:
+    if runtime.name == "the embedded runtime":
+        pytest.skip("the embedded runtime has no streams")
+    asks: tuple[Callable[[], str], ...] = (
+        lambda: client.exec_url(UNKNOWN, ["true"], Streams()),
+        lambda: client.attach_url(UNKNOWN, Streams()),
+        lambda: client.port_forward_url(SandboxId(UNKNOWN), [80]),
+    )
+    for ask in asks:
+        with pytest.raises(CriError):
+            ask()
