@@ -102,8 +102,13 @@ class HttpServer:
                 connection.close()
                 return
             thread = threading.Thread(target=self._serve, args=(connection,), name="http-connection", daemon=True)
+            try:
+                thread.start()
+            except RuntimeError:
+                _log.warning("the local HTTP server can have no more threads; a connection is closed")
+                connection.close()
+                return
             self._connections[connection] = thread
-            thread.start()
 
     def _serve(self, connection: socket.socket) -> None:
         try:

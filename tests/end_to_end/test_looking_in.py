@@ -93,12 +93,15 @@ def containerd_only(runtime: RuntimeUnderTest) -> None:
         pytest.skip("the embedded runtime has no streams of processes")
 
 
-def test_a_runtime_without_streams_says_what_to_do(runtime: RuntimeUnderTest, machine: Machine) -> None:
+def test_a_runtime_without_streams(runtime: RuntimeUnderTest, machine: Machine) -> None:
+    """A command is run to its end there, and what needs streams is refused."""
     if not isinstance(runtime, EmbeddedUnderTest):
         pytest.skip("containerd has streams of processes")
     machine.cloud.apply(pod("p"))
     machine.cloud.pods.wait("p", is_ready)
-    refused = edgecore(machine, "exec", "p", "--", "true")
+    done = edgecore(machine, "exec", "p", "--", "sh", "-c", "echo a  b; echo oops >&2; exit 3")
+    assert (done.stdout, done.stderr, done.returncode) == ("a b\n", "oops\n", 3)
+    refused = edgecore(machine, "exec", "-i", "p", "--", "cat", given="x")
     assert (refused.returncode, "ExecSync is" in refused.stderr) == (9, True)
 
 

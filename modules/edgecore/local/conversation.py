@@ -72,7 +72,8 @@ class Conversation:
         answer = self._answer
         if answer is None or self._protocol.handshake_exc is not None:
             said = (answer.body or b"").decode(errors="replace").strip() if answer else ""
-            raise NodeError(said or f"edgecore does not agree: {self._protocol.handshake_exc}")
+            status = answer.status_code if answer else 0
+            raise NodeError(said or f"edgecore does not agree: {self._protocol.handshake_exc}", status=status)
         self._socket.settimeout(0)
 
     def run(self, resized: int | None = None, size: Callable[[], tuple[int, int]] | None = None) -> Result:
@@ -129,6 +130,8 @@ class Conversation:
                 self._unsent = self._unsent[self._socket.send(self._unsent) :]
             except BlockingIOError:
                 return
+            except ConnectionError:
+                self._unsent = b""
 
     def _receive(self) -> bool:
         """Take what has come; false when no more will."""
@@ -136,10 +139,11 @@ class Conversation:
             data = self._socket.recv(_READ_BYTES)
         except BlockingIOError:
             return True
+        except ConnectionError:
+            return False
         except TimeoutError:
             raise NodeError("edgecore does not answer", "", f"within {SECONDS:g} s") from None
         if not data:
-            self._protocol.receive_eof()
             return False
         self._protocol.receive_data(data)
         for event in self._protocol.events_received():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import sys
+from collections.abc import Mapping
 from contextlib import contextmanager
 from http.client import HTTPConnection, HTTPException
 from typing import TYPE_CHECKING, Final
@@ -13,6 +14,7 @@ import msgspec
 
 from edged.api import Pod, decode
 from edged.api.pods import PodList
+from edged.cri.contract import ExecResult
 from edged.errors import EdgedError
 from edged.server.errors import RequestError
 from edged.server.listening import short_name
@@ -32,10 +34,28 @@ SECONDS: Final = 30.0
 """That an answer may take to begin."""
 
 _READ_BYTES: Final = 64 * 1024
+_NONE: Final[Mapping[str, str]] = {}
 
 
 class NodeError(EdgedError):
-    """The node does not answer, or refuses."""
+    """The node does not answer, or refuses.
+
+    Args:
+        attempt: see `EdgedError`.
+        on: likewise.
+        hint: likewise.
+        status: of HTTP; 0 when there was no answer.
+    """
+
+    def __init__(self, attempt: str, on: str = "", hint: str = "", *, status: int = 0) -> None:
+        super().__init__(attempt, on, hint)
+        self.status = status
+
+
+class _Run(msgspec.Struct):
+    stdout: bytes
+    stderr: bytes
+    exit_code: int
 
 
 class _Connection(HTTPConnection):
@@ -58,16 +78,26 @@ class Node:
         """The whole answer. Raises NodeError."""
         return b"".join(self.stream(path))
 
-    def stream(self, path: str, *, patient: bool = False) -> Iterator[bytes]:
-        """The answer as it comes; `patient` waits without end between its parts. Raises NodeError."""
+    def run(self, path: str) -> ExecResult:
+        """What came of a command that was run to its end; it takes as long as it takes. Raises NodeError."""
+        answer = b"".join(self.stream(path, patient=True, method="POST", headers={"Accept": "application/json"}))
+        run = msgspec.json.decode(answer, type=_Run)
+        return ExecResult(run.stdout, run.stderr, run.exit_code)
+
+    def stream(
+        self, path: str, *, patient: bool = False, method: str = "GET", headers: Mapping[str, str] = _NONE
+    ) -> Iterator[bytes]:
+        """The answer as it comes; `patient` waits without end for it and between its parts. Raises NodeError."""
         connection = _Connection(self.path)
         try:
-            connection.request("GET", path)
+            connection.connect()
+            if patient:
+                connection.sock.settimeout(None)
+            connection.request(method, path, headers=dict(headers))
             answer = connection.getresponse()
             if answer.status != 200:
-                raise NodeError(answer.read(_READ_BYTES).decode(errors="replace").strip())
-            if patient and connection.sock is not None:
-                connection.sock.settimeout(None)
+                text = answer.read(_READ_BYTES).decode(errors="replace").strip()
+                raise NodeError(text, status=answer.status)
             while data := answer.read1(_READ_BYTES):
                 yield data
         except (OSError, HTTPException) as error:

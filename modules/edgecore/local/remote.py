@@ -12,12 +12,12 @@ import sys
 import termios
 import tty
 from contextlib import ExitStack, contextmanager
+from http import HTTPStatus
 from typing import TYPE_CHECKING
 
-from modules.edgecore.exit_codes import ExitCode
 from modules.edgecore.local.channels import Channel
 from modules.edgecore.local.conversation import Conversation
-from modules.edgecore.local.node import NodeError, node_of, said, say, url
+from modules.edgecore.local.node import NodeError, node_of, said, url
 
 if TYPE_CHECKING:
     import argparse
@@ -27,24 +27,31 @@ _INPUT, _OUTPUT, _ERROR = 0, 1, 2
 
 
 def execute(chosen: argparse.Namespace) -> int:
-    """Runs a command."""
-    return _converse(chosen, "exec", [("command", word) for word in chosen.words])
+    """Runs a command. Where the runtime has no streams, one that wants no input is run to its end and then shown."""
+    with said():
+        words = [("command", word) for word in chosen.words]
+        try:
+            return _converse(chosen, "exec", words)
+        except NodeError as error:
+            if error.status != HTTPStatus.NOT_IMPLEMENTED or chosen.stdin or chosen.tty:
+                raise
+        return _run_to_its_end(chosen, words)
 
 
 def attach(chosen: argparse.Namespace) -> int:
     """Joins the container's own process."""
-    return _converse(chosen, "attach", [])
+    with said():
+        return _converse(chosen, "attach", [])
 
 
 def _converse(chosen: argparse.Namespace, what: str, query: list[tuple[str, str]]) -> int:
-    with said(), ExitStack() as stack:
-        if chosen.tty and not os.isatty(_INPUT if chosen.stdin else _OUTPUT):
-            raise NodeError("-t needs a terminal", hint="leave it out when input or output is a file or a pipe")
-        node = node_of(chosen)
-        container = node.container(chosen.pod, chosen.container)
-        query += [("input", "1")] * chosen.stdin + [("output", "1")]
-        query += [("tty", "1") if chosen.tty else ("error", "1")]
-        target = url(what, *chosen.pod, container, query=query)
+    if chosen.tty and not os.isatty(_INPUT if chosen.stdin else _OUTPUT):
+        raise NodeError("-t needs a terminal", hint="leave it out when input or output is a file or a pipe")
+    node = node_of(chosen)
+    container = node.container(chosen.pod, chosen.container)
+    streams = [("input", "1")] * chosen.stdin + [("output", "1"), ("tty" if chosen.tty else "error", "1")]
+    target = url(what, *chosen.pod, container, query=query + streams)
+    with ExitStack() as stack:
         talk = Conversation(node.path, target, _write, _INPUT if chosen.stdin else None)
         stack.callback(talk.close)
         talk.open()
@@ -54,8 +61,16 @@ def _converse(chosen: argparse.Namespace, what: str, query: list[tuple[str, str]
         else:
             result = talk.run()
     if result.problem:
-        say(f"error: {result.problem}")
-    return result.code if not result.problem else ExitCode.REFUSED
+        raise NodeError(result.problem)
+    return result.code
+
+
+def _run_to_its_end(chosen: argparse.Namespace, words: list[tuple[str, str]]) -> int:
+    node = node_of(chosen)
+    result = node.run(url("run", *chosen.pod, node.container(chosen.pod, chosen.container), query=words))
+    _write(Channel.STDOUT, result.stdout)
+    _write(Channel.STDERR, result.stderr)
+    return result.exit_code
 
 
 def _write(channel: Channel, data: bytes) -> None:

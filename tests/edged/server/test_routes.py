@@ -314,6 +314,14 @@ def test_a_command_without_streams(node: Node) -> None:
     assert node.answer("/run/ns/p/app?cmd=ls")[0] == 405
 
 
+def test_a_command_without_streams_in_our_own_form(node: Node) -> None:
+    """Words with blanks, and outputs and code apart."""
+    node.runtime.on_exec = lambda _name, command: ExecResult("|".join(command).encode(), b"err", 3)
+    target = "/run/ns/p/app?command=echo&command=a%20b"
+    status, body = node.answer(target, "Accept: application/json", method="POST")
+    assert (status, json.loads(body)) == (200, {"stdout": "ZWNob3xhIGI=", "stderr": "ZXJy", "exit_code": 3})
+
+
 def test_what_is_switched_off_says_so(node: Node) -> None:
     """And what the kubelet serves without it goes on."""
     for target in ("/configz", "/runningpods", "/containerLogs/ns/p/app", "/exec/ns/p/app?command=ls&output=1"):

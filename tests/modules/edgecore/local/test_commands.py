@@ -110,6 +110,7 @@ class Stub:
             Route(f"/containerLogs/{container}", self._log),
             Route(f"/exec/{container}", self._refuse),
             Route(f"/attach/{container}", self._hang_up),
+            Route(f"/run/{container}", self._run, ("POST",)),
         ]
         self.server = HttpServer(listen_unix(directory / "edged.sock"), Router(routes), RealClock())
         self.server.start()
@@ -121,6 +122,10 @@ class Stub:
     def _refuse(self, request: Request) -> Reply:
         self.asked.append(request)
         return text(501, "this runtime has no streams\n")
+
+    def _run(self, request: Request) -> Reply:
+        self.asked.append(request)
+        return json(b'{"stdout":"b3V0","stderr":"ZXJy","exit_code":3}')
 
     def _hang_up(self, request: Request) -> Reply:
         self.asked.append(request)
@@ -167,7 +172,7 @@ def test_a_log_is_printed(stub: Stub, tmp_path: Path, capfdbinary: pytest.Captur
     [
         (("logs", "other"), "no such pod"),
         (("logs", "ns/p", "--since", "soon"), "--since"),
-        (("exec", "ns/p", "--", "ls", "-l"), "no streams"),
+        (("exec", "-i", "ns/p", "--", "ls", "-l"), "no streams"),
         (("attach", "ns/p"), "does not agree"),
         (("exec", "-t", "ns/p", "--", "sh"), "needs a terminal"),
     ],
@@ -178,6 +183,14 @@ def test_what_does_not_work_is_said(
     command, *rest = arguments
     assert run(tmp_path, command, *rest) == ExitCode.REFUSED
     assert says in capsys.readouterr().err
+
+
+def test_without_streams_a_command_is_run_to_its_end(
+    stub: Stub, tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    assert run(tmp_path, "exec", "ns/p", "--", "ls", "a b") == 3
+    assert capfdbinary.readouterr() == (b"out", b"err")
+    assert stub.asked[-1].all("command") == ("ls", "a b")
 
 
 def test_a_command_is_asked_for_word_by_word(stub: Stub, tmp_path: Path) -> None:
