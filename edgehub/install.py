@@ -11,6 +11,7 @@ from edgehub.certificates.settings import CertificateSettings
 from edgehub.counters import LinkCounters
 from edgehub.link import LinkFactory
 from edgehub.module import EdgeHub
+from edgehub.network.lookout import WatchNetwork
 from edgehub.outbox.store import OpenOutbox
 from edgehub.outgoing import Outgoing
 from edgehub.settings import EdgeHubSettings
@@ -30,6 +31,7 @@ def install(
     make_link: LinkFactory | None = None,
     wrap: Callable[[LinkFactory], LinkFactory] = lambda make: make,
     open_outbox: OpenOutbox | None = None,
+    watch_network: WatchNetwork | None = None,
 ) -> LinkCounters:
     """Add edgehub to a hive.
 
@@ -42,6 +44,7 @@ def install(
         make_link: makes another kind of link, as tests and the simulation do.
         wrap: makes links that observe those, as `edgehub.recording` does.
         open_outbox: opens what keeps messages over a restart; None: they are in memory only.
+        watch_network: makes what tells of changes of this machine's network (`edgehub.network.netlink.Netlink`).
 
     Returns:
         What the link counts; `edgehub.metrics` exports it.
@@ -59,7 +62,7 @@ def install(
         if certificates is not None:
             keeper = Keeper(certificates, hive.clock, counters, Issuer())
             make_link = _certified(make_link, keeper)
-    hive.add(EdgeHub, settings, wrap(make_link), outgoing, counters, keeper, open_outbox)
+    hive.add(EdgeHub, settings, wrap(make_link), outgoing, counters, keeper, open_outbox, watch_network)
     return counters
 
 

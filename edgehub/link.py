@@ -45,6 +45,9 @@ class Link(ABC):
         Nothing says that it failed: a frame that is not confirmed when `run` returns may or may not have arrived.
         """
 
+    def check(self) -> None:  # noqa: B027 - a link that cannot be doubted need not do anything
+        """Find out soon whether the peer is still there: the network has changed. Any thread; never blocks."""
+
     @abstractmethod
     def close(self) -> None:
         """End it; what was sent before still leaves, if the peer takes it at once. Any thread; idempotent."""

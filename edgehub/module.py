@@ -22,6 +22,8 @@ from edgehub.counters import LinkCounters, Refusal
 from edgehub.errors import ClosedHereError, LinkError
 from edgehub.inbound import Hooks, Inbound
 from edgehub.link import Link, LinkFactory
+from edgehub.network.guard import NetworkGuard
+from edgehub.network.lookout import WatchNetwork
 from edgehub.outbox.keeper import OutboxKeeper
 from edgehub.outbox.store import OpenOutbox
 from edgehub.outgoing import Outgoing, Verdict
@@ -45,6 +47,7 @@ class EdgeHub(Module):
         counters: likewise.
         keeper: of the node's certificate, where the link needs one.
         open_outbox: opens what keeps messages on the disk; None: they are in memory only.
+        watch_network: makes what tells of changes of the network; None: only deadlines tell.
     """
 
     name = ModuleName.EDGEHUB
@@ -58,6 +61,7 @@ class EdgeHub(Module):
         counters: LinkCounters,
         keeper: Keeper | None = None,
         open_outbox: OpenOutbox | None = None,
+        watch_network: WatchNetwork | None = None,
     ) -> None:
         super().__init__()
         self._settings = settings
@@ -66,12 +70,14 @@ class EdgeHub(Module):
         self._counters = counters
         self._keeper = keeper
         self._outbox = OutboxKeeper(self, outgoing, open_outbox, counters, self._pump)
+        self._network = NetworkGuard(self, watch_network, self._network_changed)
         self._renewer: ActorRef[Renewer] | None = None
         self._bucket = TokenBucket(settings.message_qps, settings.message_burst)
         self._backoff = Backoff(settings.reconnect_base, settings.reconnect_limit)
         self._link: Link | None = None
         self._up_since: float | None = None
         self._why_down = "not tried yet"
+        self._redial: Timer | None = None
         self._heartbeat: Timer | None = None
         self._next_token: Timer | None = None
         hooks = Hooks(
@@ -89,11 +95,13 @@ class EdgeHub(Module):
         self._runner = self.start_actor(Runner, self._inbound)
         if self._keeper is not None and self._keeper.rotates:
             self._renewer = self.start_actor(Renewer, self._keeper, lambda: self.call_soon(self._renewed))
+        self._network.start()
         self._dial()
 
     def on_stop(self) -> None:
         """Let what waits leave, rate limit or not, and close the link."""
         self._inbound.silence()
+        self._network.stop()
         self._flush()
         self._outbox.stop()
         self._close()
@@ -105,6 +113,7 @@ class EdgeHub(Module):
         traceback: TracebackType | None,
     ) -> None:
         """Close the link; the next start makes a new one."""
+        self._network.stop()
         self._close()
         super().on_failure(exception_type, exception_value, traceback)
 
@@ -157,6 +166,7 @@ class EdgeHub(Module):
         self.hive.bury(self.name, delivery, DropReason.NOT_SENT, detail)
 
     def _dial(self) -> None:
+        self._redial = None
         self._link = self._make_link()
         self._runner.tell(self._link)
 
@@ -175,17 +185,35 @@ class EdgeHub(Module):
 
     def _ended(self, error: LinkError) -> None:
         now = self.clock.monotonic()
+        up = now - self._up_since if self._up_since is not None else 0.0
         if isinstance(error, ClosedHereError):
             delay = 0.0
-        elif self._up_since is not None and now - self._up_since >= self._settings.steady:
+        elif up >= self._settings.steady:
             self._backoff.reset()
             delay = 0.0
         else:
+            if up >= self._settings.steady / 5:
+                self._backoff.reset()
             delay = self._backoff.next(self.clock.random)
         self._down(str(error))
         level = logging.INFO if isinstance(error, ClosedHereError) else logging.WARNING
         _log.log(level, "no link to the cloud: %s; next try in %.1f s", error, delay)
-        self.after(delay, self._dial)
+        self._redial = self.after(delay, self._dial)
+
+    def _network_changed(self) -> None:
+        """Ask whether the cloud is still there; when it is not, it may be now. A try that has begun in the old network
+        may wait long for an answer that cannot come.
+        """
+        if self._link is None:
+            return
+        if self._up_since is not None:
+            self._link.check()
+        elif self._network.may_dial():
+            self._backoff.reset()
+            if self._redial is None:
+                self._link.close()
+            elif self._redial.cancel():
+                self._dial()
 
     def _renewed(self) -> None:
         """There is a new certificate: connect anew to use it. What is on its way then is sent again."""

@@ -134,6 +134,9 @@ class _RecordedLink(Link):
         self._links.add(FrameEntry(now, span, turn.span, turn.trace or span, Direction.OUT, self._number, frame))
         self._link.send(frame)
 
+    def check(self) -> None:
+        self._link.check()
+
     def close(self) -> None:
         self._link.close()
 

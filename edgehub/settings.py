@@ -75,8 +75,8 @@ class EdgeHubSettings(msgspec.Struct, frozen=True, kw_only=True):
     read_deadline: float = 10.0
     """Silence after which the peer is taken for dead. Two pings long, so that one may be late."""
 
-    write_deadline: float = 15.0
-    """How long the peer may take nothing while something is to be written; KubeEdge's default."""
+    write_deadline: float = 10.0
+    """How long the peer may take nothing while something is to be written."""
 
     max_frame_bytes: int = 16 * MEBIBYTE
     """Largest message either way. etcd refuses objects over 1.5 MiB, but a list of pods may be larger; without a limit
@@ -96,8 +96,8 @@ class EdgeHubSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Ceiling that the delay never passes: KubeEdge's fixed delay."""
 
     steady: float = 10.0
-    """A link that was up for so long makes the next try immediate and the delays begin anew. A shorter one does not,
-    or a cloud that accepts and drops at once would be dialled without pause."""
+    """A link that was up for so long makes the next try immediate. After a fifth of it the delays at least begin anew;
+    after a shorter one they grow, or a cloud that accepts and drops at once would be dialled without pause."""
 
     limits: Limits = Limits()
     """How much is kept for the cloud, of each class."""

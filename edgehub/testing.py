@@ -34,6 +34,8 @@ class MemoryCloud:
         self._on_frame = on_frame
         self.refusing = False
         """Whether dialling fails."""
+        self.hanging = False
+        """Whether dialling comes to no end until the link is closed."""
         self.stalled = False
         """Whether frames are taken without being confirmed, as by a network that ate them."""
         self.dialled: list[float] = []
@@ -85,6 +87,9 @@ class MemoryLink(Link):
     def run(self, events: LinkEvents) -> LinkError:
         if not self._cloud.admits():
             return DialError("cannot connect to the cloud", "memory", "refused")
+        if self._cloud.hanging:
+            error: LinkError = self._queue.get()
+            return error
         events.opened()
         while True:
             item = self._queue.get()

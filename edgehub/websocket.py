@@ -20,6 +20,10 @@ from edgehub.transport import ContextFactory, Transport
 from edgehub.upgrade import Target, Upgrade
 from edgehub.writer import FrameWriter
 
+CHECK_DEADLINE = 3.0
+"""Seconds within which a peer must give a sign of life when the network has changed: enough for a round trip over a
+satellite and a lost packet. Who is not there any more is dialled anew that much sooner."""
+
 LINGER = 1.0
 """Seconds that a link closed by this side gives the peer to take what was sent."""
 
@@ -59,6 +63,8 @@ class WebsocketLink(Link):
         self._writer = FrameWriter()
         self._unwritten = memoryview(b"")
         self._heard = self._progress = 0.0
+        self._doubted = False
+        self._proof_until: float | None = None
 
     def run(self, events: LinkEvents) -> LinkError:
         try:
@@ -75,6 +81,10 @@ class WebsocketLink(Link):
 
     def send(self, frame: bytes) -> None:
         self._writer.put(frame)
+        self._transport.ring()
+
+    def check(self) -> None:
+        self._doubted = True
         self._transport.ring()
 
     def close(self) -> None:
@@ -113,6 +123,7 @@ class WebsocketLink(Link):
             if data is None:
                 return
             self._heard = self._clock.monotonic()
+            self._proof_until = None
             if not data:
                 raise PeerClosedError(1006, "without a close frame")
             self._take(data, events)
@@ -155,10 +166,13 @@ class WebsocketLink(Link):
     def _deadline(self) -> float:
         """When something is due although nobody says anything; raises when it is too late already."""
         settings, now = self._settings, self._clock.monotonic()
+        self._doubt(now)
         dead = self._heard + settings.read_deadline
+        if self._proof_until is not None:
+            dead = min(dead, self._proof_until)
         if now >= dead:
             hint = "the network or the cloud is gone without a word"
-            raise DeadPeerError(f"nothing heard for {settings.read_deadline:g} s", str(self._target), hint)
+            raise DeadPeerError(f"nothing heard for {now - self._heard:.1f} s", str(self._target), hint)
         if self._unwritten:
             stuck = self._progress + settings.write_deadline
             if now >= stuck:
@@ -172,6 +186,14 @@ class WebsocketLink(Link):
             self._say(self._writer.ping())
             return dead
         return quiet
+
+    def _doubt(self, now: float) -> None:
+        """The network has changed: ask, and give up soon if nothing comes."""
+        if self._doubted:
+            self._doubted = False
+            self._proof_until = now + CHECK_DEADLINE
+            if not self._unwritten and not self._writer.ping_on_its_way:
+                self._say(self._writer.ping())
 
     def _finish(self) -> None:
         """Let what was sent leave, say goodbye and wait for the peer to have read it; all within `LINGER`."""

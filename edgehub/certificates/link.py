@@ -42,6 +42,10 @@ class CertifiedLink(Link):
         if self._link is not None:
             self._link.send(frame)
 
+    def check(self) -> None:
+        if self._link is not None:
+            self._link.check()
+
     def close(self) -> None:
         with self._lock:
             self._closed = True

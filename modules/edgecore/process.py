@@ -28,6 +28,7 @@ from edged.node.recording import RecordingFigures
 from edged.server.snapshots import Snapshots
 from edged.settings import EdgedSettings
 from edgehub.metrics import LinkCollector
+from edgehub.network.netlink import Netlink
 from edgehub.outbox.sqlite import open_outbox
 from metamanager.module import MetaManager
 from modules.edgecore.config import EdgeCoreConfig
@@ -128,6 +129,7 @@ def _add_modules(
             certificates=certificate_settings(config),
             wrap=tracing.links,
             open_outbox=tracing.outbox(lambda: open_outbox(outbox, hive.clock.now())),
+            watch_network=Netlink,
         )
         registry.register(LinkCollector(counters))
 

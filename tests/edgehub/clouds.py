@@ -165,14 +165,22 @@ class ScriptedCloud:
     Args:
         receive_buffer: size of the sockets' receive buffers, to make writers meet a full one.
         port: where it listens; 0 for any.
+        host: likewise.
+        unbound: a socket that is to be used, of another network namespace for example.
     """
 
-    def __init__(self, receive_buffer: int | None = None, port: int = 0) -> None:
-        self._listener = socket.socket()
+    def __init__(
+        self,
+        receive_buffer: int | None = None,
+        port: int = 0,
+        host: str = "127.0.0.1",
+        unbound: socket.socket | None = None,
+    ) -> None:
+        self._listener = unbound or socket.socket()
         self._listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if receive_buffer is not None:
             self._listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
-        self._listener.bind(("127.0.0.1", port))
+        self._listener.bind((host, port))
         self._listener.listen()
         self._listener.settimeout(PATIENCE)
         self.port: int = self._listener.getsockname()[1]

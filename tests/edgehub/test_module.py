@@ -13,6 +13,7 @@ from beehive.names import CLOUD_CONNECTED, CLOUD_DISCONNECTED
 from beehive.testing import Harness
 from edgehub import EdgeHub, LinkCounters, Outgoing
 from edgehub.counters import Refusal, Rejection
+from edgehub.network.lookout import WatchNetwork
 from edgehub.outbox.store import OpenOutbox
 from edgehub.settings import Limit, Limits
 from edgehub.testing import MemoryCloud
@@ -40,6 +41,7 @@ class Bed:
         refusing: bool = False,
         hub: type[EdgeHub] = EdgeHub,
         open_outbox: OpenOutbox | None = None,
+        watch_network: WatchNetwork | None = None,
         **changes: Any,
     ) -> None:
         self.bee = Harness(seed)
@@ -48,7 +50,7 @@ class Bed:
         self.counters = LinkCounters()
         made = settings(**changes)
         outgoing = Outgoing(made.limits, made.heartbeat)
-        self.bee.add(hub, made, self.cloud.make_link, outgoing, self.counters, None, open_outbox)
+        self.bee.add(hub, made, self.cloud.make_link, outgoing, self.counters, None, open_outbox, watch_network)
         self.got: dict[str, list[Message]] = {}
 
     def recorder(self, module_name: str, group_name: str) -> None:

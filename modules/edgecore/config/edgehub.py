@@ -21,10 +21,10 @@ class WebSocket(Section, frozen=True, kw_only=True):
     handshake_timeout: Annotated[int, Whole("seconds", 1, 3600)] = 30
     """Longest wait for the connection to be made, TLS and upgrade included."""
 
-    read_deadline: Annotated[int, Whole("seconds", 1, 3600)] = 15
-    """Longest wait for the answer to a websocket ping; after it the connection is taken for dead and made
-    anew. KubeEdge has the key but reads without a deadline, and so notices a silent loss only when it
-    writes."""
+    read_deadline: Annotated[int, Whole("seconds", 1, 3600)] = 10
+    """Longest silence of the cloud, which is asked with a websocket ping after half of it; then the connection
+    is taken for dead and made anew. KubeEdge's default is 15, but it reads without a deadline, and so notices a
+    silent loss only when it writes."""
 
     server: Annotated[str, WEBSOCKET_SERVER] = "127.0.0.1:10000"
     """Address of cloudcore's websocket. `host:port` and `wss://host:port` use TLS; `ws://host:port` does
@@ -32,8 +32,8 @@ class WebSocket(Section, frozen=True, kw_only=True):
     KubeEdge's default is this machine's own address, which is right for nobody; ours is the cloud stub of
     the same machine."""
 
-    write_deadline: Annotated[int, Whole("seconds", 1, 3600)] = 15
-    """Longest a write may block before the connection is taken for dead."""
+    write_deadline: Annotated[int, Whole("seconds", 1, 3600)] = 10
+    """Longest a write may block before the connection is taken for dead. KubeEdge's default is 15."""
 
 
 class Quic(Section, frozen=True, kw_only=True):

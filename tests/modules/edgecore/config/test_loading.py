@@ -61,6 +61,8 @@ def test_our_defaults_are_kubeedges_but_for_the_argued_ones() -> None:
         ("https://192.0.2.2:10002", "https://127.0.0.1:10002"),
         ("readOnlyPort: 10350", "readOnlyPort: 10255"),
         ("imageServiceEndpoint: unix:///run/containerd/containerd.sock", 'imageServiceEndpoint: ""'),
+        ("readDeadline: 15", "readDeadline: 10"),
+        ("writeDeadline: 15", "writeDeadline: 10"),
         ("hostnameOverride: vm", f"hostnameOverride: {ours.node_name}"),
     ]:
         assert theirs_text in rewritten

@@ -1,0 +1,116 @@
+"""Reads rtnetlink messages (rtnetlink(7), `linux/rtnetlink.h`). Pure, and bounded by the datagram: what is cut off or
+says a wrong length is left out.
+"""
+
+import struct
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+NEW_LINK: Final = 16
+DEL_LINK: Final = 17
+NEW_ADDRESS: Final = 20
+DEL_ADDRESS: Final = 21
+NEW_ROUTE: Final = 24
+DEL_ROUTE: Final = 25
+
+_HEADER = struct.Struct("=IHHII")
+_ATTRIBUTE = struct.Struct("=HH")
+_LINK = struct.Struct("=BxHiII")
+_ADDRESS = struct.Struct("=BBBBI")
+_ROUTE = struct.Struct("=BBBBBBBBI")
+
+_IFF_UP, _IFF_LOOPBACK, _IFF_RUNNING = 0x1, 0x8, 0x40
+_IFLA_MASTER, _IFA_ADDRESS, _IFA_LOCAL = 10, 1, 2
+_RTA_OIF, _RTA_GATEWAY, _RTA_PRIORITY = 4, 5, 6
+_SCOPE_LINK = 253
+_TABLE_MAIN, _UNICAST = 254, 1
+_KIND_MASK = 0x3FFF
+
+
+class Link(NamedTuple):
+    """A network device that is nobody's port, and not the loopback."""
+
+    device: int
+    runs: bool
+    """Whether it is there, up, and has a carrier."""
+
+
+class Address(NamedTuple):
+    """An address that reaches further than its own link."""
+
+    device: int
+    address: bytes
+    there: bool
+
+
+class DefaultRoute(NamedTuple):
+    """A default route of the main table."""
+
+    key: tuple[int, bytes, bytes, bytes]
+    """Family, device, gateway, priority."""
+    there: bool
+
+
+News = Link | Address | DefaultRoute
+
+
+def read(data: bytes) -> Iterator[News]:
+    """What a datagram of the kernel says, as far as it is of interest."""
+    at = 0
+    while at + _HEADER.size <= len(data):
+        length, kind, _, _, _ = _HEADER.unpack_from(data, at)
+        if length < _HEADER.size or at + length > len(data):
+            return
+        news = _news(kind, data[at + _HEADER.size : at + length])
+        if news is not None:
+            yield news
+        at += _aligned(length)
+
+
+def _news(kind: int, body: bytes) -> News | None:
+    if kind in (NEW_LINK, DEL_LINK) and len(body) >= _LINK.size:
+        return _link(body, there=kind == NEW_LINK)
+    if kind in (NEW_ADDRESS, DEL_ADDRESS) and len(body) >= _ADDRESS.size:
+        return _address(body, there=kind == NEW_ADDRESS)
+    if kind in (NEW_ROUTE, DEL_ROUTE) and len(body) >= _ROUTE.size:
+        return _route(body, there=kind == NEW_ROUTE)
+    return None
+
+
+def _link(body: bytes, *, there: bool) -> Link | None:
+    family, _, index, flags, _ = _LINK.unpack_from(body)
+    if family or flags & _IFF_LOOPBACK or _IFLA_MASTER in _attributes(body[_LINK.size :]):
+        return None
+    return Link(index, there and flags & (_IFF_UP | _IFF_RUNNING) == _IFF_UP | _IFF_RUNNING)
+
+
+def _address(body: bytes, *, there: bool) -> Address | None:
+    _, _, _, scope, index = _ADDRESS.unpack_from(body)
+    attributes = _attributes(body[_ADDRESS.size :])
+    address = attributes.get(_IFA_LOCAL) or attributes.get(_IFA_ADDRESS)
+    return Address(index, address, there) if address and scope < _SCOPE_LINK else None
+
+
+def _route(body: bytes, *, there: bool) -> DefaultRoute | None:
+    family, to_bits, _, _, table, _, _, kind, _ = _ROUTE.unpack_from(body)
+    if to_bits or table != _TABLE_MAIN or kind != _UNICAST:
+        return None
+    attributes = _attributes(body[_ROUTE.size :])
+    device, gateway, priority = (attributes.get(key, b"") for key in (_RTA_OIF, _RTA_GATEWAY, _RTA_PRIORITY))
+    return DefaultRoute((family, device, gateway, priority), there)
+
+
+def _attributes(data: bytes) -> dict[int, bytes]:
+    found: dict[int, bytes] = {}
+    at = 0
+    while at + _ATTRIBUTE.size <= len(data):
+        length, kind = _ATTRIBUTE.unpack_from(data, at)
+        if length < _ATTRIBUTE.size or at + length > len(data):
+            break
+        found[kind & _KIND_MASK] = data[at + _ATTRIBUTE.size : at + length]
+        at += _aligned(length)
+    return found
+
+
+def _aligned(length: int) -> int:
+    return (length + 3) & ~3

@@ -1,0 +1,360 @@
+"""News of the network: what the kernel sends, what of it matters, the socket itself, and what edgehub makes of it."""
+
+import ctypes
+import os
+import queue
+import shutil
+import socket
+import struct
+import subprocess
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import edgehub
+from beehive import Hive, RealClock, Threads
+from edgehub.errors import ClosedHereError, DeadPeerError
+from edgehub.network.changes import MOST, Changes
+from edgehub.network.messages import Address, DefaultRoute, Link, read
+from edgehub.network.netlink import Netlink
+from edgehub.testing import MemoryLink
+from edgehub.websocket import CHECK_DEADLINE, WebsocketLink
+from tests.edgehub.clouds import PATIENCE, ScriptedCloud
+from tests.edgehub.links import RunningLink, settings
+from tests.edgehub.messages import message
+from tests.edgehub.test_module import Bed
+from tests.end_to_end.processes import wait_until
+
+UP = 0x1 | 0x40
+
+
+def attribute(kind: int, value: bytes) -> bytes:
+    """One attribute, padded."""
+    return struct.pack("=HH", 4 + len(value), kind) + value + b"\0" * (-len(value) % 4)
+
+
+def datagram(kind: int, body: bytes) -> bytes:
+    """One message of the kernel, padded."""
+    return struct.pack("=IHHII", 16 + len(body), kind, 0, 0, 0) + body + b"\0" * (-len(body) % 4)
+
+
+def link(kind: int = 16, device: int = 2, flags: int = UP, attributes: bytes = b"", family: int = 0) -> bytes:
+    """A device."""
+    return datagram(kind, struct.pack("=BxHiII", family, 1, device, flags, 0) + attributes)
+
+
+def address(kind: int = 20, device: int = 2, scope: int = 0, value: bytes = b"\xc0\0\2\1") -> bytes:
+    """An address."""
+    return datagram(kind, struct.pack("=BBBBI", 2, 24, 0, scope, device) + attribute(2, value))
+
+
+def route(kind: int = 24, bits: int = 0, table: int = 254, gateway: bytes = b"\xc0\0\2\xfe", type_: int = 1) -> bytes:
+    """A route."""
+    body = struct.pack("=BBBBBBBBI", 2, bits, 0, 0, table, 3, 0, type_, 0)
+    return datagram(kind, body + attribute(4, b"\2\0\0\0") + attribute(5, gateway))
+
+
+@pytest.mark.parametrize(
+    ("data", "expected"),
+    [
+        (link(), [Link(2, runs=True)]),
+        (link(flags=1), [Link(2, runs=False)]),
+        (link(kind=17), [Link(2, runs=False)]),
+        (link(flags=UP | 8), []),
+        (link(attributes=attribute(10, b"\5\0\0\0")), []),
+        (link(family=7), []),
+        (address(), [Address(2, b"\xc0\0\2\1", there=True)]),
+        (address(kind=21), [Address(2, b"\xc0\0\2\1", there=False)]),
+        (address(scope=253), []),
+        (address(scope=254), []),
+        (route(), [DefaultRoute((2, b"\2\0\0\0", b"\xc0\0\2\xfe", b""), there=True)]),
+        (route(bits=24), []),
+        (route(table=255), []),
+        (route(type_=6), []),
+        (datagram(28, b"\0" * 12), []),
+        (link() + address() + route(), ["three"]),
+        (b"", []),
+        (link()[:-1], []),
+        (struct.pack("=IHHII", 8, 16, 0, 0, 0), []),
+        (struct.pack("=IHHII", 0xFFFFFFFF, 16, 0, 0, 0), []),
+    ],
+)
+def test_news_are_read(data: bytes, expected: list[object]) -> None:
+    """Devices that are nobody's port, addresses that reach further than their link, default routes; no more."""
+    found = list(read(data))
+    assert found == expected or (expected == ["three"] and len(found) == 3)
+
+
+@given(st.binary(max_size=300))
+def test_nothing_that_comes_can_harm(data: bytes) -> None:
+    """Nor what is almost right."""
+    Changes().take(read(data))
+    Changes().take(read(link() + data))
+    Changes().take(read(datagram(24, data)))
+    Changes().take(read(datagram(16, data)))
+
+
+def test_only_what_is_new_is_a_change() -> None:
+    """A router advertisement renews what is known; a device that is down is nothing new."""
+    changes = Changes()
+    assert changes.take(read(address() + route())) == "an address has come, the default route has come"
+    assert changes.take(read(address() + route())) == ""
+    assert changes.take(read(route(gateway=b"\xc0\0\2\xfd"))) == "the default route has come"
+    assert changes.take(read(link())) == "device 2 is up"
+    assert changes.take(read(link())) == ""
+    assert changes.take(read(link(flags=1))) == "device 2 is down"
+    assert changes.take(read(address(kind=21))) == "an address has gone"
+    assert changes.take(read(address())) == "an address has come"
+    assert changes.take(read(link(device=9, flags=1))) == ""
+
+
+def test_what_is_remembered_is_bounded() -> None:
+    """Devices without number do not take the memory."""
+    changes = Changes()
+    for device in range(2 * MOST):
+        changes.take([Link(device, runs=True)])
+    assert len(changes._links) <= MOST + 1
+
+
+class Listening:
+    """A socket at which a thread listens."""
+
+    def __init__(self, make: Callable[[], Netlink] = Netlink) -> None:
+        self.netlink = make()
+        self.told: queue.Queue[str] = queue.Queue()
+        self.thread = threading.Thread(target=self.netlink.run, args=(self.told.put,), name="netlink")
+        self.thread.start()
+
+    def __enter__(self) -> "Listening":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.netlink.close()
+        self.thread.join(PATIENCE)
+        assert not self.thread.is_alive()
+
+
+def test_the_socket_ends_when_told() -> None:
+    """At once, also twice."""
+    with Listening() as listening:
+        listening.netlink.close()
+        listening.netlink.close()
+
+
+_MAY = os.geteuid() == 0 and shutil.which("ip") is not None
+
+
+def ip(*arguments: str) -> None:
+    """Change this machine's network."""
+    subprocess.run(["ip", *arguments], check=True, capture_output=True)
+
+
+NODE, CLOUD = "192.0.2.73", "192.0.2.74"
+"""Addresses of the range for documentation (RFC 5737)."""
+
+
+@contextmanager
+def cable() -> Iterator[tuple[str, str]]:
+    """A network namespace for the cloud, and a cable to it: the name of the node's end, and of the namespace."""
+    space, here, there = (f"{kind}{os.getpid() % 1_000_000}" for kind in ("edgehub", "ehn", "ehc"))
+    ip("netns", "add", space)
+    try:
+        ip("link", "add", here, "type", "veth", "peer", "name", there, "netns", space)
+        ip("-n", space, "address", "add", f"{CLOUD}/30", "dev", there)
+        ip("-n", space, "link", "set", there, "up")
+        yield here, space
+    finally:
+        ip("netns", "del", space)
+
+
+def socket_in(space: str) -> socket.socket:
+    """A socket in a network namespace."""
+    made: queue.Queue[socket.socket] = queue.Queue()
+
+    def make() -> None:
+        with Path(f"/run/netns/{space}").open("rb") as namespace:
+            assert ctypes.CDLL(None, use_errno=True).setns(namespace.fileno(), 0) == 0
+        made.put(socket.socket())
+
+    thread = threading.Thread(target=make, name="setns")
+    thread.start()
+    thread.join(PATIENCE)
+    return made.get(timeout=PATIENCE)
+
+
+real = pytest.mark.skipif(not _MAY, reason="only root may change the network, with the program ip")
+
+
+@real
+def test_the_kernel_tells_of_a_device_and_its_address() -> None:
+    """A real cable: what comes together is told together."""
+    with cable() as (name, _), Listening() as listening:
+        ip("address", "add", f"{NODE}/30", "dev", name)
+        ip("link", "set", name, "up")
+        assert "has come" in listening.told.get(timeout=PATIENCE)
+        ip("address", "del", f"{NODE}/30", "dev", name)
+        told = ""
+        while "gone" not in told:
+            told = listening.told.get(timeout=PATIENCE)
+
+
+@real
+def test_a_node_whose_cable_is_pulled_knows_it_by_the_kernel_and_is_back_when_it_is_plugged_in_again() -> None:
+    """Deadlines and pings are a minute here, so that nothing else can have told."""
+    with cable() as (name, space):
+        ip("address", "add", f"{NODE}/30", "dev", name)
+        ip("link", "set", name, "up")
+        with ScriptedCloud(host=CLOUD, unbound=socket_in(space)) as cloud:
+            hive = Hive(Threads())
+            slow = settings(
+                url=f"ws://{CLOUD}:{cloud.port}/p/edge-1/events",
+                ping_interval=60.0,
+                read_deadline=120.0,
+                write_deadline=120.0,
+                heartbeat=600.0,
+                reconnect_base=60.0,
+                reconnect_limit=60.0,
+            )
+            counters = edgehub.install(hive, slow, watch_network=Netlink)
+            hive.start()
+            try:
+                cloud.accept()
+                ip("link", "set", name, "down")
+                wait_until(lambda: counters.ends["dead peer"] + counters.ends["lost"] > 0, "the end is noticed")
+                ip("link", "set", name, "up")
+                cloud.accept()
+            finally:
+                hive.stop()
+
+
+# What edgehub makes of it
+
+
+class Network:
+    """A watch that tells what the test says."""
+
+    def __init__(self) -> None:
+        self.changed: Callable[[str], None] | None = None
+        self.closed = False
+        self.made = 0
+
+    def make(self) -> "Network":
+        self.made += 1
+        return self
+
+    def run(self, changed: Callable[[str], None]) -> None:
+        self.changed = changed
+
+    def close(self) -> None:
+        self.closed = True
+
+    def change(self, bed: Bed) -> None:
+        assert self.changed is not None
+        self.changed("a test")
+        bed.bee.settle()
+
+
+def test_a_change_has_a_live_link_checked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And does not end it."""
+    checked: list[object] = []
+    monkeypatch.setattr(MemoryLink, "check", lambda link: checked.append(link.__class__), raising=False)
+    network = Network()
+    bed = Bed(watch_network=network.make)
+    with bed.bee:
+        bed.bee.start()
+        network.change(bed)
+        assert checked == [MemoryLink]
+        assert bed.counters.connected
+        assert len(bed.cloud.dialled) == 1
+    assert network.closed
+
+
+def test_a_change_has_the_cloud_dialled_at_once_but_not_in_a_storm() -> None:
+    """A node that has waited its way up to 30 s is back as soon as its network is."""
+    network = Network()
+    bed = Bed(refusing=True, watch_network=network.make)
+    with bed.bee:
+        bed.bee.start()
+        bed.bee.run_for(120)
+        tries = len(bed.cloud.dialled)
+        bed.cloud.refusing = False
+        network.change(bed)
+        assert len(bed.cloud.dialled) == tries + 1
+        assert bed.counters.connected
+        bed.cloud.refusing = True
+        bed.cloud.cut()
+        bed.bee.settle()
+        tries = len(bed.cloud.dialled)
+        for _ in range(100):
+            network.change(bed)
+        assert len(bed.cloud.dialled) - tries <= 2
+
+
+def test_without_news_everything_goes_on(caplog: pytest.LogCaptureFixture) -> None:
+    """A sandbox may refuse the socket; that is said once."""
+
+    def refused() -> Network:
+        raise PermissionError(1, "Operation not permitted")
+
+    caplog.set_level("INFO")
+    bed = Bed(watch_network=refused)
+    with bed.bee:
+        bed.bee.start()
+        sent = bed.hub(message("default/device/d", "upload"))
+        assert [one.id for one in bed.sent()] == [sent.id]
+    assert caplog.text.count("changes of the network are not seen") == 1
+
+
+def test_a_watch_that_fails_is_given_up() -> None:
+    """The link stays."""
+
+    class Failing(Network):
+        def run(self, changed: Callable[[str], None]) -> None:
+            raise OSError("gone")
+
+    bed = Bed(watch_network=Failing().make)
+    with bed.bee:
+        bed.bee.start()
+        assert bed.counters.connected
+        assert bed.bee.hive.restarts()["websocket"] == 0
+
+
+def test_a_checked_peer_that_answers_stays_and_one_that_does_not_is_dead_soon() -> None:
+    """Within three seconds instead of ten."""
+    with (
+        ScriptedCloud() as cloud,
+        RunningLink(WebsocketLink(settings(cloud.port, ping_interval=60, read_deadline=120), RealClock())) as running,
+    ):
+        connection = cloud.accept()
+        running.wait_open()
+        running.link.check()
+        opcode, payload = connection.frame()
+        assert opcode.name == "PING"
+        connection.send(opcode.PONG, payload)
+        running.link.check()
+        connection.frame()
+        end = running.wait_end()
+        assert isinstance(end, DeadPeerError)
+        assert CHECK_DEADLINE < 10
+
+
+def test_a_dial_that_hangs_in_the_old_network_is_begun_anew() -> None:
+    """It may wait half a minute for an answer that cannot come."""
+    network = Network()
+    bed = Bed(watch_network=network.make)
+    bed.cloud.hanging = True
+    with bed.bee:
+        bed.bee.start()
+        bed.bee.run_for(5)
+        assert bed.counters.connections == 0
+        bed.cloud.hanging = False
+        network.change(bed)
+        bed.bee.run_for(0.1)
+        assert len(bed.cloud.dialled) == 2
+        assert bed.counters.connections == 1
+        assert bed.counters.ends == {ClosedHereError.reason: 1}
