@@ -350,7 +350,7 @@ class Edged(Module):
         """What a new pod finds here. The machine's figures are known from the first report on."""
         report = self._last_report
         there = allocatable(node_status(report, NodeStatus(), Nanoseconds(0))) if report is not None else {}
-        return Place(self._settings.node_name, there, self._node.node)
+        return Place(self._settings.node_name, there, self._node.node, self._settings.allowed_unsafe_sysctls)
 
     def _on_report(self, report: Report) -> None:
         self._last_report = report

@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from edged.admission.node_selector import pod_fits_node
 from edged.admission.room import lacking, taken_port
+from edged.admission.sysctls import forbidden_sysctl
 from edged.admission.tolerations import untolerated
 from edged.api import Node, NodeStatus, Pod, parse_quantity
 from edged.pods.verdict import Verdict
@@ -31,6 +32,8 @@ class Place(Struct, frozen=True):
     """Amounts in base units; empty while the node has not been looked at."""
     node: Node | None = None
     """The node as the cloud knows it, with labels and taints; None while it has not said so."""
+    unsafe_sysctls: tuple[str, ...] = ()
+    """Kernel parameters that pods may set beside the safe ones."""
 
 
 def allocatable(status: NodeStatus) -> dict[str, Fraction]:
@@ -47,6 +50,9 @@ def refusal(pod: Pod, others: Sequence[Pod], place: Place) -> Verdict | None:
     """
     if pod.spec.os is not None and pod.spec.os.name not in ("", "linux"):
         return _refuse("PodOSNotSupported", "Failed to admit pod as the OS field doesn't match node OS")
+    sysctl = forbidden_sysctl(pod, place.unsafe_sysctls)
+    if sysctl is not None:
+        return _refuse("SysctlForbidden", sysctl)
     short = lacking(pod, others, place.allocatable)
     if short is not None:
         return _refuse(f"OutOf{short[0]}", short[1])

@@ -97,12 +97,8 @@ def limits_of_reserved(reservation: Reservation) -> Limits:
 
 def allocatable(capacity: Amounts, settings: CgroupSettings) -> Amounts:
     """What is left of the node's capacity for pods: without both reservations, never less than nothing."""
-    left = dict(capacity)
-    for reservation in (settings.kube_reserved, settings.system_reserved):
-        for name, quantity in reservation.amounts.items():
-            if name in left:
-                left[name] = max(Fraction(0), left[name] - parse_quantity(quantity))
-    return left
+    reserved = settings.reserved()
+    return {name: max(Fraction(0), amount - reserved.get(name, Fraction(0))) for name, amount in capacity.items()}
 
 
 def _huge_pages(amounts: Amounts) -> dict[str, int]:

@@ -1,8 +1,11 @@
 """How this node uses control groups: the kubelet's settings of them."""
 
 from enum import StrEnum
+from fractions import Fraction
 
 import msgspec
+
+from edged.api import parse_quantity
 
 
 class Driver(StrEnum):
@@ -47,3 +50,11 @@ class CgroupSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     system_reserved: Reservation = Reservation()
     """For the system (`systemReserved`, `systemReservedCgroup`)."""
+
+    def reserved(self) -> dict[str, Fraction]:
+        """Both reservations together, in base units. Raises QuantityError."""
+        total: dict[str, Fraction] = {}
+        for reservation in (self.kube_reserved, self.system_reserved):
+            for name, quantity in reservation.amounts.items():
+                total[name] = total.get(name, Fraction(0)) + parse_quantity(quantity)
+        return total

@@ -3,6 +3,9 @@
 Names, reasons and messages of conditions are a kubelet's; Ready's are KubeEdge's (`EdgeReady`), as its cloud shows it.
 """
 
+from collections.abc import Mapping
+from fractions import Fraction
+
 import msgspec
 
 from edged.api import (
@@ -15,6 +18,7 @@ from edged.api import (
     ObjectMeta,
     OwnerReference,
     Quantity,
+    format_quantity,
     format_time,
 )
 from edged.api.leases import Lease, LeaseSpec
@@ -46,6 +50,8 @@ class Report(msgspec.Struct, frozen=True):
     """Why the runtime is not ready; empty when it is."""
     network_problem: str = ""
     images: tuple[ContainerImage, ...] = ()
+    reserved: Mapping[str, Fraction] = {}
+    """What is kept for others than pods, in base units (kubeReserved and systemReserved together)."""
 
 
 def labels(machine: Machine, node_name: str, extra: dict[str, str]) -> dict[str, str]:
@@ -80,11 +86,12 @@ def node_status(report: Report, old: NodeStatus, now: Nanoseconds) -> NodeStatus
     """The status now; transition times are taken over from `old` where nothing changed."""
     machine = report.machine
     return NodeStatus(
-        capacity=_resources(report, memory=machine.memory, storage=machine.storage),
+        capacity=_resources(report, memory=machine.memory, storage=machine.storage, cpu=Fraction(machine.cpus)),
         allocatable=_resources(
             report,
-            memory=max(0, machine.memory - MEMORY_RESERVE),
-            storage=int(machine.storage * (1 - STORAGE_RESERVE)),
+            memory=_less(report, "memory", machine.memory - MEMORY_RESERVE),
+            storage=_less(report, "ephemeral-storage", int(machine.storage * (1 - STORAGE_RESERVE))),
+            cpu=max(Fraction(0), machine.cpus - report.reserved.get("cpu", Fraction(0))),
         ),
         conditions=_conditions(report, old, now),
         addresses=(
@@ -131,9 +138,14 @@ def renewed(lease: Lease, seconds: int, now: Nanoseconds) -> Lease:
     return msgspec.structs.replace(lease, spec=spec)
 
 
-def _resources(report: Report, *, memory: int, storage: int) -> dict[str, Quantity]:
+def _less(report: Report, resource: str, amount: int) -> int:
+    """What is left of an amount when the reservations are taken from it."""
+    return max(0, int(amount - report.reserved.get(resource, Fraction(0))))
+
+
+def _resources(report: Report, *, memory: int, storage: int, cpu: Fraction) -> dict[str, Quantity]:
     return {
-        "cpu": str(report.machine.cpus),
+        "cpu": format_quantity(cpu),
         "ephemeral-storage": str(storage),
         "memory": f"{memory // 1024}Ki",
         "pods": str(report.max_pods),

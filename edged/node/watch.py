@@ -79,6 +79,7 @@ class NodeWatch(Actor):
             runtime_version=self._runtime_version,
             runtime_problem=runtime_problem,
             network_problem=network_problem,
+            reserved=settings.cgroups.reserved(),
         )
 
     def _read_machine(self) -> Machine:

@@ -14,8 +14,6 @@ from edged.pods.resources import Machine, linux_resources
 from edged.pods.security import ImageUser, check_not_root, container_security
 from protos.cri.v1 import api_pb2 as cri
 
-_SECCOMP_ROOT = PurePosixPath("/var/lib/kubelet/seccomp")
-
 
 class ContainerContext(Struct, frozen=True):
     """What a container's configuration needs beside the pod.
@@ -24,6 +22,8 @@ class ContainerContext(Struct, frozen=True):
         image: the image as the runtime knows it (what PullImage or ImageStatus answered).
         environment: names and values in order, from `environment`; commands may refer to them.
         mounts: from `container_mounts`, in the order in which they are made.
+        seccomp_root: directory of the node's own seccomp profiles (`<rootDirectory>/seccomp`).
+        seccomp_default: whether a container without a profile gets the runtime's.
     """
 
     image: str
@@ -32,7 +32,8 @@ class ContainerContext(Struct, frozen=True):
     mounts: Sequence[cri.Mount]
     machine: Machine
     image_user: ImageUser = ImageUser()
-    seccomp_root: PurePosixPath = _SECCOMP_ROOT
+    seccomp_root: PurePosixPath = PurePosixPath("/var/lib/kubelet/seccomp")
+    seccomp_default: bool = False
 
 
 def container_config(pod: Pod, container: Container, context: ContainerContext) -> cri.ContainerConfig:
@@ -56,7 +57,9 @@ def container_config(pod: Pod, container: Container, context: ContainerContext) 
         tty=container.tty,
         linux=cri.LinuxContainerConfig(
             resources=linux_resources(pod, container, context.machine),
-            security_context=container_security(pod, container, context.image_user, context.seccomp_root),
+            security_context=container_security(
+                pod, container, context.image_user, context.seccomp_root, seccomp_default=context.seccomp_default
+            ),
         ),
         stop_signal=_stop_signal(container),
     )

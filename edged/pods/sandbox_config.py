@@ -7,7 +7,9 @@ from edged.pods.dns import ClusterDns, ResolvConf, dns_config, pod_dns
 from edged.pods.errors import ConfigError
 from edged.pods.labels import ref_of, sandbox_labels
 from edged.pods.paths import PodPaths
+from edged.pods.resources import Machine
 from edged.pods.restart import is_sidecar
+from edged.pods.sandbox_resources import overhead_resources, sum_resources
 from edged.pods.security import sandbox_security
 from protos.cri.v1 import api_pb2 as cri
 
@@ -17,21 +19,19 @@ _PROTOCOLS = {"": cri.TCP, "TCP": cri.TCP, "UDP": cri.UDP, "SCTP": cri.SCTP}
 
 
 class SandboxContext(Struct, frozen=True):
-    """What a sandbox's configuration needs beside the pod; `cgroup_parent` is the pod's own cgroup."""
+    """What a sandbox's configuration needs beside the pod; `cgroup_parent` is the pod's own cgroup, `machine` what its
+    resources depend on."""
 
     attempt: int
     paths: PodPaths
     host_dns: ResolvConf = ResolvConf()
     cluster_dns: ClusterDns = ClusterDns()
     cgroup_parent: str = ""
+    machine: Machine = Machine(memory=0)
 
 
 def sandbox_config(pod: Pod, context: SandboxContext) -> cri.PodSandboxConfig:
     """The sandbox's configuration. Raises ConfigError for what cannot be done as the pod wants it."""
-    if pod.spec.runtime_class_name:
-        raise ConfigError(
-            "cannot use the runtime class", pod.spec.runtime_class_name, "runtimeClassName is not supported"
-        )
     meta = pod.metadata
     return cri.PodSandboxConfig(
         metadata=cri.PodSandboxMetadata(
@@ -47,8 +47,19 @@ def sandbox_config(pod: Pod, context: SandboxContext) -> cri.PodSandboxConfig:
             cgroup_parent=context.cgroup_parent,
             security_context=sandbox_security(pod),
             sysctls=_sysctls(pod),
+            overhead=overhead_resources(pod, context.machine),
+            resources=sum_resources(pod, context.machine),
         ),
     )
+
+
+def runtime_handler(pod: Pod) -> str:
+    """The runtime's handler that the pod wants; empty for the default one.
+
+    A kubelet looks the class's RuntimeClass object up for it. No KubeEdge cloud sends these to a node, so the class is
+    taken for a handler of the same name, and the runtime says when it has none.
+    """
+    return pod.spec.runtime_class_name or ""
 
 
 def hostname_of(pod: Pod) -> str:

@@ -64,7 +64,7 @@ def check_not_root(pod: Pod, container: Container, image_user: ImageUser) -> Non
 
 
 def container_security(
-    pod: Pod, container: Container, image_user: ImageUser, seccomp_root: PurePosixPath
+    pod: Pod, container: Container, image_user: ImageUser, seccomp_root: PurePosixPath, *, seccomp_default: bool = False
 ) -> cri.LinuxContainerSecurityContext:
     """What the runtime applies to one container (kubelet's determineEffectiveSecurityContext)."""
     own, shared = _contexts(pod, container)
@@ -75,7 +75,7 @@ def container_security(
         supplemental_groups=_groups(shared),
         supplemental_groups_policy=_groups_policy(shared),
         no_new_privs=own.allow_privilege_escalation is False,
-        seccomp=_seccomp(own.seccomp_profile or shared.seccomp_profile, seccomp_root),
+        seccomp=_seccomp(_seccomp_profile(own, shared, default=seccomp_default), seccomp_root),
     )
     if own.capabilities is not None:
         security.capabilities.add_capabilities.extend(own.capabilities.add)
@@ -168,6 +168,11 @@ def _set_label(
         security.selinux_options.CopyFrom(
             cri.SELinuxOption(user=label.user, role=label.role, type=label.type, level=label.level)
         )
+
+
+def _seccomp_profile(own: SecurityContext, shared: PodSecurityContext, *, default: bool) -> SeccompProfile | None:
+    """The container's own, the pod's, or the node's default (kubelet's SeccompDefault)."""
+    return own.seccomp_profile or shared.seccomp_profile or (SeccompProfile(type="RuntimeDefault") if default else None)
 
 
 def _seccomp(profile: SeccompProfile | None, root: PurePosixPath) -> cri.SecurityProfile:

@@ -8,7 +8,7 @@ switch.
 from edged.volumes.atomic_writer import AtomicWriter
 from edged.volumes.errors import MissingContentError, VolumeError
 from edged.volumes.mounting import KernelMounts, MemoryMounts, Mounts, points_below
-from edged.volumes.mounts import container_mounts, hosts_file
+from edged.volumes.mounts import container_mounts, host_hosts_file, hosts_file
 from edged.volumes.payload import Payload, VolumeFile, VolumeSources
 from edged.volumes.plan import EmptyDirectory, Files, HostPath, MemoryDirectory, VolumePlan, plan_volume, volume_objects
 from edged.volumes.pod_volumes import PodVolumes
@@ -32,6 +32,7 @@ __all__ = [
     "VolumePlan",
     "VolumeSources",
     "container_mounts",
+    "host_hosts_file",
     "hosts_file",
     "plan_volume",
     "points_below",

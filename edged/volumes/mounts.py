@@ -73,10 +73,17 @@ def hosts_file(hostname: str, domain: str, ips: Iterable[str], aliases: Iterable
     ]
     names = f"{hostname}.{domain}\t{hostname}" if domain else hostname
     lines += [f"{ip}\t{names}" for ip in ips]
-    extra = ["\t".join((ip, *names)) for ip, names in aliases]
-    if extra:
-        lines += ["", "# Entries added by HostAliases.", *extra]
-    return "\n".join(lines) + "\n"
+    return "\n".join([*lines, *_aliases(aliases)]) + "\n"
+
+
+def host_hosts_file(host: str, aliases: Iterable[tuple[str, Iterable[str]]]) -> str:
+    """The same for a pod on the host's network: the host's text, and the pod's aliases (nodeHostsFileContent)."""
+    return "\n".join(["# Kubernetes-managed hosts file (host network).", host, *_aliases(aliases)]) + "\n"
+
+
+def _aliases(aliases: Iterable[tuple[str, Iterable[str]]]) -> list[str]:
+    lines = ["\t".join((ip, *names)) for ip, names in aliases]
+    return ["", "# Entries added by HostAliases.", *lines] if lines else []
 
 
 def _mount(

@@ -19,6 +19,7 @@ from edged.volumes import (
     VolumeError,
     VolumeSources,
     container_mounts,
+    host_hosts_file,
     hosts_file,
     points_below,
 )
@@ -100,13 +101,17 @@ class PodFiles:
                 shutil.rmtree(path)
 
     def _etc_hosts(self, pod: Pod, ips: tuple[str, ...]) -> Path | None:
-        """The pod's /etc/hosts; on the host's network the host's own is seen (and the pod's aliases are not)."""
-        if pod.spec.host_network:
-            return Path("/etc/hosts") if Path("/etc/hosts").exists() else None
-        path = self._paths.etc_hosts(ref_of(pod).uid)
+        """The pod's /etc/hosts; on the host's network the host's own, with the pod's aliases when it has any."""
         aliases = [(alias.ip, alias.hostnames) for alias in pod.spec.host_aliases]
-        domain = domain_of(pod, self._settings.cluster_domain)
-        text = hosts_file(hostname_of(pod), domain, ips, aliases)
+        hosts = Path("/etc/hosts")
+        if pod.spec.host_network and not aliases:
+            return hosts if hosts.exists() else None
+        path = self._paths.etc_hosts(ref_of(pod).uid)
+        if pod.spec.host_network:
+            text = host_hosts_file(hosts.read_text() if hosts.exists() else "", aliases)
+        else:
+            domain = domain_of(pod, self._settings.cluster_domain)
+            text = hosts_file(hostname_of(pod), domain, ips, aliases)
         if not path.exists() or path.read_text() != text:
             path.write_text(text)
             path.chmod(0o644)

@@ -1,7 +1,7 @@
 """Makes a pod's sandbox and starts its containers: configuration from `edged.pods`, the runtime's calls from here."""
 
 from collections.abc import Callable, Mapping
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
 from beehive import Clock
@@ -20,7 +20,7 @@ from edged.pods.env import Sources, environment
 from edged.pods.model import PodFacts, PodUid
 from edged.pods.paths import PodPaths
 from edged.pods.resources import Machine
-from edged.pods.sandbox_config import SandboxContext, sandbox_config
+from edged.pods.sandbox_config import SandboxContext, runtime_handler, sandbox_config
 from edged.pods.security import ImageUser
 from edged.pods.status import CREATE_CONFIG_ERROR, CREATE_ERROR, RUN_ERROR
 from edged.settings import EdgedSettings
@@ -100,7 +100,8 @@ class Starter:
             ips = facts.sandbox.ips if facts.sandbox is not None else None
             return Sandbox(SandboxId(actions.sandbox), config, ips or ())
         self._files.make_log_directory(pod)
-        made = self._runtime.run_pod_sandbox(config)
+        handler = runtime_handler(pod)
+        made = self._runtime.run_pod_sandbox(config, handler) if handler else self._runtime.run_pod_sandbox(config)
         return Sandbox(made, config, () if pod.spec.host_network else self._ips_of(made))
 
     def _ips_of(self, sandbox: SandboxId) -> tuple[str, ...]:
@@ -135,6 +136,8 @@ class Starter:
             mounts=self._files.mounts(pod, container, start.attempt, context.volumes, variables, view.pod_ips),
             machine=self._machine,
             image_user=user,
+            seccomp_root=PurePosixPath(self._settings.root / "seccomp"),
+            seccomp_default=self._settings.seccomp_default,
         )
         return container_config(pod, container, made_of)
 
@@ -179,7 +182,12 @@ class Starter:
             host = parse_resolv_conf("")
         cluster = ClusterDns(settings.cluster_dns, settings.cluster_domain)
         return SandboxContext(
-            attempt, self._paths, host_dns=host, cluster_dns=cluster, cgroup_parent=self._cgroups.parent(pod)
+            attempt,
+            self._paths,
+            host_dns=host,
+            cluster_dns=cluster,
+            cgroup_parent=self._cgroups.parent(pod),
+            machine=self._machine,
         )
 
     def pod_ips(self, pod: Pod, sandbox: Sandbox) -> tuple[str, ...]:

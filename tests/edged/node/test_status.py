@@ -1,5 +1,6 @@
 """What the node says of itself."""
 
+from fractions import Fraction
 from pathlib import Path
 
 import pytest
@@ -47,6 +48,17 @@ def test_a_healthy_node_is_ready_and_under_no_pressure() -> None:
 def test_what_runs_short_is_said(usage: Usage, kind: str) -> None:
     status = node_status(replace(REPORT, usage=usage), NodeStatus(), NOW)
     assert condition(status, kind)[0] == "True"
+
+
+def test_what_is_reserved_is_not_allocatable() -> None:
+    """Beside what evictions keep free; the capacity is what it is."""
+    reserved = {"cpu": Fraction("0.5"), "memory": Fraction(1 << 30), "ephemeral-storage": Fraction(10 << 30)}
+    status = node_status(replace(REPORT, reserved=reserved), NodeStatus(), NOW)
+    assert (status.capacity["cpu"], status.allocatable["cpu"]) == ("2", "1500m")
+    assert status.allocatable["memory"] == f"{((7 << 30) - (100 << 20)) // 1024}Ki"
+    assert status.allocatable["ephemeral-storage"] == str(80 << 30)
+    greedy = node_status(replace(REPORT, reserved={"cpu": Fraction(9), "memory": Fraction(1 << 40)}), NodeStatus(), NOW)
+    assert (greedy.allocatable["cpu"], greedy.allocatable["memory"]) == ("0", "0Ki")
 
 
 @pytest.mark.parametrize("field", ["runtime_problem", "network_problem"])

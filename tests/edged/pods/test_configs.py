@@ -15,6 +15,7 @@ from edged.api import (
     LifecycleHandler,
     Pod,
     PodSecurityContext,
+    ResourceRequirements,
     SeccompProfile,
     SecurityContext,
     SELinuxOptions,
@@ -27,7 +28,7 @@ from edged.pods.errors import ConfigError, RunAsRootError
 from edged.pods.hash import container_hash
 from edged.pods.paths import PodPaths
 from edged.pods.resources import Machine
-from edged.pods.sandbox_config import SandboxContext, sandbox_config
+from edged.pods.sandbox_config import SandboxContext, runtime_handler, sandbox_config
 from edged.pods.security import ImageUser, container_security
 from protos.cri.v1 import api_pb2 as cri
 from tests.edged.pods.builders import UID, a_container, a_pod
@@ -52,9 +53,9 @@ def secured(own: SecurityContext | None = None, **pod: Any) -> cri.LinuxContaine
     return container_security(a_pod(container, **pod), container, ImageUser(), SECCOMP)
 
 
-def sandboxed(**spec: Any) -> cri.PodSandboxConfig:
+def sandboxed(containers: tuple[Container, ...] = (), **spec: Any) -> cri.PodSandboxConfig:
     context = SandboxContext(1, PATHS, ResolvConf(("1.1.1.1",)), ClusterDns((), "cluster.local"), "/pods/x")
-    return sandbox_config(a_pod(**spec), context)
+    return sandbox_config(a_pod(*containers, **spec), context)
 
 
 def test_container_is_described_completely() -> None:
@@ -120,10 +121,25 @@ def test_what_is_not_supported_is_refused(container: Container, spec: dict[str, 
         made(container, a_pod(container, **spec))
 
 
-def test_runtime_class_is_refused() -> None:
-    """A pod that wants another runtime does not get the default one."""
-    with pytest.raises(ConfigError, match="runtimeClassName"):
-        sandboxed(runtime_class_name="kata")
+def test_the_runtime_class_is_the_runtimes_handler() -> None:
+    """A pod that wants another runtime does not get the default one: the runtime is asked for it by name."""
+    assert runtime_handler(a_pod(runtime_class_name="kata")) == "kata"
+    assert runtime_handler(a_pod()) == ""
+
+
+def test_a_sandbox_is_told_its_pods_size() -> None:
+    """What its containers need in sum, and what the class costs beside them; of a pod that asks for nothing nothing."""
+    resources = ResourceRequirements(limits={"cpu": "500m", "memory": "64Mi"})
+    linux = sandboxed(
+        containers=(a_container("a", resources=resources), a_container("b", resources=resources)),
+        overhead={"cpu": "250m", "memory": "8Mi"},
+    ).linux
+    assert (linux.resources.cpu_shares, linux.resources.cpu_quota) == (1024, 100_000)
+    assert linux.resources.memory_limit_in_bytes == 128 * 2**20
+    assert (linux.overhead.cpu_shares, linux.overhead.cpu_quota) == (256, 25_000)
+    assert linux.overhead.memory_limit_in_bytes == 8 * 2**20
+    assert not sandboxed().linux.HasField("resources")
+    assert not sandboxed().linux.HasField("overhead")
 
 
 @pytest.mark.parametrize(
@@ -201,6 +217,23 @@ def test_defaults_are_kubernetes_own() -> None:
     assert security.no_new_privs is False
     assert security.namespace_options.pid == cri.CONTAINER
     assert not secured(SecurityContext(proc_mount="Unmasked")).masked_paths
+
+
+@pytest.mark.parametrize(
+    ("own", "shared", "kind"),
+    [
+        (None, None, cri.SecurityProfile.RuntimeDefault),
+        (None, "Unconfined", cri.SecurityProfile.Unconfined),
+        ("Unconfined", "RuntimeDefault", cri.SecurityProfile.Unconfined),
+    ],
+)
+def test_the_nodes_default_seccomp_profile(own: str | None, shared: str | None, kind: int) -> None:
+    """seccompDefault is for those who do not say."""
+    profile = None if own is None else SeccompProfile(type=own)
+    container = a_container(security_context=SecurityContext(seccomp_profile=profile))
+    whole = PodSecurityContext(seccomp_profile=None if shared is None else SeccompProfile(type=shared))
+    security = made(container, a_pod(container, security_context=whole), seccomp_default=True).linux.security_context
+    assert security.seccomp.profile_type == kind
 
 
 @pytest.mark.parametrize("profile", ["/etc/x", "../x", ""])

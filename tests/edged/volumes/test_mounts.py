@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from edged.api import ConfigMapVolumeSource, Pod, Volume, VolumeMount
-from edged.volumes import VolumeError, container_mounts, hosts_file, resolve_sub_path
+from edged.volumes import VolumeError, container_mounts, host_hosts_file, hosts_file, resolve_sub_path
 from protos.cri.v1 import api_pb2 as cri
 from tests.edged.pods.builders import a_container, a_pod
 
@@ -85,3 +85,9 @@ def test_hosts_file() -> None:
     assert "10.0.0.1\tweb.sub.default.svc\tweb\n" in text
     assert text.endswith("# Entries added by HostAliases.\n1.2.3.4\ta\tb\n")
     assert "10.0.0.1\tweb\n" in hosts_file("web", "", ["10.0.0.1"], [])
+
+
+def test_hosts_file_of_a_pod_on_the_hosts_network() -> None:
+    """The host's own, and the pod's aliases."""
+    text = host_hosts_file("127.0.0.1 localhost\n", [("1.2.3.4", ("a", "b"))])
+    assert text.index("127.0.0.1 localhost") < text.index("1.2.3.4\ta\tb\n")

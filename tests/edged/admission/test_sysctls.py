@@ -1,0 +1,48 @@
+"""A pod may only set kernel parameters that are its own."""
+
+from typing import Any
+
+import pytest
+
+from edged.admission.admit import Place, refusal
+from edged.admission.sysctls import forbidden_sysctl
+from edged.api import Pod, PodSecurityContext, Sysctl
+from tests.edged.pods.builders import a_pod
+
+
+def setting(*names: str, **spec: Any) -> Pod:
+    sysctls = tuple(Sysctl(name=name, value="1") for name in names)
+    return a_pod(security_context=PodSecurityContext(sysctls=sysctls), **spec)
+
+
+@pytest.mark.parametrize(
+    ("pod", "allowed", "why"),
+    [
+        (a_pod(), (), None),
+        (setting("net.ipv4.tcp_syncookies"), (), None),
+        (setting("net/ipv4/tcp_syncookies"), (), None),
+        (setting("net.ipv4.tcp_syncookies", "net.core.somaxconn"), (), '"net.core.somaxconn" not allowlisted'),
+        (setting("vm.swappiness"), (), "not allowlisted"),
+        (setting("net.core.somaxconn"), ("net.core.somaxconn",), None),
+        (setting("net.core.somaxconn"), ("net/core/*",), None),
+        (setting("kernel.msgmax"), ("net.*",), "not allowlisted"),
+        (setting("kernel.msgmax"), ("kernel.msg*",), None),
+        (setting("net.ipv4.tcp_syncookies", host_network=True), (), "not allowed with host net"),
+        (setting("kernel.shm_rmid_forced", host_ipc=True), (), "not allowed with host ipc"),
+        (setting("kernel.shm_rmid_forced", host_network=True), (), None),
+    ],
+)
+def test_which_parameters_a_pod_may_set(pod: Pod, allowed: tuple[str, ...], why: str | None) -> None:
+    """The safe ones and those that the node allows, unless the namespace is the host's."""
+    said = forbidden_sysctl(pod, allowed)
+    assert (said is None) == (why is None)
+    assert why is None or why in str(said)
+
+
+def test_such_a_pod_is_refused() -> None:
+    """With a kubelet's reason; a node that allows the parameter takes it."""
+    pod = setting("kernel.msgmax")
+    verdict = refusal(pod, [], Place("n1"))
+    assert verdict is not None
+    assert verdict.reason == "SysctlForbidden"
+    assert refusal(pod, [], Place("n1", unsafe_sysctls=("kernel.msg*",))) is None
