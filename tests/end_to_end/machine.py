@@ -119,6 +119,8 @@ class Edge:
         self.pod_logs = self.root / "logs" / "pods"
         self.port = _free_port()
         self.cgroup_root = f"/{directory.name}"
+        self.kubelet: dict[str, Any] = {}
+        """Other settings of the kubelet's section."""
         self.longest_back_off = 300.0
         self.file = directory / "edgecore.yaml"
         self._directory = directory
@@ -197,6 +199,7 @@ class Edge:
             container_runtime_endpoint=self._runtime.endpoint,
             read_only_port=self.port,
             cgroup_root=self.cgroup_root,
+            **self.kubelet,
             crash_loop_back_off=CrashLoopBackOff(max_container_restart_period=self.longest_back_off),
         )
         modules = _replace(
