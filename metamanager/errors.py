@@ -3,6 +3,7 @@
 MetaError
 ├── StoreError              the database did not do what was asked
 │   ├── StoreOpenError          it cannot be opened: path, permission, not a database, made by a newer version
+│   ├── StoreDamagedError       it is spoilt: opened again, it is set aside and a new one is made
 │   └── StoreWriteError         a change was not made; `batch_lost` says whether the whole transaction is gone
 └── CallError               a question to metamanager got no usable answer
     ├── NoAnswerError           nobody answered before the deadline
@@ -31,6 +32,10 @@ class StoreError(MetaError):
 
 class StoreOpenError(StoreError):
     """The database cannot be opened."""
+
+
+class StoreDamagedError(StoreError):
+    """The database is spoilt. Opened again it is set aside, with what can be read of it in a new one."""
 
 
 class StoreWriteError(StoreError):

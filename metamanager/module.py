@@ -12,17 +12,18 @@ from typing import Final
 
 import msgspec
 
-from beehive import Group, Message, Module, ModuleName, Operation, Resource, ResourceType, Source, Way, handles
+from beehive import Group, Message, Module, ModuleName, Operation, Resource, ResourceType, Source, Timer, Way, handles
 from beehive.errors import BeehiveError
 from beehive.names import CLOUD_CONNECTED
 from metamanager import effects
 from metamanager.answers import CONNECTION_LOST, NOT_CONNECTED
 from metamanager.batch import Batch, Outcome
 from metamanager.effects import Effect
-from metamanager.errors import StoreWriteError
+from metamanager.errors import StoreDamagedError, StoreWriteError
+from metamanager.figures import StoreFigures
 from metamanager.lookup import Lookup
 from metamanager.remote import Remote
-from metamanager.rows import head_of, parse, row_of_message
+from metamanager.rows import head_of, parse, row_of, row_of_message
 from metamanager.rules import HANDED_ON, Change, Step, plan
 from metamanager.shelf import EVENTS_KEPT, Shelf
 from metamanager.store import Store, open_store
@@ -32,6 +33,11 @@ _log = logging.getLogger(__name__)
 VOLUME_SECONDS: Final = 60.0
 """How long edged has for a volume operation (KubeEdge)."""
 
+
+PROBE_AFTER: Final = 10.0
+"""Seconds after which a database that took no change is tried again."""
+
+_PROBE: Final = b'{"metadata":{"name":"probe"}}'
 
 LOST: Final = "the change could not be written to the database"
 """Text of the error answer when the commit failed (disk full, I/O error)."""
@@ -56,18 +62,27 @@ class MetaManager(Module):
     Args:
         settings: see there.
         open_store: opens the database that the settings name; the simulation has one in which disks fail.
+        figures: how the database does, for metrics.
     """
 
     name = ModuleName.METAMANAGER
     group = Group.META
     batch_limit = 64
 
-    def __init__(self, settings: MetaSettings, open_store: Callable[[str], Store] = open_store) -> None:
+    def __init__(
+        self,
+        settings: MetaSettings,
+        open_store: Callable[[str], Store] = open_store,
+        figures: StoreFigures | None = None,
+    ) -> None:
         super().__init__()
+        self._figures = figures or StoreFigures()
         self._settings = settings
         self._open_store = open_store
         self._connected = False
-        self._is_broken = False
+        self._problem = ""
+        """Why the database takes no change."""
+        self._next_probe: Timer | None = None
         self._flush_is_due = False
         self._closing = ExitStack()
 
@@ -89,8 +104,13 @@ class MetaManager(Module):
         """Refuse what is with the cloud, commit and send what was handled, close the database."""
         self._closing.close()
 
-    def on_failure(self, *_error: object) -> None:
-        """The same. The bus tries the batch again: what was sent is sent twice then, and nothing is lost."""
+    def on_failure(self, *error: object) -> None:
+        """The same. The bus tries the batch again: what was sent is sent twice then, and nothing is lost.
+
+        Of a damaged database nothing more is committed; the next start sets it aside.
+        """
+        if any(isinstance(each, StoreDamagedError) for each in error):
+            self._batch.lose()
         self._closing.close()
 
     def on_batch_end(self) -> None:
@@ -125,6 +145,8 @@ class MetaManager(Module):
         """Everything else."""
         try:
             outcome = self._carry_out(message)
+        except StoreDamagedError:
+            raise
         except StoreWriteError as error:
             self._write_failed(error)
             outcome = self._refused(message, error)
@@ -235,13 +257,37 @@ class MetaManager(Module):
         self._committed(error)
 
     def _committed(self, error: StoreWriteError | None) -> None:
-        """Show outside how the database does."""
-        if error is not None:
+        """Show outside how the database does. What it said last is not logged again: the cloud sends every few seconds
+        what was not acknowledged.
+        """
+        if error is None:
+            if self._problem:
+                _log.warning("the database takes changes again")
+                self.announce_ready()
+            self._problem = ""
+            self._figures.takes_changes = True
+            return
+        self._figures.write_failures += 1
+        if error.hint != self._problem:
             _log.error("%s", error)
             self.announce_not_ready(str(error))
-        elif self._is_broken:
-            self.announce_ready()
-        self._is_broken = error is not None
+        self._problem = error.hint
+        self._figures.takes_changes = False
+        if self._next_probe is None:
+            self._next_probe = self.after(PROBE_AFTER, self._probe)
+
+    def _probe(self) -> None:
+        """See whether changes are taken again: nobody else may try for long, when the cloud is away."""
+        self._next_probe = None
+        if not self._problem:
+            return
+        try:
+            self._store.put(row_of("null/store/probe", _PROBE, self.clock.now_ms()))
+        except StoreWriteError as error:
+            self._write_failed(error)
+        else:
+            self._batch.add(Outcome((), changed=True))
+        self._batch.flush()
 
     def _deliver(self, effect: Effect) -> None:
         if effect.way is Way.SEND:

@@ -12,7 +12,7 @@ import msgspec
 
 from metamanager import _sqlite_sql as sql
 from metamanager.calls import COMPLETE
-from metamanager.errors import StoreOpenError
+from metamanager.errors import StoreDamagedError, StoreOpenError
 from metamanager.rows import row_of
 
 _FILL = (
@@ -20,6 +20,7 @@ _FILL = (
     "WHERE key = :key"
 )
 
+_IMPOSSIBLE = 10_000
 _NOTE = "INSERT OR REPLACE INTO meta (key, type, value) VALUES ('null/store/complete', 'store', :value)"
 
 
@@ -28,9 +29,12 @@ def migrate(connection: sqlite3.Connection, path: str) -> None:
 
     Raises:
         StoreOpenError: the file was made by a newer version.
+        StoreDamagedError: the version is none that there will ever be.
         sqlite3.Error: a step failed; the file is as before that step.
     """
     version = _version(connection)
+    if not 0 <= version < _IMPOSSIBLE:
+        raise StoreDamagedError("open the database", path, f"its schema cannot have version {version}")
     if version > len(_STEPS):
         hint = f"its schema has version {version}, this edgecore knows {len(_STEPS)}; use the newer edgecore again"
         raise StoreOpenError("open the database", path, hint)

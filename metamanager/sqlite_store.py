@@ -6,32 +6,24 @@ that SQLite puts beside it, which take their mode from it.
 """
 
 import logging
-import os
 import sqlite3
 from contextlib import suppress
 from pathlib import Path
+from typing import Final
 
 from metamanager import _sqlite_sql as sql
-from metamanager.errors import StoreError, StoreOpenError, StoreWriteError
+from metamanager import damage
+from metamanager.errors import StoreDamagedError, StoreError, StoreWriteError
 from metamanager.rows import Row
-from metamanager.sqlite_migrations import migrate
+from metamanager.sqlite_open import is_damage, open_file, reason_of
 
 _log = logging.getLogger(__name__)
 
-BUSY_MILLISECONDS = 5000
-"""How long a statement waits for another process that holds the database."""
+COMMITS_BETWEEN_LOOKS: Final = 256
+"""Commits after which is seen whether the file has pages to give back."""
 
-PRAGMAS = (
-    f"PRAGMA busy_timeout={BUSY_MILLISECONDS}",
-    "PRAGMA journal_mode=WAL",
-    "PRAGMA synchronous=FULL",
-    "PRAGMA foreign_keys=ON",
-    "PRAGMA temp_store=MEMORY",
-    "PRAGMA trusted_schema=OFF",
-    f"PRAGMA journal_size_limit={8 * 1024 * 1024}",
-)
-
-_NOT_A_DATABASE = "file is not a database"
+SPARE_PAGES: Final = 256
+"""Free pages (of 4 KiB) that stay in the file, for what comes next."""
 
 
 class SqliteStore:
@@ -45,30 +37,19 @@ class SqliteStore:
         self.path = path
         self._connection = _open(path)
         self._execute = self._connection.execute
+        self._commits = 0
 
     def get(self, key: str) -> str | None:
-        row = self._read(sql.GET, {"key": key}).fetchone()
-        return None if row is None else row[0]
+        rows = self._read(sql.GET, {"key": key})
+        return rows[0] if rows else None
 
     def get_all(self, kind: str, namespace: str | None = None) -> list[str]:
         if namespace is None:
-            rows = self._read(sql.LIST, {"type": kind})
-        else:
-            rows = self._read(sql.LIST_IN, {"type": kind, "namespace": namespace})
-        return [row[0] for row in rows]
+            return self._read(sql.LIST, {"type": kind})
+        return self._read(sql.LIST_IN, {"type": kind, "namespace": namespace})
 
     def put(self, row: Row) -> bool:
-        parameters: dict[str, str | int] = {
-            "key": row.key,
-            "type": row.type,
-            "value": row.value,
-            "uid": row.uid,
-            "resource_version": row.resource_version,
-            "namespace": row.namespace,
-            "name": row.name,
-            "updated": row.updated,
-        }
-        return self._write(sql.PUT, parameters, "store an object", row.key) > 0
+        return self._write(sql.PUT, _parameters(row), "store an object", row.key) > 0
 
     def delete(self, key: str, uid: str = "") -> bool:
         statement = sql.DELETE_OF_UID if uid else sql.DELETE
@@ -84,7 +65,11 @@ class SqliteStore:
             self._execute("COMMIT")
         except sqlite3.Error as error:
             self.rollback()
+            self._raise_if_damaged("commit", error)
             raise _write_error("commit", str(self.path), error, batch_lost=True) from error
+        self._commits += 1
+        if self._commits % COMMITS_BETWEEN_LOOKS == 0:
+            self._shrink()
 
     def rollback(self) -> None:
         with suppress(sqlite3.Error):
@@ -94,11 +79,12 @@ class SqliteStore:
         with suppress(sqlite3.Error):
             self._connection.close()
 
-    def _read(self, statement: str, parameters: dict[str, str]) -> sqlite3.Cursor:
+    def _read(self, statement: str, parameters: dict[str, str]) -> list[str]:
         try:
-            return self._execute(statement, parameters)
+            return [row[0] for row in self._execute(statement, parameters)]
         except sqlite3.Error as error:
-            raise StoreError("read the database", str(self.path), _reason(error), retryable=True) from error
+            self._raise_if_damaged("read the database", error)
+            raise StoreError("read the database", str(self.path), reason_of(error), retryable=True) from error
 
     def _write(self, statement: str, parameters: dict[str, str | int], attempt: str, on: str) -> int:
         connection = self._connection
@@ -108,63 +94,53 @@ class SqliteStore:
                 self._execute("BEGIN IMMEDIATE")
             return self._execute(statement, parameters).rowcount
         except (sqlite3.Error, OverflowError, UnicodeError) as error:
+            self._raise_if_damaged(attempt, error)
             lost = began_before and not connection.in_transaction
             raise _write_error(attempt, on, error, batch_lost=lost) from error
 
+    def _shrink(self) -> None:
+        """Give free pages back to the disk. A failure waits for the next time: nothing is lost by it."""
+        with suppress(sqlite3.Error):
+            (free,) = self._execute("PRAGMA freelist_count").fetchone()
+            if free > 2 * SPARE_PAGES:
+                self._connection.executescript(f"PRAGMA incremental_vacuum({free - SPARE_PAGES})")
+
+    def _raise_if_damaged(self, attempt: str, error: Exception) -> None:
+        if is_damage(error):
+            damage.mark(self.path)
+            hint = "it is damaged, and set aside when it is opened again"
+            raise StoreDamagedError(attempt, str(self.path), hint) from error
+
 
 def _open(path: Path) -> sqlite3.Connection:
-    try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        _make_private(path)
-    except OSError as error:
-        hint = f"{error.strerror}; the agent needs a directory of its own on a local disk, dataBase.dataSource names it"
-        raise StoreOpenError("open the database", str(path), hint) from error
-    connection = None
-    try:
-        connection = sqlite3.connect(path, isolation_level=None, cached_statements=32)
-        for pragma in PRAGMAS:
-            connection.execute(pragma)
-        _check_journal(connection, path)
-        migrate(connection, str(path))
-    except (sqlite3.Error, StoreOpenError) as error:
-        if connection is not None:
-            connection.close()
-        if isinstance(error, StoreOpenError):
-            raise
-        raise StoreOpenError("open the database", str(path), _reason(error)) from error
+    """A connection to the file, or to a new one with what can be read of it when it is damaged."""
+    if not damage.is_marked(path):
+        try:
+            return open_file(path)
+        except StoreDamagedError as error:
+            _log.error("%s", error)
+    bad = damage.set_aside(path)
+    connection = open_file(path)
+    rows = damage.readable_rows(bad)
+    connection.execute("BEGIN IMMEDIATE")
+    connection.executemany(sql.PUT, [_parameters(row) for row in rows])
+    connection.execute("COMMIT")
+    _log.error("database %s: %d objects could be read out of the damaged one", path, len(rows))
     return connection
 
 
-def _make_private(path: Path) -> None:
-    """Create the file, and take from others what they may have been allowed to do with it."""
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        if os.fstat(descriptor).st_mode & 0o077:
-            os.fchmod(descriptor, 0o600)
-    finally:
-        os.close(descriptor)
-
-
-def _check_journal(connection: sqlite3.Connection, path: Path) -> None:
-    (mode,) = connection.execute("PRAGMA journal_mode").fetchone()
-    if mode != "wal":
-        _log.warning("database %s: no write-ahead log on this file system (journal mode %s); writes are slower", path,
-                     mode)  # fmt: skip
+def _parameters(row: Row) -> dict[str, str | int]:
+    return {
+        "key": row.key,
+        "type": row.type,
+        "value": row.value,
+        "uid": row.uid,
+        "resource_version": row.resource_version,
+        "namespace": row.namespace,
+        "name": row.name,
+        "updated": row.updated,
+    }
 
 
 def _write_error(attempt: str, on: str, error: Exception, *, batch_lost: bool) -> StoreWriteError:
-    return StoreWriteError(attempt, on, _reason(error), batch_lost=batch_lost)
-
-
-def _reason(error: Exception) -> str:
-    """SQLite's words, and what to do where that is known."""
-    text = str(error)
-    if _NOT_A_DATABASE in text or "malformed" in text:
-        return f"{text}; move the file away: the cloud sends again what belongs to this node"
-    if "locked" in text:
-        return f"{text}; another process holds it, is a second edgecore running?"
-    if "full" in text:
-        return f"{text}; free some disk space"
-    if "readonly" in text:
-        return f"{text}; see the owner and the mode of the file and its directory"
-    return text
+    return StoreWriteError(attempt, on, reason_of(error), batch_lost=batch_lost)

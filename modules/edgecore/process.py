@@ -30,6 +30,8 @@ from edged.settings import EdgedSettings
 from edgehub.metrics import LinkCollector
 from edgehub.network.netlink import Netlink
 from edgehub.outbox.sqlite import open_outbox
+from metamanager.figures import StoreFigures
+from metamanager.metrics import StoreCollector
 from metamanager.module import MetaManager
 from modules.edgecore.config import EdgeCoreConfig
 from modules.edgecore.exit_codes import ExitCode
@@ -107,7 +109,9 @@ def _add_modules(
 ) -> None:
     modules = config.modules
     if modules.meta_manager.enable:
-        hive.add(MetaManager, meta_settings(config), tracing.open_store)
+        settings_of_meta, figures = meta_settings(config), StoreFigures()
+        hive.add(MetaManager, settings_of_meta, tracing.open_store, figures)
+        registry.register(StoreCollector(figures, settings_of_meta.data_source))
     if modules.edged.enable:
         settings = edged_settings(config)
         hive.add(

@@ -24,7 +24,8 @@ from beehive import Group, Hive, Message, Module, ModuleName, Operation, RealClo
 from metamanager import _sqlite_sql as sql
 from metamanager.module import MetaManager, MetaSettings
 from metamanager.rows import row_of_message
-from metamanager.sqlite_store import PRAGMAS, SqliteStore
+from metamanager.sqlite_open import PRAGMAS
+from metamanager.sqlite_store import SqliteStore
 
 SINGLE = 200
 """Messages of a round one by one."""

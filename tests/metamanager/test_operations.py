@@ -289,8 +289,8 @@ def test_after_a_restart_everything_is_there(tmp_path: Path) -> None:
 
 def test_a_file_that_cannot_be_opened_fails_the_start(tmp_path: Path) -> None:
     """With the path in the error."""
-    (tmp_path / "edgecore.db").write_bytes(b"no database" * 500)
-    with pytest.raises(Exception, match=r"edgecore\.db"), node(tmp_path / "edgecore.db"):
+    (tmp_path / "notes.txt").write_bytes(b"no database" * 500)
+    with pytest.raises(Exception, match=r"notes\.txt"), node(tmp_path / "notes.txt"):
         pass
 
 

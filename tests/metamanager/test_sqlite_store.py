@@ -92,13 +92,14 @@ def test_a_file_of_a_newer_version_is_left_alone(tmp_path: Path) -> None:
         SqliteStore(path)
 
 
-def test_a_file_that_is_no_database_is_an_error_that_says_what_to_do(tmp_path: Path) -> None:
-    """It is not overwritten."""
-    path = tmp_path / "edgecore.db"
+def test_a_file_that_never_was_a_database_is_an_error_that_says_what_to_do(tmp_path: Path) -> None:
+    """A configuration may name any file by mistake: it is neither overwritten nor renamed."""
+    path = tmp_path / "notes.txt"
     path.write_bytes(b"something else" * 100)
-    with pytest.raises(StoreOpenError, match=r"edgecore\.db.*move the file away"):
+    with pytest.raises(StoreOpenError, match=r"notes\.txt.*dataBase\.dataSource"):
         SqliteStore(path)
     assert path.read_bytes().startswith(b"something else")
+    assert [each.name for each in tmp_path.iterdir()] == ["notes.txt"]
 
 
 def test_a_path_that_cannot_be_is_an_error_with_its_reason(tmp_path: Path) -> None:

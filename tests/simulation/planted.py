@@ -11,7 +11,7 @@ from edged.orphans import Orphans
 from edged.pleg.reader import Glance
 from edged.pods.model import PodRef, PodUid
 from edgehub.outbox.sqlite import SqliteOutbox
-from metamanager import sqlite_store
+from metamanager import sqlite_open
 from metamanager.batch import Batch, Outcome
 from metamanager.client import CallError, MetaTurnClient
 from metamanager.rows import Row
@@ -66,8 +66,8 @@ def an_insert_does_not_overwrite() -> Iterator[None]:
     put = SqliteStore.put
 
     def insert_or_ignore(self: SqliteStore, row: Row) -> bool:
-        stored = self._read("SELECT uid FROM meta WHERE key = :key", {"key": row.key}).fetchone()
-        if stored is not None and stored[0] and row.uid and stored[0] != row.uid:
+        stored = self._read("SELECT uid FROM meta WHERE key = :key", {"key": row.key})
+        if stored and stored[0] and row.uid and stored[0] != row.uid:
             return True
         return put(self, row)
 
@@ -98,8 +98,8 @@ def what_is_left_over_is_not_looked_for() -> Iterator[None]:
 @contextmanager
 def commits_are_not_flushed() -> Iterator[None]:
     """A commit is in the page cache when the cloud gets its acknowledgement (`synchronous=NORMAL`)."""
-    pragmas = tuple(pragma.replace("=FULL", "=NORMAL") for pragma in sqlite_store.PRAGMAS)
-    with patch.object(sqlite_store, "PRAGMAS", pragmas):
+    pragmas = tuple(pragma.replace("=FULL", "=NORMAL") for pragma in sqlite_open.PRAGMAS)
+    with patch.object(sqlite_open, "PRAGMAS", pragmas):
         yield
 
 

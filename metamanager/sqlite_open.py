@@ -1,0 +1,129 @@
+"""Opens an SQLite file: its mode, its settings, its version, and whether it is sound.
+
+Each start looks at the whole file (`PRAGMA quick_check`): a page that a dying flash or a lost write has spoilt would
+otherwise be found when a pod needs it. It reads the file once: 84 MB took 0.2 s from memory; stores of nodes have a few
+megabytes. Files of more than `LARGEST_CHECKED` are taken unseen, so that no start waits for minutes; what is wrong with
+them shows when it is read, and leads to the same end (`metamanager.damage`).
+"""
+
+import logging
+import os
+import sqlite3
+from pathlib import Path
+from typing import Final
+
+from metamanager.errors import StoreDamagedError, StoreError, StoreOpenError
+from metamanager.sqlite_migrations import migrate
+
+_log = logging.getLogger(__name__)
+
+BUSY_MILLISECONDS: Final = 5000
+"""How long a statement waits for another process that holds the database."""
+
+LARGEST_CHECKED: Final = 256 * 1024 * 1024
+"""Bytes up to which a file is looked at as a whole when it is opened, and rewritten so that it can shrink."""
+
+PRAGMAS: Final = (
+    f"PRAGMA busy_timeout={BUSY_MILLISECONDS}",
+    "PRAGMA auto_vacuum=INCREMENTAL",
+    "PRAGMA journal_mode=WAL",
+    "PRAGMA synchronous=FULL",
+    "PRAGMA foreign_keys=ON",
+    "PRAGMA temp_store=MEMORY",
+    "PRAGMA trusted_schema=OFF",
+    f"PRAGMA journal_size_limit={8 * 1024 * 1024}",
+)
+
+_INCREMENTAL = 2
+_DAMAGED = ("file is not a database", "malformed", "unsupported file format", "Could not decode to UTF-8")
+_NOT_TEXT = _DAMAGED[-1]
+
+
+def open_file(path: Path) -> sqlite3.Connection:
+    """A connection to the file, which is made when there is none, with today's tables.
+
+    Raises:
+        StoreOpenError: it cannot be opened; says why and what to do.
+        StoreDamagedError: it is no sound database.
+    """
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _make_private(path)
+    except OSError as error:
+        hint = f"{error.strerror}; the agent needs a directory of its own on a local disk, dataBase.dataSource names it"
+        raise StoreOpenError("open the database", str(path), hint) from error
+    connection = None
+    try:
+        connection = sqlite3.connect(path, isolation_level=None, cached_statements=32)
+        _set_up(connection, path)
+    except (sqlite3.Error, StoreError) as error:
+        if connection is not None:
+            connection.close()
+        if isinstance(error, StoreError):
+            raise
+        if is_damage(error):
+            raise StoreDamagedError("open the database", str(path), reason_of(error)) from error
+        raise StoreOpenError("open the database", str(path), reason_of(error)) from error
+    return connection
+
+
+def is_damage(error: Exception) -> bool:
+    """Whether SQLite means that the file is spoilt."""
+    return any(words in str(error) for words in _DAMAGED)
+
+
+def reason_of(error: Exception) -> str:
+    """SQLite's words, and what to do where that is known."""
+    text = str(error)
+    if text.startswith(_NOT_TEXT):
+        text = "what is stored as text is none"  # Python quotes all of it: perhaps a secret
+    if is_damage(error):
+        return f"{text}; move the file away: the cloud sends again what belongs to this node"
+    if "locked" in text:
+        return f"{text}; another process holds it, is a second edgecore running?"
+    if "full" in text:
+        return f"{text}; free some disk space"
+    if "readonly" in text:
+        return f"{text}; see the owner and the mode of the file and its directory"
+    return text
+
+
+def _set_up(connection: sqlite3.Connection, path: Path) -> None:
+    for pragma in PRAGMAS:
+        connection.execute(pragma)
+    (mode,) = connection.execute("PRAGMA journal_mode").fetchone()
+    if mode != "wal":
+        _log.warning("database %s: no write-ahead log on this file system (journal mode %s); writes are slower", path,
+                     mode)  # fmt: skip
+    if path.stat().st_size <= LARGEST_CHECKED:
+        _check(connection, path)
+        _let_shrink(connection, path)
+    migrate(connection, str(path))
+
+
+def _check(connection: sqlite3.Connection, path: Path) -> None:
+    (found,) = connection.execute("PRAGMA quick_check(1)").fetchone()
+    if found != "ok":
+        raise StoreDamagedError("open the database", str(path), f"it is damaged: {found}")
+
+
+def _let_shrink(connection: sqlite3.Connection, path: Path) -> None:
+    """A file that was made without can be given free pages back only after it was written anew."""
+    (mode,) = connection.execute("PRAGMA auto_vacuum").fetchone()
+    if mode == _INCREMENTAL:
+        return
+    try:
+        connection.execute("VACUUM")
+    except sqlite3.OperationalError as error:
+        text = "database %s cannot shrink, for it could not be written anew (%s); the next start tries again"
+        _log.warning(text, path, error)
+
+
+def _make_private(path: Path) -> None:
+    """Create the file, and take from others what they may have been allowed to do with it."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        if os.fstat(descriptor).st_mode & 0o077:
+            os.fchmod(descriptor, 0o600)
+    finally:
+        os.close(descriptor)
