@@ -86,7 +86,7 @@ def readable_rows(bad: Path) -> list[Row]:
             try:
                 for row in _sound(connection.execute(question)):
                     rows.setdefault(row.key, row)
-            except sqlite3.Error as error:
+            except (sqlite3.Error, UnicodeDecodeError) as error:
                 _log.warning("database %s: the rest cannot be read: %s", bad.name, reason_of(error))
     return list(rows.values())
 

@@ -56,7 +56,7 @@ def open_file(path: Path) -> sqlite3.Connection:
     try:
         connection = sqlite3.connect(path, isolation_level=None, cached_statements=32)
         _set_up(connection, path)
-    except (sqlite3.Error, StoreError) as error:
+    except (sqlite3.Error, UnicodeDecodeError, StoreError) as error:
         if connection is not None:
             connection.close()
         if isinstance(error, StoreError):
@@ -68,14 +68,14 @@ def open_file(path: Path) -> sqlite3.Connection:
 
 
 def is_damage(error: Exception) -> bool:
-    """Whether SQLite means that the file is spoilt."""
-    return any(words in str(error) for words in _DAMAGED)
+    """Whether SQLite means that the file is spoilt. It may quote the schema in saying so, which may be no text."""
+    return isinstance(error, UnicodeDecodeError) or any(words in str(error) for words in _DAMAGED)
 
 
 def reason_of(error: Exception) -> str:
     """SQLite's words, and what to do where that is known."""
     text = str(error)
-    if text.startswith(_NOT_TEXT):
+    if text.startswith(_NOT_TEXT) or isinstance(error, UnicodeDecodeError):
         text = "what is stored as text is none"  # Python quotes all of it: perhaps a secret
     if is_damage(error):
         return f"{text}; move the file away: the cloud sends again what belongs to this node"

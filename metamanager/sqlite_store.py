@@ -82,7 +82,7 @@ class SqliteStore:
     def _read(self, statement: str, parameters: dict[str, str]) -> list[str]:
         try:
             return [row[0] for row in self._execute(statement, parameters)]
-        except sqlite3.Error as error:
+        except (sqlite3.Error, UnicodeDecodeError) as error:
             self._raise_if_damaged("read the database", error)
             raise StoreError("read the database", str(self.path), reason_of(error), retryable=True) from error
 

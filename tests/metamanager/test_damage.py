@@ -74,7 +74,7 @@ def test_what_is_left_of_a_file_does_not_matter(tmp_path: Path, content: bytes) 
         store.commit()
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(offset=st.integers(0, 60 * PAGE), length=st.integers(1, 3 * PAGE))
 def test_wherever_it_is_spoilt_the_node_starts_and_has_no_half_object(
     tmp_path_factory: pytest.TempPathFactory, offset: int, length: int
