@@ -150,6 +150,24 @@ def test_a_port_of_a_pod(machine: Machine) -> None:
     machine.cloud.apply(pod("p", container(serve)))
     machine.cloud.pods.wait("p", is_ready)
     wait_until(lambda: "hello from the pod" in fetch(machine, 8080), "the port is reached")
+    answer = spdy(machine, "/exec/default/p/app?command=cat&input=1&output=1", "v4.channel.k8s.io")
+    assert (answer[0], "x-stream-protocol-version: v4.channel.k8s.io" in answer[1:]) == ("http/1.1 101", True)
+    answer = spdy(machine, "/portForward/default/p", "portforward.k8s.io")
+    assert (answer[0], "upgrade: spdy/3.1" in answer[1:]) == ("http/1.1 101", True)
+
+
+def spdy(machine: Machine, target: str, protocol: str) -> list[str]:
+    """The head of the answer to an upgrade as older kubectls ask for it, in lower case."""
+    upgrade = f"Connection: Upgrade\r\nUpgrade: SPDY/3.1\r\nX-Stream-Protocol-Version: {protocol}\r\n"
+    with socket.socket(socket.AF_UNIX) as connection, short_name(machine.edge.root / "edged" / "edged.sock") as name:
+        connection.settimeout(SECONDS)
+        connection.connect(name)
+        connection.sendall(f"POST {target} HTTP/1.1\r\nHost: node\r\n{upgrade}Content-Length: 0\r\n\r\n".encode())
+        head = b""
+        while b"\r\n\r\n" not in head:
+            head += connection.recv(1) or pytest.fail(head.decode())
+    first, *fields = head.decode().lower().split("\r\n")
+    return [first[:12], *fields]
 
 
 def fetch(machine: Machine, port: int) -> str:
