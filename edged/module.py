@@ -266,6 +266,7 @@ class Edged(Module):
             machine=machine,
             cgroups=cgroups,
             host_ips=lambda: keeper.node.ips,
+            allocatable=lambda: self._node_status().allocatable,
             owner=self._owner,
             events=self._events,
         )
@@ -348,9 +349,12 @@ class Edged(Module):
 
     def _place(self) -> Place:
         """What a new pod finds here. The machine's figures are known from the first report on."""
-        report = self._last_report
-        there = allocatable(node_status(report, NodeStatus(), Nanoseconds(0))) if report is not None else {}
+        there = allocatable(self._node_status())
         return Place(self._settings.node_name, there, self._node.node, self._settings.allowed_unsafe_sysctls)
+
+    def _node_status(self) -> NodeStatus:
+        report = self._last_report
+        return node_status(report, NodeStatus(), Nanoseconds(0)) if report is not None else NodeStatus()
 
     def _on_report(self, report: Report) -> None:
         self._last_report = report

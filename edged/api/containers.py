@@ -143,3 +143,9 @@ class Container(KubeStruct, frozen=True):
     stdin: bool = False
     stdin_once: bool = False
     tty: bool = False
+
+
+class EphemeralContainer(Container, frozen=True):
+    """A container that is added to a pod that runs. The API server refuses probes, hooks, ports and resources of it."""
+
+    target_container_name: str = ""

@@ -3,7 +3,7 @@
 from msgspec import field
 
 from edged.api.base import KubeStruct
-from edged.api.containers import Container, ResourceRequirements
+from edged.api.containers import Container, EphemeralContainer, ResourceRequirements
 from edged.api.meta import ListMeta, LocalObjectReference, ObjectMeta
 from edged.api.pod_status import PodStatus
 from edged.api.quantity import Quantity
@@ -56,6 +56,7 @@ class PodSpec(KubeStruct, frozen=True):
     volumes: tuple[Volume, ...] = ()
     init_containers: tuple[Container, ...] = ()
     containers: tuple[Container, ...] = field(default_factory=tuple)
+    ephemeral_containers: tuple[EphemeralContainer, ...] = ()
     restart_policy: str = ""
     termination_grace_period_seconds: int | None = None
     active_deadline_seconds: int | None = None
@@ -87,6 +88,12 @@ class PodSpec(KubeStruct, frozen=True):
     set_hostname_as_fqdn: bool | None = None
     host_users: bool | None = None
     resources: ResourceRequirements | None = None
+
+    @property
+    def all_containers(self) -> tuple[Container, ...]:
+        """Of every kind: init, regular, ephemeral."""
+        return (*self.init_containers, *self.containers, *self.ephemeral_containers)
+
     affinity: Affinity | None = None
     os: PodOS | None = None
 

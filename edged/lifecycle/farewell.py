@@ -113,4 +113,4 @@ def probe_grace(pod: Pod, container: Container | None, fault: Fault | None) -> i
 
 
 def _container(pod: Pod, name: str) -> Container | None:
-    return next((c for c in (*pod.spec.init_containers, *pod.spec.containers) if c.name == name), None)
+    return next((c for c in pod.spec.all_containers if c.name == name), None)

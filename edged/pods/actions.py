@@ -6,10 +6,13 @@ containers. It knows kubelet's rules (computePodActions of its runtime manager) 
 that it can be asked at any time and as often as one likes: when nothing is to be done, it says so.
 """
 
+from collections.abc import Iterable
+
 from msgspec import Struct
 
 from edged.api import Container, Nanoseconds, Pod
 from edged.pods.backoff import BackOffKey, BackOffs, container_key
+from edged.pods.ephemeral import new_ephemeral
 from edged.pods.init_containers import judge_initialization
 from edged.pods.model import ContainerFacts, HookFacts, PodFacts, ProbeFacts, RunState, SandboxId
 from edged.pods.restart import can_restart, is_terminal, next_attempt, restarts_after, should_be_started
@@ -61,6 +64,7 @@ class PodActions(Struct, frozen=True, gc=False):
     create_sandbox: bool = False
     sandbox: SandboxId | None = None
     attempt: int = 0
+    start_ephemeral: tuple[ContainerStart, ...] = ()
     start_init: tuple[ContainerStart, ...] = ()
     start: tuple[ContainerStart, ...] = ()
     waiting: tuple[ContainerWait, ...] = ()
@@ -68,7 +72,12 @@ class PodActions(Struct, frozen=True, gc=False):
     @property
     def nothing(self) -> bool:
         """Whether the pod already is as it should be (or only waits)."""
-        return not (self.kill_pod or self.kill or self.create_sandbox or self.start_init or self.start)
+        return not (self.kill_pod or self.kill or self.create_sandbox or self.starts)
+
+    @property
+    def starts(self) -> tuple[ContainerStart, ...]:
+        """Everything that is to be started, in this order."""
+        return (*self.start_ephemeral, *self.start_init, *self.start)
 
     @property
     def next_try(self) -> Nanoseconds | None:
@@ -155,6 +164,7 @@ class _Planner:
             kill=tuple(kill),
             sandbox=sandbox,
             attempt=attempt,
+            start_ephemeral=self._starts(new_ephemeral(self._pod, self._facts)),
             start_init=self._starts(inits),
             start=self._starts(start),
             waiting=tuple(self._waiting),
@@ -198,7 +208,7 @@ class _Planner:
         """Running containers that the pod does not have any more, or that run beside a newer one of their
         name.
         """
-        wanted = {container.name for container in self._all_containers()}
+        wanted = {container.name for container in self._pod.spec.all_containers}
         strays = []
         for container in (c for c in self._facts.containers if c.running):
             if container.name not in wanted:
@@ -207,7 +217,7 @@ class _Planner:
                 strays.append(ContainerKill(container, Fault.SUPERSEDED, restarts=False))
         return strays
 
-    def _starts(self, containers: tuple[Container, ...] | list[Container]) -> tuple[ContainerStart, ...]:
+    def _starts(self, containers: Iterable[Container]) -> tuple[ContainerStart, ...]:
         """Those of the containers that may be started now; the others are noted as waiting."""
         ready = []
         for container in containers:
@@ -248,6 +258,3 @@ class _Planner:
             had_containers = any(c.state is not RunState.CREATED for c in self._facts.containers)
             return bool(self._facts.sandboxes) and had_containers
         return bool(regular) and all(self._completed(container) for container in regular)
-
-    def _all_containers(self) -> tuple[Container, ...]:
-        return self._pod.spec.init_containers + self._pod.spec.containers

@@ -36,9 +36,11 @@ def pod_conditions(
 ) -> tuple[PodCondition, ...]:
     """All conditions for a status whose phase and container statuses are already there.
 
-    A condition whose truth did not change keeps the time of its last transition from `old`.
+    A condition whose truth did not change keeps the time of its last transition from `old`. Each says of which
+    generation of the pod it is (Kubernetes since 1.34).
     """
     disruption = _disruption(verdict)
+    generation = pod.metadata.generation
     others = tuple(
         c for c in pod.status.conditions if c.type not in OURS and not (disruption and c.type == DISRUPTION_TARGET)
     )
@@ -51,7 +53,16 @@ def pod_conditions(
         PodCondition(type=SCHEDULED, status="True"),
         *disruption,
     )
-    return others + tuple(_since(condition, old, now) for condition in ours)
+    return others + tuple(_since(replace(each, observed_generation=generation), old, now) for each in ours)
+
+
+def with_conditions_of_others(mine: PodStatus, theirs: PodStatus) -> PodStatus:
+    """The status that this node keeps of a pod, with the conditions that others have set in the cloud meanwhile: a
+    readiness gate is opened there.
+    """
+    own = tuple(condition for condition in mine.conditions if condition.type in OURS)
+    others = tuple(condition for condition in theirs.conditions if condition.type not in OURS)
+    return replace(mine, conditions=others + own)
 
 
 def _disruption(verdict: Verdict | None) -> tuple[PodCondition, ...]:

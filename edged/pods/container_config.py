@@ -9,6 +9,7 @@ from edged.api import Container, Pod
 from edged.pods.errors import ConfigError
 from edged.pods.expansion import expand_all
 from edged.pods.labels import container_annotations, container_labels
+from edged.pods.model import ContainerId
 from edged.pods.paths import log_path
 from edged.pods.resources import Machine, linux_resources
 from edged.pods.security import ImageUser, check_not_root, container_security
@@ -21,6 +22,7 @@ class ContainerContext(Struct, frozen=True):
     Attributes:
         image: the image as the runtime knows it (what PullImage or ImageStatus answered).
         environment: names and values in order, from `environment`; commands may refer to them.
+        target: the container whose processes this one sees; only for an ephemeral one.
         mounts: from `container_mounts`, in the order in which they are made.
         seccomp_root: directory of the node's own seccomp profiles (`<rootDirectory>/seccomp`).
         seccomp_default: whether a container without a profile gets the runtime's.
@@ -32,6 +34,7 @@ class ContainerContext(Struct, frozen=True):
     mounts: Sequence[cri.Mount]
     machine: Machine
     image_user: ImageUser = ImageUser()
+    target: ContainerId | None = None
     seccomp_root: PurePosixPath = PurePosixPath("/var/lib/kubelet/seccomp")
     seccomp_default: bool = False
 
@@ -57,12 +60,21 @@ def container_config(pod: Pod, container: Container, context: ContainerContext) 
         tty=container.tty,
         linux=cri.LinuxContainerConfig(
             resources=linux_resources(pod, container, context.machine),
-            security_context=container_security(
-                pod, container, context.image_user, context.seccomp_root, seccomp_default=context.seccomp_default
-            ),
+            security_context=_security(pod, container, context),
         ),
         stop_signal=_stop_signal(container),
     )
+
+
+def _security(pod: Pod, container: Container, context: ContainerContext) -> cri.LinuxContainerSecurityContext:
+    """A target counts only where containers do not see each other's processes anyway (generateLinuxContainerConfig)."""
+    security = container_security(
+        pod, container, context.image_user, context.seccomp_root, seccomp_default=context.seccomp_default
+    )
+    if context.target is not None and security.namespace_options.pid == cri.CONTAINER:
+        security.namespace_options.pid = cri.TARGET
+        security.namespace_options.target_id = context.target
+    return security
 
 
 def _variable(name: str, value: str) -> cri.KeyValue:

@@ -57,6 +57,28 @@ def init_statuses(given: StatusInput, old: Iterable[ContainerStatus]) -> tuple[C
     return tuple(_statuses(given, given.pod.spec.init_containers, old, is_init=True))
 
 
+def ephemeral_statuses(given: StatusInput, old: Iterable[ContainerStatus]) -> tuple[ContainerStatus, ...]:
+    """The statuses of the ephemeral containers, sorted by name. They are never ready, and nobody asks whether they have
+    started.
+    """
+    before = {status.name: status for status in old}
+    statuses = []
+    for container in given.pod.spec.ephemeral_containers:
+        old_status = before.get(container.name)
+        status = _known(given, container, old_status)
+        trouble = given.troubles.get(container.name)
+        if (
+            given.facts.newest(container.name) is None
+            and old_status is not None
+            and old_status.state.running is not None
+        ):
+            status = replace(old_status, state=lost(_LOST_RUNNING))
+        elif trouble is not None and status.state.waiting is not None:
+            status = replace(status, state=ContainerState(waiting=trouble))
+        statuses.append(replace(status, volume_mounts=_mounts(container)))
+    return tuple(sorted(statuses, key=lambda status: status.name))
+
+
 def lost(message: str = _LOST_DELETED) -> ContainerState:
     """The state of a container of which nobody knows how it ended; it counts as failed."""
     return ContainerState(

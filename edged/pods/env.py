@@ -52,7 +52,7 @@ def referenced_objects(pod: Pod) -> tuple[frozenset[str], frozenset[str]]:
     """
     maps: set[str] = set()
     secrets: set[str] = set()
-    for container in pod.spec.init_containers + pod.spec.containers:
+    for container in pod.spec.all_containers:
         for source in container.env_from:
             maps |= {source.config_map_ref.name} if source.config_map_ref else set()
             secrets |= {source.secret_ref.name} if source.secret_ref else set()

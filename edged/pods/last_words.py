@@ -64,8 +64,7 @@ def with_last_words(container: ContainerFacts) -> ContainerFacts:
 
 def share_of_message(pod: Pod) -> int:
     """Bytes that the message of one container may have in the pod's status."""
-    spec = pod.spec
-    return LONGEST_OF_POD // max(len(spec.init_containers) + len(spec.containers), 1)
+    return LONGEST_OF_POD // max(len(pod.spec.all_containers), 1)
 
 
 def shortened(statuses: Sequence[ContainerStatus], limit: int) -> tuple[ContainerStatus, ...]:

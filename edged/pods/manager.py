@@ -10,6 +10,7 @@ import msgspec
 from msgspec.structs import replace
 
 from edged.api import ContainerStateWaiting, Pod, PodStatus
+from edged.pods.conditions import with_conditions_of_others
 from edged.pods.labels import ref_of
 from edged.pods.model import PodFacts, PodRef, PodUid
 from edged.pods.verdict import Verdict
@@ -85,13 +86,15 @@ class PodManager:
         return [r for r in self._records.values() if (r.ref.namespace, r.ref.name) == (namespace, name)]
 
     def put(self, pod: Pod) -> PodRecord:
-        """Take a pod as it came; a known one keeps the status and the facts that this node has of it."""
+        """Take a pod as it came; a known one keeps the status and the facts that this node has of it, and gets
+        what others say of it.
+        """
         ref = ref_of(pod)
         record = self._records.get(ref.uid)
         if record is None:
             record = self._records[ref.uid] = PodRecord(pod, PodFacts(ref))
         else:
-            record.pod = replace(pod, status=record.pod.status)
+            record.pod = replace(pod, status=with_conditions_of_others(record.pod.status, pod.status))
         return record
 
     def hold(self, pod: Pod, behind: PodUid | None = None) -> None:
@@ -144,7 +147,7 @@ def references(pod: Pod, kind: str) -> frozenset[str]:
 
 
 def _in_environments(pod: Pod, kind: str) -> set[str]:
-    containers = (*pod.spec.init_containers, *pod.spec.containers)
+    containers = pod.spec.all_containers
     wholes = [whole for container in containers for whole in container.env_from]
     single = [variable.value_from for container in containers for variable in container.env]
     keys = [source for source in single if source is not None]

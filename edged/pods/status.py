@@ -18,7 +18,7 @@ from edged.api import (
 )
 from edged.pods.actions import ContainerWait
 from edged.pods.conditions import pod_conditions
-from edged.pods.container_status import StatusInput, init_statuses, lost, regular_statuses
+from edged.pods.container_status import StatusInput, ephemeral_statuses, init_statuses, lost, regular_statuses
 from edged.pods.last_words import share_of_message, shortened
 from edged.pods.model import PodFacts, PodRef, ProbeFacts
 from edged.pods.phase import Phase, pod_phase
@@ -71,9 +71,10 @@ def pod_status(
         return _refused(pod, before, verdict, now)
     given = StatusInput(pod, facts, probes or ProbeFacts(), node.runtime, troubles or {})
     status = PodStatus(
+        observed_generation=pod.metadata.generation,
         container_statuses=regular_statuses(given, before.container_statuses),
         init_container_statuses=init_statuses(given, before.init_container_statuses),
-        ephemeral_container_statuses=before.ephemeral_container_statuses,
+        ephemeral_container_statuses=ephemeral_statuses(given, before.ephemeral_container_statuses),
         host_ip=node.ips[0] if node.ips else "",
         host_ips=tuple(HostIP(ip=ip) for ip in node.ips),
         start_time=before.start_time or format_time(now),
@@ -148,6 +149,7 @@ def _with_short_messages(pod: Pod, status: PodStatus) -> PodStatus:
         status,
         container_statuses=shortened(status.container_statuses, limit),
         init_container_statuses=shortened(status.init_container_statuses, limit),
+        ephemeral_container_statuses=shortened(status.ephemeral_container_statuses, limit),
     )
 
 
@@ -161,6 +163,7 @@ def _without_open_ends(pod: Pod, status: PodStatus) -> PodStatus:
     return replace(
         status,
         container_statuses=tuple(_closed(s) for s in status.container_statuses),
+        ephemeral_container_statuses=tuple(_closed(s) for s in status.ephemeral_container_statuses),
         init_container_statuses=tuple(_closed(s) if initialized else s for s in status.init_container_statuses),
     )
 

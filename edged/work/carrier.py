@@ -145,7 +145,7 @@ class PodCarrier:
             raise failures[0]
 
     def _bring_up(self, pod: Pod, facts: PodFacts, actions: PodActions, troubles: Troubles) -> None:
-        starts = (*actions.start_init, *actions.start)
+        starts = actions.starts
         try:
             context = self._prepare(pod, facts, actions)
         except _FAILURES as error:
@@ -179,14 +179,14 @@ class PodCarrier:
             self._events.mount_failed(pod, error)
             raise
         self._cgroups.apply(pod, anew=actions.create_sandbox)
-        if not (actions.start_init or actions.start or actions.create_sandbox):
+        if not (actions.starts or actions.create_sandbox):
             return None
         try:
             sandbox = self._starter.sandbox(pod, facts, actions)
         except _FAILURES as error:
             self._events.sandbox_failed(pod, error)
             raise
-        return StartContext(sandbox, volumes, sources)
+        return StartContext(sandbox, volumes, sources, facts)
 
     def _note_start(self, facts: PodFacts, start: ContainerStart) -> None:
         if start.after is not None:

@@ -5,7 +5,7 @@ from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
 from beehive import Clock
-from edged.api import Container, Pod, seconds
+from edged.api import Container, EphemeralContainer, Pod, Quantity, seconds
 from edged.cgroups.pods import PodCgroups
 from edged.cri.contract import ContainerId, ContainerRuntime, SandboxId
 from edged.cri.errors import AlreadyExistsError, CriError
@@ -17,6 +17,7 @@ from edged.pods.container_config import ContainerContext, container_config
 from edged.pods.dns import ClusterDns, parse_resolv_conf
 from edged.pods.downward import DownwardView
 from edged.pods.env import Sources, environment
+from edged.pods.ephemeral import target_of
 from edged.pods.model import PodFacts, PodUid
 from edged.pods.paths import PodPaths
 from edged.pods.resources import Machine
@@ -49,6 +50,8 @@ class StartContext(NamedTuple):
     volumes: Mapping[str, Path]
     """Where each volume is on the node, by name."""
     sources: Sources
+    facts: PodFacts
+    """What ran when the job began."""
 
 
 class Starter:
@@ -62,6 +65,7 @@ class Starter:
         machine: what resources depend on.
         cgroups: of pods.
         host_ips: the node's addresses now.
+        allocatable: what pods may use of the node: a `resourceFieldRef` says so where a container has no limit.
         owner: the mark that sandboxes get.
         events: is told what is made.
     """
@@ -77,6 +81,7 @@ class Starter:
         machine: Machine,
         cgroups: PodCgroups,
         host_ips: Callable[[], tuple[str, ...]],
+        allocatable: Callable[[], Mapping[str, Quantity]],
         owner: str,
         events: PodEvents,
     ) -> None:
@@ -89,6 +94,7 @@ class Starter:
         self._machine = machine
         self._cgroups = cgroups
         self._host_ips = host_ips
+        self._allocatable = allocatable
         self._owner = owner
         self._paths = PodPaths(settings.root, settings.pod_logs)
 
@@ -127,7 +133,7 @@ class Starter:
         self, pod: Pod, start: ContainerStart, context: StartContext, image: str, user: ImageUser
     ) -> cri.ContainerConfig:
         container = start.container
-        view = DownwardView(pod_ips=self.pod_ips(pod, context.sandbox), host_ips=self._host_ips())
+        view = DownwardView(self.pod_ips(pod, context.sandbox), self._host_ips(), self._allocatable())
         variables = environment(pod, container, context.sources, view)
         made_of = ContainerContext(
             image=image,
@@ -138,6 +144,7 @@ class Starter:
             image_user=user,
             seccomp_root=PurePosixPath(self._settings.root / "seccomp"),
             seccomp_default=self._settings.seccomp_default,
+            target=target_of(container, context.facts) if isinstance(container, EphemeralContainer) else None,
         )
         return container_config(pod, container, made_of)
 

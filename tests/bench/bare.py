@@ -96,6 +96,7 @@ def requests_of(manifest: JsonObject, endpoint: str, directory: Path, *, own_roo
         machine=machine,
         cgroups=PodCgroups(settings.cgroups, None, machine),
         host_ips=lambda: (),
+        allocatable=dict,
         owner="",
         events=PodEvents(EventRecorder(clock, "", lambda _occurrence: None)),
     )
@@ -103,7 +104,7 @@ def requests_of(manifest: JsonObject, endpoint: str, directory: Path, *, own_roo
     actions = compute_pod_actions(pod, facts, Nanoseconds(clock.now_ns()), backoffs)
     sources = PodSources(pod, _NOTHING, TokenCache(clock))
     volumes = files.prepare(pod, sources)
-    context = StartContext(starter.sandbox(pod, facts, actions), volumes, sources)
+    context = StartContext(starter.sandbox(pod, facts, actions), volumes, sources, facts)
     for start in actions.start:
         starter.start(pod, start, context)
     client.stop_pod_sandbox(context.sandbox.id)

@@ -72,3 +72,88 @@ def test_a_pod_that_failed_only_by_back_off_is_tried_again_by_itself(bench: Benc
     bench.run(610)
     assert ends_and_comes_back() < 2
     assert 9 < ends_and_comes_back() < 12
+
+
+def test_an_ephemeral_container_joins_a_pod_that_runs(bench: Bench) -> None:
+    """It is started once, whatever becomes of it, and goes with the pod."""
+    bench.start()
+    bench.tell("insert", pod())
+    debug = {**container("debug"), "targetContainerName": "main"}
+    debugged = pod(ephemeralContainers=[debug], metadata={"resourceVersion": "2"})
+    bench.tell("update", debugged)
+    assert bench.runtime.running() == ["debug", "main"]
+    assert "running" in status_of(bench, "debug", "ephemeralContainerStatuses")["state"]
+    bench.runtime.end("debug", 1)
+    bench.run(100)
+    assert bench.runtime.running() == ["main"]
+    assert status_of(bench, "debug", "ephemeralContainerStatuses")["state"]["terminated"]["exitCode"] == 1
+    assert status_of(bench)["restartCount"] == 0
+    bench.tell("delete", debugged)
+    assert bench.runtime.containers == {}
+
+
+def test_an_ephemeral_container_without_its_target_waits_and_says_so(bench: Bench) -> None:
+    bench.start()
+    bench.tell("insert", pod())
+    debug = {**container("debug"), "targetContainerName": "other"}
+    bench.tell("update", pod(ephemeralContainers=[debug], metadata={"resourceVersion": "2"}))
+    waiting = status_of(bench, "debug", "ephemeralContainerStatuses")["state"]["waiting"]
+    assert waiting["reason"] == "CreateContainerConfigError"
+    assert "other" in waiting["message"]
+    assert bench.runtime.running() == ["main"]
+
+
+def condition_of(bench: Bench, kind: str) -> dict[str, Any]:
+    [web] = bench.snapshots.pods
+    conditions: list[dict[str, Any]] = to_value(web.status)["conditions"]
+    return next(each for each in conditions if each["type"] == kind)
+
+
+def test_a_readiness_gate_is_opened_and_closed_by_others(bench: Bench) -> None:
+    """Through the pod's status in the cloud; the containers go on."""
+    gate = "example.com/served"
+    bench.start()
+    gated = pod(readinessGates=[{"conditionType": gate}])
+    bench.tell("insert", gated)
+    assert (condition_of(bench, "Ready")["status"], condition_of(bench, "ContainersReady")["status"]) == (
+        "False",
+        "True",
+    )
+    for number, said in enumerate(("True", "False"), 2):
+        status = {"phase": "Running", "conditions": [{"type": gate, "status": said}]}
+        bench.tell(
+            "update", {**gated, "metadata": {**gated["metadata"], "resourceVersion": str(number)}, "status": status}
+        )
+        assert condition_of(bench, "Ready")["status"] == said
+        assert condition_of(bench, gate)["status"] == said
+    assert bench.runtime.calls["start_container"] == 1
+
+
+def test_a_status_says_of_which_generation_of_the_pod_it_is(bench: Bench) -> None:
+    bench.start()
+    bench.tell("insert", pod(metadata={"generation": 1}))
+    bench.tell("update", pod(metadata={"generation": 2, "resourceVersion": "2"}, terminationGracePeriodSeconds=7))
+    [web] = bench.snapshots.pods
+    assert {web.status.observed_generation, *(c.observed_generation for c in web.status.conditions)} == {2}
+
+
+def test_a_resource_that_is_not_limited_is_what_the_node_has_for_pods(bench: Bench) -> None:
+    env = [{"name": "CPUS", "valueFrom": {"resourceFieldRef": {"resource": "limits.cpu"}}}]
+    bench.start()
+    bench.run(1)
+    bench.tell("insert", pod(containers=[container(env=env)]))
+    [config] = bench.runtime.configs.values()
+    assert int({each.key: each.value for each in config.envs}["CPUS"]) >= 1
+
+
+def test_what_a_container_lacks_is_named_and_it_starts_when_it_is_there(bench: Bench) -> None:
+    env = [{"name": "X", "valueFrom": {"configMapKeyRef": {"name": "settings", "key": "x"}}}]
+    bench.start()
+    bench.tell("insert", pod(containers=[container(env=env)]))
+    waiting = status_of(bench)["state"]["waiting"]
+    assert waiting["reason"] == "CreateContainerConfigError"
+    assert "settings" in waiting["message"]
+    made = {"kind": "ConfigMap", "metadata": {"name": "settings", "namespace": "default"}, "data": {"x": "1"}}
+    bench.meta.objects["default/configmap/settings"] = made
+    bench.tell("insert", made, kind="configmap")
+    assert bench.runtime.running() == ["main"]
