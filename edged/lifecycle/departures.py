@@ -79,18 +79,21 @@ class Departure:
 
 
 class Departures:
-    """The grace periods that run now, by pod. Thread-safe."""
+    """The grace periods that run now, by pod, and what those that are about to begin may have at most: a worker that
+    has been given its job may not have begun one yet when it is shortened. Thread-safe.
+    """
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._lock = threading.Lock()
         self._running: dict[Departure, PodUid] = {}
+        self._most: dict[PodUid, int] = {}
 
     @contextmanager
     def begin(self, uid: PodUid, seconds: int) -> Iterator[Departure]:
         """A container of this pod gets so long to end."""
-        departure = Departure(self._clock, seconds)
         with self._lock:
+            departure = Departure(self._clock, min(seconds, self._most.get(uid, seconds)))
             self._running[departure] = uid
         try:
             yield departure
@@ -99,8 +102,14 @@ class Departures:
                 del self._running[departure]
 
     def shorten(self, uid: PodUid, seconds: int) -> None:
-        """All containers of this pod that are ending get so long from now at most."""
+        """All containers of this pod that are ending get so long from now at most, and so do those that begin later."""
         with self._lock:
+            self._most[uid] = min(seconds, self._most.get(uid, seconds))
             concerned = [departure for departure, about in self._running.items() if about == uid]
         for departure in concerned:
             departure.shorten(seconds)
+
+    def forget(self, uid: PodUid) -> None:
+        """The pod is gone."""
+        with self._lock:
+            self._most.pop(uid, None)

@@ -42,6 +42,7 @@ class Lives:
     def pod_gone(self, uid: PodUid) -> None:
         """A pod is gone."""
         self.waits.pod_gone(uid)
+        self.departures.forget(uid)
         self.start_hooks.forget(uid)
 
     def close(self) -> None:

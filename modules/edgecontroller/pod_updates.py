@@ -15,7 +15,8 @@ _FORBIDDEN = (
 def check_pod_update(old: JsonObject, new: JsonObject) -> None:
     """Checks that a running pod's spec changes only where Kubernetes allows it.
 
-    A pod without a node may be given one: that is what binding does.
+    A pod without a node may be given one: that is what binding does. Ephemeral containers may be added, which an API
+    server takes through a subresource of the pod only.
 
     Raises:
         InvalidError: something else changed; it names the first field that did.
@@ -38,6 +39,9 @@ def _with_allowed_changes_undone(old: JsonObject, new: JsonObject) -> tuple[Json
     tolerations = before.pop("tolerations", [])
     if all(toleration in after.get("tolerations", []) for toleration in tolerations):
         after.pop("tolerations", None)
+    there = before.pop("ephemeralContainers", [])
+    if after.get("ephemeralContainers", [])[: len(there)] == there:
+        after.pop("ephemeralContainers", None)
     if not before.get("nodeName"):
         after.pop("nodeName", None)
     return before, after

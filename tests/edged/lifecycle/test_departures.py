@@ -51,6 +51,19 @@ def test_only_the_pod_that_is_meant_gets_less_and_only_while_it_ends(actors: Run
     assert two.left() == 30
 
 
+def test_one_that_begins_after_it_was_shortened_is_as_short(actors: Runtime) -> None:
+    """The worker had its job already, and had not come to the containers. Until the pod is gone."""
+    departures = Departures(actors.clock)
+    departures.shorten(UID, 5)
+    departures.shorten(UID, 20)
+    for _ in range(2):
+        with departures.begin(UID, 600) as late:
+            assert late.left() == 5
+    departures.forget(UID)
+    with departures.begin(UID, 600) as another:
+        assert another.left() == 600
+
+
 def test_a_wait_ends_with_the_grace_period_although_that_was_shortened_meanwhile(actors: Runtime) -> None:
     waits, departures, forever = Waits(actors), Departures(actors.clock), actors.future()
     begin = actors.clock.monotonic()

@@ -278,3 +278,16 @@ def test_only_the_newest_events_are_kept(cluster: Cluster) -> None:
     kept = cluster.list(kind_named("Event"))
     assert len(kept) == 1000
     assert "e1099" in {event["metadata"]["name"] for event in kept}
+
+
+def test_ephemeral_containers_can_be_added_to_a_pod_and_nothing_else_of_them_changed(cluster: Cluster) -> None:
+    """As `kubectl debug` does, through another door of the API server."""
+    debug = {"name": "debug", "image": "busybox:1.36", "targetContainerName": "main"}
+    cluster.apply(pod())
+    cluster.apply(pod(ephemeralContainers=[debug]))
+    cluster.apply(pod(ephemeralContainers=[debug, {**debug, "name": "again"}]))
+    with pytest.raises(InvalidError, match="ephemeralContainers"):
+        cluster.apply(pod(ephemeralContainers=[{**debug, "image": "busybox:1.37"}]))
+    added = cluster.store.find(WEB)
+    assert added is not None
+    assert [each["name"] for each in added["spec"]["ephemeralContainers"]] == ["debug", "again"]
