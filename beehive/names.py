@@ -60,6 +60,7 @@ class ResourceType(StrEnum):
     PERSISTENT_VOLUME_CLAIM = "persistentvolumeclaim"
     VOLUME_ATTACHMENT = "volumeattachment"
     VOLUME = "volume"
+    CSI_DRIVER = "csidriver"
     LEASE = "lease"
     SERVICE_ACCOUNT_TOKEN = "serviceaccounttoken"  # noqa: S105
     SERVICE_ACCOUNT_ACCESS = "serviceaccountaccess"

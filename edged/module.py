@@ -24,6 +24,7 @@ from edged.api.codec import DecodeError
 from edged.cgroups.pods import PodCgroups
 from edged.cgroups.tree import Tree
 from edged.cri.contract import ContainerRuntime
+from edged.errors import EdgedError
 from edged.events import EventRecorder
 from edged.events.node import NodeEvents
 from edged.events.pods import PodEvents
@@ -49,7 +50,9 @@ from edged.server.snapshots import Snapshots
 from edged.settings import EdgedSettings
 from edged.static_pods.directory import Changes
 from edged.static_pods.keeper import StaticPods
+from edged.storage import Storage
 from edged.volumes import KernelMounts, Mounts
+from edged.volumes.csi.controller import OPERATIONS
 from edged.work.carrier import PodCarrier
 from edged.work.files import PodFiles
 from edged.work.images import ImageKeeper
@@ -120,6 +123,8 @@ class Edged(Module):
         """Start the parts. The store's pods are asked for at once, whether or not there is a cloud."""
         settings = self._settings
         settings.root.mkdir(mode=0o750, parents=True, exist_ok=True)
+        self._memory = self._figures.machine(settings.root, settings.node_ip).memory
+        self._storage = self._make_storage()
         self._client = client = self._connect()
         self._lives = Lives(self.runtime, client, self._network, self._turn(self._on_hook_over))
         self._snapshots.runtime = client
@@ -128,8 +133,7 @@ class Edged(Module):
         self._event_reporter = EventReporter(
             self._meta, self, settings.node_name, settings.event_rate, settings.event_burst
         )
-        self._memory = self._figures.machine(settings.root, settings.node_ip).memory
-        self._files = PodFiles(settings, self.clock, self._mounts, max(0, self._memory - MEMORY_RESERVE))
+        self._files = PodFiles(settings, self.clock, self._storage.volumes)
         self._recorder = EventRecorder(self.clock, settings.node_name, self._turn(self._event_reporter.take))
         self._events = PodEvents(self._recorder)
         self._owner = str(settings.root.resolve())
@@ -147,11 +151,7 @@ class Edged(Module):
             events=self._events,
         )
         self._static_pods = StaticPods(self, self._meta, self._reporter, self._keeper.pods, lambda: self._node.node)
-        node_events = NodeEvents(self._recorder, settings.node_name)
-        node_events.starting()
-        self._node = NodeReporter(
-            self._meta, self.clock, settings, lambda: self._last_report, self._static_pods.tick, node_events
-        )
+        self._node = self._make_reporter()
         self._start_actors(client)
         self.every(settings.status_period, self._tick)
         self.every(settings.lease_duration / 4, self._node.renew)
@@ -206,6 +206,27 @@ class Edged(Module):
         resource = Resource.parse(message.route.resource)
         self._keeper.dependency_changed(resource.type, resource.namespace, resource.name)
 
+    @handles(ResourceType.PERSISTENT_VOLUME)
+    @handles(ResourceType.PERSISTENT_VOLUME_CLAIM)
+    @handles(ResourceType.VOLUME_ATTACHMENT)
+    @handles(ResourceType.CSI_DRIVER)
+    def on_storage(self, message: Message) -> None:
+        """What volumes wait for may have come: an attachment, a volume for a claim."""
+        _log.debug("%s %s", message.route.operation, message.route.resource)
+        self._keeper.connected()
+
+    @handles(ResourceType.VOLUME, *OPERATIONS)
+    def on_volume(self, message: Message) -> None:
+        """The cloud asks something of this node's storage driver; it hears what the driver says."""
+
+        def then(answer: dict[str, Any] | EdgedError) -> None:
+            if isinstance(answer, EdgedError):
+                self.respond(message.error(self.clock, str(answer), source=self.name))
+            else:
+                self.reply(message, answer)
+
+        self._storage.operate(message.route.operation, message.content_bytes(), then)
+
     @handles(ResourceType.CONNECTION, Operation.CONNECT)
     def on_connection(self, message: Message) -> None:
         """The cloud is there: tell it what it has not heard."""
@@ -228,8 +249,9 @@ class Edged(Module):
         self._carrier = self._make_carrier(client, reader)
         for number in range(settings.workers):
             self._keeper.pool.add_worker(self._start_worker(f"edged/worker-{number}"))
-        self.start_actor(NodeWatch, settings, client, self._turn(self._on_report), self._version, self._figures)
-
+        in_use = self._storage.csi.in_use
+        self.start_actor(NodeWatch, settings, client, self._turn(self._on_report), self._version, self._figures, in_use)
+        self._storage.start()
         if settings.static_pods is not None:
             self._static_pods.look_into(settings.static_pods, settings.node_name, self._turn(self._on_static_pods))
 
@@ -238,6 +260,7 @@ class Edged(Module):
         self._snapshots.runtime = None
         if self._client is not None:
             self._client.close()
+            self._storage.close()
             self._lives.close()
 
     def _start_worker(self, name: str) -> pykka.ActorRef[Worker]:
@@ -248,6 +271,35 @@ class Edged(Module):
 
     def _hire_prober(self) -> pykka.ActorRef[ProbeWorker]:
         return self.start_actor(ProbeWorker, self._prober, self._turn(self._crew.done), name="edged/prober")
+
+    def _make_storage(self) -> Storage:
+        room = max(0, self._memory - MEMORY_RESERVE)
+        return Storage(
+            self,
+            self._settings,
+            self._mounts,
+            room,
+            node=lambda: self._node.node,
+            changed=self._drivers_changed,
+        )
+
+    def _make_reporter(self) -> NodeReporter:
+        events = NodeEvents(self._recorder, self._settings.node_name)
+        events.starting()
+        return NodeReporter(
+            self._meta,
+            self.clock,
+            self._settings,
+            lambda: self._last_report,
+            self._static_pods.tick,
+            events,
+            self._storage.drivers,
+        )
+
+    def _drivers_changed(self) -> None:
+        """A storage driver has come or gone: the node says so, and pods that waited for it are tried again."""
+        self._node.tick()
+        self._keeper.connected()
 
     def _make_carrier(self, client: ContainerRuntime, reader: RuntimeReader) -> PodCarrier:
         settings, keeper = self._settings, self._keeper

@@ -6,6 +6,7 @@ A volume of a kind that is not listed decodes with every source empty; planning 
 from msgspec import field
 
 from edged.api.base import KubeStruct
+from edged.api.meta import LocalObjectReference
 from edged.api.quantity import Quantity
 
 
@@ -133,6 +134,16 @@ class PersistentVolumeClaimVolumeSource(KubeStruct, frozen=True):
     read_only: bool = False
 
 
+class CSIVolumeSource(KubeStruct, frozen=True):
+    """A volume that a storage driver makes for one pod, and that goes with it."""
+
+    driver: str = field(default_factory=str)
+    read_only: bool | None = None
+    fs_type: str | None = None
+    volume_attributes: dict[str, str] = field(default_factory=dict)
+    node_publish_secret_ref: LocalObjectReference | None = None
+
+
 class Volume(KubeStruct, frozen=True):
     """A named volume of a pod: exactly one source is set."""
 
@@ -144,3 +155,4 @@ class Volume(KubeStruct, frozen=True):
     downward_api: DownwardAPIVolumeSource | None = None
     config_map: ConfigMapVolumeSource | None = None
     projected: ProjectedVolumeSource | None = None
+    csi: CSIVolumeSource | None = None

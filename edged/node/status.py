@@ -52,6 +52,8 @@ class Report(msgspec.Struct, frozen=True):
     images: tuple[ContainerImage, ...] = ()
     reserved: Mapping[str, Fraction] = {}
     """What is kept for others than pods, in base units (kubeReserved and systemReserved together)."""
+    volumes_in_use: tuple[str, ...] = ()
+    """Unique names of attachable volumes; the cloud does not detach them meanwhile."""
 
 
 def labels(machine: Machine, node_name: str, extra: dict[str, str]) -> dict[str, str]:
@@ -112,7 +114,7 @@ def node_status(report: Report, old: NodeStatus, now: Nanoseconds) -> NodeStatus
             architecture=machine.architecture,
         ),
         images=report.images,
-        volumes_in_use=old.volumes_in_use,
+        volumes_in_use=report.volumes_in_use,
         volumes_attached=old.volumes_attached,
     )
 

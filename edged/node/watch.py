@@ -26,6 +26,7 @@ class NodeWatch(Actor):
         tell: takes each report; must not block.
         version: of the agent, as `kubeletVersion`.
         figures: of the machine.
+        volumes: the attachable volumes that the node uses.
     """
 
     def __init__(
@@ -35,9 +36,11 @@ class NodeWatch(Actor):
         tell: Callable[[Report], None],
         version: str,
         figures: Figures,
+        volumes: Callable[[], tuple[str, ...]] = tuple,
     ) -> None:
         super().__init__()
         self._figures = figures
+        self._volumes = volumes
         self._settings = settings
         self._runtime_client = runtime
         self._tell = tell
@@ -80,6 +83,7 @@ class NodeWatch(Actor):
             runtime_problem=runtime_problem,
             network_problem=network_problem,
             reserved=settings.cgroups.reserved(),
+            volumes_in_use=self._volumes(),
         )
 
     def _read_machine(self) -> Machine:

@@ -26,7 +26,23 @@ class PodPaths(Struct, frozen=True):
 
     def volume(self, uid: PodUid, plugin: str, name: str) -> Path:
         """One volume; `plugin` is its kind (`configmap`), shown as kubelet does: `kubernetes.io~configmap`."""
-        return self.volumes(uid) / f"kubernetes.io~{_component(plugin)}" / _component(name)
+        return self.volume_kind(uid, plugin) / _component(name)
+
+    def volume_kind(self, uid: PodUid, plugin: str) -> Path:
+        """A pod's volumes of one kind."""
+        return self.volumes(uid) / f"kubernetes.io~{_component(plugin)}"
+
+    def all_volumes(self, plugin: str) -> list[Path]:
+        """The volumes of one kind of all pods."""
+        return sorted((self.root / "pods").glob(f"*/volumes/kubernetes.io~{_component(plugin)}/*"))
+
+    def stages(self, plugin: str) -> Path:
+        """Where a kind of plug-in keeps what pods share: a directory for each driver."""
+        return self.root / "plugins" / "kubernetes.io" / _component(plugin)
+
+    def stage(self, plugin: str, driver: str, name: str) -> Path:
+        """What pods share of one volume."""
+        return self.stages(plugin) / _component(driver) / _component(name)
 
     def volumes(self, uid: PodUid) -> Path:
         """All volumes of a pod that are its own."""

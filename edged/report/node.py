@@ -8,8 +8,8 @@ Lives on the edged module's thread.
 """
 
 import logging
-from collections.abc import Callable
-from typing import TypeVar
+from collections.abc import Callable, Mapping
+from typing import Protocol, TypeVar
 
 import msgspec
 from msgspec.structs import replace
@@ -43,6 +43,28 @@ T = TypeVar("T", bound=msgspec.Struct)
 _log = logging.getLogger(__name__)
 
 
+class NodeMarks(Protocol):
+    """What somebody has to say of the node in its metadata."""
+
+    def labels(self) -> Mapping[str, str]:
+        """Labels to set."""
+
+    def annotations(self, known: Mapping[str, str]) -> dict[str, str]:
+        """All annotations of the node, given those that it has."""
+
+
+class NoMarks:
+    """Nobody has anything to say (`NodeMarks`)."""
+
+    def labels(self) -> Mapping[str, str]:
+        """None."""
+        return {}
+
+    def annotations(self, known: Mapping[str, str]) -> dict[str, str]:
+        """Those that it has."""
+        return dict(known)
+
+
 class NodeReporter:
     """See the module's docstring.
 
@@ -50,6 +72,7 @@ class NodeReporter:
         report: makes the report of this moment; None while the machine's figures cannot be read.
         registered: is told whenever the cloud has said that it knows the node.
         events: is told what becomes of the node.
+        marks: what others have to say of the node in its labels and annotations; nobody unless given.
     """
 
     def __init__(
@@ -60,12 +83,14 @@ class NodeReporter:
         report: Callable[[], Report | None],
         registered: Callable[[], None],
         events: NodeEvents,
+        marks: NodeMarks | None = None,
     ) -> None:
         self._events = events
         self._meta = meta
         self._clock = clock
         self._settings = settings
         self._report = report
+        self._marks = marks or NoMarks()
         self._registered = registered
         self._node: Node | None = None
         self._sent_at = float("-inf")
@@ -155,7 +180,7 @@ class NodeReporter:
         wanted = self._wanted(node, report)
         self._events.conditions(wanted.status.conditions)
         overdue = self._clock.monotonic() - self._sent_at >= self._settings.node_report_period
-        changed = worth_sending(wanted.status, node.status) or wanted.metadata.labels != node.metadata.labels
+        changed = worth_sending(wanted.status, node.status) or wanted.metadata != node.metadata
         patch = diff_node(node, wanted) if overdue or changed else None
         if patch is None:
             return
@@ -177,7 +202,11 @@ class NodeReporter:
     def _wanted(self, node: Node, report: Report) -> Node:
         """The node with this machine's labels and the status of this moment."""
         ours = labels(report.machine, self._settings.node_name, self._settings.node_labels)
-        metadata = replace(node.metadata, labels={**node.metadata.labels, **ours})
+        metadata = replace(
+            node.metadata,
+            labels={**node.metadata.labels, **ours, **self._marks.labels()},
+            annotations=self._marks.annotations(node.metadata.annotations),
+        )
         return replace(node, metadata=metadata, status=node_status(report, node.status, self._now()))
 
     def _lease_address(self) -> tuple[ResourceType, str, str]:

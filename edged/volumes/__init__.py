@@ -11,7 +11,7 @@ from edged.volumes.mounting import KernelMounts, MemoryMounts, Mounts, points_be
 from edged.volumes.mounts import container_mounts, host_hosts_file, hosts_file
 from edged.volumes.payload import Payload, VolumeFile, VolumeSources
 from edged.volumes.plan import EmptyDirectory, Files, HostPath, MemoryDirectory, VolumePlan, plan_volume, volume_objects
-from edged.volumes.pod_volumes import PodVolumes
+from edged.volumes.pod_volumes import PodSources, PodVolumes
 from edged.volumes.set_up import set_up
 from edged.volumes.sub_path import resolve_sub_path
 
@@ -26,6 +26,7 @@ __all__ = [
     "MissingContentError",
     "Mounts",
     "Payload",
+    "PodSources",
     "PodVolumes",
     "VolumeError",
     "VolumeFile",

@@ -117,6 +117,11 @@ def _expanded(expression: str, environment: Mapping[str, str]) -> str:
 
 
 def _is_read_only(pod: Pod, name: str) -> bool:
-    """Volumes of files belong to the node: a container that wrote to them would disturb their replacement."""
+    """Volumes of files belong to the node: a container that wrote to them would disturb their replacement. Of others
+    the pod may say so.
+    """
     volume = next((v for v in pod.spec.volumes if v.name == name), Volume())
+    claim = volume.persistent_volume_claim
+    if (claim is not None and claim.read_only) or (volume.csi is not None and volume.csi.read_only):
+        return True
     return bool(volume.config_map or volume.secret or volume.downward_api or volume.projected)

@@ -13,11 +13,9 @@ from edged.pods.paths import PodPaths
 from edged.pods.sandbox_config import domain_of, hostname_of
 from edged.settings import EdgedSettings
 from edged.volumes import (
-    KernelMounts,
-    Mounts,
+    PodSources,
     PodVolumes,
     VolumeError,
-    VolumeSources,
     container_mounts,
     host_hosts_file,
     hosts_file,
@@ -34,18 +32,16 @@ class PodFiles:
     Args:
         settings: edged's.
         clock: dates versions of files.
-        mounts: of the node; the kernel's unless given.
-        memory: bytes that the node has for pods; 0 when it is not known.
+        volumes: makes and unmakes what pods mount.
     """
 
-    def __init__(self, settings: EdgedSettings, clock: Clock, mounts: Mounts | None = None, memory: int = 0) -> None:
+    def __init__(self, settings: EdgedSettings, clock: Clock, volumes: PodVolumes | None = None) -> None:
         self._settings = settings
         self._clock = clock
         self._paths = PodPaths(settings.root, settings.pod_logs)
-        self._mounts = mounts or KernelMounts()
-        self._volumes = PodVolumes(self._paths, self._mounts, memory)
+        self._volumes = volumes or PodVolumes(self._paths)
 
-    def prepare(self, pod: Pod, sources: VolumeSources) -> dict[str, Path]:
+    def prepare(self, pod: Pod, sources: PodSources) -> dict[str, Path]:
         """Make the pod's directory and volumes, or bring them up to date; where each volume is, by name."""
         self._paths.pod(ref_of(pod).uid).mkdir(mode=_DIRECTORY_MODE, parents=True, exist_ok=True)
         return self._volumes.prepare(pod, sources, Nanoseconds(self._clock.now_ns()))
@@ -127,6 +123,6 @@ class PodFiles:
 
     def _refuse_mounts(self, directory: Path) -> None:
         """Something else may be mounted there: a removal must not go into it (kubelet's RemoveAllOneFilesystem)."""
-        for target in points_below(self._mounts, directory):
+        for target in points_below(self._volumes.mounts, directory):
             hint = "it is a mount point; unmount it, the removal is tried again"
             raise VolumeError("remove a pod's files", str(target), hint, retryable=True)

@@ -5,7 +5,7 @@ asks anew when four fifths of a token's life, or a day, have passed.
 """
 
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -22,10 +22,17 @@ from edged.api import (
     encode,
     parse_time,
 )
+from edged.api.persistent import (
+    CSIDriver,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    SecretReference,
+    VolumeAttachment,
+)
 from edged.pods.model import PodUid
 from metamanager.client import MetaClient, NotFoundError
 
-T = TypeVar("T", ConfigMap, Secret)
+T = TypeVar("T", ConfigMap, Secret, PersistentVolumeClaim, PersistentVolume, VolumeAttachment, CSIDriver)
 _DEFAULT_LIFE = 3600
 _REFRESH_AT = 0.8
 _LONGEST_USE = 24 * 3600.0
@@ -79,20 +86,35 @@ class PodSources:
         self._pod = pod
         self._meta = meta
         self._tokens = tokens
-        self._config_maps: dict[str, ConfigMap | None] = {}
-        self._secrets: dict[str, Secret | None] = {}
+        self._found: dict[tuple[str, str, str], Any] = {}
 
     def config_map(self, name: str) -> ConfigMap | None:
         """The configmap of that name, None when it does not exist."""
-        if name not in self._config_maps:
-            self._config_maps[name] = self._fetch(ConfigMap, ResourceType.CONFIGMAP, name)
-        return self._config_maps[name]
+        return self._get(ConfigMap, ResourceType.CONFIGMAP, self._namespace, name)
 
     def secret(self, name: str) -> Secret | None:
         """The secret of that name, None when it does not exist."""
-        if name not in self._secrets:
-            self._secrets[name] = self._fetch(Secret, ResourceType.SECRET, name)
-        return self._secrets[name]
+        return self._get(Secret, ResourceType.SECRET, self._namespace, name)
+
+    def secret_of(self, reference: SecretReference) -> Secret | None:
+        """A secret of any namespace, for a storage driver; None when it does not exist."""
+        return self._get(Secret, ResourceType.SECRET, reference.namespace or self._namespace, reference.name)
+
+    def claim(self, name: str) -> PersistentVolumeClaim | None:
+        """The claim of that name, None when it does not exist."""
+        return self._get(PersistentVolumeClaim, ResourceType.PERSISTENT_VOLUME_CLAIM, self._namespace, name)
+
+    def persistent_volume(self, name: str) -> PersistentVolume | None:
+        """The volume of that name, None when it does not exist."""
+        return self._get(PersistentVolume, ResourceType.PERSISTENT_VOLUME, "", name)
+
+    def attachment(self, name: str) -> VolumeAttachment | None:
+        """The attachment of that name, None when it does not exist."""
+        return self._get(VolumeAttachment, ResourceType.VOLUME_ATTACHMENT, "", name)
+
+    def csi_driver(self, name: str) -> CSIDriver | None:
+        """What the cloud has said of a storage driver, None when it has said nothing: KubeEdge's cannot be asked."""
+        return self._get(CSIDriver, ResourceType.CSI_DRIVER, "", name)
 
     def token(self, wanted: ServiceAccountTokenProjection) -> str | None:
         """A token of the pod's service account; None when the account does not exist."""
@@ -101,11 +123,19 @@ class PodSources:
         except NotFoundError:
             return None
 
-    def _fetch(self, kind: type[T], resource: ResourceType, name: str) -> T | None:
-        try:
-            return decode(kind, self._meta.get(resource, self._pod.metadata.namespace, name))
-        except NotFoundError:
-            return None
+    @property
+    def _namespace(self) -> str:
+        return self._pod.metadata.namespace
+
+    def _get(self, kind: type[T], resource: ResourceType, namespace: str, name: str) -> T | None:
+        key = (resource, namespace, name)
+        if key not in self._found:
+            try:
+                self._found[key] = decode(kind, self._meta.get(resource, namespace, name))
+            except NotFoundError:
+                self._found[key] = None
+        found: T | None = self._found[key]
+        return found
 
     def _ask_for_token(self, request: TokenRequest) -> TokenRequest:
         account = self._pod.spec.service_account_name or "default"

@@ -9,6 +9,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from modules.edgecontroller.apply import applied, complete, from_manifest
+from modules.edgecontroller.binder import bindings
 from modules.edgecontroller.errors import ConflictError
 from modules.edgecontroller.kinds import (
     JsonObject,
@@ -32,6 +33,7 @@ _POD = kind_named("Pod")
 _NODE = kind_named("Node")
 _EVENT = kind_named("Event")
 _EVENTS_KEPT = 1000
+_STORAGE = ("PersistentVolumeClaim", "PersistentVolume")
 
 
 class Outcome(StrEnum):
@@ -66,12 +68,22 @@ class Cluster:
         manifest = from_manifest(document)
         live = self.store.find(key_of(manifest))
         if live is None:
-            return self._create(applied(manifest, None)), Outcome.CREATED
+            made = self._create(applied(manifest, None))
+            return self._bound(made), Outcome.CREATED
         if is_being_deleted(live):
             why = "object is being deleted; it can be applied again when it is gone"
             raise ConflictError(kind_named(live["kind"]).plural, live["metadata"]["name"], why)
         new = self.store.replace(self._placed(applied(manifest, live)))
-        return new, Outcome.UNCHANGED if new is live else Outcome.CONFIGURED
+        return self._bound(new), Outcome.UNCHANGED if new is live else Outcome.CONFIGURED
+
+    def _bound(self, obj: JsonObject) -> JsonObject:
+        """Gives claims their volumes, as far as the object has changed that; the object as it is then."""
+        if obj["kind"] not in _STORAGE:
+            return obj
+        claims, volumes = (self.store.list(kind_named(kind)) for kind in _STORAGE)
+        for changed in bindings(claims, volumes):
+            self.store.replace(changed)
+        return self.store.get(key_of(obj))
 
     def create(self, obj: JsonObject) -> JsonObject:
         """Stores a new object that an edge or a person gives whole.

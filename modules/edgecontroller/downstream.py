@@ -25,7 +25,8 @@ _OPERATIONS = {
     Change.MODIFIED: Operation.UPDATE,
     Change.DELETED: Operation.DELETE,
 }
-_SENT_TO_HOLDERS = ("ConfigMap", "Secret")
+_SENT_TO_HOLDERS = ("ConfigMap", "Secret", "PersistentVolumeClaim", "PersistentVolume", "VolumeAttachment", "CSIDriver")
+"""KubeEdge sends configmaps and secrets; a node that waits for storage has to ask it again and again."""
 
 
 class Downstream(msgspec.Struct, frozen=True):
@@ -49,7 +50,7 @@ def for_event(event: ObjectEvent, holders: Iterable[str]) -> list[Downstream]:
 
     Args:
         event: the change.
-        holders: for a configmap or secret, the nodes that hold it.
+        holders: for what nodes hold beside pods, those that hold it.
     """
     if event.key.kind == "Pod":
         return _for_pod(event)

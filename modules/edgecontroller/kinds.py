@@ -63,6 +63,7 @@ KINDS = (
     Kind("PersistentVolume", "v1", "persistentvolumes", namespaced=False, short_names=("pv",)),
     Kind("PersistentVolumeClaim", "v1", "persistentvolumeclaims", short_names=("pvc",)),
     Kind("VolumeAttachment", "storage.k8s.io/v1", "volumeattachments", namespaced=False),
+    Kind("CSIDriver", "storage.k8s.io/v1", "csidrivers", namespaced=False),
     Kind("Lease", "coordination.k8s.io/v1", "leases"),
     Kind(
         "CertificateSigningRequest",

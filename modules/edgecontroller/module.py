@@ -31,8 +31,11 @@ from modules.edgecontroller.upstream import handles_requests, handling_of
 _log = logging.getLogger(__name__)
 _LOOK_EVERY = 1.0
 """Seconds between looks at the manifests."""
-_POD = kind_named("Pod")
-_HELD = {"configmap": kind_named("ConfigMap"), "secret": kind_named("Secret")}
+_POD, _NODE, _DRIVER = kind_named("Pod"), kind_named("Node"), kind_named("CSIDriver")
+_HELD = {
+    kind_named(kind).singular: kind_named(kind)
+    for kind in ("ConfigMap", "Secret", "PersistentVolumeClaim", "PersistentVolume", "VolumeAttachment")
+}
 
 
 class EdgeController(Module):
@@ -104,7 +107,9 @@ class EdgeController(Module):
         self._command(message, commands.Delete, commands.delete)
 
     def _note_holder(self, message: Message) -> None:
-        """A node that asks for a configmap or secret keeps it, and so must hear of its changes."""
+        """A node that asks for a configmap, or for storage, keeps it, and so must hear of its changes; also of its
+        coming, when it was not there yet.
+        """
         resource = Resource.parse(message.route.resource, Side.CLOUD)
         held = _HELD.get(resource.type)
         if held is not None:
@@ -153,7 +158,7 @@ class EdgeController(Module):
                 self.broadcast(commands.SOURCE, self.message(commands.RESOURCE, Verb.CHANGED, changed))
 
     def _tell_nodes(self, event: ObjectEvent) -> None:
-        down = for_event(event, self._locations.nodes_of(event.key))
+        down = for_event(event, self._holders(event.key))
         if event.key.kind == _POD.name and event.change is not Change.DELETED:
             references = self._locations.learn(event.new)
             for one in down:
@@ -164,12 +169,19 @@ class EdgeController(Module):
         if event.change is Change.DELETED and self._locations.forget(event.key):
             self._learn_pods()
 
+    def _holders(self, key: ObjectKey) -> list[str]:
+        """Of storage drivers all nodes hear: they cannot ask, KubeEdge's cloud having no answer."""
+        if key.kind == _DRIVER.name:
+            return [node["metadata"]["name"] for node in self._cluster.list(_NODE)]
+        return self._locations.nodes_of(key)
+
     def _learn_pods(self) -> None:
         for pod in self._cluster.list(_POD):
             self._locations.learn(pod)
 
     def _send_all(self, node: str) -> None:
-        self._send_references(node, self._locations.on_node(node))
+        drivers = [key_of(driver) for driver in self._cluster.list(_DRIVER)]
+        self._send_references(node, [*drivers, *self._locations.on_node(node)])
         for pod in self._cluster.pods_on(node):
             self._send_down(_message_for(node, pod))
 

@@ -240,7 +240,8 @@ class Machine:
         self.cloud.kill()
         try:
             self.runtime.clear(self.edge.root / "edged")
-            unmount_under(self.edge.root / "edged" / "pods")  # volumes of pods that nobody has deleted
+            for left_on_purpose in ("pods", "plugins"):  # volumes of pods that nobody has deleted
+                unmount_under(self.edge.root / "edged" / left_on_purpose)
         finally:
             left = processes_of(self.directory), mounts_below(self.directory)
             stuck = remove_cgroups(self.edge.cgroup_root)

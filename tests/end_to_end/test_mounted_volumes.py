@@ -1,13 +1,15 @@
-"""Volumes that are mounts on the machine: memory, paths within volumes. What a deleted pod leaves is nothing."""
+"""Volumes that are mounts on the machine: memory, paths within volumes, persistent ones. Deleted pods leave none."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
+from edged.volumes import KernelMounts
 from modules.edgecontroller.kinds import JsonObject
-from tests.end_to_end.machine import Machine
-from tests.end_to_end.pods import container, is_ready, mount, pod
+from tests.end_to_end.machine import NODE, Machine
+from tests.end_to_end.pods import container, is_ready, mount, pod, state_of
 from tests.end_to_end.processes import mounts_below, wait_until
+from tests.support.csi_driver import CsiDriver
 
 
 def delete_and_look(machine: Machine, made: JsonObject) -> None:
@@ -15,7 +17,7 @@ def delete_and_look(machine: Machine, made: JsonObject) -> None:
     machine.cloud.delete("Pod", made["metadata"]["name"])
     directory = machine.edge.root / "edged" / "pods" / str(made["metadata"]["uid"])
     wait_until(lambda: not directory.exists(), "the pod's directory is gone")
-    assert mounts_below(directory.parent) == []
+    assert mounts_below(directory) == []
 
 
 def test_memory_and_paths_within_volumes(machine: Machine, tmp_path: Path) -> None:
@@ -55,3 +57,74 @@ def test_memory_and_paths_within_volumes(machine: Machine, tmp_path: Path) -> No
     assert (machine.edge.volume(made, "empty-dir", "memory") / "greeting").read_text() == "hello\n"
     delete_and_look(machine, made)
     assert (tmp_path / "given" / "file").read_text() == "from the machine\n"
+
+
+def claim(machine: Machine, name: str, **source: JsonObject) -> None:
+    """A claim and the volume that it gets."""
+    spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Mi"}}, "volumeName": name}
+    meta = {"name": name, "namespace": "default"}
+    volume = {"accessModes": ["ReadWriteOnce"], "capacity": {"storage": "1Mi"}, **source}
+    machine.cloud.apply(
+        {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": meta, "spec": spec},
+        {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": name}, "spec": volume},
+    )
+
+
+def claimed(name: str, **fields: bool) -> JsonObject:
+    """A volume of a pod that is a claim's."""
+    return {"name": name, "persistentVolumeClaim": {"claimName": name, **fields}}
+
+
+def hosts(*names: str) -> JsonObject:
+    """Affinity to nodes of these names."""
+    requirement = {"key": "kubernetes.io/hostname", "operator": "In", "values": list(names)}
+    return {"required": {"nodeSelectorTerms": [{"matchExpressions": [requirement]}]}}
+
+
+def test_persistent_volumes_of_the_node_and_of_a_driver(machine: Machine, tmp_path: Path) -> None:
+    """A local volume, and a driver's, are written by one pod and read by the next; the driver's is staged once for two
+    pods. A pod whose volume is for other nodes, or whose driver is not there, waits and says why. In the end there is
+    neither a mount nor a directory, and what was written is still there.
+    """
+    (tmp_path / "disk").mkdir()
+    root = machine.edge.root / "edged"
+    driver = CsiDriver(machine.directory / "driver", root / "plugins_registry", mounts=KernelMounts())
+    claim(machine, "disk", local={"path": str(tmp_path / "disk")}, nodeAffinity=hosts(NODE))
+    claim(machine, "driven", csi={"driver": driver.name, "volumeHandle": "d1"})
+    claim(machine, "foreign", local={"path": str(tmp_path / "disk")}, nodeAffinity=hosts("elsewhere"))
+    policy = {"attachRequired": False}
+    kind = {"apiVersion": "storage.k8s.io/v1", "kind": "CSIDriver"}
+    machine.cloud.apply({**kind, "metadata": {"name": driver.name}, "spec": policy})
+    mounts = [mount("disk", "/disk"), mount("driven", "/driven")]
+    write = container("echo local > /disk/file; echo driven > /driven/file; exec sleep 600", volumeMounts=mounts)
+    read = container(
+        "until cat /disk/file /driven/file; do sleep 0.05; done; touch /driven/new || echo refused; exec sleep 600",
+        volumeMounts=mounts,
+    )
+    short = {"terminationGracePeriodSeconds": 1}
+    machine.cloud.apply(pod("writer", write, volumes=(claimed("disk"), claimed("driven")), **short))
+    machine.cloud.apply(pod("lost", container(), volumes=(claimed("foreign"),), **short))
+    machine.cloud.pods.wait("lost", lambda made: "node affinity check failed: foreign" in waits(made))
+    machine.cloud.pods.wait("writer", lambda made: f"driver name {driver.name} not found" in waits(made))
+    with driver:
+        writer = machine.cloud.pods.wait("writer", is_ready)
+        read_only = (claimed("disk"), claimed("driven", readOnly=True))
+        machine.cloud.apply(pod("reader", read, volumes=read_only, **short))
+        reader = machine.cloud.pods.wait("reader", is_ready)
+        seen = {"local", "driven", "refused"}
+        wait_until(lambda: seen <= set(machine.edge.lines(reader)), "the reader has read it")
+        assert driver.made().count("NodeStageVolume") == 1
+        machine.edge.kill()
+        machine.start_edge()
+        for each in (writer, reader, machine.cloud.get("Pod", "lost")):
+            delete_and_look(machine, each)
+        assert (driver.staged, driver.published) == ({}, {})
+    assert mounts_below(machine.directory) == []
+    assert [path for path in (root / "plugins").rglob("*") if path.is_file()] == []
+    assert (tmp_path / "disk" / "file").read_text() == "local\n"
+    assert (driver.volumes / "d1" / "file").read_text() == "driven\n"
+
+
+def waits(made: JsonObject) -> str:
+    """Why a pod's container waits."""
+    return str(state_of(made, "waiting").get("message"))

@@ -30,6 +30,13 @@ from edged.api import (
     Volume,
     VolumeProjection,
 )
+from edged.api.persistent import (
+    CSIDriver,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    SecretReference,
+    VolumeAttachment,
+)
 from edged.pods.downward import DownwardView
 from edged.pods.paths import PodPaths
 from edged.volumes import (
@@ -59,6 +66,21 @@ class Known:
 
     def token(self, wanted: ServiceAccountTokenProjection) -> str | None:
         return "eyJ" if wanted.audience == "" else None
+
+    def claim(self, name: str) -> PersistentVolumeClaim | None:
+        return None
+
+    def persistent_volume(self, name: str) -> PersistentVolume | None:
+        return None
+
+    def attachment(self, name: str) -> VolumeAttachment | None:
+        return None
+
+    def csi_driver(self, name: str) -> CSIDriver | None:
+        return None
+
+    def secret_of(self, reference: SecretReference) -> Secret | None:
+        return self.secret(reference.name)
 
 
 def planned(volume: Volume, root: Path = Path("/root"), **pod: Any) -> VolumePlan:

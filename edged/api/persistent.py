@@ -1,0 +1,154 @@
+"""Volumes that outlive pods: claims, what they are bound to, and what storage drivers and the cloud say of them."""
+
+from msgspec import field
+
+from edged.api.base import KubeStruct
+from edged.api.meta import ObjectMeta, ObjectReference
+from edged.api.quantity import Quantity
+from edged.api.scheduling import NodeSelector
+from edged.api.volumes import HostPathVolumeSource
+
+
+class SecretReference(KubeStruct, frozen=True):
+    """A secret of any namespace."""
+
+    name: str = ""
+    namespace: str = ""
+
+
+class LocalVolumeSource(KubeStruct, frozen=True):
+    """A directory of one node."""
+
+    path: str = field(default_factory=str)
+    fs_type: str | None = None
+
+
+class CSIPersistentVolumeSource(KubeStruct, frozen=True):
+    """A volume of a storage driver."""
+
+    driver: str = field(default_factory=str)
+    volume_handle: str = field(default_factory=str)
+    read_only: bool = False
+    fs_type: str = ""
+    volume_attributes: dict[str, str] = field(default_factory=dict)
+    node_stage_secret_ref: SecretReference | None = None
+    node_publish_secret_ref: SecretReference | None = None
+
+
+class VolumeNodeAffinity(KubeStruct, frozen=True):
+    """From which nodes a volume can be reached."""
+
+    required: NodeSelector | None = None
+
+
+class PersistentVolumeSpec(KubeStruct, frozen=True):
+    """What a persistent volume is; a source of a kind that is not listed is none."""
+
+    capacity: dict[str, Quantity] = field(default_factory=dict)
+    host_path: HostPathVolumeSource | None = None
+    local: LocalVolumeSource | None = None
+    csi: CSIPersistentVolumeSource | None = None
+    access_modes: tuple[str, ...] = ()
+    claim_ref: ObjectReference | None = None
+    storage_class_name: str = ""
+    mount_options: tuple[str, ...] = ()
+    volume_mode: str | None = None
+    node_affinity: VolumeNodeAffinity | None = None
+
+
+class PersistentVolumeStatus(KubeStruct, frozen=True):
+    """Available, Bound, Released, Failed."""
+
+    phase: str = ""
+
+
+class PersistentVolume(KubeStruct, frozen=True):
+    """v1.PersistentVolume."""
+
+    kind: str = ""
+    api_version: str = ""
+    metadata: ObjectMeta = field(default_factory=ObjectMeta)
+    spec: PersistentVolumeSpec = field(default_factory=PersistentVolumeSpec)
+    status: PersistentVolumeStatus = field(default_factory=PersistentVolumeStatus)
+
+
+class PersistentVolumeClaimSpec(KubeStruct, frozen=True):
+    """What is claimed, and what it was given."""
+
+    access_modes: tuple[str, ...] = ()
+    volume_name: str = ""
+    storage_class_name: str | None = None
+    volume_mode: str | None = None
+
+
+class PersistentVolumeClaimStatus(KubeStruct, frozen=True):
+    """Pending, Bound, Lost."""
+
+    phase: str = ""
+
+
+class PersistentVolumeClaim(KubeStruct, frozen=True):
+    """v1.PersistentVolumeClaim."""
+
+    kind: str = ""
+    api_version: str = ""
+    metadata: ObjectMeta = field(default_factory=ObjectMeta)
+    spec: PersistentVolumeClaimSpec = field(default_factory=PersistentVolumeClaimSpec)
+    status: PersistentVolumeClaimStatus = field(default_factory=PersistentVolumeClaimStatus)
+
+
+class VolumeProblem(KubeStruct, frozen=True):
+    """Why a volume could not be attached (Kubernetes' VolumeError)."""
+
+    message: str = ""
+
+
+class VolumeAttachmentSource(KubeStruct, frozen=True):
+    """Which volume."""
+
+    persistent_volume_name: str | None = None
+
+
+class VolumeAttachmentSpec(KubeStruct, frozen=True):
+    """Which volume is to be attached to which node, by whom."""
+
+    attacher: str = field(default_factory=str)
+    node_name: str = field(default_factory=str)
+    source: VolumeAttachmentSource = field(default_factory=VolumeAttachmentSource)
+
+
+class VolumeAttachmentStatus(KubeStruct, frozen=True):
+    """Whether it is, and what the driver's node part needs to know of it."""
+
+    attached: bool = field(default_factory=bool)
+    attachment_metadata: dict[str, str] = field(default_factory=dict)
+    attach_error: VolumeProblem | None = None
+
+
+class VolumeAttachment(KubeStruct, frozen=True):
+    """storage.k8s.io/v1 VolumeAttachment."""
+
+    kind: str = ""
+    api_version: str = ""
+    metadata: ObjectMeta = field(default_factory=ObjectMeta)
+    spec: VolumeAttachmentSpec = field(default_factory=VolumeAttachmentSpec)
+    status: VolumeAttachmentStatus = field(default_factory=VolumeAttachmentStatus)
+
+
+class CSIDriverSpec(KubeStruct, frozen=True):
+    """How a storage driver wants to be treated; the defaults are the API server's."""
+
+    attach_required: bool | None = None
+    pod_info_on_mount: bool | None = None
+    volume_lifecycle_modes: tuple[str, ...] = ()
+    fs_group_policy: str | None = None
+    requires_republish: bool | None = None
+
+
+class CSIDriver(KubeStruct, frozen=True):
+    """storage.k8s.io/v1 CSIDriver."""
+
+    kind: str = ""
+    api_version: str = ""
+    metadata: ObjectMeta = field(default_factory=ObjectMeta)
+    spec: CSIDriverSpec = field(default_factory=CSIDriverSpec)

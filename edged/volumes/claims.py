@@ -1,0 +1,145 @@
+"""From a claim to the volume that it was given: whether the pod may use it here, and what it is (kubelet's
+desired-state-of-world populator).
+"""
+
+from collections.abc import Mapping
+from pathlib import Path, PurePosixPath
+from typing import NamedTuple, Protocol
+
+from msgspec import Struct
+
+from edged.admission.node_selector import selector_matches
+from edged.api import Pod
+from edged.api.persistent import (
+    CSIPersistentVolumeSource,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    SecretReference,
+)
+from edged.api.volumes import CSIVolumeSource
+from edged.pods.model import PodUid
+from edged.pods.paths import PodPaths
+from edged.volumes.csi.model import CsiVolume, inline_handle
+from edged.volumes.errors import MissingContentError, VolumeError
+from edged.volumes.plan import HostPath, host_path_plan
+
+_BOUND = "Bound"
+_BLOCK = "Block"
+
+
+class Local(Struct, frozen=True):
+    """A directory of the node that is shown in the pod's own."""
+
+    path: Path
+    source: Path
+
+
+PersistentPlan = HostPath | Local | CsiVolume
+
+
+class Here(NamedTuple):
+    """The node, as volumes are matched with it."""
+
+    name: str
+    labels: Mapping[str, str]
+
+
+class ClaimSources(Protocol):
+    """Claims of the pod's namespace and what they may be given, asked of the cloud; None for what does not exist."""
+
+    def claim(self, name: str) -> PersistentVolumeClaim | None:
+        """The claim of that name."""
+
+    def persistent_volume(self, name: str) -> PersistentVolume | None:
+        """The volume of that name."""
+
+
+def resolve(namespace: str, name: str, sources: ClaimSources, here: Here) -> PersistentVolume:
+    """The volume that a claim was given. Raises VolumeError unless a pod may use it here."""
+    claim = sources.claim(name)
+    if claim is None:
+        raise MissingContentError("persistentvolumeclaim not found", f"{namespace}/{name}", "create it")
+    given = bound_volume_name(claim)
+    volume = sources.persistent_volume(given)
+    if volume is None:
+        raise MissingContentError("persistentvolume not found", given, f"the claim {name} names it")
+    check_volume(claim, volume, here)
+    return volume
+
+
+def bound_volume_name(claim: PersistentVolumeClaim) -> str:
+    """The name of the volume that a claim was given. Raises VolumeError while it has none."""
+    about = f"{claim.metadata.namespace}/{claim.metadata.name}"
+    if claim.metadata.deletion_timestamp is not None:
+        raise VolumeError("can't start pod because its PVC is being deleted", about, "claim another", retryable=True)
+    if claim.status.phase != _BOUND or not claim.spec.volume_name:
+        hint = f"its phase is {claim.status.phase or 'unknown'}; somebody has to give it a volume"
+        raise VolumeError("PVC is not bound", about, hint, retryable=True)
+    return claim.spec.volume_name
+
+
+def check_volume(claim: PersistentVolumeClaim, volume: PersistentVolume, here: Here) -> None:
+    """Raise VolumeError unless the volume is the claim's, and can be reached from this node."""
+    name, owner = volume.metadata.name, volume.spec.claim_ref
+    if owner is None or owner.uid != claim.metadata.uid:
+        said = "nobody's" if owner is None else f"{owner.namespace}/{owner.name} with uid {owner.uid or 'none'}"
+        hint = f"its claimRef is {said}; wanted is uid {claim.metadata.uid}"
+        raise VolumeError("the volume is not the claim's", name, hint, retryable=True)
+    affinity = volume.spec.node_affinity
+    required = affinity.required if affinity is not None else None
+    if required is not None and not selector_matches(required, here.name, here.labels):
+        raise VolumeError("storage node affinity check failed", name, "the volume is for other nodes")
+    if _BLOCK in (volume.spec.volume_mode, claim.spec.volume_mode):
+        raise VolumeError("cannot use the volume", name, "volumeMode Block is not supported")
+
+
+def persistent_plan(pod: Pod, volume: PersistentVolume, paths: PodPaths, *, read_only: bool) -> PersistentPlan:
+    """What has to be done for a pod that has the volume. Raises VolumeError for an unknown kind."""
+    spec, name = volume.spec, volume.metadata.name
+    if spec.local is not None:
+        return Local(paths.volume(PodUid(pod.metadata.uid), "local-volume", name), _absolute(spec.local.path))
+    if spec.host_path is not None:
+        return host_path_plan(spec.host_path)
+    if spec.csi is not None:
+        return _csi_volume(name, spec.csi, volume, read_only=read_only)
+    raise VolumeError("cannot make the volume", name, "csi, local and hostPath volumes are supported")
+
+
+def inline_volume(pod: Pod, name: str, source: CSIVolumeSource) -> CsiVolume:
+    """A volume that a driver makes for this pod alone."""
+    reference = source.node_publish_secret_ref
+    return CsiVolume(
+        name=name,
+        driver=source.driver,
+        handle=inline_handle(pod.metadata.uid, name),
+        access_modes=("ReadWriteOnce",),
+        attributes=source.volume_attributes,
+        fs_type=source.fs_type or "",
+        read_only=source.read_only is True,
+        ephemeral=True,
+        publish_secret=SecretReference(reference.name, pod.metadata.namespace) if reference is not None else None,
+    )
+
+
+def _csi_volume(
+    name: str, source: CSIPersistentVolumeSource, volume: PersistentVolume, *, read_only: bool
+) -> CsiVolume:
+    return CsiVolume(
+        name=name,
+        driver=source.driver,
+        handle=source.volume_handle,
+        access_modes=volume.spec.access_modes,
+        attributes=source.volume_attributes,
+        fs_type=source.fs_type,
+        mount_flags=volume.spec.mount_options,
+        read_only=read_only or source.read_only,
+        stage_secret=source.node_stage_secret_ref,
+        publish_secret=source.node_publish_secret_ref,
+    )
+
+
+def _absolute(path: str) -> Path:
+    pure = PurePosixPath(path)
+    if not pure.is_absolute() or ".." in pure.parts:
+        raise VolumeError("cannot use the local volume", repr(path), "an absolute path without .. is wanted")
+    return Path(pure)

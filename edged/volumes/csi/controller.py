@@ -1,0 +1,121 @@
+"""The four operations on volumes that the cloud asks of a node over the tunnel (KubeEdge's CSI).
+
+KubeEdge's driver in the cloud has no storage of its own: what it is asked it sends to a node, as a message with CSI's
+request in protobuf's JSON, and the node's own driver carries it out. The answer is CSI's, in the JSON that Go's encoder
+makes of it. Which driver is meant no message says: KubeEdge's edge knows `csi-hostpath` alone; here it is that one when
+it has registered, else the only one that has.
+"""
+
+import logging
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from beehive import Actor, Operation
+from edged.errors import EdgedError
+from edged.plugins.errors import PluginError
+from edged.volumes.csi.drivers import CsiDrivers
+
+if TYPE_CHECKING:
+    from google.protobuf.message import Message
+
+_log = logging.getLogger(__name__)
+
+KUBEEDGE_DRIVER = "csi-hostpath"
+"""The driver that KubeEdge's edge calls, whatever is asked."""
+SECONDS = 55.0
+"""That the driver has: a little less than metamanager gives edged (60 s), so that its error is heard."""
+
+
+class _Call(NamedTuple):
+    method: str
+    capability: str
+    """Of the driver's controller; a driver without it is not called, and the answer is empty (KubeEdge)."""
+
+
+_CALLS: Mapping[str, _Call] = {
+    Operation.CREATE_VOLUME: _Call("CreateVolume", "CREATE_DELETE_VOLUME"),
+    Operation.DELETE_VOLUME: _Call("DeleteVolume", "CREATE_DELETE_VOLUME"),
+    Operation.CONTROLLER_PUBLISH_VOLUME: _Call("ControllerPublishVolume", "PUBLISH_UNPUBLISH_VOLUME"),
+    Operation.CONTROLLER_UNPUBLISH_VOLUME: _Call("ControllerUnpublishVolume", "PUBLISH_UNPUBLISH_VOLUME"),
+}
+
+OPERATIONS = tuple(_CALLS)
+
+
+class Request(NamedTuple):
+    """One operation."""
+
+    operation: str
+    content: bytes
+    """CSI's request as JSON."""
+    then: Callable[[dict[str, Any] | EdgedError], None]
+    """Takes the answer as JSON, or why there is none; called on the actor's thread."""
+
+
+class CsiController(Actor):
+    """Carries operations out one after the other; blocks as long as the driver takes."""
+
+    def __init__(self, drivers: CsiDrivers) -> None:
+        super().__init__()
+        self._drivers = drivers
+
+    def on_receive(self, message: object) -> None:
+        """Carry an operation out."""
+        if not isinstance(message, Request):
+            return
+        try:
+            answer: dict[str, Any] | EdgedError = carry_out(self._drivers, message.operation, message.content)
+        except EdgedError as error:
+            _log.warning("%s: %s", message.operation, error)
+            answer = error
+        except Exception:  # noqa: BLE001 - what comes with one message must not end edged
+            _log.exception("%s failed in a way nobody foresaw", message.operation)
+            answer = PluginError(message.operation, "", "edged failed; its log says where")
+        message.then(answer)
+
+
+def carry_out(drivers: CsiDrivers, operation: str, content: bytes) -> dict[str, Any]:
+    """Let the driver do what the cloud wants. Raises PluginError with the driver's words."""
+    from google.protobuf.json_format import ParseDict, ParseError  # noqa: PLC0415 - with the first operation
+    from msgspec import DecodeError, json  # noqa: PLC0415
+
+    from protos.csi.v1 import api_pb2 as csi  # noqa: PLC0415 - see edged.volumes.csi.client
+
+    call = _CALLS[operation]
+    _, client = drivers.get(driver_of(drivers.names()))
+    request = getattr(csi, f"{call.method}Request")()
+    try:
+        ParseDict(json.decode(content, type=dict), request, ignore_unknown_fields=True)
+    except (ParseError, DecodeError, UnicodeError):
+        # without the parser's words: they may quote a secret
+        raise PluginError(operation, "", f"a {call.method}Request in protobuf's JSON is wanted") from None
+    kind = getattr(csi, f"{call.method}Response")
+    if call.capability not in client.controller_capabilities():
+        return as_go(kind())
+    return as_go(client.controller(call.method, request, kind, SECONDS))
+
+
+def driver_of(names: list[str]) -> str:
+    """The driver that is meant, of those that have registered. Raises PluginError when nobody can say."""
+    if KUBEEDGE_DRIVER in names:
+        return KUBEEDGE_DRIVER
+    if len(names) == 1:
+        return names[0]
+    found = ", ".join(names) or "none"
+    hint = f"{KUBEEDGE_DRIVER} or a single driver is wanted; registered: {found}"
+    raise PluginError("choose a storage driver", "", hint, retryable=True)
+
+
+def as_go(message: "Message") -> dict[str, Any]:
+    """A message as Go's encoding/json writes its struct, which is not protobuf's JSON: names as in the .proto file,
+    64-bit numbers as numbers.
+    """
+    return {field.name: _value(field, value) for field, value in message.ListFields()}
+
+
+def _value(field: Any, value: Any) -> Any:
+    if field.message_type is None:
+        return list(value) if field.is_repeated else value
+    if field.message_type.GetOptions().map_entry:
+        return dict(value)
+    return [as_go(one) for one in value] if field.is_repeated else as_go(value)

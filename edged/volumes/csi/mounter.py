@@ -1,0 +1,254 @@
+"""Stages volumes on the node and publishes them to pods, and undoes both.
+
+A volume is staged once for all its pods and published to each. What is about to be done is written down first, beside
+the volume, so that the files say what has to be undone, also to an agent that was killed in between: a driver's calls
+may be made again and again. A volume is unstaged with the last pod that has it; only then the file in that pod goes.
+Two operations on one volume never run beside each other: the second fails, and its pod tries again (kubelet's operation
+executor).
+"""
+
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+import msgspec
+
+from edged.api import Pod, Secret
+from edged.api.persistent import CSIDriver, SecretReference, VolumeAttachment
+from edged.pods.model import PodUid
+from edged.pods.paths import PodPaths
+from edged.volumes.csi import rules
+from edged.volumes.csi.drivers import CsiDrivers
+from edged.volumes.csi.model import (
+    CsiVolume,
+    Driver,
+    NodeCapability,
+    PublishedVolume,
+    attachment_name,
+    stage_name,
+)
+from edged.volumes.errors import MissingContentError, VolumeError
+from edged.volumes.mounting import Mounts, is_mounted
+from edged.volumes.ownership import Owner, give_away
+
+if TYPE_CHECKING:
+    from edged.volumes.csi.client import CsiClient, Wish
+
+_DATA = "vol_data.json"
+_PLUGIN = "csi"
+
+
+class CsiSources(Protocol):
+    """What has to be known of a volume beside itself, asked of the store or the cloud."""
+
+    def csi_driver(self, name: str) -> CSIDriver | None:
+        """How the driver wants to be treated."""
+
+    def attachment(self, name: str) -> VolumeAttachment | None:
+        """Whether a volume is attached."""
+
+    def secret_of(self, reference: SecretReference) -> Secret | None:
+        """A secret of any namespace."""
+
+
+class _Task(NamedTuple):
+    """One pod's wish for one volume, with everything that is needed for it."""
+
+    uid: PodUid
+    volume: CsiVolume
+    driver: Driver
+    client: "CsiClient"
+    rules: CSIDriver | None
+    attributes: Mapping[str, str]
+    sources: CsiSources
+    owner: Owner | None
+
+
+class CsiMounter:
+    """See the module's docstring. Used by several workers at once.
+
+    Args:
+        paths: where pods and plug-ins have their files.
+        drivers: that have registered.
+        mounts: of the node.
+        node: its name.
+    """
+
+    def __init__(self, paths: PodPaths, drivers: CsiDrivers, mounts: Mounts, node: str) -> None:
+        self._paths = paths
+        self._drivers = drivers
+        self._mounts = mounts
+        self._node = node
+        self._lock = threading.Lock()
+        self._busy: set[tuple[str, str]] = set()
+        self._staged: set[tuple[str, str]] = set()
+        self._published: set[Path] = set()
+
+    def publish(self, pod: Pod, volume: CsiVolume, sources: CsiSources, owner: Owner | None) -> Path:
+        """Make a volume available to a pod, again and again if need be; where it is then.
+
+        Raises VolumeError and PluginError with the driver's own words; CallError as the sources do.
+        """
+        uid = PodUid(pod.metadata.uid)
+        place = self._place(uid, volume.name)
+        policy = sources.csi_driver(volume.driver)
+        if place in self._published and not rules.wants_republishing(policy):
+            return place
+        driver, client = self._drivers.get(volume.driver)
+        rules.check_lifecycle(policy, volume)
+        told = rules.pod_attributes(policy, pod, volume)
+        task = _Task(uid, volume, driver, client, policy, told, sources, owner)
+        with self._alone((volume.driver, volume.handle)):
+            self._publish(task, place)
+        return place
+
+    def tear_down(self, uid: PodUid) -> None:
+        """Undo what was done for a pod, and what only it has used. What was undone already is no error.
+
+        Raises VolumeError and PluginError; what is left then is undone by the next call.
+        """
+        for data in sorted(self._paths.volume_kind(uid, _PLUGIN).glob(f"*/{_DATA}")):
+            volume = _read(data)
+            if volume is None:
+                data.unlink(missing_ok=True)
+                continue
+            with self._alone(volume.key):
+                self._unpublish(volume, data)
+
+    def in_use(self) -> tuple[str, ...]:
+        """Unique names of the attachable volumes that this node uses, sorted, for the node's status."""
+        found = (_read(path) for path in self._paths.stages(_PLUGIN).glob(f"*/*/{_DATA}"))
+        return tuple(sorted({CsiVolume("", v.driverName, v.volumeHandle).unique_name for v in found if v is not None}))
+
+    def published(self, uid: PodUid) -> dict[Path, PublishedVolume]:
+        """A pod's volumes and where they are."""
+        data = self._paths.volume_kind(uid, _PLUGIN).glob(f"*/{_DATA}")
+        found = {path.parent / "mount": _read(path) for path in data}
+        return {place: volume for place, volume in found.items() if volume is not None}
+
+    def _publish(self, task: _Task, place: Path) -> None:
+        volume = task.volume
+        mode = "Ephemeral" if volume.ephemeral else "Persistent"
+        _write(place.parent / _DATA, PublishedVolume(volume.driver, volume.handle, volume.name, self._node, mode))
+        from edged.volumes.csi.client import Wish  # noqa: PLC0415 - see there
+
+        capabilities = task.driver.capabilities
+        by_driver = task.owner is not None and NodeCapability.VOLUME_MOUNT_GROUP in capabilities
+        group = str(task.owner.group) if by_driver and task.owner is not None else ""
+        wish = Wish(volume, capabilities, self._publish_context(task), attributes=task.attributes, group=group)
+        staged = None if volume.ephemeral else self._stage(task, wish)
+        is_new = not is_mounted(self._mounts, place)
+        secrets = _secrets(task.sources, volume.publish_secret)
+        task.client.publish(wish._replace(secrets=secrets), place, staged)
+        if is_new and task.owner is not None and not by_driver and rules.is_given_to_group(task.rules, volume):
+            give_away(place, task.owner, read_only=volume.read_only)
+        self._published.add(place)
+
+    def _stage(self, task: _Task, wish: "Wish") -> Path | None:
+        """The directory is made for a driver that does not stage, too: it says that the volume is in use here."""
+        volume = task.volume
+        directory = self._stage_directory((volume.driver, volume.handle))
+        _write(directory / _DATA, PublishedVolume(volume.driver, volume.handle))
+        if NodeCapability.STAGE_UNSTAGE_VOLUME not in task.driver.capabilities:
+            return None
+        place = directory / "globalmount"
+        if (volume.driver, volume.handle) not in self._staged:
+            place.mkdir(mode=0o750, exist_ok=True)
+            task.client.stage(wish._replace(secrets=_secrets(task.sources, volume.stage_secret)), place)
+            self._staged.add((volume.driver, volume.handle))
+        return place
+
+    def _publish_context(self, task: _Task) -> dict[str, str]:
+        """What the attacher said of the volume. Raises VolumeError while it is not attached."""
+        volume = task.volume
+        if volume.ephemeral or not rules.must_be_attached(task.rules):
+            return {}
+        attachment = task.sources.attachment(attachment_name(volume.handle, volume.driver, self._node))
+        attempt = f'volume not attached yet: "{volume.unique_name}"'
+        if attachment is None:
+            hint = "its VolumeAttachment is missing; is the driver's CSIDriver object with attachRequired there?"
+            raise VolumeError(attempt, "", hint, retryable=True)
+        problem = attachment.status.attach_error
+        if not attachment.status.attached:
+            hint = problem.message if problem is not None else f"VolumeAttachment {attachment.metadata.name} says so"
+            raise VolumeError(attempt, "", hint, retryable=True)
+        return dict(attachment.status.attachment_metadata)
+
+    def _unpublish(self, volume: PublishedVolume, data: Path) -> None:
+        driver, client = self._drivers.get(volume.driverName)
+        place = data.parent / "mount"
+        self._published.discard(place)
+        client.unpublish(volume.volumeHandle, place)
+        _remove_empty(place)
+        if not self._is_used_by_others(volume, data):
+            self._unstage(volume, driver, client)
+        data.unlink(missing_ok=True)
+        _remove_empty(data.parent)
+
+    def _unstage(self, volume: PublishedVolume, driver: Driver, client: "CsiClient") -> None:
+        directory = self._stage_directory(volume.key)
+        place = directory / "globalmount"
+        if not directory.is_dir():
+            return
+        if NodeCapability.STAGE_UNSTAGE_VOLUME in driver.capabilities:
+            self._staged.discard(volume.key)
+            client.unstage(volume.volumeHandle, place)
+        _remove_empty(place)
+        (directory / _DATA).unlink(missing_ok=True)
+        _remove_empty(directory)
+
+    def _is_used_by_others(self, volume: PublishedVolume, data: Path) -> bool:
+        others = (path / _DATA for path in self._paths.all_volumes(_PLUGIN) if path != data.parent)
+        return any(other is not None and other.key == volume.key for other in map(_read, others))
+
+    def _place(self, uid: PodUid, name: str) -> Path:
+        return self._paths.volume(uid, _PLUGIN, name) / "mount"
+
+    def _stage_directory(self, key: tuple[str, str]) -> Path:
+        return self._paths.stage(_PLUGIN, key[0], stage_name(key[1]))
+
+    @contextmanager
+    def _alone(self, key: tuple[str, str]) -> Iterator[None]:
+        with self._lock:
+            if key in self._busy:
+                text = f"an operation with the given Volume ID {key[1]} already exists"
+                raise VolumeError(text, "", "it is tried again", retryable=True)
+            self._busy.add(key)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._busy.discard(key)
+
+
+def _secrets(sources: CsiSources, reference: SecretReference | None) -> dict[str, str]:
+    if reference is None:
+        return {}
+    secret = sources.secret_of(reference)
+    if secret is None:
+        raise MissingContentError("secret not found", f"{reference.namespace}/{reference.name}")
+    return {key: value.decode("utf-8", "replace") for key, value in secret.data.items()}
+
+
+def _write(path: Path, value: PublishedVolume) -> None:
+    """Durably enough for a process that is killed; what a machine's restart loses, it has unmounted too."""
+    path.parent.mkdir(mode=0o750, parents=True, exist_ok=True)
+    following = path.with_name(f".{path.name}.new")
+    following.write_bytes(msgspec.json.encode(value))
+    following.replace(path)
+
+
+def _read(path: Path) -> PublishedVolume | None:
+    """None for what is gone, or is no such file: it cannot be undone, and its directory's removal says what is left."""
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=PublishedVolume)
+    except (OSError, msgspec.DecodeError):
+        return None
+
+
+def _remove_empty(directory: Path) -> None:
+    """What is not empty is still mounted, or was never a mount: it stays, and the pod's removal will say so."""
+    with suppress(OSError):
+        directory.rmdir()

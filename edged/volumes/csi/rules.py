@@ -1,0 +1,52 @@
+"""How a driver wants to be treated, and what of a pod it is told: kubelet's rules as pure functions."""
+
+from edged.api import Pod
+from edged.api.persistent import CSIDriver
+from edged.volumes.csi.model import CsiVolume
+from edged.volumes.errors import VolumeError
+
+_PREFIX = "csi.storage.k8s.io"
+
+
+def must_be_attached(driver: CSIDriver | None) -> bool:
+    """Whether the cloud attaches the driver's volumes before they are mounted. Of a driver of which the cloud says
+    nothing it is assumed (kubelet's skipAttach).
+    """
+    return driver is None or driver.spec.attach_required is not False
+
+
+def wants_republishing(driver: CSIDriver | None) -> bool:
+    """Whether a volume is to be published again and again, so that the driver may change what is in it."""
+    return driver is not None and driver.spec.requires_republish is True
+
+
+def check_lifecycle(driver: CSIDriver | None, volume: CsiVolume) -> None:
+    """Raise VolumeError when the driver has no volumes of this kind; without its word it has only persistent ones."""
+    modes = (driver.spec.volume_lifecycle_modes if driver is not None else ()) or ("Persistent",)
+    wanted = "Ephemeral" if volume.ephemeral else "Persistent"
+    if wanted not in modes:
+        hint = f"volumeLifecycleModes of its CSIDriver object are {', '.join(modes)}"
+        raise VolumeError(f"volume mode {wanted} not supported by driver {volume.driver}", "", hint, retryable=True)
+
+
+def pod_attributes(driver: CSIDriver | None, pod: Pod, volume: CsiVolume) -> dict[str, str]:
+    """What a driver is told of the pod, when it wants to know (podInfoOnMount)."""
+    if driver is None or driver.spec.pod_info_on_mount is not True:
+        return {}
+    return {
+        f"{_PREFIX}/pod.name": pod.metadata.name,
+        f"{_PREFIX}/pod.namespace": pod.metadata.namespace,
+        f"{_PREFIX}/pod.uid": pod.metadata.uid,
+        f"{_PREFIX}/serviceAccount.name": pod.spec.service_account_name or "default",
+        f"{_PREFIX}/ephemeral": "true" if volume.ephemeral else "false",
+    }
+
+
+def is_given_to_group(driver: CSIDriver | None, volume: CsiVolume) -> bool:
+    """Whether this agent gives the volume to the pod's fsGroup (fsGroupPolicy, kubelet's supportsFSGroup)."""
+    policy = (driver.spec.fs_group_policy if driver is not None else None) or "ReadWriteOnceWithFSType"
+    if volume.read_only or policy == "None":
+        return False
+    if policy == "File":
+        return True
+    return bool(volume.fs_type) and (volume.ephemeral or "ReadWriteOnce" in volume.access_modes)

@@ -1,0 +1,125 @@
+"""Plug-ins that put a socket into the directory are registered, told so, and forgotten when they go."""
+
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import grpc
+import pytest
+
+from beehive.simulation import Simulation
+from edged.errors import EdgedError
+from edged.plugins.errors import PluginError
+from edged.plugins.watcher import Plugin, PluginWatcher, sockets_in
+from tests.support.csi_driver import CsiDriver
+
+
+class Handler:
+    """Notes what it is told; refuses when it is told to."""
+
+    def __init__(self) -> None:
+        self.seen: list[tuple[str, str]] = []
+        self.refusal: Exception | None = None
+
+    def register(self, plugin: Plugin) -> None:
+        if self.refusal is not None:
+            raise self.refusal
+        self.seen.append(("there", plugin.name))
+
+    def deregister(self, plugin: Plugin) -> None:
+        self.seen.append(("gone", plugin.name))
+
+
+@pytest.fixture
+def directory() -> Iterator[Path]:
+    """Short: a socket's path has 107 bytes."""
+    with TemporaryDirectory(prefix="plug-", dir="/tmp") as made:
+        yield Path(made)
+
+
+class Watched:
+    def __init__(self, directory: Path, *, kind: str = "CSIPlugin") -> None:
+        self.simulation = Simulation(1)
+        self.handler = Handler()
+        self.registry = directory / "registry"
+        self.simulation.start(PluginWatcher, self.registry, {kind: self.handler})
+
+    def look(self, seconds: float = 2.0) -> list[tuple[str, str]]:
+        self.simulation.run_for(seconds)
+        return self.handler.seen
+
+
+def test_a_plugin_comes_goes_and_comes_again(directory: Path) -> None:
+    """At the latest at the next look; what was there before the agent is found at once."""
+    driver = CsiDriver(directory, directory / "registry", name="d")
+    with driver:
+        watched = Watched(directory)
+        assert watched.look(0.1) == [("there", "d")]
+        assert driver.registered == [(True, "")]
+        assert watched.look(60) == [("there", "d")], "one that is registered is not asked again"
+    assert watched.look() == [("there", "d"), ("gone", "d")]
+    with driver:
+        assert watched.look()[2:] == [("there", "d")]
+
+
+def test_one_that_is_made_anew_between_two_looks_is_registered_again(directory: Path) -> None:
+    driver = CsiDriver(directory, directory / "registry", name="d")
+    with driver:
+        watched = Watched(directory)
+        watched.look()
+    with driver:
+        assert watched.look() == [("there", "d"), ("gone", "d"), ("there", "d")]
+
+
+@pytest.mark.parametrize("refusal", [PluginError("register", "d", "not wanted"), ValueError("a bug")])
+def test_one_that_is_refused_is_told_why_and_asked_later_and_later(directory: Path, refusal: Exception) -> None:
+    """A bug that a plug-in brings to light ends nobody but its own registration."""
+    with CsiDriver(directory, directory / "registry", name="d") as driver:
+        watched = Watched(directory)
+        watched.handler.refusal = refusal
+        watched.look(10)
+        asked = [method for method, _ in driver.calls].count("GetInfo")
+        assert 2 <= asked <= 5
+        if isinstance(refusal, EdgedError):
+            assert driver.registered[0] == (False, "register: d (not wanted)")
+        watched.handler.refusal = None
+        assert watched.look(20) == [("there", "d")]
+        assert driver.registered[-1] == (True, "")
+
+
+def test_one_of_an_unknown_kind_is_refused(directory: Path) -> None:
+    with CsiDriver(directory, directory / "registry", name="d") as driver:
+        assert Watched(directory, kind="DevicePlugin").look() == []
+        assert driver.registered[0] == (False, "register a plug-in: d (no plug-ins of type 'CSIPlugin' are known)")
+
+
+def test_one_that_fails_keeps_nobody_else_away(directory: Path) -> None:
+    """A socket on which nobody listens, and one that answers with an error."""
+    registry = directory / "registry"
+    registry.mkdir()
+    with (
+        socket.socket(socket.AF_UNIX) as dead,
+        CsiDriver(directory / "a", registry, name="a") as failing,
+        CsiDriver(directory / "z", registry, name="z"),
+    ):
+        dead.bind(str(registry / "dead.sock"))
+        failing.fail("GetInfo", grpc.StatusCode.INTERNAL, "not yet", times=1)
+        watched = Watched(directory)
+        assert watched.look(0.1) == [("there", "z")]
+        assert watched.look(3) == [("there", "z"), ("there", "a")]
+
+
+def test_what_counts_as_a_plugins_socket(tmp_path: Path) -> None:
+    """Sockets, also in directories below; no files, no hidden ones, nothing behind a link."""
+    with TemporaryDirectory(prefix="plug-", dir="/tmp") as made:
+        top = Path(made)
+        (top / "below").mkdir()
+        (top / ".hidden").mkdir()
+        (top / "file").touch()
+        (top / "link").symlink_to(tmp_path)
+        for name in ("a.sock", ".b.sock", "below/c.sock", ".hidden/d.sock"):
+            with socket.socket(socket.AF_UNIX) as made_socket:
+                made_socket.bind(str(top / name))
+        assert sorted(str(path.relative_to(top)) for path in sockets_in(top)) == ["a.sock", "below/c.sock"]
+    assert sockets_in(top) == {}

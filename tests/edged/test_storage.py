@@ -1,0 +1,152 @@
+"""edged with a storage driver, alone on the bus: claims become volumes, the cloud's operations are carried out."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import grpc
+import pytest
+
+from beehive import ModuleName
+from edged.volumes.csi.drivers import NODE_ID_ANNOTATION
+from tests.edged.conftest import Bench, pod
+from tests.support.csi_driver import NAME, CsiDriver
+
+UNIQUE = f"kubernetes.io/csi/{NAME}^disk-1"
+
+
+@pytest.fixture
+def bench() -> Iterator[Bench]:
+    """In a short directory: a socket's path has 107 bytes."""
+    with TemporaryDirectory(prefix="sto-", dir="/tmp") as made:
+        bench = Bench(Path(made))
+        yield bench
+        bench.stop()
+
+
+@pytest.fixture
+def driver(bench: Bench) -> Iterator[CsiDriver]:
+    root = bench.settings.root
+    with CsiDriver(root.parent / "driver", root / "plugins_registry") as made:
+        yield made
+
+
+def claim(bench: Bench, **spec: Any) -> None:
+    """A bound claim `data`, and its volume."""
+    bench.meta.cloud["default/persistentvolumeclaim/data"] = {
+        "metadata": {"name": "data", "namespace": "default", "uid": "c1"},
+        "spec": {"volumeName": "pv1"},
+        "status": {"phase": "Bound"},
+    }
+    bench.meta.cloud["null/persistentvolume/pv1"] = {
+        "metadata": {"name": "pv1"},
+        "spec": {
+            "accessModes": ["ReadWriteOnce"],
+            "claimRef": {"namespace": "default", "name": "data", "uid": "c1"},
+            "csi": {"driver": NAME, "volumeHandle": "disk-1"},
+            **spec,
+        },
+    }
+
+
+def no_attachment(bench: Bench) -> None:
+    spec = {"attachRequired": False}
+    bench.meta.objects[f"null/csidriver/{NAME}"] = {"metadata": {"name": NAME}, "spec": spec}
+
+
+def claiming(name: str = "web") -> dict[str, Any]:
+    volumes = [{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}]
+    return pod(name, volumes=volumes)
+
+
+def message_of(bench: Bench, name: str = "web") -> str:
+    """Why the pod's container waits, as it is reported."""
+    found = next(pod for pod in bench.snapshots.pods if pod.metadata.name == name)
+    waiting = found.status.container_statuses[0].state.waiting
+    return waiting.message if waiting is not None else ""
+
+
+def patches(bench: Bench) -> list[dict[str, Any]]:
+    """What was patched of the node, oldest first."""
+    return bench.meta.patches.get("null/nodepatch/n1", [])
+
+
+def test_a_pod_waits_for_its_volume_and_starts_when_it_is_there(bench: Bench, driver: CsiDriver) -> None:
+    """It says what it waits for: the claim, the volume's attachment, the driver; each comes in its turn."""
+    bench.start()
+    bench.tell("insert", claiming())
+    assert 'volume "v"' in message_of(bench)
+    assert "persistentvolumeclaim not found: default/data" in message_of(bench)
+    claim(bench)
+    bench.tell("insert", bench.meta.cloud["default/persistentvolumeclaim/data"], "persistentvolumeclaim")
+    assert f'volume not attached yet: "{UNIQUE}"' in message_of(bench)
+    no_attachment(bench)
+    driver.fail("NodeStageVolume", grpc.StatusCode.INTERNAL, "the disk spins up")
+    bench.tell("insert", {"metadata": {"name": NAME, "namespace": "null"}}, "csidriver")
+    assert "NodeStageVolume failed: disk-1 (the disk spins up; INTERNAL)" in message_of(bench)
+    assert bench.runtime.running() == []
+    bench.run(30)
+    assert bench.runtime.running() == ["main"]
+    assert list(driver.published.values()) == ["disk-1"]
+
+
+def test_the_cloud_hears_of_drivers_and_of_volumes_in_use(bench: Bench, driver: CsiDriver) -> None:
+    """The volume is named until it is unstaged; the node's annotation has what the driver calls it."""
+    no_attachment(bench)
+    claim(bench)
+    bench.start()
+    bench.run(3)
+    (marks,) = [patch["metadata"] for patch in patches(bench) if "metadata" in patch]
+    assert json.loads(marks["annotations"][NODE_ID_ANNOTATION]) == {NAME: f"{NAME}-node-7"}
+    assert marks["labels"] == {f"topology.{NAME}/node": "here"}
+    bench.tell("insert", claiming())
+    bench.run(20)
+    assert bench.runtime.running() == ["main"]
+    bench.tell("delete", claiming())
+    bench.run(60)
+    assert (driver.staged, driver.published) == ({}, {})
+    said = [patch.get("status", {}) for patch in patches(bench)]
+    assert [status["volumesInUse"] for status in said if "volumesInUse" in status] == [[UNIQUE], None]
+
+
+def test_a_removal_waits_for_the_driver(bench: Bench, driver: CsiDriver) -> None:
+    """While it is away the pod's directory stays; when it registers again, the volume is undone at once."""
+    no_attachment(bench)
+    claim(bench)
+    bench.start()
+    bench.tell("insert", claiming())
+    bench.run(5)
+    assert bench.runtime.running() == ["main"]
+    directory = bench.settings.root / "pods" / "uid-web"
+    driver.stop()
+    bench.run(3)
+    bench.tell("delete", claiming())
+    bench.run(120)
+    assert directory.exists()
+    driver.start()
+    bench.run(5)
+    assert not directory.exists()
+    assert (driver.staged, driver.published) == ({}, {})
+
+
+def test_operations_of_the_cloud(bench: Bench, driver: CsiDriver) -> None:
+    """Answered with what the driver says; an error is answered as such, not with silence as KubeEdge's is."""
+    bench.start()
+    bench.run(1)
+
+    def ask(operation: str, **request: Any) -> tuple[str, Any]:
+        message = bench.bee.message("default/volume/disk", operation, json.dumps(request), source="csidriver")
+        answer = bench.bee.ask(ModuleName.EDGED, message)
+        return str(answer.route.operation), json.loads(bytes(answer.content_raw()))
+
+    created = ask("createvolume", name="disk", volumeCapabilities=[])
+    assert created == ("response", {"volume": {"volume_id": "disk"}})
+    assert ask("deletevolume", volumeId="disk") == ("response", {})
+    operation, text = ask("controllerpublishvolume", volumeId="disk")
+    assert operation == "error"
+    assert "no volume disk" in text
+    driver.stop()
+    bench.run(3)
+    assert ask("createvolume", name="disk")[0] == "error"

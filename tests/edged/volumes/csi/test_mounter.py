@@ -1,0 +1,306 @@
+"""Volumes of a storage driver: staged once, published to each pod, undone with the last, whatever happens."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import grpc
+import pytest
+
+from beehive import Actor
+from beehive.runtime import Threads
+from edged.api import Pod, PodSecurityContext, Secret
+from edged.api.persistent import (
+    CSIDriver,
+    CSIDriverSpec,
+    SecretReference,
+    VolumeAttachment,
+    VolumeAttachmentStatus,
+    VolumeProblem,
+)
+from edged.plugins.errors import PluginError
+from edged.plugins.watcher import Plugin
+from edged.pods.model import PodUid
+from edged.pods.paths import PodPaths
+from edged.volumes import MemoryMounts, VolumeError
+from edged.volumes.csi.drivers import CsiDrivers
+from edged.volumes.csi.model import CsiVolume, VolumeStats, attachment_name
+from edged.volumes.csi.mounter import CsiMounter
+from edged.volumes.ownership import Owner
+from tests.edged.pods.builders import a_pod
+from tests.edged.volumes.mounting import needs_mounts, nothing_mounted_at_the_end
+from tests.support.csi_driver import NAME, CsiDriver
+
+VOLUME = CsiVolume("pv1", NAME, "disk-1", access_modes=("ReadWriteOnce",), attributes={"tier": "fast"})
+FREE = CSIDriver(spec=CSIDriverSpec(attach_required=False))
+
+
+class Sources:
+    """What the cloud says."""
+
+    def __init__(self, driver: CSIDriver | None = FREE) -> None:
+        self.driver = driver
+        self.attachments: dict[str, VolumeAttachment] = {}
+
+    def csi_driver(self, name: str) -> CSIDriver | None:
+        return self.driver if name == NAME else None
+
+    def attachment(self, name: str) -> VolumeAttachment | None:
+        return self.attachments.get(name)
+
+    def secret_of(self, reference: SecretReference) -> Secret | None:
+        return Secret(data={"key": b"very secret"}) if reference.name == "s" else None
+
+
+class Node:
+    """A node with one driver. `agent` makes another agent on the same files."""
+
+    def __init__(self, directory: Path, **driver: Any) -> None:
+        self.root = directory / "root"
+        self.mounts = driver.get("mounts") or MemoryMounts()
+        self.driver = CsiDriver(directory, **driver)
+        self.driver.start()
+        self.sources = Sources()
+        self.agent()
+
+    def agent(self) -> None:
+        self.drivers = CsiDrivers(lambda: None)
+        self.drivers.register(Plugin(NAME, self.driver.socket, ("1.0.0",)))
+        self.mounter = CsiMounter(PodPaths(self.root), self.drivers, self.mounts, "n1")
+
+    def publish(self, uid: str = "u1", volume: CsiVolume = VOLUME, owner: Owner | None = None) -> Path:
+        return self.mounter.publish(pod(uid), volume, self.sources, owner)
+
+    def close(self) -> None:
+        self.drivers.close()
+        self.driver.stop()
+
+
+class _Publisher(Actor):
+    def __init__(self, node: Node) -> None:
+        super().__init__()
+        self._node = node
+
+    def on_receive(self, message: Any) -> Path:
+        return self._node.publish(message)
+
+
+def pod(uid: str) -> Pod:
+    return a_pod(meta={"uid": uid}, security_context=PodSecurityContext())
+
+
+@pytest.fixture
+def directory() -> Iterator[Path]:
+    """Short: a socket's path has 107 bytes."""
+    with TemporaryDirectory(prefix="csi-", dir="/tmp") as made:
+        yield Path(made)
+
+
+@pytest.fixture
+def node(directory: Path) -> Iterator[Node]:
+    made = Node(directory)
+    yield made
+    made.close()
+
+
+def test_staged_once_published_to_each_pod_and_undone_with_the_last(node: Node) -> None:
+    """And as often as one likes: what is done already is not done again."""
+    for uid in ("u1", "u2", "u1"):
+        node.publish(uid)
+    assert node.driver.made() == ["NodeStageVolume", "NodePublishVolume", "NodePublishVolume"]
+    assert node.mounter.in_use() == (f"kubernetes.io/csi/{NAME}^disk-1",)
+    node.mounter.tear_down(PodUid("u1"))
+    assert node.driver.made()[3:] == ["NodeUnpublishVolume"]
+    node.mounter.tear_down(PodUid("u2"))
+    node.mounter.tear_down(PodUid("u2"))
+    assert node.driver.made()[4:] == ["NodeUnpublishVolume", "NodeUnstageVolume"]
+    assert (node.driver.staged, node.driver.published, node.mounter.in_use()) == ({}, {}, ())
+    assert [path for path in (node.root / "plugins").rglob("*") if path.is_file()] == []
+
+
+def test_where_things_are_is_a_kubelets_layout(node: Node) -> None:
+    place = node.publish()
+    assert place == node.root / "pods/u1/volumes/kubernetes.io~csi/pv1/mount"
+    assert json.loads((place.parent / "vol_data.json").read_text()) == {
+        "driverName": NAME,
+        "volumeHandle": "disk-1",
+        "specVolID": "pv1",
+        "nodeName": "n1",
+        "volumeLifecycleMode": "Persistent",
+    }
+    staged = node.driver.request("NodePublishVolume").staging_target_path
+    assert staged.startswith(str(node.root / "plugins/kubernetes.io/csi" / NAME))
+    assert staged.endswith("/globalmount")
+    assert node.mounter.published(PodUid("u1"))[place].volumeHandle == "disk-1"
+
+
+def test_what_the_driver_is_told(node: Node) -> None:
+    volume = CsiVolume(
+        "pv1", NAME, "disk-1", ("ReadWriteMany",), {"tier": "fast"}, "ext4", ("noatime",), read_only=True,
+        stage_secret=SecretReference("s", "ns"),
+    )  # fmt: skip
+    node.sources.driver = CSIDriver(spec=CSIDriverSpec(attach_required=False, pod_info_on_mount=True))
+    node.publish(volume=volume)
+    stage, publish = node.driver.request("NodeStageVolume"), node.driver.request("NodePublishVolume")
+    assert (dict(stage.secrets), dict(publish.secrets)) == ({"key": "very secret"}, {})
+    assert publish.volume_capability.mount.fs_type == "ext4"
+    assert list(publish.volume_capability.mount.mount_flags) == ["noatime"]
+    assert publish.volume_capability.access_mode.mode == 5  # MULTI_NODE_MULTI_WRITER
+    assert publish.readonly
+    assert dict(stage.volume_context) == {"tier": "fast"}
+    assert publish.volume_context["tier"] == "fast"
+    assert publish.volume_context["csi.storage.k8s.io/pod.uid"] == "u1"
+
+
+@pytest.mark.parametrize("killed_after", ["NodeStageVolume", "NodePublishVolume"])
+def test_an_agent_that_was_killed_is_undone_by_the_next(node: Node, killed_after: str) -> None:
+    """What it had begun is on the disk; the next agent finds it without having done any of it."""
+    if killed_after == "NodeStageVolume":
+        node.driver.fail("NodePublishVolume", grpc.StatusCode.INTERNAL, "killed here")
+        with pytest.raises(PluginError):
+            node.publish()
+    else:
+        node.publish()
+    node.agent()
+    node.mounter.tear_down(PodUid("u1"))
+    assert (node.driver.staged, node.driver.published, node.mounter.in_use()) == ({}, {}, ())
+
+
+def test_a_removal_that_failed_halfway_goes_on(node: Node) -> None:
+    """Unpublished and not yet unstaged: the file in the pod goes last, so the next agent does the rest."""
+    node.publish()
+    node.driver.fail("NodeUnstageVolume", grpc.StatusCode.INTERNAL, "busy")
+    with pytest.raises(PluginError, match=r"NodeUnstageVolume failed: disk-1 \(busy; INTERNAL\)"):
+        node.mounter.tear_down(PodUid("u1"))
+    assert node.mounter.in_use() != ()
+    node.agent()
+    node.mounter.tear_down(PodUid("u1"))
+    assert (node.driver.staged, node.mounter.in_use()) == ({}, ())
+
+
+def test_after_the_agents_restart_volumes_are_published_again_and_once(node: Node) -> None:
+    """A reboot has taken them, and a driver takes what it has done already without complaint."""
+    node.publish()
+    node.agent()
+    node.publish()
+    node.publish()
+    assert node.driver.made() == ["NodeStageVolume", "NodePublishVolume"] * 2
+
+
+def test_errors_have_the_volume_and_the_drivers_words_but_no_secret(node: Node) -> None:
+    volume = CsiVolume("pv1", NAME, "disk-1", stage_secret=SecretReference("s", "ns"))
+    node.driver.fail("NodeStageVolume", grpc.StatusCode.NOT_FOUND, "no disk for key very secret")
+    with pytest.raises(PluginError, match=r"NodeStageVolume failed: disk-1 \(no disk for key <redacted>") as raised:
+        node.publish(volume=volume)
+    assert raised.value.retryable
+    node.publish(volume=volume)
+    with pytest.raises(VolumeError, match="secret not found: ns/missing"):
+        node.publish("u2", CsiVolume("pv2", NAME, "disk-2", stage_secret=SecretReference("missing", "ns")))
+
+
+def test_a_driver_that_is_not_there_is_waited_for(node: Node) -> None:
+    with pytest.raises(PluginError, match="driver name other not found in the list of registered CSI drivers") as error:
+        node.publish(volume=CsiVolume("pv1", "other", "h"))
+    assert error.value.retryable
+
+
+def test_two_operations_on_one_volume_never_run_beside_each_other(node: Node) -> None:
+    """The second fails at once and can be tried again; another volume is not concerned."""
+    going_on = node.driver.hang("NodeStageVolume")
+    threads = Threads()
+    first = threads.start(_Publisher, node)
+    try:
+        answer = first.ref.ask("u1", block=False)
+        assert node.driver.called["NodeStageVolume"].wait(10)
+        with pytest.raises(VolumeError, match="disk-1 already exists") as raised:
+            node.publish("u2")
+        assert raised.value.retryable
+        going_on.set()
+        assert answer.get(timeout=10) is not None
+        node.publish("u2")
+    finally:
+        going_on.set()
+        first.ref.stop()
+
+
+def test_a_driver_that_does_not_stage(directory: Path) -> None:
+    """It is published at once; that the volume is in use here is known all the same."""
+    node = Node(directory, capabilities=())
+    try:
+        node.publish()
+        assert node.driver.made() == ["NodePublishVolume"]
+        assert node.mounter.in_use() == (f"kubernetes.io/csi/{NAME}^disk-1",)
+        node.mounter.tear_down(PodUid("u1"))
+        assert node.driver.made() == ["NodePublishVolume", "NodeUnpublishVolume"]
+        assert node.mounter.in_use() == ()
+    finally:
+        node.close()
+
+
+def test_a_volume_of_one_pod_alone(node: Node) -> None:
+    """It is not attached, not staged and not in use; the driver must have said that it has such volumes."""
+    volume = CsiVolume("v", NAME, "csi-1", ("ReadWriteOnce",), ephemeral=True)
+    with pytest.raises(VolumeError, match="Ephemeral not supported by driver"):
+        node.publish(volume=volume)
+    spec = CSIDriverSpec(volume_lifecycle_modes=("Ephemeral",), pod_info_on_mount=True)
+    node.sources.driver = CSIDriver(spec=spec)
+    node.publish(volume=volume)
+    assert node.driver.made() == ["NodePublishVolume"]
+    assert node.mounter.in_use() == ()
+    node.mounter.tear_down(PodUid("u1"))
+    assert node.driver.made() == ["NodePublishVolume", "NodeUnpublishVolume"]
+
+
+def test_a_volume_is_waited_for_until_the_cloud_has_attached_it(node: Node) -> None:
+    """What the attacher has said goes to the driver. Without the cloud's word it is assumed to need it."""
+    node.sources.driver = None
+    with pytest.raises(VolumeError, match=r"volume not attached yet.*VolumeAttachment is missing"):
+        node.publish()
+    name = attachment_name("disk-1", NAME, "n1")
+    problem = VolumeAttachmentStatus(attach_error=VolumeProblem(message="no such disk"))
+    node.sources.attachments[name] = VolumeAttachment(status=problem)
+    with pytest.raises(VolumeError, match=r"volume not attached yet.*no such disk"):
+        node.publish()
+    attached = VolumeAttachmentStatus(attached=True, attachment_metadata={"device": "/dev/sdz"})
+    node.sources.attachments[name] = VolumeAttachment(status=attached)
+    node.publish()
+    for call in ("NodeStageVolume", "NodePublishVolume"):
+        assert dict(node.driver.request(call).publish_context) == {"device": "/dev/sdz"}
+
+
+def test_a_driver_may_want_to_be_asked_again_and_again(node: Node) -> None:
+    node.sources.driver = CSIDriver(spec=CSIDriverSpec(attach_required=False, requires_republish=True))
+    node.publish()
+    node.publish()
+    assert node.driver.made().count("NodePublishVolume") == 2
+
+
+def test_what_a_volume_holds(node: Node) -> None:
+    place = node.publish()
+    _, client = node.drivers.get(NAME)
+    assert client.stats("disk-1", place) == VolumeStats(10, 100, 90, 1, 5, 4)
+
+
+@needs_mounts
+def test_the_pods_group_gets_the_volume(directory: Path) -> None:
+    """By this agent, unless the driver does it itself; once, and not of a volume without a file system of its own."""
+    with nothing_mounted_at_the_end(directory) as mounts:
+        node = Node(directory, mounts=mounts)
+        try:
+            volume = CsiVolume("pv1", NAME, "disk-1", ("ReadWriteOnce",), fs_type="ext4")
+            place = node.publish(volume=volume, owner=Owner(4242))
+            assert place.stat().st_gid == 4242
+            assert node.driver.request("NodePublishVolume").volume_capability.mount.volume_mount_group == ""
+            node.mounter.tear_down(PodUid("u1"))
+            shared = CsiVolume("pv2", NAME, "disk-2", ("ReadWriteMany",), fs_type="ext4")
+            assert node.publish(volume=shared, owner=Owner(4242)).stat().st_gid != 4242
+            node.mounter.tear_down(PodUid("u1"))
+            node.driver.capabilities += ("VOLUME_MOUNT_GROUP",)
+            node.agent()
+            node.publish(volume=volume, owner=Owner(4243))
+            assert node.driver.request("NodePublishVolume").volume_capability.mount.volume_mount_group == "4243"
+            node.mounter.tear_down(PodUid("u1"))
+        finally:
+            node.close()

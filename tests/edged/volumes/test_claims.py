@@ -1,0 +1,169 @@
+"""A claim leads to the volume that it was given, if the pod may use it on this node."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from edged.api import Nanoseconds, ObjectMeta, ObjectReference, PersistentVolumeClaimVolumeSource, Volume
+from edged.api.persistent import (
+    CSIPersistentVolumeSource,
+    LocalVolumeSource,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    PersistentVolumeClaimSpec,
+    PersistentVolumeClaimStatus,
+    PersistentVolumeSpec,
+    SecretReference,
+    VolumeNodeAffinity,
+)
+from edged.api.scheduling import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
+from edged.api.volumes import CSIVolumeSource, HostPathVolumeSource
+from edged.pods.model import PodUid
+from edged.pods.paths import PodPaths
+from edged.volumes import HostPath, MemoryMounts, PodVolumes, VolumeError
+from edged.volumes.claims import Here, Local, inline_volume, persistent_plan, resolve
+from edged.volumes.csi.model import CsiVolume
+from tests.edged.pods.builders import UID, a_pod
+from tests.edged.volumes.mounting import needs_mounts, nothing_mounted_at_the_end
+from tests.edged.volumes.test_volumes import Known
+
+HERE = Here("n1", {"kubernetes.io/hostname": "n1"})
+CLAIM = PersistentVolumeClaim(
+    metadata=ObjectMeta(name="data", namespace="default", uid="c1"),
+    spec=PersistentVolumeClaimSpec(volume_name="pv1"),
+    status=PersistentVolumeClaimStatus(phase="Bound"),
+)
+OWNER = ObjectReference(namespace="default", name="data", uid="c1")
+
+
+def only_on(*hosts: str) -> VolumeNodeAffinity:
+    requirement = NodeSelectorRequirement(key="kubernetes.io/hostname", operator="In", values=hosts)
+    term = NodeSelectorTerm(match_expressions=(requirement,))
+    return VolumeNodeAffinity(required=NodeSelector(node_selector_terms=(term,)))
+
+
+def a_volume(**spec: Any) -> PersistentVolume:
+    given = {"claim_ref": OWNER, "local": LocalVolumeSource(path="/mnt/disk"), **spec}
+    return PersistentVolume(metadata=ObjectMeta(name="pv1"), spec=PersistentVolumeSpec(**given))
+
+
+class Cloud(Known):
+    """One claim and one volume, as they are given; counts how often it is asked."""
+
+    def __init__(self, claim: PersistentVolumeClaim | None = CLAIM, volume: PersistentVolume | None = None) -> None:
+        self._claim, self._volume, self.asked = claim, volume, 0
+
+    def claim(self, name: str) -> PersistentVolumeClaim | None:
+        self.asked += 1
+        return self._claim if name == "data" else None
+
+    def persistent_volume(self, name: str) -> PersistentVolume | None:
+        return self._volume if name == "pv1" else None
+
+
+def test_the_volume_of_a_claim_that_may_be_used_here() -> None:
+    volume = a_volume(node_affinity=only_on("n0", "n1"))
+    assert resolve("default", "data", Cloud(volume=volume), HERE) is volume
+
+
+@pytest.mark.parametrize(
+    ("claim", "volume", "message"),
+    [
+        (None, a_volume(), "persistentvolumeclaim not found: default/data"),
+        (replace(CLAIM, status=PersistentVolumeClaimStatus(phase="Pending")), a_volume(), "not bound.*Pending"),
+        (replace(CLAIM, spec=PersistentVolumeClaimSpec()), a_volume(), "not bound"),
+        (
+            replace(CLAIM, metadata=replace(CLAIM.metadata, deletion_timestamp="2026-01-01T00:00:00Z")),
+            a_volume(),
+            "PVC is being deleted",
+        ),
+        (CLAIM, None, "persistentvolume not found: pv1"),
+        (CLAIM, a_volume(claim_ref=None), "not the claim's: pv1.*nobody's"),
+        (CLAIM, a_volume(claim_ref=replace(OWNER, uid="c0")), "not the claim's: pv1.*uid c0"),
+        (CLAIM, a_volume(node_affinity=only_on("n2")), "node affinity check failed: pv1"),
+        (CLAIM, a_volume(volume_mode="Block"), "Block is not supported"),
+    ],
+)
+def test_why_a_claim_cannot_be_used(
+    claim: PersistentVolumeClaim | None, volume: PersistentVolume | None, message: str
+) -> None:
+    with pytest.raises(VolumeError, match=message):
+        resolve("default", "data", Cloud(claim, volume), HERE)
+
+
+def plan(volume: PersistentVolume, *, read_only: bool = False) -> object:
+    return persistent_plan(a_pod(), volume, PodPaths(Path("/root")), read_only=read_only)
+
+
+def test_what_becomes_of_each_kind() -> None:
+    place = Path(f"/root/pods/{UID}/volumes/kubernetes.io~local-volume/pv1")
+    assert plan(a_volume()) == Local(place, Path("/mnt/disk"))
+    given = HostPathVolumeSource(path="/data", type="Directory")
+    assert plan(a_volume(local=None, host_path=given)) == HostPath(Path("/data"), "Directory")
+    source = CSIPersistentVolumeSource(
+        driver="d", volume_handle="h", fs_type="ext4", node_stage_secret_ref=SecretReference("s", "ns")
+    )
+    volume = a_volume(local=None, csi=source, access_modes=("ReadWriteOnce",), mount_options=("noatime",))
+    expected = CsiVolume(
+        name="pv1",
+        driver="d",
+        handle="h",
+        access_modes=("ReadWriteOnce",),
+        fs_type="ext4",
+        mount_flags=("noatime",),
+        read_only=True,
+        stage_secret=SecretReference("s", "ns"),
+    )
+    assert plan(volume, read_only=True) == expected
+    with pytest.raises(VolumeError, match="csi, local and hostPath volumes are supported"):
+        plan(a_volume(local=None))
+    with pytest.raises(VolumeError, match="absolute path"):
+        plan(a_volume(local=LocalVolumeSource(path="/mnt/../etc")))
+
+
+def test_a_volume_of_one_pod_alone_has_a_handle_of_the_pods() -> None:
+    source = CSIVolumeSource(driver="d", volume_attributes={"size": "1"})
+    one, other = inline_volume(a_pod(), "v", source), inline_volume(a_pod(meta={"uid": "u2"}), "v", source)
+    assert one.ephemeral
+    assert one.handle != other.handle
+    assert one.handle.startswith("csi-")
+
+
+def claiming_pod() -> Any:
+    claim = PersistentVolumeClaimVolumeSource(claim_name="data")
+    return a_pod(volumes=(Volume(name="v", persistent_volume_claim=claim),))
+
+
+def test_the_cloud_is_asked_once_and_the_volume_is_named(tmp_path: Path) -> None:
+    """A pod's resynchronisation needs no cloud; what it waits for is said."""
+    directory = tmp_path / "disk"
+    mounts = MemoryMounts()
+    volumes = PodVolumes(PodPaths(tmp_path), mounts, here=lambda: HERE)
+    cloud = Cloud(volume=a_volume(local=LocalVolumeSource(path=str(directory))))
+    waits = r'MountVolume.SetUp failed for volume "v": .*disk \(a directory is wanted'
+    with pytest.raises(VolumeError, match=waits) as raised:
+        volumes.prepare(claiming_pod(), cloud, Nanoseconds(0))
+    assert raised.value.retryable
+    directory.mkdir()
+    for _ in range(2):
+        volumes.prepare(claiming_pod(), cloud, Nanoseconds(0))
+    assert cloud.asked == 1
+    assert [(kind, source) for kind, _, source in mounts.mounted] == [("bind", directory)]
+    volumes.remove(PodUid(UID))
+    assert mounts.mounted == []
+
+
+@needs_mounts
+def test_a_local_volume_is_bound_and_outlives_the_pod(tmp_path: Path) -> None:
+    (tmp_path / "disk").mkdir()
+    (tmp_path / "disk" / "file").write_text("kept")
+    with nothing_mounted_at_the_end(tmp_path) as mounts:
+        volumes = PodVolumes(PodPaths(tmp_path), mounts, here=lambda: HERE)
+        cloud = Cloud(volume=a_volume(local=LocalVolumeSource(path=str(tmp_path / "disk"))))
+        (path,) = volumes.prepare(claiming_pod(), cloud, Nanoseconds(0)).values()
+        assert (path / "file").read_text() == "kept"
+        volumes.remove(PodUid(UID))
+        assert list(path.iterdir()) == []
+    assert (tmp_path / "disk" / "file").read_text() == "kept"

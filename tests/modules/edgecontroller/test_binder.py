@@ -1,0 +1,78 @@
+"""The cloud stub gives claims the volumes that there are."""
+
+from typing import Any
+
+import pytest
+
+from beehive.simulation import Simulation
+from modules.edgecontroller.binder import bindings
+from modules.edgecontroller.cluster import Cluster
+from modules.edgecontroller.kinds import JsonObject, ObjectKey
+
+ONE = ["ReadWriteOnce"]
+
+
+def claim(name: str = "data", storage: str = "1Gi", **spec: Any) -> JsonObject:
+    resources = {"requests": {"storage": storage}}
+    meta = {"name": name, "namespace": "default", "uid": f"uid-{name}"}
+    return {
+        "kind": "PersistentVolumeClaim",
+        "apiVersion": "v1",
+        "metadata": meta,
+        "spec": {"accessModes": ONE, "resources": resources, **spec},
+    }
+
+
+def volume(name: str, storage: str = "1Gi", **spec: Any) -> JsonObject:
+    return {
+        "kind": "PersistentVolume",
+        "apiVersion": "v1",
+        "metadata": {"name": name},
+        "spec": {"accessModes": ONE, "capacity": {"storage": storage}, "local": {"path": "/mnt"}, **spec},
+    }
+
+
+@pytest.mark.parametrize(
+    ("wanted", "volumes", "given"),
+    [
+        (claim(), [], None),
+        (claim(), [volume("a")], "a"),
+        (claim(), [volume("big", "10Gi"), volume("fits", "2Gi"), volume("small", "1Mi")], "fits"),
+        (claim(accessModes=["ReadWriteMany"]), [volume("a")], None),
+        (claim(storageClassName="fast"), [volume("a"), volume("b", storageClassName="fast")], "b"),
+        (claim(volumeName="b"), [volume("a"), volume("b", "1Mi")], "b"),
+        (claim(volumeName="c"), [volume("a")], None),
+        (claim(), [volume("a"), volume("mine", "9Gi", claimRef={"namespace": "default", "name": "data"})], "mine"),
+        (claim(), [volume("other", claimRef={"namespace": "default", "name": "other"})], None),
+        (claim(), [volume("taken", claimRef={"namespace": "default", "name": "data", "uid": "uid-old"})], None),
+    ],
+)
+def test_which_volume_a_claim_gets(wanted: JsonObject, volumes: list[JsonObject], given: str | None) -> None:
+    """The one it names, or that names it, or the smallest that does; what was somebody else's is not given again."""
+    changed = {obj["kind"]: obj for obj in bindings([wanted], volumes)}
+    if given is None:
+        assert changed == {}
+        return
+    bound, taken = changed["PersistentVolumeClaim"], changed["PersistentVolume"]
+    assert (bound["spec"]["volumeName"], bound["status"]["phase"]) == (given, "Bound")
+    assert (taken["metadata"]["name"], taken["status"]["phase"]) == (given, "Bound")
+    assert taken["spec"]["claimRef"]["uid"] == "uid-data"
+    assert taken["spec"]["local"] == {"path": "/mnt"}
+
+
+def test_two_claims_do_not_get_one_volume() -> None:
+    changed = bindings([claim("one"), claim("two")], [volume("a")])
+    assert [obj["metadata"]["name"] for obj in changed] == ["a", "one"]
+
+
+def test_whichever_is_applied_last_the_two_are_bound() -> None:
+    """And stay so when the manifests are applied again."""
+    cluster = Cluster(Simulation(1).clock)
+    for _ in range(2):
+        for document in (claim(), volume("a")):
+            document["metadata"].pop("uid", None)
+            cluster.apply(document)
+        found = cluster.store.get(ObjectKey("PersistentVolumeClaim", "default", "data"))
+        assert found["spec"]["volumeName"] == "a"
+        taken = cluster.store.get(ObjectKey("PersistentVolume", "", "a"))
+        assert taken["spec"]["claimRef"]["uid"] == found["metadata"]["uid"]
