@@ -94,7 +94,7 @@ class PodKeeper:
         self.backoffs = BackOffs(BackOffPolicy.up_to(seconds(settings.crash_loop_limit)))
         self.pool = Pool(turns.clock, turns.after, self._job_of, hire)
         self._probes = ProbeManager(turns, crew, self._pod_of, self.health_changed, events)
-        self._deadlines = Deadlines(turns, self.end)
+        self._deadlines = Deadlines(turns, self._overdue)
         self._statuses = Statuses(
             turns.clock,
             self.pods,
@@ -200,22 +200,32 @@ class PodKeeper:
                 self._drop(other)
 
     def want(self, record: PodRecord) -> None:
-        """A pod has to be looked at."""
+        """A pod has to be looked at. A turn that stops something that runs may take its grace period: it gets a worker
+        of its own, as the turns of a pod that goes do.
+        """
         if record.ending:
             self._lives.pod_ends(record.ref.uid, grace_seconds(record.to_end))
-        self.pool.add(record.ref.uid, Queue.DELETION if record.ending else Queue.ADDITION)
+        runs = any(container.running for container in record.facts.containers)
+        stops = record.ending or (runs and self._next_actions(record).stops)
+        self.pool.add(record.ref.uid, Queue.DELETION if stops else Queue.ADDITION)
 
-    def end(self, uid: PodUid, verdict: Verdict) -> None:
+    def end(self, uid: PodUid, verdict: Verdict) -> bool:
         """The node itself ends a pod for good; see `edged.pods.verdict`. The first verdict stands.
 
-        Nothing happens to a pod that has ended already, or that the cloud ends.
+        Nothing happens to a pod that has ended already, or that the cloud ends: whether something does is the answer.
         """
         record = self.pods.get(uid)
         if record is None or record.ending or is_terminal(record.pod):
-            return
+            return False
         _log.warning("pod %s is ended: %s: %s", record.ref, verdict.reason, verdict.message)
         record.verdict = verdict
         self.want(record)
+        return True
+
+    def _overdue(self, uid: PodUid, verdict: Verdict) -> None:
+        pod = self._pod_of(uid)
+        if self.end(uid, verdict) and pod is not None:
+            self._events.overdue(pod, verdict.message)
 
     def remove(self, namespace: str, name: str, uid: str, grace: int | None = None) -> None:
         """The cloud has deleted a pod for good; without a uid: whatever has the name.

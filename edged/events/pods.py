@@ -4,6 +4,8 @@ Errors are told as they stand in the pod's status. What a hook or a probe has sa
 (a kubelet shows a probe's output, and has come to leave out a hook's).
 """
 
+from collections.abc import Sequence
+
 from edged.api import Pod
 from edged.events.model import EventType
 from edged.events.reasons import Reason
@@ -59,6 +61,18 @@ class PodEvents:
         """A container keeps ending."""
         message = f"Back-off restarting failed container {container} in pod {ref_of(pod)}"
         self._tell(pod, WARNING, Reason.BACK_OFF, message, container)
+
+    def overdue(self, pod: Pod, message: str) -> None:
+        """A pod has been active for longer than it may."""
+        self._tell(pod, NORMAL, Reason.DEADLINE_EXCEEDED, message)
+
+    def variables_skipped(self, pod: Pod, container: str, source: str, keys: Sequence[str]) -> None:
+        """Keys of a configmap or secret that a container takes whole cannot be names of variables."""
+        message = (
+            f"Keys [{', '.join(keys)}] from the EnvFrom {source} were skipped since they are considered invalid"
+            " environment variable names."
+        )
+        self._tell(pod, WARNING, Reason.INVALID_VARIABLE_NAMES, message, container)
 
     def post_start_failed(self, pod: Pod, container: str) -> None:
         """A container is ended because its hook failed."""

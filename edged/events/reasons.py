@@ -60,6 +60,7 @@ class Reason(StrEnum):
     EVICTED = "Evicted"
     EVICTION_THRESHOLD_MET = "EvictionThresholdMet"
     DEADLINE_EXCEEDED = "DeadlineExceeded"
+    INVALID_VARIABLE_NAMES = "InvalidEnvironmentVariableNames"
 
     CONTAINER_GC_FAILED = "ContainerGCFailed"
     IMAGE_GC_FAILED = "ImageGCFailed"

@@ -72,7 +72,12 @@ class PodActions(Struct, frozen=True, gc=False):
     @property
     def nothing(self) -> bool:
         """Whether the pod already is as it should be (or only waits)."""
-        return not (self.kill_pod or self.kill or self.create_sandbox or self.starts)
+        return not (self.stops or self.create_sandbox or self.starts)
+
+    @property
+    def stops(self) -> bool:
+        """Whether something that may run is to be stopped."""
+        return self.kill_pod or bool(self.kill)
 
     @property
     def starts(self) -> tuple[ContainerStart, ...]:

@@ -46,6 +46,24 @@ def environment(pod: Pod, container: Container, sources: Sources, view: Downward
     return variables
 
 
+def impossible_names(container: Container, sources: Sources) -> dict[str, tuple[str, ...]]:
+    """The keys that `environment` leaves out because no variable can have such a name, by what they are of
+    (`configMap settings`).
+    """
+    skipped = {}
+    for source in container.env_from:
+        keys = tuple(key for key, _ in _all_keys(source, sources) if not is_variable_name(source.prefix + key))
+        if keys:
+            skipped[_name_of(source)] = keys
+    return skipped
+
+
+def _name_of(source: EnvFromSource) -> str:
+    if source.config_map_ref is not None:
+        return f"configMap {source.config_map_ref.name}"
+    return f"secret {source.secret_ref.name}" if source.secret_ref is not None else ""
+
+
 def referenced_objects(pod: Pod) -> tuple[frozenset[str], frozenset[str]]:
     """The names of all configmaps and of all secrets that environments of the pod refer to, for fetching
     ahead.

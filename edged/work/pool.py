@@ -1,8 +1,9 @@
 """Gives the queues' pods to workers. Lives on the edged module's thread.
 
-Pods that come share a few workers: starting them is work, and more at once only makes each slower. A pod that goes
-mostly waits for its grace period to be over, so it gets a worker of its own for that time: however many pods take their
-time to end, none waits for another, and none keeps a pod from coming (a kubelet has a goroutine for each pod).
+Pods that come share a few workers: starting them is work, and more at once only makes each slower. A pod that goes, or
+of which something is to be stopped, mostly waits for a grace period to be over, so it gets a worker of its own for that
+time: however many pods take their time to end, none waits for another, and none keeps a pod from coming (a kubelet has
+a goroutine for each pod).
 """
 
 from collections.abc import Callable

@@ -16,7 +16,7 @@ from edged.pods.actions import ContainerStart, PodActions
 from edged.pods.container_config import ContainerContext, container_config
 from edged.pods.dns import ClusterDns, parse_resolv_conf
 from edged.pods.downward import DownwardView
-from edged.pods.env import Sources, environment
+from edged.pods.env import Sources, environment, impossible_names
 from edged.pods.ephemeral import target_of
 from edged.pods.model import PodFacts, PodUid
 from edged.pods.paths import PodPaths
@@ -135,6 +135,8 @@ class Starter:
         container = start.container
         view = DownwardView(self.pod_ips(pod, context.sandbox), self._host_ips(), self._allocatable())
         variables = environment(pod, container, context.sources, view)
+        for source, keys in impossible_names(container, context.sources).items():
+            self._events.variables_skipped(pod, container.name, source, keys)
         made_of = ContainerContext(
             image=image,
             attempt=start.attempt,

@@ -111,3 +111,24 @@ def test_the_node_says_that_edged_starts_and_that_it_is_ready(bench: Bench) -> N
     bench.run(SECOND)
     assert ("Starting", "Starting edged.") in bench.meta.told("n1")
     assert ("NodeReady", "Node n1 status is now: NodeReady") in bench.meta.told("n1")
+
+
+def test_a_pod_that_was_active_for_too_long_is_told(bench: Bench) -> None:
+    bench.start()
+    bench.tell("insert", pod(activeDeadlineSeconds=5))
+    bench.run(8)
+    message = "Pod was active on the node longer than the specified deadline"
+    assert bench.meta.told("web").count(("DeadlineExceeded", message)) == 1
+
+
+def test_keys_that_can_be_no_variables_are_told(bench: Bench) -> None:
+    """And the container starts without them."""
+    bench.start()
+    kept = {"kind": "ConfigMap", "metadata": {"name": "kept", "namespace": "default"}, "data": {"a": "1", "b=": "2"}}
+    bench.meta.objects["default/configmap/kept"] = kept
+    bench.tell("insert", pod(containers=[container(envFrom=[{"configMapRef": {"name": "kept"}}])]))
+    bench.run(SECOND)
+    [message] = [message for reason, message in bench.meta.told("web") if reason == "InvalidEnvironmentVariableNames"]
+    assert "[b=] from the EnvFrom configMap kept were skipped" in message
+    [config] = bench.runtime.configs.values()
+    assert [each.key for each in config.envs] == ["a"]

@@ -203,3 +203,23 @@ def test_a_container_that_is_being_replaced_ends_sooner_when_its_pod_does(bench:
     bench.run(5)
     assert [stop.seconds for stop in stops] == [300, 3]
     assert bench.runtime.running() == []
+
+
+@pytest.mark.parametrize("why", ["jobs", "images"])
+def test_however_many_pods_stop_something_another_one_starts_at_once(bench: Bench, why: str) -> None:
+    """There are four workers, and more jobs whose sidecars take their time, or containers that are replaced."""
+    bench.start()
+    jobs = [with_sidecars(restartPolicy="Never") | {"metadata": pod(f"job-{n}")["metadata"]} for n in range(6)]
+    for job in jobs:
+        bench.tell("insert", job)
+    bench.run(5)
+    bench.runtime.obeys = FOREVER
+    if why == "jobs":
+        bench.runtime.end("main", 0)
+    for job in jobs if why == "images" else ():
+        main = {**job["spec"]["containers"][0], "image": "busybox:1.37"}
+        bench.tell("update", {**job, "spec": {**job["spec"], "containers": [main]}})
+    bench.run(2)
+    assert bench.runtime.calls["stop_container"] == 6
+    bench.tell("insert", pod("quick"))
+    assert bench.meta.phases("quick") == ["Running"]
