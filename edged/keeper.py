@@ -278,7 +278,7 @@ class PodKeeper:
             self._retry(done)
         else:
             self._retries.forget(uid)
-            self._go_on(record, done.job)
+            self._go_on(record, done)
         self.pool.done(done)
 
     def _drop(self, record: PodRecord) -> None:
@@ -293,8 +293,8 @@ class PodKeeper:
         return record.pod if record is not None else None
 
     def health_changed(self, uid: PodUid) -> None:
-        """A probe says something else than before, or a postStart hook is through: the status changes at once, and
-        maybe a container has to end, or the next one may begin.
+        """A probe says something else than before, or a postStart hook or a pull is through: the status changes at
+        once, and maybe a container has to end, or the next one may begin.
         """
         record = self.pods.get(uid)
         if record is not None:
@@ -339,8 +339,9 @@ class PodKeeper:
             if record.troubles.get(wait.container.name) != crash_loop(record.ref, wait):
                 self._events.waits_to_restart(record.pod, wait.container.name)
 
-    def _go_on(self, record: PodRecord | None, job: Job) -> None:
+    def _go_on(self, record: PodRecord | None, done: Done) -> None:
         """What comes after a job that was done."""
+        job = done.job
         if job.task is Task.REMOVE:
             self._removed(record, job.ref.uid)
         elif record is None:
@@ -348,6 +349,9 @@ class PodKeeper:
         elif job.task is Task.KILL:
             if record.going:
                 self._reporter.finish(record.ref.uid)
+        elif done.pending:
+            record.rounds = 0
+            self.pool.add_after(record.ref.uid, Queue.ADDITION, self._settings.resync_period)
         elif not self._is_final(record):
             self._look_again(record)
 

@@ -29,6 +29,7 @@ from edged.events import EventRecorder
 from edged.events.node import NodeEvents
 from edged.events.pods import PodEvents
 from edged.events.reporter import EventReporter
+from edged.images.pulls import Pulls
 from edged.keeper import PodKeeper
 from edged.lifecycle.lives import Lives
 from edged.node.limits import pod_machine
@@ -126,7 +127,8 @@ class Edged(Module):
         self._memory = self._figures.machine(settings.root, settings.node_ip).memory
         self._storage = self._make_storage()
         self._client = client = self._connect()
-        self._lives = Lives(self.runtime, client, self._network, self._turn(self._on_hook_over))
+        self._lives = Lives(self.runtime, client, self._network, self._turn(self._on_over))
+        self._pulls = Pulls(self.runtime, client, settings.pulls, self._turn(self._on_over))
         self._snapshots.runtime = client
         self._crew = Crew(self._hire_prober)
         self._meta = MetaTurnClient(self)
@@ -259,6 +261,7 @@ class Edged(Module):
         """First the runtime: a worker whose wait ends must not be able to change anything in it any more."""
         self._snapshots.runtime = None
         if self._client is not None:
+            self._pulls.close()
             self._client.close()
             self._storage.close()
             self._lives.close()
@@ -314,7 +317,7 @@ class Edged(Module):
             self.clock,
             client,
             files=self._files,
-            images=ImageKeeper(client, keeper.backoffs),
+            images=ImageKeeper(client, self._pulls, keeper.backoffs, self._events),
             machine=machine,
             cgroups=cgroups,
             host_ips=lambda: keeper.node.ips,
@@ -391,7 +394,7 @@ class Edged(Module):
             self._keeper.relisted(event)
             self._stored.relisted()
 
-    def _on_hook_over(self, uid: PodUid) -> None:
+    def _on_over(self, uid: PodUid) -> None:
         self._keeper.health_changed(uid)
 
     def _on_done(self, done: Done) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 
 from edged.cgroups.settings import CgroupSettings
+from edged.images.limits import PullLimits
 
 
 class EdgedSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -51,6 +52,13 @@ class EdgedSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     event_burst: int = 100
     """Events at once (`eventBurst`)."""
+
+    pulls: PullLimits = PullLimits()
+    """How many images are pulled at once (`serializeImagePulls`, `maxParallelImagePulls`) and how often
+    (`registryPullQPS`, `registryBurst`)."""
+
+    node_status_max_images: int = 50
+    """Images that the node reports, the largest; -1: all (`nodeStatusMaxImages`)."""
 
     workers: int = 4
     """Pods that are worked on at once; two cores are saturated by 4 (spec/10 §3)."""

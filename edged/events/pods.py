@@ -90,8 +90,8 @@ class PodEvents:
         """A probe got no answer, which says nothing about the container."""
         self._tell(pod, WARNING, Reason.UNHEALTHY, f"{kind.capitalize()} probe errored: {problem}", container)
 
-    def tell_image(self, pod: Pod, container: str, event_type: EventType, reason: Reason, message: str) -> None:
-        """Something happened to the image of a container (`edged.images.told`)."""
+    def image(self, pod: Pod, container: str, event_type: EventType, reason: Reason, message: str) -> None:
+        """Something happened to the image of a container."""
         self._tell(pod, event_type, reason, message, container)
 
     def _tell(self, pod: Pod, event_type: EventType, reason: Reason, message: str, container: str = "") -> None:

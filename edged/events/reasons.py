@@ -21,6 +21,7 @@ class Reason(StrEnum):
 
     PULLING = "Pulling"
     PULLED = "Pulled"
+    NO_REGISTRY_LOGIN = "FailedToRetrieveImagePullSecret"
     INSPECT_FAILED = "InspectFailed"
     ERR_IMAGE_NEVER_PULL = "ErrImageNeverPull"
 

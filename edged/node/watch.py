@@ -5,8 +5,10 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from beehive import Actor
+from edged.api.nodes import ContainerImage
 from edged.cri.contract import ContainerRuntime
 from edged.cri.errors import CriError
+from edged.images.largest import largest_images
 from edged.node.machine import Figures, Machine, MachineError, default_addresses
 from edged.node.status import Report
 from edged.settings import EdgedSettings
@@ -84,7 +86,19 @@ class NodeWatch(Actor):
             network_problem=network_problem,
             reserved=settings.cgroups.reserved(),
             volumes_in_use=self._volumes(),
+            images=self._images(),
         )
+
+    def _images(self) -> tuple[ContainerImage, ...]:
+        """None while the runtime does not say; the next look asks again."""
+        most = self._settings.node_status_max_images
+        if most == 0:
+            return ()
+        try:
+            return largest_images(self._runtime_client.list_images(), most)
+        except CriError as error:
+            _log.debug("the node's status goes without images: %s", error)
+            return ()
 
     def _read_machine(self) -> Machine:
         addresses = (self._settings.node_ip,) if self._settings.node_ip else default_addresses()

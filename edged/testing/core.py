@@ -82,6 +82,8 @@ class Core:
         self.sandbox_configs: dict[str, pb.PodSandboxConfig] = {}
         self.configs: dict[str, pb.ContainerConfig] = {}
         self.homes: dict[str, str] = {}
+        self.locked: dict[str, tuple[str, str]] = {}
+        """User and password that the registry of an image asks for, by the image's full name."""
         self.calls: Counter[str] = Counter()
         """How often each call was made."""
 

@@ -2,7 +2,10 @@
 
 from collections.abc import Sequence
 
+import grpc
+
 from edged.cri.contract import ImageRef
+from edged.cri.errors import RefusedError
 from edged.testing.core import Core, call
 from protos.cri.v1 import api_pb2 as pb
 
@@ -19,11 +22,14 @@ class Images(Core):
     def pull_image(
         self,
         image: pb.ImageSpec,
-        auth: pb.AuthConfig | None = None,  # noqa: ARG002
+        auth: pb.AuthConfig | None = None,
         sandbox_config: pb.PodSandboxConfig | None = None,  # noqa: ARG002
     ) -> ImageRef:
         if self.pull_seconds:
             self._pause(self.pull_seconds)
+        wanted = self.locked.get(image.image)
+        if wanted is not None and (auth is None or (auth.username, auth.password) != wanted):
+            raise RefusedError("PullImage", image.image, grpc.StatusCode.PERMISSION_DENIED, "authorization failed")
         self._images.add(image.image)
         return ImageRef(f"sha256:{image.image}")
 

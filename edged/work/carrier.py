@@ -32,7 +32,7 @@ from edged.pods.status import POST_START_ERROR
 from edged.pods.stop_order import stop_order
 from edged.pods.termination import SHORTEST_STOP_SECONDS
 from edged.pods.unhealthy import Fault
-from edged.work.errors import ContainerTroubleError, StartError
+from edged.work.errors import ContainerTroubleError, ImagePendingError, StartError
 from edged.work.files import PodFiles
 from edged.work.job import Done, Job, Task
 from edged.work.kill import kill_containers, kill_pod, remove_pod
@@ -103,9 +103,10 @@ class PodCarrier:
         """
         troubles: Troubles = {}
         error: Exception | None = None
+        pending = False
         try:
             if job.task is Task.SYNC and job.pod is not None:
-                self._sync(job, job.pod, self._reader.look(job.ref), troubles)
+                pending = self._sync(job, job.pod, self._reader.look(job.ref), troubles)
             elif job.task is Task.KILL and job.pod is not None:
                 self._kill(job.pod, self._reader.look(job.ref))
                 self._cgroups.remove(job.ref.uid)
@@ -123,10 +124,12 @@ class PodCarrier:
         facts = self._look(job)
         if facts is not None and job.task is Task.SYNC:
             facts = self._prune(facts)
-        return Done(job, facts, at, troubles, error, retry_after)
+        return Done(job, facts, at, troubles, error, pending, retry_after)
 
-    def _sync(self, job: Job, pod: Pod, facts: PodFacts, troubles: Troubles) -> None:
+    def _sync(self, job: Job, pod: Pod, facts: PodFacts, troubles: Troubles) -> bool:
+        """Whether something is under way that asks for the next turn."""
         self._lives.start_hooks.keep_only(job.ref.uid, {c.id for c in facts.containers if c.running})
+        pending = False
         actions = compute_pod_actions(pod, facts, self._now(), self._backoffs, job.probes, job.hooks)
         if actions.kill_pod and actions.create_sandbox:
             self._events.sandbox_changed(pod)
@@ -136,15 +139,16 @@ class PodCarrier:
         failures = _failed_hooks(job, actions.kill)
         troubles.update({failure.container: failure.waiting for failure in failures})
         if self._lives.waits.is_ending(job.ref.uid):
-            return
+            return False
         if is_terminal(pod) or (actions.sandbox is None and not actions.create_sandbox):
             self._cgroups.remove(job.ref.uid)
         else:
-            self._bring_up(pod, facts, actions, troubles)
+            pending = self._bring_up(pod, facts, actions, troubles)
         if failures:
             raise failures[0]
+        return pending
 
-    def _bring_up(self, pod: Pod, facts: PodFacts, actions: PodActions, troubles: Troubles) -> None:
+    def _bring_up(self, pod: Pod, facts: PodFacts, actions: PodActions, troubles: Troubles) -> bool:
         starts = actions.starts
         try:
             context = self._prepare(pod, facts, actions)
@@ -154,7 +158,8 @@ class PodCarrier:
             troubles.update({start.container.name: waiting for start in starts})
             raise
         if context is None:
-            return
+            return False
+        pending = False
         errors: list[StartError] = []
         for start in starts:
             try:
@@ -162,11 +167,16 @@ class PodCarrier:
                 self._note_start(facts, start)
                 if self._begin_start_hook(pod, start, context, made):
                     break
+            except ImagePendingError as error:
+                troubles[error.container] = error.waiting
+                pending = True
+                break
             except StartError as error:
                 troubles[error.container] = error.waiting
                 errors.append(error)
         if errors:
             raise min(errors, key=lambda error: error.retry_after or 0.0)
+        return pending
 
     def _prepare(self, pod: Pod, facts: PodFacts, actions: PodActions) -> StartContext | None:
         """Volumes, and the sandbox when anything is to be started in it. What fails here is also told as the reason of

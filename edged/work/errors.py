@@ -2,6 +2,7 @@
 
 StartError
 ├── ImageTroubleError       the image is not there and could not be had
+├── ImagePendingError       the image is being pulled; nothing is wrong
 └── ContainerTroubleError   the runtime would not create or start the container
 """
 
@@ -34,6 +35,10 @@ class StartError(EdgedError):
 
 class ImageTroubleError(StartError):
     """The image is not there and could not be had."""
+
+
+class ImagePendingError(StartError):
+    """The image is being pulled: the end of the pull asks for the pod's next turn."""
 
 
 class ContainerTroubleError(StartError):

@@ -44,5 +44,7 @@ class Done(Struct, frozen=True):
     """Why containers could not be started, by name."""
     error: Exception | None = None
     """Why the job was not done to its end; it is to be tried again."""
+    pending: bool = False
+    """Whether something is under way whose end asks for the next turn, so that nobody need look before."""
     retry_after: float | None = None
     """Seconds until then, when the error itself says it; else the delay doubles from job to job."""

@@ -27,7 +27,7 @@ from edged.pods.status import CREATE_CONFIG_ERROR, CREATE_ERROR, RUN_ERROR
 from edged.settings import EdgedSettings
 from edged.work.errors import ContainerTroubleError
 from edged.work.files import PodFiles
-from edged.work.images import ImageKeeper
+from edged.work.images import ImageKeeper, Need
 from metamanager.client import CallError
 from protos.cri.v1 import api_pb2 as cri
 
@@ -122,7 +122,7 @@ class Starter:
         """Make a container and start it. Raises StartError."""
         container, sandbox = start.container, context.sandbox
         now = seconds(self._clock.monotonic())
-        image, user = self._images.ensure(PodUid(pod.metadata.uid), container, sandbox.config, now)
+        image, user = self._images.ensure(Need(pod, container, sandbox.config, context.sources, now))
         try:
             config = self._config(pod, start, context, image, user)
         except _CONFIG_FAILURES as error:

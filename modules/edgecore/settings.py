@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from edged.cgroups.settings import CgroupSettings, Reservation
+from edged.images.limits import PullLimits
 from edged.settings import EdgedSettings
 from edgehub.certificates.settings import CertificateSettings
 from edgehub.settings import EdgeHubSettings
@@ -28,6 +29,12 @@ def edged_settings(config: EdgeCoreConfig) -> EdgedSettings:
         max_pods=kubelet.max_pods,
         event_rate=kubelet.event_record_qps,
         event_burst=kubelet.event_burst,
+        pulls=PullLimits(
+            parallel=1 if kubelet.serialize_image_pulls else kubelet.max_parallel_image_pulls,
+            rate=kubelet.registry_pull_qps,
+            burst=kubelet.registry_burst,
+        ),
+        node_status_max_images=kubelet.node_status_max_images,
         workers=edged.workers,
         relist_period=edged.pleg_relist_period,
         resync_period=kubelet.sync_frequency,

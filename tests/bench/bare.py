@@ -18,12 +18,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import grpc
 import msgspec
 
+from beehive import Threads
 from beehive.clock import RealClock
 from edged.api import Nanoseconds, Pod, decode
 from edged.cgroups.pods import PodCgroups
 from edged.cri import CriClient
 from edged.events import EventRecorder
 from edged.events.pods import PodEvents
+from edged.images.pulls import Pulls
 from edged.node.limits import pod_machine
 from edged.node.machine import read_machine
 from edged.pods.actions import compute_pod_actions
@@ -85,6 +87,7 @@ def requests_of(manifest: JsonObject, endpoint: str, directory: Path, *, own_roo
         own_root=own_root,
     )  # fmt: skip
     backoffs = BackOffs(BackOffPolicy())
+    events = PodEvents(EventRecorder(clock, "", lambda _occurrence: None))
     files = PodFiles(settings, clock)
     machine = pod_machine(read_machine(directory).memory)
     starter = Starter(
@@ -92,13 +95,13 @@ def requests_of(manifest: JsonObject, endpoint: str, directory: Path, *, own_roo
         clock,
         client,
         files=files,
-        images=ImageKeeper(client, backoffs),
+        images=ImageKeeper(client, Pulls(Threads(), client, settings.pulls, lambda _uid: None), backoffs, events),
         machine=machine,
         cgroups=PodCgroups(settings.cgroups, None, machine),
         host_ips=lambda: (),
         allocatable=dict,
         owner="",
-        events=PodEvents(EventRecorder(clock, "", lambda _occurrence: None)),
+        events=events,
     )
     facts = PodFacts(ref_of(pod))
     actions = compute_pod_actions(pod, facts, Nanoseconds(clock.now_ns()), backoffs)

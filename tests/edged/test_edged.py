@@ -420,7 +420,8 @@ def test_pods_are_worked_on_beside_each_other_but_one_pod_never_twice(bench: Ben
         image = f"image-{number}:1"
         bench.tell("insert", pod(f"p{number}", containers=[{"name": f"c{number}", "image": image}]))
         bench.tell("update", pod(f"p{number}", containers=[{"name": f"c{number}", "image": image}]))
-    bench.run(11)
+    assert bench.runtime.calls["run_pod_sandbox"] == 4
+    bench.run(41)
     assert bench.runtime.running() == ["c0", "c1", "c2", "c3"]
     assert bench.runtime.calls["pull_image"] == 4
     assert bench.runtime.calls["run_pod_sandbox"] == 4

@@ -107,12 +107,20 @@ class TailoredKubeletConfig(Section, frozen=True, kw_only=True):
     kube_reserved_cgroup: Annotated[str, CGROUP] = ""
     """Their cgroup, when enforceNodeAllocatable says kube-reserved. It must exist."""
 
+    max_parallel_image_pulls: Annotated[int, Whole("pulls", 0, 1000)] = 0
+    """Most images that are pulled at once when serializeImagePulls is false. 0: no limit, which the kubelet
+    writes as null."""
+
     max_pods: Annotated[int, Whole("pods", 0, 10_000)] = 110
     """Most pods on this node; the node reports it as its capacity."""
 
     node_lease_duration_seconds: Annotated[int, Whole("seconds", 1, 3600)] = 40
     """How long the node's lease is valid. It is renewed every quarter of this; an expired one makes the
     node NotReady."""
+
+    node_status_max_images: Annotated[int, Whole("images", -1, 100_000)] = 50
+    """Images that the node's status names, the largest. -1: all. Default the kubelet's; KubeEdge's own file says
+    0, none, and a file that says so gets none."""
 
     node_status_report_frequency: Annotated[float, Duration(1.0, _DAY)] = 300.0
     """Time after which the node's status is sent although nothing changed."""
@@ -136,6 +144,12 @@ class TailoredKubeletConfig(Section, frozen=True, kw_only=True):
     register_node: Annotated[bool, Switch()] = True
     """Whether edgecore creates its Node object in the cloud."""
 
+    registry_burst: Annotated[int, Whole("pulls", 1, 100_000)] = 10
+    """Pulls that may begin at once, before registryPullQPS holds them back."""
+
+    registry_pull_qps: Annotated[int, Whole("pulls a second", 0, 100_000)] = field(default=5, name="registryPullQPS")
+    """Most pulls that begin a second. What comes faster waits; with the kubelet it fails. 0: no limit."""
+
     resolv_conf: Annotated[Path, AbsolutePath()] = Path("/etc/resolv.conf")
     """The host's resolver configuration, which pods' own is made from."""
 
@@ -147,6 +161,9 @@ class TailoredKubeletConfig(Section, frozen=True, kw_only=True):
 
     streaming_connection_idle_timeout: Annotated[float, Duration(1.0, 7 * _DAY)] = 4 * 3600.0
     """Time after which exec, attach and port-forward end when nothing is said. The runtime has a limit of its own."""
+
+    serialize_image_pulls: Annotated[bool, Switch()] = True
+    """Whether images are pulled one after the other. false: up to maxParallelImagePulls at once."""
 
     sync_frequency: Annotated[float, Duration(1.0, 3600.0)] = 60.0
     """Longest time between two looks at a pod in which nothing seems to happen; also how late, at most, a

@@ -95,17 +95,12 @@ _KUBELET_EVICTION: Final = _accepted(
 )
 
 _KUBELET_IMAGES_AND_LOGS: Final = _accepted(
-    "maxParallelImagePulls",
     "imagePullCredentialsVerificationPolicy",
     "preloadedImagesVerificationAllowlist",
     imageMinimumGCAge="2m0s",
     imageMaximumGCAge="0s",
     imageGCHighThresholdPercent=85,
     imageGCLowThresholdPercent=80,
-    nodeStatusMaxImages=0,
-    registryPullQPS=5,
-    registryBurst=10,
-    serializeImagePulls=True,
     containerLogMaxSize="10Mi",
     containerLogMaxFiles=5,
     containerLogMaxWorkers=1,

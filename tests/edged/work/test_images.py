@@ -1,16 +1,24 @@
-"""Images are there, pulled, or the reason why not; a failed pull has its back-off."""
+"""Images are there, being pulled, or the reason why not; a failed pull has its back-off."""
+
+import base64
+import json
 
 import grpc
 import pytest
 
 from beehive.simulation import Simulation
-from edged.api import Container, Nanoseconds, seconds
-from edged.cri.errors import UnavailableError
+from edged.api import Container, LocalObjectReference, ObjectMeta, Pod, PodSpec, Secret, seconds
+from edged.cri.errors import CriError, UnavailableError
+from edged.events import EventRecorder, Occurrence
+from edged.events.pods import PodEvents
+from edged.images.limits import PullLimits
+from edged.images.pulls import Pulls
 from edged.pods.backoff import BackOffs
 from edged.pods.model import PodUid
 from edged.testing import FakeRuntime
-from edged.work.errors import ImageTroubleError
-from edged.work.images import ImageKeeper
+from edged.work.errors import ImagePendingError, ImageTroubleError
+from edged.work.images import ImageKeeper, Need
+from metamanager.client import NotConnectedError
 from protos.cri.v1 import api_pb2 as pb
 
 UID, OTHER = PodUid("u"), PodUid("v")
@@ -18,23 +26,68 @@ HERE = "docker.io/library/here:1"
 FAILURE = UnavailableError("PullImage", "", grpc.StatusCode.UNAVAILABLE, "no network")
 
 
+class Sources:
+    """The secrets of a namespace; None cannot be asked for."""
+
+    def __init__(self, **secrets: Secret | None) -> None:
+        self._secrets = secrets
+
+    def secret(self, name: str) -> Secret | None:
+        if name in self._secrets and self._secrets[name] is None:
+            raise NotConnectedError("ask", name)
+        return self._secrets.get(name)
+
+    def config_map(self, name: str) -> None:
+        """Nothing."""
+
+
+def pull_secret(user: str, password: str, registry: str = "locked.example") -> Secret:
+    auth = base64.b64encode(f"{user}:{password}".encode()).decode()
+    data = {".dockerconfigjson": json.dumps({"auths": {registry: {"auth": auth}}}).encode()}
+    return Secret(metadata=ObjectMeta(name="pull", namespace="n"), type="kubernetes.io/dockerconfigjson", data=data)
+
+
 class Shelf:
     """An image keeper over a runtime with one image."""
 
     def __init__(self) -> None:
-        self.runtime = FakeRuntime(Simulation(1), [HERE])
-        self.keeper = ImageKeeper(self.runtime, BackOffs())
+        self.simulation = Simulation(1)
+        self.runtime = FakeRuntime(self.simulation, [HERE])
+        self.told: list[Occurrence] = []
+        events = PodEvents(EventRecorder(self.simulation.clock, "n1", self.told.append))
+        pulls = Pulls(self.simulation, self.runtime, PullLimits(rate=0), lambda _uid: None)
+        self.keeper = ImageKeeper(self.runtime, pulls, BackOffs(), events)
+        self.sources = Sources()
+        self.secrets: tuple[str, ...] = ()
+
+    def need(self, image: str, at: float = 0.0, uid: PodUid = UID, policy: str = "") -> Need:
+        container = Container(name="main", image=image, image_pull_policy=policy)
+        references = tuple(LocalObjectReference(name=name) for name in self.secrets)
+        spec = PodSpec(containers=(container,), image_pull_secrets=references)
+        pod = Pod(metadata=ObjectMeta(name="web", namespace="n", uid=uid), spec=spec)
+        return Need(pod, container, pb.PodSandboxConfig(), self.sources, seconds(at))
 
     def ensure(self, image: str, at: float = 0.0, uid: PodUid = UID, policy: str = "") -> str:
-        """The reference for CreateContainer."""
-        container = Container(name="main", image=image, image_pull_policy=policy)
-        return self.keeper.ensure(uid, container, pb.PodSandboxConfig(), seconds(at))[0]
+        """The reference for CreateContainer, after as many turns as it takes."""
+        need = self.need(image, at, uid, policy)
+        for _ in range(2):
+            try:
+                return self.keeper.ensure(need)[0]
+            except ImagePendingError:
+                self.simulation.run_until_idle()
+        raise AssertionError("it is pulled for ever")
 
     def trouble(self, image: str, at: float = 0.0, uid: PodUid = UID, policy: str = "") -> ImageTroubleError:
         """Why it cannot be had."""
         with pytest.raises(ImageTroubleError) as caught:
             self.ensure(image, at, uid, policy)
         return caught.value
+
+    def sentences(self) -> list[tuple[str, str]]:
+        """What was told since the last time."""
+        told = [(each.reason, each.message) for each in self.told]
+        self.told.clear()
+        return told
 
 
 @pytest.fixture
@@ -45,12 +98,29 @@ def shelf() -> Shelf:
 def test_what_is_present_is_used_under_its_id(shelf: Shelf) -> None:
     assert shelf.ensure("here:1") == f"sha256:{HERE}"
     assert shelf.runtime.calls["pull_image"] == 0
+    assert shelf.sentences() == [("Pulled", 'Container image "here:1" already present on machine')]
 
 
 def test_what_is_missing_is_pulled_once(shelf: Shelf) -> None:
     for _ in range(2):
         assert shelf.ensure("nginx:1") == "sha256:docker.io/library/nginx:1"
     assert shelf.runtime.calls["pull_image"] == 1
+
+
+def test_a_pull_is_told_from_its_beginning_to_its_end_with_its_time(shelf: Shelf) -> None:
+    shelf.runtime.pull_seconds = 2.0
+    with pytest.raises(ImagePendingError) as caught:
+        shelf.keeper.ensure(shelf.need("nginx:1", at=10))
+    waiting = caught.value.waiting
+    assert (waiting.reason, waiting.message) == ("ContainerCreating", 'Pulling image "nginx:1"')
+    with pytest.raises(ImagePendingError):
+        shelf.keeper.ensure(shelf.need("nginx:1", at=11))
+    shelf.simulation.run_for(3)
+    shelf.keeper.ensure(shelf.need("nginx:1", at=13.5))
+    assert shelf.sentences() == [
+        ("Pulling", 'Pulling image "nginx:1"'),
+        ("Pulled", 'Successfully pulled image "nginx:1" in 2.000s (3.500s including waiting).'),
+    ]
 
 
 def test_always_means_always(shelf: Shelf) -> None:
@@ -62,17 +132,36 @@ def test_always_means_always(shelf: Shelf) -> None:
 def test_never_means_never_and_says_so(shelf: Shelf) -> None:
     trouble = shelf.trouble("nginx:1", policy="Never")
     assert trouble.reason == "ErrImageNeverPull"
-    assert trouble.message == 'container image "nginx:1" is not present with pull policy of Never'
+    assert trouble.message == 'Container image "nginx:1" is not present with pull policy of Never'
     assert shelf.runtime.calls["pull_image"] == 0
+    assert shelf.sentences() == [("ErrImageNeverPull", trouble.message)]
 
 
 def test_a_name_that_is_none(shelf: Shelf) -> None:
     assert shelf.trouble("UPPER CASE").reason == "InvalidImageName"
 
 
-def test_a_runtime_that_does_not_answer(shelf: Shelf) -> None:
+def test_a_runtime_that_does_not_say_whether_it_is_there(shelf: Shelf) -> None:
     shelf.runtime.fail("image_status", FAILURE)
-    assert shelf.trouble("here:1").reason == "ErrImagePull"
+    assert shelf.trouble("here:1").reason == "ImageInspectError"
+    assert shelf.sentences()[0][0] == "InspectFailed"
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        ("no network", "ErrImagePull"),
+        ("RegistryUnavailable: it is down", "RegistryUnavailable"),
+        ("SignatureValidationFailed: no policy", "SignatureValidationFailed"),
+    ],
+)
+def test_the_runtimes_word_is_the_reason_where_there_is_one(shelf: Shelf, words: str, reason: str) -> None:
+    shelf.runtime.fail("pull_image", CriError("PullImage", "", grpc.StatusCode.UNKNOWN, words))
+    trouble = shelf.trouble("nginx:1")
+    assert trouble.reason == reason
+    assert words in trouble.message
+    assert [told for told, _ in shelf.sentences()] == ["Pulling", "Failed", "Failed"]
+    assert f": {reason}: " in shelf.trouble("nginx:1", at=1).message
 
 
 def test_a_failed_pull_waits_ten_seconds_then_twenty_and_says_how_long(shelf: Shelf) -> None:
@@ -80,6 +169,11 @@ def test_a_failed_pull_waits_ten_seconds_then_twenty_and_says_how_long(shelf: Sh
     assert shelf.trouble("nginx:1").reason == "ErrImagePull"
     waiting = shelf.trouble("nginx:1", at=4)
     assert (waiting.reason, waiting.retry_after) == ("ImagePullBackOff", 6.0)
+    assert "no network" in waiting.message
+    assert shelf.sentences()[-2:] == [
+        ("BackOff", 'Back-off pulling image "nginx:1"'),
+        ("Failed", "Error: ImagePullBackOff"),
+    ]
     assert shelf.trouble("nginx:1", at=10).reason == "ErrImagePull"
     assert shelf.trouble("nginx:1", at=29).retry_after == 1.0
     assert shelf.ensure("nginx:1", at=30)
@@ -108,6 +202,46 @@ def test_the_back_off_of_one_pod_is_not_another_pods_nor_that_of_its_successor(s
 def test_the_user_of_an_image_comes_with_it(shelf: Shelf) -> None:
     image = pb.Image(id="sha256:x", uid=pb.Int64Value(value=101), username="")
     shelf.runtime.image_status = lambda _: image  # type: ignore[method-assign,assignment]
-    container = Container(name="main", image="here:1")
-    _, user = shelf.keeper.ensure(UID, container, pb.PodSandboxConfig(), Nanoseconds(0))
+    _, user = shelf.keeper.ensure(shelf.need("here:1"))
     assert user.uid == 101
+
+
+LOCKED = "locked.example/app:1"
+
+
+def test_the_pods_secrets_open_their_registry(shelf: Shelf) -> None:
+    shelf.runtime.locked[LOCKED] = ("me", "open sesame")
+    shelf.sources = Sources(wrong=pull_secret("me", "x", "other.example"), right=pull_secret("me", "open sesame"))
+    shelf.secrets = ("wrong", "right")
+    assert shelf.ensure(LOCKED)
+
+
+def test_without_one_or_with_a_wrong_one_it_stays_closed_and_the_password_is_nowhere(shelf: Shelf) -> None:
+    shelf.runtime.locked[LOCKED] = ("me", "open sesame")
+    shelf.sources = Sources(wrong=pull_secret("me", "hunter2"))
+    assert shelf.trouble(LOCKED).reason == "ErrImagePull"
+    shelf.secrets = ("wrong",)
+    trouble = shelf.trouble(LOCKED, at=20)
+    assert trouble.reason == "ErrImagePull"
+    assert "hunter2" not in f"{trouble} {shelf.told}"
+
+
+@pytest.mark.parametrize("sources", [Sources(), Sources(gone=None)], ids=["missing", "cannot be asked"])
+def test_a_secret_that_is_not_there_is_told_and_the_pull_tried_without(shelf: Shelf, sources: Sources) -> None:
+    shelf.secrets = ("gone",)
+    shelf.sources = sources
+    assert shelf.ensure("nginx:1")
+    message = "Unable to retrieve some image pull secrets (gone); attempting to pull the image may not succeed."
+    assert ("FailedToRetrieveImagePullSecret", message) in shelf.sentences()
+
+
+def test_a_secret_that_cannot_be_read_is_a_failed_pull(shelf: Shelf) -> None:
+    shelf.secrets = ("bad",)
+    broken = Secret(metadata=ObjectMeta(name="bad", namespace="n"), type="kubernetes.io/dockerconfigjson")
+    broken.data[".dockerconfigjson"] = b"hunter2"
+    shelf.sources = Sources(bad=broken)
+    trouble = shelf.trouble("nginx:1")
+    assert trouble.reason == "ErrImagePull"
+    assert "n/bad" in trouble.message
+    assert "hunter2" not in f"{trouble} {shelf.told}"
+    assert shelf.trouble("nginx:1", at=1).reason == "ImagePullBackOff"

@@ -1,0 +1,146 @@
+"""Pods whose images have to be pulled: edged alone on the bus, in virtual time."""
+
+import base64
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+
+from edged.cri.errors import UnavailableError
+from edged.images.limits import PullLimits
+from tests.edged.conftest import Bench, pod
+
+LOCKED = "locked.example/app:1"
+
+
+def on(image: str, name: str = "main") -> dict[str, Any]:
+    return {"name": name, "image": image}
+
+
+def waiting(bench: Bench, name: str = "web") -> dict[str, Any]:
+    state: dict[str, Any] = bench.meta.statuses(name)[-1]["containerStatuses"][0]["state"]
+    found: dict[str, Any] = state.get("waiting", {})
+    return found
+
+
+def keep_secret(bench: Bench, password: str) -> None:
+    """In the store: what opens the registry, or does not."""
+    auths = {"auths": {"locked.example": {"username": "me", "password": password}}}
+    data = {".dockerconfigjson": base64.b64encode(json.dumps(auths).encode()).decode()}
+    bench.meta.objects["default/secret/pull"] = {
+        "kind": "Secret",
+        "metadata": {"name": "pull", "namespace": "default"},
+        "type": "kubernetes.io/dockerconfigjson",
+        "data": data,
+    }
+
+
+@pytest.fixture
+def wide(tmp_path: Path) -> Iterator[Bench]:
+    """A node that pulls as many images at once as there are, but has one worker."""
+    bench = Bench(tmp_path, workers=1, pulls=PullLimits(parallel=0, rate=0))
+    yield bench
+    bench.stop()
+
+
+def test_a_pull_keeps_no_worker(wide: Bench) -> None:
+    """Minutes of it do not hold up the other pods; the status says what is waited for."""
+    wide.runtime.pull_seconds = 300.0
+    wide.start()
+    wide.tell("insert", pod("slow", containers=[on("large:1", "slow")]))
+    wide.tell("insert", pod("web"))
+    assert wide.runtime.running() == ["main"]
+    wide.run(5)
+    assert waiting(wide, "slow") == {"reason": "ContainerCreating", "message": 'Pulling image "large:1"'}
+    wide.run(300)
+    assert wide.runtime.running() == ["main", "slow"]
+    assert wide.runtime.calls["pull_image"] == 1
+
+
+def test_five_pods_share_one_pull(wide: Bench) -> None:
+    wide.runtime.pull_seconds = 10.0
+    wide.start()
+    for number in range(5):
+        wide.tell("insert", pod(f"p{number}", containers=[on("new:1", f"c{number}")]))
+    wide.run(12)
+    assert len(wide.runtime.running()) == 5
+    assert wide.runtime.calls["pull_image"] == 1
+
+
+def test_images_are_pulled_one_after_the_other_unless_configured_otherwise(bench: Bench) -> None:
+    bench.runtime.pull_seconds = 10.0
+    bench.start()
+    for number in range(3):
+        bench.tell("insert", pod(f"p{number}", containers=[on(f"new:{number}", f"c{number}")]))
+    for done in (1, 2, 3):
+        bench.run(10.2)
+        assert len(bench.runtime.running()) == done
+
+
+def test_a_pod_that_goes_does_not_wait_for_its_image(wide: Bench) -> None:
+    wide.runtime.pull_seconds = 300.0
+    wide.start()
+    wide.tell("insert", pod(containers=[on("large:1")]))
+    wide.tell("delete", pod(containers=[on("large:1")]))
+    wide.run(2)
+    assert wide.runtime.sandboxes == {}
+    wide.run(400)
+    assert wide.runtime.containers == {}
+
+
+def test_the_pods_secret_opens_the_registry(bench: Bench) -> None:
+    bench.runtime.locked[LOCKED] = ("me", "open sesame")
+    keep_secret(bench, "open sesame")
+    bench.start()
+    bench.tell("insert", pod(containers=[on(LOCKED)], imagePullSecrets=[{"name": "pull"}]))
+    bench.run(1)
+    assert bench.runtime.running() == ["main"]
+
+
+def test_a_wrong_one_is_told_with_the_cause_and_mended_by_the_right_one(bench: Bench) -> None:
+    bench.runtime.locked[LOCKED] = ("me", "open sesame")
+    keep_secret(bench, "hunter2")
+    bench.start()
+    bench.tell("insert", pod(containers=[on(LOCKED)], imagePullSecrets=[{"name": "pull"}]))
+    assert waiting(bench)["reason"] == "ErrImagePull"
+    bench.run(4)
+    assert waiting(bench)["reason"] == "ImagePullBackOff"
+    assert "authorization failed" in waiting(bench)["message"]
+    keep_secret(bench, "open sesame")
+    bench.run(10)
+    assert bench.runtime.running() == ["main"]
+    told = f"{bench.meta.events} {bench.meta.patches}"
+    assert "hunter2" not in told
+    assert "open sesame" not in told
+    reasons = [reason for reason, _ in bench.meta.told("web")]
+    assert [r for r in ("Pulling", "Failed", "BackOff", "Pulled", "Started") if r not in reasons] == []
+
+
+def test_a_second_container_is_pulled_for_when_the_first_has_started(bench: Bench) -> None:
+    bench.runtime.pull_seconds = 5.0
+    bench.start()
+    bench.tell("insert", pod(containers=[on("one:1", "one"), on("two:1", "two")]))
+    bench.run(6)
+    assert bench.runtime.running() == ["one"]
+    bench.run(6)
+    assert bench.runtime.running() == ["one", "two"]
+
+
+def test_a_failed_pull_of_one_container_does_not_keep_the_other_from_starting(bench: Bench) -> None:
+    bench.start()
+    error = UnavailableError("PullImage", "", grpc.StatusCode.UNAVAILABLE, "no network")
+    bench.runtime.fail("pull_image", error)
+    bench.tell("insert", pod(containers=[on("one:1", "one"), on("two:1", "two")]))
+    bench.run(2)
+    assert bench.runtime.running() == ["two"]
+    bench.run(15)
+    assert bench.runtime.running() == ["one", "two"]
+
+
+def test_the_node_names_its_images(bench: Bench) -> None:
+    bench.start()
+    bench.run(1)
+    assert bench.meta.cloud["null/node/n1"]["status"]["images"] == [{"names": ["docker.io/library/busybox:1.36"]}]
