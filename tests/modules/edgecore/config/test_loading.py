@@ -60,6 +60,7 @@ def test_our_defaults_are_kubeedges_but_for_the_argued_ones() -> None:
         ("server: 192.0.2.2:10000", "server: 127.0.0.1:10000"),
         ("https://192.0.2.2:10002", "https://127.0.0.1:10002"),
         ("readOnlyPort: 10350", "readOnlyPort: 10255"),
+        ("nodeStatusMaxImages: 0", "nodeStatusMaxImages: 50"),
         ("imageServiceEndpoint: unix:///run/containerd/containerd.sock", 'imageServiceEndpoint: ""'),
         ("readDeadline: 15", "readDeadline: 10"),
         ("writeDeadline: 15", "writeDeadline: 10"),
