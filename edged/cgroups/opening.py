@@ -10,7 +10,7 @@ from pathlib import Path
 
 from edged.api import QuantityError
 from edged.cgroups.errors import CgroupError
-from edged.cgroups.hierarchies import read_hierarchies, with_unified_controllers
+from edged.cgroups.hierarchies import Hierarchy, read_hierarchies, with_unified_controllers
 from edged.cgroups.knobs import CONTROLLERS
 from edged.cgroups.limits import Node, limits_of_class, limits_of_pods, limits_of_reserved
 from edged.cgroups.names import Names
@@ -21,18 +21,20 @@ from edged.pods.qos import QosClass
 _log = logging.getLogger(__name__)
 
 _WANTED = ("cpu", "memory", "pids")
+MOUNTINFO = Path("/proc/self/mountinfo")
+"""Where the kernel says what is mounted."""
 _SYSTEMD = Path("/run/systemd/system")
 
 
 def open_cgroups(
-    settings: CgroupSettings, node: Node, mountinfo: Path = Path("/proc/self/mountinfo"), systemd: Path = _SYSTEMD
+    settings: CgroupSettings, node: Node, mountinfo: Path = MOUNTINFO, systemd: Path = _SYSTEMD
 ) -> Tree | None:
     """The machine's control groups, with those of all pods and of the classes made; None when pods get none."""
     if not settings.per_qos:
         _log.info("pods have no cgroups of their own: cgroupsPerQOS is false, or the runtime is the embedded one")
         return None
     try:
-        hierarchies = with_unified_controllers(read_hierarchies(mountinfo.read_text()))
+        hierarchies = machine_hierarchies(mountinfo)
         tree: Tree = CgroupFiles(hierarchies)
         present = {controller for hierarchy in hierarchies for controller in hierarchy.controllers}
         if not present & set(CONTROLLERS):
@@ -51,6 +53,11 @@ def open_cgroups(
     if missing:
         _log.warning("the kernel has no cgroup controller for %s: limits of it are not enforced", ", ".join(missing))
     return tree
+
+
+def machine_hierarchies(mountinfo: Path = MOUNTINFO) -> list[Hierarchy]:
+    """What is mounted on this machine, with its controllers. Raises OSError."""
+    return with_unified_controllers(read_hierarchies(mountinfo.read_text()))
 
 
 def prepare(tree: Tree, settings: CgroupSettings, node: Node) -> None:

@@ -18,6 +18,7 @@ from edged.server.request import Request
 from edged.server.router import Route
 from edged.server.running import running_pods
 from edged.server.snapshots import Snapshots
+from edged.server.statistics import Statistics
 from edged.server.streaming import METHODS, Streaming, StreamingSettings, attach_url, exec_url, port_forward_url
 
 _DEBUGGING = ("/runningpods", "/containerLogs/{namespace}/{pod}/{container}", "/configz")
@@ -53,6 +54,7 @@ def reading_routes(
         sync_period: seconds, `syncFrequency`.
         debugging: `enableDebuggingHandlers`; without it three of the paths say that they are switched off.
     """
+    statistics = Statistics(snapshots)
     health = Health(snapshots, hive, clock, sync_period)
     handlers: dict[str, Handler] = {
         "/pods": lambda _: _pod_list(snapshots.pods),
@@ -60,6 +62,8 @@ def reading_routes(
         "/healthz": health.everything,
         "/healthz/ping": health.ping,
         "/healthz/syncloop": health.sync_loop,
+        "/metrics/resource": statistics.resources,
+        "/stats/summary": statistics.summary,
         "/metrics": lambda _: Answer(200, "text/plain; version=0.0.4; charset=utf-8", metrics()),
         "/configz": lambda _: json(encode({"kubeletconfig": configuration})),
         "/containerLogs/{namespace}/{pod}/{container}": ContainerLogs(snapshots, clock),

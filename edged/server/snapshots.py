@@ -13,6 +13,7 @@ from edged.api import Pod
 from edged.cri.contract import ContainerRuntime
 from edged.cri.errors import CriError
 from edged.server.errors import RequestError
+from edged.stats.provider import StatsProvider
 
 ACTOR = "server"
 """Who calls the runtime, in traces: such a call is somebody's question, and no doing of edged's."""
@@ -31,6 +32,9 @@ class Snapshots:
 
     runtime: ContainerRuntime | None = None
     """What edged calls; None before its start and after its end."""
+
+    stats: StatsProvider | None = None
+    """Knows what is used; None where no edged runs."""
 
     looked_at: float | None = None
     """When a look at the runtime last came to its end, with an error or without; monotonic seconds."""

@@ -18,15 +18,18 @@ from beehive import BeehiveError, Hive, Threads
 from beehive.errors import StopError
 from beehive.metrics import BusMetrics, HiveCollector
 from edged.cgroups.limits import Node
-from edged.cgroups.opening import open_cgroups
+from edged.cgroups.opening import machine_hierarchies, open_cgroups
 from edged.cgroups.tree import Tree
 from edged.cri import CriClient
 from edged.errors import EdgedError
 from edged.module import Edged
 from edged.node.machine import Figures, read_machine
 from edged.node.recording import RecordingFigures
+from edged.pods.paths import PodPaths
 from edged.server.snapshots import Snapshots
 from edged.settings import EdgedSettings
+from edged.stats.cgroups import CgroupUsage
+from edged.stats.provider import StatsProvider
 from edgehub.metrics import LinkCollector
 from edgehub.network.netlink import Netlink
 from edgehub.outbox.sqlite import open_outbox
@@ -114,6 +117,8 @@ def _add_modules(
         registry.register(StoreCollector(figures, settings_of_meta.data_source))
     if modules.edged.enable:
         settings = edged_settings(config)
+        cgroups = _open_cgroups(settings)
+        snapshots.stats = _stats(settings, snapshots, hive, own_cgroups=cgroups is not None)
         hive.add(
             Edged,
             settings,
@@ -123,7 +128,7 @@ def _add_modules(
             snapshots,
             KUBELET_VERSION,
             RecordingFigures(Figures(), hive.clock, tracing.add),
-            cgroups=_open_cgroups(settings),
+            cgroups=cgroups,
         )
     if modules.edge_hub.enable:
         outbox = config.outbox_path
@@ -143,6 +148,18 @@ def _open_cgroups(settings: EdgedSettings) -> Tree | None:
     settings.root.mkdir(mode=0o750, parents=True, exist_ok=True)
     machine = read_machine(settings.root, settings.node_ip)
     return open_cgroups(settings.cgroups, Node(machine.cpus, machine.memory))
+
+
+def _stats(settings: EdgedSettings, snapshots: Snapshots, hive: Hive, *, own_cgroups: bool) -> StatsProvider:
+    """What the node and its pods use; where pods have no cgroups, only the runtime says it of them."""
+    return StatsProvider(
+        settings.node_name,
+        PodPaths(settings.root, settings.pod_logs),
+        hive.clock,
+        lambda: snapshots.pods,
+        cgroups=settings.cgroups,
+        hierarchies=CgroupUsage(machine_hierarchies()) if own_cgroups else None,
+    )
 
 
 def _start_embedded_runtime(config: EdgeCoreConfig, runtime: Threads, stack: ExitStack) -> None:

@@ -1,0 +1,93 @@
+"""`/stats/summary` and `/metrics/resource`: what the node and its pods use, in kubelet's two forms."""
+
+from collections.abc import Iterator
+
+from edged.api import encode, parse_time
+from edged.server.answers import Answer, json
+from edged.server.errors import RequestError
+from edged.server.request import Request
+from edged.server.snapshots import Snapshots
+from edged.stats.model import ContainerStats, CpuStats, MemoryStats, Summary
+
+_TEXT = "text/plain; version=0.0.4; charset=utf-8"
+_ESCAPES = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
+_HELP = {
+    "node_cpu_usage_seconds_total": ("counter", "Cumulative cpu time consumed by the node in core-seconds"),
+    "node_memory_working_set_bytes": ("gauge", "Current working set of the node in bytes"),
+    "pod_cpu_usage_seconds_total": ("counter", "Cumulative cpu time consumed by the pod in core-seconds"),
+    "pod_memory_working_set_bytes": ("gauge", "Current working set of the pod in bytes"),
+    "container_cpu_usage_seconds_total": ("counter", "Cumulative cpu time consumed by the container in core-seconds"),
+    "container_memory_working_set_bytes": ("gauge", "Current working set of the container in bytes"),
+    "container_start_time_seconds": ("gauge", "Start time of the container since unix epoch in seconds"),
+    "resource_scrape_error": ("gauge", "1 if there was an error while getting container metrics, 0 otherwise"),
+}
+
+Sample = tuple[str, dict[str, str], float, str]
+"""Name, labels, value, and time in milliseconds (or nothing)."""
+
+
+class Statistics:
+    """See the module's docstring."""
+
+    def __init__(self, snapshots: Snapshots) -> None:
+        self._snapshots = snapshots
+
+    def summary(self, request: Request) -> Answer:
+        """`only_cpu_and_memory=true` leaves files uncounted."""
+        return json(encode(self._measure(disk=not request.flag("only_cpu_and_memory"))))
+
+    def resources(self, _request: Request) -> Answer:
+        """For Prometheus and the metrics server."""
+        return Answer(200, _TEXT, exposition(self._measure(disk=False)).encode())
+
+    def _measure(self, *, disk: bool) -> Summary:
+        stats = self._snapshots.stats
+        if stats is None:
+            raise RequestError(503, "there are no statistics", hint="edged does not run here")
+        with self._snapshots.calling() as runtime:
+            return stats.summary(runtime, disk=disk)
+
+
+def exposition(summary: Summary) -> str:
+    """The text of `/metrics/resource`; names and labels are a kubelet's."""
+    samples: dict[str, list[Sample]] = {name: [] for name in _HELP}
+    for sample in _samples(summary):
+        samples[sample[0]].append(sample)
+    lines = []
+    for name, (kind, text) in _HELP.items():
+        lines += [f"# HELP {name} [STABLE] {text}", f"# TYPE {name} {kind}"]
+        lines += [_line(*sample) for sample in samples[name]]
+    return "\n".join(lines) + "\n"
+
+
+def _samples(summary: Summary) -> Iterator[Sample]:
+    yield from _pair("node", {}, summary.node.cpu, summary.node.memory)
+    for pod in summary.pods:
+        labels = {"namespace": pod.pod_ref.namespace, "pod": pod.pod_ref.name}
+        yield from _pair("pod", labels, pod.cpu, pod.memory)
+        for container in pod.containers:
+            own = {"container": container.name, **labels}
+            yield from _pair("container", own, container.cpu, container.memory)
+            yield from _start(own, container)
+    yield "resource_scrape_error", {}, 0, ""
+
+
+def _pair(of: str, labels: dict[str, str], cpu: CpuStats | None, memory: MemoryStats | None) -> Iterator[Sample]:
+    if cpu is not None and cpu.usage_core_nano_seconds is not None:
+        yield f"{of}_cpu_usage_seconds_total", labels, cpu.usage_core_nano_seconds / 1e9, _milliseconds(cpu.time)
+    if memory is not None and memory.working_set_bytes is not None:
+        yield f"{of}_memory_working_set_bytes", labels, memory.working_set_bytes, _milliseconds(memory.time)
+
+
+def _start(labels: dict[str, str], container: ContainerStats) -> Iterator[Sample]:
+    if container.start_time is not None:
+        yield "container_start_time_seconds", labels, parse_time(container.start_time) / 1e9, ""
+
+
+def _milliseconds(time: str) -> str:
+    return str(parse_time(time) // 1_000_000)
+
+
+def _line(name: str, labels: dict[str, str], value: float, time: str) -> str:
+    inside = ",".join(f'{key}="{text.translate(_ESCAPES)}"' for key, text in labels.items())
+    return f"{name}{'{' + inside + '}' if inside else ''} {value:.12g} {time}".rstrip()

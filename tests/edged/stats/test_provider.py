@@ -1,0 +1,182 @@
+"""A summary of a node, from a runtime in memory and made-up sources."""
+
+from pathlib import Path
+
+import pytest
+
+from beehive.simulation import Simulation
+from edged.api import Pod, encode, from_value
+from edged.cgroups.hierarchies import Hierarchy
+from edged.cgroups.settings import CgroupSettings
+from edged.cri.contract import ContainerId
+from edged.pods.labels import CONTAINER_NAME, POD_NAME, POD_NAMESPACE, POD_UID
+from edged.pods.paths import PodPaths
+from edged.stats.cgroups import CgroupUsage
+from edged.stats.model import PodStats
+from edged.stats.provider import DISK_PERIOD, FRESH, StatsProvider
+from edged.testing import FakeRuntime
+from protos.cri.v1 import api_pb2 as cri
+
+LABELS = {POD_NAME: "p", POD_NAMESPACE: "ns", POD_UID: "u"}
+LAYER = 5000
+
+
+class CountingRuntime(FakeRuntime):
+    """Every container has used a second of processor time for each second of the clock, and 1 MiB."""
+
+    def container_stats(self, container_id: ContainerId) -> cri.ContainerStats:
+        now = self._clock.now_ns()
+        stats = super().container_stats(container_id)
+        stats.cpu.timestamp = now
+        stats.cpu.usage_core_nano_seconds.value = now - 1_700_000_000_000_000_000
+        stats.memory.working_set_bytes.value = 1 << 20
+        stats.writable_layer.used_bytes.value = LAYER
+        return stats
+
+
+class Node:
+    """A pod with two containers, one of which has ended."""
+
+    def __init__(self, directory: Path) -> None:
+        self.simulation = Simulation()
+        self.runtime = CountingRuntime(self.simulation, ["image"])
+        self.paths = PodPaths(directory / "root", directory / "logs")
+        self.directory = directory
+        self.pods = (
+            from_value(
+                Pod,
+                {
+                    "metadata": {"name": "p", "namespace": "ns", "uid": "u"},
+                    "spec": {
+                        "containers": [{"name": "a"}, {"name": "b"}],
+                        "volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "claim"}}],
+                    },
+                    "status": {
+                        "startTime": "2026-11-20T01:00:00Z",
+                        "containerStatuses": [
+                            {"name": "a", "state": {"running": {"startedAt": "2026-11-20T01:00:05Z"}}}
+                        ],
+                    },
+                },
+            ),
+        )
+        config = cri.PodSandboxConfig(metadata=cri.PodSandboxMetadata(name="p", uid="u"), labels=LABELS)
+        sandbox = self.runtime.run_pod_sandbox(config)
+        for name in "ab":
+            made = cri.ContainerConfig(
+                metadata=cri.ContainerMetadata(name=name), image=cri.ImageSpec(image="image"),
+                labels={**LABELS, CONTAINER_NAME: name},
+            )  # fmt: skip
+            self.runtime.start_container(self.runtime.create_container(sandbox, made, config))
+        self.runtime.end("b", 0)
+        self.provider = self.provided(None)
+
+    def provided(self, hierarchies: CgroupUsage | None) -> StatsProvider:
+        return StatsProvider(
+            "n1", self.paths, self.simulation.clock, lambda: self.pods, cgroups=CgroupSettings(),
+            hierarchies=hierarchies,
+        )  # fmt: skip
+
+    def pod(self, *, disk: bool = True) -> PodStats:
+        (pod,) = self.provider.summary(self.runtime, disk=disk).pods
+        return pod
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Node:
+    return Node(tmp_path)
+
+
+def test_a_pod_without_a_cgroup_is_the_sum_of_its_running_containers(node: Node) -> None:
+    """Whom the runtime still lists although they have ended are not among them."""
+    pod = node.pod()
+    assert [container.name for container in pod.containers] == ["a"]
+    assert pod.containers[0].start_time == "2026-11-20T01:00:05Z"
+    assert pod.memory is not None
+    assert pod.memory.working_set_bytes == 1 << 20
+    assert pod.process_stats is None
+
+
+def test_the_average_since_the_look_before(node: Node) -> None:
+    """A second of processor time each second is one core; the first look knows none."""
+    first = node.pod().cpu
+    assert first is not None
+    assert first.usage_nano_cores is None
+    node.simulation.run_for(10)
+    cpu = node.pod().cpu
+    assert cpu is not None
+    assert cpu.usage_nano_cores == 1_000_000_000
+
+
+def test_a_pods_own_cgroup_knows_better(node: Node, tmp_path: Path) -> None:
+    """It counts what is in no container (the sandbox), and processes."""
+    group = tmp_path / "cgroup/kubepods/besteffort/podu"
+    group.mkdir(parents=True)
+    (group / "memory.current").write_text("3000000")
+    (group / "pids.current").write_text("3")
+    hierarchies = CgroupUsage([Hierarchy(tmp_path / "cgroup", ("memory", "pids"), unified=True)])
+    node.provider = node.provided(hierarchies)
+    pod = node.pod()
+    assert pod.memory is not None
+    assert pod.memory.usage_bytes == 3000000
+    assert b'"process_stats":{"process_count":3}' in encode(pod)
+
+
+def test_what_a_pod_takes_of_the_disk(node: Node) -> None:
+    """Its containers' layers and logs, and its volumes, each by its name and claim."""
+    log = node.paths.logs / "ns_p_u" / "a" / "0.log"
+    volume = node.paths.root / "pods/u/volumes/kubernetes.io~empty-dir/data"
+    for directory in (log.parent, volume):
+        directory.mkdir(parents=True)
+    log.write_bytes(b"x" * 10_000)
+    (volume / "file").write_bytes(b"x" * 20_000)
+    pod = node.pod()
+    logs, ephemeral = pod.containers[0].logs, pod.ephemeral_storage
+    assert logs is not None
+    assert (logs.used_bytes or 0) >= 10_000
+    (data,) = pod.volume
+    assert (data.name, data.pvc_ref and data.pvc_ref.name) == ("data", "claim")
+    assert (data.used_bytes or 0) >= 20_000
+    assert ephemeral is not None
+    assert (ephemeral.used_bytes or 0) == LAYER + (logs.used_bytes or 0) + (data.used_bytes or 0)
+    assert (ephemeral.capacity_bytes or 0) > 0
+
+
+def test_files_are_counted_seldom(node: Node) -> None:
+    """Once a minute, however often somebody asks."""
+    node.pod()
+    volume = node.paths.root / "pods/u/volumes/kubernetes.io~empty-dir/data"
+    volume.mkdir(parents=True)
+    node.simulation.run_for(DISK_PERIOD / 2)
+    assert node.pod().volume == ()
+    node.simulation.run_for(DISK_PERIOD)
+    assert len(node.pod().volume) == 1
+
+
+def test_who_asks_again_at_once_is_told_the_same(node: Node) -> None:
+    """And the runtime is not asked; a little later it is."""
+    first = node.provider.summary(node.runtime)
+    calls = node.runtime.calls.total()
+    assert node.provider.summary(node.runtime) is first
+    assert node.provider.summary(node.runtime, disk=False) is first
+    assert node.runtime.calls.total() == calls
+    node.simulation.run_for(FRESH)
+    assert node.provider.summary(node.runtime) is not first
+
+
+def test_without_files_nothing_of_the_disk_is_said(node: Node) -> None:
+    pod = node.pod(disk=False)
+    assert (pod.ephemeral_storage, pod.volume) == (None, ())
+    assert node.provider.summary(node.runtime, disk=False).node.fs is None
+
+
+def test_the_node(node: Node) -> None:
+    """Its name, figures that this machine has, and the agent itself."""
+    stats = node.provider.summary(node.runtime).node
+    assert stats.node_name == "n1"
+    assert [each.name for each in stats.system_containers] == ["kubelet"]
+    assert stats.memory is not None
+    assert (stats.memory.available_bytes or 0) > 0
+    raw = encode(stats)
+    for key in (b'"nodeName"', b'"systemContainers"', b'"usageCoreNanoSeconds"', b'"workingSetBytes"', b'"rlimit"'):
+        assert key in raw

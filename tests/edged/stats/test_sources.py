@@ -1,0 +1,125 @@
+"""What the kernel's files say becomes one form, whichever files there are."""
+
+import os
+from pathlib import Path
+
+from edged.api import Nanoseconds
+from edged.cgroups.hierarchies import Hierarchy
+from edged.cgroups.names import CgroupPath
+from edged.stats.cgroups import CgroupUsage
+from edged.stats.machine import MachineUsage, file_system
+from edged.stats.model import InterfaceStats
+from edged.stats.usage import Rates, Usage, cpu_stats, memory_stats, total
+
+AT = Nanoseconds(1_795_139_667_000_000_000)
+PODS = CgroupPath("/kubepods")
+
+
+def write(directory: Path, **files: str) -> Path:
+    directory.mkdir(parents=True, exist_ok=True)
+    for name, text in files.items():
+        (directory / name.replace("__", ".")).write_text(text)
+    return directory
+
+
+def test_cgroup_v1(tmp_path: Path) -> None:
+    """Sums over the cgroup's children, and the working set without inactive pages of files."""
+    write(tmp_path / "cpuacct/kubepods", cpuacct__usage="5000\n")
+    stat = "cache 7\ninactive_file 1\ntotal_inactive_file 300\ntotal_rss 600\ntotal_pgfault 9\ntotal_pgmajfault 2\n"
+    write(
+        tmp_path / "memory/kubepods",
+        memory__usage_in_bytes="1000\n", memory__limit_in_bytes="9223372036854771712\n", memory__stat=stat,
+    )  # fmt: skip
+    write(tmp_path / "pids/kubepods", pids__current="4\n")
+    mounts = [
+        Hierarchy(tmp_path / "cpuacct", ("cpuacct",)),
+        Hierarchy(tmp_path / "memory", ("memory",)),
+        Hierarchy(tmp_path / "pids", ("pids",)),
+    ]
+    assert CgroupUsage(mounts).read(PODS, AT) == Usage(AT, 5000, 1000, 700, 600, None, 9, 2, 4)
+
+
+def test_cgroup_v2(tmp_path: Path) -> None:
+    """Microseconds there; a limit bounds what is available."""
+    write(
+        tmp_path / "kubepods",
+        cpu__stat="usage_usec 5\nuser_usec 3\n", memory__current="1000\n", memory__max="2000\n",
+        memory__stat="anon 600\ninactive_file 300\npgfault 9\npgmajfault 2\n", pids__current="4\n",
+    )  # fmt: skip
+    usage = CgroupUsage([Hierarchy(tmp_path, ("cpu", "memory", "pids"), unified=True)]).read(PODS, AT)
+    assert usage == Usage(AT, 5000, 1000, 700, 600, 2000, 9, 2, 4)
+    memory = memory_stats(usage)
+    assert memory is not None
+    assert (memory.available_bytes, memory.working_set_bytes) == (1300, 700)
+
+
+def test_what_is_not_there_is_not_known(tmp_path: Path) -> None:
+    """No cgroup, or a kernel without the controller."""
+    assert CgroupUsage([Hierarchy(tmp_path, ("cpu", "memory"), unified=True)]).read(PODS, AT) is None
+    assert CgroupUsage([]).read(PODS, AT) is None
+    write(tmp_path / "kubepods", cpu__stat="usage_usec 5\n")
+    assert CgroupUsage([Hierarchy(tmp_path, ("cpu",), unified=True)]).read(PODS, AT) == Usage(AT, cpu=5000)
+
+
+def test_the_machine(tmp_path: Path) -> None:
+    """From /proc: processors without idle time, memory, process ids, interfaces without the loopback one."""
+    write(
+        tmp_path,
+        stat="cpu  10 20 30 400 50 1 2 3 0 0\ncpu0 1 1 1 1 1 1 1 1 0 0\nbtime 1795139000\n",
+        meminfo="MemTotal: 1000 kB\nMemFree: 300 kB\nInactive(file): 100 kB\nAnonPages: 200 kB\nHugePages_Total: 0\n",
+        vmstat="pgfault 7\npgmajfault 1\nnr_free_pages 5\n",
+        loadavg="0.1 0.2 0.3 2/345 6789\n",
+    )
+    write(tmp_path / "sys/kernel", pid_max="32768\n")
+    device = "h1\nh2\n    lo: 1 1 0 0 0 0 0 0 1 1 0 0 0 0 0 0\n  eth0: 11 5 1 0 0 0 0 0 22 6 2 0 0 0 0 0\n"
+    write(tmp_path / "net", dev=device, route="Iface\tDestination\neth0\t00000000\n")
+    machine = MachineUsage(tmp_path)
+    usage = machine.node(AT)
+    assert usage.cpu == 66 * 1_000_000_000 // os.sysconf("SC_CLK_TCK")
+    assert (usage.memory, usage.working_set, usage.rss, usage.limit) == (700 << 10, 600 << 10, 200 << 10, 1000 << 10)
+    assert (usage.faults, usage.major_faults) == (7, 1)
+    limit, network = machine.rlimit(AT), machine.network(AT)
+    assert (limit.maxpid, limit.curproc) == (32768, 345)
+    assert network.interfaces == (InterfaceStats("eth0", 11, 1, 22, 2),)
+    assert (network.name, network.rx_bytes, network.tx_errors) == ("eth0", 11, 2)
+    assert machine.boot_time() == "2026-11-20T01:43:20Z"
+
+
+def test_a_machine_that_says_nothing_breaks_nothing(tmp_path: Path) -> None:
+    """Each figure by itself may be missing."""
+    machine = MachineUsage(tmp_path)
+    assert machine.agent(AT) == Usage(AT)
+    assert machine.boot_time() is None
+    assert machine.network(AT).interfaces == ()
+    assert machine.rlimit(AT).curproc is None
+    assert machine.node(AT).cpu == 0
+    assert file_system(tmp_path / "none", AT) is None
+
+
+def test_this_machine() -> None:
+    """Its own kernel gives figures that can be."""
+    machine = MachineUsage()
+    node, agent = machine.node(AT), machine.agent(AT)
+    assert 0 < (agent.working_set or 0) < (node.working_set or 0) < (node.limit or 0)
+    assert (agent.cpu or 0) > 0
+    assert (machine.rlimit(AT).maxpid or 0) > (machine.rlimit(AT).curproc or 0) > 0
+
+
+def test_a_rate_needs_two_looks() -> None:
+    """And a count that began anew (a container that was started again) gives none."""
+    rates, later = Rates(), Nanoseconds(AT + 2_000_000_000)
+    assert rates.nano_cores("a", Usage(AT, cpu=100)) is None
+    rates.turn()
+    assert rates.nano_cores("a", Usage(later, cpu=1_000_000_100)) == 500_000_000
+    rates.turn()
+    assert rates.nano_cores("a", Usage(Nanoseconds(later + 1), cpu=5)) is None
+    rates.turn()
+    rates.turn()
+    assert rates.nano_cores("a", Usage(Nanoseconds(later + 2), cpu=50)) is None
+    assert cpu_stats(Usage(AT), None) is None
+
+
+def test_what_one_does_not_know_counts_nothing_in_the_sum() -> None:
+    """And what nobody knows is unknown."""
+    assert total([Usage(AT, cpu=1, rss=2), Usage(AT, cpu=3)], AT) == Usage(AT, cpu=4, rss=2)
+    assert total([], AT) == Usage(AT)
