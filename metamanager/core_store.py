@@ -12,7 +12,7 @@ from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
 
 from metamanager import schema
 from metamanager.errors import StoreError, StoreOpenError, StoreWriteError
-from metamanager.rows import Row
+from metamanager.rows import UNNOTED, Cause, Row
 
 SCHEMA_VERSION = 1
 
@@ -56,10 +56,10 @@ class CoreStore:
             statement = schema.UPDATE.values(values)
             self._write(statement, {"row_key": row.key}, "store an object", row.key)
         else:
-            return False
+            return row.equals(*stored)
         return True
 
-    def delete(self, key: str, uid: str = "") -> bool:
+    def delete(self, key: str, uid: str = "", cause: Cause = UNNOTED, now_ms: int = 0) -> bool:  # noqa: ARG002
         statement = schema.DELETE_OF_UID if uid else schema.DELETE
         return self._write(statement, {"key": key, "uid": uid} if uid else {"key": key}, "delete an object", key) > 0
 

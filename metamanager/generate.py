@@ -29,11 +29,20 @@ def text() -> str:
         "DELETE": schema.DELETE,
         "DELETE_OF_UID": schema.DELETE_OF_UID,
         "DELETE_OWNED": schema.DELETE_OWNED,
+        "STATE": schema.STATE,
+        "NOTE": schema.NOTE,
+        "TRIM": schema.TRIM,
+        "WEIGHTS": schema.WEIGHTS,
+        "DROP": schema.DROP,
+        "WEIGHT": schema.WEIGHT,
     }
     parts = [_HEAD, _constant("CREATE_META", CreateTable(schema.META, if_not_exists=True))]
     (index,) = schema.META.indexes
     parts += [_constant("CREATE_INDEX", CreateIndex(index, if_not_exists=True))]
     parts += [_added_columns()]
+    (index,) = schema.HISTORY.indexes
+    parts += [_constant("CREATE_HISTORY", CreateTable(schema.HISTORY, if_not_exists=True))]
+    parts += [_constant("CREATE_HISTORY_INDEX", CreateIndex(index, if_not_exists=True))]
     parts += [_constant(name, statement) for name, statement in statements.items()]
     return "\n".join(parts)
 

@@ -12,12 +12,15 @@ from metamanager.effects import Effect
 from metamanager.errors import StoreError
 from metamanager.pod_question import is_pod_question
 from metamanager.remote import object_in
-from metamanager.rows import Row, parse, row_of
+from metamanager.rows import Row, cause_of, parse, row_of
 from metamanager.rules import Origin, is_kept, origin_of
 from metamanager.store import Store
 from metamanager.tokens import is_good, token_key, token_row
 
 _log = logging.getLogger(__name__)
+
+_ANSWER = "asked of the cloud"
+"""Cause of what comes so, in the history."""
 
 _PEM_CERTIFICATE = b"-----BEGIN CERTIFICATE-----"
 
@@ -97,14 +100,19 @@ class Lookup:
             return None if value is None else token_row(request, value, self._clock.now_ms())
         if is_pod_question(request):
             value = object_in(answer)
-            return None if value is None else row_of(request.route.resource, value, self._clock.now_ms())
+            return (
+                None
+                if value is None
+                else row_of(request.route.resource, value, self._clock.now_ms(), cause_of(answer, _ANSWER))
+            )
         return self.row_of_answer(answer)
 
     def row_of_answer(self, answer: Message) -> Row | None:
         """What is stored of an answer from the cloud: the bare object; None when it brings nothing that is kept."""
         kind, resource, now = parse(answer.route.resource).type, answer.route.resource, self._clock.now_ms()
+        cause = cause_of(answer, _ANSWER)
         if kind == ResourceType.CA_CERTIFICATE:
             text = answer.content_bytes()
-            return row_of(resource, text, now) if _PEM_CERTIFICATE in text else None
+            return row_of(resource, text, now, cause) if _PEM_CERTIFICATE in text else None
         value = object_in(answer)
-        return row_of(resource, value, now) if value is not None and is_kept(kind) else None
+        return row_of(resource, value, now, cause) if value is not None and is_kept(kind) else None

@@ -23,7 +23,7 @@ from metamanager.errors import StoreDamagedError, StoreWriteError
 from metamanager.figures import StoreFigures
 from metamanager.lookup import Lookup
 from metamanager.remote import Remote
-from metamanager.rows import head_of, parse, row_of, row_of_message
+from metamanager.rows import cause_of, head_of, parse, row_of, row_of_message
 from metamanager.rules import HANDED_ON, Change, Step, plan
 from metamanager.shelf import EVENTS_KEPT, Shelf
 from metamanager.store import Store, open_store
@@ -191,10 +191,11 @@ class MetaManager(Module):
         """Delete the object that is meant and no later one of its name; with a pod goes what was kept for it."""
         uid = head_of(message.content_bytes()).uid or ""
         self._remote.void(message.route.resource)
-        deleted = self._store.delete(message.route.resource, uid)
+        cause, now = cause_of(message), self.clock.now_ms()
+        deleted = self._store.delete(message.route.resource, uid, cause, now)
         if resource.type == ResourceType.POD:
             if deleted:
-                self._store.delete(f"{resource.namespace}/{ResourceType.PODPATCH}/{resource.name}")
+                self._store.delete(f"{resource.namespace}/{ResourceType.PODPATCH}/{resource.name}", "", cause, now)
             if uid:
                 self._store.delete_owned(ResourceType.SERVICE_ACCOUNT_TOKEN, uid)
         return deleted

@@ -17,7 +17,7 @@ from beehive.resource import Resource
 from beehive.trace.format import Change, StoreCommit
 from beehive.trace.redact import Redactor
 from metamanager.errors import StoreError, StoreWriteError
-from metamanager.rows import Row, head_of
+from metamanager.rows import UNNOTED, Cause, Row, head_of
 from metamanager.store import Store
 
 REFUSED: Final = "refused"
@@ -105,10 +105,10 @@ class RecordingStore:
             self._changes.append(_Written(row.key, row.type, row.value))
         return changed
 
-    def delete(self, key: str, uid: str = "") -> bool:
+    def delete(self, key: str, uid: str = "", cause: Cause = UNNOTED, now_ms: int = 0) -> bool:
         """See `Store`."""
         with self._refusal(_Written(key, "", None)):
-            deleted = self._store.delete(key, uid)
+            deleted = self._store.delete(key, uid, cause, now_ms)
         if deleted:
             self._changes.append(_Written(key, "", None))
         return deleted

@@ -6,6 +6,7 @@ without decoding what is stored.
 """
 
 from functools import lru_cache
+from typing import Final
 
 import msgspec
 
@@ -30,6 +31,18 @@ class ObjectHead(msgspec.Struct, frozen=True):
     metadata: Metadata | None = None
 
 
+class Cause(msgspec.Struct, frozen=True, gc=False):
+    """Why an object changes, for its history; one without a text is not noted."""
+
+    text: str = ""
+    """`edgecontroller update`, `answer`."""
+    message: str = ""
+    """Id of the message."""
+
+
+UNNOTED: Final = Cause()
+
+
 class Row(msgspec.Struct, frozen=True, gc=False):
     """One row of table `meta`."""
 
@@ -43,14 +56,28 @@ class Row(msgspec.Struct, frozen=True, gc=False):
     name: str = ""
     updated: int = 0
     """When the row was written, in milliseconds since the epoch."""
+    cause: Cause = UNNOTED
 
     def supersedes(self, uid: str | None, resource_version: int | None) -> bool:
-        """Whether this row replaces one with that uid and version: unless it is an older state of the same object.
+        """Whether this row replaces one with that uid and version: unless it is an older state of the same object, or
+        the same one (`equals`).
 
         Messages overtake each other when the cloud sends again what it holds for lost; Kubernetes' resourceVersion
         says which is newer.
         """
-        return uid != self.uid or (resource_version or 0) <= self.resource_version
+        stored = resource_version or 0
+        if uid != self.uid or stored < self.resource_version:
+            return True
+        return stored == self.resource_version and not (self.resource_version and self.uid)
+
+    def equals(self, uid: str | None, resource_version: int | None) -> bool:
+        """Whether what is stored, with that uid and version, is this very state: nothing need be written again.
+
+        Without a uid or a version nothing says so.
+        """
+        return (
+            uid == self.uid and resource_version == self.resource_version and not self.supersedes(uid, resource_version)
+        )
 
 
 def head_of(content: bytes) -> Metadata:
@@ -75,7 +102,7 @@ def last_time_of(value: str) -> str:
         return ""
 
 
-def row_of(resource: str, content: bytes, now_ms: int) -> Row:
+def row_of(resource: str, content: bytes, now_ms: int, cause: Cause = UNNOTED) -> Row:
     """The row for a content that came under a resource string.
 
     Raises:
@@ -92,7 +119,13 @@ def row_of(resource: str, content: bytes, now_ms: int) -> Row:
         namespace=parsed.namespace,
         name=parsed.name,
         updated=now_ms,
+        cause=cause,
     )
+
+
+def cause_of(message: Message, text: str = "") -> Cause:
+    """Why a message changes something: from whom it is and what it does, unless said otherwise."""
+    return Cause(text or f"{message.route.source} {message.route.operation}", message.id)
 
 
 def row_of_message(message: Message, now_ms: int) -> Row:
@@ -102,7 +135,7 @@ def row_of_message(message: Message, now_ms: int) -> Row:
         ContentError: it cannot be encoded.
         UnicodeDecodeError: it is not UTF-8.
     """
-    return row_of(message.route.resource, message.content_bytes(), now_ms)
+    return row_of(message.route.resource, message.content_bytes(), now_ms, cause_of(message))
 
 
 @lru_cache(maxsize=1024)

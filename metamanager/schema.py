@@ -28,6 +28,25 @@ META = sa.Table(
 """KubeEdge's table with columns of ours, which its own tools do not mind: they name theirs, and rows that they write
 have NULL in ours."""
 
+SQLITE_METADATA = sa.MetaData()
+
+HISTORY = sa.Table(
+    "edgecore_history",
+    SQLITE_METADATA,
+    sa.Column("id", sa.Integer, primary_key=True),
+    sa.Column("key", sa.String(512), nullable=False),
+    sa.Column("at", sa.BigInteger, nullable=False),
+    sa.Column("cause", sa.String(64), nullable=False),
+    sa.Column("message", sa.String(64), nullable=False),
+    sa.Column("uid", sa.String(64)),
+    sa.Column("resource_version", sa.BigInteger),
+    sa.Column("size", sa.BigInteger),
+    sa.Column("value", sa.Text),
+    sa.Index("edgecore_history_key", "key"),
+)
+"""The last changes of each object (`metamanager.history`), on SQLite only: who has a server has its means. `size` is
+NULL for a deletion, `value` for what is not kept."""
+
 VERSION = sa.Table("edgecore_schema", METADATA, sa.Column("version", sa.Integer, nullable=False))
 """The schema's version where there is no `PRAGMA user_version`."""
 
@@ -52,16 +71,49 @@ DELETE_OF_UID = sa.delete(META).where(
 """Of a row that KubeEdge wrote the uid is only in the value, where it looks for it too."""
 DELETE_OWNED = sa.delete(META).where(META.c.type == _TYPE, META.c.uid == _UID)
 
+_ZERO: sa.ColumnClause[int] = sa.literal_column("0", sa.Integer)
+_ONE: sa.ColumnClause[int] = sa.literal_column("1", sa.Integer)
+_NO_UID: sa.ColumnClause[str] = sa.literal_column("''", sa.String)
+_ID = sa.bindparam("id", type_=sa.Integer)
+NOTE = sa.insert(HISTORY).values(
+    {column.name: sa.bindparam(column.name) for column in HISTORY.c if column.name != "id"}
+)
+TRIM = sa.delete(HISTORY).where(
+    HISTORY.c.key == _KEY,
+    HISTORY.c.id
+    <= sa.select(HISTORY.c.id)
+    .where(HISTORY.c.key == _KEY)
+    .order_by(HISTORY.c.id.desc())
+    .limit(_ONE)
+    .offset(sa.bindparam("kept", type_=sa.Integer))
+    .scalar_subquery(),
+)
+"""Delete all changes of an object but the newest."""
+_KEPT_SIZE = sa.case((HISTORY.c.value.is_not(None), HISTORY.c.size), else_=_ZERO)
+"""Not the text's length: SQLite would have to read all of it."""
+WEIGHTS = (
+    sa.select(HISTORY.c.id, _KEPT_SIZE)
+    .order_by(HISTORY.c.id)
+    .limit(sa.bindparam("number", type_=sa.Integer))
+    .offset(_ZERO)
+)
+DROP = sa.delete(HISTORY).where(HISTORY.c.id <= _ID)
+WEIGHT = sa.select(sa.func.count(), sa.func.sum(_KEPT_SIZE)).select_from(HISTORY)
+
 
 def sqlite_put() -> ClauseElement:
-    """Insert or replace, unless what is there is a newer state of the same object (`Row.supersedes`), in one
-    statement.
+    """Insert or replace, unless what is there is a newer state of the same object, or this one (`Row.supersedes`), in
+    one statement.
     """
     insert = sqlite.insert(META).values({column.name: sa.bindparam(column.name) for column in META.c})
     new = insert.excluded
-    stored_version = sa.func.coalesce(META.c.resource_version, sa.literal_column("0"))
+    stored_version = sa.func.coalesce(META.c.resource_version, _ZERO)
     return insert.on_conflict_do_update(
         index_elements=[META.c.key],
         set_={column.name: new[column.name] for column in META.c if not column.primary_key},
-        where=sa.or_(META.c.uid.is_distinct_from(new.uid), stored_version <= new.resource_version),
+        where=sa.or_(
+            META.c.uid.is_distinct_from(new.uid),
+            stored_version < new.resource_version,
+            sa.and_(stored_version == new.resource_version, sa.or_(new.resource_version == _ZERO, new.uid == _NO_UID)),
+        ),
     )

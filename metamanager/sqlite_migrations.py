@@ -81,5 +81,15 @@ def _note_that_it_is_complete(connection: sqlite3.Connection) -> None:
         connection.execute(_NOTE, {"value": msgspec.json.encode(COMPLETE).decode()})
 
 
-_STEPS: tuple[Callable[[sqlite3.Connection], None], ...] = (_make_or_adopt_meta, _note_that_it_is_complete)
+def _make_history(connection: sqlite3.Connection) -> None:
+    """Version 3: the last changes of each object."""
+    connection.execute(sql.CREATE_HISTORY)
+    connection.execute(sql.CREATE_HISTORY_INDEX)
+
+
+_STEPS: tuple[Callable[[sqlite3.Connection], None], ...] = (
+    _make_or_adopt_meta,
+    _note_that_it_is_complete,
+    _make_history,
+)
 """Step n brings version n to n + 1. Never change one that has been released."""

@@ -7,6 +7,7 @@ that SQLite puts beside it, which take their mode from it.
 
 import logging
 import sqlite3
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -14,7 +15,8 @@ from typing import Final
 from metamanager import _sqlite_sql as sql
 from metamanager import damage
 from metamanager.errors import StoreDamagedError, StoreError, StoreWriteError
-from metamanager.rows import Row
+from metamanager.history import History
+from metamanager.rows import UNNOTED, Cause, Row
 from metamanager.sqlite_open import is_damage, open_file, reason_of
 
 _log = logging.getLogger(__name__)
@@ -38,6 +40,7 @@ class SqliteStore:
         self._connection = _open(path)
         self._execute = self._connection.execute
         self._commits = 0
+        self._history = History(self._connection)
 
     def get(self, key: str) -> str | None:
         rows = self._read(sql.GET, {"key": key})
@@ -49,11 +52,18 @@ class SqliteStore:
         return self._read(sql.LIST_IN, {"type": kind, "namespace": namespace})
 
     def put(self, row: Row) -> bool:
-        return self._write(sql.PUT, _parameters(row), "store an object", row.key) > 0
+        if self._write(sql.PUT, _parameters(row), "store an object", row.key):
+            self._note(lambda: self._history.stored(row), row.key)
+            return True
+        stored = self._state(row.key)
+        return stored is not None and row.equals(*stored)
 
-    def delete(self, key: str, uid: str = "") -> bool:
+    def delete(self, key: str, uid: str = "", cause: Cause = UNNOTED, now_ms: int = 0) -> bool:
         statement = sql.DELETE_OF_UID if uid else sql.DELETE
-        return self._write(statement, {"key": key, "uid": uid} if uid else {"key": key}, "delete an object", key) > 0
+        if not self._write(statement, {"key": key, "uid": uid} if uid else {"key": key}, "delete an object", key):
+            return False
+        self._note(lambda: self._history.deleted(key, now_ms, cause, uid), key)
+        return True
 
     def delete_owned(self, kind: str, uid: str) -> int:
         return self._write(sql.DELETE_OWNED, {"type": kind, "uid": uid}, "delete the objects of an owner", uid)
@@ -97,6 +107,21 @@ class SqliteStore:
             self._raise_if_damaged(attempt, error)
             lost = began_before and not connection.in_transaction
             raise _write_error(attempt, on, error, batch_lost=lost) from error
+
+    def _note(self, note: Callable[[], None], key: str) -> None:
+        try:
+            note()
+        except sqlite3.Error as error:
+            self._raise_if_damaged("note a change", error)
+            lost = not self._connection.in_transaction
+            raise _write_error("note a change", key, error, batch_lost=lost) from error
+
+    def _state(self, key: str) -> tuple[str | None, int | None] | None:
+        try:
+            return self._execute(sql.STATE, {"key": key}).fetchone()  # type: ignore[no-any-return]
+        except sqlite3.Error as error:
+            self._raise_if_damaged("read the database", error)
+            raise StoreError("read the database", str(self.path), reason_of(error), retryable=True) from error
 
     def _shrink(self) -> None:
         """Give free pages back to the disk. A failure waits for the next time: nothing is lost by it."""

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Protocol
 
 from metamanager.errors import StoreOpenError
-from metamanager.rows import Row
+from metamanager.rows import UNNOTED, Cause, Row
 from metamanager.sqlite_store import SqliteStore
 
 _SQLITE = "sqlite:///"
@@ -28,10 +28,14 @@ class Store(Protocol):
         """The values of a type, of one namespace or of all, in the order of their keys."""
 
     def put(self, row: Row) -> bool:
-        """Insert or replace. False when what is stored is a newer state of the same object: nothing is changed."""
+        """Insert or replace. False when what is stored is a newer state of the same object: nothing is changed. Nor is
+        it when that very state is stored, which is True.
+        """
 
-    def delete(self, key: str, uid: str = "") -> bool:
-        """Delete the row if it is of that uid (empty: of any). Whether there was one."""
+    def delete(self, key: str, uid: str = "", cause: Cause = UNNOTED, now_ms: int = 0) -> bool:
+        """Delete the row if it is of that uid (empty: of any). Whether there was one. The last two are for the history,
+        where there is one.
+        """
 
     def delete_owned(self, kind: str, uid: str) -> int:
         """Delete the rows of a type that carry a uid. How many there were."""

@@ -17,7 +17,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol, cast
 
-from modules.edgecore import local, trace_commands
+from modules.edgecore import local, store_commands, trace_commands
 from modules.edgecore.config import ConfigError, EdgeCoreConfig, Problem, load, verify
 from modules.edgecore.exit_codes import ExitCode
 from modules.edgecore.trace_commands import replaying
@@ -87,6 +87,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_config(commands.add_parser("config", help="print or check a configuration file"))
     local.add(commands)
     trace_commands.add(commands.add_parser("trace", help="look into recorded messages"))
+    store_commands.add(commands.add_parser("store", help="what the node remembers: list, get, history, diff"))
     replaying.add_replay(commands.add_parser("replay", help="run today's code on what a trace says, and compare"))
     _add_simulate(commands.add_parser("simulate", help="run whole nodes and their cloud in virtual time, with faults"))
     versions = commands.add_parser("version", help="print the version, and the versions of what edgecore talks to")

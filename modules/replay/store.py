@@ -7,7 +7,7 @@ from beehive import Runtime
 from beehive.trace import StoreCommit
 from metamanager.errors import StoreWriteError
 from metamanager.recording import REFUSED
-from metamanager.rows import Row, row_of
+from metamanager.rows import UNNOTED, Cause, Row, row_of
 from metamanager.sqlite_store import SqliteStore
 
 _EARLY = 0.25
@@ -57,11 +57,11 @@ class RecordedStore:
         self._changed.add(row.key)
         return self._inner.put(row)
 
-    def delete(self, key: str, uid: str = "") -> bool:
+    def delete(self, key: str, uid: str = "", cause: Cause = UNNOTED, now_ms: int = 0) -> bool:
         """See `Store`."""
         self._check(key)
         self._changed.add(key)
-        return self._inner.delete(key, uid)
+        return self._inner.delete(key, uid, cause, now_ms)
 
     def delete_owned(self, kind: str, uid: str) -> int:
         """See `Store`."""

@@ -5,7 +5,7 @@ import shutil
 from pathlib import Path
 
 from metamanager.errors import StoreOpenError, StoreWriteError
-from metamanager.rows import Row
+from metamanager.rows import UNNOTED, Cause, Row
 from metamanager.sqlite_store import SqliteStore
 from modules.simulate.world import Process
 
@@ -59,9 +59,9 @@ class SimulatedStore:
         self._check("store an object", row.key)
         return self._inner.put(row)
 
-    def delete(self, key: str, uid: str = "") -> bool:
+    def delete(self, key: str, uid: str = "", cause: Cause = UNNOTED, now_ms: int = 0) -> bool:
         self._check("delete an object", key)
-        return self._inner.delete(key, uid)
+        return self._inner.delete(key, uid, cause, now_ms)
 
     def delete_owned(self, kind: str, uid: str) -> int:
         self._check("delete the objects of an owner", uid)

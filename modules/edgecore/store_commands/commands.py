@@ -1,0 +1,195 @@
+"""`edgecore store list|get|history|diff`.
+
+What is a secret is shown as a mark, also where it stands in another object; the same value has the same mark.
+"""
+
+import argparse
+import difflib
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from functools import wraps
+from time import gmtime, strftime
+
+import msgspec
+import yaml
+
+from beehive.errors import BeehiveError
+from beehive.names import Operation
+from beehive.trace.redact import Redactor
+from metamanager.history import MARK_KEY
+from modules.edgecore.config import ConfigError
+from modules.edgecore.exit_codes import ExitCode
+from modules.edgecore.store_commands.database import Change, Stored, StoreReadError, opened
+
+_Command = Callable[[argparse.Namespace], None]
+
+
+def _command(function: _Command) -> Callable[[argparse.Namespace], int]:
+    """Errors are said in a line, with what to do."""
+
+    @wraps(function)
+    def called(chosen: argparse.Namespace) -> int:
+        try:
+            function(chosen)
+        except ConfigError as error:
+            for problem in error.problems:
+                _say(f"error: {problem.render(error.source)}")
+            return ExitCode.CONFIGURATION
+        except BeehiveError as error:
+            _say(f"error: {error}")
+            return ExitCode.START_FAILED
+        return ExitCode.OK
+
+    return called
+
+
+@_command
+def list_objects(chosen: argparse.Namespace) -> None:
+    """The stored objects."""
+    with opened(chosen) as database:
+        objects = database.objects(chosen.kind, chosen.namespace)
+    if chosen.json:
+        _print_json([_described(each) for each in objects])
+        return
+    rows = [(each.key, _version(each.resource_version), str(len(each.value)), _time(each.updated)) for each in objects]
+    _print_table(("KEY", "VERSION", "SIZE", "UPDATED"), rows)
+
+
+@_command
+def get(chosen: argparse.Namespace) -> None:
+    """One object."""
+    with opened(chosen) as database:
+        stored = database.get(chosen.key)
+    text = stored.value if chosen.show_secrets else _redacted(stored.key, stored.value)
+    if chosen.json:
+        sys.stdout.write(f"{text}\n")
+    else:
+        sys.stdout.write(_as_yaml(text))
+
+
+@_command
+def history(chosen: argparse.Namespace) -> None:
+    """The last changes."""
+    with opened(chosen) as database:
+        changes = database.changes(chosen.key)
+        if chosen.key and not changes:
+            database.get(chosen.key)
+    if chosen.json:
+        _print_json([_told(each) for each in changes])
+        return
+    rows = [(str(each.id), _time(each.at), each.key, _what(each), each.cause, each.message or "-") for each in changes]
+    _print_table(("CHANGE", "TIME", "KEY", "STATE", "CAUSE", "MESSAGE"), rows)
+
+
+@_command
+def diff(chosen: argparse.Namespace) -> None:
+    """What lies between two changes."""
+    with opened(chosen) as database:
+        old, new = _pair(database.changes(chosen.key), chosen)
+    lines = difflib.unified_diff(_lines(old), _lines(new), _title(old), _title(new), lineterm="")
+    sys.stdout.writelines(f"{line}\n" for line in lines)
+
+
+def _pair(changes: Sequence[Change], chosen: argparse.Namespace) -> tuple[Change, Change]:
+    kept = {each.id: each for each in changes if each.value is not None or each.size is None}
+    hint = f"`edgecore store history {chosen.key}` shows the changes that are known"
+    if chosen.old is None:
+        if len(kept) < 2:
+            raise StoreReadError("compare two states", chosen.key, f"{len(kept)} is kept; {hint}")
+        first, second = list(kept.values())[-2:]
+        return first, second
+    later = [number for number in kept if number > chosen.old]
+    new = chosen.new if chosen.new is not None else min(later, default=-1)
+    for number in (chosen.old, new):
+        if number not in kept:
+            about = f"change {number}" if number >= 0 else f"what came after {chosen.old}"
+            raise StoreReadError("compare two states", chosen.key, f"the state of {about} is not kept; {hint}")
+    return kept[chosen.old], kept[new]
+
+
+def _lines(change: Change) -> list[str]:
+    """Of a secret the history has marks only."""
+    if change.value is None:
+        return []
+    is_secret = Redactor(key=MARK_KEY).is_secret(change.key)
+    return _as_yaml(change.value if is_secret else _redacted(change.key, change.value)).splitlines()
+
+
+def _title(change: Change) -> str:
+    return f"{change.key} change {change.id} {_time(change.at)} {change.cause}"
+
+
+def _redacted(key: str, text: str) -> str:
+    """Marks in the place of secrets."""
+    return Redactor(key=MARK_KEY).content(key, Operation.UPDATE, _as_json(text)).decode()
+
+
+def _as_json(text: str) -> bytes:
+    """A state is JSON, or a text that came as a string."""
+    try:
+        msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeError):
+        return msgspec.json.encode(text)
+    return text.encode()
+
+
+def _as_yaml(text: str) -> str:
+    value = msgspec.json.decode(_as_json(text))
+    return yaml.safe_dump(value, sort_keys=False, allow_unicode=True, width=120)
+
+
+def _what(change: Change) -> str:
+    if change.size is None:
+        return "deleted"
+    return f"version {change.resource_version}" if change.resource_version else f"{change.size} characters"
+
+
+def _version(number: int) -> str:
+    return str(number) if number else "-"
+
+
+def _time(milliseconds: int) -> str:
+    if not milliseconds:
+        return "-"
+    return f"{strftime('%Y-%m-%dT%H:%M:%S', gmtime(milliseconds / 1000))}.{milliseconds % 1000:03d}Z"
+
+
+def _described(stored: Stored) -> dict[str, object]:
+    return {
+        "key": stored.key,
+        "kind": stored.kind,
+        "resourceVersion": stored.resource_version,
+        "size": len(stored.value),
+        "updated": _time(stored.updated),
+    }
+
+
+def _told(change: Change) -> dict[str, object]:
+    return {
+        "change": change.id,
+        "time": _time(change.at),
+        "key": change.key,
+        "uid": change.uid,
+        "resourceVersion": change.resource_version,
+        "deleted": change.size is None,
+        "size": change.size,
+        "kept": change.value is not None,
+        "cause": change.cause,
+        "message": change.message,
+    }
+
+
+def _print_json(value: object) -> None:
+    sys.stdout.buffer.write(msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n")
+
+
+def _print_table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    lines = [heads, *rows]
+    widths = [max(len(line[place]) for line in lines) for place in range(len(heads))]
+    for line in lines:
+        padded = "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True))
+        sys.stdout.write(f"{padded.rstrip()}\n")
+
+
+def _say(text: str) -> None:
+    sys.stderr.write(f"edgecore: {text}\n")
