@@ -118,7 +118,8 @@ def test_a_database_that_is_none(start: Start, tmp_path: Path) -> None:
 def test_a_runtime_that_is_not_there(start: Start, tmp_path: Path) -> None:
     """edgecore runs all the same, says once what is wrong, serves, and ends cleanly."""
     port = _free_port()
-    process = start(tmp_path / "node", container_runtime_endpoint=f"unix://{tmp_path}/none.sock", read_only_port=port)
+    elsewhere = {"container_runtime_endpoint": f"unix://{tmp_path}/none.sock", "cgroups_per_qos": False}
+    process = start(tmp_path / "node", read_only_port=port, **elsewhere)
     _runs(process)
     wait_until(lambda: "cannot be looked at" in process.text(), "the missing runtime is logged")
     wait_until(lambda: _get(port, "/healthz") == (200, "ok"), "every module is ready")
