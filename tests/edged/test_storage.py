@@ -10,6 +10,7 @@ import grpc
 import pytest
 
 from beehive import ModuleName
+from edged.api import Nanoseconds, format_time
 from edged.volumes.csi.drivers import NODE_ID_ANNOTATION
 from tests.edged.conftest import Bench, pod
 from tests.support.csi_driver import NAME, CsiDriver
@@ -150,3 +151,29 @@ def test_operations_of_the_cloud(bench: Bench, driver: CsiDriver) -> None:
     driver.stop()
     bench.run(3)
     assert ask("createvolume", name="disk")[0] == "error"
+
+
+def test_a_mounted_token_is_renewed(bench: Bench) -> None:
+    """After four fifths of its life, by the pod's own resynchronisation; the file changes as a whole."""
+    token = {"audience": "api", "expirationSeconds": 600, "path": "token"}
+    volumes = [{"name": "t", "projected": {"sources": [{"serviceAccountToken": token}]}}]
+
+    def grant(text: str) -> None:
+        expires = format_time(Nanoseconds(bench.bee.clock.now_ns() + 600 * 10**9))
+        status = {"token": text, "expirationTimestamp": expires}
+        bench.meta.cloud["default/serviceaccounttoken/default"] = {"metadata": {}, "spec": {}, "status": status}
+
+    bench.start()
+    grant("first")
+    bench.tell("insert", pod(volumes=volumes))
+    file = bench.settings.root / "pods/uid-web/volumes/kubernetes.io~projected/t/token"
+    version = file.parent / "..data"
+    assert file.read_text() == "first"
+    before = version.readlink()
+    grant("second")
+    bench.run(300)
+    assert (file.read_text(), version.readlink()) == ("first", before)
+    grant("third")
+    bench.run(300)
+    assert file.read_text() == "third"
+    assert version.readlink() != before

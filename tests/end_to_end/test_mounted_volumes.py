@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from pathlib import Path
 
 from edged.volumes import KernelMounts
@@ -22,14 +23,19 @@ def delete_and_look(machine: Machine, made: JsonObject) -> None:
 
 def test_memory_and_paths_within_volumes(machine: Machine, tmp_path: Path) -> None:
     """An emptyDir of medium Memory is a tmpfs of its size, shared by the containers, and there again after edgecore was
-    killed. A subPath shows a directory or a file of a volume alone. All of it is unmounted and removed with the pod,
-    by an agent that did not mount it.
+    killed. A hostPath is what its type says, made or waited for. A subPath shows a directory or a file of a volume
+    alone. All of it is unmounted and removed with the pod, by an agent that did not mount it.
     """
     (tmp_path / "given").mkdir()
     (tmp_path / "given" / "file").write_text("from the machine\n")
     volumes: tuple[JsonObject, ...] = (
         {"name": "memory", "emptyDir": {"medium": "Memory", "sizeLimit": "4Mi"}},
         {"name": "host", "hostPath": {"path": str(tmp_path), "type": "Directory"}},
+        *(
+            {"name": kind.lower(), "hostPath": {"path": str(machine.directory / kind), "type": kind}}
+            for kind in ("DirectoryOrCreate", "FileOrCreate", "Socket")
+        ),
+        {"name": "null", "hostPath": {"path": "/dev/null", "type": "CharDevice"}},
     )
     writer = container(
         "grep ' /memory ' /proc/mounts | cut -d ' ' -f 3; df -k /memory | tail -n 1 | awk '{print $2}';"
@@ -48,7 +54,12 @@ def test_memory_and_paths_within_volumes(machine: Machine, tmp_path: Path) -> No
         volumeMounts=[mount("memory", "/memory")],
     )
     machine.cloud.apply(pod("p", writer, reader, volumes=volumes, terminationGracePeriodSeconds=1))
+    machine.cloud.pods.wait("p", lambda made: "a socket is wanted and nothing is there" in waits(made, "writer"))
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(machine.directory / "Socket"))
     made = machine.cloud.pods.wait("p", is_ready)
+    assert (machine.directory / "DirectoryOrCreate").is_dir()
+    assert (machine.directory / "FileOrCreate").is_file()
     wait_until(lambda: machine.edge.lines(made, "reader") == ["hello"], "the reader has read it")
     assert machine.edge.lines(made, "writer") == ["tmpfs", "4096", "from the machine", "file"]
     machine.edge.kill()
@@ -83,8 +94,8 @@ def hosts(*names: str) -> JsonObject:
 
 def test_persistent_volumes_of_the_node_and_of_a_driver(machine: Machine, tmp_path: Path) -> None:
     """A local volume, and a driver's, are written by one pod and read by the next; the driver's is staged once for two
-    pods. A pod whose volume is for other nodes, or whose driver is not there, waits and says why. In the end there is
-    neither a mount nor a directory, and what was written is still there.
+    pods, and one that is a pod's alone is not. A pod whose volume is for other nodes, or whose driver is not there,
+    waits and says why. In the end there is neither a mount nor a directory, and what was written is still there.
     """
     (tmp_path / "disk").mkdir()
     root = machine.edge.root / "edged"
@@ -92,17 +103,21 @@ def test_persistent_volumes_of_the_node_and_of_a_driver(machine: Machine, tmp_pa
     claim(machine, "disk", local={"path": str(tmp_path / "disk")}, nodeAffinity=hosts(NODE))
     claim(machine, "driven", csi={"driver": driver.name, "volumeHandle": "d1"})
     claim(machine, "foreign", local={"path": str(tmp_path / "disk")}, nodeAffinity=hosts("elsewhere"))
-    policy = {"attachRequired": False}
+    policy = {"attachRequired": False, "podInfoOnMount": True, "volumeLifecycleModes": ["Persistent", "Ephemeral"]}
     kind = {"apiVersion": "storage.k8s.io/v1", "kind": "CSIDriver"}
     machine.cloud.apply({**kind, "metadata": {"name": driver.name}, "spec": policy})
     mounts = [mount("disk", "/disk"), mount("driven", "/driven")]
-    write = container("echo local > /disk/file; echo driven > /driven/file; exec sleep 600", volumeMounts=mounts)
+    write = container(
+        "echo local > /disk/file; echo driven > /driven/file; echo mine > /inline/file; exec sleep 600",
+        volumeMounts=[*mounts, mount("inline", "/inline")],
+    )
     read = container(
         "until cat /disk/file /driven/file; do sleep 0.05; done; touch /driven/new || echo refused; exec sleep 600",
         volumeMounts=mounts,
     )
     short = {"terminationGracePeriodSeconds": 1}
-    machine.cloud.apply(pod("writer", write, volumes=(claimed("disk"), claimed("driven")), **short))
+    inline = {"name": "inline", "csi": {"driver": driver.name, "volumeAttributes": {"size": "1"}}}
+    machine.cloud.apply(pod("writer", write, volumes=(claimed("disk"), claimed("driven"), inline), **short))
     machine.cloud.apply(pod("lost", container(), volumes=(claimed("foreign"),), **short))
     machine.cloud.pods.wait("lost", lambda made: "node affinity check failed: foreign" in waits(made))
     machine.cloud.pods.wait("writer", lambda made: f"driver name {driver.name} not found" in waits(made))
@@ -114,6 +129,7 @@ def test_persistent_volumes_of_the_node_and_of_a_driver(machine: Machine, tmp_pa
         seen = {"local", "driven", "refused"}
         wait_until(lambda: seen <= set(machine.edge.lines(reader)), "the reader has read it")
         assert driver.made().count("NodeStageVolume") == 1
+        assert len(driver.published) == 3
         machine.edge.kill()
         machine.start_edge()
         for each in (writer, reader, machine.cloud.get("Pod", "lost")):
@@ -125,6 +141,6 @@ def test_persistent_volumes_of_the_node_and_of_a_driver(machine: Machine, tmp_pa
     assert (driver.volumes / "d1" / "file").read_text() == "driven\n"
 
 
-def waits(made: JsonObject) -> str:
+def waits(made: JsonObject, name: str = "app") -> str:
     """Why a pod's container waits."""
-    return str(state_of(made, "waiting").get("message"))
+    return str(state_of(made, "waiting", name).get("message"))

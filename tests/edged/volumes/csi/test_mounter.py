@@ -225,6 +225,21 @@ def test_two_operations_on_one_volume_never_run_beside_each_other(node: Node) ->
         first.ref.stop()
 
 
+def test_edged_ends_although_a_driver_hangs(node: Node) -> None:
+    """Its call ends with the connection, long before its two minutes are over."""
+    going_on = node.driver.hang("NodePublishVolume")
+    first = Threads().start(_Publisher, node)
+    try:
+        answer = first.ref.ask("u1", block=False)
+        assert node.driver.called["NodePublishVolume"].wait(10)
+        node.drivers.close()
+        with pytest.raises(PluginError, match="NodePublishVolume failed: disk-1"):
+            answer.get(timeout=10)
+    finally:
+        going_on.set()
+        first.ref.stop()
+
+
 def test_a_driver_that_does_not_stage(directory: Path) -> None:
     """It is published at once; that the volume is in use here is known all the same."""
     node = Node(directory, capabilities=())
