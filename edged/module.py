@@ -34,7 +34,7 @@ from edged.keeper import PodKeeper
 from edged.lifecycle.lives import Lives
 from edged.node.limits import pod_machine
 from edged.node.machine import Figures
-from edged.node.status import MEMORY_RESERVE, Report, node_status
+from edged.node.status import MEMORY_RESERVE, RENEWAL, Report, node_status
 from edged.node.watch import NodeWatch
 from edged.pleg.pleg import Event, Observed, Pleg, Relisted, RelistFailed
 from edged.pleg.reader import RuntimeReader
@@ -156,7 +156,7 @@ class Edged(Module):
         self._node = self._make_reporter()
         self._start_actors(client)
         self.every(settings.status_period, self._tick)
-        self.every(settings.lease_duration / 4, self._node.renew)
+        self.every(settings.lease_duration * RENEWAL, self._node.renew)
         node = stored.Node(self._read, self._is_mine, self._files.pods, self._on_listed)
         self._stored = stored.StoredPods(self, self._meta, self._keeper, node)
         self._stored.ask()

@@ -73,11 +73,11 @@ class EdgedSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds after which what the cloud has not acknowledged is sent again, and the node's state is looked at
     (`nodeStatusUpdateFrequency`)."""
 
-    node_report_period: float = 300.0
+    node_report_period: float = 3600.0
     """Seconds after which an unchanged node status is sent all the same (`nodeStatusReportFrequency`)."""
 
     lease_duration: int = 40
-    """Seconds of the node's lease; it is renewed every quarter of it (`nodeLeaseDurationSeconds`)."""
+    """Seconds of the node's lease; it is renewed after 5/16 of it (`nodeLeaseDurationSeconds`)."""
 
     crash_loop_limit: float = 300.0
     """Seconds that the back-off of a container that keeps ending never passes

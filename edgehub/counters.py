@@ -8,6 +8,12 @@ different fields, so no lock is needed.
 from collections import Counter
 from collections.abc import Callable, Mapping
 from enum import StrEnum
+from functools import lru_cache
+from typing import NamedTuple
+
+from beehive import Operation, ResourceType
+from beehive.message import Route
+from beehive.resource import Side, type_of
 
 
 class Rejection(StrEnum):
@@ -33,6 +39,16 @@ class Refusal(StrEnum):
     TOO_OLD = "too old"
 
 
+class Traffic(NamedTuple):
+    """What bytes are counted by; from closed sets, because metrics count by it."""
+
+    direction: str
+    """`sent` or `received`."""
+    operation: str
+    kind: str
+    """Type of the resource; `other` for what KubeEdge has no name for."""
+
+
 class LinkCounters:
     """Counts since the process started."""
 
@@ -56,6 +72,8 @@ class LinkCounters:
         """Messages that the peer is known to have read."""
         self.refused: Counter[Refusal] = Counter()
         """Messages of this node that did not leave."""
+        self.payload: Counter[Traffic] = Counter()
+        """Bytes of messages before compression and framing, by what they are about."""
         self.outbox_writes = 0
         """Changes of the outbox that are on the disk, each with one flush."""
         self.outbox_failures = 0
@@ -68,3 +86,21 @@ class LinkCounters:
         """Unix time at which the node's certificate ends; None without one. Two threads set it, to the same."""
         self.certificates: Counter[str] = Counter()
         """Certificates that were asked for, by outcome: `issued`, or `CertificateError.reason`."""
+
+    def count(self, direction: str, route: Route, size: int) -> None:
+        """Count the bytes of one message."""
+        self.payload[_traffic(direction, route.operation, route.resource)] += size
+
+
+@lru_cache(maxsize=1024)
+def _traffic(direction: str, operation: str, resource: str) -> Traffic:
+    kind = type_of(resource, Side.EDGE) or ("node" if resource == "node" else "")
+    return Traffic(
+        direction,
+        operation if operation in _OPERATIONS else "other",
+        kind if kind in _TYPES else "other",
+    )
+
+
+_OPERATIONS = frozenset(Operation)
+_TYPES = frozenset(ResourceType)

@@ -88,6 +88,7 @@ class Inbound:
         except FrameError as error:
             self._reject(Rejection(error.reason), f"{error}; {len(frame)} bytes")
             return
+        self._counters.count("received", message.route, len(frame))
         self._deliver(message)
 
     def skipped(self, head: bytes, size: int) -> None:

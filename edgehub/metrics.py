@@ -48,8 +48,17 @@ class LinkCollector(Collector):
             _plain("edgehub_sent_messages", "Messages given to the link.", counters.sent),
             _plain("edgehub_confirmed_messages", "Messages the cloud is known to have read.", counters.confirmed),
             _by_reason("edgehub_refused_messages", "Messages of this node that did not leave.", counters.refused),
+            _payload(counters),
             *_outbox(counters),
         ]
+
+
+def _payload(counters: LinkCounters) -> CounterMetricFamily:
+    labels = ["direction", "operation", "type"]
+    family = CounterMetricFamily("edgehub_payload_bytes", "Bytes of messages, by what they are about.", labels=labels)
+    for traffic, size in list(counters.payload.items()):
+        family.add_metric(list(traffic), size)
+    return family
 
 
 def _outbox(counters: LinkCounters) -> list[Metric]:

@@ -274,6 +274,7 @@ class EdgeHub(Module):
     def _give(self, entry: Entry) -> None:
         if self._link is not None:
             self._counters.sent += 1
+            self._counters.count("sent", entry.message.route, len(entry.frame))
             self._link.send(entry.frame)
 
     def _close(self) -> None:

@@ -1,4 +1,4 @@
-"""Registers the node, keeps its lease, and reports its status: when it changed, else every five minutes.
+"""Registers the node, keeps its lease, and reports its status: when it changed, else every hour.
 
 The steps are a kubelet's as KubeEdge's cloud sees them: insert the node (or take the one that is there), patch its
 status until it says Ready, insert or renew the lease. Each waits for its answer in a callback; what fails is tried

@@ -148,6 +148,9 @@ def _add_simulate(parser: argparse.ArgumentParser) -> None:
 def _add_config(parser: argparse.ArgumentParser) -> None:
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     default = commands.add_parser("default", help="print every key with its default, commented")
+    default.add_argument(
+        "--profile", choices=("saver",), help="with the settings of a purpose: saver for metered links"
+    )
     default.set_defaults(command=f"{CONFIG_COMMANDS}:default")
     minimal = commands.add_parser("minimal", help="print the few keys that one sets, commented")
     minimal.set_defaults(command=f"{CONFIG_COMMANDS}:minimal")

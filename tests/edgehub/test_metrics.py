@@ -2,6 +2,7 @@
 
 from prometheus_client import CollectorRegistry, generate_latest
 
+from beehive import Route
 from edgehub.counters import LinkCounters, Refusal, Rejection
 from edgehub.metrics import LinkCollector
 
@@ -16,6 +17,9 @@ def test_every_counter_is_exported_under_its_reason() -> None:
     counters.ends["dial"] += 7
     counters.rejected[Rejection.TOO_LARGE] += 1
     counters.refused[Refusal.NO_ROOM] += 6
+    for resource in ("kube-node-lease/lease/n", "kube-node-lease/lease/m", "a/b/c/d", "node"):
+        counters.count("sent", Route(operation="update", resource=resource), 50)
+    counters.count("received", Route(operation="nonsense", resource="default/pod/p"), 7)
     counters.waiting = lambda: {"state": (8, 900)}
     counters.outbox_writes, counters.outbox_failures, counters.outbox_restored = 10, 11, 12
     lines = generate_latest(registry).decode().splitlines()
@@ -30,6 +34,10 @@ def test_every_counter_is_exported_under_its_reason() -> None:
         "edgehub_sent_messages_total 5.0",
         "edgehub_confirmed_messages_total 4.0",
         'edgehub_refused_messages_total{reason="no room"} 6.0',
+        'edgehub_payload_bytes_total{direction="sent",operation="update",type="lease"} 100.0',
+        'edgehub_payload_bytes_total{direction="sent",operation="update",type="other"} 50.0',
+        'edgehub_payload_bytes_total{direction="sent",operation="update",type="node"} 50.0',
+        'edgehub_payload_bytes_total{direction="received",operation="other",type="pod"} 7.0',
         'edgehub_waiting_messages{class="state"} 8.0',
         'edgehub_waiting_bytes{class="state"} 900.0',
         "edgehub_outbox_writes_total 10.0",

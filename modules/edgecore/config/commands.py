@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from modules.edgecore.config.errors import ConfigError
 from modules.edgecore.config.loading import LoadResult, load
 from modules.edgecore.config.model import EdgeCoreConfig
+from modules.edgecore.config.profiles import PROFILES
 from modules.edgecore.config.writing import MINIMAL_KEYS, render
 from modules.edgecore.exit_codes import ExitCode
 
@@ -15,9 +16,10 @@ if TYPE_CHECKING:
     import argparse
 
 
-def default(_chosen: argparse.Namespace) -> int:
-    """Prints every key with its default."""
-    sys.stdout.write(render(EdgeCoreConfig.default()))
+def default(chosen: argparse.Namespace) -> int:
+    """Prints every key with its default, or with the value that a profile gives it."""
+    config = EdgeCoreConfig.default()
+    sys.stdout.write(render(PROFILES[chosen.profile].applied(config) if chosen.profile else config))
     return ExitCode.OK
 
 

@@ -115,15 +115,16 @@ class TailoredKubeletConfig(Section, frozen=True, kw_only=True):
     """Most pods on this node; the node reports it as its capacity."""
 
     node_lease_duration_seconds: Annotated[int, Whole("seconds", 1, 3600)] = 40
-    """How long the node's lease is valid. It is renewed every quarter of this; an expired one makes the
-    node NotReady."""
+    """How long the node's lease is valid. It is renewed after 5/16 of this: 12.5 s of 40. The cloud takes a node for
+    NotReady that has not renewed for its --node-monitor-grace-period (40 s): more than 100 here needs more there."""
 
     node_status_max_images: Annotated[int, Whole("images", -1, 100_000)] = 50
     """Images that the node's status names, the largest. -1: all. Default the kubelet's; KubeEdge's own file says
     0, none, and a file that says so gets none."""
 
-    node_status_report_frequency: Annotated[float, Duration(1.0, _DAY)] = 300.0
-    """Time after which the node's status is sent although nothing changed."""
+    node_status_report_frequency: Annotated[float, Duration(1.0, _DAY)] = 3600.0
+    """Time after which the node's status is sent although nothing changed. A change is sent at once, and that the
+    node lives is said by its lease; each report is answered with the whole node. KubeEdge's default is 5m0s."""
 
     node_status_update_frequency: Annotated[float, Duration(1.0, 3600.0)] = 10.0
     """Time between two looks at the node's own status; a change is sent at once."""

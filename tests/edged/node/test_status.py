@@ -113,6 +113,9 @@ def test_the_lease_belongs_to_the_node_and_is_renewed_in_place() -> None:
     assert lease.spec.renew_time == "2026-11-20T01:54:27.000000Z"
     assert later.spec.renew_time == "2026-11-20T01:55:27.000000Z"
     assert later.metadata == lease.metadata
+    known = replace(lease, metadata=replace(lease.metadata, uid="l", resource_version="7", creation_timestamp="then"))
+    sent = renewed(known, 40, LATER).metadata
+    assert sent == replace(lease.metadata, resource_version="7"), "what an update cannot change is not sent"
 
 
 def test_this_machine_can_be_read(tmp_path: Path) -> None:

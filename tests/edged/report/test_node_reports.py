@@ -110,7 +110,7 @@ def test_a_cloud_that_comes_while_the_registration_is_failing_is_not_missed(node
 
 def test_an_unchanged_status_is_sent_when_its_period_is_over(node: Node) -> None:
     node.registered()
-    node.turns.run(299)
+    node.turns.run(3599)
     node.reporter.tick()
     assert node.turns.open == []
     node.turns.run(2)

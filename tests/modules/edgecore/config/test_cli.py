@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from modules.edgecore import cli
-from modules.edgecore.config import EdgeCoreConfig, load, reference
+from modules.edgecore.config import EdgeCoreConfig, load, loads, reference
+from modules.edgecore.config.profiles import SAVER
 from modules.edgecore.exit_codes import ExitCode
 from modules.edgecore.version import VERSION
 
@@ -174,3 +175,11 @@ def test_exit_codes_are_documented() -> None:
     cells = [row.split("|")[1:3] for row in rows if row.startswith("| ") and row[2].isdigit()]
     documented = [(int(number), name.strip(" `")) for number, name in cells]
     assert documented == [(code.value, code.name) for code in ExitCode]
+
+
+def test_a_profile_is_printed_as_a_file_that_can_be_used(capsys: pytest.CaptureFixture[str]) -> None:
+    """What differs from the defaults is in the file, so nobody need know what stands behind a name."""
+    assert cli.main(["config", "default", "--profile", "saver"]) == 0
+    config = loads(capsys.readouterr().out).config
+    assert config == SAVER.applied(EdgeCoreConfig.default()) != EdgeCoreConfig.default()
+    assert config.modules.edge_hub.heartbeat < 30, "the cloud ends a session 30 s after the last keepalive"

@@ -1,0 +1,18 @@
+"""What an idle node sends and gets in a day, and that nothing in it is periodic but what must be."""
+
+import pytest
+
+from modules.edgecore.config import EdgeCoreConfig
+from modules.edgecore.config.profiles import SAVER
+from tests.simulation.traffic import measured
+
+DEFAULT = EdgeCoreConfig.default()
+
+
+@pytest.mark.parametrize(("config", "most"), [(DEFAULT, 12.0), (SAVER.applied(DEFAULT), 4.0)], ids=["default", "saver"])
+def test_an_idle_node_with_five_pods_stays_within_its_budget(config: EdgeCoreConfig, most: float) -> None:
+    """In 10^6 bytes a day, both ways, before compression. Five pods add nothing to what no pod costs."""
+    usage = measured(config, 2.0)
+    assert 0.5 < usage.megabytes <= most
+    kinds = {what.kind for what in usage.payload}
+    assert {"lease", "node"} <= kinds <= {"lease", "node", "nodepatch"}, "lease, keepalive, and now and then the status"

@@ -1,0 +1,90 @@
+"""Bytes that an idle node with five pods sends and gets in a day, by what they are about: `python -m
+tests.simulation.traffic`. Payload is what KubeEdge's protocol says; framing, TLS and TCP come on top.
+"""
+
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final, NamedTuple
+from unittest import mock
+
+from edged.settings import EdgedSettings
+from edgehub.counters import LinkCounters, Traffic
+from edgehub.settings import EdgeHubSettings
+from modules.edgecore.config import EdgeCoreConfig
+from modules.edgecore.config.profiles import SAVER
+from modules.edgecore.settings import edged_settings, edgehub_settings
+from modules.simulate import node as simulated
+from modules.simulate.draw import calm_plan
+from modules.simulate.run import Run
+from modules.simulate.world import World
+
+DAY: Final = 86400.0
+_SETTLED: Final = 900.0
+"""Seconds after which all pods run and are reported."""
+
+
+class Usage(NamedTuple):
+    """What a node has sent and got, as of a day."""
+
+    payload: dict[Traffic, float]
+
+    @property
+    def megabytes(self) -> float:
+        """All of it, in 10^6 bytes."""
+        return sum(self.payload.values()) / 1e6
+
+
+def measured(config: EdgeCoreConfig, hours: float) -> Usage:
+    """Let a node idle for hours of virtual time."""
+    counters = LinkCounters()
+    with tempfile.TemporaryDirectory() as directory, World(1, keep_log=False) as world, _settings(config, counters):
+        run = Run(world, calm_plan(1, nodes=1, seconds=0.0, pods=5), Path(directory))
+        try:
+            run.carry_out()
+            for step in run.plan.steps:
+                run._change(step)
+            world.run_for(_SETTLED)
+            before = Counter(counters.payload)
+            world.run_for(hours * 3600)
+            used = Counter(counters.payload)
+        finally:
+            run.close()
+    used.subtract(before)
+    return Usage({what: size * DAY / 3600 / hours for what, size in used.items() if size})
+
+
+@contextmanager
+def _settings(config: EdgeCoreConfig, counters: LinkCounters) -> Iterator[None]:
+    """Let the simulated node have what the configuration says of traffic, and count here."""
+    wanted, hub = edged_settings(config), edgehub_settings(config)
+
+    def edged(**fields: object) -> EdgedSettings:
+        more = {"lease_duration": wanted.lease_duration, "node_report_period": wanted.node_report_period}
+        return EdgedSettings(**fields, **more)  # type: ignore[arg-type]
+
+    def edgehub(**fields: object) -> EdgeHubSettings:
+        return EdgeHubSettings(**fields, heartbeat=hub.heartbeat)  # type: ignore[arg-type]
+
+    with (
+        mock.patch.object(simulated, "EdgedSettings", edged),
+        mock.patch.object(simulated, "EdgeHubSettings", edgehub),
+        mock.patch("edgehub.install.LinkCounters", lambda: counters),
+    ):
+        yield
+
+
+def main() -> None:
+    """Print both tables, as docs/edgehub.md has them."""
+    for name, config in (("default", EdgeCoreConfig.default()), ("saver", SAVER.applied(EdgeCoreConfig.default()))):
+        usage = measured(config, 24.0)
+        sys.stdout.write(f"{name}: {usage.megabytes:.2f} MB a day\n")
+        for what, size in sorted(usage.payload.items(), key=lambda item: -item[1]):
+            sys.stdout.write(f"  {what.direction:8} {what.operation:10} {what.kind:12} {size / 1e6:6.2f} MB\n")
+
+
+if __name__ == "__main__":
+    main()
