@@ -184,8 +184,7 @@ class CsiMounter:
         _remove_empty(place)
         if not self._is_used_by_others(volume, data):
             self._unstage(volume, driver, client)
-        data.unlink(missing_ok=True)
-        _remove_empty(data.parent)
+        _forget(data)
 
     def _unstage(self, volume: PublishedVolume, driver: Driver, client: "CsiClient") -> None:
         directory = self._stage_directory(volume.key)
@@ -196,8 +195,7 @@ class CsiMounter:
             self._staged.discard(volume.key)
             client.unstage(volume.volumeHandle, place)
         _remove_empty(place)
-        (directory / _DATA).unlink(missing_ok=True)
-        _remove_empty(directory)
+        _forget(directory / _DATA)
 
     def _is_used_by_others(self, volume: PublishedVolume, data: Path) -> bool:
         others = (path / _DATA for path in self._paths.all_volumes(_PLUGIN) if path != data.parent)
@@ -235,9 +233,21 @@ def _secrets(sources: CsiSources, reference: SecretReference | None) -> dict[str
 def _write(path: Path, value: PublishedVolume) -> None:
     """Durably enough for a process that is killed; what a machine's restart loses, it has unmounted too."""
     path.parent.mkdir(mode=0o750, parents=True, exist_ok=True)
-    following = path.with_name(f".{path.name}.new")
+    following = _unfinished(path)
     following.write_bytes(msgspec.json.encode(value))
     following.replace(path)
+
+
+def _forget(path: Path) -> None:
+    """The file goes last, and its directory with it."""
+    _unfinished(path).unlink(missing_ok=True)
+    path.unlink(missing_ok=True)
+    _remove_empty(path.parent)
+
+
+def _unfinished(path: Path) -> Path:
+    """What a write that was interrupted leaves."""
+    return path.with_name(f".{path.name}.new")
 
 
 def _read(path: Path) -> PublishedVolume | None:

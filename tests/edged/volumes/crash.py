@@ -1,10 +1,11 @@
 """Crashes at a chosen file system step, wherever in the code it is taken.
 
 Python announces each step that changes files to its audit hooks before it is taken; the hook here raises at
-the n-th, which ends the code under test there as a kill would.
+the n-th of this thread, which ends the code under test there as a kill would.
 """
 
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -19,9 +20,10 @@ class Crash(BaseException):
 class _Trap:
     def __init__(self) -> None:
         self.remaining: int | None = None
+        self.thread = 0
 
     def __call__(self, event: str, _arguments: tuple[Any, ...]) -> None:
-        if self.remaining is None or event not in _STEPS:
+        if self.remaining is None or event not in _STEPS or threading.get_ident() != self.thread:
             return
         self.remaining -= 1
         if self.remaining < 0:
@@ -39,7 +41,7 @@ def crash_after(steps: int) -> Iterator[None]:
     if not _installed:
         sys.addaudithook(_trap)
         _installed.append(_trap)
-    _trap.remaining = steps
+    _trap.thread, _trap.remaining = threading.get_ident(), steps
     try:
         yield
     finally:

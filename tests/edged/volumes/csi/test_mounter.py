@@ -1,6 +1,7 @@
 """Volumes of a storage driver: staged once, published to each pod, undone with the last, whatever happens."""
 
 import json
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -30,6 +31,7 @@ from edged.volumes.csi.model import CsiVolume, VolumeStats, attachment_name
 from edged.volumes.csi.mounter import CsiMounter
 from edged.volumes.ownership import Owner
 from tests.edged.pods.builders import a_pod
+from tests.edged.volumes.crash import Crash, crash_after
 from tests.edged.volumes.mounting import needs_mounts, nothing_mounted_at_the_end
 from tests.support.csi_driver import NAME, CsiDriver
 
@@ -166,6 +168,32 @@ def test_an_agent_that_was_killed_is_undone_by_the_next(node: Node, killed_after
     node.agent()
     node.mounter.tear_down(PodUid("u1"))
     assert (node.driver.staged, node.driver.published, node.mounter.in_use()) == ({}, {}, ())
+
+
+def test_whatever_step_an_agent_is_killed_at_the_next_one_undoes_all(node: Node) -> None:
+    """Every change of a file, in making a volume available and in taking it away, for two pods that share it."""
+
+    def life() -> None:
+        for uid in ("u1", "u2"):
+            node.publish(uid)
+        for uid in ("u1", "u2"):
+            node.mounter.tear_down(PodUid(uid))
+
+    survived, steps = False, 0
+    while not survived:
+        try:
+            with crash_after(steps):
+                life()
+            survived = True
+        except Crash:
+            steps += 1
+        node.agent()
+        for uid in ("u1", "u2"):
+            node.mounter.tear_down(PodUid(uid))
+        assert (node.driver.staged, node.driver.published, node.mounter.in_use()) == ({}, {}, ()), steps
+        assert [path for path in node.root.glob("plugins/**/*") if path.is_file()] == [], steps
+        shutil.rmtree(node.root, ignore_errors=True)  # the next life begins with nothing
+    assert steps > 40
 
 
 def test_a_removal_that_failed_halfway_goes_on(node: Node) -> None:
