@@ -121,6 +121,8 @@ class Edge:
         self.cgroup_root = f"/{directory.name}"
         self.kubelet: dict[str, Any] = {}
         """Other settings of the kubelet's section."""
+        self.edged: dict[str, Any] = {}
+        """Other settings of edged's section."""
         self.longest_back_off = 300.0
         self.file = directory / "edgecore.yaml"
         self._directory = directory
@@ -205,7 +207,7 @@ class Edge:
         modules = _replace(
             config.modules,
             edge_hub=_replace(hub, websocket=_replace(hub.websocket, server=f"ws://{cloud_address}")),
-            edged=_replace(edged, hostname_override=NODE, tailored_kubelet_config=kubelet),
+            edged=_replace(edged, hostname_override=NODE, tailored_kubelet_config=kubelet, **self.edged),
         )
         return _replace(config, modules=modules)
 

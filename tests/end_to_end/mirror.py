@@ -36,6 +36,18 @@ class Mirror:
             assert held, f"{self._kind} {name} did not get there in {seconds:g} s: {self._objects.get(name)}"
             return self._objects[name]
 
+    def wait_any(self, predicate: Predicate, what: str, seconds: float = 20.0) -> JsonObject:
+        """Any object for which the predicate holds, as soon as there is one."""
+        with self._changed:
+            held = self._changed.wait_for(lambda: any(map(predicate, self._objects.values())), timeout=seconds)
+            assert held, f"no {what} in {seconds:g} s: {list(self._objects.values())}"
+            return next(obj for obj in self._objects.values() if predicate(obj))
+
+    def objects(self) -> list[JsonObject]:
+        """All of them."""
+        with self._changed:
+            return list(self._objects.values())
+
     def wait_gone(self, name: str, seconds: float = 20.0) -> None:
         """Returns when there was such an object and there is none any more."""
         with self._changed:

@@ -82,11 +82,16 @@ def pause_image(scratch: Path, name: str = PAUSE_IMAGE) -> Image:
     return Image(name, (ImageFile("pause", compiled, mode=0o755),), {"Entrypoint": ["/pause"]})
 
 
+def parts(image: Image) -> tuple[bytes, bytes]:
+    """The image's config and its one layer, an uncompressed tar: what a registry serves as blobs."""
+    layer = _tar(image.files)
+    return json.dumps(_image_config(image, hashlib.sha256(layer).hexdigest()), sort_keys=True).encode(), layer
+
+
 def docker_archive(image: Image, directory: Path) -> Path:
     """Writes the image as a docker-archive into the directory; the file is named after its id."""
-    layer = _tar(image.files)
+    config, layer = parts(image)
     layer_digest = hashlib.sha256(layer).hexdigest()
-    config = json.dumps(_image_config(image, layer_digest), sort_keys=True).encode()
     image_id = hashlib.sha256(config).hexdigest()
     manifest = [{"Config": f"{image_id}.json", "RepoTags": [image.name], "Layers": [f"{layer_digest}/layer.tar"]}]
     members = (
