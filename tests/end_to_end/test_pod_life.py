@@ -20,9 +20,11 @@ from tests.end_to_end.pods import (
     state_of,
     status_of,
 )
+from tests.end_to_end.processes import wait_until
 
-OBEYS = "trap 'echo $NAME >> /host/log; exit 0' TERM; while true; do sleep 60 & wait $!; done"
-"""Runs until SIGTERM, and says so."""
+OBEYS = "trap 'echo $NAME >> /host/log; exit 0' TERM; touch /host/up-$NAME; while true; do sleep 60 & wait $!; done"
+"""Runs until SIGTERM, and says so; says before that it will (a shell that is first in its container and has no trap yet
+does not hear the signal)."""
 
 
 def named(name: str, script: str = OBEYS, **fields: Any) -> JsonObject:
@@ -48,16 +50,23 @@ def other_status(obj: JsonObject, kind: str, name: str) -> JsonObject:
 
 
 def test_sidecars_go_last_and_a_job_is_done_although_they_run(machine: Machine, tmp_path: Path) -> None:
-    """Of the deleted pod all end in order; the job succeeds by itself, and its sidecars end in the same order."""
+    """Of the deleted pod all end in order, each by the signal that it wants; the job succeeds by itself, and its
+    sidecars end in the same order.
+    """
     sides = [named(name, restartPolicy="Always") for name in ("first", "second")]
     served, done = tmp_path / "served", tmp_path / "done"
     job = named("main", "while [ ! -e /host/finish ]; do sleep 0.1; done; echo main >> /host/log")
+    signalled = named("main")
+    if machine.runtime.name == "embedded":  # this containerd does not look at CRI's stop_signal
+        signalled = named("main", OBEYS.replace("TERM", "USR1"), lifecycle={"stopSignal": "SIGUSR1"})
     machine.cloud.apply(
-        hosting("served", served, named("main"), initContainers=sides),
+        hosting("served", served, signalled, initContainers=sides, os={"name": "linux"}),
         hosting("job", done, job, initContainers=sides, restartPolicy="Never"),
     )
     for name in ("served", "job"):
         machine.cloud.pods.wait(name, is_ready)
+    expected = {served / "up-main", *(where / f"up-{name}" for where in (served, done) for name in ("first", "second"))}
+    wait_until(lambda: all(path.exists() for path in expected), "everybody listens")
     machine.cloud.delete("Pod", "served")
     (done / "finish").touch()
     finished = machine.cloud.pods.wait("job", ended)
