@@ -18,6 +18,7 @@ REPOSITORY: Final = Path(__file__).parents[2]
 
 _clock: Final = RealClock()
 _never: Final = threading.Event()
+_CRASH: Final = "Fatal Python error"
 
 
 def wait_until(true: Callable[[], bool], what: str, seconds: float = 20.0) -> None:
@@ -78,8 +79,10 @@ class Process:
         return self.log.read_text(errors="replace")
 
     def tail(self, lines: int = 60) -> str:
-        """The end of it."""
-        return "\n".join(self.text().splitlines()[-lines:])
+        """The end of it; of one that crashed, all that is said of the crash."""
+        text = self.text().splitlines()
+        crash = next((number for number, line in enumerate(text) if line.startswith(_CRASH)), len(text))
+        return "\n".join(text[min(crash, max(0, len(text) - lines)) :])
 
 
 def processes_of(directory: Path) -> list[int]:
