@@ -95,5 +95,13 @@ class PodEvents:
         self._tell(pod, event_type, reason, message, container)
 
     def _tell(self, pod: Pod, event_type: EventType, reason: Reason, message: str, container: str = "") -> None:
-        init = any(each.name == container for each in pod.spec.init_containers)
-        self._recorder.record(ref_of(pod), event_type, reason, message, container, init=init)
+        self._recorder.record(ref_of(pod), event_type, reason, message, container, among=_list_of(pod, container))
+
+
+def _list_of(pod: Pod, container: str) -> str:
+    """In which list of the pod's spec a container is."""
+    spec = pod.spec
+    for name, those in (("initContainers", spec.init_containers), ("ephemeralContainers", spec.ephemeral_containers)):
+        if any(each.name == container for each in those):
+            return name
+    return "containers"

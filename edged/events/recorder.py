@@ -35,7 +35,7 @@ class EventRecorder:
         message: str,
         container: str = "",
         *,
-        init: bool = False,
+        among: str = "containers",
     ) -> None:
         """Something happened to a pod.
 
@@ -45,9 +45,9 @@ class EventRecorder:
             reason: a kubelet's word for it.
             message: a sentence for people, without secrets; cut at 1024 characters.
             container: its name, when it is about one.
-            init: whether that is an init container.
+            among: in which list of the pod's spec it is: `containers`, `initContainers`, `ephemeralContainers`.
         """
-        self._tell(_about(ref, container, init=init), event_type, reason, message)
+        self._tell(_about(ref, container, among), event_type, reason, message)
 
     def record_node(self, event_type: EventType, reason: Reason, message: str) -> None:
         """Something happened to the node. Its reference is a kubelet's: the uid is the name."""
@@ -58,9 +58,9 @@ class EventRecorder:
         self._take(Occurrence(about, event_type, reason, shortened(message), now))
 
 
-def _about(ref: PodRef, container: str, *, init: bool) -> ObjectReference:
+def _about(ref: PodRef, container: str, among: str) -> ObjectReference:
     """A pod, or a container in it, with client-go's field path."""
-    path = f"spec.{'initContainers' if init else 'containers'}{{{container}}}" if container else ""
+    path = f"spec.{among}{{{container}}}" if container else ""
     return ObjectReference(
         kind="Pod", api_version="v1", namespace=ref.namespace, name=ref.name, uid=ref.uid, field_path=path
     )

@@ -125,6 +125,6 @@ def test_a_node_is_its_own_reference(desk: Desk) -> None:
 
 
 def test_an_init_container_is_named_as_one(desk: Desk) -> None:
-    Teller.events.record(WEB, EventType.NORMAL, Reason.CREATED, "made", "setup", init=True)
+    Teller.events.record(WEB, EventType.NORMAL, Reason.CREATED, "made", "setup", among="initContainers")
     desk.bee.run_for(2)
     assert desk.taken[0][2]["involvedObject"]["fieldPath"] == "spec.initContainers{setup}"

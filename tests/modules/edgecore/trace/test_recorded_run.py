@@ -60,7 +60,7 @@ def edge() -> Iterator[tuple[Machine, RecordedEdge]]:
 def secrets() -> list[dict[str, Any]]:
     """A secret with a password and a file, and one for pulls."""
     auth = base64.b64encode(f"robot:{PULL}".encode()).decode()
-    pull = {"auths": {"registry.example": {"username": "robot", "password": PULL, "auth": auth}}}
+    pull = {"auths": {"https://index.docker.io/v1/": {"username": "robot", "password": PULL, "auth": auth}}}
     return [
         _secret("s", "Opaque", {"password": PASSWORD, "file": FILE}),
         _secret("pull", "kubernetes.io/dockerconfigjson", {".dockerconfigjson": json.dumps(pull)}),
@@ -73,7 +73,8 @@ def _secret(name: str, kind: str, data: dict[str, str]) -> dict[str, Any]:
 
 
 def telltale() -> dict[str, Any]:
-    """A pod that has the secret in its environment, arguments and files, and prints it before it fails.
+    """A pod that has the secret in its environment, arguments and files, and prints it before it fails. Its image is
+    pulled with credentials.
 
     It fails a second after its start, when no worker looks any more: a relist finds it.
     """
@@ -81,6 +82,7 @@ def telltale() -> dict[str, Any]:
     tells = container(
         'cat /secret/file; echo "password is $PASSWORD" | tee /dev/termination-log; sleep 1; exit 1',
         name="tells",
+        imagePullPolicy="Always",
         env=env,
         args=["--url=db://user:$(PASSWORD)@host"],
         volumeMounts=[mount("s", "/secret")],
@@ -126,7 +128,10 @@ def test_a_run_is_recorded_whole_and_without_a_secret(edge: tuple[Machine, Recor
     kinds = {type(record) for record in records}
     assert kinds >= {Delivered, CriCall, CriEvent, LinkFrame, StoreCommit, Note}
     assert {record.direction for record in records if isinstance(record, LinkFrame)} == set(Direction)
-    created = [record for record in records if isinstance(record, CriCall) and record.method == "create_container"]
+    calls = [record for record in records if isinstance(record, CriCall)]
+    created = [call for call in calls if call.method == "create_container"]
+    pulls = [json.loads(call.request) for call in calls if call.method == "pull_image"]
+    assert {(pull.get("auth") or {}).get("username") for pull in pulls} == {"robot"}
     _assert_redacted_environment(json.loads(created[0].request), json.loads(created[1].request))
     _assert_one_story(records)
 
