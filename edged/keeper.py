@@ -17,7 +17,7 @@ from edged.deadlines import Deadlines
 from edged.events.pods import PodEvents
 from edged.lifecycle.lives import Lives
 from edged.orphans import Orphans
-from edged.pleg.pleg import Relisted, Seen
+from edged.pleg.messages import Relisted, Seen
 from edged.pods.actions import ContainerWait, PodActions, compute_pod_actions
 from edged.pods.backoff import BackOffPolicy, BackOffs
 from edged.pods.labels import ref_of
@@ -256,10 +256,22 @@ class PodKeeper:
         """The node has other addresses, or its runtime another name."""
         self._statuses.node_changed(view)
 
+    def observe(self, seen: Seen) -> None:
+        """A pod was looked at. While a worker is at it, what was seen counts when he is done: most is his doing."""
+        record = self.pods.get(seen.facts.ref.uid)
+        if record is None or seen.at < record.facts_at:
+            return
+        changed = record.facts != seen.facts
+        record.facts, record.facts_at = seen.facts, seen.at
+        if changed:
+            self._statuses.recompute(record)
+            if not self.pool.working(record.ref.uid):
+                self.want(record)
+
     def relisted(self, relisted: Relisted) -> None:
         """The runtime was looked at."""
         for seen in relisted.changed:
-            self._observe(seen)
+            self.observe(seen)
         for record in self.pods:
             if not record.looked_at and record.ref.uid not in relisted.glances:
                 record.facts_at = relisted.at
@@ -313,16 +325,6 @@ class PodKeeper:
         task = Task.REMOVE if record.removed else Task.KILL if record.ending else Task.SYNC
         hooks = self._lives.start_hooks.facts(work.uid)
         return Job(task, record.ref, record.to_end, self._probes.facts(work.uid), hooks)
-
-    def _observe(self, seen: Seen) -> None:
-        record = self.pods.get(seen.facts.ref.uid)
-        if record is None or seen.at < record.facts_at:
-            return
-        changed = record.facts != seen.facts
-        record.facts, record.facts_at = seen.facts, seen.at
-        if changed:
-            self._statuses.recompute(record)
-            self.want(record)
 
     def _take_over(self, record: PodRecord, done: Done) -> None:
         if done.facts is not None and done.facts_at >= record.facts_at:

@@ -36,7 +36,11 @@ from edged.node.limits import pod_machine
 from edged.node.machine import Figures
 from edged.node.status import MEMORY_RESERVE, RENEWAL, Report, node_status
 from edged.node.watch import NodeWatch
-from edged.pleg.pleg import Event, Observed, Pleg, Relisted, RelistFailed
+from edged.pleg.hints import Hints
+from edged.pleg.listener import Listener
+from edged.pleg.messages import Event, Looked, Observed, Relisted, RelistFailed, Seen
+from edged.pleg.pace import Pace
+from edged.pleg.pleg import Pleg
 from edged.pleg.reader import RuntimeReader
 from edged.pleg.recording import pod_changed
 from edged.pods.model import PodUid
@@ -246,7 +250,7 @@ class Edged(Module):
 
     def _start_actors(self, client: ContainerRuntime) -> None:
         settings, reader = self._settings, RuntimeReader(client)
-        self._pleg = self.start_actor(Pleg, reader, self._turn(self._on_pleg), settings.relist_period)
+        self._start_pleg(client, reader)
         self._prober = ContainerProbeRunner(client, self._network)
         self._carrier = self._make_carrier(client, reader)
         for number in range(settings.workers):
@@ -256,6 +260,13 @@ class Edged(Module):
         self._storage.start()
         if settings.static_pods is not None:
             self._static_pods.look_into(settings.static_pods, settings.node_name, self._turn(self._on_static_pods))
+
+    def _start_pleg(self, client: ContainerRuntime, reader: RuntimeReader) -> None:
+        settings = self._settings
+        self._hints = Hints(settings.relist_period)
+        pace = Pace(settings.relist_period, settings.relist_period_with_events)
+        pleg = self.start_actor(Pleg, reader, self._turn(self._on_pleg), pace, self._hints)
+        self.start_actor(Listener, client, self._hints, pleg.tell)
 
     def _let_go(self) -> None:
         """First the runtime: a worker whose wait ends must not be able to change anything in it any more."""
@@ -381,25 +392,37 @@ class Edged(Module):
 
     def _on_pleg(self, event: Event) -> None:
         self._snapshots.looked_at = self.clock.monotonic()
-        problem = str(event.error) if isinstance(event, RelistFailed) else ""
+        match event:
+            case RelistFailed(error):
+                self._note_problem(str(error))
+            case Looked(seen):
+                self._record(seen)
+                self._keeper.observe(seen)
+            case Relisted(changed):
+                self._note_problem("")
+                for seen in changed:
+                    self._record(seen)
+                self._keeper.relisted(event)
+                self._stored.relisted()
+
+    def _note_problem(self, problem: str) -> None:
         if problem != self._relist_problem:
             self._relist_problem = problem
             if problem:
                 _log.warning("the runtime cannot be looked at: %s", problem)
             else:
                 _log.info("the runtime can be looked at again")
-        if isinstance(event, Relisted):
-            for seen in event.changed if self.hive.watchers else ():
-                self.hive.tell_watchers(pod_changed(seen, self.clock.monotonic(), self.hive.next_span))
-            self._keeper.relisted(event)
-            self._stored.relisted()
+
+    def _record(self, seen: Seen) -> None:
+        if self.hive.watchers:
+            self.hive.tell_watchers(pod_changed(seen, self.clock.monotonic(), self.hive.next_span))
 
     def _on_over(self, uid: PodUid) -> None:
         self._keeper.health_changed(uid)
 
     def _on_done(self, done: Done) -> None:
         if done.facts is not None:
-            self._pleg.tell(Observed(done.facts, self._owner))
+            self._hints.observe(Observed(done.facts, self._owner, done.facts_at))
         self._keeper.done(done)
 
     def _place(self) -> Place:

@@ -12,6 +12,7 @@ from edged.deadlines import Deadlines
 from edged.lifecycle.visible import settled_facts
 from edged.pods.manager import PodManager, PodRecord
 from edged.pods.model import HookFacts, PodFacts, PodUid
+from edged.pods.phase import FINAL
 from edged.pods.status import NodeView, pod_status
 from edged.probes.manager import ProbeManager
 from edged.report.pods import PodReporter
@@ -70,7 +71,7 @@ class Statuses:
         self._probes.follow(record.pod, facts, going=record.ending)
         if self._can_judge(record):
             status = self._status_of(record, facts)
-            if self._pods.set_status(record, status):
+            if not (working and _concludes(record, status)) and self._pods.set_status(record, status):
                 self._reporter.report(uid, status)
             self._deadlines.follow(record.pod)
         self.publish()
@@ -103,3 +104,12 @@ class Statuses:
             ended=record.killed,
             verdict=record.verdict,
         )
+
+
+def _concludes(record: PodRecord, status: PodStatus) -> bool:
+    """Whether a status would say that a pod has ended which is not meant to.
+
+    While a worker is at it, that is not to be known: between the end of a container and the start of its successor the
+    pod looks as if all of it had ended. (A kubelet computes a status only between two turns of its pod worker.)
+    """
+    return not record.ending and status.phase in FINAL and record.pod.status.phase not in FINAL

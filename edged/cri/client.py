@@ -9,7 +9,7 @@ success.
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NoReturn
 
 from edged.cri.contract import ContainerId, ContainerRuntime, ExecResult, ImageRef, SandboxId, StreamingUrl
 from edged.cri.endpoint import Endpoint
@@ -17,7 +17,7 @@ from edged.cri.errors import NotFoundError
 from protos.cri.v1 import api_pb2 as pb
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from google.protobuf.message import Message
 
@@ -178,6 +178,11 @@ class CriClient(ContainerRuntime):
     def image_fs_info(self) -> Sequence[pb.FilesystemUsage]:
         answer = self._images.call(pb.ImageFsInfoRequest(), pb.ImageFsInfoResponse, self._timeout)
         return answer.image_filesystems
+
+    def container_events(
+        self, opened: Callable[[], None], happened: Callable[[pb.ContainerEventResponse], None]
+    ) -> NoReturn:
+        self._runtime.stream(pb.GetEventsRequest(), pb.ContainerEventResponse, opened, happened)
 
     def close(self) -> None:
         self._images.close()

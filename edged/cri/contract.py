@@ -11,10 +11,10 @@ Every method blocks its caller and may be called from several workers at once. E
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, NewType, Protocol
+from typing import TYPE_CHECKING, NamedTuple, NewType, NoReturn, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from protos.cri.v1 import api_pb2 as pb
 
@@ -138,6 +138,22 @@ class ContainerRuntime(Protocol):
 
     def image_fs_info(self) -> Sequence[pb.FilesystemUsage]:
         """Use of the filesystems that hold images."""
+
+    def container_events(
+        self, opened: Callable[[], None], happened: Callable[[pb.ContainerEventResponse], None]
+    ) -> NoReturn:
+        """Tells of sandboxes and containers that are made, started, end or are removed; never returns, only raises.
+
+        `opened` is called once, when the runtime has said that nothing is missed from now on (containerd says so only
+        with its first event), `happened` for each event; both on the caller's thread. What an event tells, the lists
+        say already when it comes. It may come late, twice, after a younger one, or not at all: containerd 1.7 gives
+        each event to one of its listeners only.
+
+        Raises:
+            UnimplementedError: this runtime has no events (containerd before 1.7).
+            ConnectionClosedError: after `close`.
+            CriError: the stream has ended otherwise; what happens until it is opened again is not told of.
+        """
 
     def close(self) -> None:
         """Lets go of the connection; calls that are under way fail with ConnectionClosedError."""

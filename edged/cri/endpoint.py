@@ -14,11 +14,12 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NoReturn, Protocol, TypeVar
 
 import grpc
+from grpc.experimental import ChannelOptions
 
-from edged.cri.errors import ConnectionClosedError, CriError, UnimplementedError, error_of
+from edged.cri.errors import ConnectionClosedError, CriError, UnavailableError, UnimplementedError, error_of
 from protos.cri.v1 import api_pb2
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ _CHANNEL_OPTIONS: Final = (
     ("grpc.enable_http_proxy", 0),
     ("grpc.enable_retries", 0),  # edged's own back-off decides what is done again
     ("grpc.use_local_subchannel_pool", 1),  # a closed client leaves nothing behind for the next one
+    (ChannelOptions.SingleThreadedUnaryStream, 1),
     ("grpc.initial_reconnect_backoff_ms", 100),
     ("grpc.min_reconnect_backoff_ms", 100),
     ("grpc.max_reconnect_backoff_ms", 2000),  # gRPC's default of 120 s would outlast a restart of the runtime
@@ -108,14 +110,29 @@ class Endpoint:
         `timeout` in seconds, None for no deadline; `subject` is what errors name, `secrets` what they must
         not. Raises CriError.
         """
-        if self._api_version is None:
-            self._api_version = self._first_known_version()
+        version = self._known_version()
         try:
-            return self.call_version(self._api_version, request, answer, timeout, subject=subject, secrets=secrets)
+            return self.call_version(version, request, answer, timeout, subject=subject, secrets=secrets)
         except UnimplementedError as error:
-            if "unknown service" in error.details:
-                self._api_version = None
+            self._doubt_version(error)
             raise
+
+    def stream(
+        self, request: Message, answer: type[Answer], opened: Callable[[], None], each: Callable[[Answer], None]
+    ) -> NoReturn:
+        """The call that takes this type of request and answers with a stream; blocks until the stream ends.
+
+        `opened` is called when the runtime has accepted the call, `each` with every answer. Raises CriError.
+        """
+        service, operation = _METHODS[request.DESCRIPTOR.full_name]
+        try:
+            self._read(f"/{self._known_version()}.{service}/{operation}", request, answer, opened, each)
+        except grpc.RpcError as failure:
+            error = self._error_of(failure, operation, "", ())
+            if isinstance(error, UnimplementedError):
+                self._doubt_version(error)
+            raise error from None
+        raise UnavailableError(operation, "", grpc.StatusCode.UNAVAILABLE, "the runtime ended the stream")
 
     def call_version(
         self,
@@ -145,6 +162,41 @@ class Endpoint:
         """Closes the connection; later calls raise ConnectionClosedError. Closing twice is harmless."""
         self._closed = True
         self._channel.close()
+
+    def _read(
+        self,
+        path: str,
+        request: Message,
+        answer: type[Answer],
+        opened: Callable[[], None],
+        each: Callable[[Answer], None],
+    ) -> None:
+        try:
+            method = self._channel.unary_stream(
+                path, request_serializer=_serialize, response_deserializer=answer.FromString
+            )
+            call = method(request)
+        except ValueError:
+            if not self._closed:
+                raise
+            raise _closed_error(path.rpartition("/")[2], "") from None
+        try:
+            call.initial_metadata()
+            if call.is_active():
+                opened()
+            for message in call:
+                each(message)
+        finally:
+            call.cancel()
+
+    def _known_version(self) -> str:
+        if self._api_version is None:
+            self._api_version = self._first_known_version()
+        return self._api_version
+
+    def _doubt_version(self, error: UnimplementedError) -> None:
+        if "unknown service" in error.details:
+            self._api_version = None
 
     def _first_known_version(self) -> str:
         # threads that come here at once each ask: asking twice is cheaper than waiting for one that hangs

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, NoReturn, cast
 
 import msgspec
 from google.protobuf.message import Message
@@ -17,12 +17,14 @@ from google.protobuf.message import Message
 from beehive.causes import current
 from beehive.trace.format import CriCall
 from edged.cri.contract import ContainerRuntime, ExecResult, Streams
+from edged.cri.recording_events import StreamEar, StreamEntry
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from beehive.clock import Clock
     from beehive.trace.redact import Redactor
+    from protos.cri.v1 import api_pb2 as pb
 
 _CREDENTIALS: Final = "auth"
 """Name of the argument of `pull_image` that holds them."""
@@ -69,7 +71,7 @@ class CriEntry(msgspec.Struct, frozen=True, gc=False):
 
 
 def recording(
-    runtime: ContainerRuntime, clock: Clock, next_span: Callable[[], int], add: Callable[[CriEntry], None]
+    runtime: ContainerRuntime, clock: Clock, next_span: Callable[[], int], add: Callable[[CriEntry | StreamEntry], None]
 ) -> ContainerRuntime:
     """`runtime`, recorded.
 
@@ -95,7 +97,11 @@ class RecordingRuntime:
     """See the module's docstring. It has the methods of `ContainerRuntime`, all of them made of `_METHODS`."""
 
     def __init__(
-        self, runtime: ContainerRuntime, clock: Clock, next_span: Callable[[], int], add: Callable[[CriEntry], None]
+        self,
+        runtime: ContainerRuntime,
+        clock: Clock,
+        next_span: Callable[[], int],
+        add: Callable[[CriEntry | StreamEntry], None],
     ) -> None:
         self._runtime = runtime
         self._monotonic = clock.monotonic
@@ -105,6 +111,18 @@ class RecordingRuntime:
     def close(self) -> None:
         """Let go of the connection; not recorded, for nothing is asked."""
         self._runtime.close()
+
+    def container_events(
+        self, opened: Callable[[], None], happened: Callable[[pb.ContainerEventResponse], None]
+    ) -> NoReturn:
+        """Recorded event by event: the call itself ends only with its client."""
+        ear = StreamEar(self._monotonic, self._next_span, self._add)
+        ear.listening()
+        try:
+            self._runtime.container_events(ear.opened(opened), ear.happened(happened))
+        except Exception as error:
+            ear.ended(error)
+            raise
 
     def _call(self, method: str, names: tuple[str, ...], positional: tuple[Any, ...], named: dict[str, Any]) -> Any:
         arguments = {**dict(zip(names, positional, strict=False)), **named}
@@ -128,9 +146,9 @@ class RecordingRuntime:
 _METHODS: Final[dict[str, tuple[str, ...]]] = {
     name: function.__code__.co_varnames[1 : function.__code__.co_argcount + function.__code__.co_kwonlyargcount]
     for name, function in vars(ContainerRuntime).items()
-    if not name.startswith("_") and name != "close" and hasattr(function, "__code__")
+    if not name.startswith("_") and name not in ("close", "container_events") and hasattr(function, "__code__")
 }
-"""The methods of the contract, with the names of their arguments."""
+"""The methods of the contract that answer once, with the names of their arguments."""
 
 
 def _recorded(method: str, names: tuple[str, ...]) -> Callable[..., Any]:

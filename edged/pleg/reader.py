@@ -55,7 +55,7 @@ def changed_pods(before: Mapping[PodUid, Glance], now: Mapping[PodUid, Glance]) 
     for uid in sorted(before.keys() | now.keys()):
         old, new = before.get(uid), now.get(uid)
         seen = new or old
-        if seen is not None and not _same(old, new):
+        if seen is not None and not is_same(old, new):
             changed.append(seen.ref)
     return changed
 
@@ -72,11 +72,15 @@ class RuntimeReader:
 
     def look(self, ref: PodRef) -> PodFacts:
         """The facts of one pod, whether or not anything is known of it."""
+        glance = self.glance(ref)
+        return self.facts(glance) if glance is not None else PodFacts(ref)
+
+    def glance(self, ref: PodRef) -> Glance | None:
+        """What the lists say of one pod; None when it is not in the runtime."""
         selector = {labels.POD_UID: ref.uid}
         sandboxes = self._runtime.list_pod_sandboxes(cri.PodSandboxFilter(label_selector=selector))
         containers = self._runtime.list_containers(cri.ContainerFilter(label_selector=selector))
-        glance = _glances(sandboxes, containers).get(ref.uid)
-        return self.facts(glance) if glance is not None else PodFacts(ref)
+        return _glances(sandboxes, containers).get(ref.uid)
 
     def facts(self, glance: Glance) -> PodFacts:
         """The facts of one pod at which a glance was thrown."""
@@ -126,7 +130,8 @@ def _glances(sandboxes: Iterable[cri.PodSandbox], containers: Iterable[cri.Conta
     }
 
 
-def _same(old: Glance | None, new: Glance | None) -> bool:
+def is_same(old: Glance | None, new: Glance | None) -> bool:
+    """Whether two looks at one pod say the same."""
     if old is None or new is None:
         return old is new
     return old.sandboxes == new.sandboxes and old.containers == new.containers

@@ -1,7 +1,7 @@
-"""What a relist found, as a recorder keeps it (`beehive.trace.entries.Entry`).
+"""What a look at the runtime found, as a recorder keeps it (`beehive.trace.entries.Entry`).
 
-The calls that a relist makes are recorded where they are made; this says what edged learnt from them: which pod looks
-otherwise than before, and how. It is what a runtime that sends events would have told.
+The calls that the PLEG makes are recorded where they are made, and so are the runtime's events; this says what edged
+learnt from them: which pod looks otherwise than before, and how.
 """
 
 from collections.abc import Callable
@@ -11,7 +11,7 @@ import msgspec
 from beehive.causes import current
 from beehive.trace.format import CriEvent
 from beehive.trace.redact import Redactor
-from edged.pleg.pleg import Seen
+from edged.pleg.messages import Seen
 from edged.pods.model import PodFacts
 
 CHANGED = "changed"
@@ -19,7 +19,7 @@ GONE = "gone"
 
 
 class PodChanged(msgspec.Struct, frozen=True, gc=False):
-    """A pod looks otherwise than at the relist before."""
+    """A pod looks otherwise than when it was looked at before."""
 
     time: float
     span: int

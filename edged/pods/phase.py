@@ -22,6 +22,10 @@ class Phase(StrEnum):
         return self in (Phase.SUCCEEDED, Phase.FAILED)
 
 
+FINAL = frozenset(phase for phase in Phase if phase.final)
+"""The phases that are never left again."""
+
+
 @dataclass
 class _Count:
     """How many containers are in which state: regular ones, and sidecars that run (they keep the pod Running)."""

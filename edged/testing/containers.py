@@ -44,6 +44,7 @@ class Containers(Core):
             self.containers[status.id] = status
             self.configs[status.id] = config
             self.homes[status.id] = sandbox_id
+            self._announce(pb.CONTAINER_CREATED_EVENT, status.id, sandbox_id)
         return ContainerId(status.id)
 
     @call
@@ -55,6 +56,7 @@ class Containers(Core):
                 raise CriError("StartContainer", container_id, grpc.StatusCode.UNKNOWN, "it cannot be started now")
             container.state = pb.CONTAINER_RUNNING
             container.started_at = self._clock.now_ns()
+            self._announce(pb.CONTAINER_STARTED_EVENT, container_id, self.homes[container_id])
             command = self.configs[container_id].command
             if list(command[:1]) == ["exit"]:
                 self._exit(container, int(command[1]), "")

@@ -14,6 +14,7 @@ import grpc
 import pykka
 
 from beehive import Clock, Runtime
+from beehive.inbox import Queue
 from edged.cri.contract import ExecResult
 from edged.cri.errors import ConnectionClosedError, CriError, NotFoundError
 from protos.cri.v1 import api_pb2 as pb
@@ -76,6 +77,9 @@ class Core:
         self._failures: dict[str, deque[tuple[CriError, bool]]] = {}
         self._closed = False
         self._under_way: set[pykka.Future[None]] = set()
+        self._streams: list[Queue] = []
+        """Of events; all clients'."""
+        self._own_streams: list[Queue] = []
         self.shared: dict[str, Any] = {}
         self.sandboxes: dict[str, pb.PodSandboxStatus] = {}
         self.containers: dict[str, pb.ContainerStatus] = {}
@@ -95,13 +99,15 @@ class Core:
         lambda _name, _command: ExecResult(b"", b"", 0)
     )
     """What a command in a container comes to, by the container's name and the command.."""
+    serves_events = Shared(True)  # noqa: FBT003 - the default of what is shared
+    """Whether it has a stream of events, as containerd has since 1.7."""
     latency = Shared(0.0)
     """Seconds that a call takes at most before its effect, and again after it; how many is drawn from the clock."""
 
     def connect(self) -> Self:
         """Another client of the same runtime, with an end of its own."""
         client = copy.copy(self)
-        client._closed, client._under_way = False, set()
+        client._closed, client._under_way, client._own_streams = False, set(), []
         return client
 
     def fail(self, operation: str, error: CriError, *, times: int = 1, took_effect: bool = False) -> None:
@@ -121,9 +127,12 @@ class Core:
     def end_sandbox(self, sandbox_id: str) -> None:
         """Let a sandbox end by itself, and its containers with it."""
         with self._lock:
-            self.sandboxes[sandbox_id].state = pb.SANDBOX_NOTREADY
+            sandbox = self.sandboxes[sandbox_id]
+            was_ready, sandbox.state = sandbox.state == pb.SANDBOX_READY, pb.SANDBOX_NOTREADY
             for container in self._inmates(sandbox_id):
                 self._exit(container, KILLED, "Error")
+            if was_ready:
+                self._announce(pb.CONTAINER_STOPPED_EVENT, sandbox_id, sandbox_id)
 
     def running(self) -> list[str]:
         """Names of the running containers, sorted."""
@@ -195,13 +204,31 @@ class Core:
             container.exit_code = exit_code
             container.finished_at = self._clock.now_ns()
             container.reason = reason or ("Completed" if exit_code == 0 else "Error")
+            self._announce(pb.CONTAINER_STOPPED_EVENT, container.id, self.homes[container.id])
         for waiter in self._ended.pop(container.id, []):
             settle(waiter)
 
     def _forget(self, container_id: str) -> None:
         self.containers.pop(container_id, None)
         self.configs.pop(container_id, None)
-        self.homes.pop(container_id, None)
+        self._announce(pb.CONTAINER_DELETED_EVENT, container_id, self.homes.pop(container_id, ""))
+
+    def _announce(self, kind: pb.ContainerEventType.ValueType, subject: str, sandbox_id: str) -> None:
+        """Tell of it, if there is anybody who listens; as containerd, with the states of the whole pod."""
+        if not self._streams:
+            return
+        event = pb.ContainerEventResponse(
+            container_id=subject,
+            container_event_type=kind,
+            created_at=self._clock.now_ns(),
+            pod_sandbox_status=self.sandboxes.get(sandbox_id),
+            containers_statuses=self._inmates(sandbox_id),
+        )
+        self._deliver(event)
+
+    def _deliver(self, event: pb.ContainerEventResponse) -> None:
+        """Hand an event to those who listen."""
+        raise NotImplementedError
 
 
 def not_found(operation: str, on: str) -> NotFoundError:

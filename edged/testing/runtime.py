@@ -2,13 +2,14 @@
 
 from edged.testing.containers import Containers
 from edged.testing.core import call
+from edged.testing.events import Events
 from edged.testing.images import Images
 from edged.testing.sandboxes import Sandboxes
 from edged.testing.streaming import Streaming
 from protos.cri.v1 import api_pb2 as pb
 
 
-class FakeRuntime(Sandboxes, Containers, Images, Streaming):
+class FakeRuntime(Sandboxes, Containers, Images, Streaming, Events):
     """See the package's docstring. It is the runtime and one client of it; `connect` gives others.
 
     Args:

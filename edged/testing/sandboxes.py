@@ -37,6 +37,8 @@ class Sandboxes(Core):
                 status.network.ip = ""
             self.sandboxes[status.id] = status
             self.sandbox_configs[status.id] = config
+            self._announce(pb.CONTAINER_CREATED_EVENT, status.id, status.id)
+            self._announce(pb.CONTAINER_STARTED_EVENT, status.id, status.id)
         return SandboxId(status.id)
 
     @call
@@ -49,8 +51,9 @@ class Sandboxes(Core):
         with self._lock:
             for container in self._inmates(sandbox_id):
                 self._forget(container.id)
-            self.sandboxes.pop(sandbox_id, None)
             self.sandbox_configs.pop(sandbox_id, None)
+            if self.sandboxes.pop(sandbox_id, None) is not None:
+                self._announce(pb.CONTAINER_DELETED_EVENT, sandbox_id, sandbox_id)
 
     @call
     def pod_sandbox_status(self, sandbox_id: SandboxId, *, verbose: bool = False) -> pb.PodSandboxStatusResponse:  # noqa: ARG002

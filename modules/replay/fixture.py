@@ -13,6 +13,7 @@ import msgspec
 
 from beehive.trace import Change, CriCall, CriEvent, Delivered, LinkFrame, Record, RecordedMessage, StoreCommit
 from modules.replay.errors import ReplayError
+from modules.replay.events import STREAM
 from modules.replay.outputs import POD_UID, message_of
 from modules.replay.places import Places
 from modules.replay.recorded import Recorded
@@ -97,9 +98,15 @@ class _Reducer:
             case CriCall():
                 yield from self._call(record)
             case CriEvent():
-                return
+                if record.kind in STREAM and self._concerns(record):
+                    yield record
             case _:
                 yield record
+
+    def _concerns(self, event: CriEvent) -> bool:
+        """Whether an event of the stream is about the pod, or about the stream itself."""
+        mine = f"{self._namespace}/{self._name}"
+        return not event.subject or self._subjects.get(event.subject, mine) == mine
 
     def _is_of_another(self, resource: str) -> bool:
         """Whether a resource is another pod, or belongs to one."""

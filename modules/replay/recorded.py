@@ -7,8 +7,9 @@ from zlib import crc32
 
 import msgspec
 
-from beehive.trace import CriCall, Delivered, Header, LinkFrame, Note, Record, StoreCommit, TraceReader, read
+from beehive.trace import CriCall, CriEvent, Delivered, Header, LinkFrame, Note, Record, StoreCommit, TraceReader, read
 from edged.cri.errors import ConnectionClosedError
+from edged.cri.recording_events import ENDED
 from edged.server.snapshots import ACTOR as SERVER
 from edgehub.errors import ClosedHereError
 from modules.edgecore.version import KUBELET_VERSION
@@ -17,6 +18,7 @@ from modules.replay.errors import ReplayError
 _AGENT_VERSION: Final = re.compile(rb'"kubeletVersion":"([^"]+)"')
 
 _CLOSED_HERE: Final = str(ClosedHereError())
+_CLOSED: Final = ConnectionClosedError.__name__.encode()
 _APART: Final = 1e-7
 """Seconds between two records."""
 
@@ -87,6 +89,11 @@ class Recorded(msgspec.Struct, frozen=True):
         """Calls of the container runtime, in the order in which they began."""
         found = [one for one in self.records if isinstance(one, CriCall) and not _is_closed(one) and _of_edged(one)]
         return sorted(found, key=lambda record: record.time - record.seconds)
+
+    def events(self) -> list[CriEvent]:
+        """What the runtime told by itself, and what edged learnt of it, in their order; not that edged was stopping."""
+        found = [record for record in self.records if isinstance(record, CriEvent)]
+        return [one for one in found if one.kind != ENDED or _CLOSED not in one.detail]
 
     def frames(self) -> list[LinkFrame]:
         """Frames of the link, in their order."""

@@ -111,7 +111,7 @@ class Stage:
         self._fed = 0
         self._deliveries = recorded.delivered()
         self._answers = Answers(self._hive, self._deliveries, lambda actor: bool(module) and belongs(actor, module))
-        self._runtime = RecordedRuntime(self._simulation, recorded.calls(), self._places.ours)
+        self._runtime = RecordedRuntime(self._simulation, recorded.calls(), self._places.ours, recorded.events())
         self._cloud = RecordedCloud(self._simulation, recorded)
         self._figures = RecordedFigures(self._clock, recorded.notes("figures"))
         present = {one.module for one in self._deliveries} | {one.sender.partition("/")[0] for one in self._deliveries}

@@ -2,13 +2,14 @@
 
 A call is matched by its operation, by what it is about (a pod's sandbox or container with its attempt, an id, an image,
 a filter) and by its number among its like. What was recorded as an error is raised as that error. A call that changes
-something and was never made in the recorded run is not answered: nobody knows what would have come of it.
+something and was never made in the recorded run is not answered: nobody knows what would have come of it. Its events
+come when they came.
 """
 
 import re
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from functools import lru_cache
-from typing import Any, Final, cast
+from typing import Any, Final, NoReturn, cast
 
 import msgspec
 from google.protobuf.json_format import ParseDict
@@ -17,12 +18,15 @@ from grpc import StatusCode
 
 from beehive import Runtime
 from beehive.causes import current
-from beehive.trace import CriCall
+from beehive.trace import CriCall, CriEvent
 from beehive.trace.redact import Redactor
 from edged.cri import errors
 from edged.cri.contract import ContainerRuntime, ExecResult
 from edged.cri.recording import CriEntry
-from modules.replay.sequences import Answer, Sequences
+from edged.pods.labels import POD_UID
+from modules.replay.events import RecordedEvents
+from modules.replay.lists import LISTS, RecordedLists
+from modules.replay.sequences import LATE, NEAR, Answer, Sequences
 from protos.cri.v1 import api_pb2 as pb
 
 CHANGES: Final = frozenset(
@@ -58,6 +62,11 @@ _ANSWERS: Final[dict[str, type[Message] | list[type[Message]]]] = {
 }
 """Messages that answers are; ids stand for themselves."""
 
+_SOON: Final = 0.02
+"""Seconds within which two looks are of one moment."""
+_ASKERS: Final = ("/Pleg", "")
+"""Ends of the names of those who look."""
+
 _ERROR: Final = re.compile(r"(\S+)(?: of (.*?))? failed: (.*) \(([A-Z_]+); .*\)", re.DOTALL)
 
 
@@ -68,19 +77,34 @@ class RecordedRuntime:
         actors: gives time, and futures to wait on.
         calls: that were recorded, in the order of their beginning.
         replace: puts this run's directories in the place of the recorded ones, in a JSON text.
+        events: that were recorded, in their order, see `edged.cri.recording_events`.
     """
 
-    def __init__(self, actors: Runtime, calls: list[CriCall], replace: Callable[[bytes], bytes]) -> None:
+    def __init__(
+        self,
+        actors: Runtime,
+        calls: list[CriCall],
+        replace: Callable[[bytes], bytes],
+        events: Sequence[CriEvent] = (),
+    ) -> None:
+        self._events = RecordedEvents(actors, events)
         self._actors = actors
         self._replace = replace
         self._redactor = Redactor()
         self._changed: dict[str, float] = {}
         """When the last change of an actor had been made in the recorded run."""
+        self._changed_pods: dict[str, float] = {}
+        """The same of each pod."""
         self.unanswered: list[CriCall] = []
         """Calls that the recorded run never made."""
-        self._answers = Sequences(
-            (role(call.method, call.request), Answer(call.time - call.seconds, call.time, call)) for call in calls
-        )
+        self._lists = RecordedLists(calls, events)
+        self._answers = Sequences((_key(call), Answer(call.time - call.seconds, call.time, call)) for call in calls)
+
+    def container_events(
+        self, opened: Callable[[], None], happened: Callable[[pb.ContainerEventResponse], None]
+    ) -> NoReturn:
+        """See the contract."""
+        self._events.play(opened, happened)
 
     def client(self) -> ContainerRuntime:
         """What edged holds of it."""
@@ -105,20 +129,60 @@ class RecordedRuntime:
         now = self._actors.clock.monotonic()
         call = entry.record(now, self._redactor)
         key = role(method, call.request)
-        actor = current().actor
-        if method in CHANGES:
-            answer = self._answers.change(key)
-        else:
-            answer = self._answers.look(key, now, self._changed.get(actor, 0.0))
+        answer = self._answers.change(key) if method in CHANGES else self._look(key, call)
         if answer is None:
             self.unanswered.append(call)
         self._wait(None if answer is None else answer.end - now)
         assert answer is not None  # noqa: S101 - one that is not there is waited for without end
         if method in CHANGES:
-            self._changed[actor] = answer.end
+            self._note_change(call, answer.end)
         if answer.value.error:
             raise _error(answer.value)
         return _answer(method, self._replace(answer.value.answer))
+
+    def _note_change(self, call: CriCall, end: float) -> None:
+        self._changed[current().actor] = end
+        request = msgspec.json.decode(call.request)
+        config = request.get("sandbox_config") or request.get("config") or {}
+        pod = config.get("metadata", {}).get("uid") or self._lists.pods.get(_subject_in(call.request), "")
+        if call.method != "exec_sync":
+            self._changed_pods[pod] = end
+
+    def _look(self, key: Hashable, call: CriCall) -> Answer[CriCall] | None:
+        """What was seen at this time. What nobody looked at then is as it was when it was last looked at, or put
+        together, unless something has happened to it since. What the PLEG looks at because of an event is always put
+        together: it may do so more or less often.
+        """
+        actor, now = current().actor, call.time
+        asker, since = _asker(actor), self._changed.get(actor, 0.0)
+        of_pod, subject = _pod_in(call.request), _subject_in(call.request)
+        answer = None
+        if not (asker and of_pod):
+            answer = self._answers.near((asker, key), now, since, ahead=_SOON)
+        if answer is None and of_pod:
+            answer = self._put_together(call, self._changed_pods.get(of_pod, 0.0))
+        if answer is None and subject:
+            answer = self._answers.last((asker, key), now, self._happened(subject, now))
+        if answer is None:
+            ahead = LATE if asker and call.method not in LISTS else NEAR
+            answer = self._answers.near((asker, key), now, since, ahead=ahead)
+        return answer or self._put_together(call, 0.0) or self._of_another_time(asker, key, now)
+
+    def _happened(self, subject: str, now: float) -> float:
+        """When something was last done to a sandbox or container, or to its pod, or was told of it."""
+        pod = self._lists.pods.get(subject, "")
+        return max(self._changed_pods.get(pod, 0.0), self._lists.told(subject, now))
+
+    def _of_another_time(self, asker: str, key: Hashable, now: float) -> Answer[CriCall] | None:
+        own = self._answers.other((asker, key), now)
+        others = (self._answers.other((other, key), now) for other in _ASKERS if other != asker)
+        return own or next(filter(None, others), None)
+
+    def _put_together(self, call: CriCall, since: float) -> Answer[CriCall] | None:
+        listed = self._lists.at(call.method, call.request, call.time, since)
+        if listed is None:
+            return None
+        return Answer(call.time, call.time, msgspec.structs.replace(call, answer=listed))
 
     def _wait(self, seconds: float | None) -> None:
         """Wait as long as the recorded call took; None: without end."""
@@ -128,6 +192,30 @@ class RecordedRuntime:
         if seconds is not None:
             self._actors.clock.after(seconds, over.set)
         over.get()
+
+
+def _key(call: CriCall) -> Hashable:
+    """The role of a call; of one that looks, and of which who asks makes his own number, with the asker."""
+    key = role(call.method, call.request)
+    return key if call.method in CHANGES else (_asker(call.sender), key)
+
+
+def _pod_in(request: bytes) -> str:
+    """The pod that a list is limited to; empty for none, and for what is no list."""
+    asked = msgspec.json.decode(request)
+    wanted = asked.get("sandbox_filter") or asked.get("container_filter") or {}
+    return str((wanted.get("label_selector") or {}).get(POD_UID, ""))
+
+
+def _subject_in(request: bytes) -> str:
+    """The sandbox or container that a call is about; empty for none."""
+    asked = msgspec.json.decode(request)
+    return str(asked.get("container_id") or asked.get("sandbox_id") or "")
+
+
+def _asker(actor: str) -> str:
+    """Whose looks those of an actor are counted among: the PLEG's, which follow events and time, or the others'."""
+    return next(asker for asker in _ASKERS if actor.endswith(asker))
 
 
 def role(method: str, request: bytes) -> Hashable:

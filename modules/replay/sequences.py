@@ -43,19 +43,38 @@ class Sequences(Generic[T]):
         self._next[key] = at + 1
         return answers[at]
 
-    def look(self, key: Hashable, now: float, since: float = 0.0) -> Answer[T] | None:
-        """The answer of this time; one of another time is there at once. None when there never was one.
+    def near(self, key: Hashable, now: float, since: float = 0.0, *, ahead: float = NEAR) -> Answer[T] | None:
+        """The answer of this time; None when there was none.
 
-        `since` is when who asks has changed something last: what was recorded before does not show that.
+        Args:
+            key: what was asked.
+            now: when.
+            since: when who asks has changed something last: what was recorded before does not show that.
+            ahead: seconds that it may have been recorded later.
         """
         answers, at = self._answers.get(key, []), self._next.get(key, 0)
         while at < len(answers) and answers[at].end < max(now - LATE, since):
             at += 1
         self._next[key] = at
-        if at < len(answers) and answers[at].begin <= now + NEAR:
+        if at < len(answers) and answers[at].begin <= now + ahead:
             self._next[key] = at + 1
             return answers[at]
-        if not answers:
-            return None
-        other = answers[at - 1] if at else answers[0]
-        return other._replace(begin=now, end=now + other.end - other.begin)
+        return None
+
+    def last(self, key: Hashable, now: float, since: float = 0.0) -> Answer[T] | None:
+        """The last answer that came between two moments, as if it came now; None when there was none."""
+        found = [answer for answer in self._answers.get(key, []) if since <= answer.end <= now]
+        return _moved(found[-1], now) if found else None
+
+    def other(self, key: Hashable, now: float) -> Answer[T] | None:
+        """The last answer before this time, or else the first, as if it came now. None when there never was one."""
+        answers = self._answers.get(key, [])
+        return self.last(key, now) or (_moved(answers[0], now) if answers else None)
+
+    def look(self, key: Hashable, now: float, since: float = 0.0) -> Answer[T] | None:
+        """As `near`, or else as `other`."""
+        return self.near(key, now, since) or self.other(key, now)
+
+
+def _moved(answer: Answer[T], now: float) -> Answer[T]:
+    return answer._replace(begin=now, end=now + answer.end - answer.begin)

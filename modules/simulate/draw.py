@@ -23,6 +23,10 @@ _RUNTIME = (
     FaultKind.CRI_LOSES_ANSWERS,
     FaultKind.CRI_SLOW,
     FaultKind.RELIST_FAILS,
+    FaultKind.EVENTS_LOST,
+    FaultKind.EVENTS_LATE,
+    FaultKind.EVENTS_TWICE,
+    FaultKind.EVENTS_CUT,
     FaultKind.CONTAINER_DIES,
     FaultKind.SANDBOX_DIES,
     FaultKind.IMAGES_MISSING,
@@ -63,6 +67,35 @@ _SHAPES = (
 )
 _UPLOADS = 3.0
 """Seconds between two uploads of a node."""
+_AMOUNTS: Mapping[FaultKind, tuple[float, ...]] = {
+    FaultKind.KILL: (1, 5, 20, 100),
+    FaultKind.DELAY: (0.3, 1.0, 3.0, 6.0),
+    FaultKind.LATE_ANSWERS: (2.0, 20.0, 62.0, 75.0),
+    FaultKind.SLOW_DISK: (0.2, 2.0),
+    FaultKind.CRI_FAILS: (0.2, 0.5, 1.0),
+    FaultKind.CRI_LOSES_ANSWERS: (0.2, 0.5, 1.0),
+    FaultKind.CRI_SLOW: (1.0, 5.0),
+    FaultKind.EVENTS_LOST: (0.3, 1.0),
+    FaultKind.EVENTS_LATE: (0.1, 3.0, 30.0),
+    FaultKind.EVENTS_TWICE: (0.3, 1.0),
+    FaultKind.CLOCK_JUMP: (-3600.0, -30.0, -1.0, 1.0, 30.0, 3600.0),
+}
+"""How much of a fault there may be, see `Fault.amount`."""
+
+_MOMENTS = frozenset(
+    {
+        FaultKind.KILL,
+        FaultKind.DUPLICATE,
+        FaultKind.CLOCK_JUMP,
+        FaultKind.CONTAINER_DIES,
+        FaultKind.SANDBOX_DIES,
+        FaultKind.RESTART,
+        FaultKind.REBOOT,
+        FaultKind.STORE_LOST,
+    }
+)
+"""Faults that do not last."""
+
 _BETWEEN_FAULTS = (6.0, 25.0, 60.0)
 """Seconds from one fault to the next on average, one of them for each node: some bugs want trouble, some want quiet."""
 
@@ -147,28 +180,15 @@ def _faults(draw: random.Random, node: int, seconds: float, kinds: tuple[FaultKi
 
 def _fault(draw: random.Random, at: float, kind: FaultKind, node: int, seconds: float) -> Fault:
     lasts = min(draw.choice((0.5, 3.0, 12.0, 40.0)) * draw.uniform(0.5, 1.5), max(0.1, seconds - at))
-    amount = 0.0
+    amount = draw.choice(_AMOUNTS[kind]) if kind in _AMOUNTS else 0.0
     match kind:
         case FaultKind.KILL:
-            lasts, amount = 0.0, float(draw.choice((1, 5, 20, 100)) + draw.randrange(20))
-        case FaultKind.DELAY:
-            amount = draw.choice((0.3, 1.0, 3.0, 6.0))
-        case FaultKind.LATE_ANSWERS:
-            amount = draw.choice((2.0, 20.0, 62.0, 75.0))
+            amount += draw.randrange(20)
         case FaultKind.DUPLICATE:
-            lasts, amount = 0.0, float(draw.randint(1, 10))
-        case FaultKind.SLOW_DISK:
-            amount = draw.choice((0.2, 2.0))
-        case FaultKind.CRI_FAILS | FaultKind.CRI_LOSES_ANSWERS:
-            amount = draw.choice((0.2, 0.5, 1.0))
-        case FaultKind.CRI_SLOW:
-            amount = draw.choice((1.0, 5.0))
-        case FaultKind.CLOCK_JUMP:
-            lasts, amount = 0.0, draw.choice((-3600.0, -30.0, -1.0, 1.0, 30.0, 3600.0))
+            amount = float(draw.randint(1, 10))
         case FaultKind.CONTAINER_DIES | FaultKind.SANDBOX_DIES:
-            lasts, amount = 0.0, float(draw.randrange(100))
-        case FaultKind.RESTART | FaultKind.REBOOT | FaultKind.STORE_LOST:
-            lasts = 0.0
+            amount = float(draw.randrange(100))
         case _:
             pass
+    lasts = 0.0 if kind in _MOMENTS else lasts
     return Fault(at, kind, node, round(lasts, 3), amount)

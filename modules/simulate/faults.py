@@ -144,6 +144,19 @@ class Faults:
     def _relist_fails(self, node: Node, _fault: Fault) -> Undo:
         return _raise(node.machine, "relist_fails", 1)
 
+    def _events_lost(self, node: Node, fault: Fault) -> Undo:
+        return _raise(node.machine, "lost_events", fault.amount)
+
+    def _events_late(self, node: Node, fault: Fault) -> Undo:
+        return _raise(node.machine, "late_events", fault.amount)
+
+    def _events_twice(self, node: Node, fault: Fault) -> Undo:
+        return _raise(node.machine, "twice_events", fault.amount)
+
+    def _events_cut(self, node: Node, _fault: Fault) -> Undo:
+        node.machine.cut_events()
+        return _raise(node.machine, "no_events", 1)
+
     def _container_dies(self, node: Node, fault: Fault) -> Undo:
         live = node.machine.live_containers()
         if live:
@@ -198,6 +211,10 @@ _BEGIN: dict[FaultKind, Callable[[Faults, Node, Fault], Undo]] = {
     FaultKind.CRI_LOSES_ANSWERS: Faults._cri_loses,
     FaultKind.CRI_SLOW: Faults._cri_slow,
     FaultKind.RELIST_FAILS: Faults._relist_fails,
+    FaultKind.EVENTS_LOST: Faults._events_lost,
+    FaultKind.EVENTS_LATE: Faults._events_late,
+    FaultKind.EVENTS_TWICE: Faults._events_twice,
+    FaultKind.EVENTS_CUT: Faults._events_cut,
     FaultKind.CONTAINER_DIES: Faults._container_dies,
     FaultKind.SANDBOX_DIES: Faults._sandbox_dies,
     FaultKind.IMAGES_MISSING: Faults._images_missing,

@@ -6,7 +6,7 @@ is stopped.
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, cast
+from typing import Any, NoReturn, cast
 
 from grpc import StatusCode
 
@@ -60,6 +60,13 @@ class Machine(FakeRuntime):
         self._lists: dict[str, Sequence[Any]] = {}
         self.relist_fails = 0
         self.no_pulls = 0
+        self.lost_events = 0.0
+        """Share of events that nobody hears."""
+        self.twice_events = 0.0
+        """Share of events that are told twice."""
+        self.late_events = 0.0
+        """Seconds that an event is late at most: younger ones may overtake it."""
+        self.no_events = 0
 
     def list_pod_sandboxes(self, sandbox_filter: pb.PodSandboxFilter | None = None) -> Sequence[pb.PodSandbox]:
         """As a runtime. The list of all, which is asked for every second, is made anew only after a change."""
@@ -86,6 +93,17 @@ class Machine(FakeRuntime):
     def _exit(self, container: pb.ContainerStatus, exit_code: int, reason: str) -> None:
         self.changed()
         super()._exit(container, exit_code, reason)
+
+    def _deliver(self, event: pb.ContainerEventResponse) -> None:
+        """Hand an event to those who listen, as well as the faults of the moment let it."""
+        draw = self.kernel.clock.random
+        if self.lost_events and draw.random() < self.lost_events:
+            return
+        for _ in range(2 if self.twice_events and draw.random() < self.twice_events else 1):
+            if self.late_events:
+                self.kernel.clock.after(draw.uniform(0, self.late_events), partial(super()._deliver, event))
+            else:
+                super()._deliver(event)
 
     def add_foreign(self) -> None:
         """Let another node agent on the same machine have a pod."""
@@ -135,7 +153,8 @@ class Machine(FakeRuntime):
         return [one for one in running if one not in self.watch.foreign]
 
     def client(self, process: Process) -> ContainerRuntime:
-        """What a process holds of it."""
+        """What a process holds of it. One that was killed listens no more."""
+        self._streams.clear()
         return cast("ContainerRuntime", Client(self, process))
 
 
@@ -152,6 +171,15 @@ class Client:
         """See the contract."""
         self._closed = True
         self._runtime.close()
+
+    def container_events(
+        self, opened: Callable[[], None], happened: Callable[[pb.ContainerEventResponse], None]
+    ) -> NoReturn:
+        """See the contract."""
+        self._check_open("container_events")
+        if self._machine.no_events:
+            raise UnavailableError("container_events", "", StatusCode.UNAVAILABLE, "simulated")
+        self._runtime.container_events(opened, happened)
 
     def __getattr__(self, operation: str) -> Callable[..., Any]:
         carry_out = getattr(self._runtime, operation)

@@ -121,10 +121,14 @@ class Bench:
 
     def tell(self, operation: str, value: dict[str, Any], kind: str = "pod") -> None:
         """Send an object as metamanager hands it on, and let the pod's work be done."""
+        self.post(operation, value, kind)
+        self.run(0.1)
+
+    def post(self, operation: str, value: dict[str, Any], kind: str = "pod") -> None:
+        """Send an object as metamanager hands it on, and let nothing be done yet."""
         meta = value["metadata"]
         resource = f"{meta['namespace']}/{kind}/{meta['name']}"
         self.bee.send(ModuleName.EDGED, self.bee.message(resource, operation, value, source="edgecontroller"))
-        self.run(0.1)
 
     def connection(self, content: str) -> None:
         """Tell that the cloud is there, or not."""

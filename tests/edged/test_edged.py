@@ -257,7 +257,7 @@ def test_orphans_of_ours_are_removed_and_others_sandboxes_left_alone(bench: Benc
     bench.runtime.run_pod_sandbox(ours)
     other = bench.runtime.run_pod_sandbox(theirs)
     bench.start()
-    bench.run(3)
+    bench.run(12)
     assert list(bench.runtime.sandboxes) == [other]
 
 
@@ -518,6 +518,7 @@ def test_a_pod_of_another_uid_takes_the_place_of_its_namesake(bench: Bench) -> N
 
 def test_the_server_has_the_runtime_while_edged_runs(bench: Bench) -> None:
     """And is told of each look at it, also of one that failed."""
+    bench.runtime.serves_events = False
     bench.start()
     assert bench.snapshots.runtime is not None
     bench.runtime.fail("list_pod_sandboxes", unavailable())

@@ -53,6 +53,17 @@ def test_a_look_after_a_change_sees_the_change() -> None:
     assert seen(sequences, 1.15, since=1.15) == "after"
 
 
+def test_what_was_seen_last_since_something_happened_may_be_nothing() -> None:
+    sequences = looks((1.0, 1.1, "a"), (2.0, 2.1, "b"), (9.0, 9.1, "c"))
+    last = sequences.last("list", 5.0)
+    assert last is not None
+    assert (last.value, last.begin) == ("b", 5.0)
+    assert sequences.last("list", 5.0, since=3.0) is None
+    other = sequences.other("list", 0.5)
+    assert other is not None
+    assert other.value == "a"
+
+
 def test_there_is_no_more_of_changes_than_was_recorded() -> None:
     sequences = looks((1.0, 1.1, "a"))
     assert sequences.change("list") is not None

@@ -20,6 +20,12 @@ _METHODS = {
     for service in pb.DESCRIPTOR.services_by_name.values()
     for method in service.methods
 }
+_STREAMS = {
+    f"{service.name}/{method.name}"
+    for service in pb.DESCRIPTOR.services_by_name.values()
+    for method in service.methods
+    if method.server_streaming
+}
 
 
 class FakeServer(grpc.GenericRpcHandler):  # type: ignore[misc]
@@ -45,7 +51,8 @@ class FakeServer(grpc.GenericRpcHandler):  # type: ignore[misc]
         version, _, name = service.rpartition(".")
         key = f"{name}/{method}"
         handler = self.handlers.get(key) if version in self.api_versions else _unknown(service)
-        return grpc.unary_unary_rpc_method_handler(
+        make = grpc.unary_stream_rpc_method_handler if key in _STREAMS else grpc.unary_unary_rpc_method_handler
+        return make(
             handler or _unknown_method(method),
             request_deserializer=_METHODS[key].FromString,
             response_serializer=_serialize,

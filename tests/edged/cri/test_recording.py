@@ -1,16 +1,22 @@
 """A recorded runtime does what the runtime does, and tells of each call once, without secrets."""
 
 import inspect
-from typing import Any
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NoReturn
+from unittest.mock import patch
 
 import pytest
+from grpc import StatusCode
 
-from beehive.causes import Cause, resumed
+from beehive.causes import Cause, current, resumed
 from beehive.simulation import Simulation
-from beehive.trace.format import CriCall
+from beehive.trace.format import CriCall, CriEvent
 from beehive.trace.redact import Redactor
 from edged.cri import ContainerId, ContainerRuntime, CriError, SandboxId, Streams
+from edged.cri.errors import UnavailableError
 from edged.cri.recording import CriEntry, RecordingRuntime, recording
+from edged.cri.recording_events import ENDED, LISTENING, OPENED, StreamEntry
 from edged.testing import FakeRuntime
 from protos.cri.v1 import api_pb2 as pb
 
@@ -22,7 +28,7 @@ class Recorded:
 
     def __init__(self) -> None:
         simulation = Simulation()
-        self.entries: list[CriEntry] = []
+        self.entries: list[CriEntry | StreamEntry] = []
         self.double = FakeRuntime(simulation, images=["image"])
         spans = iter(range(1, 1000))
         self.runtime = recording(self.double, simulation.clock, lambda: next(spans), self.entries.append)
@@ -30,7 +36,8 @@ class Recorded:
 
     def calls(self) -> list[CriCall]:
         """As they are written."""
-        return [entry.record(entry.time, self.redactor) for entry in self.entries]
+        calls = [entry for entry in self.entries if isinstance(entry, CriEntry)]
+        return [entry.record(entry.time, self.redactor) for entry in calls]
 
 
 @pytest.fixture
@@ -141,3 +148,42 @@ def test_addresses_of_streams_are_not_shown(recorded: Recorded) -> None:
     calls = recorded.calls()[-3:]
     assert {call.answer for call in calls} == {b'"not shown"'}
     assert b'"stdin":false,"stdout":true,"stderr":true,"tty":true' in calls[0].request
+
+
+def told(recorded: Recorded) -> list[CriEvent]:
+    """What was recorded of the stream, as it is written."""
+    return [entry.record(entry.time, recorded.redactor) for entry in recorded.entries if isinstance(entry, StreamEntry)]
+
+
+def test_events_are_told_as_they_come_each_as_a_cause(recorded: Recorded) -> None:
+    causes: list[tuple[int, int]] = []
+    stopped = pb.ContainerEventResponse(container_id="c", container_event_type=pb.CONTAINER_STOPPED_EVENT)
+    stopped.pod_sandbox_status.metadata.uid = "u"
+    stopped.pod_sandbox_status.labels["a"] = f"has {PASSWORD}"
+    stopped.containers_statuses.add(id="large")
+    recorded.redactor.known.learn(PASSWORD.encode())
+
+    def happened(_event: pb.ContainerEventResponse) -> None:
+        causes.append((current().span, current().trace))
+
+    stream = patch.object(recorded.double, "container_events", partial(play, stopped))
+    with stream, pytest.raises(UnavailableError):
+        recorded.runtime.container_events(lambda: None, happened)
+    records = told(recorded)
+    assert [record.kind for record in records] == [LISTENING, OPENED, "stopped", ENDED]
+    assert records[2].subject == "u"
+    assert causes == [(records[2].span, records[2].span)]
+    assert b"large" not in records[2].detail
+    assert PASSWORD.encode() not in records[2].detail
+    assert b'"error":"UnavailableError"' in records[3].detail
+
+
+def play(
+    event: pb.ContainerEventResponse,
+    opened: Callable[[], None],
+    happened: Callable[[pb.ContainerEventResponse], None],
+) -> NoReturn:
+    """A stream of one event."""
+    opened()
+    happened(event)
+    raise UnavailableError("GetContainerEvents", "", StatusCode.UNAVAILABLE, "gone")

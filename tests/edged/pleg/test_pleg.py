@@ -7,65 +7,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beehive.runtime import Running
-from beehive.simulation import Simulation
-from edged.cri.contract import ContainerId, SandboxId
+from edged.cri.contract import SandboxId
 from edged.cri.errors import CriError, NotFoundError, UnavailableError
-from edged.pleg.pleg import Event, Observed, Pleg, Relisted, RelistFailed
-from edged.pleg.reader import Glance, RuntimeReader, changed_pods, glance_of
-from edged.pods import labels
+from edged.pleg.messages import Observed, Relisted
+from edged.pleg.reader import Glance, changed_pods, glance_of
 from edged.pods.model import PodRef, PodUid, RunState
-from edged.testing import FakeRuntime
 from protos.cri.v1 import api_pb2 as pb
-
-IMAGE = "busybox"
-OWNER = "me"
-
-
-def ref(name: str) -> PodRef:
-    return PodRef(PodUid(f"uid-{name}"), "default", name)
-
-
-class Watch:
-    """A PLEG over a runtime in memory, looking every second."""
-
-    def __init__(self) -> None:
-        self.simulation = Simulation(1)
-        self.runtime = FakeRuntime(self.simulation, [IMAGE])
-        self.reader = RuntimeReader(self.runtime)
-        self.events: list[Event] = []
-        self.pleg: Running[Pleg] = self.simulation.start(Pleg, self.reader, self.events.append, 1.0)
-
-    def pod(self, name: str) -> tuple[SandboxId, ContainerId]:
-        """A pod with one running container."""
-        marks = {labels.POD_UID: f"uid-{name}", labels.POD_NAMESPACE: "default", labels.POD_NAME: name}
-        config = pb.PodSandboxConfig(metadata=pb.PodSandboxMetadata(name=name, uid=f"uid-{name}"), labels=marks)
-        config.annotations[labels.OWNER] = OWNER
-        sandbox = self.runtime.run_pod_sandbox(config)
-        made = pb.ContainerConfig(
-            metadata=pb.ContainerMetadata(name="main"), image=pb.ImageSpec(image=IMAGE), labels=marks
-        )
-        container = self.runtime.create_container(sandbox, made, config)
-        self.runtime.start_container(container)
-        return sandbox, container
-
-    def look(self, seconds: float = 1.0) -> list[str]:
-        """Names of the pods that were told of in that time, in order."""
-        self.events.clear()
-        self.simulation.run_for(seconds)
-        relists = [event for event in self.events if isinstance(event, Relisted)]
-        return [seen.facts.ref.name for relist in relists for seen in relist.changed]
-
-    def failures(self) -> int:
-        """How many relists failed, or failed for one pod."""
-        return sum(isinstance(event, RelistFailed) for event in self.events)
+from tests.edged.pleg.watch import OWNER, Watch, ref
 
 
 @pytest.fixture
 def watch() -> Iterator[Watch]:
     watch = Watch()
     yield watch
-    watch.pleg.stop(5)
+    watch.stop()
 
 
 def test_what_is_there_at_the_start_is_told_of_with_its_facts(watch: Watch) -> None:
@@ -94,7 +49,7 @@ def test_a_change_is_told_of_once_and_an_end_too(watch: Watch) -> None:
 def test_what_a_worker_saw_is_not_told_of_again(watch: Watch) -> None:
     watch.look(0.5)
     watch.pod("a")
-    watch.pleg.ref.tell(Observed(watch.reader.look(ref("a")), OWNER))
+    watch.hints.observe(Observed(watch.reader.look(ref("a")), OWNER, watch.simulation.clock.monotonic()))
     assert watch.look(3) == []
     watch.runtime.end("main", 1)
     assert watch.look() == ["a"]
@@ -104,7 +59,7 @@ def test_what_a_worker_removed_is_not_told_of_either(watch: Watch) -> None:
     sandbox, _ = watch.pod("a")
     watch.look(0.5)
     watch.runtime.remove_pod_sandbox(sandbox)
-    watch.pleg.ref.tell(Observed(watch.reader.look(ref("a")), OWNER))
+    watch.hints.observe(Observed(watch.reader.look(ref("a")), OWNER, watch.simulation.clock.monotonic()))
     assert watch.look(3) == []
 
 

@@ -1,0 +1,73 @@
+"""The stream of events of the runtime in memory: of every client, what happens from when it asks for it."""
+
+from collections.abc import Callable
+from typing import NoReturn
+
+import grpc
+
+from beehive.inbox import Queue
+from edged.cri.errors import CriError, UnavailableError, UnimplementedError
+from edged.testing.core import Core, closed
+from protos.cri.v1 import api_pb2 as pb
+
+
+class Events(Core):
+    """See the module's docstring."""
+
+    def container_events(
+        self, opened: Callable[[], None], happened: Callable[[pb.ContainerEventResponse], None]
+    ) -> NoReturn:
+        """As the contract says; told on the caller's thread."""
+        error = self._begin("container_events")
+        if not self.serves_events:
+            text = "unknown method GetContainerEvents"
+            raise UnimplementedError("GetContainerEvents", "", grpc.StatusCode.UNIMPLEMENTED, text)
+        if error is not None:
+            raise error
+        stream: Queue = self._actors.queue()
+        with self._lock:
+            self._streams.append(stream)
+            self._own_streams.append(stream)
+            stream.put(closed("GetContainerEvents") if self._closed else None)
+        try:
+            self._read(stream, opened, happened)
+        finally:
+            self._drop(stream)
+
+    def cut_events(self) -> None:
+        """Let every stream end, as when the runtime is started anew."""
+        error = UnavailableError("GetContainerEvents", "", grpc.StatusCode.UNAVAILABLE, "the stream was cut")
+        with self._lock:
+            for stream in self._streams:
+                stream.put(error)
+
+    def close(self) -> None:
+        """Calls that are under way on this client fail; what they began goes on in the runtime."""
+        super().close()
+        with self._lock:
+            for stream in self._own_streams:
+                stream.put(closed("GetContainerEvents"))
+
+    def _deliver(self, event: pb.ContainerEventResponse) -> None:
+        with self._lock:
+            for stream in self._streams:
+                stream.put(event)
+
+    def _drop(self, stream: Queue) -> None:
+        with self._lock:
+            self._own_streams.remove(stream)
+            if stream in self._streams:
+                self._streams.remove(stream)
+
+    @staticmethod
+    def _read(
+        stream: Queue, opened: Callable[[], None], happened: Callable[[pb.ContainerEventResponse], None]
+    ) -> NoReturn:
+        while True:
+            item = stream.get()
+            if isinstance(item, CriError):
+                raise item
+            if item is None:
+                opened()
+            else:
+                happened(item)

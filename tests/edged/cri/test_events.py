@@ -1,0 +1,92 @@
+"""The stream of events over a socket: when it counts as open, what ends it, what is said of how it ended."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any
+
+import grpc
+import pytest
+
+from edged.cri import CriClient
+from edged.cri.errors import CriError, UnavailableError, UnimplementedError
+from protos.cri.v1 import api_pb2 as pb
+from tests.edged.cri.ear import Ear
+from tests.edged.cri.fake_server import FakeServer, failing, version_answer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+EVENTS = "RuntimeService/GetContainerEvents"
+BOTH = ("runtime.v1", "runtime.v1alpha2")
+
+
+def event(container: str) -> pb.ContainerEventResponse:
+    """Some event."""
+    return pb.ContainerEventResponse(container_id=container, container_event_type=pb.CONTAINER_STOPPED_EVENT)
+
+
+@pytest.fixture
+def serve(tmp_path: Path) -> Iterator[Callable[..., CriClient]]:
+    """Starts a server with what GetContainerEvents does, and connects to it."""
+    servers: list[FakeServer] = []
+    clients: list[CriClient] = []
+
+    def make(events: Any, api_versions: tuple[str, ...] = BOTH) -> CriClient:
+        handlers = {"RuntimeService/Version": version_answer} | ({EVENTS: events} if events is not None else {})
+        server = FakeServer(tmp_path / "a.sock", api_versions, handlers)
+        servers.append(server.__enter__())
+        clients.append(CriClient(server.endpoint, request_timeout=10))
+        return clients[-1]
+
+    yield make
+    for client in clients:
+        client.close()
+    for server in servers:
+        server.__exit__()
+
+
+def test_events_come_in_their_order_and_an_end_is_an_error(serve: Callable[..., CriClient]) -> None:
+    ear = Ear(serve(lambda *_: iter([event("a"), event("b")])))
+    assert [ear.next().container_id, ear.next().container_id] == ["a", "b"]
+    error = ear.error()
+    assert isinstance(error, UnavailableError)
+    assert "ended the stream" in str(error)
+
+
+def test_a_stream_without_events_is_open_as_soon_as_the_runtime_says_so(serve: Callable[..., CriClient]) -> None:
+    over = threading.Event()
+
+    def quiet(_request: Any, context: grpc.ServicerContext) -> Iterator[pb.ContainerEventResponse]:
+        context.send_initial_metadata(())
+        over.wait(20)
+        yield from ()
+
+    ear = Ear(serve(quiet))
+    ear.wait_opened()
+    over.set()
+    ear.error()
+
+
+@pytest.mark.parametrize("api_versions", [BOTH, BOTH[1:]])
+def test_a_runtime_without_events_says_so(serve: Callable[..., CriClient], api_versions: tuple[str, ...]) -> None:
+    assert isinstance(Ear(serve(None, api_versions)).error(), UnimplementedError)
+
+
+def test_what_the_runtime_says_of_the_end_is_in_the_error(serve: Callable[..., CriClient]) -> None:
+    error = Ear(serve(failing(grpc.StatusCode.RESOURCE_EXHAUSTED, "4 streams are open already"))).error()
+    assert isinstance(error, CriError)
+    assert (error.operation, error.details) == ("GetContainerEvents", "4 streams are open already")
+
+
+def test_a_runtime_that_is_not_there_is_an_error_at_once(tmp_path: Path) -> None:
+    client = CriClient(f"unix://{tmp_path}/none.sock", request_timeout=10)
+    assert isinstance(Ear(client).error(), UnavailableError)
+    client.close()
+
+
+def test_the_older_version_is_asked_where_only_that_is_known(serve: Callable[..., CriClient]) -> None:
+    ear = Ear(serve(lambda *_: iter([event("a")]), BOTH[1:]))
+    assert ear.next().container_id == "a"
+    ear.error()

@@ -1,0 +1,189 @@
+"""The PLEG with a runtime that tells of changes: what ends is seen at once, and nothing depends on being told."""
+
+import logging
+from collections.abc import Iterator
+
+import grpc
+import pytest
+
+from edged.cri.contract import ContainerId
+from edged.cri.errors import UnavailableError
+from edged.pleg.hints import BREATH
+from edged.pleg.messages import Observed
+from edged.pleg.pace import DISTRUST
+from edged.pleg.pleg import MOST_LOOKS
+from protos.cri.v1 import api_pb2 as pb
+from tests.edged.pleg.watch import OWNER, Watch, ref
+
+
+@pytest.fixture
+def watch() -> Iterator[Watch]:
+    """A PLEG that has heard and listed, and will list again in ten seconds."""
+    watch = Watch()
+    watch.listen()
+    yield watch
+    watch.stop()
+
+
+def calm(watch: Watch) -> None:
+    """Let the PLEG see what there is and come to rest, just after a relist."""
+    watch.simulation.run_for(2)
+    relists = watch.runtime.calls["list_containers"]
+    while watch.runtime.calls["list_containers"] == relists:
+        watch.simulation.run_for(0.1)
+
+
+def test_an_end_is_told_of_without_a_relist_and_without_waiting(watch: Watch) -> None:
+    watch.pod("a")
+    calm(watch)
+    relists = watch.runtime.calls["list_containers"]
+    watch.runtime.end("main", 3)
+    assert watch.looked(0.0) == ["a"]
+    assert watch.runtime.calls["list_containers"] == relists + 1  # the one that is limited to the pod
+    assert watch.looked(5) == []
+
+
+def test_what_is_only_begun_waits_for_the_worker_that_began_it(watch: Watch) -> None:
+    calm(watch)
+    watch.pod("a")
+    watch.simulation.run_for(0.1)
+    at = watch.simulation.clock.monotonic()
+    watch.hints.observe(Observed(watch.reader.look(ref("a")), OWNER, at))
+    calls = watch.runtime.calls.total()
+    assert watch.looked(5) == []
+    assert watch.runtime.calls.total() == calls
+
+
+def test_what_nobody_says_he_began_is_seen_after_a_period(watch: Watch) -> None:
+    calm(watch)
+    watch.pod("a")
+    assert watch.looked(0.9) == []
+    assert watch.looked(0.2) == ["a"]
+
+
+def test_many_ends_at_once_cost_two_lists(watch: Watch) -> None:
+    names = [f"p{number}" for number in range(MOST_LOOKS + 10)]
+    for name in names:
+        watch.pod(name)
+    calm(watch)
+    lists, statuses = watch.runtime.calls["list_containers"], watch.runtime.calls["container_status"]
+    watch.runtime.end("main", 1)
+    assert sorted(watch.look(0.2)) + watch.looked(0.0) == sorted(names)
+    assert watch.runtime.calls["list_containers"] - lists <= 3  # the first end alone, then all
+    assert watch.runtime.calls["container_status"] - statuses == len(names)
+
+
+def test_a_storm_of_events_is_a_bounded_number_of_looks(watch: Watch) -> None:
+    _, container = watch.pod("a")
+    calm(watch)
+    lists = watch.runtime.calls["list_containers"]
+    for _ in range(500):
+        watch.runtime._announce(pb.CONTAINER_STOPPED_EVENT, container, watch.runtime.homes[container])
+        watch.simulation.run_for(0.001)
+    assert 2 <= watch.runtime.calls["list_containers"] - lists <= 0.5 / BREATH + 2
+
+
+def test_beside_events_it_relists_seldom_and_when_they_break_at_once_often(watch: Watch) -> None:
+    calm(watch)
+    lists = watch.runtime.calls["list_containers"]
+    watch.look(29)
+    assert watch.runtime.calls["list_containers"] - lists == 2
+    watch.runtime.serves_events = False
+    watch.runtime.cut_events()
+    lists = watch.runtime.calls["list_containers"]
+    watch.look(5)
+    assert watch.runtime.calls["list_containers"] - lists >= 4
+
+
+def test_a_stream_that_breaks_is_opened_again(watch: Watch) -> None:
+    watch.pod("a")
+    calm(watch)
+    away = UnavailableError("GetContainerEvents", "", grpc.StatusCode.UNAVAILABLE, "gone")
+    watch.runtime.fail("container_events", away, times=3)
+    watch.runtime.cut_events()
+    watch.look(30)
+    assert watch.runtime.calls["container_events"] == 5
+    watch.runtime.end("main", 1)
+    assert watch.looked(0.0) == ["a"]
+
+
+def test_what_happened_while_the_stream_was_broken_is_seen(watch: Watch) -> None:
+    watch.pod("a")
+    calm(watch)
+    away = UnavailableError("GetContainerEvents", "", grpc.StatusCode.UNAVAILABLE, "gone")
+    watch.runtime.fail("container_events", away, times=2)
+    watch.runtime.cut_events()
+    watch.runtime.end("main", 1)
+    assert watch.look(1.1) == ["a"]
+
+
+def test_a_runtime_without_events_is_listed_for_good_and_that_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    watch = Watch()
+    watch.runtime.serves_events = False
+    watch.listen()
+    watch.look(20)
+    assert watch.runtime.calls["container_events"] == 1
+    assert watch.runtime.calls["list_containers"] >= 20
+    assert sum("has no events" in record.message for record in caplog.records) == 1
+    watch.stop()
+
+
+def test_a_change_that_was_not_told_is_seen_by_the_relist_and_costs_the_stream_its_trust(watch: Watch) -> None:
+    watch.pod("a")
+    calm(watch)
+    watch.runtime._streams.clear()
+    watch.runtime.end("main", 1)
+    assert watch.look(10) == ["a"]
+    lists = watch.runtime.calls["list_containers"]
+    watch.look(DISTRUST / 2)
+    assert watch.runtime.calls["list_containers"] - lists >= DISTRUST / 2 - 1
+
+
+def test_what_is_told_twice_or_late_is_looked_at_and_not_told_on(watch: Watch) -> None:
+    _, container = watch.pod("a")
+    calm(watch)
+    watch.runtime.end("main", 1)
+    assert watch.looked(0.0) == ["a"]
+    for kind in (pb.CONTAINER_STOPPED_EVENT, pb.CONTAINER_STARTED_EVENT, pb.CONTAINER_CREATED_EVENT):
+        watch.runtime._announce(kind, container, watch.runtime.homes[container])
+    assert watch.looked(5) == []
+
+
+def test_a_look_that_fails_is_made_up_for_by_a_relist_soon(watch: Watch) -> None:
+    watch.pod("a")
+    calm(watch)
+    away = UnavailableError("List", "", grpc.StatusCode.UNAVAILABLE, "gone")
+    watch.runtime.fail("list_containers", away)
+    watch.runtime.end("main", 1)
+    assert watch.look(1.1) == ["a"]
+    assert watch.failures() == 1
+
+
+def test_what_a_worker_saw_before_the_last_look_is_old(watch: Watch) -> None:
+    """Otherwise the change would be told of twice, and the stream be suspected."""
+    watch.pod("a")
+    calm(watch)
+    before, at = watch.reader.look(ref("a")), watch.simulation.clock.monotonic()
+    watch.simulation.run_for(0.1)
+    watch.runtime.end("main", 1)
+    assert watch.looked(0.1) == ["a"]
+    watch.hints.observe(Observed(before, OWNER, at))
+    assert watch.look(15) == []
+
+
+def test_who_has_stopped_listening_starts_nothing_again(watch: Watch) -> None:
+    calm(watch)
+    watch.runtime.close()
+    watch.listener.stop(5)
+    calls = watch.runtime.calls["container_events"]
+    watch.simulation.run_for(60)
+    assert watch.runtime.calls["container_events"] == calls
+
+
+def test_a_removed_sandbox_of_nobody_knows_whom_is_looked_for_in_the_lists(watch: Watch) -> None:
+    sandbox, container = watch.pod("a")
+    calm(watch)
+    watch.runtime.remove_container(ContainerId(container))
+    watch.runtime.remove_pod_sandbox(sandbox)
+    assert watch.look(1.1) == ["a"]

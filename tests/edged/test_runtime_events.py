@@ -1,0 +1,138 @@
+"""edged on a runtime that tells of changes: what ends is acted on at once, and nothing else is different."""
+
+import random
+from collections import Counter
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+
+from edged.pods import labels
+from edged.work.carrier import PodCarrier
+from edged.work.job import Done, Job
+from protos.cri.v1 import api_pb2 as cri
+from tests.edged.conftest import Bench, pod
+
+
+def relists(bench: Bench) -> int:
+    """Calls of which a relist is made, and a look at a pod too."""
+    return bench.runtime.calls["list_pod_sandboxes"]
+
+
+def just_relisted(bench: Bench) -> None:
+    """Let edged come to rest, just after a relist: the next one is ten seconds away."""
+    bench.run(12)
+    before = relists(bench)
+    while relists(bench) == before:
+        bench.run(0.1)
+
+
+def test_a_container_that_ends_is_started_again_without_a_relist(bench: Bench) -> None:
+    bench.start()
+    bench.tell("insert", pod())
+    just_relisted(bench)
+    bench.runtime.end("main", 1)
+    bench.run(0.0)
+    [new] = [c for c in bench.runtime.containers.values() if c.state == cri.CONTAINER_RUNNING]
+    assert new.metadata.attempt == 1
+
+
+def test_the_end_of_a_pod_is_reported_without_a_relist(bench: Bench) -> None:
+    bench.start()
+    bench.tell("insert", pod(restartPolicy="Never"))
+    just_relisted(bench)
+    bench.runtime.end("main", 3)
+    bench.run(0.0)
+    assert bench.meta.phases("web")[-1] == "Failed"
+
+
+def test_without_events_it_is_a_relist_that_finds_it(bench: Bench) -> None:
+    bench.runtime.serves_events = False
+    bench.start()
+    bench.tell("insert", pod(restartPolicy="Never"))
+    bench.run(2)
+    bench.runtime.end("main", 3)
+    bench.run(0.0)
+    assert bench.meta.phases("web")[-1] == "Running"
+    bench.run(1.0)
+    assert bench.meta.phases("web")[-1] == "Failed"
+
+
+def test_a_pod_whose_container_is_exchanged_has_not_ended(bench: Bench) -> None:
+    """Between the old container and the new one all containers have ended, with success (found by simulation)."""
+    bench.start()
+    bench.tell("insert", pod(restartPolicy="Never"))
+    bench.runtime.latency = 0.3
+    other = {"name": "main", "image": "busybox:1.36", "command": ["sleep", "9"]}
+    bench.tell("update", pod(restartPolicy="Never", containers=[other], metadata={"resourceVersion": "2"}))
+    bench.run(30)
+    assert "Succeeded" not in bench.meta.phases("web")
+    assert bench.runtime.running() == ["main"]
+
+
+def test_when_nothing_happens_the_runtime_is_left_alone(bench: Bench) -> None:
+    bench.start()
+    bench.tell("insert", pod())
+    just_relisted(bench)
+    before = relists(bench)
+    bench.run(30)
+    assert relists(bench) - before <= 4  # three relists, and a worker that looks once a minute
+
+
+class Serial:
+    """Watches that no pod is ever on two workers."""
+
+    def __init__(self) -> None:
+        self.most: Counter[str] = Counter()
+        self._now: Counter[str] = Counter()
+        self._real = PodCarrier.carry_out
+
+    def carry_out(self, carrier: PodCarrier, job: Job) -> Done:
+        """As the carrier."""
+        uid = job.ref.uid
+        self._now[uid] += 1
+        self.most[uid] = max(self.most[uid], self._now[uid])
+        try:
+            return self._real(carrier, job)
+        finally:
+            self._now[uid] -= 1
+
+
+def revised(name: str, revision: int) -> dict[str, Any]:
+    """A pod as of a revision; each has another image."""
+    main = {"name": f"main-{name}", "image": f"app:{revision}", "command": ["sleep", "inf"]}
+    return pod(name, containers=[main], metadata={"resourceVersion": str(revision)}, terminationGracePeriodSeconds=1)
+
+
+@pytest.mark.parametrize(("pods", "updates"), [(1, 1000), (100, 10)])
+def test_a_thousand_updates_end_in_the_newest_state_with_the_work_on_each_pod_serial(
+    tmp_path: Path, pods: int, updates: int
+) -> None:
+    """In random order, on a slow runtime, while containers keep dying."""
+    draw, serial = random.Random(pods), Serial()  # noqa: S311 - reproducible on purpose
+    bench = Bench(tmp_path, seed=pods)
+    names = [f"p{number}" for number in range(pods)]
+    order = [name for name in names for _ in range(updates)]
+    draw.shuffle(order)
+    newest: Counter[str] = Counter()
+    carry_out = lambda carrier, job: serial.carry_out(carrier, job)  # noqa: E731, PLW0108 - it becomes a method
+    with patch.object(PodCarrier, "carry_out", carry_out):
+        bench.start()
+        bench.runtime.latency = 0.02
+        for name in order:
+            newest[name] += 1
+            operation = "insert" if newest[name] == 1 else "update"
+            bench.post(operation, revised(name, newest[name]))
+            bench.run(draw.choice([0.0, 0.0, 0.01, 0.05]))
+            if draw.random() < 0.05:
+                bench.runtime.end(f"main-{draw.choice(names)}", draw.choice([0, 1]))
+        bench.run(700)
+    bench.stop()
+    assert set(serial.most.values()) == {1}
+    running = [c for c in bench.runtime.containers.values() if c.state == cri.CONTAINER_RUNNING]
+    assert sorted(c.labels[labels.POD_NAME] for c in running) == sorted(names)
+    assert all(c.image.image.endswith(f"app:{updates}") for c in running)
+    reported = [status for served in bench.snapshots.pods for status in served.status.container_statuses]
+    assert [status.ready for status in reported] == [True] * pods
+    assert all(status.image.endswith(f"app:{updates}") for status in reported)
