@@ -34,6 +34,7 @@ from edged.report.pods import PodReporter
 from edged.settings import EdgedSettings
 from edged.static_pods.manifest import is_static
 from edged.statuses import Statuses
+from edged.volumes.usage import EVICTED
 from edged.work.job import Done, Job, Task
 from edged.work.pool import Pool, Worker
 from edged.work.queues import Queue, Work
@@ -221,6 +222,16 @@ class PodKeeper:
         record.verdict = verdict
         self.want(record)
         return True
+
+    def staying(self) -> list[Pod]:
+        """The pods that are not ending."""
+        return [record.pod for record in self.pods if not record.ending]
+
+    def evict(self, uid: PodUid, message: str) -> None:
+        """A pod takes more than it may: it goes, at once and for good (kubelet's evictPod with its shortest grace)."""
+        pod = self._pod_of(uid)
+        if self.end(uid, Verdict(EVICTED, message, grace=1)) and pod is not None:
+            self._events.evicted(pod, message)
 
     def _overdue(self, uid: PodUid, verdict: Verdict) -> None:
         pod = self._pod_of(uid)

@@ -258,6 +258,7 @@ class Edged(Module):
         in_use = self._storage.csi.in_use
         self.start_actor(NodeWatch, settings, client, self._turn(self._on_report), self._version, self._figures, in_use)
         self._storage.start()
+        self._storage.watch_sizes(self._keeper.staying, self._keeper.evict)
         if settings.static_pods is not None:
             self._static_pods.look_into(settings.static_pods, settings.node_name, self._turn(self._on_static_pods))
 

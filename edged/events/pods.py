@@ -41,6 +41,10 @@ class PodEvents:
         """What runs could not be ended; it is tried again."""
         self._tell(pod, WARNING, Reason.FAILED_KILL_POD, f"error killing pod: {error}")
 
+    def evicted(self, pod: Pod, message: str) -> None:
+        """The node has ended the pod because it took too much."""
+        self._tell(pod, WARNING, Reason.EVICTED, message)
+
     def created(self, pod: Pod, container: str) -> None:
         """A container is made."""
         self._tell(pod, NORMAL, Reason.CREATED, f"Created container: {container}", container)

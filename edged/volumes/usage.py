@@ -10,7 +10,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from edged.api import Pod, Quantity, whole_value
+from edged.api import Pod, QuantityError, Volume, whole_value
 
 MOST_ENTRIES = 200_000
 """Files and directories that are looked at; about half a second on a slow board."""
@@ -61,15 +61,21 @@ def over_its_limit(pod: Pod, sizes: Mapping[str, int]) -> str | None:
     `sizes` are the bytes that emptyDir volumes take, by their name; memory has its bound in the kernel.
     """
     for volume in pod.spec.volumes:
-        source = volume.empty_dir
-        if source is None or source.medium or not _is_over(sizes.get(volume.name, 0), source.size_limit):
-            continue
-        return f'Usage of EmptyDir volume "{volume.name}" exceeds the limit "{source.size_limit}". '
+        if 0 < limit_of(volume) < sizes.get(volume.name, 0) and volume.empty_dir is not None:
+            limit = volume.empty_dir.size_limit
+            return f'Usage of EmptyDir volume "{volume.name}" exceeds the limit "{limit}". '
     return None
 
 
-def _is_over(size: int, limit: Quantity | None) -> bool:
-    return limit is not None and 0 < whole_value(limit) < size
+def limit_of(volume: Volume) -> int:
+    """Bytes of disk that a volume may take, 0 without a limit; one that cannot be read is none."""
+    source = volume.empty_dir
+    if source is None or source.medium or source.size_limit is None:
+        return 0
+    try:
+        return whole_value(source.size_limit)
+    except QuantityError:
+        return 0
 
 
 def _entries(directory: str) -> list[tuple[os.DirEntry[str], os.stat_result]]:

@@ -177,3 +177,26 @@ def test_a_mounted_token_is_renewed(bench: Bench) -> None:
     bench.run(300)
     assert file.read_text() == "third"
     assert version.readlink() != before
+
+
+def test_a_pod_that_fills_its_volume_goes(bench: Bench) -> None:
+    """Evicted, in kubelet's words, within ten seconds; others, and a volume within its limit, are left alone."""
+    volumes = [{"name": "v", "emptyDir": {"sizeLimit": "64Ki"}}]
+    bench.start()
+    for name in ("web", "modest"):
+        bench.tell("insert", pod(name, volumes=volumes))
+    bench.tell("insert", pod("free", volumes=[{"name": "v", "emptyDir": {}}]))
+    sizes = {"web": 100, "modest": 10, "free": 1000}
+    for name, size in sizes.items():
+        file = bench.settings.root / f"pods/uid-{name}/volumes/kubernetes.io~empty-dir/v/file"
+        file.write_bytes(b"x" * size * 1024)
+    bench.run(60)
+    statuses = {each.metadata.name: each.status for each in bench.snapshots.pods}
+    assert {name: status.phase for name, status in statuses.items()} == {
+        "web": "Failed",
+        "modest": "Running",
+        "free": "Running",
+    }
+    assert statuses["web"].reason == "Evicted"
+    assert statuses["web"].message == 'Usage of EmptyDir volume "v" exceeds the limit "64Ki". '
+    assert bench.runtime.running() == ["main", "main"]

@@ -44,6 +44,7 @@ def test_what_is_not_there_takes_nothing(tmp_path: Path) -> None:
         (EmptyDirVolumeSource(size_limit="1Ki"), KIB + 1, True),
         (EmptyDirVolumeSource(size_limit="1Ki"), KIB, False),
         (EmptyDirVolumeSource(size_limit="0"), KIB, False),
+        (EmptyDirVolumeSource(size_limit="much"), KIB, False),
         (EmptyDirVolumeSource(), 1 << 40, False),
         (EmptyDirVolumeSource(size_limit="1Ki", medium="Memory"), KIB + 1, False),
     ],
