@@ -4,7 +4,7 @@ BIN := .venv/bin
 PACKAGES := beehive protos metamanager edgehub edged modules tests
 ARGS ?=
 
-.PHONY: simulate help install run test check format bench
+.PHONY: chaos simulate help install run test check format bench
 .DEFAULT_GOAL := help
 
 help:
@@ -13,6 +13,7 @@ help:
 	@echo "make check      ruff, mypy, import layers, generated files"
 	@echo "make bench      figures with the floor beside them"
 	@echo "make simulate   many seeds of whole nodes with faults, on all cores (ARGS='--seed 1000 --seeds 5000 --faults link')"
+	@echo "make chaos      real processes and links under load, hurt 500 times and killed 300 times; half an hour"
 	@echo "make install    the virtual environment in .venv; the others call it"
 	@echo "make format     ruff's formatter and its safe fixes"
 
@@ -48,3 +49,6 @@ bench: install
 
 simulate: install
 	$(BIN)/edgecore simulate --seeds 1000 $(ARGS)
+
+chaos: install
+	$(BIN)/python -m tests.chaos $(ARGS)

@@ -76,6 +76,8 @@ class EdgeHub(Module):
         self._backoff = Backoff(settings.reconnect_base, settings.reconnect_limit)
         self._link: Link | None = None
         self._up_since: float | None = None
+        self._proven = False
+        """Whether the peer has answered on this link."""
         self._why_down = "not tried yet"
         self._redial: Timer | None = None
         self._heartbeat: Timer | None = None
@@ -166,7 +168,7 @@ class EdgeHub(Module):
         self.hive.bury(self.name, delivery, DropReason.NOT_SENT, detail)
 
     def _dial(self) -> None:
-        self._redial = None
+        self._redial, self._proven = None, False
         self._link = self._make_link()
         self._runner.tell(self._link)
 
@@ -191,9 +193,10 @@ class EdgeHub(Module):
         elif up >= self._settings.steady:
             self._backoff.reset()
             delay = 0.0
+        elif self._proven:
+            self._backoff.reset()
+            delay = self.clock.random.uniform(0.0, self._settings.reconnect_base)
         else:
-            if up >= self._settings.steady / 5:
-                self._backoff.reset()
             delay = self._backoff.next(self.clock.random)
         self._down(str(error))
         level = logging.INFO if isinstance(error, ClosedHereError) else logging.WARNING
@@ -232,6 +235,7 @@ class EdgeHub(Module):
 
     def _confirmed(self, frames: int) -> None:
         self._counters.confirmed += frames
+        self._proven = True
         self._outgoing.confirmed(frames, self.clock.monotonic())
         self._outbox.settle()
         self._pump()

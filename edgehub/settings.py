@@ -96,8 +96,9 @@ class EdgeHubSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Ceiling that the delay never passes: KubeEdge's fixed delay."""
 
     steady: float = 10.0
-    """A link that was up for so long makes the next try immediate. After a fifth of it the delays at least begin anew;
-    after a shorter one they grow, or a cloud that accepts and drops at once would be dialled without pause."""
+    """A link that was up for so long makes the next try immediate. After a shorter one on which the cloud has
+    answered, it comes within `reconnect_base`; after one without a word the delays grow, or a cloud that accepts and
+    drops at once would be dialled without pause."""
 
     limits: Limits = Limits()
     """How much is kept for the cloud, of each class."""

@@ -540,14 +540,32 @@ def test_a_steady_link_that_ends_is_dialled_at_once() -> None:
 
 
 def test_a_cloud_that_accepts_and_drops_is_not_dialled_without_end() -> None:
-    """A short link does not reset the delays."""
+    """A short link without a word from the cloud does not reset the delays."""
     bed = started()
+    bed.cloud.stalled = True
     with bed.bee:
         for _ in range(600):
             if bed.counters.connected:
                 bed.cloud.cut()
             bed.bee.run_for(1)
         assert 20 < len(bed.cloud.dialled) < 120
+
+
+def test_a_flapping_link_to_a_cloud_that_answers_is_made_anew_within_a_second() -> None:
+    """A network that cuts every second is not the cloud's fault; nor are all nodes back at the same moment."""
+    bed = started()
+    with bed.bee:
+        delays = []
+        for _ in range(100):
+            bed.bee.run_for(1.0)
+            bed.cloud.cut()
+            bed.bee.settle()
+            dials, began = len(bed.cloud.dialled), bed.bee.clock.monotonic()
+            while len(bed.cloud.dialled) == dials:
+                bed.bee.run_for(0.01)
+            delays.append(bed.bee.clock.monotonic() - began)
+        assert max(delays) <= 1.02
+        assert len({round(delay, 1) for delay in delays}) > 5
 
 
 def test_the_links_ends_are_counted_by_reason() -> None:

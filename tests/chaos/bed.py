@@ -1,0 +1,244 @@
+"""Nodes with metamanager and edgehub on real files and real sockets, in this process, and the cloud stub: all of them
+under load, with a proxy between.
+
+Down go pods that change all the time; up goes what nobody else keeps. What stands where edged is writes down what it
+gets.
+"""
+
+import queue
+import threading
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from beehive import BeehiveError, Group, Hive, Message, Module, ModuleName, Operation, ResourceType, Threads, handles
+from edgehub import EdgeHubSettings, install
+from edgehub.outbox.sqlite import open_outbox
+from metamanager.client import MetaTurnClient
+from metamanager.module import MetaManager, MetaSettings
+from modules.edgecontroller.commands import Apply
+from tests.end_to_end.processes import wait_until
+from tests.modules.cloudcore.stubs import Stub
+
+PODS: Final = 5
+PATIENCE: Final = 60.0
+
+
+class _Meta(msgspec.Struct, rename="camel"):
+    resource_version: str = "0"
+    annotations: dict[str, str] = {}
+
+
+class _Pod(msgspec.Struct):
+    metadata: _Meta
+
+
+class Edged(Module):
+    """Registers the node and writes down which versions of pods it is told of, in order."""
+
+    name = ModuleName.EDGED
+    group = Group.EDGED
+
+    def __init__(self, node: str, seen: dict[str, list[tuple[int, str]]]) -> None:
+        super().__init__()
+        self._node = node
+        self.seen = seen
+
+    def on_start(self) -> None:
+        """Register, until it is done."""
+        self._meta = MetaTurnClient(self)
+        self._register()
+
+    def _register(self) -> None:
+        value = msgspec.json.encode({"apiVersion": "v1", "kind": "Node", "metadata": {"name": self._node}})
+        self._meta.create(ResourceType.NODE, "", self._node, value, then=self._registered)
+
+    def _registered(self, answer: object) -> None:
+        if isinstance(answer, Exception) and getattr(answer, "retryable", False):
+            self.after(0.2, self._register)
+
+    @handles(ResourceType.POD)
+    def pod(self, message: Message) -> None:
+        """Write it down. The version that is there already is no change, as for edged: the cloud sends it again when
+        the acknowledgement was lost.
+        """
+        meta = message.content_as(_Pod).metadata
+        version, seen = (int(meta.resource_version), meta.annotations.get("n", "")), self.seen[message.route.resource]
+        if not seen or seen[-1] != version:
+            seen.append(version)
+
+    @handles()
+    def other(self, _message: Message) -> None:
+        """Connections, answers that nobody waits for."""
+
+
+class Devices(Module):
+    """Stands where the cloud's device controller is: takes what nodes say."""
+
+    name = ModuleName.DEVICECONTROLLER
+    group = Group.DEVICECONTROLLER
+
+    def __init__(self, got: "queue.Queue[Message]") -> None:
+        super().__init__()
+        self._got = got
+
+    @handles()
+    def take(self, message: Message) -> None:
+        """Hand it to the test."""
+        self._got.put(message)
+
+
+class Node:
+    """One node's process, in a hive."""
+
+    def __init__(self, name: str, port: int, directory: Path, **changes: Any) -> None:
+        self.name = name
+        self.seen: dict[str, list[tuple[int, str]]] = defaultdict(list)
+        self.hive = Hive(Threads())
+        hub = EdgeHubSettings(url=f"ws://127.0.0.1:{port}/e632/{name}/events", node=name, message_qps=0.0, **changes)
+        clock = self.hive.clock
+        self.hive.add(MetaManager, MetaSettings(str(directory / f"{name}.db")))
+        self.hive.add(Edged, name, self.seen)
+        self.counters = install(
+            self.hive, hub, open_outbox=lambda: open_outbox(directory / f"{name}-outbox.db", clock.now())
+        )
+
+    def upload(self, number: int) -> str:
+        """Say something that nobody else keeps; its id."""
+        message = Message.new(
+            self.hive.clock,
+            source=ModuleName.DEVICETWIN,
+            group=Group.TWIN,
+            resource=f"device/{self.name}/twin/said",
+            operation=Operation.UPDATE,
+            content=number,
+        )
+        self.hive.send(ModuleName.EDGEHUB, message)
+        return message.id
+
+
+class Bed:
+    """All of it; see the module's docstring."""
+
+    def __init__(self, cloud: Stub, nodes: list[Node], got: "queue.Queue[Message]") -> None:
+        self.cloud = cloud
+        self.nodes = nodes
+        self.sent: dict[str, list[str]] = {node.name: [] for node in nodes}
+        self.arrived: dict[str, list[str]] = {node.name: [] for node in nodes}
+        """Ids in the order of their arrival, repetitions included."""
+        self.versions = 0
+        self._got = got
+        self._stop = threading.Event()
+        self._threads = [
+            threading.Thread(target=run, name=run.__name__) for run in (self._change, self._say, self._listen)
+        ]
+
+    def load(self) -> None:
+        """Begin to change and to say things."""
+        for thread in self._threads:
+            thread.start()
+
+    def rest(self) -> None:
+        """Stop changing; wait until everything has arrived."""
+        self._stop.set()
+        for thread in self._threads:
+            thread.join(PATIENCE)
+        for node in self.nodes:
+            wait_until(lambda node=node: self._has_all(node), f"{node.name} is up to date", PATIENCE)  # type: ignore[misc]
+
+    def check(self) -> None:
+        """Nothing is lost, out of order, or applied twice."""
+        for node in self.nodes:
+            for key, seen in node.seen.items():
+                versions = [version for version, _ in seen]
+                assert versions == sorted(set(versions)), f"{node.name}: {key} was applied as {versions}"
+                assert seen[-1][1] == str(self.versions), f"{node.name}: {key} is {seen[-1]}, not {self.versions}"
+            first = list(dict.fromkeys(self.arrived[node.name]))
+            assert first == self.sent[node.name], f"{node.name}: what it said has not arrived in its order"
+            assert not list(node.hive.dead_letters), f"{node.name}: {list(node.hive.dead_letters)}"
+
+    @property
+    def repeated(self) -> int:
+        """How many messages have arrived more than once."""
+        return sum(len(ids) - len(set(ids)) for ids in self.arrived.values())
+
+    def _has_all(self, node: Node) -> bool:
+        self._drain()
+        latest = {key: seen[-1][1] for key, seen in list(node.seen.items())}
+        up = set(self.arrived[node.name]) == set(self.sent[node.name])
+        return up and len(latest) == PODS and set(latest.values()) == {str(self.versions)}
+
+    def _change(self) -> None:
+        while not self._stop.wait(0.05):
+            self.apply()
+
+    def apply(self) -> None:
+        """Let the cloud want the next version of all pods."""
+        self.versions += 1
+        pods = [_pod(node.name, number, self.versions) for node in self.nodes for number in range(PODS)]
+        errors = [item.error for item in self.cloud.client.run(Apply(pods)) if item.error]
+        assert not errors, errors
+
+    def _say(self) -> None:
+        number = 0
+        while not self._stop.wait(0.01):
+            number += 1
+            for node in self.nodes:
+                try:
+                    self.sent[node.name].append(node.upload(number))
+                except BeehiveError:
+                    return
+
+    def _listen(self) -> None:
+        while not self._stop.wait(0.05):
+            self._drain()
+
+    def _drain(self) -> None:
+        while not self._got.empty():
+            message = self._got.get()
+            self.arrived[message.route.resource.split("/")[1]].append(message.id)
+
+
+@contextmanager
+def bed(
+    directory: Path, stub: Stub, got: "queue.Queue[Message]", port: int, nodes: int, **changes: Any
+) -> Iterator[Bed]:
+    """Nodes that are connected and have their pods."""
+    with ExitStack() as stack:
+        made = [Node(f"n{number}", port, directory, **changes) for number in range(nodes)]
+        whole = Bed(stub, made, got)
+        for node in made:
+            node.hive.start()
+            stack.callback(node.hive.clock.close)
+            stack.callback(node.hive.stop)
+        whole.apply()
+        for node in made:
+            wait_until(lambda node=node: len(node.seen) == PODS, f"{node.name} has its pods", PATIENCE)  # type: ignore[misc]
+        yield whole
+
+
+@contextmanager
+def cloud(directory: Path) -> Iterator[tuple[Stub, "queue.Queue[Message]"]]:
+    """The stub, and what nodes say to it."""
+    got: queue.Queue[Message] = queue.Queue()
+    stub = Stub(directory, node_limit=100)
+    stub.core.hive.add(Devices, got)
+    with stub:
+        yield stub, got
+
+
+def _pod(node: str, number: int, version: int) -> dict[str, Any]:
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": f"pod-{node}-{number}",
+            "namespace": "default",
+            "annotations": {"n": str(version), "padding": "x" * 2000},
+        },
+        "spec": {"nodeName": node, "containers": [{"name": "app", "image": "busybox:1.36"}]},
+    }

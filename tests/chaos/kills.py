@@ -1,0 +1,106 @@
+"""Real processes that are killed at random moments under load: edgecore, or cloudcore. Pods run on all the while."""
+
+import random
+from pathlib import Path
+from threading import Event
+from typing import Final, NamedTuple
+
+from modules.edgecontroller.kinds import JsonObject
+from tests.end_to_end.machine import Machine
+from tests.end_to_end.pods import config_map, container, is_ready, mount, pod, restarts_of, status_of
+from tests.end_to_end.processes import wait_until
+from tests.end_to_end.runtimes import EmbeddedUnderTest
+
+PODS: Final = 3
+_PATIENCE: Final = 90.0
+_never: Final = Event()
+
+
+class Killed(NamedTuple):
+    """What came of a campaign whose invariants have held."""
+
+    what: str
+    kills: int
+    versions: int
+
+    def __str__(self) -> str:
+        return (
+            f"{self.what}: {self.kills} kills, {self.versions} versions of the configmap: no pod restarted, none lost"
+        )
+
+
+def run(seed: int, kills: int, *, cloud: bool = False) -> Killed:
+    """Kill edgecore (or cloudcore) so many times while a configmap and the pods that mount it change.
+
+    Raises:
+        AssertionError: a container was restarted or made anew, a change was lost, or the node did not come back.
+    """
+    draw = random.Random(f"{seed} kills")  # noqa: S311 - reproducible on purpose
+    machine = Machine(EmbeddedUnderTest())
+    try:
+        machine.start()
+        machine.cloud.apply(config_map("settings", key="0"), *(_pod(number, 0) for number in range(PODS)))
+        before = {f"p{number}": _identity(machine.cloud.pods.wait(f"p{number}", is_ready)) for number in range(PODS)}
+        version = 0
+        for _ in range(kills):
+            for _ in range(draw.randint(1, 3)):
+                version += 1
+                machine.cloud.apply(config_map("settings", key=str(version)), *(_pod(n, version) for n in range(PODS)))
+                _never.wait(draw.uniform(0.0, 0.1))
+            _never.wait(draw.choice((0.0, 0.05, 0.5, 1.5)) * draw.random())
+            _kill(machine, cloud=cloud)
+        _check(machine, before, version)
+        return Killed("cloudcore" if cloud else "edgecore", kills, version)
+    except BaseException:
+        print(machine.report())  # noqa: T201 - a campaign's only witness
+        raise
+    finally:
+        machine.close()
+
+
+def _kill(machine: Machine, *, cloud: bool) -> None:
+    if cloud:
+        machine.cloud.kill()
+        machine.cloud.start()
+    else:
+        machine.edge.kill()
+        machine.start_edge()
+
+
+def _check(machine: Machine, before: dict[str, tuple[str, int]], version: int) -> None:
+    """All is as wanted in the end, in the files and in the cloud, and the containers are those of the beginning."""
+    for name in before:
+        made = machine.cloud.pods.wait(name, is_ready)
+        file = machine.edge.volume(made, "configmap", "settings") / "key"
+        wait_until(lambda file=file: _text(file) == str(version), f"{name} has version {version}", _PATIENCE)  # type: ignore[misc]
+    wait_until(
+        lambda: (
+            {name: _annotation(one) for name, one in machine.edge.pods().items()} == dict.fromkeys(before, str(version))
+        ),
+        f"the node has version {version} of every pod",
+        _PATIENCE,
+    )
+    after = {name: _identity(machine.cloud.get("Pod", name)) for name in before}
+    assert after == before, "a container was made anew"
+
+
+def _pod(number: int, version: int) -> JsonObject:
+    made = pod(
+        f"p{number}",
+        container(volumeMounts=[mount("settings", "/settings")]),
+        volumes=({"name": "settings", "configMap": {"name": "settings"}},),
+    )
+    made["metadata"]["annotations"] = {"version": str(version)}
+    return made
+
+
+def _identity(obj: JsonObject) -> tuple[str, int]:
+    return str(status_of(obj)["containerID"]), restarts_of(obj)
+
+
+def _annotation(obj: JsonObject) -> str:
+    return str((obj["metadata"].get("annotations") or {}).get("version"))
+
+
+def _text(file: Path) -> str:
+    return file.read_text() if file.exists() else ""

@@ -1,0 +1,221 @@
+"""A TCP proxy between nodes and a cloud that does to connections what networks do, when it is told.
+
+It runs in a thread of its own on an event loop; the driver's thread tells it what shall happen. It notes how long each
+node that had lost its connection was without one, from the moment at which it could have had one.
+"""
+
+import asyncio
+import threading
+from collections.abc import Coroutine
+from typing import Any, Final, TypeVar
+
+T = TypeVar("T")
+_CHUNK: Final = 64 * 1024
+_AGREED: Final = b"HTTP/1.1 101"
+
+
+class Pair:
+    """One connection of a node, and the one to the cloud that belongs to it."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader, self.writer = reader, writer
+        self.cloud: asyncio.StreamWriter | None = None
+        self.request = b""
+        """What the node has said first: who it is."""
+        self.up = asyncio.Event()
+        self.down = asyncio.Event()
+        self.up.set()
+        self.down.set()
+        self.halving = False
+        self.delay = 0.0
+        self.is_agreed = False
+
+    def abort(self) -> None:
+        """Cut both ends, as a reset does."""
+        for writer in (self.writer, self.cloud):
+            if writer is not None:
+                writer.transport.abort()
+
+
+class Proxy:
+    """See the module's docstring. A context manager."""
+
+    def __init__(self, host: str, port: int) -> None:
+        self._target = (host, port)
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="proxy")
+        self._pairs: set[Pair] = set()
+        self._is_out = False
+        self._without_since: list[float] = []
+        self._agreed = threading.Condition()
+        self._connections = 0
+        self.reconnects: list[float] = []
+        """Seconds that nodes were without a connection when they could have had one."""
+        self.port = 0
+
+    def __enter__(self) -> "Proxy":
+        self._thread.start()
+        self._server = self._do(asyncio.start_server(self._accept, "127.0.0.1", 0))
+        self.port = self._server.sockets[0].getsockname()[1]
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._do(self._close())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    @property
+    def target(self) -> tuple[str, int]:
+        """Where the cloud is."""
+        return self._target
+
+    @property
+    def connections(self) -> int:
+        """How many connections have been agreed on so far."""
+        return self._connections
+
+    def wait(self, connections: int, seconds: float) -> bool:
+        """Wait until so many connections have been agreed on in all."""
+        with self._agreed:
+            return self._agreed.wait_for(lambda: self._connections >= connections, seconds)
+
+    def cut(self) -> None:
+        """Every connection is reset; a new one can be had at once."""
+        self._do(self._cut())
+
+    def outage(self, seconds: float) -> None:
+        """The same, but for a while no new one can be had."""
+        self._do(self._outage(seconds))
+
+    def half(self) -> None:
+        """Of what goes through next, half does, and then the connection is reset: in the middle of a frame."""
+        self._do(self._half())
+
+    def stall(self, way: str, seconds: float, *, then_cut: bool) -> None:
+        """One way stands still; afterwards all of it comes late, or the connection is reset."""
+        self._do(self._stall(way, seconds, then_cut=then_cut))
+
+    def delay(self, seconds: float) -> None:
+        """From now on every piece takes so much longer, on the connections that there are."""
+        self._do(self._delay(seconds))
+
+    def duplicate(self) -> None:
+        """Somebody connects with the words of a node that is connected: the cloud takes the newer for the real one."""
+        self._do(self._duplicate())
+
+    def _do(self, what: Coroutine[Any, Any, T]) -> T:
+        return asyncio.run_coroutine_threadsafe(what, self._loop).result(60)
+
+    async def _close(self) -> None:
+        self._server.close()
+        for pair in list(self._pairs):
+            pair.abort()
+        await asyncio.sleep(0.05)
+        mine = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+        for task in mine:
+            task.cancel()
+        await asyncio.gather(*mine, return_exceptions=True)
+
+    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        pair = Pair(reader, writer)
+        if self._is_out:
+            writer.transport.abort()
+            return
+        try:
+            from_cloud, pair.cloud = await asyncio.open_connection(*self._target)
+        except OSError:
+            writer.transport.abort()
+            return
+        self._pairs.add(pair)
+        try:
+            await asyncio.gather(self._up(pair, pair.cloud), self._down(pair, from_cloud))
+        except (OSError, asyncio.CancelledError):
+            pass
+        finally:
+            pair.abort()
+            self._pairs.discard(pair)
+
+    async def _up(self, pair: Pair, cloud: asyncio.StreamWriter) -> None:
+        while data := await pair.reader.read(_CHUNK):
+            pair.request = pair.request or data
+            await pair.up.wait()
+            await self._pass(pair, cloud, data)
+        raise ConnectionResetError
+
+    async def _down(self, pair: Pair, from_cloud: asyncio.StreamReader) -> None:
+        while data := await from_cloud.read(_CHUNK):
+            await pair.down.wait()
+            await self._pass(pair, pair.writer, data)
+            if not pair.is_agreed and data.startswith(_AGREED):
+                self._agree(pair)
+        raise ConnectionResetError
+
+    async def _pass(self, pair: Pair, writer: asyncio.StreamWriter, data: bytes) -> None:
+        if pair.delay:
+            await asyncio.sleep(pair.delay)
+        if pair.halving and pair.is_agreed and len(data) > 1:
+            writer.write(data[: len(data) // 2])
+            await writer.drain()
+            self._broken(1)
+            raise ConnectionResetError
+        writer.write(data)
+        await writer.drain()
+
+    def _agree(self, pair: Pair) -> None:
+        pair.is_agreed = True
+        with self._agreed:
+            self._connections += 1
+            if self._without_since:
+                self.reconnects.append(self._loop.time() - self._without_since.pop(0))
+            self._agreed.notify_all()
+
+    def _broken(self, number: int) -> None:
+        self._without_since += [self._loop.time()] * number
+
+    async def _cut(self) -> None:
+        agreed = [pair for pair in self._pairs if pair.is_agreed]
+        for pair in list(self._pairs):
+            pair.abort()
+        self._broken(len(agreed))
+
+    async def _outage(self, seconds: float) -> None:
+        self._is_out = True
+        agreed = [pair for pair in self._pairs if pair.is_agreed]
+        for pair in list(self._pairs):
+            pair.abort()
+        await asyncio.sleep(seconds)
+        self._is_out = False
+        self._broken(len(agreed))
+
+    async def _half(self) -> None:
+        for pair in self._pairs:
+            pair.halving = True
+
+    async def _stall(self, way: str, seconds: float, *, then_cut: bool) -> None:
+        pairs = list(self._pairs)
+        for pair in pairs:
+            (pair.up if way == "up" else pair.down).clear()
+        await asyncio.sleep(seconds)
+        for pair in pairs:
+            if then_cut and pair in self._pairs and pair.is_agreed:
+                pair.abort()
+                self._broken(1)
+            pair.up.set()
+            pair.down.set()
+
+    async def _delay(self, seconds: float) -> None:
+        for pair in self._pairs:
+            pair.delay = seconds
+
+    async def _duplicate(self) -> None:
+        pair = next((pair for pair in self._pairs if pair.is_agreed), None)
+        if pair is None:
+            return
+        self._broken(1)
+        reader, writer = await asyncio.open_connection(*self._target)
+        writer.write(pair.request)
+        await writer.drain()
+        await reader.read(1)
+        await asyncio.sleep(0.05)
+        writer.transport.abort()
