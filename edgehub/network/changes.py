@@ -1,5 +1,5 @@
 """What of the kernel's news is a change. The kernel repeats itself: each router advertisement renews addresses and
-routes that are known already.
+routes that are known already. What was there before one began to listen is not known: its end is a change.
 """
 
 from collections.abc import Iterable
@@ -37,6 +37,6 @@ class Changes:
     def _link(self, news: Link) -> str:
         before = self._links.get(news.device)
         self._links[news.device] = news.runs
-        if before is news.runs or (before is None and not news.runs):
+        if before is news.runs:
             return ""
         return f"device {news.device} is {'up' if news.runs else 'down'}"
