@@ -8,7 +8,8 @@ What nobody asks about is not noted: events (they are a history themselves), and
 """
 
 import sqlite3
-from typing import Final
+from functools import lru_cache
+from typing import Final, NamedTuple
 
 from beehive import ResourceType
 from beehive.trace.redact import Redactor
@@ -21,8 +22,9 @@ KEPT: Final = 10
 BUDGET: Final = 8 * 1024 * 1024
 """Characters of all changes together, each with `OVERHEAD`."""
 
-LARGEST: Final = 256 * 1024
-"""Characters of a state that is kept; of a larger one only the size."""
+LARGEST: Final = 64 * 1024
+"""Characters of a state that is kept; of a larger one only the size. What is large would be written twice, and a few
+would fill the budget."""
 
 OVERHEAD: Final = 200
 """About what a change takes besides its text."""
@@ -34,6 +36,21 @@ MARK_KEY: Final = b"edgecore history"
 
 _UNTOLD: Final = (ResourceType.EVENT, ResourceType.STORE)
 _DROPPED_AT_ONCE: Final = 500
+_MOST_ROWS: Final = 64
+_PLACES: Final = "(?, ?, ?, ?, ?, ?, ?, ?)"
+
+
+class _Note(NamedTuple):
+    """A row; the columns of `sql.NOTE` in their order."""
+
+    key: str
+    at: int
+    cause: str
+    message: str
+    uid: str
+    resource_version: int | None
+    size: int | None
+    value: str | None
 
 
 class History:
@@ -46,6 +63,7 @@ class History:
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._execute = connection.execute
         self._executemany = connection.executemany
+        self._notes: list[_Note] = []
         self._touched: set[str] = set()
         self._since_trim = 0
         self._weight = self._weighed()
@@ -57,34 +75,35 @@ class History:
             return
         size = len(row.value)
         value = _kept(row)
-        self._note(row.key, row.updated, cause, row.uid, row.resource_version, size, value)
+        self._note(_Note(row.key, row.updated, cause.text, cause.message, row.uid, row.resource_version, size, value))
 
     def deleted(self, key: str, at: int, cause: Cause, uid: str) -> None:
         """An object is gone."""
         if cause is not UNNOTED:
-            self._note(key, at, cause, uid, None, None, None)
+            self._note(_Note(key, at, cause.text, cause.message, uid, None, None, None))
 
-    def _note(
-        self, key: str, at: int, cause: Cause, uid: str, version: int | None, size: int | None, value: str | None
-    ) -> None:
-        self._execute(
-            sql.NOTE,
-            {
-                "key": key,
-                "at": at,
-                "cause": cause.text,
-                "message": cause.message,
-                "uid": uid,
-                "resource_version": version,
-                "size": size,
-                "value": value,
-            },
-        )
-        self._touched.add(key)
-        self._since_trim += 1
-        self._weight += OVERHEAD + (len(value) if value is not None else 0)
+    def flush(self) -> None:
+        """Write what was noted since the last time, before the transaction is committed.
+
+        Many rows by one statement: each statement lets other threads run, and they give the interpreter back late.
+        """
+        notes, self._notes = self._notes, []
+        while notes:
+            number = min(_MOST_ROWS, 1 << (len(notes).bit_length() - 1))
+            self._execute(_insert(number), [value for note in notes[:number] for value in note])
+            del notes[:number]
         if self._since_trim >= TRIM_EVERY or self._weight > BUDGET:
             self._trim()
+
+    def forget(self) -> None:
+        """The transaction was rolled back."""
+        self._notes.clear()
+
+    def _note(self, note: _Note) -> None:
+        self._notes.append(note)
+        self._touched.add(note.key)
+        self._since_trim += 1
+        self._weight += OVERHEAD + (len(note.value) if note.value is not None else 0)
 
     def _trim(self) -> None:
         """Back to what is allowed; below it when the sum was too much, so that not every change has to make room.
@@ -112,6 +131,13 @@ class History:
             if weight <= 0:
                 break
         self._execute(sql.DROP, {"id": last})
+
+
+@lru_cache(maxsize=8)
+def _insert(number: int) -> str:
+    """The statement for so many rows."""
+    head, _, _ = sql.NOTE.partition("VALUES")
+    return f"{head}VALUES {', '.join([_PLACES] * number)}"
 
 
 def _kept(row: Row) -> str | None:

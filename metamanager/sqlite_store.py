@@ -7,7 +7,6 @@ that SQLite puts beside it, which take their mode from it.
 
 import logging
 import sqlite3
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -53,7 +52,7 @@ class SqliteStore:
 
     def put(self, row: Row) -> bool:
         if self._write(sql.PUT, _parameters(row), "store an object", row.key):
-            self._note(lambda: self._history.stored(row), row.key)
+            self._history.stored(row)
             return True
         stored = self._state(row.key)
         return stored is not None and row.equals(*stored)
@@ -62,7 +61,7 @@ class SqliteStore:
         statement = sql.DELETE_OF_UID if uid else sql.DELETE
         if not self._write(statement, {"key": key, "uid": uid} if uid else {"key": key}, "delete an object", key):
             return False
-        self._note(lambda: self._history.deleted(key, now_ms, cause, uid), key)
+        self._history.deleted(key, now_ms, cause, uid)
         return True
 
     def delete_owned(self, kind: str, uid: str) -> int:
@@ -72,6 +71,7 @@ class SqliteStore:
         if not self._connection.in_transaction:
             return
         try:
+            self._history.flush()
             self._execute("COMMIT")
         except sqlite3.Error as error:
             self.rollback()
@@ -82,6 +82,7 @@ class SqliteStore:
             self._shrink()
 
     def rollback(self) -> None:
+        self._history.forget()
         with suppress(sqlite3.Error):
             self._connection.rollback()
 
@@ -107,14 +108,6 @@ class SqliteStore:
             self._raise_if_damaged(attempt, error)
             lost = began_before and not connection.in_transaction
             raise _write_error(attempt, on, error, batch_lost=lost) from error
-
-    def _note(self, note: Callable[[], None], key: str) -> None:
-        try:
-            note()
-        except sqlite3.Error as error:
-            self._raise_if_damaged("note a change", error)
-            lost = not self._connection.in_transaction
-            raise _write_error("note a change", key, error, batch_lost=lost) from error
 
     def _state(self, key: str) -> tuple[str | None, int | None] | None:
         try:

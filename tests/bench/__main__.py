@@ -14,7 +14,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final, NamedTuple
 
-from tests.bench import bus, link, node, recorder, store, view
+from tests.bench import bus, ingest, link, node, recorder, store, view
 from tests.bench.rows import Goal, Row, Unit, heads, rates, written
 from tests.support.containerd import reason_missing
 
@@ -64,10 +64,22 @@ def _stored(rounds: int) -> list[Row]:
         return rates(store.measure(Path(directory), rounds), "1,640–1,690/s")
 
 
+def _ingested(rounds: int) -> list[Row]:
+    """On the disk too."""
+    goals = (Goal(5_000, at_most=False), Goal(0.6, at_most=False, of_floor=True))
+    with TemporaryDirectory(prefix=".bench-", dir=Path(__file__).parents[2]) as directory:
+        return [
+            Row(figure.name, figure.per_second, Unit.PER_SECOND, figure.floor, "1,640–1,690/s",
+                goals if "1 kB" in figure.name and "at once" in figure.name else ())
+            for figure in ingest.measure(Path(directory), rounds)
+        ]  # fmt: skip
+
+
 SECTIONS: Final = (
     Section("bus", "bus; floor: a bare pykka actor with its stock inbox", _bus),
     Section("recorder", "flight recorder, by processor time; floor: the bus with metrics and no recorder", _recorded),
     Section("store", "store; floor: SQLite itself, same pragmas and batches", _stored),
+    Section("ingest", "socket to durable commit and acknowledgement; floor: SQLite itself", _ingested),
     Section("link", "link; floor: the websockets package's client", lambda n: rates(link.measure(n))),
     Section("embedded", "node on the embedded runtime; floor: the same CRI calls made bare", node.embedded),
     Section("containerd", "node on containerd; floor: the same CRI calls made bare", node.containerd, reason_missing),
