@@ -38,7 +38,7 @@ from edged.node.status import MEMORY_RESERVE, RENEWAL, Report, node_status
 from edged.node.watch import NodeWatch
 from edged.pleg.hints import Hints
 from edged.pleg.listener import Listener
-from edged.pleg.messages import Event, Looked, Observed, Relisted, RelistFailed, Seen
+from edged.pleg.messages import Event, LookAround, Looked, Observed, Relisted, RelistFailed, Seen
 from edged.pleg.pace import Pace
 from edged.pleg.pleg import Pleg
 from edged.pleg.reader import RuntimeReader
@@ -266,8 +266,8 @@ class Edged(Module):
         settings = self._settings
         self._hints = Hints(settings.relist_period)
         pace = Pace(settings.relist_period, settings.relist_period_with_events)
-        pleg = self.start_actor(Pleg, reader, self._turn(self._on_pleg), pace, self._hints)
-        self.start_actor(Listener, client, self._hints, pleg.tell)
+        self._pleg = self.start_actor(Pleg, reader, self._turn(self._on_pleg), pace, self._hints)
+        self.start_actor(Listener, client, self._hints, self._pleg.tell)
 
     def _let_go(self) -> None:
         """First the runtime: a worker whose wait ends must not be able to change anything in it any more."""
@@ -374,6 +374,7 @@ class Edged(Module):
         if self._stored.listed and self._static_pods.all_came and not self._all_known:
             self._all_known = True
             self._stored.all_known()
+            self._pleg.tell(LookAround())
             self._static_pods.listed()
 
     def _read(self, raw: bytes, about: str) -> Pod | None:
@@ -405,6 +406,8 @@ class Edged(Module):
                     self._record(seen)
                 self._keeper.relisted(event)
                 self._stored.relisted()
+                if self._stored.inquires:
+                    self._pleg.tell(LookAround())
 
     def _note_problem(self, problem: str) -> None:
         if problem != self._relist_problem:

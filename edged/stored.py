@@ -63,6 +63,11 @@ class StoredPods:
         """Ask the store, until it says which pods it has."""
         self._meta.store_is_complete(then=self._on_completeness)
 
+    @property
+    def inquires(self) -> bool:
+        """Whether it is to be found out yet what else runs here: each relist brings that further."""
+        return self._inquiry is not None
+
     def connected(self) -> None:
         """The cloud is there."""
         if self._inquiry is not None:

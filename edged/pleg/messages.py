@@ -50,6 +50,10 @@ class Observed(NamedTuple):
     """When, as in `Seen`."""
 
 
+class LookAround(NamedTuple):
+    """Somebody waits for a relist: do not let more than the shorter period pass until the next one."""
+
+
 class StreamAsked(NamedTuple):
     """The runtime is asked for its events."""
 

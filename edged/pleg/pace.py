@@ -47,8 +47,8 @@ class Pace:
         self._asked_at = self._opened_at = None
         self._suspects = frozenset()
 
-    def failed(self) -> None:
-        """A look has failed: what there was to be seen was not."""
+    def hurry(self) -> None:
+        """The next list is waited for: what there was to be seen could not be, or somebody wants to know."""
         self._whole = False
 
     def relisted(

@@ -16,6 +16,7 @@ from edged.pleg.hints import Hints
 from edged.pleg.messages import (
     Event,
     Heard,
+    LookAround,
     Looked,
     Relisted,
     RelistFailed,
@@ -86,6 +87,9 @@ class Pleg(Actor):
             case _Round():
                 self._next_round = float("inf")
                 self._look_where_hinted()
+            case LookAround():
+                self._pace.hurry()
+                self._set_timer()
             case StreamAsked():
                 self._pace.asked(self.clock.monotonic())
             case StreamOpened():
@@ -140,7 +144,7 @@ class Pleg(Actor):
         """Look at some pods; when that fails for one, all are left to a relist that comes soon."""
         for ref in refs:
             if not self._look(ref):
-                self._pace.failed()
+                self._pace.hurry()
                 self._set_timer()
                 return
 
@@ -168,7 +172,7 @@ class Pleg(Actor):
             now = self._reader.glances()
         except CriError as error:
             self._tell(RelistFailed(error))
-            self._pace.failed()
+            self._pace.hurry()
         else:
             changed = changed_pods(self._known, now)
             seen = self._see_all(changed, now, begin)

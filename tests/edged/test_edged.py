@@ -257,7 +257,7 @@ def test_orphans_of_ours_are_removed_and_others_sandboxes_left_alone(bench: Benc
     bench.runtime.run_pod_sandbox(ours)
     other = bench.runtime.run_pod_sandbox(theirs)
     bench.start()
-    bench.run(12)
+    bench.run(3)
     assert list(bench.runtime.sandboxes) == [other]
 
 

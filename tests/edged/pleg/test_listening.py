@@ -9,7 +9,7 @@ import pytest
 from edged.cri.contract import ContainerId
 from edged.cri.errors import UnavailableError
 from edged.pleg.hints import BREATH
-from edged.pleg.messages import Observed
+from edged.pleg.messages import LookAround, Observed
 from edged.pleg.pace import DISTRUST
 from edged.pleg.pleg import MOST_LOOKS
 from protos.cri.v1 import api_pb2 as pb
@@ -93,6 +93,16 @@ def test_beside_events_it_relists_seldom_and_when_they_break_at_once_often(watch
     lists = watch.runtime.calls["list_containers"]
     watch.look(5)
     assert watch.runtime.calls["list_containers"] - lists >= 4
+
+
+def test_who_waits_for_a_relist_has_it_within_a_period(watch: Watch) -> None:
+    calm(watch)
+    watch.look(2)
+    lists = watch.runtime.calls["list_containers"]
+    watch.pleg.ref.tell(LookAround())
+    watch.pleg.ref.tell(LookAround())
+    watch.look(2)
+    assert watch.runtime.calls["list_containers"] == lists + 1
 
 
 def test_a_stream_that_breaks_is_opened_again(watch: Watch) -> None:

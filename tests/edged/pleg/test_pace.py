@@ -61,7 +61,7 @@ def test_what_could_not_be_seen_is_looked_for_soon() -> None:
     assert pace.period(11.0) == ALONE
     relisted(pace, 12.0, "a", announced=said("a"))
     assert pace.period(12.0) == BESIDE
-    pace.failed()
+    pace.hurry()
     assert pace.period(13.0) == ALONE
 
 
