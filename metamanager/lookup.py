@@ -5,17 +5,19 @@ What the cloud has answered is kept (but for leases), so that the same question 
 
 import logging
 
+import msgspec
+
 from beehive import Clock, Message, Operation, ResourceType
 from metamanager import effects
 from metamanager.batch import Outcome
 from metamanager.effects import Effect
 from metamanager.errors import StoreError
 from metamanager.pod_question import is_pod_question
-from metamanager.remote import object_in
+from metamanager.remote import is_refresh, object_in
 from metamanager.rows import Row, cause_of, parse, row_of
 from metamanager.rules import Origin, is_kept, origin_of
 from metamanager.store import Store
-from metamanager.tokens import is_good, token_key, token_row
+from metamanager.tokens import is_fresh, is_good, token_key, token_row
 
 _log = logging.getLogger(__name__)
 
@@ -23,6 +25,8 @@ _ANSWER = "asked of the cloud"
 """Cause of what comes so, in the history."""
 
 _PEM_CERTIFICATE = b"-----BEGIN CERTIFICATE-----"
+
+_MAY_BE_STORED = (Origin.CLOUD_FIRST, Origin.STORE_REFRESHED)
 
 
 class Lookup:
@@ -52,6 +56,17 @@ class Lookup:
         value = self._store.get(request.route.resource)
         return [] if value is None else [value]
 
+    def good_in_store(self, request: Message) -> list[str]:
+        """As `in_store`, but of a token only one that will be good for a while: its successor is asked for in time.
+
+        Raises:
+            StoreError: it cannot be read.
+        """
+        values = self.in_store(request)
+        if parse(request.route.resource).type == ResourceType.SERVICE_ACCOUNT_TOKEN:
+            return [value for value in values if is_fresh(value, self._clock.now())]
+        return values
+
     def from_store(self, request: Message) -> Effect:
         """The answer from the store, whatever it has.
 
@@ -70,13 +85,17 @@ class Lookup:
         if isinstance(result, str) or result.route.operation == Operation.ERROR:
             return outcome
         row = self._row(requests[0], result)
+        news: list[Effect] = []
         if row is not None:
+            if any(map(is_refresh, requests)) and self._store.get(row.key) != row.value:
+                news = [effects.to_edged(_as_pushed(result, row))]
             self._store.put(row)
-        acknowledged = [*outcome.effects, effects.ok_to_cloud(result, self._clock)]
+        acknowledged = [*outcome.effects, *news, effects.ok_to_cloud(result, self._clock)]
         return Outcome(acknowledged, row is not None, lambda: outcome.effects)
 
     def passed_on(self, requests: list[Message], result: Message | str) -> Outcome:
-        """The answer for everybody who asked, nothing kept, nothing acknowledged."""
+        """The answer for everybody who waits for it, nothing kept, nothing acknowledged."""
+        requests = [one for one in requests if not is_refresh(one)]
         if isinstance(result, str):
             return Outcome([self._without_cloud(request, result) for request in requests])
         return Outcome([effects.answer(one, result.with_header(parent_msg_id=one.id)) for one in requests])
@@ -84,7 +103,7 @@ class Lookup:
     def _without_cloud(self, request: Message, text: str) -> Effect:
         """What the store has of what only the cloud should have been asked, or the error."""
         kind = parse(request.route.resource).type
-        if request.route.operation == Operation.QUERY and origin_of(kind, named=True) is Origin.CLOUD_FIRST:
+        if request.route.operation == Operation.QUERY and origin_of(kind, named=True) in _MAY_BE_STORED:
             try:
                 values = self.in_store(request)
             except StoreError as error:
@@ -116,3 +135,8 @@ class Lookup:
             return row_of(resource, text, now, cause) if _PEM_CERTIFICATE in text else None
         value = object_in(answer)
         return row_of(resource, value, now, cause) if value is not None and is_kept(kind) else None
+
+
+def _as_pushed(answer: Message, row: Row) -> Message:
+    """The object as the cloud would send it by itself."""
+    return answer.with_route(operation=Operation.UPDATE, resource=row.key).with_content(msgspec.Raw(row.value.encode()))

@@ -213,6 +213,14 @@ class MetaManager(Module):
         values = self._lookup.in_store(message)
         return [effects.stored(message, values, self.clock)] if values else self._ask_cloud(message)
 
+    def _answer_and_refresh(self, message: Message) -> list[Effect]:
+        values = self._lookup.good_in_store(message)
+        if not values:
+            return self._ask_cloud(message)
+        if parse(message.route.resource).type != ResourceType.SERVICE_ACCOUNT_TOKEN:
+            self._remote.refresh(message)
+        return [effects.stored(message, values, self.clock)]
+
     def _answer_or_refuse(self, message: Message) -> list[Effect]:
         values = self._lookup.in_store(message)
         return [effects.stored(message, values, self.clock)] if values else self._refuse(message, NOT_CONNECTED)
@@ -313,6 +321,7 @@ _TAKE: dict[Step, Callable[[MetaManager, Message], list[Effect]]] = {
     Step.OK_TO_SENDER: MetaManager._ok_to_sender,
     Step.ANSWER: lambda meta, message: [meta._lookup.from_store(message)],
     Step.ANSWER_OR_ASK: MetaManager._answer_or_ask,
+    Step.ANSWER_AND_REFRESH: MetaManager._answer_and_refresh,
     Step.ANSWER_OR_REFUSE: MetaManager._answer_or_refuse,
     Step.ASK_CLOUD: MetaManager._ask_cloud,
     Step.REFUSE: lambda meta, message: meta._refuse(message, NOT_CONNECTED),

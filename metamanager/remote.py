@@ -6,6 +6,7 @@ question asked twice while it is under way goes once: twenty pods that start tog
 """
 
 from collections.abc import Callable
+from typing import Final
 
 from beehive import BeehiveError, Message, Module, ModuleName, Operation
 from metamanager import answers
@@ -14,6 +15,11 @@ from metamanager.pod_question import question_of
 
 Answered = Callable[[list[Message], Message | str], None]
 """Takes the requests and their answer, or the text of the error that there is instead."""
+
+REFRESH_EVERY: Final = 10.0
+"""Seconds between two refreshments of one object: a pod that waits for its volume asks again and again."""
+
+_REMEMBERED: Final = 1000
 
 
 class Remote:
@@ -31,6 +37,8 @@ class Remote:
         self._answered = answered
         self._open: dict[str, list[Message]] = {}
         self._queries: dict[str, str] = {}
+        self._refreshed: dict[str, float] = {}
+        """When each resource was refreshed last, in monotonic seconds."""
 
     def ask(self, request: Message) -> None:
         """Ask the cloud what was asked of us."""
@@ -40,12 +48,27 @@ class Remote:
             self._open[under_way].append(request)
             return
         question = question_of(request).with_header(msg_id=self._module.clock.new_id())
+        if is_refresh(request):
+            question = question.with_route(source=ModuleName.EDGED)
         self._open[question.id] = [request]
         if mergeable:
             self._queries[request.route.resource] = question.id
         self._module.request(
             ModuleName.EDGEHUB, question, self._seconds, lambda result: self._done(question.id, result)
         )
+
+    def refresh(self, request: Message) -> None:
+        """Ask the cloud the same although the asker has its answer: not again within `REFRESH_EVERY`.
+
+        Nobody gets the answer, but that what has changed is handed on as if the cloud had sent it.
+        """
+        resource, now = request.route.resource, self._module.clock.monotonic()
+        if resource in self._queries or now < self._refreshed.get(resource, -REFRESH_EVERY) + REFRESH_EVERY:
+            return
+        if len(self._refreshed) >= _REMEMBERED:
+            self._refreshed.clear()
+        self._refreshed[resource] = now
+        self.ask(request.with_route(source=ModuleName.METAMANAGER))
 
     def give_up(self) -> None:
         """The connection is gone: no answer will come, and nobody need wait until the deadline to be told."""
@@ -81,6 +104,11 @@ def _text_of_hub(answer: Message) -> str:
     if isinstance(error, NotConnectedError):
         return answers.NOT_CONNECTED
     return f"{answers.REMOTE_TIMEOUT}: {error.hint}" if error.retryable else error.hint
+
+
+def is_refresh(request: Message) -> bool:
+    """Whether nobody waits for the answer."""
+    return request.route.source == ModuleName.METAMANAGER
 
 
 def object_in(answer: Message) -> bytes | None:

@@ -5,6 +5,8 @@ takes them. What differs from KubeEdge, and why:
 
 - configmaps and secrets are answered from the store when it has them, not from the cloud (`Origin.STORE_FIRST`): the
   cloud pushes changes of what the node's pods use, and a pod must start as fast, and as well, without a cloud;
+- volumes, claims, attachments and tokens too (`STORE_REFRESHED`): the cloud is asked behind, for it does not push them,
+  so that no pod waits for a cloud that is connected and silent;
 - nodes are asked of the cloud, so that registration sees what it has; what the cloud cannot be asked now is answered
   from the store where it has it (`CLOUD_FIRST`);
 - a delete that only the cloud can carry out is refused at once without a connection, instead of a time-out;
@@ -58,6 +60,8 @@ class Step(Enum):
     """From the store when it is there, else ask."""
     ANSWER_OR_REFUSE = auto()
     """From the store when it is there, else say that there is no connection."""
+    ANSWER_AND_REFRESH = auto()
+    """From the store when it is there, and ask the cloud behind; else ask."""
     REFUSE = auto()
     """Say that there is no connection (to what needed an answer)."""
     REFUSE_PATCH = auto()
@@ -85,6 +89,8 @@ class Origin(Enum):
 
     STORE = auto()
     STORE_FIRST = auto()
+    STORE_REFRESHED = auto()
+    """The store first, and the cloud is asked behind: it does not push what changes."""
     CLOUD_FIRST = auto()
     """The store only while the cloud cannot be asked."""
     CLOUD = auto()
@@ -95,10 +101,10 @@ _ORIGINS: dict[str, Origin] = {
     ResourceType.CONFIGMAP: Origin.STORE_FIRST,
     ResourceType.SECRET: Origin.STORE_FIRST,
     ResourceType.NODE: Origin.CLOUD_FIRST,
-    ResourceType.PERSISTENT_VOLUME: Origin.CLOUD_FIRST,
-    ResourceType.PERSISTENT_VOLUME_CLAIM: Origin.CLOUD_FIRST,
-    ResourceType.VOLUME_ATTACHMENT: Origin.CLOUD_FIRST,
-    ResourceType.SERVICE_ACCOUNT_TOKEN: Origin.CLOUD_FIRST,
+    ResourceType.PERSISTENT_VOLUME: Origin.STORE_REFRESHED,
+    ResourceType.PERSISTENT_VOLUME_CLAIM: Origin.STORE_REFRESHED,
+    ResourceType.VOLUME_ATTACHMENT: Origin.STORE_REFRESHED,
+    ResourceType.SERVICE_ACCOUNT_TOKEN: Origin.STORE_REFRESHED,
     ResourceType.CA_CERTIFICATE: Origin.CLOUD_FIRST,
     ResourceType.LEASE: Origin.CLOUD,
     ResourceType.CERTIFICATE_SIGNING_REQUEST: Origin.CLOUD,
@@ -226,6 +232,8 @@ def _query(origin: Origin, *, connected: bool) -> Step:
             return Step.ANSWER
         case Origin.STORE_FIRST:
             return Step.ANSWER_OR_ASK if connected else Step.ANSWER_OR_REFUSE
+        case Origin.STORE_REFRESHED:
+            return Step.ANSWER_AND_REFRESH if connected else Step.ANSWER_OR_REFUSE
         case Origin.CLOUD_FIRST:
             return Step.ASK_CLOUD if connected else Step.ANSWER_OR_REFUSE
     return _remote(connected=connected)

@@ -6,11 +6,15 @@ the pod's, so that it goes with the pod (KubeEdge keeps and deletes them the sam
 
 import hashlib
 from datetime import datetime
+from typing import Final
 
 import msgspec
 
 from beehive import Message
 from metamanager.rows import Row, row_of
+
+_LAST_PART: Final = 0.2
+_DEFAULT_LIFE: Final = 3600
 
 
 class _BoundObject(msgspec.Struct):
@@ -58,6 +62,12 @@ def is_good(value: str, now: float) -> bool:
         return datetime.fromisoformat(status.expiration_timestamp).timestamp() > now
     except ValueError:
         return False
+
+
+def is_fresh(value: str, now: float) -> bool:
+    """Whether more than a fifth of a stored token's life is left: a kubelet asks for the next one then."""
+    request = _decode(value.encode())
+    return is_good(value, now + _LAST_PART * (request.spec.expiration_seconds or _DEFAULT_LIFE))
 
 
 def _decode(content: bytes) -> _TokenRequest:

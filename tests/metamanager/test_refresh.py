@@ -1,0 +1,95 @@
+"""What the cloud does not push: answered from the store at once, and refreshed behind (no pod waits for the cloud)."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from beehive import Message, ModuleName, Operation
+from beehive.testing import Harness
+from metamanager.remote import REFRESH_EVERY
+from tests.metamanager.support import META, NOT_FOUND, cloud_answers, from_edged, node, store_of, thing
+
+EDGED, CLOUD = ModuleName.EDGED, ModuleName.EDGEHUB
+KINDS = ["null/persistentvolume/a", "default/persistentvolumeclaim/a", "null/volumeattachment/a"]
+TOKEN = "default/serviceaccounttoken/sa"  # noqa: S105 - a resource
+
+
+def ask(bee: Harness, resource: str, content: Any = None) -> Message:
+    """edged's question, which has an answer at once or fails."""
+    return bee.ask(META, from_edged(bee, resource, Operation.QUERY, content), 1)
+
+
+def fill(bee: Harness, resource: str, version: int = 1, **fields: Any) -> None:
+    """Have the store get it as it does: asked of the cloud."""
+    cloud_answers(bee, lambda _: thing(version=version, **fields))
+    ask(bee, resource)
+    bee.settle()
+    bee.run_for(REFRESH_EVERY + 1)
+    bee.forget()
+
+
+@pytest.mark.parametrize("resource", KINDS)
+def test_a_stored_one_is_answered_although_the_cloud_is_silent(resource: str) -> None:
+    """It is asked all the same, and when it does not answer nobody is told."""
+    with node(connected=True) as bee:
+        fill(bee, resource)
+        bee.answer(CLOUD, lambda _: None)
+        assert '"1"' in ask(bee, resource).content[0]
+        bee.run_for(100)
+        assert [one.route.source for one in bee.sent_to(CLOUD)] == [EDGED]
+        assert bee.sent_to(EDGED) == []
+
+
+@pytest.mark.parametrize("resource", KINDS)
+def test_what_has_changed_is_stored_and_told(resource: str) -> None:
+    """As if the cloud had sent it by itself; what is the same is not."""
+    with node(connected=True) as bee:
+        fill(bee, resource)
+        cloud_answers(bee, lambda _: {"Object": thing(version=2), "Err": None})
+        assert '"1"' in ask(bee, resource).content[0]
+        bee.settle()
+        (news,) = bee.sent_to(EDGED)
+        assert (news.route.operation, news.route.resource) == (Operation.UPDATE, resource)
+        assert news.content_as(dict)["metadata"]["resourceVersion"] == "2"
+        bee.run_for(REFRESH_EVERY + 1)
+        bee.forget()
+        assert '"2"' in ask(bee, resource).content[0]
+        bee.settle()
+        assert len(bee.sent_to(CLOUD)) == 1
+        assert bee.sent_to(EDGED) == []
+
+
+def test_one_that_waits_for_its_volume_does_not_ask_again_and_again() -> None:
+    with node(connected=True) as bee:
+        fill(bee, KINDS[0])
+        for _ in range(5):
+            ask(bee, KINDS[0])
+        bee.settle()
+        assert len(bee.sent_to(CLOUD)) == 1
+
+
+def test_a_refusal_changes_nothing() -> None:
+    """The node goes on with what it has: who deletes it says so."""
+    with node(connected=True) as bee:
+        fill(bee, KINDS[1])
+        cloud_answers(bee, lambda _: NOT_FOUND)
+        assert '"1"' in ask(bee, KINDS[1]).content[0]
+        bee.settle()
+        assert store_of(bee).get(KINDS[1]) is not None
+
+
+@pytest.mark.parametrize(("left", "asked"), [(0.5, 0), (0.1, 1)])
+def test_a_stored_token_is_used_again_while_a_fifth_of_its_life_is_left(left: float, asked: int) -> None:
+    """Without a word to the cloud; later another one is asked for."""
+    request = {"spec": {"audiences": ["a"], "expirationSeconds": 3600, "boundObjectRef": {"uid": "pod-1"}}}
+    with node(connected=True) as bee:
+        end = datetime.fromtimestamp(bee.clock.now(), UTC) + timedelta(seconds=3600 * left)
+        status = {"token": "abc", "expirationTimestamp": end.isoformat()}
+        cloud_answers(bee, lambda question: {**question.content_as(dict), "status": status})
+        ask(bee, TOKEN, request)
+        bee.settle()
+        bee.forget()
+        answer = ask(bee, TOKEN, request)
+        assert "abc" in str(answer.content)
+        assert len(bee.sent_to(CLOUD)) == asked
