@@ -13,12 +13,13 @@ from collections.abc import Iterator
 from enum import IntEnum
 from typing import NamedTuple
 
+from edgehub.deflate import inflate
 from edgehub.errors import ProtocolError
 
 HEAD_BYTES = 2048
 """How much is kept of a message that is thrown away: enough for its header and its route."""
 
-_FINAL, _RESERVED, _OPCODE, _MASKED, _LENGTH = 0x80, 0x70, 0x0F, 0x80, 0x7F
+_FINAL, _COMPRESSED, _RESERVED, _OPCODE, _MASKED, _LENGTH = 0x80, 0x40, 0x70, 0x0F, 0x80, 0x7F
 _LONGEST_CONTROL = 125
 _SIXTEEN_BITS, _SIXTY_FOUR_BITS = 126, 127
 
@@ -54,6 +55,7 @@ class _Header(NamedTuple):
     length: int
     size: int
     """Bytes of the header itself."""
+    compressed: bool
 
 
 class FrameReader:
@@ -65,6 +67,9 @@ class FrameReader:
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
+        self.inflates = False
+        """Whether compression was agreed on."""
+        self._compressed = False
         self._buffer = bytearray()
         self._frame: _Header | None = None
         self._missing = 0
@@ -100,6 +105,9 @@ class FrameReader:
         if header.opcode < Opcode.CLOSE:
             if (header.opcode is Opcode.CONTINUATION) is (self._kind is None):
                 raise ProtocolError("a fragment out of its place")
+            if header.compressed and (self._kind is not None or not self.inflates):
+                raise ProtocolError("a message is compressed in a way that was not agreed on")
+            self._compressed = self._compressed or header.compressed
             self._kind = self._kind or header.opcode
             self._size += header.length
             if self._size > self._limit:
@@ -128,18 +136,30 @@ class FrameReader:
 
     def _message_end(self) -> Received | Skipped:
         kind, payload, size = self._kind or Opcode.TEXT, bytes(self._message), self._size
+        compressed, self._compressed = self._compressed, False
         self._kind, self._message, self._size = None, bytearray(), 0
+        if compressed:
+            return self._inflated(kind, payload, size)
         return Received(kind, payload) if size <= self._limit else Skipped(payload, size)
 
+    def _inflated(self, kind: Opcode, payload: bytes, size: int) -> Received | Skipped:
+        """The message that was compressed; over the limit as it came or as it is, only its beginning."""
+        if size > self._limit:
+            return Skipped(inflate(payload, HEAD_BYTES) or b"", size)
+        whole = inflate(payload, self._limit + 1)
+        if whole is None:
+            raise ProtocolError("a message that cannot be decompressed")
+        return Received(kind, whole) if len(whole) <= self._limit else Skipped(whole[:HEAD_BYTES], len(whole))
 
-def frame(opcode: Opcode, payload: bytes) -> bytes:
-    """One unfragmented frame of a client.
+
+def frame(opcode: Opcode, payload: bytes, *, compressed: bool = False) -> bytes:
+    """One unfragmented frame of a client; `compressed` if the payload is.
 
     The mask comes from the system and not from the clock's randomness: it keeps what is sent from being chosen by
     somebody else (RFC 6455 §10.3), so it must not be foreseeable.
     """
     size = len(payload)
-    first = _FINAL | opcode
+    first = _FINAL | opcode | (_COMPRESSED if compressed else 0)
     if size < _SIXTEEN_BITS:
         head = struct.pack("!BB", first, _MASKED | size)
     elif size < 0x10000:
@@ -180,16 +200,16 @@ def _header(buffer: bytearray, start: int) -> _Header | None:
         length = int.from_bytes(buffer[start + 2 : start + size], "big")
     if length >= 2**63:
         raise ProtocolError("a frame longer than 63 bits can say")
-    return _Header(opcode, bool(first & _FINAL), length, size)
+    return _Header(opcode, bool(first & _FINAL), length, size, bool(first & _COMPRESSED))
 
 
 def _opcode(first: int, second: int) -> Opcode:
-    """The opcode of a frame whose first two bytes are such as a server may send without extensions."""
+    """The opcode of a frame whose first two bytes are such as a server may send."""
     try:
         opcode = Opcode(first & _OPCODE)
     except ValueError:
         raise ProtocolError(f"unknown opcode {first & _OPCODE:#x}") from None
-    if first & _RESERVED:
+    if first & _RESERVED and (first & _RESERVED != _COMPRESSED or opcode >= Opcode.CLOSE):
         raise ProtocolError("reserved bits are set; no extension was agreed on")
     if second & _MASKED:
         raise ProtocolError("a server must not mask its frames")

@@ -82,6 +82,9 @@ class EdgeHubSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Largest message either way. etcd refuses objects over 1.5 MiB, but a list of pods may be larger; without a limit
     one message could take all of a small device's memory."""
 
+    compression: bool = False
+    """Whether the cloud is asked to compress (permessage-deflate); KubeEdge's does not."""
+
     message_qps: float = 30.0
     """Messages a second to the cloud in the long run, 0 for no limit; KubeEdge's default."""
 

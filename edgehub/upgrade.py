@@ -7,6 +7,7 @@ import re
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
+from edgehub.deflate import OFFER, Agreement, agreement
 from edgehub.errors import SettingsError, UpgradeError
 
 LONGEST_ANSWER = 16 * 1024
@@ -55,12 +56,13 @@ class Upgrade:
     Args:
         target: whom it is with.
         headers: of the application, sent as they are spelt.
+        compression: whether it is asked for.
 
     Raises:
         SettingsError: a header cannot be sent.
     """
 
-    def __init__(self, target: Target, headers: dict[str, str]) -> None:
+    def __init__(self, target: Target, headers: dict[str, str], *, compression: bool = False) -> None:
         for name, value in headers.items():
             if not _PRINTABLE.fullmatch(name) or not _VALUE.fullmatch(value):
                 raise SettingsError("cannot send the header", f"{name}: {value!r}", "printable ASCII is wanted")
@@ -68,9 +70,12 @@ class Upgrade:
         self._headers = headers
         self._key = base64.b64encode(os.urandom(16)).decode()
         self._answer = bytearray()
+        self._compression = compression
+        self.compression: Agreement | None = None
+        """What was agreed on; None: nothing is compressed."""
 
     def request(self) -> bytes:
-        """What is sent: no Origin (the cloud would compare it), no extension, no subprotocol."""
+        """What is sent: no Origin (the cloud would compare it), no subprotocol, no extension but compression."""
         lines = [
             f"GET {self.target.path} HTTP/1.1",
             f"Host: {self.target}",
@@ -79,6 +84,7 @@ class Upgrade:
             "Upgrade: websocket",
             "Sec-WebSocket-Version: 13",
             f"Sec-WebSocket-Key: {self._key}",
+            *([f"Sec-WebSocket-Extensions: {OFFER}"] if self._compression else []),
             *(f"{name}: {value}" for name, value in self._headers.items()),
         ]
         return "\r\n".join([*lines, "", ""]).encode("ascii")
@@ -110,8 +116,10 @@ class Upgrade:
             raise UpgradeError("status 101 without an upgrade to websocket", status=status)
         if headers.get("sec-websocket-accept") != accept:
             raise UpgradeError("the peer's Sec-WebSocket-Accept does not match", "a proxy may have answered", status)
-        if headers.get("sec-websocket-extensions") or headers.get("sec-websocket-protocol"):
+        extensions = headers.get("sec-websocket-extensions", "")
+        if (extensions and not self._compression) or headers.get("sec-websocket-protocol"):
             raise UpgradeError("the peer chose an extension or subprotocol that was not offered", status=status)
+        self.compression = agreement(extensions) if extensions else None
 
 
 def _status(line: str) -> int:

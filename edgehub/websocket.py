@@ -5,6 +5,7 @@ One thread, that of the actor which runs the link, dials, reads, writes, pings a
 """
 
 from beehive import Clock
+from edgehub.deflate import Deflater
 from edgehub.errors import (
     ClosedHereError,
     DeadPeerError,
@@ -105,7 +106,14 @@ class WebsocketLink(Link):
                 raise UpgradeError("the peer closed the connection instead of answering")
             rest = self._upgrade.feed(data) if data else None
             if rest is not None:
+                self._agree()
                 return rest
+
+    def _agree(self) -> None:
+        agreed = self._upgrade.compression
+        if agreed is not None:
+            self._reader.inflates = True
+            self._writer.deflater = Deflater(agreed)
 
     def _serve(self, events: LinkEvents, first: bytes) -> None:
         self._heard = self._clock.monotonic()
@@ -220,4 +228,4 @@ class WebsocketLink(Link):
 def _upgrade(settings: EdgeHubSettings) -> Upgrade:
     """Without `ConnectionUse` KubeEdge's cloud agrees and then never reads (spec/03 §1.2)."""
     headers = {"node_id": settings.node, "project_id": settings.project, "ConnectionUse": "msg"}
-    return Upgrade(Target.parse(settings.url), headers)
+    return Upgrade(Target.parse(settings.url), headers, compression=settings.compression)

@@ -9,6 +9,7 @@ every websocket gives (gorilla's answers while its reader reads).
 import struct
 from collections import deque
 
+from edgehub.deflate import Deflater
 from edgehub.framing import Opcode, close_payload, frame
 
 CHUNK = 64 * 1024
@@ -26,6 +27,8 @@ class FrameWriter:
         self._sent = 0
         self._confirmed = 0
         self._pinged: int | None = None
+        self.deflater: Deflater | None = None
+        """Compresses messages; None while that is not agreed on."""
 
     def put(self, payload: bytes) -> None:
         """Append a message; the one method that any thread may call."""
@@ -63,11 +66,16 @@ class FrameWriter:
         while self._frames and (not size or size + len(self._frames[0]) <= CHUNK):
             payload = self._frames.popleft()
             size += len(payload)
-            parts.append(frame(Opcode.TEXT, payload))
+            parts.append(self._framed(payload))
             self._sent += 1
         if self._pinged is None and self._sent > self._confirmed:
             parts.append(self.ping())
         return b"".join(parts)
+
+    def _framed(self, payload: bytes) -> bytes:
+        if self.deflater is None:
+            return frame(Opcode.TEXT, payload)
+        return frame(Opcode.TEXT, self.deflater.deflate(payload), compressed=True)
 
     @staticmethod
     def close(code: int, reason: str = "") -> bytes:

@@ -103,7 +103,7 @@ class WebsocketServer:
             self._serve_connection,
             sock=listening if ssl_context is None else TlsListener(listening, ssl_context),
             process_request=self._check_request,
-            compression=None,
+            compression="deflate",
             ping_interval=None,
             max_size=max_frame_bytes,
             server_header=None,

@@ -87,6 +87,7 @@ def edgehub_settings(config: EdgeCoreConfig) -> EdgeHubSettings:
         read_deadline=socket.read_deadline,
         write_deadline=socket.write_deadline,
         max_frame_bytes=hub.max_frame_bytes,
+        compression=hub.compression,
         message_qps=hub.message_qps,
         message_burst=hub.message_burst,
     )

@@ -26,6 +26,10 @@ from tests.modules.cloudcore.stubs import Stub
 
 PODS: Final = 5
 PATIENCE: Final = 60.0
+_CHANGE: Final = 0.025
+"""Seconds from one version of all pods to the next, for each node: they share this process."""
+_SAY: Final = 0.005
+"""Likewise from one upload to the next."""
 
 
 class _Meta(msgspec.Struct, rename="camel"):
@@ -173,7 +177,7 @@ class Bed:
         return up and len(latest) == PODS and set(latest.values()) == {str(self.versions)}
 
     def _change(self) -> None:
-        while not self._stop.wait(0.05):
+        while not self._stop.wait(_CHANGE * len(self.nodes)):
             self.apply()
 
     def apply(self) -> None:
@@ -185,7 +189,7 @@ class Bed:
 
     def _say(self) -> None:
         number = 0
-        while not self._stop.wait(0.01):
+        while not self._stop.wait(_SAY * len(self.nodes)):
             number += 1
             for node in self.nodes:
                 try:

@@ -143,7 +143,8 @@ def test_a_message_over_the_limit_is_never_held_in_memory(fragments: int) -> Non
     [
         (b"\x83\x00", "unknown opcode 0x3"),
         (b"\x8b\x00", "unknown opcode 0xb"),
-        (b"\xc1\x00", "reserved bits"),
+        (b"\xc1\x00", "not agreed on"),
+        (b"\xa1\x00", "reserved bits"),
         (b"\x81\x80\x00\x00\x00\x00", "mask"),
         (b"\x09\x00", "control frame"),
         (b"\x89\x7e\x00\x80", "control frame"),

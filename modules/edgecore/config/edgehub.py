@@ -46,6 +46,10 @@ class Quic(Section, frozen=True, kw_only=True):
 class EdgeHub(Section, frozen=True, kw_only=True):
     """The link to the cloud."""
 
+    compression: Annotated[bool, Switch()] = False
+    """Whether messages are compressed, if the cloud agrees (websocket's permessage-deflate). Ours: KubeEdge's cloud
+    does not agree, and nothing changes; the cloud stub does. Costs 50 KiB of memory and some processor time."""
+
     enable: Annotated[bool, Switch()] = True
     """Whether edgecore connects to a cloud. Without it the node runs what its store holds."""
 

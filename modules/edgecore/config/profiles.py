@@ -29,7 +29,7 @@ class Profile(NamedTuple):
             node_lease_duration_seconds=self.lease,
             node_status_report_frequency=self.status,
         )
-        hub = replace(modules.edge_hub, heartbeat=self.heartbeat)
+        hub = replace(modules.edge_hub, heartbeat=self.heartbeat, compression=True)
         edged = replace(modules.edged, tailored_kubelet_config=kubelet)
         return replace(config, modules=replace(modules, edge_hub=hub, edged=edged))
 
