@@ -12,8 +12,8 @@ function that is called in its module's own turn, and is for code on a module's 
 
 Objects are JSON text, as bytes. Where an answer comes from is metamanager's affair: lists only from the store; pods,
 configmaps and secrets by name from the store when it has them, else from the cloud; so are persistent volumes, their
-claims, volume attachments and tokens, and the cloud is asked behind; leases, certificate signing requests and everything
-that writes from the cloud only; nodes from the cloud, and while it cannot be reached from the store. See
+claims, volume attachments and tokens, and the cloud is asked behind; leases, certificate signing requests and
+everything that writes from the cloud only; nodes from the cloud, and while it cannot be reached from the store. See
 `metamanager.rules`.
 
 Every call raises, or hands to `then`, a `CallError`:

@@ -9,6 +9,7 @@ them shows when it is read, and leads to the same end (`metamanager.damage`).
 import logging
 import os
 import sqlite3
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
@@ -25,7 +26,6 @@ LARGEST_CHECKED: Final = 256 * 1024 * 1024
 
 PRAGMAS: Final = (
     f"PRAGMA busy_timeout={BUSY_MILLISECONDS}",
-    "PRAGMA auto_vacuum=INCREMENTAL",
     "PRAGMA journal_mode=WAL",
     "PRAGMA synchronous=FULL",
     "PRAGMA foreign_keys=ON",
@@ -34,6 +34,8 @@ PRAGMAS: Final = (
     f"PRAGMA journal_size_limit={8 * 1024 * 1024}",
 )
 
+_SHRINKS = "PRAGMA auto_vacuum=INCREMENTAL"
+"""Before the first page is written, or before `VACUUM`. It writes to the file each time: for new files only."""
 _INCREMENTAL = 2
 _DAMAGED = ("file is not a database", "malformed", "unsupported file format", "Could not decode to UTF-8")
 _NOT_TEXT = _DAMAGED[-1]
@@ -52,19 +54,14 @@ def open_file(path: Path) -> sqlite3.Connection:
     except OSError as error:
         hint = f"{error.strerror}; the agent needs a directory of its own on a local disk, dataBase.dataSource names it"
         raise StoreOpenError("open the database", str(path), hint) from error
-    connection = None
     try:
-        connection = sqlite3.connect(path, isolation_level=None, cached_statements=32)
-        _set_up(connection, path)
-    except (sqlite3.Error, UnicodeDecodeError, StoreError) as error:
-        if connection is not None:
-            connection.close()
-        if isinstance(error, StoreError):
-            raise
-        if is_damage(error):
-            raise StoreDamagedError("open the database", str(path), reason_of(error)) from error
-        raise StoreOpenError("open the database", str(path), reason_of(error)) from error
-    return connection
+        return _connect(path, PRAGMAS)
+    except sqlite3.OperationalError as error:
+        if is_damage(error) or "locked" in str(error):
+            raise _open_error(path, error) from error
+        return _connect_without_room(path, error)
+    except (sqlite3.Error, UnicodeDecodeError) as error:
+        raise _open_error(path, error) from error
 
 
 def is_damage(error: Exception) -> bool:
@@ -88,8 +85,40 @@ def reason_of(error: Exception) -> str:
     return text
 
 
-def _set_up(connection: sqlite3.Connection, path: Path) -> None:
-    for pragma in PRAGMAS:
+def _connect_without_room(path: Path, reason: sqlite3.Error) -> sqlite3.Connection:
+    """A full disk has no room for the index of the write-ahead log that processes share. Alone one needs none: what is
+    stored can be read then, and changes are taken once there is room.
+    """
+    try:
+        connection = _connect(path, ("PRAGMA locking_mode=EXCLUSIVE", *PRAGMAS))
+    except (sqlite3.Error, UnicodeDecodeError) as error:
+        raise _open_error(path, reason) from error
+    text = (
+        "database %s: %s; it was opened for this process alone, and `edgecore store` has to wait until the next start"
+    )
+    _log.warning(text, path, reason)
+    return connection
+
+
+def _connect(path: Path, pragmas: Iterable[str]) -> sqlite3.Connection:
+    connection = sqlite3.connect(path, isolation_level=None, cached_statements=32)
+    try:
+        _set_up(connection, path, pragmas)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _open_error(path: Path, error: Exception) -> StoreError:
+    kind = StoreDamagedError if is_damage(error) else StoreOpenError
+    return kind("open the database", str(path), reason_of(error))
+
+
+def _set_up(connection: sqlite3.Connection, path: Path, pragmas: Iterable[str]) -> None:
+    if not path.stat().st_size:
+        connection.execute(_SHRINKS)
+    for pragma in pragmas:
         connection.execute(pragma)
     (mode,) = connection.execute("PRAGMA journal_mode").fetchone()
     if mode != "wal":
@@ -113,6 +142,7 @@ def _let_shrink(connection: sqlite3.Connection, path: Path) -> None:
     if mode == _INCREMENTAL:
         return
     try:
+        connection.execute(_SHRINKS)
         connection.execute("VACUUM")
     except sqlite3.OperationalError as error:
         text = "database %s cannot shrink, for it could not be written anew (%s); the next start tries again"

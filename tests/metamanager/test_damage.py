@@ -47,7 +47,7 @@ def test_a_spoilt_page_is_noticed_at_the_start_and_the_rest_is_kept(tmp_path: Pa
     path = tmp_path / "edgecore.db"
     make(path)
     spoil(path, 20 * PAGE, PAGE)
-    before = path.read_bytes()[100:]
+    before = path.read_bytes()
     with closing(SqliteStore(path)) as store:
         kept = store.get_all("pod")
         assert not store.get_all("store")
@@ -56,7 +56,7 @@ def test_a_spoilt_page_is_noticed_at_the_start_and_the_rest_is_kept(tmp_path: Pa
     assert 20 < len(kept) < 100
     assert all(json.loads(value)["text"] == "x" * 1500 for value in kept)
     (bad,) = all_set_aside(path)
-    assert bad.read_bytes()[100:] == before
+    assert bad.read_bytes() == before
     with closing(SqliteStore(path)) as store:
         assert len(store.get_all("pod")) == len(kept)
 

@@ -67,6 +67,25 @@ def test_a_real_disk_that_is_full(small_disk: Path) -> None:
         assert [answer.content for answer in bee.sent_to(Group.HUB)] == ["OK"]
 
 
+def test_a_node_that_starts_with_a_full_disk_knows_its_pods(small_disk: Path) -> None:
+    """SQLite would need room only to open the file; with room again changes are taken."""
+    path, ballast = small_disk / "edgecore.db", small_disk / "ballast"
+    with node(path) as bee:
+        bee.send(META, from_cloud(bee, "default/pod/a", Operation.INSERT, thing()))
+    with ballast.open("wb", buffering=0) as file, pytest.raises(OSError, match="space"):
+        while True:
+            file.write(b"\0" * 4096)
+    with node(path) as bee:
+        assert len(bee.ask(META, from_edged(bee, "default/pod", Operation.QUERY), 1).content) == 1
+        bee.send(META, from_cloud(bee, "default/pod/b", Operation.INSERT, thing("b", uid="b", text=BIG)))
+        assert bee.hive.readiness()[META].state is not State.READY
+        ballast.unlink()
+        bee.run_for(PROBE_AFTER + 1)
+        bee.send(META, from_cloud(bee, "default/pod/b", Operation.INSERT, thing("b", uid="b", text=BIG)))
+    with node(path) as bee:
+        assert len(bee.ask(META, from_edged(bee, "default/pod", Operation.QUERY), 1).content) == 2
+
+
 def test_the_figures_say_it(tmp_path: Path) -> None:
     """A failure is counted, whether changes are taken is a gauge, and so are the sizes."""
     figures, path = StoreFigures(), tmp_path / "edgecore.db"
