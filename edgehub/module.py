@@ -11,13 +11,13 @@ from types import TracebackType
 
 from pykka import ActorRef
 
-from beehive import ContentError, Group, Message, Module, ModuleName, Operation, Timer, encode, handles
+from beehive import Group, Message, Module, ModuleName, Operation, Timer, encode, handles
 from beehive.backoff import Backoff
 from beehive.delivery import Delivery, DropReason, Way
 from beehive.rate import TokenBucket
 from edgehub.certificates.keeper import Keeper
 from edgehub.certificates.renewal import LOOK, Renewer
-from edgehub.classes import Class, Entry, classify
+from edgehub.classes import Class, Entry
 from edgehub.counters import LinkCounters, Refusal
 from edgehub.errors import ClosedHereError, LinkError
 from edgehub.inbound import Hooks, Inbound
@@ -28,6 +28,7 @@ from edgehub.outbox.keeper import OutboxKeeper
 from edgehub.outbox.store import OpenOutbox
 from edgehub.outgoing import Outgoing, Verdict
 from edgehub.runner import Runner
+from edgehub.sealing import Refused, sealed
 from edgehub.settings import EdgeHubSettings
 
 _log = logging.getLogger(__name__)
@@ -122,8 +123,9 @@ class EdgeHub(Module):
     @handles()
     def forward(self, message: Message) -> None:
         """Send a message to the cloud, or keep it until that is possible."""
-        entry = self._entry(message)
-        if entry is None:
+        entry = sealed(message, self._settings.max_frame_bytes, self.clock.monotonic())
+        if isinstance(entry, Refused):
+            self._refuse(message, entry.why, entry.detail)
             return
         if entry.kind is Class.REQUEST and self._up_since is None:
             self._refuse(message, Refusal.NOT_CONNECTED, f"not connected to the cloud ({self._why_down})")
@@ -139,22 +141,6 @@ class EdgeHub(Module):
             self._counters.refused[Refusal.SUPERSEDED] += 1
         self._outbox.changed()
         self._pump()
-
-    def _entry(self, message: Message) -> Entry | None:
-        """The message as it leaves; None when it cannot, which is then dealt with.
-
-        `sync` is a matter of this process: KubeEdge's hub clears it before writing.
-        """
-        try:
-            frame = encode(message.with_header(sync=False) if message.header.sync else message)
-        except ContentError as error:
-            self._refuse(message, Refusal.NOT_JSON, str(error))
-            return None
-        if len(frame) > self._settings.max_frame_bytes:
-            limit = self._settings.max_frame_bytes
-            self._refuse(message, Refusal.TOO_LARGE, f"{len(frame)} bytes are over the limit of {limit}")
-            return None
-        return Entry(message, frame, classify(message), self.clock.monotonic())
 
     def _refuse(self, message: Message, why: Refusal, detail: str) -> None:
         """A message will not leave: who waits gets an error; what nobody waits for is a dead letter."""

@@ -480,6 +480,20 @@ def test_a_message_over_the_limit_is_refused_by_name(*, waiting: bool, caplog: p
         assert bed.sent()[-1].id == small.id
 
 
+@pytest.mark.parametrize("huge", [content("x" * 20_000), "x" * 20_000, b"x" * 20_000], ids=["raw", "text", "bytes"])
+def test_a_content_over_the_limit_is_refused_before_a_frame_is_made(
+    huge: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What is known to be too large is not copied."""
+    bed = started(max_frame_bytes=10_000)
+    with bed.bee:
+        monkeypatch.setattr("edgehub.sealing.encode", lambda _message: pytest.fail("a frame was made"))
+        bed.hub(message("default/device/huge", "upload", huge))
+        assert bed.counters.refused == {Refusal.TOO_LARGE: 1}
+        assert "default/device/huge" in caplog.text
+        monkeypatch.undo()
+
+
 def test_a_content_without_a_json_form_is_refused() -> None:
     """It must not fail the module."""
     bed = started()
