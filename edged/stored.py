@@ -14,8 +14,9 @@ from typing import Final, NamedTuple
 from beehive import ResourceType
 from edged.api import Pod
 from edged.inquiry import Inquiry
-from edged.keeper import PodKeeper, Turns
+from edged.keeper import PodKeeper
 from edged.pods.model import PodUid
+from edged.rounds import Turns
 from metamanager.client import CallError, MetaTurnClient
 
 _log = logging.getLogger(__name__)

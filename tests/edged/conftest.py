@@ -76,7 +76,7 @@ class OpenEdged(Edged):
     @property
     def keeper(self) -> PodKeeper:
         """Its pods."""
-        return self._keeper
+        return self.parts.keeper
 
 
 class Bench:

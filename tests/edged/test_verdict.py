@@ -15,7 +15,8 @@ def test_the_pod_ends_and_says_why_once_nothing_of_it_runs(bench: Bench) -> None
     bench.end("uid-web", EVICTED)
     status = bench.meta.statuses("web")[-1]
     assert (status["phase"], status["reason"], status["message"]) == ("Failed", EVICTED.reason, EVICTED.message)
-    assert [c["status"] for c in status["conditions"] if c["type"] == "DisruptionTarget"] == ["True"]
+    conditions = [each for patch in bench.meta.statuses("web") for each in patch.get("conditions", [])]
+    assert [c["status"] for c in conditions if c["type"] == "DisruptionTarget"] == ["True"]
     assert bench.runtime.running() == []
 
 
