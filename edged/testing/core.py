@@ -76,7 +76,7 @@ class Core:
         self._ended: dict[str, list[pykka.Future[None]]] = {}
         self._failures: dict[str, deque[tuple[CriError, bool]]] = {}
         self._closed = False
-        self._under_way: set[pykka.Future[None]] = set()
+        self._under_way: dict[pykka.Future[None], None] = {}
         self._streams: list[Queue] = []
         """Of events; all clients'."""
         self._own_streams: list[Queue] = []
@@ -107,7 +107,7 @@ class Core:
     def connect(self) -> Self:
         """Another client of the same runtime, with an end of its own."""
         client = copy.copy(self)
-        client._closed, client._under_way, client._own_streams = False, set(), []
+        client._closed, client._under_way, client._own_streams = False, {}, []
         return client
 
     def fail(self, operation: str, error: CriError, *, times: int = 1, took_effect: bool = False) -> None:
@@ -174,11 +174,11 @@ class Core:
         self._wait(waiting)
 
     def _wait(self, waiting: "pykka.Future[None]") -> None:
-        self._under_way.add(waiting)
+        self._under_way[waiting] = None
         try:
             waiting.get()
         finally:
-            self._under_way.discard(waiting)
+            self._under_way.pop(waiting, None)
 
     def _container(self, operation: str, container_id: str) -> pb.ContainerStatus:
         if container_id not in self.containers:
