@@ -3,7 +3,8 @@
 A message passes four places, and is in one of them at a time: it *waits*; it is *on its way* until the peer has
 answered a ping that was sent behind it; if it is of a class that is kept (`edgehub.classes`), it *settles* for a
 keepalive period, because a cloud that has read it may still die before it has done anything with it; then it is gone.
-When the link ends before that, it waits again, before all else: at least once, with the same message id.
+When the link ends before that, it waits again, before all else: at least once, with the same message id. It is gone as
+well when it has arrived a second time, or a link that flaps would never let anything settle.
 
 Where there is a store, what is kept may not leave before it is written: the `ledger` says what the store has to be
 told.
@@ -65,6 +66,8 @@ class Outgoing:
         self._keys = itertools.count()
         self._done: set[str] = set()
         """Ids of messages that were answered and are on their way still."""
+        self._repeated: set[str] = set()
+        """Ids of messages that have arrived once and wait again, or are on their way again."""
         self.ledger = Ledger()
 
     def __len__(self) -> int:
@@ -123,7 +126,7 @@ class Outgoing:
         for _ in range(min(frames, len(self._unconfirmed))):
             entry = self._unconfirmed.popleft()
             self._unconfirmed_bytes -= len(entry.frame)
-            if entry.kind.kept and entry.message.id not in self._done:
+            if entry.kind.kept and entry.message.id not in self._done and entry.message.id not in self._repeated:
                 self._settling.append((now, entry))
             else:
                 self._release(entry)
@@ -154,6 +157,7 @@ class Outgoing:
     def lost(self) -> list[Entry]:
         """The link has ended: what has not settled waits again, before all else. Returns the forgotten requests."""
         requests = [entry for entry in self._unconfirmed if entry.kind is Class.REQUEST]
+        self._repeated.update(entry.message.id for _, entry in self._settling)
         for entry in reversed([*(entry for _, entry in self._settling), *self._unconfirmed]):
             self._give_back(entry)
         self._settling.clear()
@@ -230,6 +234,7 @@ class Outgoing:
         """It is gone."""
         self._account(entry, -1)
         self._done.discard(entry.message.id)
+        self._repeated.discard(entry.message.id)
         self.ledger.release(entry)
 
     def _account(self, entry: Entry, sign: int) -> None:

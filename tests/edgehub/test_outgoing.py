@@ -141,6 +141,19 @@ def test_what_has_arrived_stays_for_a_keepalive_period_and_leaves_again_if_the_l
     assert outgoing.peek() is None
 
 
+def test_what_has_arrived_a_second_time_is_gone() -> None:
+    """On a link that flaps nothing would ever settle, and all of it would leave again each time."""
+    outgoing = bounded(10, 10_000, settle=15.0)
+    outgoing.offer(entry(upload()))
+    for now in (0.0, 1.0):
+        outgoing.take()
+        outgoing.confirmed(1, now)
+        outgoing.lost()
+    assert outgoing.peek() is None
+    assert outgoing.holds(Class.UPLOAD) == (0, 0)
+    assert not outgoing._repeated
+
+
 def test_what_has_arrived_gives_way_before_anything_is_refused() -> None:
     """A fast peer is not held back by what it has already."""
     outgoing = bounded(2, 10_000, settle=15.0)
@@ -429,6 +442,7 @@ class OutgoingMachine(RuleBasedStateMachine):
             assert self.outgoing.holds(kind) == (len(mine), sum(len(one.frame) for one in mine))
             assert len(mine) <= 8
         assert self.outgoing._unconfirmed_bytes == sum(len(one.frame) for one in self.on_way)
+        assert self.outgoing._repeated | self.outgoing._done <= {one.message.id for one in there}
 
 
 TestOutgoingMachine = OutgoingMachine.TestCase
