@@ -68,7 +68,7 @@ class EdgedSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     relist_period_with_events: float = 10.0
     """The same while the runtime tells of changes and was not found to have missed one (a kubelet with evented PLEG:
-    300 s). What an event did not tell is seen this late at most."""
+    300 s). What an event did not tell is seen this late at most. 0: the runtime is not asked for events."""
 
     resync_period: float = 60.0
     """Seconds after which a healthy pod is looked at again; each is longer by up to a half (KubeEdge 2019)."""

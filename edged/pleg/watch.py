@@ -60,7 +60,8 @@ class RuntimeWatch:
         """Look from now on. `turn` brings a call into the module's own turn."""
         pace = Pace(self._settings.relist_period, self._settings.relist_period_with_events)
         self._pleg = pleg = self._module.start_actor(Pleg, reader, turn(self._on_event), pace, self._hints)
-        self._module.start_actor(Listener, client, self._hints, pleg.tell)
+        if self._settings.relist_period_with_events:
+            self._module.start_actor(Listener, client, self._hints, pleg.tell)
 
     def look_around(self) -> None:
         """Somebody waits for a look at everything."""

@@ -37,6 +37,7 @@ def edged_settings(config: EdgeCoreConfig) -> EdgedSettings:
         node_status_max_images=kubelet.node_status_max_images,
         workers=edged.workers,
         relist_period=edged.pleg_relist_period,
+        relist_period_with_events=edged.pleg_relist_period_with_events,
         resync_period=kubelet.sync_frequency,
         status_period=kubelet.node_status_update_frequency,
         node_report_period=kubelet.node_status_report_frequency,

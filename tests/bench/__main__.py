@@ -1,6 +1,7 @@
 """`make bench`: figures with the floor beside them, from the same run.
 
 python -m tests.bench [--only SECTION]… [--rounds N] [--quick]
+IDLE_PODS=110 IDLE_SECONDS=60 python -m tests.bench --only pleg-embedded
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final, NamedTuple
 
-from tests.bench import bus, ingest, link, node, recorder, store, view
+from tests.bench import bus, ingest, link, node, pleg, recorder, store, view
 from tests.bench.rows import Goal, Row, Unit, heads, rates, written
 from tests.support.containerd import reason_missing
 
@@ -83,6 +84,9 @@ SECTIONS: Final = (
     Section("link", "link; floor: the websockets package's client", lambda n: rates(link.measure(n))),
     Section("embedded", "node on the embedded runtime; floor: the same CRI calls made bare", node.embedded),
     Section("containerd", "node on containerd; floor: the same CRI calls made bare", node.containerd, reason_missing),
+    Section("relist", "relist by processor time, runtime in memory; floor: the two list calls", pleg.relists),
+    Section("pleg-embedded", "what happens and what does not, embedded runtime", pleg.embedded),
+    Section("pleg-containerd", "what happens and what does not, containerd", pleg.containerd, reason_missing),
     Section("view", "a trace as a page in a browser", view.measure, view.missing),
 )
 

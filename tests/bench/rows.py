@@ -18,6 +18,8 @@ class Unit(Enum):
     """What a figure counts, and how it is written."""
 
     SECONDS = "s"
+    MILLISECONDS = "ms"
+    PERCENT = "%"
     MEGABYTES = "MB"
     PER_SECOND = "/s"
 
@@ -25,7 +27,13 @@ class Unit(Enum):
         """The figure with its unit; a dash when there is none."""
         if figure is None:
             return "–"
-        digits = {Unit.SECONDS: ",.3f", Unit.MEGABYTES: ",.1f", Unit.PER_SECOND: ",.0f"}[self]
+        digits = {
+            Unit.SECONDS: ",.3f",
+            Unit.MILLISECONDS: ",.2f",
+            Unit.PERCENT: ",.2f",
+            Unit.MEGABYTES: ",.1f",
+            Unit.PER_SECOND: ",.0f",
+        }[self]
         return f"{figure:{digits}} {self.value}"
 
 

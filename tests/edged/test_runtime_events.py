@@ -59,6 +59,15 @@ def test_without_events_it_is_a_relist_that_finds_it(bench: Bench) -> None:
     assert bench.meta.phases("web")[-1] == "Failed"
 
 
+def test_a_runtime_need_not_be_asked_for_events(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, relist_period_with_events=0.0)
+    bench.start()
+    bench.run(10)
+    assert bench.runtime.calls["container_events"] == 0
+    assert relists(bench) >= 10
+    bench.stop()
+
+
 def test_a_pod_whose_container_is_exchanged_has_not_ended(bench: Bench) -> None:
     """Between the old container and the new one all containers have ended, with success (found by simulation)."""
     bench.start()

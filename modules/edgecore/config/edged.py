@@ -43,6 +43,11 @@ class Edged(Section, frozen=True, kw_only=True):
     constant is 1 s. What edgecore itself does to a pod is seen at once, whatever this says; more saves
     processor time on small devices."""
 
+    pleg_relist_period_with_events: Annotated[float, Duration(0.0, 3600.0)] = 10.0
+    """The same while the runtime tells of changes by itself (containerd from 1.7, CRI-O from 1.26, the embedded
+    runtime): what an event did not tell is seen this late at most. Ours; a kubelet with EventedPLEG has 300 s. 0s:
+    do not ask the runtime for events."""
+
     redirect_container_streaming: Annotated[bool, Switch()] = False
     """Whether clients of exec, attach and port-forward are sent to the runtime's streaming server (302) instead of
     being connected with it. Ours, after the kubelet's former flag; only for clients on the node that know the 302 of
