@@ -24,9 +24,7 @@ class Killed(NamedTuple):
     versions: int
 
     def __str__(self) -> str:
-        return (
-            f"{self.what}: {self.kills} kills, {self.versions} versions of the configmap: no pod restarted, none lost"
-        )
+        return f"{self.what}: {self.kills} kills, {self.versions} versions of every object: none lost, no pod restarted"
 
 
 def run(seed: int, kills: int, *, cloud: bool = False) -> Killed:

@@ -30,6 +30,11 @@ class Pair:
         self.delay = 0.0
         self.is_agreed = False
 
+    @property
+    def node(self) -> bytes:
+        """Whose it is: the first line of what it has said, which names the node."""
+        return self.request.partition(b"\r\n")[0]
+
     def abort(self) -> None:
         """Cut both ends, as a reset does."""
         for writer in (self.writer, self.cloud):
@@ -46,7 +51,8 @@ class Proxy:
         self._thread = threading.Thread(target=self._loop.run_forever, name="proxy")
         self._pairs: set[Pair] = set()
         self._is_out = False
-        self._without_since: list[float] = []
+        self._without_since: dict[bytes, float] = {}
+        """By the words with which a node connects, since when it could have a connection again."""
         self._agreed = threading.Condition()
         self._connections = 0
         self.reconnects: list[float] = []
@@ -157,7 +163,7 @@ class Proxy:
         if pair.halving and pair.is_agreed and len(data) > 1:
             writer.write(data[: len(data) // 2])
             await writer.drain()
-            self._broken(1)
+            self._broken(pair)
             raise ConnectionResetError
         writer.write(data)
         await writer.drain()
@@ -166,27 +172,27 @@ class Proxy:
         pair.is_agreed = True
         with self._agreed:
             self._connections += 1
-            if self._without_since:
-                self.reconnects.append(self._loop.time() - self._without_since.pop(0))
+            since = self._without_since.pop(pair.node, None)
+            if since is not None:
+                self.reconnects.append(self._loop.time() - since)
             self._agreed.notify_all()
 
-    def _broken(self, number: int) -> None:
-        self._without_since += [self._loop.time()] * number
+    def _broken(self, *pairs: Pair) -> None:
+        self._without_since.update((pair.node, self._loop.time()) for pair in pairs if pair.is_agreed)
 
     async def _cut(self) -> None:
-        agreed = [pair for pair in self._pairs if pair.is_agreed]
         for pair in list(self._pairs):
+            self._broken(pair)
             pair.abort()
-        self._broken(len(agreed))
 
     async def _outage(self, seconds: float) -> None:
         self._is_out = True
-        agreed = [pair for pair in self._pairs if pair.is_agreed]
-        for pair in list(self._pairs):
+        lost = list(self._pairs)
+        for pair in lost:
             pair.abort()
         await asyncio.sleep(seconds)
         self._is_out = False
-        self._broken(len(agreed))
+        self._broken(*lost)
 
     async def _half(self) -> None:
         for pair in self._pairs:
@@ -198,9 +204,9 @@ class Proxy:
             (pair.up if way == "up" else pair.down).clear()
         await asyncio.sleep(seconds)
         for pair in pairs:
-            if then_cut and pair in self._pairs and pair.is_agreed:
+            if then_cut and pair in self._pairs:
+                self._broken(pair)
                 pair.abort()
-                self._broken(1)
             pair.up.set()
             pair.down.set()
 
@@ -212,7 +218,7 @@ class Proxy:
         pair = next((pair for pair in self._pairs if pair.is_agreed), None)
         if pair is None:
             return
-        self._broken(1)
+        self._broken(pair)
         reader, writer = await asyncio.open_connection(*self._target)
         writer.write(pair.request)
         await writer.drain()
