@@ -147,6 +147,7 @@ class PodKeeper:
         verdict = refusal(record.pod, others, self._place())
         if verdict is not None:
             self.end(record.ref.uid, verdict)
+            self._events.refused(record.pod, verdict.reason, verdict.message)
 
     def _former(self, pod: Pod) -> PodRecord | None:
         """What runs yet of a static pod whose file has changed: it has to be gone first, as with a kubelet.

@@ -41,6 +41,10 @@ class PodEvents:
         """What runs could not be ended; it is tried again."""
         self._tell(pod, WARNING, Reason.FAILED_KILL_POD, f"error killing pod: {error}")
 
+    def refused(self, pod: Pod, reason: str, message: str) -> None:
+        """The node does not take the pod; the reason is that of its status."""
+        self._tell(pod, WARNING, reason, message)
+
     def evicted(self, pod: Pod, message: str) -> None:
         """The node has ended the pod because it took too much."""
         self._tell(pod, WARNING, Reason.EVICTED, message)
@@ -98,7 +102,7 @@ class PodEvents:
         """Something happened to the image of a container."""
         self._tell(pod, event_type, reason, message, container)
 
-    def _tell(self, pod: Pod, event_type: EventType, reason: Reason, message: str, container: str = "") -> None:
+    def _tell(self, pod: Pod, event_type: EventType, reason: str, message: str, container: str = "") -> None:
         self._recorder.record(ref_of(pod), event_type, reason, message, container, among=_list_of(pod, container))
 
 

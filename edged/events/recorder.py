@@ -31,7 +31,7 @@ class EventRecorder:
         self,
         ref: PodRef,
         event_type: EventType,
-        reason: Reason,
+        reason: str,
         message: str,
         container: str = "",
         *,
@@ -42,7 +42,7 @@ class EventRecorder:
         Args:
             ref: the pod.
             event_type: whether somebody should worry.
-            reason: a kubelet's word for it.
+            reason: a kubelet's word for it: a `Reason`, but for refused pods, which have the reason of their status.
             message: a sentence for people, without secrets; cut at 1024 characters.
             container: its name, when it is about one.
             among: in which list of the pod's spec it is: `containers`, `initContainers`, `ephemeralContainers`.
@@ -53,7 +53,7 @@ class EventRecorder:
         """Something happened to the node. Its reference is a kubelet's: the uid is the name."""
         self._tell(self._node, event_type, reason, message)
 
-    def _tell(self, about: ObjectReference, event_type: EventType, reason: Reason, message: str) -> None:
+    def _tell(self, about: ObjectReference, event_type: EventType, reason: str, message: str) -> None:
         now = Nanoseconds(self._clock.now_ns())
         self._take(Occurrence(about, event_type, reason, shortened(message), now))
 

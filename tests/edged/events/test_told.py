@@ -121,6 +121,14 @@ def test_a_pod_that_was_active_for_too_long_is_told(bench: Bench) -> None:
     assert bench.meta.told("web").count(("DeadlineExceeded", message)) == 1
 
 
+def test_a_pod_that_is_refused_is_told_with_the_reason_of_its_status(bench: Bench) -> None:
+    bench.start()
+    asking = container(resources={"requests": {"cpu": "10000"}})
+    bench.tell("insert", pod(containers=[asking]))
+    bench.run(SECOND)
+    assert reasons(bench)[0] == "OutOfcpu"
+
+
 def test_keys_that_can_be_no_variables_are_told(bench: Bench) -> None:
     """And the container starts without them."""
     bench.start()
