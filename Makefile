@@ -4,7 +4,7 @@ BIN := .venv/bin
 PACKAGES := beehive protos metamanager edgehub edged modules tests
 ARGS ?=
 
-.PHONY: chaos simulate help install run test check format bench
+.PHONY: chaos fuzz simulate help install run test check format bench
 .DEFAULT_GOAL := help
 
 help:
@@ -14,6 +14,7 @@ help:
 	@echo "make bench      figures with the floor beside them"
 	@echo "make simulate   many seeds of whole nodes with faults, on all cores (ARGS='--seed 1000 --seeds 5000 --faults link')"
 	@echo "make chaos      real processes and links under load, hurt 500 times and killed 300 times; half an hour"
+	@echo "make fuzz       nearly right input for everything that reads what strangers send (ARGS='--cases 1000000')"
 	@echo "make install    the virtual environment in .venv; the others call it"
 	@echo "make format     ruff's formatter and its safe fixes"
 
@@ -52,3 +53,6 @@ simulate: install
 
 chaos: install
 	$(BIN)/python -m tests.chaos $(ARGS)
+
+fuzz: install
+	$(BIN)/python -m tests.fuzz $(ARGS)

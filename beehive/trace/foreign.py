@@ -47,19 +47,22 @@ class ForeignFrames:
     def __iter__(self) -> Iterator[Header | Record]:
         began: float | None = None
         while text := self._file.readline(FRAME_BYTES):
-            line = self._parse(text)
-            if line is None:
+            parsed = self._parse(text)
+            if parsed is None:
                 return
+            line, data = parsed
             if began is None:
                 began = line.ts
                 yield Header(FORMAT, "foreign capture", "", began, why=self._name)
             self.offset += len(text)
-            yield _record(line, text, line.ts - began)
+            yield _record(line, data, line.ts - began)
 
-    def _parse(self, text: bytes) -> _Line | None:
+    def _parse(self, text: bytes) -> tuple[_Line, Any] | None:
+        """What a line says: a message's frame is left as it is, everything else is decoded."""
         try:
-            return _line.decode(text)
-        except (msgspec.DecodeError, UnicodeError) as error:
+            line = _line.decode(text)
+            return line, None if _is_frame(line) else msgspec.json.decode(text)
+        except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
             if not self.offset:
                 hint = "a trace of edgecore, or JSON lines with `ts`, `dir` and `kind`, is wanted"
                 raise TraceError("cannot read the trace", f"{self._name}: {error}", hint) from error
@@ -67,10 +70,12 @@ class ForeignFrames:
             return None
 
 
-def _record(line: _Line, text: bytes, time: float) -> Record:
-    direction = _DIRECTIONS.get(line.dir)
-    if line.kind == "ws" and direction is not None and len(line.msg):
+def _is_frame(line: _Line) -> bool:
+    return line.kind == "ws" and line.dir in _DIRECTIONS and len(line.msg) > 0
+
+
+def _record(line: _Line, data: Any, time: float) -> Record:
+    if _is_frame(line):
         frame = bytes(line.msg)
-        return LinkFrame(time, 0, 0, 0, direction, line.conn, len(frame), frame)
-    data: Any = msgspec.json.decode(text)
+        return LinkFrame(time, 0, 0, 0, _DIRECTIONS[line.dir], line.conn, len(frame), frame)
     return Note(time, 0, 0, 0, NoteKind.FOREIGN, "", f"{line.listener} {line.dir} {line.kind}".strip(), data)

@@ -7,8 +7,10 @@ to the reader a moment after it was written.
 
 import errno
 import gzip
+import logging
 import os
 import re
+import zlib
 from collections.abc import Iterator
 from contextlib import suppress
 from io import BufferedReader
@@ -18,13 +20,28 @@ from typing import Final
 from edged.logs.lines import is_whole
 from edged.logs.tail import find_tail
 
+_log = logging.getLogger(__name__)
+
 MOST: Final = 32
 """Rotated files that are looked at, the newest."""
 
 LONGEST_LINE: Final = 1024 * 1024
 """Bytes of a line that are taken at a time; runtimes break lines at 16 KiB."""
 
-LogFile = BufferedReader | gzip.GzipFile
+
+class PackedFile(gzip.GzipFile):
+    """A packed log that ends where it is damaged: a rotation that a loss of power broke off hides no other file."""
+
+    def readline(self, size: int | None = -1) -> bytes:
+        """As of any file."""
+        try:
+            return super().readline(size)
+        except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+            _log.warning("the rotated log %s is damaged, what follows in it is not shown: %s", self.name, error)
+            return b""
+
+
+LogFile = BufferedReader | PackedFile
 
 _ROTATED: Final = re.compile(r"\.\d{8}-\d{6}(\.gz)?")
 
@@ -40,7 +57,7 @@ def open_all(path: Path) -> list[LogFile]:
         files.append(path.open("rb"))
     for older in reversed(_rotated(path)[-MOST:]):
         with suppress(FileNotFoundError):
-            files.append(gzip.GzipFile(older) if older.suffix == ".gz" else older.open("rb"))
+            files.append(PackedFile(older) if older.suffix == ".gz" else older.open("rb"))
     if not files:
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
     return files[::-1]
@@ -64,7 +81,7 @@ def _rotated(path: Path) -> list[Path]:
 
 def _seek_tail(file: LogFile, wanted: int) -> int:
     """Go to where the last lines begin; how many there are. What is packed has no end to begin at: it is read twice."""
-    if isinstance(file, gzip.GzipFile):
+    if isinstance(file, PackedFile):
         found = sum(1 for head in _heads(file) if is_whole(head))
         file.seek(0)
         ends = _heads(file)

@@ -10,11 +10,10 @@ Memory does not grow with the log: one line and one piece of output are held.
 
 import os
 from collections.abc import Callable, Generator, Iterator
-from gzip import GzipFile
 from pathlib import Path
 from typing import Final
 
-from edged.logs.files import LONGEST_LINE, LogFile, keep_tail, open_all
+from edged.logs.files import LONGEST_LINE, LogFile, PackedFile, keep_tail, open_all
 from edged.logs.lines import LogLine, parse_line
 from edged.logs.options import LogOptions
 
@@ -72,7 +71,7 @@ class LogReader:
     def _raw(self, gone_within: Callable[[float], bool]) -> Iterator[bytes]:
         """Lines of the files as they are; nothing, before it is waited for more."""
         for file in self._files[:-1]:
-            yield from _lines(file)
+            yield from _ended_lines(file)
         file = self._files[-1]
         while True:
             # asked before the last look: what was written before it is seen by it
@@ -84,7 +83,7 @@ class LogReader:
                 yield from _lines(file)
             if successor is not None:
                 self._files.append(successor)
-                yield from _lines(file)
+                yield from _ended_lines(file)
                 file.close()
                 file = successor
             elif over:
@@ -136,9 +135,18 @@ def _lines(file: LogFile) -> Iterator[bytes]:
     return iter(lambda: file.readline(LONGEST_LINE), b"")
 
 
+def _ended_lines(file: LogFile) -> Iterator[bytes]:
+    """Of a file that nobody writes to any more: a line that was never finished does not go on in the next file."""
+    last = b"\n"
+    for last in _lines(file):
+        yield last
+    if not last.endswith(b"\n"):
+        yield b"\n"
+
+
 def _whole_lines(file: LogFile) -> Iterator[bytes]:
     """Without one that is still being written: it is read again at the next look."""
-    if not isinstance(file, GzipFile) and os.fstat(file.fileno()).st_size < file.tell():
+    if not isinstance(file, PackedFile) and os.fstat(file.fileno()).st_size < file.tell():
         file.seek(0)
     for raw in _lines(file):
         if not raw.endswith(b"\n") and len(raw) < LONGEST_LINE:

@@ -21,7 +21,13 @@ CONFIG_MIRROR = "kubernetes.io/config.mirror"
 LARGEST = 1024 * 1024
 """Bytes of a file; an object of the API cannot be larger either."""
 
+MOST_VALUES = 20_000
+"""Strings, numbers, lists and mappings in a file; a large pod has a thousand."""
+
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?", re.ASCII)
+_UNFORESEEN = (ValueError, TypeError, AttributeError, LookupError, RecursionError)
+"""What PyYAML lets through of its own: a date without a month 0, `!!bool maybe`, `!!timestamp never`."""
+_LISTS = ("containers", "volumes", "tolerations")
 _ATTEMPTED = "cannot make a static pod of"
 
 
@@ -37,7 +43,7 @@ def static_pod(text: bytes, file: str, node: str) -> dict[str, Any]:
         ManifestError: it is no pod, or one that cannot be a static pod.
     """
     pod = _read(text, file)
-    metadata = {**(pod.get("metadata") or {})}
+    metadata = {**pod["metadata"]}
     name, namespace = str(metadata.get("name") or ""), str(metadata.get("namespace") or "default")
     _check(pod, name, namespace, file)
     uid = metadata.get("uid") or hashlib.md5(f"{node}\0{file}\0".encode() + text, usedforsecurity=False).hexdigest()
@@ -48,7 +54,7 @@ def static_pod(text: bytes, file: str, node: str) -> dict[str, Any]:
     whole = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec, "status": {"phase": "Pending"}}
     try:
         from_value(Pod, whole)
-    except DecodeError as error:
+    except (DecodeError, RecursionError) as error:
         raise ManifestError(_ATTEMPTED, file, str(error)) from error
     return whole
 
@@ -69,15 +75,40 @@ def _read(text: bytes, file: str) -> dict[str, Any]:
         raise ManifestError(_ATTEMPTED, file, f"a pod has at most {LARGEST} bytes")
     try:
         pod = msgspec.yaml.decode(text)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, *_UNFORESEEN) as error:
         raise ManifestError(_ATTEMPTED, file, f"it is neither YAML nor JSON: {error}") from error
     if not isinstance(pod, dict) or pod.get("kind") != "Pod":
         raise ManifestError(_ATTEMPTED, file, "one object of `kind: Pod` is wanted in each file")
-    return pod
+    if not _is_small(pod):
+        raise ManifestError(_ATTEMPTED, file, f"written out without aliases it has more than {MOST_VALUES} values")
+    return _typed(pod, file)
+
+
+def _typed(pod: dict[str, Any], file: str) -> dict[str, Any]:
+    """The pod with the parts that are looked into here as what they must be; what is missing is empty."""
+    metadata, spec = pod.get("metadata") or {}, pod.get("spec") or {}
+    if not isinstance(metadata, dict) or not isinstance(metadata.get("annotations") or {}, dict):
+        raise ManifestError(_ATTEMPTED, file, "`metadata` and `metadata.annotations` must be mappings")
+    if not isinstance(spec, dict) or not all(isinstance(spec.get(key) or [], list) for key in _LISTS):
+        raise ManifestError(_ATTEMPTED, file, f"`spec` must be a mapping, and {', '.join(_LISTS)} in it lists")
+    return {**pod, "metadata": metadata, "spec": spec}
+
+
+def _is_small(value: Any) -> bool:
+    """Whether so many values are in it: YAML's aliases make a few lines into gigabytes, or into a value in itself."""
+    left, waiting = MOST_VALUES, [value]
+    while waiting and left > 0:
+        one = waiting.pop()
+        left -= 1
+        if isinstance(one, dict):
+            waiting += one.values()
+        elif isinstance(one, list):
+            waiting += one
+    return not waiting
 
 
 def _check(pod: dict[str, Any], name: str, namespace: str, file: str) -> None:
-    if not isinstance(pod.get("spec"), dict) or not pod["spec"].get("containers"):
+    if not pod["spec"].get("containers"):
         raise ManifestError(_ATTEMPTED, file, "its `spec.containers` are missing")
     if not _NAME.fullmatch(name) or not _NAME.fullmatch(namespace):
         raise ManifestError(_ATTEMPTED, file, "`metadata.name` must be lower case letters, digits, '-' and '.'")

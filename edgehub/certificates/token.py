@@ -76,5 +76,5 @@ def _expiry(jwt: str) -> float | None:
     payload = jwt.split(".")[1]
     try:
         return msgspec.json.decode(base64.urlsafe_b64decode(payload + "=" * (-len(payload) % 4)), type=_Claims).exp
-    except (ValueError, binascii.Error, msgspec.MsgspecError):
+    except (ValueError, binascii.Error, msgspec.MsgspecError, RecursionError):
         return None

@@ -77,7 +77,7 @@ def receive_frame(connection: socket.socket, kind: type[T]) -> T | None:
     data = _exactly(connection, length)
     try:
         return msgspec.json.decode(data, type=kind)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
         raise ControlError("cannot read from the control socket", "a frame", str(error)) from error
 
 

@@ -6,6 +6,7 @@ its one claim is the time at which it ends. Whoever holds it can join as any nod
 
 import hashlib
 import hmac
+import re
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from datetime import UTC, datetime
 from typing import TypeVar
@@ -16,6 +17,7 @@ from modules.cloudhub.certificates.errors import TokenError
 
 _HEADER = {"alg": "HS256", "typ": "JWT"}
 _LONGEST = 4096
+_BASE64URL = re.compile(r"[\w-]*", re.ASCII)
 _CHECKING = "token validation failure"
 _NEW_ONE = "`cloudcore token` prints a new one"
 
@@ -71,7 +73,10 @@ def _encode(data: bytes) -> str:
 
 
 def _bytes_of(part: str) -> bytes:
+    """Python's decoder passes over letters that are none, so that a token would have many spellings."""
     try:
+        if not _BASE64URL.fullmatch(part):
+            raise ValueError("a letter that is not of base64url")
         return urlsafe_b64decode(part.encode("ascii") + b"=" * (-len(part) % 4))
     except ValueError as error:
         raise TokenError(_CHECKING, "the token is not base64", _NEW_ONE) from error
@@ -80,7 +85,7 @@ def _bytes_of(part: str) -> bytes:
 def _decode(part: str, kind: type[T]) -> T:
     try:
         return msgspec.json.decode(_bytes_of(part), type=kind)
-    except (msgspec.DecodeError, UnicodeError) as error:
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
         raise TokenError(_CHECKING, "the token's parts are not what they should be", _NEW_ONE) from error
 
 

@@ -6,6 +6,7 @@ with it (containerd before 2.0) a command that reads its input to the end waits 
 
 from __future__ import annotations
 
+import re
 from enum import IntEnum
 from typing import Any, Final
 
@@ -13,6 +14,8 @@ import msgspec
 
 PROTOCOLS: Final = ("v5.channel.k8s.io", "v4.channel.k8s.io")
 """The preferred one first."""
+
+_CODE: Final = re.compile(r"\d{1,9}", re.ASCII)
 
 
 class Channel(IntEnum):
@@ -56,12 +59,12 @@ def result_of(content: bytes) -> Result:
     """What the result channel says."""
     try:
         status = msgspec.json.decode(content, type=_Status)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
         return Result(1, content.decode(errors="replace"))
     if status.status == "Success":
         return Result(0)
     causes = status.details.causes if status.details else []
-    codes = [cause.message for cause in causes if cause.reason == "ExitCode" and cause.message.isdecimal()]
+    codes = [cause.message for cause in causes if cause.reason == "ExitCode" and _CODE.fullmatch(cause.message)]
     if status.reason == "NonZeroExitCode" and codes:
         return Result(int(codes[0]))
     return Result(1, status.message or "the command could not be run")

@@ -1,0 +1,138 @@
+"""Runs cases of one target and says what went wrong, with the smallest input for which it still does."""
+
+import gc
+import logging
+import os
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from random import Random
+from time import thread_time
+from typing import Final
+
+import msgspec
+
+from tests.fuzz.target import Target, ViolationError
+
+SLOWEST: Final = 2.0
+"""Seconds of processor time that a case may take. Inputs have less than 50 KB: a good parser needs milliseconds."""
+
+GROWTH: Final = 48 * 1024 * 1024
+"""Bytes by which the process may be larger after the last case than after the first tenth of them."""
+
+_PATIENCE: Final = 2000
+"""Attempts at making a failing input smaller."""
+
+
+class Finding(msgspec.Struct, frozen=True):
+    """A case that went wrong."""
+
+    target: str
+    seed: int
+    number: int
+    error: str
+    """Kind and text of the exception."""
+    place: str
+    """Where it was raised, to tell findings apart."""
+    input: bytes
+    """The smallest that was found."""
+
+    def __str__(self) -> str:
+        shown = repr(self.input[:600]) + (f" … {len(self.input)} bytes" if len(self.input) > 600 else "")
+        return f"{self.target}: seed {self.seed} case {self.number}: {self.error}\n    at {self.place}\n    {shown}"
+
+
+class Outcome(msgspec.Struct):
+    """What a run of a target came to."""
+
+    target: str
+    cases: int = 0
+    seconds: float = 0.0
+    """Of processor time."""
+    slowest: float = 0.0
+    growth: int = 0
+    """Bytes of resident memory."""
+    findings: list[Finding] = []
+
+
+def run(target: Target, seed: int, numbers: range, each: Callable[[int], None] = lambda _: None) -> Outcome:
+    """Run the cases of these numbers; one finding for each place. `each` is told how many are done."""
+    logging.disable()  # what is refused is logged, and nearly all of it is
+    try:
+        return _run(target, seed, numbers, each)
+    finally:
+        logging.disable(logging.NOTSET)
+
+
+def _run(target: Target, seed: int, numbers: range, each: Callable[[int], None]) -> Outcome:
+    seeds, outcome = target.seeds(), Outcome(target.name)
+    settled = 0
+    began = thread_time()
+    for done, number in enumerate(numbers, 1):
+        data, random = target.case(seed, number, seeds)
+        started = thread_time()
+        problem = attempt(target, data, random)
+        took = thread_time() - started
+        outcome.slowest = max(outcome.slowest, took)
+        if took > SLOWEST and problem is None:
+            problem = (f"took {took:.1f} s", "time")
+        if problem is not None and problem[1] not in {finding.place for finding in outcome.findings}:
+            small = data if problem[1] == "time" else shrunk(target, data, problem[1])
+            outcome.findings.append(Finding(target.name, seed, number, *problem, small))
+        if done == max(1, len(numbers) // 10):
+            settled = _resident()
+        if done % 500 == 0:
+            each(done)
+    outcome.cases, outcome.seconds = len(numbers), thread_time() - began
+    outcome.growth = _resident() - settled
+    if outcome.growth > GROWTH:
+        grown = f"{outcome.growth} bytes more than after the first tenth of the cases"
+        outcome.findings.append(Finding(target.name, seed, len(numbers), grown, "memory", b""))
+    return outcome
+
+
+def attempt(target: Target, data: bytes, random: Random) -> tuple[str, str] | None:
+    """Run one case: error and place of what it raised; None when all is well."""
+    try:
+        target.check(data, random)
+    except Exception as error:  # noqa: BLE001 - any exception is a finding
+        last = traceback.extract_tb(error.__traceback__)[-1]
+        ours = [frame for frame in traceback.extract_tb(error.__traceback__) if "/.venv/" not in frame.filename]
+        where = ours[-1] if ours else last
+        text = str(error) if len(str(error)) < 300 else f"{str(error)[:300]}…"
+        kind = str(error) if isinstance(error, ViolationError) else type(error).__name__
+        return f"{type(error).__name__}: {text}", f"{Path(where.filename).name}:{where.name} {kind}"
+    return None
+
+
+def shrunk(target: Target, data: bytes, place: str) -> bytes:
+    """A smaller input that fails in the same place: parts are left out as long as it does."""
+    left = _PATIENCE
+    size = max(1, len(data) // 2)
+    while size and left:
+        for candidate in _without(data, size):
+            left -= 1
+            problem = attempt(target, candidate, Random(0))
+            if problem is not None and problem[1] == place:
+                data = candidate
+                break
+            if not left:
+                break
+        else:
+            size //= 2
+    return data
+
+
+def _without(data: bytes, size: int) -> Iterator[bytes]:
+    return (data[:at] + data[at + size :] for at in range(0, len(data), size))
+
+
+def shares(targets: Sequence[Target], cases: int) -> dict[str, int]:
+    """How many of so many cases each target gets."""
+    whole = sum(target.share for target in targets)
+    return {target.name: max(1, round(cases * target.share / whole)) for target in targets}
+
+
+def _resident() -> int:
+    gc.collect()
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")

@@ -1,0 +1,198 @@
+"""Targets of the cloud's doors: certificate requests, join tokens, the requests of strangers, the control socket."""
+
+import json
+import socket
+import struct
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Sequence
+from functools import cache
+from http import HTTPStatus
+from random import Random
+from typing import Final
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+from cryptography.x509.oid import NameOID
+
+from modules.cloudcore.framing import Call, ControlError, Reply, receive_frame
+from modules.cloudhub.certificates import tokens
+from modules.cloudhub.certificates.authority import Authority
+from modules.cloudhub.certificates.enrolment import Enrolment, Request
+from modules.cloudhub.certificates.errors import RequestRefusedError, TokenError
+from modules.cloudhub.certificates.names import node_in
+from tests.fuzz.target import Target, must
+
+_NOW: Final = 1795139667.0
+_YEAR: Final = 365 * 24 * 3600.0
+_NODE: Final = "edge-1"
+
+
+PLAIN_TOKEN: Final = b'plain\n{"alg":"HS256","typ":"JWT"}\n{"exp":1795143267}\nsignature'
+"""See `spelt`."""
+
+
+@cache
+def _authority() -> Authority:
+    return Authority.create(_NOW)
+
+
+@cache
+def _key(secret: int) -> ec.EllipticCurvePrivateKey:
+    return ec.derive_private_key(secret, ec.SECP256R1())
+
+
+@cache
+def _request(common_name: str, organisation: str = "system:nodes", secret: int = 7) -> bytes:
+    subject = [
+        x509.NameAttribute(NameOID.COUNTRY_NAME, "CN"),
+        x509.NameAttribute(NameOID.ORGANIZATION_NAME, organisation),
+        x509.NameAttribute(NameOID.COMMON_NAME, common_name),
+    ]
+    builder = x509.CertificateSigningRequestBuilder().subject_name(x509.Name(subject))
+    return builder.sign(_key(secret), hashes.SHA256()).public_bytes(Encoding.DER)
+
+
+def _requests() -> Sequence[bytes]:
+    good = _request(f"system:node:{_NODE}")
+    pem = x509.load_der_x509_csr(good).public_bytes(Encoding.PEM)
+    others = [_request("system:node:other"), _request("kubernetes-admin", "system:masters"), _request("edge-1", "x")]
+    return (good, good, good, pem, *others, _authority().der)
+
+
+def _check_signed(certificate: bytes) -> None:
+    """What is signed is this node's, for this node's use alone."""
+    signed = x509.load_der_x509_certificate(certificate)
+    names = [name.value for name in signed.subject.get_attributes_for_oid(NameOID.COMMON_NAME)]
+    must(names == [f"system:node:{_NODE}"], "a certificate is for the node that asks")
+    usage = signed.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
+    must([each.dotted_string for each in usage] == ["1.3.6.1.5.5.7.3.2"], "and for a client")
+    constraints = [each for each in signed.extensions if isinstance(each.value, x509.BasicConstraints)]
+    must(not any(each.value.ca for each in constraints), "and for no CA")
+    key = signed.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
+    must(key == _key(7).public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo), "and for its key")
+
+
+def _check_request(data: bytes, _: Random) -> None:
+    """A request that is changed in a single bit has lost its signature."""
+    try:
+        certificate = _authority().sign_node(data, _NODE, _NOW, _YEAR)
+    except RequestRefusedError:
+        return
+    _check_signed(certificate)
+
+
+@cache
+def _tokens() -> Sequence[bytes]:
+    authority = _authority()
+    good = tokens.issue(authority.der, authority.token_key, _NOW + 3600)
+    over = tokens.issue(authority.der, authority.token_key, _NOW - 1)
+    foreign = tokens.issue(authority.der, b"another key", _NOW + 3600)
+    return (*(token.partition(".")[2].encode() for token in (good, good, over, foreign)), PLAIN_TOKEN, PLAIN_TOKEN)
+
+
+def spelt(data: bytes, before: bytes = b"") -> bytes:
+    """A token whose parts were written plainly, one a line, so that what is inside of them can be changed too."""
+    if not data.startswith(b"plain\n"):
+        return data
+    return before + b".".join(urlsafe_b64encode(part).rstrip(b"=") for part in data.split(b"\n")[1:])
+
+
+def _check_token(data: bytes, _: Random) -> None:
+    """Only what was issued is taken, with the spare bits of base64's last letter as the one freedom."""
+    jwt = spelt(data).decode("latin-1")
+    try:
+        tokens.check(jwt, _authority().token_key, _NOW)
+    except TokenError:
+        return
+    signed, _dot, signature = _tokens()[0].decode().rpartition(".")
+    must(jwt.rpartition(".")[0] == signed, "what the signature is for is what was issued")
+    must(len(jwt.rpartition(".")[2]) == len(signature), "a token has one spelling")
+    must(urlsafe_b64decode(jwt.rpartition(".")[2] + "=") == urlsafe_b64decode(signature + "="), "and the signature")
+
+
+def _check_enrolment(data: bytes, random: Random) -> None:
+    """A whole request of a stranger: lines of headers, and the body after them. Signed is only what has earned it."""
+    head, _, body = data.partition(b"\n\n")
+    method, path, *fields = [*head.decode("latin-1").split("\n"), "", ""]
+    headers = {name.lower(): value for name, _, value in (line.partition(":") for line in fields) if name}
+    shown = random.random() < 0.3
+    holder = random.choice(("", _NODE, "other"))
+    request = Request(method, path, headers, body, shown, holder if shown else "")
+    enrolment = Enrolment(_authority(), lambda name: name == _NODE, _YEAR)
+    answer = enrolment.answer(request, _NOW)
+    if answer.status != HTTPStatus.OK:
+        must(bool(answer.text) and "\n" not in answer.text, "a refusal says why, in a line")
+        return
+    if path.partition("?")[0] == "/edge.crt":
+        good = f"Bearer {_tokens()[0].decode()}"
+        earned = (
+            holder == headers["nodename"]
+            if shown
+            else headers["authorization"].rpartition(".")[0] == good.rpartition(".")[0]
+        )
+        must(earned, "a certificate needs a token, or the node's last certificate")
+        if headers["nodename"] == _NODE:
+            _check_signed(answer.body)
+
+
+def _strangers() -> Sequence[bytes]:
+    made = []
+    for token in _tokens()[:4]:
+        for body in _requests()[2:6]:
+            head = f"GET\n/edge.crt\nnodename:{_NODE}\nauthorization:Bearer {token.decode()}\nextkeyusages:[2]"
+            made.append(head.encode() + b"\n\n" + body)
+    return (*made, b"GET\n/ca.crt", b"GET\n/node/edge-1", b"GET\n/node/../edge-1", b"POST\n/edge.crt\n\n")
+
+
+def _check_control(data: bytes, random: Random) -> None:
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        theirs.sendall(data[:16384])
+        theirs.shutdown(socket.SHUT_WR)
+        try:
+            while receive_frame(ours, random.choice((Call, Reply))) is not None:
+                pass
+        except ControlError:
+            return
+
+
+def _control() -> Sequence[bytes]:
+    bodies = (
+        {"verb": "get", "body": {"kind": "pods", "namespace": "default"}},
+        {"verb": "apply", "body": {"objects": [{"kind": "Pod", "metadata": {"name": "a"}}]}},
+        {"items": [{"object": {"kind": "Pod"}}], "change": "ADDED"},
+    )
+    texts = [json.dumps(body).encode() for body in bodies]
+    return [struct.pack(">I", len(text)) + text for text in texts]
+
+
+def _check_peer(data: bytes, _: Random) -> None:
+    """Who a certificate speaks for, with every name in it chosen by a stranger."""
+    names = data.decode("utf-8", "replace").split("\n")
+    subject = [((names[at], names[at + 1]),) for at in range(0, len(names) - 1, 2)]
+    node = node_in({"subject": tuple(subject)})
+    kinds = [name for ((name, _),) in subject]
+    must(
+        not node or (kinds.count("commonName") == 1 and (("commonName", f"system:node:{node}"),) in subject), "one name"
+    )
+    organisations = [value for ((name, value),) in subject if name == "organizationName"]
+    must(not node or organisations[0] == "system:nodes", "of an organisation of nodes")
+
+
+def _subjects() -> Sequence[bytes]:
+    return (
+        b"organizationName\nsystem:nodes\ncommonName\nsystem:node:edge-1",
+        b"commonName\nsystem:node:edge-1\norganizationName\nsystem:masters",
+        b"organizationName\nKubeEdge\ncommonName\nkubeedge.io",
+    )
+
+
+TARGETS: Final = (
+    Target("csr", _requests, _check_request, 0.5),
+    Target("token", _tokens, _check_token),
+    Target("enrolment", _strangers, _check_enrolment, 0.5),
+    Target("control", _control, _check_control, 0.5),
+    Target("peer", _subjects, _check_peer, 0.5),
+)

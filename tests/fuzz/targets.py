@@ -1,0 +1,8 @@
+"""All that is fuzzed."""
+
+from typing import Final
+
+from tests.fuzz import cloud, node, wire
+from tests.fuzz.target import Target
+
+TARGETS: Final[dict[str, Target]] = {target.name: target for target in (*wire.TARGETS, *cloud.TARGETS, *node.TARGETS)}

@@ -1,0 +1,84 @@
+"""A thousand inputs of each kind, nearly right: refused as documented, within bounded time and memory, or
+rightly taken. `make fuzz ARGS="--cases 1000000"` runs as many as one likes.
+"""
+
+import gc
+import tracemalloc
+from random import Random
+
+import pytest
+
+from tests.fuzz.campaign import attempt, run, shrunk
+from tests.fuzz.mutate import mutate, pieces
+from tests.fuzz.target import Target, ViolationError
+from tests.fuzz.targets import TARGETS
+
+CASES = 1000
+GROWTH = 96 * 1024
+"""Bytes that the same cases may leave behind when they are run again: caches of the interpreter, no inputs."""
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_nothing_is_found(name: str) -> None:
+    """Thousands of cases of each target, or fewer of a slow one: no finding."""
+    outcome = run(TARGETS[name], 0, range(round(CASES * TARGETS[name].share)))
+    assert not outcome.findings, "\n".join(map(str, outcome.findings))
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_nothing_is_kept(name: str) -> None:
+    """The same cases a second time leave no memory behind."""
+    target, numbers = TARGETS[name], range(round(40 * TARGETS[name].share))
+    run(target, 7, numbers)
+    tracemalloc.start()
+    try:
+        run(target, 7, numbers)
+        gc.collect()
+        before = tracemalloc.get_traced_memory()[0]
+        run(target, 7, numbers)
+        gc.collect()
+        assert tracemalloc.get_traced_memory()[0] - before < GROWTH
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_case_is_a_function_of_its_seed() -> None:
+    """So that a finding can be seen again."""
+    target, seeds = TARGETS["frames"], TARGETS["frames"].seeds()
+    assert [target.case(3, n, seeds)[0] for n in range(50)] == [target.case(3, n, seeds)[0] for n in range(50)]
+    assert target.case(3, 1, seeds)[0] != target.case(4, 1, seeds)[0]
+
+
+def test_pieces_are_the_whole() -> None:
+    """However bytes are cut, they are the same bytes."""
+    for number in range(100):
+        data = mutate(Random(number), [b"abc", b"0123456789" * 20])
+        assert b"".join(pieces(Random(number), data)) == data
+
+
+def test_a_planted_bug_is_found_and_made_small() -> None:
+    """A parser that fails on one letter: it is found, and the input is no more than that letter."""
+
+    def check(data: bytes, _: Random) -> None:
+        if b"\xff" in data:
+            raise ValueError("planted")
+
+    target = Target("planted", lambda: [b"a good message of some length"], check)
+    (finding,) = run(target, 1, range(2000)).findings
+    assert finding.error == "ValueError: planted"
+    assert finding.input == b"\xff"
+    assert attempt(target, finding.input, Random(0)) is not None
+
+
+def test_findings_are_told_apart_by_what_was_violated() -> None:
+    """Two laws that do not hold are two findings."""
+
+    def check(data: bytes, _: Random) -> None:
+        raise ViolationError("short" if len(data) < 5 else "long")
+
+    target = Target("planted", lambda: [b"0123456789"], check)
+    assert {finding.error for finding in run(target, 1, range(500)).findings} == {
+        "ViolationError: short",
+        "ViolationError: long",
+    }
+    assert len(shrunk(target, b"0123456789", attempt(target, b"0123456789", Random(0))[1])) == 5  # type: ignore[index]
