@@ -19,6 +19,7 @@ from beehive.errors import NotStartedError
 from beehive.names import CLOUD_CONNECTED
 from edged.cgroups.tree import Tree
 from edged.cri.contract import ContainerRuntime
+from edged.devices.contract import DeviceWorld
 from edged.errors import EdgedError
 from edged.node.machine import Figures
 from edged.parts import Given, Parts
@@ -56,6 +57,7 @@ class Edged(Module):
         network: over which probes and hooks reach containers; real sockets unless given.
         mounts: of the node; the kernel's unless given.
         cgroups: where pods get control groups; none unless given.
+        devices: where device plug-ins are; this node has no devices unless given.
     """
 
     name = ModuleName.EDGED
@@ -73,11 +75,12 @@ class Edged(Module):
         network: Network | None = None,
         mounts: Mounts | None = None,
         cgroups: Tree | None = None,
+        devices: DeviceWorld | None = None,
     ) -> None:
         super().__init__()
         network = network or SocketNetwork(self.clock)
         figures, mounts = figures or Figures(), mounts or KernelMounts()
-        self._given = Given(settings, connect, snapshots, version, figures, network, mounts, cgroups)
+        self._given = Given(settings, connect, snapshots, version, figures, network, mounts, cgroups, devices)
         self._parts: Parts | None = None
 
     @property

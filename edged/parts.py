@@ -17,6 +17,8 @@ from edged.api import Nanoseconds, NodeStatus, Pod
 from edged.cgroups.pods import PodCgroups
 from edged.cgroups.tree import Tree
 from edged.cri.contract import ContainerRuntime
+from edged.devices.contract import DeviceWorld
+from edged.devices.node_devices import NodeDevices
 from edged.events import EventRecorder
 from edged.events.node import NodeEvents
 from edged.events.pods import PodEvents
@@ -67,6 +69,7 @@ class Given(msgspec.Struct, frozen=True):
     network: Network
     mounts: Mounts
     cgroups: Tree | None
+    devices: DeviceWorld | None
 
 
 class Parts:
@@ -99,6 +102,7 @@ class Parts:
         self._events = PodEvents(recorder)
         self.reporter = PodReporter(meta, module)
         self.storage = self._make_storage()
+        self._devices = self._make_devices()
         self._files = PodFiles(settings, module.clock, self.storage.volumes)
         self.keeper = PodKeeper(
             module,
@@ -117,7 +121,7 @@ class Parts:
         )
         self.static_pods = StaticPods(module, meta, self.reporter, self.keeper.pods, lambda: self.node.node)
         self.node = self._make_reporter(meta, recorder)
-        node = stored.Node(read_pod, self._is_mine, self._files.pods, self._on_listed)
+        node = stored.Node(read_pod, self._is_mine, self._with_files, self._on_listed)
         self.stored = stored.StoredPods(module, meta, self.keeper, node)
 
     def start(self) -> None:
@@ -154,6 +158,7 @@ class Parts:
         self._pulls.close()
         self._client.close()
         self.storage.close()
+        self._devices.close()
         self._lives.close()
 
     def _start_actors(self, client: ContainerRuntime) -> None:
@@ -167,7 +172,8 @@ class Parts:
         self._module.start_actor(
             NodeWatch, settings, client, self._turn(self._on_report), self._given.version, self._given.figures, in_use
         )
-        self.storage.start()
+        self.storage.start(DevicePlugin=self._devices)
+        self._devices.start()
         self.storage.watch_sizes(self.keeper.staying, self.keeper.evict)
         if settings.static_pods is not None:
             self.static_pods.look_into(settings.static_pods, settings.node_name, self._turn(self._on_static_pods))
@@ -189,7 +195,7 @@ class Parts:
             self._given.mounts,
             room,
             node=lambda: self.node.node,
-            changed=self._drivers_changed,
+            changed=self._plugins_changed,
         )
 
     def _make_reporter(self, meta: MetaTurnClient, recorder: EventRecorder) -> NodeReporter:
@@ -199,14 +205,27 @@ class Parts:
             meta,
             self._module.clock,
             self._settings,
-            lambda: self._last_report,
+            self._report,
             self.static_pods.tick,
             events,
             self.storage.drivers,
         )
 
-    def _drivers_changed(self) -> None:
-        """A storage driver has come or gone: the node says so, and pods that waited for it are tried again."""
+    def _make_devices(self) -> NodeDevices:
+        return NodeDevices(
+            self._module,
+            self._settings.root,
+            self._given.devices,
+            pods=lambda: self._given.snapshots.pods,
+            changed=self._plugins_changed,
+        )
+
+    def _with_files(self) -> set[PodUid]:
+        """The pods of which something is on the node's disk."""
+        return {*self._files.pods(), *self._devices.manager.pods()}
+
+    def _plugins_changed(self) -> None:
+        """A storage driver has come or gone, or devices: the node says so, and pods that waited are tried again."""
         self.node.tick()
         self.keeper.connected()
 
@@ -230,6 +249,7 @@ class Parts:
             allocatable=lambda: self._node_status().allocatable,
             owner=self._owner,
             events=self._events,
+            devices=self._devices.manager,
         )
         meta = MetaClient(self._module.hive)
         return PodCarrier(
@@ -243,6 +263,7 @@ class Parts:
             cgroups=cgroups,
             lives=self._lives,
             events=self._events,
+            devices=self._devices.manager,
         )
 
     def _is_mine(self, pod: Pod) -> bool:
@@ -283,12 +304,17 @@ class Parts:
 
     def _place(self) -> Place:
         """What a new pod finds here. The machine's figures are known from the first report on."""
-        there = allocatable(self._node_status())
+        there = self._devices.hoped_for(allocatable(self._node_status()))
         return Place(self._settings.node_name, there, self.node.node, self._settings.allowed_unsafe_sysctls)
 
     def _node_status(self) -> NodeStatus:
-        report = self._last_report
+        report = self._report()
         return node_status(report, NodeStatus(), Nanoseconds(0)) if report is not None else NodeStatus()
+
+    def _report(self) -> Report | None:
+        """The machine and the runtime as they were seen last, and the devices of this moment."""
+        report = self._last_report
+        return report and msgspec.structs.replace(report, devices=self._devices.manager.shares())
 
     def _on_report(self, report: Report) -> None:
         self._last_report = report

@@ -20,6 +20,7 @@ from edged.pods.model import PodRef, PodUid
 from edged.pods.phase import Phase
 from edged.pods.status import crash_loop
 from edged.pods.termination import grace_seconds
+from edged.pods.verdict import Verdict
 from edged.probes.manager import ProbeManager
 from edged.report.pods import PodReporter
 from edged.settings import EdgedSettings
@@ -56,6 +57,9 @@ class Pods(Protocol):
 
     def gone(self, record: PodRecord | None, uid: PodUid) -> None:
         """Nothing of a pod is left on the node."""
+
+    def end(self, uid: PodUid, verdict: Verdict) -> bool:
+        """The node itself ends a pod for good."""
 
 
 class Rounds:
@@ -126,7 +130,9 @@ class Rounds:
         record = self._keeper.pods.get(uid)
         if record is not None:
             self._take_over(record, done)
-        if done.error is not None:
+        if done.verdict is not None:
+            self._keeper.end(uid, done.verdict)
+        elif done.error is not None:
             self._retry(done)
         else:
             self._retries.forget(uid)

@@ -24,6 +24,7 @@ from edged.api import (
 from edged.api.leases import Lease, LeaseSpec
 from edged.api.nodes import ContainerImage, DaemonEndpoint, NodeDaemonEndpoints, NodeSpec, Taint
 from edged.api.times import format_micro_time
+from edged.devices.model import Share
 from edged.node.machine import Machine, Usage
 
 LEASE_NAMESPACE = "kube-node-lease"
@@ -60,6 +61,8 @@ class Report(msgspec.Struct, frozen=True):
     """What is kept for others than pods, in base units (kubeReserved and systemReserved together)."""
     volumes_in_use: tuple[str, ...] = ()
     """Unique names of attachable volumes; the cloud does not detach them meanwhile."""
+    devices: Mapping[str, Share] = {}
+    """What device plug-ins provide, by resource."""
 
 
 def labels(machine: Machine, node_name: str, extra: dict[str, str]) -> dict[str, str]:
@@ -94,13 +97,19 @@ def node_status(report: Report, old: NodeStatus, now: Nanoseconds) -> NodeStatus
     """The status now; transition times are taken over from `old` where nothing changed."""
     machine = report.machine
     return NodeStatus(
-        capacity=_resources(report, memory=machine.memory, storage=machine.storage, cpu=Fraction(machine.cpus)),
-        allocatable=_resources(
-            report,
-            memory=_less(report, "memory", machine.memory - MEMORY_RESERVE),
-            storage=_less(report, "ephemeral-storage", int(machine.storage * (1 - STORAGE_RESERVE))),
-            cpu=max(Fraction(0), machine.cpus - report.reserved.get("cpu", Fraction(0))),
-        ),
+        capacity={
+            **_resources(report, memory=machine.memory, storage=machine.storage, cpu=Fraction(machine.cpus)),
+            **{name: str(share.capacity) for name, share in report.devices.items()},
+        },
+        allocatable={
+            **_resources(
+                report,
+                memory=_less(report, "memory", machine.memory - MEMORY_RESERVE),
+                storage=_less(report, "ephemeral-storage", int(machine.storage * (1 - STORAGE_RESERVE))),
+                cpu=max(Fraction(0), machine.cpus - report.reserved.get("cpu", Fraction(0))),
+            ),
+            **{name: str(share.allocatable) for name, share in report.devices.items()},
+        },
         conditions=_conditions(report, old, now),
         addresses=(
             *(NodeAddress(type="InternalIP", address=address) for address in machine.addresses),

@@ -4,7 +4,8 @@ Calls block the calling thread, which is a worker's or another actor's of its ow
 gRPC's: what is waited for is another process, as with the container runtime.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -62,12 +63,26 @@ class PluginSocket:
         Raises:
             PluginCallError
         """
-        name, about = method.rpartition("/")[2], on or str(self._path)
-        made: Callable[..., Any] = self._channel.unary_unary(
-            f"/{method}", request_serializer=_serialize, response_deserializer=answer.FromString
-        )
-        try:
+        with self._told(method, on, secrets):
+            made: Callable[..., Any] = self._channel.unary_unary(
+                f"/{method}", request_serializer=_serialize, response_deserializer=answer.FromString
+            )
             response: Answer = made(request, timeout=seconds)
+        return response
+
+    def stream(self, method: str, request: Message, answer: type[Answer]) -> Iterator[Answer]:
+        """Call a method that answers again and again, until the plug-in or `close` ends it. Raises PluginCallError."""
+        with self._told(method):
+            made: Callable[..., Any] = self._channel.unary_stream(
+                f"/{method}", request_serializer=_serialize, response_deserializer=answer.FromString
+            )
+            yield from made(request)
+
+    @contextmanager
+    def _told(self, method: str, on: str = "", secrets: Iterable[str] = ()) -> Iterator[None]:
+        name, about = method.rpartition("/")[2], on or str(self._path)
+        try:
+            yield
         except grpc.RpcError as failure:
             # without its cause, whose text may hold what was redacted
             raise PluginCallError(name, about, failure.code().name, redact(failure.details() or "", secrets)) from None
@@ -75,7 +90,6 @@ class PluginSocket:
             if not self._closed:
                 raise
             raise PluginCallError(name, about, "CANCELLED", "the connection was closed") from None
-        return response
 
     def close(self) -> None:
         """Let go of the plug-in; later calls raise PluginCallError."""

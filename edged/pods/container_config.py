@@ -6,6 +6,7 @@ from pathlib import PurePosixPath
 from msgspec import Struct
 
 from edged.api import Container, Pod
+from edged.devices.model import DeviceNode, Needs
 from edged.pods.errors import ConfigError
 from edged.pods.expansion import expand_all
 from edged.pods.labels import container_annotations, container_labels
@@ -26,6 +27,7 @@ class ContainerContext(Struct, frozen=True):
         mounts: from `container_mounts`, in the order in which they are made.
         seccomp_root: directory of the node's own seccomp profiles (`<rootDirectory>/seccomp`).
         seccomp_default: whether a container without a profile gets the runtime's.
+        devices: what it needs for the devices that it was given.
     """
 
     image: str
@@ -37,6 +39,7 @@ class ContainerContext(Struct, frozen=True):
     target: ContainerId | None = None
     seccomp_root: PurePosixPath = PurePosixPath("/var/lib/kubelet/seccomp")
     seccomp_default: bool = False
+    devices: Needs = Needs()
 
 
 def container_config(pod: Pod, container: Container, context: ContainerContext) -> cri.ContainerConfig:
@@ -51,9 +54,11 @@ def container_config(pod: Pod, container: Container, context: ContainerContext) 
         args=expand_all(container.args, context.environment),
         working_dir=container.working_dir,
         envs=[_variable(name, value) for name, value in context.environment.items()],
-        mounts=context.mounts,
+        mounts=[*_device_mounts(context.devices), *context.mounts],
         labels=container_labels(pod, container),
-        annotations=container_annotations(pod, container, context.attempt),
+        annotations={**context.devices.annotations, **container_annotations(pod, container, context.attempt)},
+        devices=[_device(node) for node in context.devices.nodes],
+        CDI_devices=[cri.CDIDevice(name=name) for name in context.devices.cdi_devices],
         log_path=log_path(container.name, context.attempt),
         stdin=container.stdin,
         stdin_once=container.stdin_once,
@@ -79,6 +84,17 @@ def _security(pod: Pod, container: Container, context: ContainerContext) -> cri.
 
 def _variable(name: str, value: str) -> cri.KeyValue:
     return cri.KeyValue(key=name, value=value.encode("utf-8", "surrogateescape"))
+
+
+def _device_mounts(devices: Needs) -> list[cri.Mount]:
+    return [
+        cri.Mount(container_path=mount.container_path, host_path=mount.host_path, readonly=mount.read_only)
+        for mount in devices.mounts
+    ]
+
+
+def _device(node: DeviceNode) -> cri.Device:
+    return cri.Device(container_path=node.container_path, host_path=node.host_path, permissions=node.permissions)
 
 
 def _stop_signal(container: Container) -> cri.Signal.ValueType:

@@ -14,6 +14,8 @@ from edged.api import ContainerStateWaiting, Nanoseconds, Pod
 from edged.cgroups.pods import PodCgroups
 from edged.cri.contract import ContainerId, ContainerRuntime, SandboxId
 from edged.cri.errors import CriError
+from edged.devices.errors import AllocationRefusedError
+from edged.devices.manager import DeviceManager
 from edged.errors import EdgedError
 from edged.events.pods import PodEvents
 from edged.lifecycle.farewell import Farewell
@@ -25,13 +27,14 @@ from edged.pods.actions import ContainerKill, ContainerStart, PodActions, comput
 from edged.pods.backoff import BackOffs, container_key
 from edged.pods.container_status import CREATING, INITIALIZING
 from edged.pods.labels import ref_of
-from edged.pods.model import PodFacts
+from edged.pods.model import PodFacts, PodUid
 from edged.pods.prune import prunable
 from edged.pods.restart import is_terminal
 from edged.pods.status import POST_START_ERROR
 from edged.pods.stop_order import stop_order
 from edged.pods.termination import SHORTEST_STOP_SECONDS
 from edged.pods.unhealthy import Fault
+from edged.pods.verdict import UNEXPECTED_ADMISSION_ERROR, Verdict
 from edged.work.errors import ContainerTroubleError, ImagePendingError, StartError
 from edged.work.files import PodFiles
 from edged.work.job import Done, Job, Task
@@ -67,6 +70,7 @@ class PodCarrier:
         cgroups: of pods.
         lives: runs what pods want done after a container's start and before its stop.
         events: is told what is done.
+        devices: given to containers, and taken back.
     """
 
     def __init__(
@@ -82,8 +86,10 @@ class PodCarrier:
         cgroups: PodCgroups,
         lives: Lives,
         events: PodEvents,
+        devices: DeviceManager,
     ) -> None:
         self._events = events
+        self._devices = devices
         self._actors = actors
         self._runtime = runtime
         self._reader = reader
@@ -104,14 +110,17 @@ class PodCarrier:
         troubles: Troubles = {}
         error: Exception | None = None
         pending = False
+        verdict: Verdict | None = None
         try:
             if job.task is Task.SYNC and job.pod is not None:
                 pending = self._sync(job, job.pod, self._reader.look(job.ref), troubles)
             elif job.task is Task.KILL and job.pod is not None:
                 self._kill(job.pod, self._reader.look(job.ref))
-                self._cgroups.remove(job.ref.uid)
+                self._ended(job.ref.uid)
             else:
                 self._remove(job)
+        except AllocationRefusedError as refusal:
+            verdict = self._refuse(job, refusal)
         except _FAILURES as failure:
             error = failure
         except Exception as failure:  # noqa: BLE001 - see above
@@ -124,7 +133,7 @@ class PodCarrier:
         facts = self._look(job)
         if facts is not None and job.task is Task.SYNC:
             facts = self._prune(facts)
-        return Done(job, facts, at, troubles, error, pending, retry_after)
+        return Done(job, facts, at, troubles, error, pending, retry_after, verdict)
 
     def _sync(self, job: Job, pod: Pod, facts: PodFacts, troubles: Troubles) -> bool:
         """Whether something is under way that asks for the next turn."""
@@ -141,7 +150,7 @@ class PodCarrier:
         if self._lives.waits.is_ending(job.ref.uid):
             return False
         if is_terminal(pod) or (actions.sandbox is None and not actions.create_sandbox):
-            self._cgroups.remove(job.ref.uid)
+            self._ended(job.ref.uid)
         else:
             pending = self._bring_up(pod, facts, actions, troubles)
         if failures:
@@ -178,10 +187,25 @@ class PodCarrier:
             raise min(errors, key=lambda error: error.retry_after or 0.0)
         return pending
 
+    def _ended(self, uid: PodUid) -> None:
+        """Nothing of a pod runs any more."""
+        self._cgroups.remove(uid)
+        self._devices.release(uid)
+
+    def _refuse(self, job: Job, refusal: AllocationRefusedError) -> Verdict:
+        """The verdict on a pod that cannot have its devices, in a kubelet's words."""
+        message = f"Pod was rejected: Allocate failed due to {refusal}, which is unexpected"
+        if job.pod is not None:
+            self._events.refused(job.pod, UNEXPECTED_ADMISSION_ERROR, message)
+        return Verdict(UNEXPECTED_ADMISSION_ERROR, message, refused=True)
+
     def _prepare(self, pod: Pod, facts: PodFacts, actions: PodActions) -> StartContext | None:
-        """Volumes, and the sandbox when anything is to be started in it. What fails here is also told as the reason of
-        the containers' waiting, where a kubelet only has an event.
+        """Devices, volumes, and the sandbox when anything is to be started in it. What fails here is also told as the
+        reason of the containers' waiting, where a kubelet only has an event.
         """
+        if actions.starts or actions.create_sandbox:
+            running = {c.name for c in facts.containers if c.running}
+            self._devices.ensure(pod, anew=actions.create_sandbox, running=running)
         sources = PodSources(pod, self._meta, self._tokens)
         try:
             volumes = self._files.prepare(pod, sources)
@@ -251,7 +275,7 @@ class PodCarrier:
         else:
             kill_pod(self._actors, self._runtime, facts, _ORPHAN_GRACE)
         remove_pod(self._runtime, facts)
-        self._cgroups.remove(job.ref.uid)
+        self._ended(job.ref.uid)
         self._files.remove(job.ref)
         self._starter.forget(job.ref.uid)
         self._tokens.forget(job.ref.uid)

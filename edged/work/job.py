@@ -7,6 +7,7 @@ from msgspec import Struct
 
 from edged.api import ContainerStateWaiting, Pod
 from edged.pods.model import HookFacts, PodFacts, PodRef, ProbeFacts
+from edged.pods.verdict import Verdict
 
 
 class Task(Enum):
@@ -48,3 +49,5 @@ class Done(Struct, frozen=True):
     """Whether something is under way whose end asks for the next turn, so that nobody need look before."""
     retry_after: float | None = None
     """Seconds until then, when the error itself says it; else the delay doubles from job to job."""
+    verdict: Verdict | None = None
+    """Why the pod cannot run here at all, when that came out only now; the node ends it."""

@@ -9,6 +9,7 @@ from edged.api import Container, EphemeralContainer, Pod, Quantity, seconds
 from edged.cgroups.pods import PodCgroups
 from edged.cri.contract import ContainerId, ContainerRuntime, SandboxId
 from edged.cri.errors import AlreadyExistsError, CriError
+from edged.devices.manager import DeviceManager
 from edged.errors import EdgedError
 from edged.events.pods import PodEvents
 from edged.pods import labels
@@ -68,6 +69,7 @@ class Starter:
         allocatable: what pods may use of the node: a `resourceFieldRef` says so where a container has no limit.
         owner: the mark that sandboxes get.
         events: is told what is made.
+        devices: that containers were given.
     """
 
     def __init__(
@@ -84,8 +86,10 @@ class Starter:
         allocatable: Callable[[], Mapping[str, Quantity]],
         owner: str,
         events: PodEvents,
+        devices: DeviceManager,
     ) -> None:
         self._events = events
+        self._devices = devices
         self._settings = settings
         self._clock = clock
         self._runtime = runtime
@@ -134,18 +138,20 @@ class Starter:
     ) -> cri.ContainerConfig:
         container = start.container
         view = DownwardView(self.pod_ips(pod, context.sandbox), self._host_ips(), self._allocatable())
-        variables = environment(pod, container, context.sources, view)
+        own = environment(pod, container, context.sources, view)
         for source, keys in impossible_names(container, context.sources).items():
             self._events.variables_skipped(pod, container.name, source, keys)
+        devices = self._devices.prepare(pod, container)
         made_of = ContainerContext(
             image=image,
             attempt=start.attempt,
-            environment=variables,
-            mounts=self._files.mounts(pod, container, start.attempt, context.volumes, variables, view.pod_ips),
+            environment={**devices.envs, **own},
+            mounts=self._files.mounts(pod, container, start.attempt, context.volumes, own, view.pod_ips),
             machine=self._machine,
             image_user=user,
             seccomp_root=PurePosixPath(self._settings.root / "seccomp"),
             seccomp_default=self._settings.seccomp_default,
+            devices=devices,
             target=target_of(container, context.facts) if isinstance(container, EphemeralContainer) else None,
         )
         return container_config(pod, container, made_of)

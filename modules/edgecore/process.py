@@ -21,6 +21,7 @@ from edged.cgroups.limits import Node
 from edged.cgroups.opening import machine_hierarchies, open_cgroups
 from edged.cgroups.tree import Tree
 from edged.cri import CriClient
+from edged.devices.serving import GrpcDeviceWorld
 from edged.errors import EdgedError
 from edged.module import Edged
 from edged.node.machine import Figures, read_machine
@@ -129,6 +130,7 @@ def _add_modules(
             KUBELET_VERSION,
             RecordingFigures(Figures(), hive.clock, tracing.add),
             cgroups=cgroups,
+            devices=GrpcDeviceWorld(),
         )
     if modules.edge_hub.enable:
         outbox = config.outbox_path

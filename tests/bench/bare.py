@@ -23,6 +23,8 @@ from beehive.clock import RealClock
 from edged.api import Nanoseconds, Pod, decode
 from edged.cgroups.pods import PodCgroups
 from edged.cri import CriClient
+from edged.devices.ledger import Checkpoint
+from edged.devices.manager import DeviceManager
 from edged.events import EventRecorder
 from edged.events.pods import PodEvents
 from edged.images.pulls import Pulls
@@ -102,6 +104,7 @@ def requests_of(manifest: JsonObject, endpoint: str, directory: Path, *, own_roo
         allocatable=dict,
         owner="",
         events=events,
+        devices=DeviceManager(clock, directory / "devices", Checkpoint(), lambda: None),
     )
     facts = PodFacts(ref_of(pod))
     actions = compute_pod_actions(pod, facts, Nanoseconds(clock.now_ns()), backoffs)

@@ -10,6 +10,7 @@ from beehive import Message, ModuleName
 from beehive.testing import Harness
 from edged.api import Pod
 from edged.cgroups.tree import Tree
+from edged.devices.contract import DeviceWorld
 from edged.keeper import PodKeeper
 from edged.module import Edged
 from edged.pods.model import PodUid
@@ -89,6 +90,7 @@ class Bench:
         kind: type[FakeRuntime] = FakeRuntime,
         *,
         tree: Tree | None = None,
+        devices: DeviceWorld | None = None,
         **settings: Any,
     ) -> None:
         self.bee = Harness(seed)
@@ -107,7 +109,7 @@ class Bench:
         )
         self.network = NetworkDouble(self.bee.simulation)
         self.mounts = MemoryMounts()
-        outside: dict[str, Any] = {"network": self.network, "mounts": self.mounts, "cgroups": tree}
+        outside: dict[str, Any] = {"network": self.network, "mounts": self.mounts, "cgroups": tree, "devices": devices}
         self.bee.add(OpenEdged, self.settings, self.runtime.connect, self.snapshots, "v1.32", **outside)
 
     def start(self) -> None:

@@ -22,6 +22,7 @@ from edged.api import (
     Sysctl,
     VolumeDevice,
 )
+from edged.devices.model import DeviceMount, DeviceNode, Needs
 from edged.pods.container_config import ContainerContext, container_config
 from edged.pods.dns import ClusterDns, ResolvConf
 from edged.pods.errors import ConfigError, RunAsRootError
@@ -93,6 +94,25 @@ def test_annotations_hold_what_an_orphan_needs() -> None:
         "io.kubernetes.container.preStopHandler": '{"exec":{"command":["true"]}}',
         "io.kubernetes.pod.terminationGracePeriod": "2",
     }
+
+
+def test_what_devices_need_comes_first_and_a_pods_own_wins() -> None:
+    """Mounts, device files, annotations and names of CDI devices (kubelet's DeviceRunContainerOptions)."""
+    needs = Needs(
+        mounts=(DeviceMount("/lib/x", "/usr/lib/x", read_only=True),),
+        nodes=(DeviceNode("/dev/x", "/dev/x0", "rwm"),),
+        annotations={"vendor/x": "1", "io.kubernetes.container.restartCount": "99"},
+        cdi_devices=("vendor.com/x=0",),
+    )
+    config = made(a_container(), devices=needs, mounts=[cri.Mount(container_path="/own")])
+    assert [(m.container_path, m.host_path, m.readonly) for m in config.mounts] == [
+        ("/lib/x", "/usr/lib/x", True),
+        ("/own", "", False),
+    ]
+    assert [(d.container_path, d.host_path, d.permissions) for d in config.devices] == [("/dev/x", "/dev/x0", "rwm")]
+    assert [device.name for device in config.CDI_devices] == ["vendor.com/x=0"]
+    assert config.annotations["vendor/x"] == "1"
+    assert config.annotations["io.kubernetes.container.restartCount"] == "2"
 
 
 def test_stop_signal_is_passed_on() -> None:

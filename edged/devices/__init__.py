@@ -1,0 +1,1 @@
+"""Devices that plug-ins provide: counted in the node's status, given to containers (Kubernetes' device plug-ins)."""

@@ -1,0 +1,236 @@
+"""Rules, choices, the ledger and its file: without any plug-in."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from edged.api import Container, Pod, from_value
+from edged.devices.choice import Room, choose, has_choice, missing, reusable
+from edged.devices.errors import RegistrationError
+from edged.devices.extras import merged
+from edged.devices.inventory import Inventory
+from edged.devices.ledger import Checkpoint, Ledger, read_checkpoint, write_checkpoint
+from edged.devices.model import GRACE_SECONDS, Device, DeviceMount, DeviceNode, Grant, Needs, PluginOptions, Share
+from edged.devices.rules import check_resource, endpoint_in, is_extended_resource, wanted_devices
+from edged.pods.model import PodUid
+from tests.edged.conftest import pod
+
+UID = PodUid("u")
+IDS = st.frozensets(st.sampled_from("abcdefgh"))
+
+
+@pytest.mark.parametrize(
+    ("name", "extended"),
+    [
+        ("example.com/dev", True),
+        ("nvidia.com/gpu", True),
+        ("vendor/x_1.y-z", True),
+        ("cpu", False),
+        ("hugepages-2Mi", False),
+        ("kubernetes.io/dev", False),
+        ("attachable.kubernetes.io/dev", False),
+        ("requests.example.com/dev", False),
+        ("example.com/", False),
+        ("example.com/a/b", False),
+        ("Example.com/dev", False),
+        ("example.com/-dev", False),
+        (f"example.com/{'d' * 64}", False),
+        (f"{'e' * 250}.com/dev", False),
+    ],
+)
+def test_which_resources_are_devices(name: str, extended: bool) -> None:
+    assert is_extended_resource(name) is extended
+
+
+def test_only_whole_devices_of_the_limits_count() -> None:
+    limits = {"cpu": "1", "b.example/x": "2", "a.example/x": "1", "c.example/x": "0"}
+    container = from_value(Container, {"name": "c", "resources": {"limits": limits, "requests": {"d.example/x": "1"}}})
+    assert list(wanted_devices(container).items()) == [("a.example/x", 1), ("b.example/x", 2)]
+
+
+@pytest.mark.parametrize(
+    ("resource", "versions", "problem"),
+    [
+        ("example.com/dev", ("v1beta1",), None),
+        ("example.com/dev", ("v1alpha", "v1beta1"), None),
+        ("example.com/dev", ("v1alpha",), "requested API version 'v1alpha' is not supported"),
+        ("example.com/dev", (), "is not supported"),
+        ("cpu", ("v1beta1",), "the ResourceName 'cpu' is invalid"),
+    ],
+)
+def test_which_plugins_are_taken(resource: str, versions: tuple[str, ...], problem: str | None) -> None:
+    if problem is None:
+        check_resource(resource, versions)
+        return
+    with pytest.raises(RegistrationError, match=problem):
+        check_resource(resource, versions)
+
+
+@pytest.mark.parametrize(
+    "endpoint", ["", ".", "..", "/tmp/x.sock", "../x.sock", "a/b", "kubelet.sock", "kubelet_internal_checkpoint"]
+)
+def test_a_plugin_names_a_socket_of_its_own_in_the_directory(endpoint: str) -> None:
+    assert endpoint_in(Path("/d"), "x.sock", "r") == Path("/d/x.sock")
+    with pytest.raises(RegistrationError):
+        endpoint_in(Path("/d"), endpoint, "r")
+    with pytest.raises(RegistrationError, match="107 bytes"):
+        endpoint_in(Path("/" + "d" * 100), "x.sock12", "r")
+
+
+def room(healthy: str, taken: str = "", mine: str = "") -> Room:
+    return Room(frozenset(healthy), frozenset(taken), frozenset(mine))
+
+
+@pytest.mark.parametrize(
+    ("there", "count", "preferred", "chosen"),
+    [
+        (room("abc"), 2, "", "ab"),
+        (room("abc", taken="a"), 2, "", "bc"),
+        (room("abc"), 1, "c", "c"),
+        (room("abc"), 2, "c", "ac"),
+        (room("abc", taken="c"), 1, "c", "a"),
+        (room("abc", taken="c", mine="c"), 1, "a", "c"),
+        (room("abc", taken="bc", mine="c"), 2, "", "ac"),
+        (room("ab", taken="c", mine="c"), 1, "", "a"),
+        (room("abc"), 4, "", None),
+        (room("abc", taken="ab"), 2, "", None),
+        (room(""), 1, "", None),
+    ],
+)
+def test_which_devices_are_chosen(there: Room, count: int, preferred: str, chosen: str | None) -> None:
+    """Those that the pod has already, then those that are preferred, then the others by name; or none at all."""
+    assert choose(there, count, frozenset(preferred)) == (None if chosen is None else frozenset(chosen))
+
+
+@given(IDS, IDS, IDS, IDS, st.integers(1, 8))
+def test_what_is_chosen_works_and_is_nobody_elses(
+    healthy: frozenset[str], taken: frozenset[str], mine: frozenset[str], preferred: frozenset[str], count: int
+) -> None:
+    """So many as are wanted, of the healthy ones, that nobody else has; nothing only if there are too few."""
+    there = Room(healthy, taken | mine, mine)
+    chosen = choose(there, count, preferred)
+    possible = healthy - (taken - mine)
+    assert missing(there, count) == max(0, count - len(possible))
+    if chosen is None:
+        assert len(possible) < count
+        return
+    assert len(chosen) == count
+    assert chosen <= possible
+    assert (mine & healthy) <= chosen or chosen <= mine
+    assert has_choice(there, count) or chosen in (possible, chosen & mine)
+
+
+def spec_of(*init: tuple[str, bool], regular: tuple[str, ...] = ("main",)) -> Pod:
+    inits = [{"name": n, "image": "i", **({"restartPolicy": "Always"} if sidecar else {})} for n, sidecar in init]
+    return from_value(Pod, pod(initContainers=inits, containers=[{"name": n, "image": "i"} for n in regular]))
+
+
+@pytest.mark.parametrize(
+    ("wanted", "container", "had", "found"),
+    [
+        (spec_of(("i", False)), "main", {"i": "ab"}, "ab"),
+        (spec_of(("i", True)), "main", {"i": "ab"}, ""),
+        (spec_of(("i", False), ("j", False)), "j", {"i": "a"}, "a"),
+        (spec_of(("i", False), ("s", True)), "main", {"i": "ab", "s": "a"}, "b"),
+        (spec_of(("i", False), regular=("one", "two")), "two", {"i": "ab", "one": "a"}, "b"),
+        (spec_of(regular=("one", "two")), "two", {"one": "a"}, ""),
+        (spec_of(("i", False)), "i", {"i": "a", "main": "b"}, ""),
+    ],
+)
+def test_devices_of_init_containers_are_used_again(wanted: Pod, container: str, had: Any, found: str) -> None:
+    held = {name: frozenset(ids) for name, ids in had.items()}
+    assert reusable(wanted, container, held) == frozenset(found)
+
+
+def test_what_several_resources_need_is_put_together(caplog: pytest.LogCaptureFixture) -> None:
+    """Of what two want under the same name or path, the first has it."""
+    one = Needs({"A": "1"}, (DeviceMount("/m", "/one"),), (DeviceNode("/dev/x", "/dev/one", "rw"),), {"k": "1"}, ("c",))
+    two = Needs({"A": "2", "B": "2"}, (DeviceMount("/m", "/two"), DeviceMount("/n", "/two")), (), {}, ("c", "d"))
+    both = merged([one, two])
+    assert both.envs == {"A": "1", "B": "2"}
+    assert [(m.container_path, m.host_path) for m in both.mounts] == [("/m", "/one"), ("/n", "/two")]
+    assert (both.nodes, both.annotations, both.cdi_devices) == (one.nodes, {"k": "1"}, ("c", "d"))
+    assert caplog.text.count("the first has it") == 2
+
+
+class _NoPlugin:
+    """Stands for a connection; nobody calls it here."""
+
+
+def an_inventory(*devices: Device) -> tuple[Inventory, Any]:
+    inventory, plugin = Inventory({}, 0.0), _NoPlugin()
+    inventory.connected("r/x", plugin, PluginOptions())  # type: ignore[arg-type]
+    inventory.listed("r/x", plugin, devices)  # type: ignore[arg-type]
+    return inventory, plugin
+
+
+def test_broken_devices_are_there_and_cannot_be_given() -> None:
+    inventory, plugin = an_inventory(Device("a"), Device("b", healthy=False))
+    assert inventory.shares(0.0) == {"r/x": Share(2, 1)}
+    assert not inventory.listed("r/x", plugin, (Device("a"), Device("b", healthy=False)))
+    assert inventory.listed("r/x", plugin, (Device("a"),))
+    assert inventory.shares(0.0) == {"r/x": Share(1, 1)}
+
+
+def test_a_plugin_that_goes_is_waited_for_and_then_its_devices_are_gone() -> None:
+    """Five minutes long they are there and broken, and new pods may hope for them; then the node shows 0."""
+    inventory, plugin = an_inventory(Device("a"), Device("b", healthy=False))
+    assert inventory.disconnected("r/x", plugin, 100.0)
+    end = 100.0 + GRACE_SECONDS
+    assert (inventory.shares(end - 1), inventory.expected(end - 1)) == ({"r/x": Share(2, 0)}, {"r/x": 1})
+    assert (inventory.shares(end), inventory.expected(end)) == ({"r/x": Share(0, 0)}, {})
+    assert inventory.get("r/x") is None
+    inventory.connected("r/x", plugin, PluginOptions())
+    inventory.listed("r/x", plugin, [Device("c")])
+    assert inventory.shares(end) == {"r/x": Share(1, 1)}
+
+
+def test_a_plugin_that_was_replaced_says_nothing_any_more() -> None:
+    inventory, former = an_inventory(Device("a"))
+    plugin: Any = _NoPlugin()
+    replaced: Any = inventory.connected("r/x", plugin, PluginOptions())
+    assert replaced is former
+    assert not inventory.listed("r/x", former, ())
+    assert not inventory.disconnected("r/x", former, 0.0)
+    assert inventory.shares(0.0) == {"r/x": Share(1, 1)}
+
+
+def test_the_file_holds_everything_and_only_the_owner_may_read_it(tmp_path: Path) -> None:
+    grant = Grant((Device("a", numa=(0, 1)),), Needs({"A": "1"}, (DeviceMount("/m", "/h", read_only=True),)))
+    file = tmp_path / "checkpoint"
+    written = Checkpoint({"r/x": (Device("a"),)}, {UID: {"main": {"r/x": grant}}})
+    assert read_checkpoint(file) == Checkpoint()
+    write_checkpoint(file, written)
+    assert file.stat().st_mode & 0o777 == 0o600
+    read = read_checkpoint(file)
+    assert (list(read.devices["r/x"]), read.pods) == ([Device("a")], written.pods)
+    assert [path.name for path in tmp_path.iterdir()] == ["checkpoint"]
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"pods": 1}', b"\xff"])
+def test_a_file_that_cannot_be_read_counts_as_none(
+    tmp_path: Path, content: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "c").write_bytes(content)
+    assert read_checkpoint(tmp_path / "c") == Checkpoint()
+    assert "counts as lost" in caplog.text
+
+
+def test_the_ledger() -> None:
+    """What is reserved or given is taken, until it is released, taken back or its pod has ended."""
+    ledger = Ledger()
+    ledger.reserve("r/x", frozenset("a"))
+    ledger.give(UID, "main", "r/x", Grant((Device("b"),)))
+    assert ledger.taken("r/x") == {"a", "b"}
+    assert ledger.held(UID, "r/x") == {"main": frozenset("b")}
+    ledger.release("r/x", frozenset("a"))
+    assert ledger.taken("r/x") == {"b"}
+    assert ledger.taken("r/y") == set()
+    ledger.take_back(UID, "main", "r/x")
+    assert ledger.pods() == {}
+    ledger.give(UID, "main", "r/x", Grant((Device("b"),)))
+    assert ledger.forget(UID)
+    assert not ledger.forget(UID)
