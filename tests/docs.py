@@ -1,0 +1,165 @@
+"""What the pages in docs/ claim, read so that it can be held to: the tests and files that their tables name.
+
+A table with a column `test` promises that each of its rows is shown by a test. A reference is written in backticks:
+
+    `tests/edged/pods/test_env.py`   a file or a directory
+    `test_env.py::test_a_name`       a file in the directory that the table's head, or the text before it, names
+    `::test_a_name`                  in the file that was named last; at the beginning of a row that of the table's head
+    `::test_a_long_na…`              the beginning of a name
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from functools import cache
+from pathlib import Path
+from typing import Final, NamedTuple
+
+REPOSITORY: Final = Path(__file__).parents[1]
+PAGES: Final = sorted((REPOSITORY / "docs").glob("*.md"))
+
+_QUOTED = re.compile(r"`([^`]+)`")
+_TEST = re.compile(r"^(tests/\S+|(?:\w+/)*test_\w+\.py(?:::\S+)?|::test_\S+)$")
+_DEFINED = re.compile(r"^ *(?:async )?def (test_\w+)|^(?:class )?(Test\w+)", re.MULTILINE)
+_CUT = "…"
+
+
+class Row(NamedTuple):
+    """A row of a table.
+
+    Attributes:
+        line: where it stands in its page, from 1.
+        cells: its texts.
+        head: the texts of its table's head.
+    """
+
+    line: int
+    cells: tuple[str, ...]
+    head: tuple[str, ...]
+
+
+class Claim(NamedTuple):
+    """A row that a test is to show, and what it names for it. `names` is empty when it names none."""
+
+    line: int
+    what: str
+    places: tuple[tuple[Path | None, str], ...]
+    """File or directory (None: there is no saying which) and the test's name, or its beginning with an ellipsis."""
+
+
+def tables(text: str) -> Iterator[Row]:
+    """All rows of all tables, without their heads."""
+    head: tuple[str, ...] | None = None
+    for number, line in enumerate(text.splitlines(), 1):
+        if not line.startswith("|"):
+            head = None
+        elif head is None:
+            head = _cells(line)
+        elif set(line) - set("|-: "):
+            yield Row(number, _cells(line), head)
+
+
+def claims(text: str, root: Path = REPOSITORY) -> Iterator[Claim]:
+    """The rows of all tables with a column `test`, with the tests that they name."""
+    lines = text.splitlines()
+    base: Path | None = None
+    last: Path | None = None
+    read = 0
+    for row in tables(text):
+        column = _test_column(row.head)
+        if column is None:
+            continue
+        for line in lines[read : row.line]:
+            if line.startswith("#"):
+                base = last = None
+            if (named := _base_named(line)) is not None:
+                base, last = root / named, None
+        read = row.line
+        last = base if base is not None and base.suffix == ".py" else last
+        places = []
+        for token in _QUOTED.findall(row.cells[column]):
+            if _TEST.match(token):
+                path, _, name = token.partition("::")
+                last = _resolved(path, base, root) if path else last
+                places.append((last, name))
+        yield Claim(row.line, row.cells[0], tuple(places))
+
+
+def missing(claim: Claim) -> list[str]:
+    """What is wrong with a claim: no test is named, a file is not there, or a test is not in it."""
+    if not claim.places:
+        return ["names no test"]
+    return [
+        wrong
+        for path, name in claim.places
+        for wrong in ([f"::{name}, but in which file?"] if path is None else _absent(path, name))
+    ]
+
+
+def files_named(text: str, column: str) -> Iterator[tuple[int, str]]:
+    """Line and path of each file that a cell in a column of that name has in backticks."""
+    for row in tables(text):
+        if column in row.head:
+            for token in _QUOTED.findall(row.cells[row.head.index(column)]):
+                yield row.line, token
+
+
+def links(text: str) -> Iterator[tuple[int, str]]:
+    """Line and target of each link that leads to a place in this repository."""
+    for number, line in enumerate(text.splitlines(), 1):
+        for target in re.findall(r"\]\(([^)\s]+)\)", line):
+            if "://" not in target:
+                yield number, target
+
+
+def anchors(text: str) -> set[str]:
+    """The names by which a page's headings can be linked to, as GitHub makes them."""
+    heads = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", head.lower()).replace(" ", "-") for head in heads}
+
+
+def _cells(line: str) -> tuple[str, ...]:
+    return tuple(cell.strip() for cell in line.strip().strip("|").split("|"))
+
+
+def _test_column(head: Iterable[str]) -> int | None:
+    return next((n for n, cell in enumerate(head) if re.match(r"(shown by )?tests?\b", cell)), None)
+
+
+def _base_named(line: str) -> str | None:
+    """The directory or file that a head of a table, or a sentence that says where tests are, names."""
+    is_head = line.startswith("|") and _test_column(_cells(line)) is not None
+    if is_head or (not line.startswith("|") and re.search(r"\b[Tt]ests?\b.*`tests/", line)) or "in `tests/" in line:
+        found = re.search(r"`(tests/[\w/.]+)`", line)
+        return found.group(1) if found else None
+    return None
+
+
+def _resolved(path: str, base: Path | None, root: Path) -> Path | None:
+    if path.startswith("tests/"):
+        return root / path
+    if base is None:
+        return None
+    return (base if base.suffix != ".py" else base.parent) / path
+
+
+def _absent(path: Path, name: str) -> list[str]:
+    if not path.exists():
+        return [f"{path} is not there"]
+    if not name:
+        return []
+    defined = _defined(path)
+    wanted = name.partition("[")[0]
+    if wanted.endswith(_CUT):
+        there = any(each.startswith(wanted.removesuffix(_CUT)) for each in defined)
+    else:
+        there = wanted in defined
+    return [] if there else [f"no {name} in {path}"]
+
+
+@cache
+def _defined(path: Path) -> frozenset[str]:
+    """Names of the tests in a file, or in all files of a directory."""
+    files = [path] if path.is_file() else sorted(path.rglob("test_*.py"))
+    return frozenset(name for file in files for pair in _DEFINED.findall(file.read_text()) for name in pair if name)

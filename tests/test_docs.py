@@ -1,0 +1,79 @@
+"""The pages in docs/ claim nothing that no test shows, and name nothing that is not there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.docs import PAGES, REPOSITORY, anchors, claims, files_named, links, missing
+
+_PAGE = """\
+# Page
+Rules. Tests are in `tests/area` unless they say otherwise.
+
+| behaviour | test |
+|---|---|
+| whole | `test_a.py::test_one` |
+| of the same file, cut | `::test_tw…`, `tests/other` |
+| gone | `test_a.py::test_three` |
+| without | by looking at it |
+| no file | `test_b.py` |
+
+| what | other |
+|---|---|
+| not a claim | `test_b.py` |
+
+# Another
+| behaviour | test (`tests/area/test_a.py`) |
+|---|---|
+| by the head | `::test_one` |
+
+# Nobody says where
+| behaviour | test |
+|---|---|
+| lost | `::test_one` |
+"""
+
+
+def test_a_page_is_read_as_its_author_means_it(tmp_path: Path) -> None:
+    area = tmp_path / "tests" / "area"
+    area.mkdir(parents=True)
+    (tmp_path / "tests" / "other").mkdir()
+    (area / "test_a.py").write_text("def test_one() -> None: ...\ndef test_two() -> None: ...\n")
+    found = {claim.what: missing(claim) for claim in claims(_PAGE, tmp_path)}
+    assert found == {
+        "whole": [],
+        "of the same file, cut": [],
+        "gone": [f"no test_three in {area}/test_a.py"],
+        "without": ["names no test"],
+        "no file": [f"{area}/test_b.py is not there"],
+        "by the head": [],
+        "lost": ["::test_one, but in which file?"],
+    }
+
+
+@pytest.mark.parametrize("page", PAGES, ids=[page.name for page in PAGES])
+def test_every_row_of_a_table_of_behaviours_is_shown_by_a_test_that_is_there(page: Path) -> None:
+    wrong = [f"{page.name}:{claim.line}: {claim.what}: {each}" for claim in claims(page.read_text())
+             for each in missing(claim)]  # fmt: skip
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=[page.name for page in PAGES])
+def test_every_link_leads_somewhere(page: Path) -> None:
+    wrong = []
+    for line, target in links(page.read_text()):
+        path, _, anchor = target.partition("#")
+        file = page.parent / path if path else page
+        if not file.exists() or (anchor and anchor not in anchors(file.read_text())):
+            wrong.append(f"{page.name}:{line}: {target}")
+    assert not wrong, "\n".join(wrong)
+
+
+def test_every_file_that_a_table_of_files_names_is_there() -> None:
+    """Beginning at the top, or in the package that the page is about."""
+    pages = {page.name: list(files_named(page.read_text(), "file")) for page in PAGES}
+    wrong = [f"{page}:{line}: {path}" for page, named in pages.items() for line, path in named
+             if not any((place / path).exists() for place in (REPOSITORY, REPOSITORY / page.removesuffix(".md")))]  # fmt: skip
+    assert not wrong, "\n".join(wrong)
