@@ -119,6 +119,13 @@ def anchors(text: str) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", head.lower()).replace(" ", "-") for head in heads}
 
 
+@cache
+def defined(path: Path) -> frozenset[str]:
+    """Names of the tests in a file, or in all files of a directory."""
+    files = [path] if path.is_file() else sorted(path.rglob("test_*.py"))
+    return frozenset(name for file in files for pair in _DEFINED.findall(file.read_text()) for name in pair if name)
+
+
 def _cells(line: str) -> tuple[str, ...]:
     return tuple(cell.strip() for cell in line.strip().strip("|").split("|"))
 
@@ -149,17 +156,10 @@ def _absent(path: Path, name: str) -> list[str]:
         return [f"{path} is not there"]
     if not name:
         return []
-    defined = _defined(path)
+    names = defined(path)
     wanted = name.partition("[")[0]
     if wanted.endswith(_CUT):
-        there = any(each.startswith(wanted.removesuffix(_CUT)) for each in defined)
+        there = any(each.startswith(wanted.removesuffix(_CUT)) for each in names)
     else:
-        there = wanted in defined
+        there = wanted in names
     return [] if there else [f"no {name} in {path}"]
-
-
-@cache
-def _defined(path: Path) -> frozenset[str]:
-    """Names of the tests in a file, or in all files of a directory."""
-    files = [path] if path.is_file() else sorted(path.rglob("test_*.py"))
-    return frozenset(name for file in files for pair in _DEFINED.findall(file.read_text()) for name in pair if name)

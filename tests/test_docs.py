@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.docs import PAGES, REPOSITORY, anchors, claims, files_named, links, missing
+from tests.docs import PAGES, REPOSITORY, anchors, claims, defined, files_named, links, missing
 
 _PAGE = """\
 # Page
@@ -73,7 +73,17 @@ def test_every_link_leads_somewhere(page: Path) -> None:
 
 def test_every_file_that_a_table_of_files_names_is_there() -> None:
     """Beginning at the top, or in the package that the page is about."""
-    pages = {page.name: list(files_named(page.read_text(), "file")) for page in PAGES}
-    wrong = [f"{page}:{line}: {path}" for page, named in pages.items() for line, path in named
-             if not any((place / path).exists() for place in (REPOSITORY, REPOSITORY / page.removesuffix(".md")))]  # fmt: skip
+    wrong = [
+        f"{page.name}:{line}: {path}"
+        for page in PAGES
+        for line, path in files_named(page.read_text(), "file")
+        if not any((place / path).exists() for place in (REPOSITORY, REPOSITORY / page.stem))
+    ]
     assert not wrong, "\n".join(wrong)
+
+
+def test_every_case_of_the_crowd_is_on_the_page_of_behaviours() -> None:
+    page = (REPOSITORY / "docs" / "kubelet-behaviours.md").read_text()
+    named = {name for claim in claims(page) for _, name in claim.places}
+    cases = defined(REPOSITORY / "tests" / "end_to_end" / "crowd")
+    assert cases - named == set()

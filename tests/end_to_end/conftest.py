@@ -53,7 +53,8 @@ def pytest_runtest_makereport(
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """The logs of a failed test's processes go into its report, while they are still there."""
     report = yield
-    machine = getattr(item, "funcargs", {}).get("stopped_machine")
+    given = getattr(item, "funcargs", {})
+    machine = given.get("stopped_machine") or getattr(given.get("crowd"), "machine", None)
     if call.when in ("setup", "call") and report.failed and isinstance(machine, Machine):
         report.sections.append(("logs", machine.report()))
     return report

@@ -242,6 +242,7 @@ class Machine:
         self.cloud.kill()
         try:
             self.runtime.clear(self.edge.root / "edged")
+            wait_until(lambda: not self.runtime.left_behind(), "the runtime has nothing of any pod", 10)
             for left_on_purpose in ("pods", "plugins"):  # volumes of pods that nobody has deleted
                 unmount_under(self.edge.root / "edged" / left_on_purpose)
         finally:

@@ -41,6 +41,9 @@ class RuntimeUnderTest(Protocol):
     def clear(self, edged_root: Path) -> None:
         """Removes all pods, when no edgecore runs any more."""
 
+    def left_behind(self) -> dict[str, list[str]]:
+        """What it still has of any pod, by kind; no kind of which there is nothing."""
+
 
 class EmbeddedUnderTest:
     """The embedded runtime: its containers belong to the machine's own directory."""
@@ -65,6 +68,10 @@ class EmbeddedUnderTest:
             purge(edged_root / "embedded", clock)
             clock.close()
 
+    def left_behind(self) -> dict[str, list[str]]:
+        """All it has is below the machine's directory, and seen there."""
+        return {}
+
 
 class ContainerdUnderTest:
     """A containerd that one test worker has for itself, for all its tests. A context manager."""
@@ -73,6 +80,7 @@ class ContainerdUnderTest:
 
     def __init__(self, daemon: PrivateContainerd) -> None:
         self.endpoint = daemon.endpoint
+        self._daemon = daemon
         self._client = CriClient(daemon.endpoint, request_timeout=10)
         for image in IMAGES:
             daemon.import_image(busybox_image(image, Labels={"name": image}))
@@ -98,6 +106,19 @@ class ContainerdUnderTest:
         """Stops and removes all sandboxes; again, as long as the daemon is still busy starting what is in them."""
         wait_until(self._cleared, "all sandboxes are removed")
 
+    def left_behind(self) -> dict[str, list[str]]:
+        """Also what it should have given back to the machine."""
+        directory, state = self._daemon.directory, self._daemon.directory / "state"
+        leases = entries(directory / "ipam" / directory.name)
+        kinds = {
+            "sandboxes": [each.id for each in self._client.list_pod_sandboxes()],
+            "containers": [each.id for each in self._client.list_containers()],
+            "shims' bundles": entries(state / "io.containerd.runtime.v2.task" / "k8s.io"),
+            "network namespaces": entries(state / "io.containerd.grpc.v1.cri" / "netns"),
+            "addresses": [each for each in leases if each[0].isdecimal()],
+        }
+        return {kind: left for kind, left in kinds.items() if left}
+
     def _cleared(self) -> bool:
         with suppress(CriError):
             for sandbox in self._client.list_pod_sandboxes():
@@ -105,3 +126,8 @@ class ContainerdUnderTest:
                 self._client.remove_pod_sandbox(SandboxId(sandbox.id))
             return True
         return False
+
+
+def entries(directory: Path) -> list[str]:
+    """What is in a directory, if there is one."""
+    return sorted(each.name for each in directory.iterdir()) if directory.exists() else []

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Final, Self
 from edged.cri import CriClient, CriError, SandboxId
 from tests.support.containerd_config import CniNetwork, cni_conflist, containerd_config
 from tests.support.images import BUSYBOX, Image, busybox_image, docker_archive, pause_image
-from tests.support.leftovers import kill_shims, remove_cgroups, unmount_under
+from tests.support.leftovers import kill_shims, remove_cgroups, remove_host_port_rules, unmount_under
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -51,14 +51,17 @@ def reason_missing() -> str | None:
 class PrivateContainerd:
     """Use as a context manager, or `start` and `stop`. Holds busybox and the pause image once started."""
 
-    def __init__(self, *, cni: bool = False) -> None:
-        """With `cni`, pods get addresses on a bridge of their own; without, only host-network pods run."""
+    def __init__(self, *, cni: bool = False, host_ports: bool = False) -> None:
+        """With `cni`, pods get addresses on a bridge of their own; without, only host-network pods run. With
+        `host_ports`, ports of the machine lead to them, by iptables.
+        """
         self.directory = Path(tempfile.mkdtemp(prefix="ec-", dir="/tmp"))  # short: a socket's path has 107 bytes
         self.socket = self.directory / "c.sock"
         self.endpoint = f"unix://{self.socket}"
         self.cgroup_parent = f"/{self.directory.name}"
         self.log_path = self.directory / "containerd.log"
         self._network = _reserve_network(self.directory.name) if cni else None
+        self._host_ports = host_ports
         self._daemon: subprocess.Popen[bytes] | None = None
         self._write_configuration()
 
@@ -94,6 +97,8 @@ class PrivateContainerd:
         if self._network is not None:
             subprocess.run(["ip", "link", "delete", self._network.bridge], check=False, capture_output=True)
             self._network.reservation.close()
+        if self._host_ports:
+            remove_host_port_rules()
         shutil.rmtree(self.directory, ignore_errors=True)
 
     def import_image(self, image: Image) -> None:
@@ -132,7 +137,9 @@ class PrivateContainerd:
         networks = self.directory / "cni"
         networks.mkdir()
         if self._network is not None:
-            (networks / "10-edgecore.conflist").write_text(cni_conflist(self._network, self.directory / "ipam"))
+            (networks / "10-edgecore.conflist").write_text(
+                cni_conflist(self._network, self.directory / "ipam", host_ports=self._host_ports)
+            )
         (self.directory / "config.toml").write_text(containerd_config(self.directory, self.socket, networks))
 
     def _wait_until_ready(self) -> None:

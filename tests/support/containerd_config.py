@@ -56,7 +56,7 @@ disabled_plugins = [{disabled}, "io.containerd.internal.v1.tracing"]
 """
 
 
-def cni_conflist(network: CniNetwork, leases: Path) -> str:
+def cni_conflist(network: CniNetwork, leases: Path, *, host_ports: bool = False) -> str:
     """A CNI configuration of one bridge, without masquerading: the pods reach this machine and each other."""
     bridge = {
         "type": "bridge",
@@ -70,4 +70,5 @@ def cni_conflist(network: CniNetwork, leases: Path) -> str:
             "routes": [{"dst": "0.0.0.0/0"}],
         },
     }
-    return json.dumps({"cniVersion": "0.4.0", "name": network.bridge, "plugins": [bridge]})
+    ports = [{"type": "portmap", "capabilities": {"portMappings": True}, "snat": False}] if host_ports else []
+    return json.dumps({"cniVersion": "0.4.0", "name": network.bridge, "plugins": [bridge, *ports]})

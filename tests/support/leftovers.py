@@ -9,6 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 _CGROUPS = Path("/sys/fs/cgroup")
+_HOST_PORTS = "CNI-HOSTPORT-DNAT"
 _OCTAL_SPACE = "\\040"
 
 
@@ -51,6 +52,19 @@ def remove_cgroups(parent: str) -> list[Path]:
             except OSError:
                 left.append(Path(directory))
     return left
+
+
+def remove_host_port_rules() -> None:
+    """Removes what CNI's plug-in for ports of the machine keeps when no port is left; with one left it stays."""
+    if len(_nat("-S", _HOST_PORTS)) == 1:
+        for chain in ("PREROUTING", "OUTPUT"):
+            _nat("-D", chain, "-m", "addrtype", "--dst-type", "LOCAL", "-j", _HOST_PORTS)
+        _nat("-X", _HOST_PORTS)
+
+
+def _nat(*arguments: str) -> list[str]:
+    command = ["iptables", "-w", "-t", "nat", *arguments]
+    return subprocess.run(command, check=False, capture_output=True, text=True).stdout.splitlines()
 
 
 def _processes() -> list[tuple[int, list[str]]]:

@@ -1,0 +1,92 @@
+"""What a container may do. More of it is looked at in tests/end_to_end/test_isolation.py."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.end_to_end.crowd.crowd import Crowd, once, wants
+from tests.end_to_end.pods import container, mount, pod, state_of
+
+pytestmark = pytest.mark.containerd
+
+_NO_FILE = {"type": "Localhost", "localhostProfile": "no-directories.json"}
+
+
+@wants(once("security-profile", "mkdir /x 2>/dev/null || echo refused; touch /y && echo made", security={
+    "seccompProfile": _NO_FILE}))  # fmt: skip
+def test_a_seccomp_profile_of_the_node(crowd: Crowd) -> None:
+    assert crowd.said("security-profile") == ["refused", "made"]
+
+
+@wants(once("security-no-profile", "true", securityContext={
+    "seccompProfile": {"type": "Localhost", "localhostProfile": "../../../etc/passwd"}}))  # fmt: skip
+def test_a_seccomp_profile_elsewhere_is_refused(crowd: Crowd) -> None:
+    made = crowd.wait("security-no-profile", lambda obj: "seccomp" in state_of(obj, "waiting").get("message", ""))
+    assert state_of(made, "waiting")["reason"] in ("CreateContainerConfigError", "ContainerCreating")
+
+
+@wants(once("security-unmasked", "[ -c /proc/kcore ] || echo seen", security={"procMount": "Unmasked"}))
+def test_proc_without_its_mask(crowd: Crowd) -> None:
+    assert crowd.said("security-unmasked") == ["seen"]
+
+
+@wants(once("security-dropped", "chown 5 /tmp 2>/dev/null || echo refused; chmod 700 /home && echo done", security={
+    "capabilities": {"drop": ["CHOWN"]}}))  # fmt: skip
+def test_one_capability_less(crowd: Crowd) -> None:
+    assert crowd.said("security-dropped") == ["refused", "done"]
+
+
+@wants(once("security-added", "ip link set lo down && echo done; ip link set lo up", security={
+    "capabilities": {"add": ["NET_ADMIN"]}}))  # fmt: skip
+def test_one_capability_more(crowd: Crowd) -> None:
+    assert crowd.said("security-added") == ["done"]
+
+
+@wants(once("security-somebody", "id -u", securityContext={"runAsNonRoot": True, "runAsUser": 1234}))
+def test_somebody_who_is_not_root_may_run_where_root_may_not(crowd: Crowd) -> None:
+    assert crowd.said("security-somebody") == ["1234"]
+
+
+@wants(
+    once(
+        "security-read-only",
+        "touch /x 2>/dev/null || echo refused; echo kept > /tmp/x; cat /tmp/x",
+        security={"readOnlyRootFilesystem": True},
+        mounts=[mount("tmp", "/tmp")],
+        volumes=[{"name": "tmp", "emptyDir": {}}],
+    )
+)
+def test_only_its_volumes_can_be_written(crowd: Crowd) -> None:
+    assert crowd.said("security-read-only") == ["refused", "kept"]
+
+
+@wants(once("security-privileged", "mkdir /m && mount -t tmpfs none /m && [ -c /dev/kmsg ] && echo both", security={
+    "privileged": True}))  # fmt: skip
+def test_who_is_privileged_may_mount_and_has_the_machines_devices(crowd: Crowd) -> None:
+    assert crowd.said("security-privileged") == ["both"]
+
+
+@wants(once("security-plain", "mkdir /m; mount -t tmpfs none /m 2>/dev/null || echo refused; ls /dev/kmsg /dev/mem "
+            "2>/dev/null | wc -l"))  # fmt: skip
+def test_who_is_not_privileged_may_not_and_has_none(crowd: Crowd) -> None:
+    assert crowd.said("security-plain") == ["refused", "0"]
+
+
+_WATCHED = pod(
+    "security-together",
+    container("exec sleep 600", "first"),
+    container("until pidof sleep > /dev/null; do usleep 100000; done; [ $$ = 1 ] || echo both; exec tail -f", "second"),
+    shareProcessNamespace=True,
+)
+
+
+@wants(_WATCHED)
+def test_containers_that_share_their_processes_see_each_other(crowd: Crowd) -> None:
+    """The first process is the sandbox's, which takes care of orphans, and theirs are not."""
+    crowd.says("security-together", "both", among="second")
+
+
+@wants(once("security-user-namespace", "true", hostUsers=False))
+def test_a_user_namespace_of_its_own_is_refused(crowd: Crowd) -> None:
+    made = crowd.wait("security-user-namespace", lambda obj: "hostUsers" in state_of(obj, "waiting").get("message", ""))
+    assert state_of(made, "waiting")
