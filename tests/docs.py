@@ -62,19 +62,21 @@ def tables(text: str) -> Iterator[Row]:
 
 def claims(text: str, root: Path = REPOSITORY) -> Iterator[Claim]:
     """The rows of all tables with a column `test`, with the tests that they name."""
-    lines = text.splitlines()
+    lines = re.sub(r"(\b[Tt]ests are in)\n(`tests/[^`]*`)", r"\1 \2\n", text).splitlines()
     base: Path | None = None
     last: Path | None = None
-    read = 0
+    read = depth = depth_of_base = 0
     for row in tables(text):
         column = _test_column(row.head)
         if column is None:
             continue
         for line in lines[read : row.line]:
             if line.startswith("#"):
-                base = last = None
-            if (named := _base_named(line)) is not None:
-                base, last = root / named, None
+                depth = len(line) - len(line.lstrip("#"))
+                if depth <= depth_of_base:
+                    base = last = None
+            elif (named := _base_named(line)) is not None:
+                base, last, depth_of_base = root / named, None, depth
         read = row.line
         last = base if base is not None and base.suffix == ".py" else last
         places = []
@@ -93,7 +95,7 @@ def missing(claim: Claim) -> list[str]:
     return [
         wrong
         for path, name in claim.places
-        for wrong in ([f"::{name}, but in which file?"] if path is None else _absent(path, name))
+        for wrong in ([f"{name or 'a file'}, but where?"] if path is None else _absent(path, name))
     ]
 
 

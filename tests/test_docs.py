@@ -20,6 +20,11 @@ Rules. Tests are in `tests/area` unless they say otherwise.
 | without | by looking at it |
 | no file | `test_b.py` |
 
+## Below it
+| behaviour | test |
+|---|---|
+| below | `test_a.py::test_two` |
+
 | what | other |
 |---|---|
 | not a claim | `test_b.py` |
@@ -48,8 +53,9 @@ def test_a_page_is_read_as_its_author_means_it(tmp_path: Path) -> None:
         "gone": [f"no test_three in {area}/test_a.py"],
         "without": ["names no test"],
         "no file": [f"{area}/test_b.py is not there"],
+        "below": [],
         "by the head": [],
-        "lost": ["::test_one, but in which file?"],
+        "lost": ["test_one, but where?"],
     }
 
 
