@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from modules.cloudcore.pod_summary import pod_ready, pod_restarts
 from modules.demo.examples import Expectation
 from modules.edgecontroller.kinds import JsonObject
+from modules.printing.pods import pod_ready, pod_restarts
 
 _CRASH_LOOP = "CrashLoopBackOff"
 

@@ -3,11 +3,12 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from modules.cloudcore.pod_summary import pod_ready, pod_restarts
-from modules.cloudcore.tables import age_of, aligned
+from modules.cloudcore.tables import aligned
 from modules.demo.examples import Expectation, PodName
 from modules.demo.goals import last_message, phase_of, unmet
 from modules.edgecontroller.kinds import JsonObject
+from modules.printing.pods import pod_ready, pod_restarts
+from modules.printing.times import age_of
 
 TITLES = ("", "POD", "PHASE", "READY", "RESTARTS", "AGE", "LAST MESSAGE")
 _THERE, _UNDER_WAY = "ok", "…"

@@ -4,9 +4,10 @@ from typing import Any
 
 import pytest
 
-from modules.cloudcore.pod_summary import pod_ready, pod_restarts, pod_status
-from modules.cloudcore.tables import aligned, human_duration, silent_nodes, table
+from modules.cloudcore.tables import aligned, silent_nodes, table
 from modules.edgecontroller.kinds import kind_named
+from modules.printing.pods import pod_ready, pod_restarts, pod_status
+from modules.printing.times import human_duration
 
 NOW = 1_795_139_690.0
 CREATED = "2026-11-20T01:54:00Z"

@@ -1,6 +1,7 @@
 """The one word for a pod's state that kubectl prints (its printPod), from spec and status."""
 
-from modules.edgecontroller.kinds import JsonObject, is_being_deleted
+from modules.printing.fields import JsonObject, text_at
+from modules.printing.times import ago
 
 
 def pod_ready(pod: JsonObject) -> str:
@@ -14,10 +15,18 @@ def pod_restarts(pod: JsonObject) -> int:
     return sum(int(status.get("restartCount") or 0) for status in _statuses(pod, "containerStatuses"))
 
 
+def pod_restarts_and_when(pod: JsonObject, now: float) -> str:
+    """The restarts, and how long ago the last one was: `3 (5m ago)`."""
+    restarts = pod_restarts(pod)
+    ends = [text_at(status, "lastState.terminated.finishedAt") for status in _statuses(pod, "containerStatuses")]
+    last = max(ends, default="")
+    return f"{restarts} ({ago(last, now)} ago)" if restarts and last else str(restarts)
+
+
 def pod_status(pod: JsonObject) -> str:
     """Running, Completed, CrashLoopBackOff, Init:0/1, Terminating, …"""
     status = pod.get("status") or {}
-    if is_being_deleted(pod) and status.get("phase") not in ("Succeeded", "Failed"):
+    if text_at(pod, "metadata.deletionTimestamp") and status.get("phase") not in ("Succeeded", "Failed"):
         return "Terminating"
     initializing = _initializing(pod)
     if initializing:
