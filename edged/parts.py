@@ -318,6 +318,7 @@ class Parts:
 
     def _on_report(self, report: Report) -> None:
         self._last_report = report
+        self._given.snapshots.reported(report, Nanoseconds(self._module.clock.now_ns()))
         runtime_name = report.runtime_version.partition("://")[0]
         self.keeper.node_changed(NodeView(report.machine.addresses, runtime_name))
         self.node.tick()

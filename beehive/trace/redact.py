@@ -43,7 +43,7 @@ _FIELDS: Final = frozenset(
 """Fields, in lower case and without underscores, whose text is a secret in any object."""
 
 _SUSPECT: Final = re.compile(
-    rb'"(?:kind"\s*:\s*"Secret(?:List)?"|\.?dockerconfig|\w*(?:token|password)"\s*:\s*"|auths"\s*:)'.replace(
+    rb'"(?:ReqBody"|kind"\s*:\s*"Secret(?:List)?"|\.?dockerconfig|\w*(?:token|password)"\s*:\s*"|auths"\s*:)'.replace(
         b'"', rb'\\*"'
     ),
     re.IGNORECASE,
@@ -177,6 +177,8 @@ def _anywhere(redactor: Redactor, value: Any) -> Any:
         return value
     if value.get("kind") in ("Secret", "SecretList") or _is_docker(value):
         return _in_secret(redactor, value)
+    if _is_application(value):
+        return {key: redactor._hidden(item) if key in _BODIES and item else item for key, item in value.items()}
     return {
         redactor._without_known(key): redactor._hidden(item)
         if isinstance(item, str) and item and key.lower().replace("_", "") in _FIELDS
@@ -283,6 +285,16 @@ def _string(redactor: Redactor, value: str, how: "Callable[[Redactor, Any], Any]
 
 _PLAIN_ANSWERS: Final = frozenset({"OK", ""})
 """Contents that go under a secret's name and are none."""
+
+
+_BODIES: Final = frozenset({"Option", "ReqBody", "RespBody"})
+_SECRET_PATHS: Final = ("/secrets/", "/serviceaccounts/")
+
+
+def _is_application(value: dict[str, Any]) -> bool:
+    """KubeEdge's Application about what is secret; its bodies are base64, in which no form can be trusted (a patch)."""
+    path = value.get("Key")
+    return "ReqBody" in value and isinstance(path, str) and any(part in path for part in _SECRET_PATHS)
 
 
 def _is_docker(value: dict[str, Any]) -> bool:

@@ -20,8 +20,10 @@ class Answer(NamedTuple):
 class Peer(Protocol):
     """Who asked, as one who makes an answer slowly sees them."""
 
-    def gone_within(self, seconds: float) -> bool:
-        """Wait that long, less when they go meanwhile or the server ends: then it is true."""
+    def gone_within(self, seconds: float, wake: int | None = None) -> bool:
+        """Wait that long, less when they go meanwhile or the server ends: then it is true. Less too when something can
+        be read from the file descriptor `wake`.
+        """
 
 
 class Stream(NamedTuple):

@@ -15,11 +15,13 @@ import socket
 import threading
 from typing import Final
 
+import msgspec
+
 from beehive import Clock
 from edged.server.answers import Answer, Reply, Stream, Takeover, text
 from edged.server.errors import RequestError
-from edged.server.request import Request, has_head, parse
-from edged.server.router import Router
+from edged.server.request import Request, body_length, has_head, parse
+from edged.server.router import Service
 
 _log = logging.getLogger(__name__)
 
@@ -35,25 +37,29 @@ MAX_LONG: Final = 32
 _STOP_SECONDS = 5.0
 _READ_BYTES = 16 * 1024
 _REASONS: Final = {
-    200: "OK", 302: "Found", 400: "Bad Request", 403: "Forbidden", 404: "Not Found", 405: "Method Not Allowed",
-    422: "Unprocessable Entity", 431: "Request Header Fields Too Large", 500: "Internal Server Error",
-    501: "Not Implemented", 502: "Bad Gateway", 503: "Service Unavailable", 504: "Gateway Timeout",
+    200: "OK", 201: "Created", 302: "Found", 400: "Bad Request", 403: "Forbidden", 404: "Not Found",
+    405: "Method Not Allowed", 406: "Not Acceptable", 409: "Conflict", 410: "Gone", 411: "Length Required",
+    413: "Content Too Large", 415: "Unsupported Media Type", 422: "Unprocessable Entity",
+    431: "Request Header Fields Too Large", 500: "Internal Server Error", 501: "Not Implemented", 502: "Bad Gateway",
+    503: "Service Unavailable", 504: "Gateway Timeout",
 }  # fmt: skip
 
 
 class HttpServer:
-    """Serves the routes of `router` on one socket; `start` and `stop` it.
+    """Serves a service on one socket; `start` and `stop` it.
 
     Args:
         listening: from `listen_tcp` or `listen_unix`; closed by `stop`.
-        router: finds the handlers. They run on the connections' threads.
+        service: a router, for instance. It is called on the connections' threads.
         clock: for the deadline of a request.
+        max_body: bytes of a request's body that are read before it is served; 0 leaves bodies unread.
     """
 
-    def __init__(self, listening: socket.socket, router: Router, clock: Clock) -> None:
+    def __init__(self, listening: socket.socket, service: Service, clock: Clock, *, max_body: int = 0) -> None:
         self._listening = listening
-        self._router = router
+        self._service = service
         self._clock = clock
+        self._max_body = max_body
         self._lock = threading.Lock()
         self._connections: dict[socket.socket, threading.Thread] = {}
         self._long = threading.BoundedSemaphore(MAX_LONG)
@@ -138,19 +144,30 @@ class HttpServer:
         deadline = self._clock.monotonic() + PATIENCE
         data = b""
         while not has_head(data):
-            left = deadline - self._clock.monotonic()
-            if left <= 0:
-                raise RequestError(400, "the request is not complete", hint=f"it has {PATIENCE:g} s")
-            connection.settimeout(left)
-            chunk = connection.recv(_READ_BYTES)
-            if not chunk:
-                raise RequestError(400, "this is an HTTP/1.1 server")
-            data += chunk
-        return parse(data)
+            data += self._more(connection, deadline)
+        request = parse(data)
+        return self._with_body(connection, request, deadline) if self._max_body else request
+
+    def _with_body(self, connection: socket.socket, request: Request, deadline: float) -> Request:
+        length = body_length(request, self._max_body)
+        body = bytearray(request.rest)
+        while len(body) < length:
+            body += self._more(connection, deadline)
+        return msgspec.structs.replace(request, body=bytes(body[:length]), rest=b"")
+
+    def _more(self, connection: socket.socket, deadline: float) -> bytes:
+        left = deadline - self._clock.monotonic()
+        if left <= 0:
+            raise RequestError(400, "the request is not complete", hint=f"it has {PATIENCE:g} s")
+        connection.settimeout(left)
+        chunk = connection.recv(_READ_BYTES)
+        if not chunk:
+            raise RequestError(400, "this is an HTTP/1.1 server")
+        return chunk
 
     def _reply(self, request: Request) -> Reply:
         try:
-            return self._router.serve(request)
+            return self._service.serve(request)
         except RequestError:
             raise
         except Exception:  # noqa: BLE001 - one path that fails must not end the server
@@ -173,12 +190,15 @@ class _Waiting:
     """`Peer` on its connection. Whatever the client sends now is no request, so it counts as its end."""
 
     def __init__(self, connection: socket.socket) -> None:
+        self._connection = connection.fileno()
         self._poll = select.poll()
-        self._poll.register(connection, select.POLLIN | select.POLLHUP)
+        self._poll.register(self._connection, select.POLLIN | select.POLLHUP)
 
-    def gone_within(self, seconds: float) -> bool:
+    def gone_within(self, seconds: float, wake: int | None = None) -> bool:
         """See the contract."""
-        return bool(self._poll.poll(seconds * 1000))
+        if wake is not None:
+            self._poll.register(wake, select.POLLIN)
+        return any(ready == self._connection for ready, _ in self._poll.poll(seconds * 1000))
 
 
 def _send_answer(connection: socket.socket, answer: Answer, *, with_body: bool) -> None:

@@ -14,8 +14,8 @@ from edged.server.errors import ServerError
 _BACKLOG = 64
 
 
-def listen_tcp(address: str, port: int) -> socket.socket:
-    """A socket that listens on an IP address; port 0 takes a free one.
+def listen_tcp(address: str, port: int, setting: str = "readOnlyPort") -> socket.socket:
+    """A socket that listens on an IP address; port 0 takes a free one. `setting` is named when it cannot.
 
     Raises:
         ServerError: the address cannot be had.
@@ -28,7 +28,7 @@ def listen_tcp(address: str, port: int) -> socket.socket:
         listening.listen(_BACKLOG)
     except OSError as error:
         listening.close()
-        hint = f"{error.strerror}; is a kubelet or another edgecore there? readOnlyPort is the setting"
+        hint = f"{error.strerror}; is a kubelet or another edgecore there? {setting} is the setting"
         raise ServerError("cannot serve on", f"{address}:{port}", hint) from error
     return listening
 

@@ -17,6 +17,7 @@ MAX_HEAD: Final = 64 * 1024
 _MAX_PART = 253
 _MAX_PARTS = 8
 _MAX_FIELDS = 4096
+_LENGTH_DIGITS = 12
 _END: Final = b"\r\n\r\n"
 
 
@@ -35,6 +36,8 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the client knows chunked bodies (HTTP/1.1)."""
     rest: bytes = b""
     """What the client sent after the head."""
+    body: bytes = b""
+    """Of a server that takes bodies."""
 
     @property
     def path(self) -> str:
@@ -89,6 +92,22 @@ def has_head(data: bytes) -> bool:
     if len(data) > MAX_HEAD:
         raise RequestError(431, "the request is too long", hint=f"at most {MAX_HEAD} bytes")
     return False
+
+
+def body_length(request: Request, most: int) -> int:
+    """How many bytes the request's body has.
+
+    Raises:
+        RequestError: 413 when they are more than `most`, 411 when the client does not say how many they are.
+    """
+    if request.header("transfer-encoding"):
+        raise RequestError(411, "a body is taken with its Content-Length", request.path)
+    text = request.header("content-length") or "0"
+    if not (text.isascii() and text.isdecimal() and len(text) < _LENGTH_DIGITS):
+        raise RequestError(400, "the Content-Length is no number", request.path)
+    if int(text) > most:
+        raise RequestError(413, "the body is too long", request.path, f"at most {most} bytes")
+    return int(text)
 
 
 def _parts(path: str) -> tuple[str, ...]:

@@ -1,12 +1,19 @@
 """Which handler serves a path. Patterns are literal but for parts in braces, which take any name."""
 
 from collections.abc import Iterable
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 from edged.server.answers import Answer, Handler, Reply, text
 from edged.server.request import Request
 
 READ: Final = ("GET", "HEAD")
+
+
+class Service(Protocol):
+    """What a server serves."""
+
+    def serve(self, request: Request) -> Reply:
+        """The reply; what it raises as RequestError becomes the answer."""
 
 
 class Route(NamedTuple):

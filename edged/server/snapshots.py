@@ -3,15 +3,16 @@
 A snapshot is replaced as a whole and never changed, so that a slow reader cannot hold up a module.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from grpc import StatusCode
 
 from beehive import causes
-from edged.api import Pod
+from edged.api import Nanoseconds, NodeStatus, Pod
 from edged.cri.contract import ContainerRuntime
 from edged.cri.errors import CriError
+from edged.node.status import Report, node_status, worth_sending
 from edged.server.errors import RequestError
 from edged.stats.provider import StatsProvider
 
@@ -27,8 +28,35 @@ _STATUS = {
 class Snapshots:
     """Where the modules leave what is served."""
 
-    pods: tuple[Pod, ...] = ()
-    """The pods of this node, with the statuses that edged computed last."""
+    node_status: NodeStatus | None = None
+    """What edged says of the node, whether or not the cloud has heard it; None until it has looked at it."""
+
+    listener: Callable[[], None] | None = None
+    """Called on edged's thread whenever pods or node have changed; it must be quick."""
+
+    _pods: tuple[Pod, ...] = ()
+
+    @property
+    def pods(self) -> tuple[Pod, ...]:
+        """The pods of this node, with the statuses that edged computed last."""
+        return self._pods
+
+    @pods.setter
+    def pods(self, pods: tuple[Pod, ...]) -> None:
+        self._pods = pods
+        self._changed()
+
+    def reported(self, report: Report, now: Nanoseconds) -> None:
+        """What has been found of the node; a heartbeat alone is no other status."""
+        status = node_status(report, self.node_status or NodeStatus(), now)
+        if worth_sending(status, self.node_status):
+            self.node_status = status
+            self._changed()
+
+    def _changed(self) -> None:
+        listener = self.listener
+        if listener is not None:
+            listener()
 
     runtime: ContainerRuntime | None = None
     """What edged calls; None before its start and after its end."""

@@ -17,6 +17,7 @@ from modules.cloudcore.control import Control
 from modules.cloudhub.link import LinkEvent
 from modules.cloudhub.module import CloudHub, CloudHubSettings
 from modules.cloudhub.server import WebsocketServer
+from modules.dynamiccontroller.module import DynamicController
 from modules.edgecontroller.cluster import Cluster
 from modules.edgecontroller.journal import Journal
 from modules.edgecontroller.manifest_directory import ManifestDirectory
@@ -90,6 +91,7 @@ class CloudCore:
         )
         self.hive.add(CloudHub, settings, self._make_server, {})
         self.hive.add(EdgeController, cluster, manifests, self._journal)
+        self.hive.add(DynamicController)
         self.hive.add(Control, config.control_socket)
 
     @property

@@ -22,9 +22,10 @@ from modules.edgecontroller.kinds import (
 from modules.edgecontroller.merge_schema import schema_of
 from modules.edgecontroller.object_rules import check_rules, check_shape
 from modules.edgecontroller.pod_lifecycle import grace_for_deletion, is_deletion_complete, with_deletion_begun
+from modules.edgecontroller.pod_updates import check_pod_update
 from modules.edgecontroller.shapes import check_form
 from modules.edgecontroller.store import ObjectStore
-from modules.edgecontroller.strategic_merge import merge
+from modules.edgecontroller.strategic_merge import merge, merge_plain
 
 if TYPE_CHECKING:
     from beehive.clock import Clock
@@ -95,6 +96,31 @@ class Cluster:
         """
         check_rules(check_shape(obj))
         return self._create(complete(obj))
+
+    def update(self, obj: JsonObject) -> JsonObject:
+        """Replaces an object by what a person gives whole; a pod's status stays, its spec changes where it may.
+
+        Raises:
+            NotFoundError: there is no such object.
+            ConflictError: it stems from another version of the object than the stored one.
+            BadRequestError, InvalidError: it is not of its kind's form, or breaks a rule.
+        """
+        check_rules(check_shape(obj))
+        live, new = self.store.get(key_of(obj)), complete(obj)
+        if new["kind"] == _POD.name:
+            new = {**new, "status": live.get("status", {})}
+            check_pod_update(live, new)
+        return self._bound(self.store.replace(new))
+
+    def patch(self, key: ObjectKey, patch: JsonObject, *, strategic: bool) -> JsonObject:
+        """Merges a patch into an object: a strategic one, or a JSON merge patch.
+
+        Raises:
+            ApiError: as `update`, or the patch cannot be read.
+        """
+        live = self.store.get(key)
+        merged = merge(live, patch, schema_of(key.kind)) if strategic else merge_plain(live, patch)
+        return self.update({**merged, "kind": live["kind"], "apiVersion": live["apiVersion"]})
 
     def patch_status(self, key: ObjectKey, patch: JsonObject) -> JsonObject:
         """Merges a strategic patch into the object's status (and metadata); the spec stays, as with the

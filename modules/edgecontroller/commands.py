@@ -24,6 +24,8 @@ class Verb(StrEnum):
     APPLY = "apply"
     GET = "get"
     DELETE = "remove"
+    CALL = "call"
+    """One of the Kubernetes API's verbs, as `edgecontroller.api_calls` has them."""
     CHANGED = "changed"
     """The other way: one change of the store, as `Changed`."""
 

@@ -14,7 +14,7 @@ from beehive.message import Message
 from beehive.module import Module
 from beehive.names import Group, ModuleName, Operation, ResourceType
 from beehive.resource import Resource, Side
-from modules.edgecontroller import commands, upstream_nodes
+from modules.edgecontroller import api_calls, commands, upstream_nodes
 from modules.edgecontroller.answers import Answer, status_error
 from modules.edgecontroller.cluster import Cluster
 from modules.edgecontroller.commands import Changed, Verb
@@ -105,6 +105,12 @@ class EdgeController(Module):
     def on_delete(self, message: Message) -> None:
         """`cloudcore delete`."""
         self._command(message, commands.Delete, commands.delete)
+
+    @handles(None, Verb.CALL, source=ModuleName.DYNAMICCONTROLLER)
+    def on_call(self, message: Message) -> None:
+        """A node's metaserver, through dynamiccontroller."""
+        self.reply(message, api_calls.call(self._cluster, message.content_as(api_calls.ApiCall)))
+        self._tell_changes()
 
     def _note_holder(self, message: Message) -> None:
         """A node that asks for a configmap, or for storage, keeps it, and so must hear of its changes; also of its

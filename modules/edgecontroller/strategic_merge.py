@@ -48,6 +48,20 @@ def merge(original: JsonObject, patch: JsonObject, schema: Schema) -> JsonObject
     return result
 
 
+def merge_plain(original: JsonObject, patch: JsonObject) -> JsonObject:
+    """The original with a JSON merge patch (RFC 7396) applied: lists are replaced, `null` removes."""
+    result = dict(original)
+    for key, value in patch.items():
+        old = original.get(key)
+        if value is None:
+            result.pop(key, None)
+        elif isinstance(value, dict):
+            result[key] = merge_plain(old if isinstance(old, dict) else {}, value)
+        else:
+            result[key] = deepcopy(value)
+    return result
+
+
 def _field_named_by(key: str) -> str:
     """The field that a key of a patch is about; empty for directives about the object itself."""
     for prefix in (_ORDER, _DELETE_VALUES):

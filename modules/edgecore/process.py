@@ -7,6 +7,7 @@ nothing on the node waits for the cloud.
 import logging
 import signal
 import sys
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -37,6 +38,7 @@ from edgehub.outbox.sqlite import open_outbox
 from metamanager.figures import StoreFigures
 from metamanager.metrics import StoreCollector
 from metamanager.module import MetaManager
+from metamanager.store import Store
 from modules.edgecore.config import EdgeCoreConfig
 from modules.edgecore.exit_codes import ExitCode
 from modules.edgecore.logs import set_up
@@ -100,7 +102,7 @@ def start(config: EdgeCoreConfig, stack: ExitStack, tracing: Tracing) -> Hive:
     tracing.attach(hive, stack)
     registry.register(HiveCollector(hive))
     snapshots = Snapshots()
-    _add_modules(hive, config, snapshots, registry, tracing)
+    _add_modules(hive, config, snapshots, registry, tracing, stack)
     serve(config, hive, snapshots, lambda: generate_latest(registry), stack)
     if config.uses_embedded_runtime:
         _start_embedded_runtime(config, runtime, stack)
@@ -109,12 +111,17 @@ def start(config: EdgeCoreConfig, stack: ExitStack, tracing: Tracing) -> Hive:
 
 
 def _add_modules(
-    hive: Hive, config: EdgeCoreConfig, snapshots: Snapshots, registry: CollectorRegistry, tracing: Tracing
+    hive: Hive,
+    config: EdgeCoreConfig,
+    snapshots: Snapshots,
+    registry: CollectorRegistry,
+    tracing: Tracing,
+    stack: ExitStack,
 ) -> None:
     modules = config.modules
     if modules.meta_manager.enable:
         settings_of_meta, figures = meta_settings(config), StoreFigures()
-        hive.add(MetaManager, settings_of_meta, tracing.open_store, figures)
+        hive.add(MetaManager, settings_of_meta, _store_opener(config, hive, snapshots, tracing, stack), figures)
         registry.register(StoreCollector(figures, settings_of_meta.data_source))
     if modules.edged.enable:
         settings = edged_settings(config)
@@ -143,6 +150,17 @@ def _add_modules(
             watch_network=Netlink,
         )
         registry.register(LinkCollector(counters))
+
+
+def _store_opener(
+    config: EdgeCoreConfig, hive: Hive, snapshots: Snapshots, tracing: Tracing, stack: ExitStack
+) -> Callable[[str], Store]:
+    """Opens metamanager's store. The metaserver listens to it where it is switched on, and is imported only there."""
+    if not config.modules.meta_manager.meta_server.enable:
+        return tracing.open_store
+    from modules.edgecore.metaserving import serve_api  # noqa: PLC0415
+
+    return serve_api(config, hive, snapshots, tracing.open_store, stack)
 
 
 def _open_cgroups(settings: EdgedSettings) -> Tree | None:

@@ -18,7 +18,7 @@ from modules.edgecore.config.edged import Edged
 from modules.edgecore.config.edgehub import EdgeHub, WebSocket
 from modules.edgecore.config.kinds import Choice, Secret, SecretText, Switch, Whole
 from modules.edgecore.config.kubelet import TailoredKubeletConfig
-from modules.edgecore.config.names import EMBEDDED_ENDPOINT, host_name, node_name_from
+from modules.edgecore.config.names import EMBEDDED_ENDPOINT, LISTEN_ADDRESS, host_name, node_name_from
 from modules.edgecore.config.section import Section
 
 SOCKET_PATH_LIMIT: Final = 107
@@ -61,11 +61,29 @@ class Database(Section, frozen=True, kw_only=True):
     dataSource."""
 
 
+class MetaServer(Section, frozen=True, kw_only=True):
+    """The Kubernetes API on the node, for what the node has."""
+
+    enable: Annotated[bool, Switch()] = False
+    """Whether it is served."""
+
+    serve_secrets: Annotated[bool, Switch()] = False
+    """Whether secrets may be read there. Ours: it asks for no credentials, so everybody who reaches the address could
+    read them."""
+
+    server: Annotated[str, LISTEN_ADDRESS] = "127.0.0.1:10550"
+    """Where it listens, in plain HTTP without credentials. Who reaches it can read what the node has, and change in the
+    cloud what the node's own rights let it."""
+
+
 class MetaManager(Section, frozen=True, kw_only=True):
     """The part that stores what the cloud sent and answers from it."""
 
     enable: Annotated[bool, Switch()] = True
     """Whether the node remembers anything. Without it nothing works but the link itself; for tests only."""
+
+    meta_server: MetaServer = MetaServer()
+    """The Kubernetes API on the node."""
 
     remote_query_timeout: Annotated[int, Whole("seconds", 1, 3600)] = 60
     """Longest wait for the cloud's answer to a question that the store cannot answer."""

@@ -60,6 +60,8 @@ LABEL_VALUE: Final = Text(
     "label values (at most 63 letters, digits, hyphens, underscores, dots)", rf"(?:{_QUALIFIED})?"
 )
 
+LISTEN_ADDRESS: Final = Text("an IP address and a port, such as 127.0.0.1:10550", rf"(?:{_IPV4}|\[{_IPV6}\]):{_PORT}")
+
 WEBSOCKET_SERVER: Final = Text(
     "host:port, or ws://host:port for a connection without TLS", rf"(?:wss?://)?{_HOST}:{_PORT}"
 )

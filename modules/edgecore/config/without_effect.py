@@ -185,9 +185,7 @@ _META_MANAGER: Final = _accepted(contextSendGroup="hub", contextSendModule="webs
     "metaServer": _accepted(
         "apiAudiences",
         "serviceAccountKeyFiles",
-        enable=False,
         dummyServer="169.254.30.10:10550",
-        server="127.0.0.1:10550",
         serviceAccountIssuers=["https://kubernetes.default.svc.cluster.local"],
         tlsCaFile="/etc/kubeedge/ca/rootCA.crt",
         tlsCertFile="/etc/kubeedge/certs/server.crt",

@@ -170,7 +170,7 @@ class Reader:
     def __init__(self, *steps: Any) -> None:
         self._steps = list(steps)
 
-    def gone_within(self, _seconds: float) -> bool:
+    def gone_within(self, _seconds: float, wake: int | None = None) -> bool:
         """Make a step."""
         if not self._steps:
             return True

@@ -1,0 +1,132 @@
+"""The Kubernetes API's own verbs, for who speaks it through the cloud: dynamiccontroller for the nodes' metaservers."""
+
+from typing import Any, Final
+
+import msgspec
+
+from modules.edgecontroller.cluster import Cluster
+from modules.edgecontroller.errors import ApiError, BadRequestError, UnknownKindError
+from modules.edgecontroller.kinds import KINDS, JsonObject, Kind, ObjectKey, key_for
+
+STRATEGIC: Final = "application/strategic-merge-patch+json"
+MERGE: Final = "application/merge-patch+json"
+
+
+class ApiCall(msgspec.Struct, frozen=True, kw_only=True):
+    """One request."""
+
+    verb: str
+    """get, list, create, update, updatestatus, patch or delete."""
+    api_version: str
+    plural: str
+    namespace: str = ""
+    """Empty: of the cluster, or in all namespaces."""
+    name: str = ""
+    subresource: str = ""
+    patch_type: str = ""
+    """Of a patch, its media type."""
+    options: JsonObject = {}
+    body: Any = None
+
+
+class ApiResult(msgspec.Struct, frozen=True):
+    """Its answer."""
+
+    object: JsonObject | None = None
+    refusal: JsonObject | None = None
+    """A metav1.Status."""
+
+
+def call(cluster: Cluster, request: ApiCall) -> ApiResult:
+    """Carries a request out."""
+    try:
+        return ApiResult(_carry_out(cluster, request))
+    except ApiError as error:
+        return ApiResult(refusal=error.status())
+
+
+def _carry_out(cluster: Cluster, request: ApiCall) -> JsonObject | None:
+    kind = _kind(request)
+    if request.subresource not in ("", "status"):
+        raise BadRequestError(f"{request.plural}/{request.subresource} is not served by this cloud")
+    if request.options.get("dryRun"):
+        raise BadRequestError("dryRun is not served by this cloud")
+    if request.verb == "list":
+        return _list(cluster, kind, request)
+    if request.verb == "create":
+        return cluster.create(_named(_object(request), kind, request))
+    if not request.name:
+        raise BadRequestError("a name is wanted")
+    return _on_one(cluster, request, key_for(kind, request.namespace, request.name), kind)
+
+
+def _on_one(cluster: Cluster, request: ApiCall, key: ObjectKey, kind: Kind) -> JsonObject | None:
+    match request.verb:
+        case "get":
+            return cluster.store.get(key)
+        case "updatestatus":
+            return cluster.put_status(key, _object(request).get("status") or {})
+        case "update":
+            return cluster.update(_named(_object(request), kind, request))
+        case "patch":
+            return _patch(cluster, request, key)
+        case "delete":
+            preconditions = request.options.get("preconditions") or {}
+            cluster.delete(key, _grace(request), str(preconditions.get("uid") or ""))
+            return None
+    raise BadRequestError(f"the verb {request.verb[:40]!r} is not served by this cloud")
+
+
+def _patch(cluster: Cluster, request: ApiCall, key: ObjectKey) -> JsonObject:
+    if request.patch_type not in (STRATEGIC, MERGE):
+        raise BadRequestError(f"patches of type {request.patch_type[:80]!r} are not served by this cloud")
+    patch = _object(request)
+    if request.subresource == "status":
+        return cluster.patch_status(key, patch)
+    return cluster.patch(key, patch, strategic=request.patch_type == STRATEGIC)
+
+
+def _list(cluster: Cluster, kind: Kind, request: ApiCall) -> JsonObject:
+    if request.options.get("labelSelector") or request.options.get("fieldSelector"):
+        raise BadRequestError("selectors are not served by this cloud")
+    items = cluster.list(kind, request.namespace or None)
+    version = str(cluster.store.version)
+    return {
+        "kind": f"{kind.name}List",
+        "apiVersion": kind.api_version,
+        "metadata": {"resourceVersion": version},
+        "items": items,
+    }
+
+
+def _kind(request: ApiCall) -> Kind:
+    for kind in KINDS:
+        if (kind.api_version, kind.plural) == (request.api_version, request.plural):
+            return kind
+    raise UnknownKindError(request.plural, [kind.plural for kind in KINDS])
+
+
+def _object(request: ApiCall) -> JsonObject:
+    if not isinstance(request.body, dict):
+        raise BadRequestError("a JSON object is wanted")
+    return request.body
+
+
+def _named(obj: JsonObject, kind: Kind, request: ApiCall) -> JsonObject:
+    """The object with the kind and the namespace of the path, and of its name, if the path has one."""
+    metadata = obj.get("metadata")
+    if not isinstance(metadata, dict):
+        raise BadRequestError("metadata is missing")
+    wanted = {"namespace": request.namespace} if kind.namespaced and request.namespace else {}
+    wanted |= {"name": request.name} if request.name else {}
+    for field, value in wanted.items():
+        if metadata.get(field, value) != value:
+            raise BadRequestError(f"the {field} of the object does not match that of the request")
+    return {"kind": kind.name, "apiVersion": kind.api_version, **obj, "metadata": {**metadata, **wanted}}
+
+
+def _grace(request: ApiCall) -> int | None:
+    grace = request.options.get("gracePeriodSeconds")
+    if grace is None or (isinstance(grace, int) and grace >= 0):
+        return grace
+    raise BadRequestError("gracePeriodSeconds is a number of seconds, 0 or more")
