@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from modules.printing.fields import JsonObject, list_at, map_at, text_at
+from modules.printing.fields import JsonObject, list_at, map_at, objects_at, text_at
 from modules.printing.pods import pod_ready, pod_restarts_and_when, pod_status
 from modules.printing.times import age_of, ago
 
@@ -38,7 +38,7 @@ def columns_of(kind: str) -> tuple[Column, ...]:
 
 def node_ready(node: JsonObject) -> str:
     """Ready, NotReady or Unknown, and whether it takes pods."""
-    ready = next((each for each in list_at(node, "status.conditions") if each.get("type") == "Ready"), None)
+    ready = next((each for each in objects_at(node, "status.conditions") if each.get("type") == "Ready"), None)
     word = "Unknown" if ready is None else "Ready" if ready.get("status") == "True" else "NotReady"
     return f"{word},SchedulingDisabled" if text_at(node, "spec.unschedulable") == "true" else word
 
@@ -58,15 +58,15 @@ def _node_roles(node: JsonObject, _: float) -> str:
 
 def _node_address(kind: str) -> Cell:
     def cell(node: JsonObject, _: float) -> str:
-        addresses = list_at(node, "status.addresses")
+        addresses = objects_at(node, "status.addresses")
         return next((str(each.get("address")) for each in addresses if each.get("type") == kind), NONE)
 
     return cell
 
 
 def _readiness_gates(pod: JsonObject, _: float) -> str:
-    gates = [gate.get("conditionType") for gate in list_at(pod, "spec.readinessGates")]
-    open_ = {each.get("type") for each in list_at(pod, "status.conditions") if each.get("status") == "True"}
+    gates = [gate.get("conditionType") for gate in objects_at(pod, "spec.readinessGates")]
+    open_ = {each.get("type") for each in objects_at(pod, "status.conditions") if each.get("status") == "True"}
     return f"{sum(gate in open_ for gate in gates)}/{len(gates)}" if gates else NONE
 
 
@@ -104,7 +104,7 @@ def _external_ip(service: JsonObject, _: float) -> str:
     if kind == "ExternalName":
         return text_at(service, "spec.externalName")
     given = [str(ip) for ip in list_at(service, "spec.externalIPs")]
-    entries = list_at(service, "status.loadBalancer.ingress")
+    entries = objects_at(service, "status.loadBalancer.ingress")
     found = [str(each.get("ip") or each.get("hostname")) for each in entries]
     waiting = "<pending>" if kind == "LoadBalancer" else NONE
     return ",".join(found + given) or waiting
@@ -115,7 +115,7 @@ def _ports(service: JsonObject, _: float) -> str:
         outside = f":{each['nodePort']}" if each.get("nodePort") else ""
         return f"{each.get('port')}{outside}/{each.get('protocol') or 'TCP'}"
 
-    return ",".join(port(each) for each in list_at(service, "spec.ports")) or NONE
+    return ",".join(port(each) for each in objects_at(service, "spec.ports")) or NONE
 
 
 def _selector(service: JsonObject, _: float) -> str:
@@ -125,9 +125,9 @@ def _selector(service: JsonObject, _: float) -> str:
 def _endpoints(obj: JsonObject, _: float) -> str:
     found = [
         f"{address.get('ip')}:{port.get('port')}"
-        for subset in list_at(obj, "subsets")
-        for port in subset.get("ports") or []
-        for address in subset.get("addresses") or []
+        for subset in objects_at(obj, "subsets")
+        for port in objects_at(subset, "ports")
+        for address in objects_at(subset, "addresses")
     ]
     more = f" + {len(found) - _MOST_ENDPOINTS} more..." if len(found) > _MOST_ENDPOINTS else ""
     return ",".join(found[:_MOST_ENDPOINTS]) + more or NONE

@@ -31,3 +31,8 @@ def map_at(obj: JsonObject, path: str) -> JsonObject:
     """The same as an object; empty for what is missing or none."""
     found = value_at(obj, path)
     return found if isinstance(found, dict) else {}
+
+
+def objects_at(obj: JsonObject, path: str) -> list[JsonObject]:
+    """The same as a list of objects; what is none is left out."""
+    return [each for each in list_at(obj, path) if isinstance(each, dict)]

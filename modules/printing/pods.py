@@ -1,13 +1,15 @@
 """The one word for a pod's state that kubectl prints (its printPod), from spec and status."""
 
-from modules.printing.fields import JsonObject, text_at
+from modules.printing.fields import JsonObject, list_at, map_at, objects_at, text_at, value_at
 from modules.printing.times import ago
 
 
 def pod_ready(pod: JsonObject) -> str:
-    """Ready containers of all: `1/2`."""
-    ready = sum(bool(status.get("ready")) for status in _statuses(pod, "containerStatuses"))
-    return f"{ready}/{len((pod.get('spec') or {}).get('containers') or [])}"
+    """Ready containers of all, sidecars among them: `1/2`."""
+    sidecars = _sidecars(pod)
+    beside = [each for each in _statuses(pod, "initContainerStatuses") if each.get("name") in sidecars]
+    ready = sum(bool(status.get("ready")) for status in (*_statuses(pod, "containerStatuses"), *beside))
+    return f"{ready}/{len(list_at(pod, 'spec.containers')) + len(sidecars)}"
 
 
 def pod_restarts(pod: JsonObject) -> int:
@@ -25,7 +27,7 @@ def pod_restarts_and_when(pod: JsonObject, now: float) -> str:
 
 def pod_status(pod: JsonObject) -> str:
     """Running, Completed, CrashLoopBackOff, Init:0/1, Terminating, …"""
-    status = pod.get("status") or {}
+    status = map_at(pod, "status")
     if text_at(pod, "metadata.deletionTimestamp") and status.get("phase") not in ("Succeeded", "Failed"):
         return "Terminating"
     initializing = _initializing(pod)
@@ -38,25 +40,27 @@ def pod_status(pod: JsonObject) -> str:
 
 
 def _initializing(pod: JsonObject) -> str:
-    total = len((pod.get("spec") or {}).get("initContainers") or [])
+    total, sidecars = len(list_at(pod, "spec.initContainers")), _sidecars(pod)
     for index, status in enumerate(_statuses(pod, "initContainerStatuses")):
-        state = status.get("state") or {}
-        ended = state.get("terminated")
-        if ended and not ended.get("exitCode"):
+        ended = map_at(status, "state.terminated")
+        if (ended and not ended.get("exitCode")) or (status.get("name") in sidecars and status.get("started")):
             continue
         if ended:
             return f"Init:{_ended_word(ended)}"
-        reason = (state.get("waiting") or {}).get("reason")
+        reason = text_at(status, "state.waiting.reason")
         return f"Init:{reason}" if reason and reason != "PodInitializing" else f"Init:{index}/{total}"
     return ""
 
 
+def _sidecars(pod: JsonObject) -> set[str]:
+    """Init containers that go on beside the others."""
+    inits = objects_at(pod, "spec.initContainers")
+    return {text_at(each, "name") for each in inits if each.get("restartPolicy") == "Always"}
+
+
 def _container_word(status: JsonObject) -> str:
-    state = status.get("state") or {}
-    waiting, ended = state.get("waiting") or {}, state.get("terminated")
-    if waiting.get("reason"):
-        return str(waiting["reason"])
-    return _ended_word(ended) if ended else ""
+    waiting, ended = text_at(status, "state.waiting.reason"), map_at(status, "state.terminated")
+    return waiting or (_ended_word(ended) if ended else "")
 
 
 def _ended_word(ended: JsonObject) -> str:
@@ -66,9 +70,8 @@ def _ended_word(ended: JsonObject) -> str:
 
 
 def _has_running(pod: JsonObject) -> bool:
-    states = [status.get("state") or {} for status in _statuses(pod, "containerStatuses")]
-    return any(state.get("running") is not None for state in states)
+    return any(value_at(each, "state.running") is not None for each in _statuses(pod, "containerStatuses"))
 
 
 def _statuses(pod: JsonObject, name: str) -> list[JsonObject]:
-    return list((pod.get("status") or {}).get(name) or [])
+    return objects_at(pod, f"status.{name}")

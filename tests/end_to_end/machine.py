@@ -117,12 +117,14 @@ class Edge:
     def __init__(self, directory: Path, runtime: RuntimeUnderTest) -> None:
         self.root = directory / "edge"
         self.pod_logs = self.root / "logs" / "pods"
-        self.port = _free_port()
+        self.port = free_port()
         self.cgroup_root = f"/{directory.name}"
         self.kubelet: dict[str, Any] = {}
         """Other settings of the kubelet's section."""
         self.edged: dict[str, Any] = {}
         """Other settings of edged's section."""
+        self.api_port = 0
+        """Of the metaserver; 0: it is switched off."""
         self.longest_back_off = 300.0
         self.file = directory / "edgecore.yaml"
         self._directory = directory
@@ -204,8 +206,12 @@ class Edge:
             **self.kubelet,
             crash_loop_back_off=CrashLoopBackOff(max_container_restart_period=self.longest_back_off),
         )
+        server = _replace(config.modules.meta_manager.meta_server, enable=bool(self.api_port))
+        if self.api_port:
+            server = _replace(server, server=f"127.0.0.1:{self.api_port}")
         modules = _replace(
             config.modules,
+            meta_manager=_replace(config.modules.meta_manager, meta_server=server),
             edge_hub=_replace(hub, websocket=_replace(hub.websocket, server=f"ws://{cloud_address}")),
             edged=_replace(edged, hostname_override=NODE, tailored_kubelet_config=kubelet, **self.edged),
         )
@@ -260,7 +266,8 @@ def _node_is_ready(node: JsonObject) -> bool:
     return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """A TCP port that nobody has."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])

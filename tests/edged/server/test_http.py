@@ -1,5 +1,6 @@
 """The local HTTP server, over real sockets."""
 
+import os
 import socket
 import threading
 from collections.abc import Generator, Iterator
@@ -275,3 +276,57 @@ def test_a_unix_socket_is_its_owners_alone(tmp_path: Path) -> None:
 def test_a_socket_that_cannot_be_made_is_named(tmp_path: Path) -> None:
     with pytest.raises(ServerError, match="rootDirectory"):
         listen_unix(tmp_path / "missing" / "edged.sock")
+
+
+def body_server() -> HttpServer:
+    def echo(request: Request) -> Answer:
+        return Answer(200, "text/plain", request.body)
+
+    router = Router([Route("/body", echo, ("POST",))])
+    made = HttpServer(listen_tcp("127.0.0.1", 0), router, RealClock(), max_body=100)
+    made.start()
+    return made
+
+
+@pytest.mark.parametrize(
+    ("head", "body", "status", "answer"),
+    [
+        (b"Content-Length: 5", b"hello and more", 200, b"hello"),
+        (b"X: y", b"", 200, b""),
+        (b"Content-Length: 101", b"x" * 101, 413, b"at most 100 bytes"),
+        (b"Content-Length: -1", b"", 400, b"no number"),
+        (b"Content-Length: 99999999999999999999", b"", 400, b"no number"),
+        (b"Transfer-Encoding: chunked", b"0\r\n\r\n", 411, b"Content-Length"),
+        (b"Content-Length: 5", b"hell", 400, b""),
+    ],
+)
+def test_a_server_that_takes_bodies_reads_them_within_bounds(
+    head: bytes, body: bytes, status: int, answer: bytes
+) -> None:
+    server = body_server()
+    try:
+        said = raw(server, b"POST /body HTTP/1.1\r\n" + head + b"\r\n\r\n" + body)
+    finally:
+        server.stop()
+    assert said.startswith(b"HTTP/1.1 %d " % status)
+    assert said.partition(b"\r\n\r\n")[2].endswith(answer) or answer in said
+
+
+def test_a_stream_is_woken_by_a_descriptor() -> None:
+    """It waits for its reader's end and for something of its own at once."""
+    reading, writing = os.pipe()
+    woken: list[bool] = []
+
+    def pieces(peer: Peer) -> Generator[bytes, None, None]:
+        woken.append(peer.gone_within(SECONDS, reading))
+        yield b"woken"
+
+    server = serving(Route("/wake", lambda _: Stream("text/plain", pieces, lambda: None)))
+    try:
+        os.write(writing, b"x")
+        assert ask(server, "GET", "/wake") == (200, "woken")
+    finally:
+        server.stop()
+        os.close(reading)
+        os.close(writing)
+    assert woken == [False]

@@ -49,6 +49,15 @@ def test_the_word_for_a_pod(shown: dict[str, Any], word: str) -> None:
     assert pod_status(shown) == word
 
 
+def test_a_sidecar_counts_as_a_container_and_holds_nothing_up() -> None:
+    """Once it has started."""
+    shown = pod(container("a", ready=True, running={}), init=(container("s", ready=True, running={}),))
+    shown["spec"]["initContainers"] = [{"name": "s", "restartPolicy": "Always"}]
+    assert (pod_ready(shown), pod_status(shown)) == ("2/2", "Init:0/1")
+    shown["status"]["initContainerStatuses"][0]["started"] = True
+    assert pod_status(shown) == "Running"
+
+
 def test_ready_and_restarts_count_all_containers() -> None:
     shown = pod(container("a", ready=True, restarts=2, running={}), container("b", restarts=1, running={}))
     assert (pod_ready(shown), pod_restarts(shown)) == ("1/2", 3)

@@ -1,0 +1,111 @@
+"""The Kubernetes API on the node, as kubectl uses it, with and without the cloud."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from modules.edgecontroller.kinds import JsonObject
+from tests.end_to_end.machine import NODE, Machine, free_port
+from tests.end_to_end.pods import config_map, container, is_ready, mount, pod
+from tests.end_to_end.processes import wait_until
+from tests.support.kubectl import TABLE, Kubectl
+
+PODS = "/api/v1/namespaces/default/pods"
+_SETTINGS: JsonObject = {"name": "settings", "configMap": {"name": "settings"}}
+
+
+def started(machine: Machine) -> Kubectl:
+    """A node with its API and one pod that runs."""
+    machine.edge.api_port = free_port()
+    machine.start()
+    machine.cloud.apply(config_map("settings", colour="blue"))
+    reader = container("echo hello; exec sleep 600", volumeMounts=[mount("settings", "/settings")])
+    machine.cloud.apply(pod("web", reader, volumes=(_SETTINGS,), terminationGracePeriodSeconds=0))
+    machine.cloud.pods.wait("web", is_ready)
+    return Kubectl(machine.edge.api_port)
+
+
+def test_a_node_is_read_and_changed_through_its_own_api(stopped_machine: Machine) -> None:
+    """get, describe, logs, watch; create, patch and delete, which the cloud carries out. Then without it."""
+    machine = stopped_machine
+    kubectl = started(machine)
+    assert kubectl.resources()["pods"] == "v1"
+    wait_until(lambda: [row[:4] for row in kubectl.rows(PODS)] == [["web", "1/1", "Running", "0"]], "get pods")
+    assert [row[:3] for row in kubectl.rows("/api/v1/nodes")] == [[NODE, "Ready", "agent,edge"]]
+    assert [row[:2] for row in kubectl.rows("/api/v1/namespaces/default/configmaps")] == [["settings", 1]]
+    described(kubectl)
+    assert kubectl.ask(f"{PODS}/web/log?container=app").body == "hello\n"
+    changed(kubectl, machine)
+    without_cloud(kubectl, machine)
+
+
+def described(kubectl: Kubectl) -> None:
+    """What `kubectl describe pod web` asks."""
+    web = kubectl.ask(f"{PODS}/web").body
+    fields = ",".join(
+        f"involvedObject.{key}={value}"
+        for key, value in (("name", "web"), ("namespace", "default"), ("uid", web["metadata"]["uid"]))
+    )
+    path = f"/api/v1/namespaces/default/events?fieldSelector={fields}&limit=500"
+    wait_until(
+        lambda: "Started" in {each["reason"] for each in kubectl.ask(path).body["items"]}, "its events are there"
+    )
+
+
+def reasons(kubectl: Kubectl, path: str) -> set[str]:
+    """Of the events at a path."""
+    return {each["reason"] for each in kubectl.ask(path).body["items"]}
+
+
+def changed(kubectl: Kubectl, machine: Machine) -> None:
+    """`kubectl create`, `patch`, `delete`, watched by `kubectl get -w`."""
+    listed = kubectl.ask(f"{PODS}?limit=500", TABLE).body
+    revision = listed["metadata"]["resourceVersion"]
+    with kubectl.watch(f"{PODS}?resourceVersion={revision}&watch=true", TABLE) as events:
+        other = pod("other", terminationGracePeriodSeconds=0)
+        assert kubectl.ask(f"{PODS}?fieldManager=kubectl-create", method="POST", body=other).status == 201
+        seen = rows_until(events, lambda _, row: (row[0], row[2]) == ("other", "Running"))
+        assert seen[0] == ("ADDED", "other")
+        patch = {"metadata": {"labels": {"colour": "red"}}}
+        answer = kubectl.ask(
+            f"{PODS}/other", method="PATCH", body=patch, Content_Type="application/strategic-merge-patch+json"
+        )
+        assert answer.body["metadata"]["labels"] == {"colour": "red"}
+        wait_until(lambda: [row[0] for row in kubectl.rows(f"{PODS}?labelSelector=colour%3Dred")] == ["other"], "label")
+        assert kubectl.ask(f"{PODS}/other", method="DELETE", body={"gracePeriodSeconds": 0}).body["status"] == "Success"
+        rows_until(events, lambda kind, row: (kind, row[0]) == ("DELETED", "other"))
+    refused = kubectl.ask(f"{PODS}/other", method="DELETE")
+    assert (refused.status, refused.body["reason"]) == (404, "NotFound")
+
+
+def without_cloud(kubectl: Kubectl, machine: Machine) -> None:
+    """What the node has is read all the same, also after a restart; what changes something is refused."""
+    machine.cloud.kill()
+    machine.edge.kill()
+    machine.start_edge()
+    wait_until(lambda: answers(machine), "the node is back")
+    wait_until(lambda: [row[:3] for row in kubectl.rows(PODS)] == [["web", "1/1", "Running"]], "get pods offline")
+    assert [row[:2] for row in kubectl.rows("/api/v1/nodes")] == [[NODE, "Ready"]]
+    refused = kubectl.ask(f"{PODS}/web", method="DELETE")
+    assert (refused.status, refused.body["reason"]) == (503, "ServiceUnavailable")
+    assert "not connected to the cloud" in refused.body["message"]
+    with kubectl.watch(f"{PODS}?watch=true&resourceVersion=0") as events:
+        assert next(events)["object"]["metadata"]["name"] == "web"
+
+
+def answers(machine: Machine) -> bool:
+    try:
+        return Kubectl(machine.edge.api_port).ask("/readyz").status == 200
+    except OSError:
+        return False
+
+
+def rows_until(events: Any, reached: Any) -> list[tuple[str, str]]:
+    """The rows of a table that is watched, up to one: what happened, and to what."""
+    seen = []
+    for event in events:
+        for row in event["object"]["rows"]:
+            seen.append((event["type"], row["cells"][0]))
+            if reached(event["type"], row["cells"]):
+                return seen
+    raise AssertionError(seen)

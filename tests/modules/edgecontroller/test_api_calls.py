@@ -1,0 +1,93 @@
+"""The Kubernetes API's verbs on the stub's objects."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from beehive.simulation import Simulation
+from modules.edgecontroller.api_calls import MERGE, STRATEGIC, ApiCall, call
+from modules.edgecontroller.cluster import Cluster
+from modules.edgecontroller.kinds import JsonObject
+
+
+class Api:
+    """A cluster and its verbs."""
+
+    def __init__(self) -> None:
+        self._cluster = Cluster(Simulation(0).clock, default_node="n1")
+
+    def __call__(
+        self, verb: str, name: str = "", body: Any = None, plural: str = "configmaps", **fields: Any
+    ) -> JsonObject:
+        request = ApiCall(
+            verb=verb, api_version=fields.pop("api_version", "v1"), plural=plural,
+            namespace=fields.pop("namespace", "ns"), name=name, body=body, **fields,
+        )  # fmt: skip
+        result = call(self._cluster, request)
+        return result.refusal or result.object or {}
+
+
+@pytest.fixture
+def api() -> Api:
+    made = Api()
+    made("create", body={"metadata": {"name": "c"}, "data": {"a": "1"}})
+    return made
+
+
+POD = {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "app", "image": "busybox"}]}}
+
+
+def test_an_object_is_made_read_listed_changed_and_deleted(api: Api) -> None:
+    made = api("get", "c")
+    assert (made["kind"], made["metadata"]["namespace"], made["data"]) == ("ConfigMap", "ns", {"a": "1"})
+    assert [each["metadata"]["name"] for each in api("list")["items"]] == ["c"]
+    assert api("list", namespace="")["kind"] == "ConfigMapList"
+    assert api("update", "c", {**made, "data": {"b": "2"}})["data"] == {"b": "2"}
+    assert api("update", "c", {**made, "data": {}})["reason"] == "Conflict", "it stems from an older version"
+    assert api("delete", "c") == {}
+    assert api("get", "c")["code"] == 404
+
+
+@pytest.mark.parametrize(("patch_type", "data"), [(STRATEGIC, {"a": "2"}), (MERGE, {"a": "2", "b": None})])
+def test_patches(api: Api, patch_type: str, data: JsonObject) -> None:
+    assert api("patch", "c", {"data": data}, patch_type=patch_type)["data"] == {"a": "2"}
+
+
+def test_a_pods_status_is_changed_by_its_subresource_only(api: Api) -> None:
+    api("create", body=POD, plural="pods")
+    patched = api("patch", "p", {"status": {"phase": "Running"}}, "pods", patch_type=STRATEGIC, subresource="status")
+    assert patched["status"]["phase"] == "Running"
+    labelled = api("patch", "p", {"metadata": {"labels": {"a": "b"}}, "status": {"phase": "Failed"}}, "pods",
+                   patch_type=MERGE)  # fmt: skip
+    assert (labelled["metadata"]["labels"], labelled["status"]["phase"]) == ({"a": "b"}, "Running")
+    assert api("updatestatus", "p", {"status": {"phase": "Failed"}}, "pods")["status"] == {"phase": "Failed"}
+    moved = api("patch", "p", {"spec": {"hostNetwork": True}}, "pods", patch_type=MERGE)
+    assert moved["reason"] == "Invalid"
+    assert api("delete", "p", plural="pods", options={"preconditions": {"uid": "other"}})["reason"] == "Conflict"
+    assert api("delete", "p", plural="pods", options={"gracePeriodSeconds": 0}) == {}
+
+
+@pytest.mark.parametrize(
+    ("request_", "code"),
+    [
+        ({"verb": "get", "plural": "deployments", "api_version": "apps/v1", "name": "d"}, 404),
+        ({"verb": "get"}, 400),
+        ({"verb": "walk", "name": "c"}, 400),
+        ({"verb": "get", "name": "c", "subresource": "scale"}, 400),
+        ({"verb": "delete", "name": "c", "options": {"dryRun": ["All"]}}, 400),
+        ({"verb": "delete", "name": "c", "options": {"gracePeriodSeconds": -1}}, 400),
+        ({"verb": "list", "options": {"labelSelector": "a"}}, 400),
+        ({"verb": "create", "body": []}, 400),
+        ({"verb": "create", "body": {}}, 400),
+        ({"verb": "create", "body": {"metadata": {"name": "c"}}}, 409),
+        ({"verb": "create", "body": {"metadata": {"name": "x", "namespace": "other"}}}, 400),
+        ({"verb": "update", "name": "c", "body": {"metadata": {"name": "other"}}}, 400),
+        ({"verb": "update", "name": "none", "body": {"metadata": {"name": "none"}}}, 404),
+        ({"verb": "patch", "name": "c", "body": {}, "patch_type": "application/json-patch+json"}, 400),
+        ({"verb": "patch", "name": "c", "body": {"metadata": None}, "patch_type": MERGE}, 400),
+    ],
+)
+def test_what_is_refused_is_a_status(api: Api, request_: dict[str, Any], code: int) -> None:
+    assert api(**request_)["code"] == code
