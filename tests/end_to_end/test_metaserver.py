@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from modules.edgecontroller.kinds import JsonObject
 from tests.end_to_end.machine import NODE, Machine, free_port
 from tests.end_to_end.pods import config_map, container, is_ready, mount, pod
@@ -25,6 +27,7 @@ def started(machine: Machine) -> Kubectl:
     return Kubectl(machine.edge.api_port)
 
 
+@pytest.mark.parametrize("runtime", ["embedded"], indirect=True)
 def test_a_node_is_read_and_changed_through_its_own_api(stopped_machine: Machine) -> None:
     """get, describe, logs, watch; create, patch and delete, which the cloud carries out. Then without it."""
     machine = stopped_machine
