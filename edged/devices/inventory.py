@@ -50,6 +50,10 @@ class Inventory:
         """Who provides a resource; None when nobody does, or did not long ago."""
         return self._providers.get(resource)
 
+    def names(self, resource: str) -> frozenset[str]:
+        """Of the devices of a resource, as they were said last."""
+        return frozenset(self._providers.get(resource, Provider()).devices)
+
     def connected(self, resource: str, plugin: DevicePlugin, options: PluginOptions) -> DevicePlugin | None:
         """A plug-in is there; the one that it replaces."""
         former = self._providers.get(resource, Provider())

@@ -19,7 +19,7 @@ from beehive import Clock
 from edged.api import Container, Pod
 from edged.devices.choice import Room, choose, has_choice, missing, reusable
 from edged.devices.contract import DevicePlugin
-from edged.devices.errors import AllocationRefusedError, DeviceError, DevicesPendingError
+from edged.devices.errors import AllocationRefusedError, DeviceError, DevicesPendingError, RegistrationError
 from edged.devices.extras import merged
 from edged.devices.inventory import Inventory, Provider
 from edged.devices.ledger import Checkpoint, ContainerGrants, Ledger, write_checkpoint
@@ -72,19 +72,26 @@ class DeviceManager:
         self._closed = False
 
     def connect(self, resource: str, plugin: DevicePlugin) -> None:
-        """A plug-in has registered: what it wants to be asked is asked here. Raises PluginError."""
+        """A plug-in has registered: what it wants to be asked is asked here. Raises PluginError, RegistrationError."""
         options = plugin.options()
         with self._lock:
+            if self._closed:
+                raise RegistrationError("register a device plug-in", resource, "edged stops; register with the next")
             former = self._inventory.connected(resource, plugin, options)
         if former is not None:
             former.close()
         _log.info("device plug-in of %s is registered", resource)
 
     def listed(self, resource: str, plugin: DevicePlugin, devices: tuple[Device, ...]) -> None:
-        """A plug-in has said which devices there are, and how they are."""
+        """A plug-in has said which devices there are, and how they are.
+
+        Only which there are is worth a write of its own: a device that breaks and recovers by the minute would wear out
+        a card.
+        """
         with self._lock:
+            before = self._inventory.names(resource)
             changed = self._inventory.listed(resource, plugin, devices)
-            self._unwritten |= changed
+            self._unwritten |= self._inventory.names(resource) != before
         if not changed:
             return
         _log.info("%s: %d devices, %d of them healthy", resource, len(devices), sum(d.healthy for d in devices))

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 
 import pykka
 
-from beehive import Actor, Clock
+from beehive import Actor, Clock, Timer
 from edged.api import Pod
 from edged.devices.contract import DevicePlugin, DeviceWorld, Service
 from edged.devices.errors import DeviceError, RegistrationError
@@ -32,6 +32,8 @@ _log = logging.getLogger(__name__)
 PLUGINS = "device-plugins"
 """Directory below the root (kubelet's)."""
 POD_RESOURCES = "pod-resources"
+NEWS_SECONDS = 1.0
+"""Between two times that edged is told of other devices."""
 _REGISTRATION = "v1beta1.Registration"
 
 
@@ -45,8 +47,40 @@ class Host(Protocol):
     def call_soon(self, function: Callable[[], None]) -> None:
         """Call in the module's own turn."""
 
+    def after(self, seconds: float, function: Callable[[], None]) -> Timer:
+        """Call in the module's own turn, later."""
+
     def start_actor(self, actor_class: type[Actor], *args: Any, name: str = "", **kwargs: Any) -> pykka.ActorRef[Any]:
         """Start an actor that lives and dies with the module."""
+
+
+class News:
+    """Tells of changes: of the first at once, of what follows it within a second together.
+
+    A device that breaks and recovers all the time would else have the cloud told of it each time.
+    """
+
+    def __init__(self, host: Host, tell: Callable[[], None]) -> None:
+        self._host = host
+        self._tell = tell
+        self._told_at = float("-inf")
+        self._waiting = False
+
+    def tell(self) -> None:
+        """Something is new; in the module's turn."""
+        if self._waiting:
+            return
+        wait = self._told_at + NEWS_SECONDS - self._host.clock.monotonic()
+        if wait <= 0:
+            self._now()
+        else:
+            self._waiting = True
+            self._host.after(wait, self._now)
+
+    def _now(self) -> None:
+        self._waiting = False
+        self._told_at = self._host.clock.monotonic()
+        self._tell()
 
 
 class NodeDevices:
@@ -57,7 +91,7 @@ class NodeDevices:
         root: the agent's directory.
         world: where plug-ins are; None: this node has no devices.
         pods: all of the node.
-        changed: called in the module's turn when other devices are there, or some are free.
+        changed: called in the module's turn when other devices are there, or some are free; once a second at most.
     """
 
     def __init__(
@@ -77,7 +111,8 @@ class NodeDevices:
         self._registered: dict[Path, tuple[str, DevicePlugin]] = {}
         file = self._directory / CHECKPOINT
         known = read_checkpoint(file) if world is not None else Checkpoint()
-        self.manager = DeviceManager(host.clock, file, known, lambda: host.call_soon(changed))
+        self._news = News(host, changed)
+        self.manager = DeviceManager(host.clock, file, known, lambda: host.call_soon(self._news.tell))
 
     def start(self) -> None:
         """Let plug-ins register, and answer who has what. Without a socket the rest of edged goes on."""
@@ -137,7 +172,7 @@ class NodeDevices:
         plugin = self._world.connect(endpoint)
         try:
             self.manager.connect(resource, plugin)
-        except PluginError:
+        except (PluginError, RegistrationError):
             plugin.close()
             raise
 

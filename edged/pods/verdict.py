@@ -10,9 +10,6 @@ from msgspec.structs import replace
 
 from edged.api import Pod
 
-UNEXPECTED_ADMISSION_ERROR = "UnexpectedAdmissionError"
-"""Reason of a pod that was refused because what it was promised could not be had (kubelet's)."""
-
 
 class Verdict(Struct, frozen=True, gc=False):
     """What the status of a pod says that the node has ended."""

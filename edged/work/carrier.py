@@ -18,6 +18,7 @@ from edged.devices.errors import AllocationRefusedError
 from edged.devices.manager import DeviceManager
 from edged.errors import EdgedError
 from edged.events.pods import PodEvents
+from edged.events.reasons import Reason
 from edged.lifecycle.farewell import Farewell
 from edged.lifecycle.hooks import Subject
 from edged.lifecycle.lives import Lives
@@ -34,7 +35,7 @@ from edged.pods.status import POST_START_ERROR
 from edged.pods.stop_order import stop_order
 from edged.pods.termination import SHORTEST_STOP_SECONDS
 from edged.pods.unhealthy import Fault
-from edged.pods.verdict import UNEXPECTED_ADMISSION_ERROR, Verdict
+from edged.pods.verdict import Verdict
 from edged.work.errors import ContainerTroubleError, ImagePendingError, StartError
 from edged.work.files import PodFiles
 from edged.work.job import Done, Job, Task
@@ -196,8 +197,8 @@ class PodCarrier:
         """The verdict on a pod that cannot have its devices, in a kubelet's words."""
         message = f"Pod was rejected: Allocate failed due to {refusal}, which is unexpected"
         if job.pod is not None:
-            self._events.refused(job.pod, UNEXPECTED_ADMISSION_ERROR, message)
-        return Verdict(UNEXPECTED_ADMISSION_ERROR, message, refused=True)
+            self._events.refused(job.pod, Reason.UNEXPECTED_ADMISSION_ERROR, message)
+        return Verdict(Reason.UNEXPECTED_ADMISSION_ERROR, message, refused=True)
 
     def _prepare(self, pod: Pod, facts: PodFacts, actions: PodActions) -> StartContext | None:
         """Devices, volumes, and the sandbox when anything is to be started in it. What fails here is also told as the

@@ -10,7 +10,7 @@ import grpc
 import pykka
 import pytest
 
-from beehive import Actor
+from beehive import Actor, Timer
 from beehive.runtime import Threads
 from edged.api import Pod, from_value
 from edged.devices.contract import Service
@@ -41,6 +41,9 @@ class Node:
 
     def call_soon(self, function: Callable[[], None]) -> None:
         function()
+
+    def after(self, seconds: float, function: Callable[[], None]) -> Timer:
+        return self.clock.after(seconds, function)
 
     def start_actor(self, actor_class: type[Actor], *args: Any, name: str = "", **kwargs: Any) -> pykka.ActorRef[Any]:
         self.actors.append(self.runtime.start(actor_class, *args, name=name, **kwargs))

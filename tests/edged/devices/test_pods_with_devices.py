@@ -84,7 +84,7 @@ def test_the_node_counts_devices(bench: DeviceBench) -> None:
     bench.run(0.5)
     assert bench.node() == {RESOURCE: ("2", "1")}
     plugin.go()
-    bench.run(0.5)
+    bench.run(1)
     assert bench.node() == {RESOURCE: ("2", "0")}
     bench.run(290)
     assert bench.node() == {RESOURCE: ("2", "0")}
@@ -96,6 +96,26 @@ def test_the_node_counts_devices(bench: DeviceBench) -> None:
     bench.run(1)
     bench.plugin("c")
     assert bench.node() == {RESOURCE: ("1", "1")}, "the same devices as before are news"
+
+
+def test_a_device_that_breaks_all_the_time_is_told_once_a_second(bench: DeviceBench) -> None:
+    """Of the first change at once; and which devices there are is all that is written down."""
+    plugin = bench.plugin("a")
+    bench.run(5)
+    file = bench.settings.root / "device-plugins" / "kubelet_internal_checkpoint"
+    written, patched = file.stat().st_ino, len(bench.meta.patches["null/nodepatch/n1"])
+    for number in range(40):
+        plugin.say(Device("a", healthy=number % 2 == 1), Device("b", healthy=False))
+        bench.run(0.1)
+    assert 2 <= len(bench.meta.patches["null/nodepatch/n1"]) - patched <= 5
+    bench.run(2)
+    assert bench.node() == {RESOURCE: ("2", "1")}
+    assert json.loads(file.read_bytes())["devices"][RESOURCE][1]["id"] == "b"
+    assert file.stat().st_ino != written
+    written = file.stat().st_ino
+    plugin.say(Device("a", healthy=False), Device("b"))
+    bench.run(2)
+    assert file.stat().st_ino == written
 
 
 @pytest.mark.parametrize(
