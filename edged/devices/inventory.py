@@ -35,13 +35,14 @@ class Inventory:
     """See the module's docstring. Not thread-safe: its owner is.
 
     Args:
-        known: what the former agent knew: these plug-ins have to register again.
+        known: what the former agent knew: these plug-ins have to register again. Until they have, nobody knows which of
+            the devices work, and all of them may be hoped for.
         now: monotonic seconds.
     """
 
     def __init__(self, known: Mapping[str, Sequence[Device]], now: float) -> None:
         self._providers = {
-            resource: Provider(devices={device.id: device for device in devices}, gone_at=now)
+            resource: Provider(devices={each.id: replace(each, healthy=True) for each in devices}, gone_at=now)
             for resource, devices in known.items()
         }
         self._removed: set[str] = set()

@@ -188,6 +188,13 @@ def test_a_plugin_that_goes_is_waited_for_and_then_its_devices_are_gone() -> Non
     assert inventory.shares(end) == {"r/x": Share(1, 1)}
 
 
+def test_of_devices_that_the_former_agent_knew_all_may_be_hoped_for() -> None:
+    """How they were then may be long past; none can be given before their plug-in has come."""
+    inventory = Inventory({"r/x": (Device("a", healthy=False), Device("b"))}, 0.0)
+    assert (inventory.shares(1.0), inventory.expected(1.0)) == ({"r/x": Share(2, 0)}, {"r/x": 2})
+    assert inventory.expected(GRACE_SECONDS) == {}
+
+
 def test_a_plugin_that_was_replaced_says_nothing_any_more() -> None:
     inventory, former = an_inventory(Device("a"))
     plugin: Any = _NoPlugin()
