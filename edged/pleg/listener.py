@@ -72,7 +72,11 @@ class Listener(Actor):
             self._backoff.reset()
         if not self._backoff.failures:
             _log.warning("no events from the runtime, it is listed every period until there are: %s", error)
-        self.clock.after(self._backoff.next(self.clock.random), self._listen_again)
+        self.clock.after(self.wait(), self._listen_again)
+
+    def wait(self) -> float:
+        """Seconds until the stream is asked for again, by lot; a replay knows how long it was."""
+        return self._backoff.next(self.clock.random)
 
     def _listen_again(self) -> None:
         with contextlib.suppress(pykka.ActorDeadError):

@@ -1,20 +1,32 @@
-"""The runtime's stream of events in a replay: each time it is asked for it goes as it went that time."""
+"""The runtime's stream of events in a replay: each time it is asked for it goes as it went that time.
 
-from collections.abc import Callable, Iterable
-from typing import Final, NoReturn, cast
+How long edged waits before it asks again is drawn by lot, and how far apart it lists the runtime follows from when it
+asked: it asks when it did.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final, NoReturn, TypeVar, cast
 
 import msgspec
+import pykka
 from google.protobuf.json_format import ParseDict
 from grpc import StatusCode
 
-from beehive import Runtime
+from beehive import Actor, Runtime
 from beehive.trace import CriEvent
 from edged.cri import errors
 from edged.cri.recording_events import ENDED, KINDS, LISTENING, OPENED, Ended
+from edged.module import Edged
+from edged.pleg.listener import Listener
 from protos.cri.v1 import api_pb2 as pb
+
+A = TypeVar("A", bound=Actor)
 
 STREAM: Final = frozenset({LISTENING, OPENED, ENDED, *KINDS.values()})
 """Kinds of records that are of the stream; others say what edged learnt."""
+
+_NEVER: Final = 86400.0
+"""Seconds to wait for a stream that was not asked for again."""
 
 
 class RecordedEvents:
@@ -25,7 +37,7 @@ class RecordedEvents:
         records: of the recorded run, in their order.
     """
 
-    def __init__(self, actors: Runtime, records: Iterable[CriEvent]) -> None:
+    def __init__(self, actors: Runtime, records: Sequence[CriEvent]) -> None:
         self._actors = actors
         self._streams: list[list[CriEvent]] = []
         for record in records:
@@ -33,8 +45,8 @@ class RecordedEvents:
                 self._streams.append([])
             elif record.kind in STREAM and self._streams:
                 self._streams[-1].append(record)
-        self._silent = not self._streams
-        self._next = iter(self._streams)
+        self._asked = [record.time for record in records if record.kind == LISTENING]
+        self._next = 0
 
     def play(self, opened: Callable[[], None], happened: Callable[[pb.ContainerEventResponse], None]) -> NoReturn:
         """The next stream, in the recorded time; one that was not asked for when it was recorded says nothing.
@@ -42,10 +54,11 @@ class RecordedEvents:
         Raises:
             CriError: what ended it then. Of a run from before there were events: that there are none.
         """
-        if self._silent:
+        if not self._streams:
             text = "the recorded run did not ask for events"
             raise errors.UnimplementedError("GetContainerEvents", "", StatusCode.UNIMPLEMENTED, text)
-        for record in next(self._next, ()):
+        at, self._next = self._next, self._next + 1
+        for record in self._streams[at] if at < len(self._streams) else ():
             self._wait(record.time - self._actors.clock.monotonic())
             if record.kind == OPENED:
                 opened()
@@ -56,11 +69,39 @@ class RecordedEvents:
         self._actors.future().get()
         raise AssertionError
 
+    def until_asked(self) -> float:
+        """Seconds until the next stream was asked for; of one that never was so many that the run is over."""
+        if self._next >= len(self._asked):
+            return _NEVER
+        return max(0.0, self._asked[self._next] - self._actors.clock.monotonic())
+
     def _wait(self, seconds: float) -> None:
         if seconds > 0:
             over = self._actors.future()
             self._actors.clock.after(seconds, over.set)
             over.get()
+
+
+def listening(events: RecordedEvents) -> type[Edged]:
+    """edged that asks for the stream when the recorded one did."""
+
+    class RecordedListener(Listener):
+        """The listener as it is, but for how long it waits."""
+
+        def wait(self) -> float:
+            """See `Listener.wait`."""
+            return events.until_asked()
+
+    class ListeningEdged(Edged):
+        """edged as it is, but for its listener."""
+
+        def start_actor(self, actor_class: type[A], *args: Any, name: str = "", **kwargs: Any) -> pykka.ActorRef[A]:
+            """See `Module.start_actor`."""
+            if actor_class is Listener:
+                actor_class, name = cast("type[A]", RecordedListener), f"{self.name}/{Listener.__name__}"
+            return super().start_actor(actor_class, *args, name=name, **kwargs)
+
+    return ListeningEdged
 
 
 def _error(record: CriEvent) -> errors.CriError:

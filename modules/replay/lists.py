@@ -28,6 +28,7 @@ _STATES: Final = {
 }
 """What a list says of something of which an event has told."""
 
+_KINDS: Final = frozenset(KINDS.values())
 _GONE: Final = KINDS[pb.CONTAINER_DELETED_EVENT]
 
 Items = dict[str, dict[str, Any]]
@@ -85,6 +86,8 @@ class RecordedLists:
                 known[call.method].append(_Listed(call.time, pod, items))
                 self.pods.update((item["id"], _pod_of(item)) for item in items)
         for event in events:
+            if event.kind in _KINDS:
+                self._told.setdefault(event.subject, []).append(event.time)
             for method, states in _STATES.items():
                 if event.kind in states or event.kind == _GONE:
                     subject = msgspec.json.decode(event.detail).get("container_id", "")
@@ -93,8 +96,12 @@ class RecordedLists:
         self._known = {method: sorted(each, key=lambda one: one.time) for method, each in known.items()}
 
     def told(self, subject: str, now: float) -> float:
-        """When an event last spoke of a sandbox or container; 0 for never."""
+        """When an event last spoke of a sandbox, a container or a pod; 0 for never."""
         return max((time for time in self._told.get(subject, ()) if time <= now), default=0.0)
+
+    def next_told(self, subject: str, now: float) -> float:
+        """When one speaks of it next; infinite for never."""
+        return min((time for time in self._told.get(subject, ()) if time > now), default=float("inf"))
 
     def at(self, method: str, request: bytes, now: float, since: float = 0.0) -> bytes | None:
         """The answer to a list call; None when it is no such call, or has another filter than a pod, or when nobody has

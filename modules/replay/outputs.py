@@ -118,10 +118,14 @@ class View:
         request = msgspec.json.decode(self._plain(call.request))
         about = self._about(call, request)
         title = f"{call.method} {subject_of(request)}"
+        if call.method == "pull_image":
+            del request["sandbox_config"]
         return [Output(_began(call), ("runtime", *about), title, (title, *lines(request)))]
 
     def _about(self, call: CriCall, request: dict[str, Any]) -> tuple[str, ...]:
-        """Of a pod; containers are stopped beside each other, so each stop stands alone."""
+        """Of a pod. Containers are stopped beside each other, so each stop stands alone; pods that want an image at the
+        same moment share one pull (`edged.images.pulls`), and in whose name it is made is a race between them.
+        """
         config = request.get("sandbox_config") or request.get("config") or {}
         uid = config.get("metadata", {}).get("uid", "")
         subject = subject_of(request)
@@ -129,6 +133,8 @@ class View:
             self.pods[str(_decoded(call.answer))] = uid
         if call.method == "stop_container":
             return "stop", subject
+        if call.method == "pull_image":
+            return "pull", subject
         return (uid or self.pods.get(subject, subject),)
 
     def _learn(self, call: CriCall) -> None:

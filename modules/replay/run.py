@@ -14,7 +14,6 @@ from beehive.names import ModuleName
 from beehive.simulation import EPOCH, Simulation
 from beehive.trace import CriCall, Delivered, Direction, Record
 from edged.cgroups.tree import SilentTree
-from edged.module import Edged
 from edged.node.recording import RecordingFigures
 from edged.server.snapshots import Snapshots
 from edged.volumes import MemoryMounts
@@ -26,6 +25,7 @@ from modules.edgecore.settings import meta_settings
 from modules.replay.compare import Difference, differences
 from modules.replay.ear import Ear
 from modules.replay.errors import ReplayError
+from modules.replay.events import listening
 from modules.replay.figures import RecordedFigures
 from modules.replay.link import RecordedCloud
 from modules.replay.outbox import outbox_of
@@ -142,13 +142,14 @@ class Stage:
         view = View(self._module, given, figures=known)
         theirs = view.outputs(self._recorded.records)
         extra = [call for call in self._runtime.unanswered if not self._was_under_way(call, view)]
-        ours = View(self._module, given, figures=known, plain=self._places.theirs).outputs((*records, *extra))
+        ours = View(self._module, given, figures=known, plain=self._places.theirs, pods=view.pods)
+        done = ours.outputs((*records, *extra))
         return Replayed(
             module=self._module,
             fed=self._fed + self._answers.given + self._cloud.given,
             recorded=[one for one in theirs if one.time <= end],
-            replayed=ours,
-            differences=differences(theirs, ours, end),
+            replayed=done,
+            differences=differences(theirs, done, end),
             seconds=end,
             took=took,
             records=self._ear.records,
@@ -190,7 +191,7 @@ class Stage:
             )
         elif name == ModuleName.EDGED:
             hive.add(
-                Edged,
+                listening(self._runtime.events),
                 places.edged(self._figures.address),
                 lambda: ear.runtime(self._runtime.client()),
                 Snapshots(),

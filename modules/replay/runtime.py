@@ -87,7 +87,7 @@ class RecordedRuntime:
         replace: Callable[[bytes], bytes],
         events: Sequence[CriEvent] = (),
     ) -> None:
-        self._events = RecordedEvents(actors, events)
+        self.events = RecordedEvents(actors, events)
         self._actors = actors
         self._replace = replace
         self._redactor = Redactor()
@@ -104,7 +104,7 @@ class RecordedRuntime:
         self, opened: Callable[[], None], happened: Callable[[pb.ContainerEventResponse], None]
     ) -> NoReturn:
         """See the contract."""
-        self._events.play(opened, happened)
+        self.events.play(opened, happened)
 
     def client(self) -> ContainerRuntime:
         """What edged holds of it."""
@@ -150,23 +150,31 @@ class RecordedRuntime:
 
     def _look(self, key: Hashable, call: CriCall) -> Answer[CriCall] | None:
         """What was seen at this time. What nobody looked at then is as it was when it was last looked at, or put
-        together, unless something has happened to it since. What the PLEG looks at because of an event is always put
-        together: it may do so more or less often.
+        together, unless something has happened to it since.
         """
         actor, now = current().actor, call.time
         asker, since = _asker(actor), self._changed.get(actor, 0.0)
         of_pod, subject = _pod_in(call.request), _subject_in(call.request)
-        answer = None
-        if not (asker and of_pod):
-            answer = self._answers.near((asker, key), now, since, ahead=_SOON)
+        answer = self._of_this_moment(asker, key, of_pod, now)
         if answer is None and of_pod:
             answer = self._put_together(call, self._changed_pods.get(of_pod, 0.0))
         if answer is None and subject:
             answer = self._answers.last((asker, key), now, self._happened(subject, now))
         if answer is None:
             ahead = LATE if asker and call.method not in LISTS else NEAR
+            since = max(since, self._changed_pods.get(of_pod, 0.0))
             answer = self._answers.near((asker, key), now, since, ahead=ahead)
         return answer or self._put_together(call, 0.0) or self._of_another_time(asker, key, now)
+
+    def _of_this_moment(self, asker: str, key: Hashable, pod: str, now: float) -> Answer[CriCall] | None:
+        """What the same asker saw a moment ago, or a moment later. Because of events the PLEG looks more or less often:
+        of a pod it sees that only if nothing is told of the pod in between.
+        """
+        if not (asker and pod):
+            return self._answers.near((asker, key), now, self._changed.get(current().actor, 0.0), ahead=_SOON)
+        since = max(self._changed_pods.get(pod, 0.0), self._lists.told(pod, now), now - _SOON)
+        ahead = min(_SOON, self._lists.next_told(pod, now) - now)
+        return self._answers.near((asker, key), now, since, ahead=ahead)
 
     def _happened(self, subject: str, now: float) -> float:
         """When something was last done to a sandbox or container, or to its pod, or was told of it."""

@@ -1,6 +1,7 @@
 """The store of a replay: a real one with the rows that the recorded one was opened with, failing when that one did."""
 
-from collections import deque
+import re
+from collections import Counter, deque
 from pathlib import Path
 
 from beehive import Runtime
@@ -9,6 +10,7 @@ from metamanager.errors import StoreWriteError
 from metamanager.recording import REFUSED
 from metamanager.rows import UNNOTED, Cause, Row, row_of
 from metamanager.sqlite_store import SqliteStore
+from modules.replay.event_outputs import is_event
 
 _EARLY = 0.25
 """Seconds by which a write may come before the recorded one that failed."""
@@ -17,11 +19,15 @@ _NEAR = 0.05
 _LATE = 1.0
 """Seconds by which it may come after."""
 
+_TEXT = re.compile(r"(.*?)(?:: (.*?))?(?: \((.*)\))?", re.DOTALL)
+"""What an error says; see `BeehiveError`."""
+
 
 class RecordedStore:
     """See `metamanager.store.Store` and the module's docstring.
 
-    A commit takes until the recorded one of the same change was through.
+    A commit takes until the recorded one of the same change was through. When one failed, all its changes fail, though
+    they may be in several commits now.
 
     Args:
         path: of the database; made with the recorded rows when it is not there.
@@ -39,9 +45,12 @@ class RecordedStore:
         self._refused = [commit for commit in commits if commit.operation == REFUSED]
         self._commits: dict[str, deque[StoreCommit]] = {}
         for commit in made:
-            for change in commit.changes:
-                self._commits.setdefault(change.key, deque()).append(commit)
+            for key in {change.key for change in commit.changes}:
+                self._commits.setdefault(key, deque()).append(commit)
         self._changed: set[str] = set()
+        self._failed: StoreCommit | None = None
+        self._to_fail: Counter[str] = Counter()
+        """What the last commit that failed had and the replayed one had not."""
         self.get = self._inner.get
         self.get_all = self._inner.get_all
         self.close = self._inner.close
@@ -71,12 +80,12 @@ class RecordedStore:
 
     def commit(self) -> None:
         """See `Store`."""
+        changed = Counter(map(_name, self._changed))
         self._wait(self._take_time())
-        failures, now = self._failures, self._clock.monotonic()
-        if failures and failures[0].time - failures[0].seconds <= now + _EARLY:
-            failure = failures.popleft()
+        failure = self._failure(changed)
+        if failure is not None:
             self._inner.rollback()
-            raise StoreWriteError(failure.error, batch_lost=True)
+            raise _error(failure, batch_lost=True)
         self._inner.commit()
 
     def rollback(self) -> None:
@@ -84,13 +93,25 @@ class RecordedStore:
         self._changed.clear()
         self._inner.rollback()
 
+    def _failure(self, changed: Counter[str]) -> StoreCommit | None:
+        """The recorded commit that failed, if these changes were among its own or it is its time."""
+        now, failures = self._clock.monotonic(), self._failures
+        if self._failed and changed and now <= self._failed.time + _NEAR and changed <= self._to_fail:
+            self._to_fail -= changed
+            return self._failed
+        if not failures or failures[0].time - failures[0].seconds > now + _EARLY:
+            return None
+        self._failed = failures.popleft()
+        self._to_fail = Counter(_name(change.key) for change in self._failed.changes) - changed
+        return self._failed
+
     def _check(self, key: str) -> None:
         """Refuse a change that was refused."""
         now = self._clock.monotonic()
         for refused in self._refused:
             if refused.changes[0].key == key and abs(refused.time - now) <= _EARLY:
                 self._refused.remove(refused)
-                raise StoreWriteError(refused.error, batch_lost=False)
+                raise _error(refused, batch_lost=False)
 
     def _take_time(self) -> float:
         """When the recorded commits of what has changed now were through."""
@@ -114,3 +135,16 @@ class RecordedStore:
         for change in opened.changes:
             self._inner.put(row_of(change.key, change.value, self._clock.now_ms()))
         self._inner.commit()
+
+
+def _error(commit: StoreCommit, *, batch_lost: bool) -> StoreWriteError:
+    """The error as it was: by its hint metamanager knows whether the database fails as it did before."""
+    found = _TEXT.fullmatch(commit.error)
+    assert found is not None  # noqa: S101 - every text is of that form
+    attempt, on, hint = found.groups(default="")
+    return StoreWriteError(attempt, on, hint, batch_lost=batch_lost)
+
+
+def _name(key: str) -> str:
+    """A row's key; of an event without the moment that is part of it."""
+    return key.rpartition(".")[0] if is_event(key) else key

@@ -1,5 +1,8 @@
 """A replayed runtime's events come as they came, and its lists say what was at any moment."""
 
+from collections.abc import Callable
+from contextvars import copy_context
+
 import msgspec
 import pytest
 from google.protobuf.json_format import MessageToDict
@@ -7,13 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beehive.actor import Actor
+from beehive.causes import as_actor
 from beehive.simulation import Simulation
 from beehive.trace import CriCall, CriEvent
+from edged.cri.contract import ContainerId, ContainerRuntime
 from edged.cri.errors import ConnectionClosedError, CriError, UnavailableError, UnimplementedError
 from edged.cri.recording_events import ENDED, LISTENING, OPENED, Ended
 from edged.pods.labels import POD_UID
 from modules.replay.events import RecordedEvents
 from modules.replay.lists import RecordedLists
+from modules.replay.runtime import RecordedRuntime
 from protos.cri.v1 import api_pb2 as pb
 
 END = Ended(UnavailableError.__name__, "GetContainerEvents", "UNAVAILABLE", "gone")
@@ -66,6 +72,17 @@ def test_each_stream_goes_as_it_went() -> None:
     assert heard(*records) == [
         (1.5, "opened"), (2.0, "a"), (3.0, "UnavailableError"), (6.0, "opened"), (7.0, "b"),
     ]  # fmt: skip
+
+
+def test_the_next_stream_is_asked_for_when_it_was_then() -> None:
+    """And never again when it was not: how soon edged does so is drawn by lot."""
+    simulation = Simulation()
+    ended = (event(1.0, ENDED, end=END), event(6.0, ENDED, end=END))
+    events = RecordedEvents(simulation, [event(0.0, LISTENING), ended[0], event(5.0, LISTENING), ended[1]])
+    for seconds in (4.0, 86400.0):
+        with pytest.raises(UnavailableError):
+            events.play(lambda: None, lambda _event: None)
+        assert events.until_asked() == seconds
 
 
 def test_a_run_from_before_there_were_events_has_none() -> None:
@@ -125,8 +142,57 @@ def test_where_nobody_has_looked_since_nothing_is_known(pod: str, now: float, si
     assert LISTS.at("list_containers", listed(0.0, pod).request, now, since) is None
 
 
-def test_it_is_known_what_was_told_of_last() -> None:
+def test_it_is_known_what_was_told_of_last_and_what_is_told_of_next() -> None:
     assert [LISTS.told("a2", now) for now in (4.0, 5.5, 8.0)] == [0.0, 5.0, 6.0]
+    assert [LISTS.next_told("a2", now) for now in (4.0, 5.0, 8.0)] == [5.0, 6.0, float("inf")]
+
+
+PLEG_LISTS = [listed(1.0, "a", a1="CREATED"), listed(2.01, "a", a1="RUNNING")]
+
+
+@pytest.mark.parametrize(
+    ("now", "told", "sees"),
+    [
+        (2.0, (), "RUNNING"),
+        (2.0, (2.0,), "RUNNING"),
+        (2.0, (2.005,), "CREATED"),
+        (1.98, (), "CREATED"),
+        (2.02, (), "RUNNING"),
+    ],
+    ids=("a moment before", "after the event", "before it", "long before", "a moment after"),
+)
+def test_the_pleg_sees_what_it_saw_a_moment_later_unless_something_is_told_in_between(
+    now: float, told: tuple[float, ...], sees: str
+) -> None:
+    events = [CriEvent(time, 0, 0, 0, "created", "a", b'{"container_id":"a1"}') for time in told]
+    assert _pleg_sees(PLEG_LISTS, events, now) == [sees]
+
+
+def test_the_pleg_does_not_see_what_was_so_before_the_pod_was_changed() -> None:
+    """Its own recorded look came before the stop and went unused: the one after it counts, though it lies ahead."""
+    stop = CriCall(1.1, 0, 0, 0, "edged/w", "stop_container", b'{"container_id":"a1"}', b"null", "", "", 0.1)
+    calls = [listed(1.0, "a", a1="RUNNING"), stop, listed(1.3, "a", a1="EXITED")]
+    assert _pleg_sees(calls, [], 1.05, lambda runtime: runtime.stop_container(ContainerId("a1"), 0)) == ["EXITED"]
+
+
+def _pleg_sees(
+    calls: list[CriCall],
+    events: list[CriEvent],
+    now: float,
+    first: Callable[[ContainerRuntime], None] = lambda _runtime: None,
+) -> list[str]:
+    """The states in a list of pod `a`."""
+    simulation, found = Simulation(), list[str]()
+    runtime = RecordedRuntime(simulation, calls, lambda text: text, events).client()
+
+    def look() -> None:
+        answer = runtime.list_containers(pb.ContainerFilter(label_selector={POD_UID: "a"}))
+        found.extend(pb.ContainerState.Name(item.state).removeprefix("CONTAINER_") for item in answer)
+
+    simulation.run_for(now)
+    first(runtime)
+    copy_context().run(as_actor("edged/Pleg", look))
+    return found
 
 
 def test_a_list_with_another_filter_is_not_put_together() -> None:

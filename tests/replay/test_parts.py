@@ -1,5 +1,6 @@
 """The parts of a replay: what answers a look, what is equal in two runs, and what counts as different."""
 
+import msgspec
 import pytest
 from grpc import StatusCode
 from hypothesis import given
@@ -15,7 +16,7 @@ from modules.edgecore.cli import main
 from modules.replay.commands import pace_of
 from modules.replay.compare import differences
 from modules.replay.normal import Ids, lines, normal
-from modules.replay.outputs import Output, message_of
+from modules.replay.outputs import NODE, Output, View, message_of
 from modules.replay.recorded import Recorded
 from modules.replay.runtime import RecordedRuntime, role
 from modules.replay.sequences import Answer, Sequences
@@ -132,6 +133,21 @@ def test_a_call_is_the_same_whatever_its_details_are() -> None:
     stop = b'{"container_id":"c","grace_seconds":%d}'
     assert role("stop_container", stop % 1) == role("stop_container", stop % 5)
     assert role("remove_container", b'{"container_id":"c"}') != role("remove_container", b'{"container_id":"d"}')
+
+
+def test_of_a_pull_it_counts_what_is_pulled_and_not_in_whose_name() -> None:
+    """Pods that want an image at the same moment share a pull."""
+
+    def pulls(pod: str, image: str, secret: str) -> list[Output]:
+        config = {"metadata": {"name": pod, "uid": pod}}
+        request = {"image": {"image": image}, "auth": {"password": secret}, "sandbox_config": config}
+        call = CriCall(1.0, 1, 0, 1, "p", "pull_image", msgspec.json.encode(request), b'"i"', "", "", 0.0)
+        return View(NODE, frozenset()).outputs([call])
+
+    assert differences(pulls("a", "i", "s"), pulls("b", "i", "s"), 9.0) == []
+    assert differences(pulls("a", "i", "s"), pulls("a", "i", "t"), 9.0)
+    assert differences(pulls("a", "i", "s"), pulls("a", "j", "s"), 9.0)
+    assert differences(pulls("a", "i", "s"), pulls("a", "i", "s") * 2, 9.0)
 
 
 def test_the_runtime_answers_and_fails_as_recorded_and_takes_as_long() -> None:

@@ -42,6 +42,19 @@ def test_a_commit_takes_until_the_recorded_one_of_the_same_change_was_through(tm
     store.close()
 
 
+def test_a_row_that_was_changed_twice_in_a_commit_takes_one_commit(tmp_path: Path) -> None:
+    simulation = Simulation()
+    change = Change("put", ROW.key, "pod", b"{}")
+    twice = StoreCommit(1.5, 1, 0, 1, "commit", 0.5, "", (change, change))
+    store = RecordedStore(tmp_path / "db", simulation, [twice, commit("commit", 1.75, 0.25, change=change)])
+    simulation.run_for(1.0)
+    for through in (1.5, 1.75):
+        store.put(ROW)
+        store.commit()
+        assert simulation.clock.monotonic() == pytest.approx(through)
+    store.close()
+
+
 def test_what_failed_fails_again_and_once(tmp_path: Path) -> None:
     simulation = Simulation()
     change = Change("put", ROW.key, "pod", b"{}")
@@ -56,6 +69,25 @@ def test_what_failed_fails_again_and_once(tmp_path: Path) -> None:
         store.commit()
     assert lost.value.batch_lost
     assert store.get(ROW.key) is None
+    store.put(ROW)
+    store.commit()
+    assert store.get(ROW.key) == "{}"
+    store.close()
+
+
+def test_what_failed_together_fails_also_in_two_commits_and_with_its_hint(tmp_path: Path) -> None:
+    """By the hint metamanager knows that the database is not well, and looks for itself when it is again."""
+    simulation = Simulation()
+    put = tuple(Change("put", f"default/event/pod.{moment}", "event", b"{}") for moment in ("a", "b", "c"))
+    failed = StoreCommit(1.0, 1, 0, 1, "commit", 0.0, "commit: edgecore.db (disk is full)", put)
+    store = RecordedStore(tmp_path / "db", simulation, [failed])
+    simulation.run_for(1.0)
+    for moments in (["a"], ["x", "y"]):
+        for moment in moments:
+            store.put(Row(f"default/event/pod.{moment}", "event", "{}"))
+        with pytest.raises(StoreWriteError) as raised:
+            store.commit()
+        assert (str(raised.value), raised.value.hint) == (failed.error, "disk is full")
     store.put(ROW)
     store.commit()
     assert store.get(ROW.key) == "{}"
