@@ -4,7 +4,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from typing import Final
 
-from beehive import Hive
+from beehive import Hive, ResourceType
 from edged.server.container_logs import ContainerLogs
 from edged.server.http import HttpServer
 from edged.server.listening import listen_tcp
@@ -15,6 +15,7 @@ from modules.edgecore.config import EdgeCoreConfig
 from modules.edgecore.version import KUBELET_VERSION
 from modules.metaserver.api import Api, ApiSettings
 from modules.metaserver.live import LiveFeed
+from modules.metaserver.resources import TOKENS
 from modules.metaserver.view import View
 from modules.metaserver.watched_store import watched
 
@@ -51,4 +52,5 @@ def serve_api(
     server = HttpServer(listening, api, hive.clock, max_body=MAX_BODY)
     server.start()
     stack.callback(server.stop)
-    return watched(open_store, view)
+    served = TOKENS if settings.serve_secrets else TOKENS - {ResourceType.SECRET}
+    return watched(open_store, view, served)

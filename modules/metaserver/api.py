@@ -32,6 +32,7 @@ _log = logging.getLogger(__name__)
 
 _HEALTH: Final = ("healthz", "livez", "readyz")
 _READ: Final = ("GET", "HEAD")
+_STREAMS: Final = ("exec", "attach", "portforward", "proxy")
 
 
 class ApiSettings(msgspec.Struct, frozen=True):
@@ -117,12 +118,15 @@ class Api:
             raise no_such_path()
         if target.subresource == "log" and resource.token == ResourceType.POD:
             return self._log(request, resource, target)
+        _refuse_streams(target)
         if target.subresource not in ("", *resource.subresources):
             raise no_such_path()
         return self._read_here(request, resource, target)
 
     def _read_here(self, request: Request, resource: Resource, target: Target) -> Reply:
         options = read_options(request, resource)
+        if not self._view.loaded:
+            raise ApiError(503, "the node has not read its store yet; ask again in a moment")
         if options.watch and target.name:
             options = msgspec.structs.replace(options, selector=options.selector.named(target.name))
         if options.watch:
@@ -141,6 +145,7 @@ class Api:
 
     def _write(self, request: Request) -> Answer:
         target = parse_target(request.parts)
+        _refuse_streams(target)
         _log.info("%s %s is taken to the cloud", request.method, request.path)
         return write(self._cloud, target, request)
 
@@ -161,6 +166,13 @@ class Api:
             return text(200, "ok")
         reason = "it has not read its store yet" if readiness is None or not readiness.reason else readiness.reason
         return text(503, f"metamanager is not ready: {reason}\n")
+
+
+def _refuse_streams(target: Target) -> None:
+    """What acts in a container is on the socket of the node's owner, not on an address that asks for no credentials."""
+    if target.plural == "pods" and target.subresource in _STREAMS:
+        hint = "on the node, its owner has `edgecore exec` and `edgecore attach`"
+        raise ApiError(403, f"pods/{target.subresource} is not served here: {hint}")
 
 
 def refuse_pages(request: Request) -> None:

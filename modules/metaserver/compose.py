@@ -53,7 +53,7 @@ def normal(resource: Resource, text: bytes) -> bytes | None:
         document = _DOCUMENT.decode(text)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         return None
-    if "metadata" not in document:
+    if bytes(document.get("metadata", b""))[:1] != b"{":
         return None
     kind = msgspec.json.encode(resource.kind)
     if bytes(document.get("kind", b"")) == kind and "apiVersion" in document:

@@ -5,6 +5,7 @@ loss of power could take back, and metamanager knows nothing of it. Used on one 
 """
 
 from collections.abc import Callable
+from collections.abc import Set as AbstractSet
 
 from beehive.resource import Form
 from metamanager.errors import StoreError, StoreWriteError
@@ -21,14 +22,16 @@ class WatchedStore:
     Args:
         store: that keeps.
         view: is told.
+        tokens: the kinds of which it is told.
 
     Raises:
         StoreError: the store cannot be read.
     """
 
-    def __init__(self, store: Store, view: View) -> None:
+    def __init__(self, store: Store, view: View, tokens: AbstractSet[str] = TOKENS) -> None:
         self._store = store
         self._view = view
+        self._tokens = tokens
         self._changes: list[tuple[Key, bytes | None]] = []
         self.get = store.get
         self.get_all = store.get_all
@@ -37,7 +40,7 @@ class WatchedStore:
     def put(self, row: Row) -> bool:
         """See `Store`."""
         taken = self._store.put(row)
-        if taken and row.type in TOKENS:
+        if taken and row.type in self._tokens:
             self._note(row.key, row.value.encode())
         return taken
 
@@ -74,7 +77,7 @@ class WatchedStore:
 
     def _note(self, address: str, value: bytes | None) -> None:
         resource = parse(address)
-        if resource.form is not Form.OBJECT or resource.type not in TOKENS or not resource.name:
+        if resource.form is not Form.OBJECT or resource.type not in self._tokens or not resource.name:
             return
         kind = of_token(resource.type)
         key = Key(kind.token, resource.namespace if kind.namespaced else "", resource.name)
@@ -82,7 +85,7 @@ class WatchedStore:
 
     def _rows(self) -> "list[tuple[Key, bytes]]":
         found = []
-        for kind in RESOURCES:
+        for kind in (each for each in RESOURCES if each.token in self._tokens):
             for value in self._store.get_all(kind.token):
                 text = normal(kind, value.encode())
                 head = head_of(value.encode())
@@ -92,13 +95,15 @@ class WatchedStore:
         return found
 
 
-def watched(open_store: Callable[[str], Store], view: View) -> Callable[[str], Store]:
-    """Opens a store that tells a view."""
+def watched(
+    open_store: Callable[[str], Store], view: View, tokens: AbstractSet[str] = TOKENS
+) -> Callable[[str], Store]:
+    """Opens a store that tells a view; of these kinds."""
 
     def open_watched(source: str) -> Store:
         store = open_store(source)
         try:
-            return WatchedStore(store, view)
+            return WatchedStore(store, view, tokens)
         except StoreError:
             store.close()
             raise

@@ -31,7 +31,7 @@ def test_discovery_names_every_kind_in_its_group(served: Served) -> None:
 @pytest.mark.parametrize(
     "path",
     ["/openapi/v2", "/openapi/v3?timeout=32s", "/apis/none", "/apis/apps/v1", "/api/v2", "/metrics",
-     "/api/v1/namespaces/default/nodes", f"{PODS}/web/exec", "/apis/metrics.k8s.io/v1beta1"],
+     "/api/v1/namespaces/default/nodes", f"{PODS}/web/scale", "/apis/metrics.k8s.io/v1beta1"],
 )  # fmt: skip
 def test_a_path_that_is_not_served_is_a_status(served: Served, path: str) -> None:
     status, body = served.kubectl.ask(path)
@@ -108,6 +108,7 @@ def test_a_list_in_parts(served: Served) -> None:
         ("/api/v1/namespaces/default/secrets", "application/json", 403),
         ("/api/v1/namespaces/default/secrets/pass", "application/json", 403),
         (f"{PODS}/web/log", "application/json", 503),
+        (f"{PODS}/web/exec?command=ls", "application/json", 403),
         ("/apis/apps/v1/deployments?watch=true", "application/json", 405),
     ],
 )
@@ -115,6 +116,12 @@ def test_what_is_refused_says_why(served: Served, path: str, accept: str, code: 
     status, body = served.kubectl.ask(path, accept)
     assert (status, body["code"], bool(body["message"])) == (code, code, True)
     assert "aGVsbG8" not in json.dumps(body)
+
+
+def test_before_the_store_was_read_nothing_is_said_to_be_missing(served: Served) -> None:
+    """An empty list would have an informer forget what it knows."""
+    served.view.loaded = False
+    assert [served.kubectl.ask(path).status for path in (PODS, f"{PODS}/web", "/readyz")] == [503, 503, 503]
 
 
 @pytest.mark.parametrize(
@@ -274,6 +281,7 @@ def test_without_an_answer_of_the_cloud_it_is_said_what_is_known(
         ("POST", PODS, b"{", {}, 400),
         ("PATCH", f"{PODS}/web", b"{}", {}, 415),
         ("PATCH", PODS, b"{}", {}, 405),
+        ("POST", f"{PODS}/web/exec?command=ls", None, {}, 403),
         ("DELETE", PODS, None, {}, 405),
         ("DELETE", f"{PODS}/web?gracePeriodSeconds=-1", None, {}, 400),
         ("OPTIONS", PODS, None, {}, 405),

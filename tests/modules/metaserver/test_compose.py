@@ -41,7 +41,9 @@ def test_without_a_row_there_is_only_what_edged_has_itself() -> None:
     assert compose(None, (live("1", "Running", b"{whole}"), live("2", "Running"))) == b"{whole}"
 
 
-@pytest.mark.parametrize("value", ["", "7", "[]", "not json", '"text"', '{"spec":{}}', "\ud800"])
+@pytest.mark.parametrize(
+    "value", ["", "7", "[]", "not json", '"text"', '{"spec":{}}', '{"metadata":7}', '{"metadata":null}', "\ud800"]
+)
 def test_what_is_no_object_is_not_served(value: str) -> None:
     assert normal(resource(), value.encode("utf-8", "surrogatepass")) is None
 

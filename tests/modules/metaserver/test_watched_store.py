@@ -85,6 +85,17 @@ def test_an_old_state_and_what_is_no_object_change_nothing(tmp_path: Path) -> No
     store.close()
 
 
+def test_kinds_that_are_not_served_are_not_even_kept(tmp_path: Path) -> None:
+    """Secrets, unless they are switched on."""
+    view = View(FIRST)
+    for number in range(2):
+        store = watched(open_store, view, {"pod"})(str(tmp_path / "db"))
+        put(store, f"default/secret/s{number}", obj(f"s{number}", kind="Secret"))
+        store.commit()
+        store.close()
+        assert view.objects("secret")[1] == []
+
+
 class Failing:
     """A store whose disk is full at the commit."""
 
