@@ -42,7 +42,11 @@ class RecordedStore:
         self._clock = actors.clock
         made = [commit for commit in commits if commit.operation == "commit"]
         self._failures = deque(commit for commit in made if commit.error)
-        self._refused = [commit for commit in commits if commit.operation == REFUSED]
+        self._tried: dict[tuple[str, str], list[StoreCommit]] = {}
+        """Commits and refusals by what was to be done to a row."""
+        for commit in commits:
+            for change in commit.changes if commit.operation in ("commit", REFUSED) else ():
+                self._tried.setdefault((change.operation, change.key), []).append(commit)
         self._commits: dict[str, deque[StoreCommit]] = {}
         for commit in made:
             for key in {change.key for change in commit.changes}:
@@ -62,19 +66,19 @@ class RecordedStore:
 
     def put(self, row: Row) -> bool:
         """See `Store`."""
-        self._check(row.key)
+        self._check("put", row.key)
         self._changed.add(row.key)
         return self._inner.put(row)
 
     def delete(self, key: str, uid: str = "", cause: Cause = UNNOTED, now_ms: int = 0) -> bool:
         """See `Store`."""
-        self._check(key)
+        self._check("delete", key)
         self._changed.add(key)
         return self._inner.delete(key, uid, cause, now_ms)
 
     def delete_owned(self, kind: str, uid: str) -> int:
         """See `Store`."""
-        self._check(f"{uid}/*")
+        self._check("delete", f"{uid}/*")
         self._changed.add(f"{uid}/*")
         return self._inner.delete_owned(kind, uid)
 
@@ -105,13 +109,13 @@ class RecordedStore:
         self._to_fail = Counter(_name(change.key) for change in self._failed.changes) - changed
         return self._failed
 
-    def _check(self, key: str) -> None:
-        """Refuse a change that was refused."""
-        now = self._clock.monotonic()
-        for refused in self._refused:
-            if refused.changes[0].key == key and abs(refused.time - now) <= _EARLY:
-                self._refused.remove(refused)
-                raise _error(refused, batch_lost=False)
+    def _check(self, operation: str, key: str) -> None:
+        """Refuse a change that was refused: of all that were tried alike, the one of this time."""
+        now, tried = self._clock.monotonic(), self._tried.get((operation, key), [])
+        nearest = min(tried, key=lambda one: abs(one.time - one.seconds - now), default=None)
+        if nearest is not None and nearest.operation == REFUSED and abs(nearest.time - now) <= _EARLY:
+            tried.remove(nearest)
+            raise _error(nearest, batch_lost=False)
 
     def _take_time(self) -> float:
         """When the recorded commits of what has changed now were through."""

@@ -75,6 +75,23 @@ def test_what_failed_fails_again_and_once(tmp_path: Path) -> None:
     store.close()
 
 
+def test_of_changes_that_were_tried_alike_only_that_is_refused_which_was(tmp_path: Path) -> None:
+    simulation = Simulation()
+    put, delete = (Change(operation, ROW.key, "pod", b"{}") for operation in ("put", "delete"))
+    recorded = [commit("commit", 1.02, 0.01, change=put), commit(REFUSED, 1.1, 0.0, "locked", put)]
+    recorded += [commit("commit", 1.11, 0.0, change=delete)]
+    store = RecordedStore(tmp_path / "db", simulation, recorded)
+    simulation.run_for(1.01)
+    store.put(ROW)
+    store.delete(ROW.key)
+    simulation.run_for(0.08)
+    store.delete(ROW.key)
+    with pytest.raises(StoreWriteError, match="locked"):
+        store.put(ROW)
+    store.put(ROW)
+    store.close()
+
+
 def test_what_failed_together_fails_also_in_two_commits_and_with_its_hint(tmp_path: Path) -> None:
     """By the hint metamanager knows that the database is not well, and looks for itself when it is again."""
     simulation = Simulation()
