@@ -17,7 +17,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol, cast
 
-from modules.edgecore import local, store_commands, trace_commands
+from modules.edgecore import doctor, local, store_commands, trace_commands
 from modules.edgecore.config import ConfigError, EdgeCoreConfig, Problem, load, verify
 from modules.edgecore.exit_codes import ExitCode
 from modules.edgecore.trace_commands import replaying
@@ -90,6 +90,7 @@ def _parser() -> argparse.ArgumentParser:
     store_commands.add(commands.add_parser("store", help="what the node remembers: list, get, history, diff"))
     replaying.add_replay(commands.add_parser("replay", help="run today's code on what a trace says, and compare"))
     _add_simulate(commands.add_parser("simulate", help="run whole nodes and their cloud in virtual time, with faults"))
+    doctor.add(commands.add_parser("doctor", help="say what is wrong with this node, and what to do about it"))
     versions = commands.add_parser("version", help="print the version, and the versions of what edgecore talks to")
     versions.set_defaults(command=f"{__name__}:version")
     return parser

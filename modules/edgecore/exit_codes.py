@@ -43,5 +43,8 @@ class ExitCode(IntEnum):
     """`pods`, `logs`, `exec`, `attach`: the node does not answer or refuses, and the message says why. `exec` and
     `attach` otherwise end with the command's own status."""
 
+    UNWELL = 10
+    """`doctor`: a check has failed; its line says what to do."""
+
     INTERRUPTED = 130
     """A second SIGTERM or SIGINT came during the stop: ended at once, without waiting for anything."""

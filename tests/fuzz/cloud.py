@@ -83,6 +83,22 @@ def _check_request(data: bytes, _: Random) -> None:
     _check_signed(certificate)
 
 
+def _bodies() -> Sequence[bytes]:
+    return [x509.load_der_x509_csr(request).tbs_certrequest_bytes for request in (*_requests()[:3], *_requests()[4:6])]
+
+
+def _check_own_request(data: bytes, _: Random) -> None:
+    """What somebody asks for who has the key, and signs it well, whatever it says."""
+    signature = _key(7).sign(data, ec.ECDSA(hashes.SHA256()))
+    algorithm = bytes.fromhex("300a06082a8648ce3d040302")
+    _check_request(_der(0x30, data + algorithm + _der(0x03, b"\0" + signature)), Random())
+
+
+def _der(tag: int, body: bytes) -> bytes:
+    size = len(body)
+    return bytes([tag]) + (bytes([size]) if size < 128 else b"\x84" + size.to_bytes(4, "big")) + body
+
+
 @cache
 def _tokens() -> Sequence[bytes]:
     authority = _authority()
@@ -191,6 +207,7 @@ def _subjects() -> Sequence[bytes]:
 
 TARGETS: Final = (
     Target("csr", _requests, _check_request, 0.5),
+    Target("own-csr", _bodies, _check_own_request, 0.5),
     Target("token", _tokens, _check_token),
     Target("enrolment", _strangers, _check_enrolment, 0.5),
     Target("control", _control, _check_control, 0.5),

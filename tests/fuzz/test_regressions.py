@@ -7,9 +7,11 @@ import pytest
 from edged.static_pods.errors import ManifestError
 from edged.static_pods.manifest import static_pod
 from modules.cloudhub.certificates import tokens
-from modules.cloudhub.certificates.errors import TokenError
+from modules.cloudhub.certificates.authority import Authority
+from modules.cloudhub.certificates.errors import RequestRefusedError, TokenError
 from tests.fuzz.campaign import attempt
 from tests.fuzz.targets import TARGETS
+from tests.modules.cloudhub.certificates.made import NOW, csr
 
 _DEEP = b'{"a":' * 1500
 _POD = b"kind: Pod\nmetadata: {name: a}\nspec: {containers: [{name: a, image: a}]}\n"
@@ -60,6 +62,15 @@ def test_a_manifest_of_the_wrong_shape_is_refused(text: bytes) -> None:
     """In words and before it takes the node's memory; it used to end the part that reads manifests."""
     with pytest.raises(ManifestError):
         static_pod(text, "/etc/pod.yaml", "edge-1")
+
+
+def test_a_request_of_another_version_is_refused() -> None:
+    """PKCS #10 has only the first; its parser has an error of its own for others."""
+    request = bytearray(csr("edge-1"))
+    version = request.index(b"\x02\x01\x00")
+    request[version + 2] = 64
+    with pytest.raises(RequestRefusedError):
+        Authority.create(NOW).sign_node(bytes(request), "edge-1", NOW, 3600.0)
 
 
 def test_a_token_has_one_spelling() -> None:

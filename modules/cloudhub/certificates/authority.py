@@ -201,10 +201,12 @@ def _general_name(name: str) -> x509.GeneralName:
 
 
 def _read_request(request: bytes) -> x509.CertificateSigningRequest:
+    """What is read of it later is read here once: the parser is lazy, and a stranger can sign what nobody can read."""
     try:
         csr = x509.load_der_x509_csr(request)
         valid = csr.is_signature_valid
-    except (ValueError, TypeError, UnsupportedAlgorithm) as error:
+        _ = csr.subject
+    except (ValueError, TypeError, UnsupportedAlgorithm, x509.InvalidVersion) as error:
         raise RequestRefusedError(_SIGNING, f"{len(request)} bytes", "not a PKCS #10 request in DER") from error
     if not valid:
         raise RequestRefusedError(_SIGNING, "its signature is wrong", "the sender does not have the key")

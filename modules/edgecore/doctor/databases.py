@@ -1,0 +1,78 @@
+"""Looks into the node's two SQLite files, so that nothing of them changes.
+
+A file that nobody has open and that was closed well is read as if it could not change: SQLite would otherwise make the
+files beside it that processes share.
+"""
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import Final
+
+from beehive import Clock
+from metamanager.sqlite_open import reason_of
+from metamanager.store import sqlite_path
+from modules.edgecore.config import EdgeCoreConfig
+from modules.edgecore.doctor.facts import Database
+
+SECONDS: Final = 2.0
+"""That a look at all pages may take."""
+
+_STEPS: Final = 20_000
+"""Of SQLite's machine, between two looks at the clock."""
+
+
+def database(config: EdgeCoreConfig, clock: Clock) -> Database:
+    """What the node remembers."""
+    path = sqlite_path(str(config.database_url))
+    if path is None:
+        return Database(path="the database", exists=True, unfinished=True, changed=clock.now())
+    return look(path, "meta", clock)
+
+
+def outbox(config: EdgeCoreConfig, clock: Clock) -> Database:
+    """What waits for the cloud."""
+    return look(config.outbox_path, "outbox", clock)
+
+
+def look(path: Path, table: str, clock: Clock) -> Database:
+    """One file; `table` is counted."""
+    try:
+        files = [each for each in (path, path.with_name(f"{path.name}-wal")) if each.exists()]
+        stats = [each.stat() for each in files]
+    except OSError as error:
+        return Database(path=str(path), exists=True, problem=str(error.strerror))
+    if path not in files:
+        return Database(path=str(path))
+    size, changed = sum(each.st_size for each in stats), max(each.st_mtime for each in stats)
+    found = Database(path=str(path), exists=True, size=size, changed=changed)
+    mode = "mode=ro" if len(files) > 1 else "mode=ro&immutable=1"
+    try:
+        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?{mode}", uri=True, timeout=SECONDS)) as connection:
+            return _checked(found, connection, table, clock)
+    except (sqlite3.Error, UnicodeDecodeError) as error:
+        return Database(path=str(path), exists=True, problem=reason_of(error), size=size, changed=changed)
+
+
+def _checked(found: Database, connection: sqlite3.Connection, table: str, clock: Clock) -> Database:
+    connection.execute("PRAGMA query_only=ON")
+    deadline = clock.monotonic() + SECONDS
+    connection.set_progress_handler(lambda: clock.monotonic() > deadline, _STEPS)
+    problem, rows, unfinished = "", 0, False
+    try:
+        (said,) = connection.execute("PRAGMA quick_check(1)").fetchone()
+        problem = "" if said == "ok" else f"it is damaged: {said}"
+        (rows,) = connection.execute(f"SELECT count(*) FROM {table}").fetchone()  # noqa: S608 - our own constants
+    except sqlite3.OperationalError as error:
+        if "interrupted" not in str(error):
+            raise
+        unfinished = True
+    return Database(
+        path=found.path,
+        exists=True,
+        problem=problem,
+        unfinished=unfinished,
+        size=found.size,
+        changed=found.changed,
+        rows=rows,
+    )

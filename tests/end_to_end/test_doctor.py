@@ -1,0 +1,120 @@
+"""`edgecore doctor` on a node that is well, and on nodes of which one thing is wrong: its line names the cause."""
+
+from __future__ import annotations
+
+import json
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from cryptography.hazmat.primitives.serialization import Encoding
+
+from edgehub.certificates.certificate import Certificate
+from edgehub.certificates.times import shown
+from modules.edgecore.config.names import EMBEDDED_ENDPOINT
+from modules.edgecore.exit_codes import ExitCode
+from tests.edgehub.certificates.authority import Authority
+from tests.end_to_end.machine import NODE, Machine
+from tests.end_to_end.processes import REPOSITORY, wait_until
+from tests.end_to_end.runtimes import EmbeddedUnderTest
+
+Lines = dict[str, dict[str, Any]]
+
+
+@pytest.fixture
+def machine() -> Iterator[Machine]:
+    """A node that has joined a cloud with TLS; edgecore does not run yet."""
+    made = Machine(EmbeddedUnderTest())
+    made.cloud.tls_options = []
+    try:
+        made.cloud.start()
+        assert made.edge.join(made.cloud, made.cloud.client.token(3600.0)).returncode == ExitCode.OK
+        yield made
+    finally:
+        made.close()
+
+
+def doctor(machine: Machine, *more: str) -> subprocess.CompletedProcess[str]:
+    """Runs the command on the node's file."""
+    command = [sys.executable, "-m", "modules.edgecore", "doctor", "--config", str(machine.edge.file), *more]
+    return subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False, timeout=50)
+
+
+def failures(machine: Machine) -> dict[str, str]:
+    """Text of each check that failed, by its name."""
+    done = doctor(machine, "--json")
+    assert done.returncode in (ExitCode.OK, ExitCode.UNWELL), done.stderr
+    found = {each["check"]: each["text"] for each in json.loads(done.stdout) if each["level"] == "FAIL"}
+    assert bool(found) == (done.returncode == ExitCode.UNWELL)
+    return found
+
+
+def test_a_node_that_is_well_and_then_is_not(machine: Machine) -> None:
+    """Running and connected: nothing fails, and the link of the node is not disturbed. Then the cloud goes, edgecore is
+    killed, its database is spoilt and its port taken: each is named."""
+    machine.edge.run()
+    connections = "edgehub_connections_total 1.0"
+    wait_until(lambda: "edgehub_connected 1.0" in machine.edge.get("/metrics")[1], "connected")
+    wait_until(lambda: machine.edge.get("/healthz")[0] == 200, "well")
+    done = doctor(machine)
+    assert done.returncode == ExitCode.OK, done.stdout + done.stderr
+    assert "FAIL" not in done.stdout
+    assert f"process {machine.edge.process.pid} runs and is well" in done.stdout
+    assert f"system:node:{NODE}, until 20" in done.stdout
+    assert connections in machine.edge.get("/metrics")[1]
+    assert "Traceback" not in machine.cloud.tail()
+
+    machine.cloud.kill()
+    found = failures(machine)
+    assert "Connection refused" in found["cloud, link"]
+    machine.edge.kill()
+    database = machine.edge.root / "edgecore.db"
+    for beside in database.parent.glob("edgecore.db-*"):
+        beside.unlink()
+    database.write_bytes(b"not a database" * 1000)
+    with socket.create_server(("127.0.0.1", machine.edge.port)):
+        found = failures(machine)
+    assert found["edgecore"] == "edgecore does not run"
+    assert "not a database" in found["database"]
+    assert f"127.0.0.1:{machine.edge.port} is taken: by process" in found["port readOnlyPort"]
+    assert database.read_bytes() == b"not a database" * 1000
+
+
+def test_certificates_and_runtimes_that_will_not_do(machine: Machine) -> None:
+    """The CA of another cloud, a certificate that has expired, another node's, and no container runtime."""
+    certs, file = machine.edge.root / "certs", machine.edge.file
+    authority = (certs / "rootCA.crt").read_bytes()
+    (certs / "rootCA.crt").write_bytes(Authority().certificate.public_bytes(Encoding.PEM))
+    found = failures(machine)
+    assert "signed by another CA than this node's CA file" in found["cloud, link"]
+    assert "the cloud has another CA" in found["CA"]
+    (certs / "rootCA.crt").write_bytes(authority)
+
+    text = file.read_text()
+    file.write_text(text.replace(f"hostnameOverride: {NODE}", "hostnameOverride: edge-2"))
+    assert "this node is system:node:edge-2" in failures(machine)["certificate"]
+    endpoint = f"unix://{machine.edge.root}/none.sock"
+    file.write_text(text.replace(EMBEDDED_ENDPOINT, endpoint))
+    assert f"{endpoint} does not answer" in failures(machine)["runtime"]
+    file.write_text(text)
+
+    machine.cloud.kill()
+    machine.cloud.tls_options = ["--certificate-lifetime", "1"]
+    machine.cloud.start()
+    joined = machine.edge.join(machine.cloud, machine.cloud.client.token(3600.0))
+    assert joined.returncode == ExitCode.OK, joined.stderr
+    certificate = Certificate.from_pem((certs / "server.crt").read_bytes())
+    wait_until(lambda: machine.clock.now() > certificate.not_after, "the certificate has expired")
+    assert f"it expired at {shown(certificate.not_after)}" in failures(machine)["certificate"]
+
+
+def test_a_file_that_cannot_be_read(machine: Machine) -> None:
+    """Every error of it, and the status of a configuration."""
+    machine.edge.file.write_text("modules: {edgeHub: {heartbeat: -1}}")
+    done = doctor(machine)
+    assert done.returncode == ExitCode.CONFIGURATION
+    assert "FAIL" in done.stdout
+    assert "heartbeat" in done.stdout
