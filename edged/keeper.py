@@ -188,10 +188,17 @@ class PodKeeper:
         """The pods that are not ending."""
         return [record.pod for record in self.pods if not record.ending]
 
-    def evict(self, uid: PodUid, message: str) -> None:
-        """A pod takes more than it may: it goes, at once and for good (kubelet's evictPod with its shortest grace)."""
+    def evict(self, uid: PodUid, message: str, grace: int = 1, *, disruption: bool = False) -> None:
+        """A pod takes more than it may, or is ended for the node's sake: it goes for good (kubelet's evictPod).
+
+        Args:
+            uid: of the pod.
+            message: why, for people.
+            grace: seconds that it gets; unless given as few as a kubelet gives.
+            disruption: whether it is not the pod's own fault, see `Verdict`.
+        """
         pod = self._pod_of(uid)
-        if self.end(uid, Verdict(EVICTED, message, grace=1)) and pod is not None:
+        if self.end(uid, Verdict(EVICTED, message, grace, disruption=disruption)) and pod is not None:
             self._events.evicted(pod, message)
 
     def _overdue(self, uid: PodUid, verdict: Verdict) -> None:

@@ -23,12 +23,13 @@ from edged.events import EventRecorder
 from edged.events.node import NodeEvents
 from edged.events.pods import PodEvents
 from edged.events.reporter import EventReporter
+from edged.eviction.signals import Signal
 from edged.images.pulls import Pulls
 from edged.keeper import PodKeeper
 from edged.lifecycle.lives import Lives
 from edged.node.limits import pod_machine
 from edged.node.machine import Figures
-from edged.node.status import MEMORY_RESERVE, RENEWAL, Report, node_status
+from edged.node.status import RENEWAL, Report, node_status
 from edged.node.watch import NodeWatch
 from edged.pleg.messages import Observed, Relisted
 from edged.pleg.reader import RuntimeReader
@@ -46,6 +47,7 @@ from edged.settings import EdgedSettings
 from edged.static_pods.directory import Changes
 from edged.static_pods.keeper import StaticPods
 from edged.storage import Storage
+from edged.upkeep import Upkeep
 from edged.volumes import Mounts
 from edged.work.carrier import PodCarrier
 from edged.work.files import PodFiles
@@ -121,6 +123,7 @@ class Parts:
         )
         self.static_pods = StaticPods(module, meta, self.reporter, self.keeper.pods, lambda: self.node.node)
         self.node = self._make_reporter(meta, recorder)
+        self._upkeep = self._make_upkeep(recorder)
         node = stored.Node(read_pod, self._is_mine, self._with_files, self._on_listed)
         self.stored = stored.StoredPods(module, meta, self.keeper, node)
 
@@ -174,6 +177,7 @@ class Parts:
         )
         self.storage.start(DevicePlugin=self._devices)
         self._devices.start()
+        self._upkeep.start()
         self.storage.watch_sizes(self.keeper.staying, self.keeper.evict)
         if settings.static_pods is not None:
             self.static_pods.look_into(settings.static_pods, settings.node_name, self._turn(self._on_static_pods))
@@ -188,7 +192,7 @@ class Parts:
         return self._module.start_actor(ProbeWorker, self._prober, self._turn(self._crew.done), name="edged/prober")
 
     def _make_storage(self) -> Storage:
-        room = max(0, self._memory - MEMORY_RESERVE)
+        room = max(0, self._memory - self._settings.eviction.reserve(Signal.MEMORY, self._memory))
         return Storage(
             self._module,
             self._settings,
@@ -246,7 +250,7 @@ class Parts:
             machine=machine,
             cgroups=cgroups,
             host_ips=lambda: keeper.node.ips,
-            allocatable=lambda: self._node_status().allocatable,
+            allocatable=lambda: self.node_status().allocatable,
             owner=self._owner,
             events=self._events,
             devices=self._devices.manager,
@@ -264,6 +268,20 @@ class Parts:
             lives=self._lives,
             events=self._events,
             devices=self._devices.manager,
+            kept=settings.gc.containers.kept_in_turn,
+        )
+
+    def _make_upkeep(self, recorder: EventRecorder) -> Upkeep:
+        return Upkeep(
+            self._module,
+            self._settings,
+            self._client,
+            self._given.figures,
+            lambda: self._given.snapshots.pods,
+            files=self._files,
+            recorder=recorder,
+            evict=self.keeper.evict,
+            changed=self.node.tick,
         )
 
     def _is_mine(self, pod: Pod) -> bool:
@@ -304,17 +322,19 @@ class Parts:
 
     def _place(self) -> Place:
         """What a new pod finds here. The machine's figures are known from the first report on."""
-        there = self._devices.hoped_for(allocatable(self._node_status()))
-        return Place(self._settings.node_name, there, self.node.node, self._settings.allowed_unsafe_sysctls)
+        there = self._devices.hoped_for(allocatable(self.node_status()))
+        unsafe = self._settings.allowed_unsafe_sysctls
+        return Place(self._settings.node_name, there, self.node.node, unsafe, self._upkeep.pressures)
 
-    def _node_status(self) -> NodeStatus:
+    def node_status(self) -> NodeStatus:
+        """The node's status of this moment; an empty one while the machine's figures cannot be read."""
         report = self._report()
         return node_status(report, NodeStatus(), Nanoseconds(0)) if report is not None else NodeStatus()
 
     def _report(self) -> Report | None:
-        """The machine and the runtime as they were seen last, and the devices of this moment."""
-        report = self._last_report
-        return report and msgspec.structs.replace(report, devices=self._devices.manager.shares())
+        """The machine and the runtime as they were seen last, and devices and pressure of this moment."""
+        report, shares = self._last_report, self._devices.manager.shares()
+        return report and msgspec.structs.replace(report, devices=shares, pressures=self._upkeep.pressures)
 
     def _on_report(self, report: Report) -> None:
         self._last_report = report

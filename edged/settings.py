@@ -8,6 +8,8 @@ from pathlib import Path
 import msgspec
 
 from edged.cgroups.settings import CgroupSettings
+from edged.eviction.thresholds import DEFAULT_HARD, EvictionSettings, parse_thresholds
+from edged.gc.settings import GcSettings
 from edged.images.limits import PullLimits
 
 
@@ -86,6 +88,12 @@ class EdgedSettings(msgspec.Struct, frozen=True, kw_only=True):
     crash_loop_limit: float = 300.0
     """Seconds that the back-off of a container that keeps ending never passes
     (`crashLoopBackOff.maxContainerRestartPeriod`)."""
+
+    gc: GcSettings = GcSettings()
+    """How many dead containers, images and logs are kept."""
+
+    eviction: EvictionSettings = EvictionSettings(thresholds=parse_thresholds(DEFAULT_HARD))
+    """When pods are ended because the node runs short (`evictionHard`, `evictionSoft` and theirs)."""
 
     own_root: bool = True
     """Whether the runtime gives containers a file system of their own; the embedded one does not."""

@@ -16,12 +16,16 @@ from msgspec import Struct
 from edged.admission.node_selector import pod_fits_node
 from edged.admission.room import lacking, taken_port
 from edged.admission.sysctls import forbidden_sysctl
-from edged.admission.tolerations import untolerated
-from edged.api import Node, NodeStatus, Pod, parse_quantity
+from edged.admission.tolerations import tolerates, untolerated
+from edged.api import Node, NodeStatus, Pod, Taint, parse_quantity
+from edged.eviction.signals import Pressure
+from edged.pods.critical import CONFIG_SOURCE, is_critical
+from edged.pods.qos import QosClass, qos_class
 from edged.pods.verdict import Verdict
+from edged.volumes.usage import EVICTED
 
-CONFIG_SOURCE = "kubernetes.io/config.source"
-"""Annotation that says where a static pod came from."""
+MEMORY_TAINT = Taint(key="node.kubernetes.io/memory-pressure", effect="NoSchedule")
+"""What the cloud puts on a node that is short of memory."""
 
 
 class Place(Struct, frozen=True):
@@ -34,6 +38,8 @@ class Place(Struct, frozen=True):
     """The node as the cloud knows it, with labels and taints; None while it has not said so."""
     unsafe_sysctls: tuple[str, ...] = ()
     """Kernel parameters that pods may set beside the safe ones."""
+    pressures: frozenset[Pressure] = frozenset()
+    """What the node is short of."""
 
 
 def allocatable(status: NodeStatus) -> dict[str, Fraction]:
@@ -48,6 +54,8 @@ def refusal(pod: Pod, others: Sequence[Pod], place: Place) -> Verdict | None:
         pod: it is new.
         others: the pods that are here and have not ended.
     """
+    if is_kept_out(pod, place.pressures):
+        return _refuse(EVICTED, f"The node had condition: [{' '.join(sorted(place.pressures))}]. ")
     if pod.spec.os is not None and pod.spec.os.name not in ("", "linux"):
         return _refuse("PodOSNotSupported", "Failed to admit pod as the OS field doesn't match node OS")
     sysctl = forbidden_sysctl(pod, place.unsafe_sysctls)
@@ -60,6 +68,19 @@ def refusal(pod: Pod, others: Sequence[Pod], place: Place) -> Verdict | None:
     if port is not None:
         return _refuse("NodePorts", f"Predicate NodePorts failed: port {port[2]}/{port[1]} of the node is taken")
     return _refused_by_cloud(pod, place) if place.node is not None else None
+
+
+def is_kept_out(pod: Pod, pressures: frozenset[Pressure]) -> bool:
+    """Whether a new pod would make things worse (kubelet's eviction manager as an admission handler).
+
+    Critical ones are taken. Short of memory alone, so are those that ask for some, and those that say that they stand
+    it; short of disk or processes, nobody else.
+    """
+    if not pressures or is_critical(pod):
+        return False
+    if pressures != {Pressure.MEMORY}:
+        return True
+    return qos_class(pod) is QosClass.BEST_EFFORT and not tolerates(MEMORY_TAINT, pod.spec.tolerations)
 
 
 def _refused_by_cloud(pod: Pod, place: Place) -> Verdict | None:

@@ -15,7 +15,12 @@ def untolerated(taints: Iterable[Taint], tolerations: Iterable[Toleration]) -> T
     """
     stands = tuple(tolerations)
     hard = (taint for taint in taints if taint.effect == NO_EXECUTE)
-    return next((taint for taint in hard if not any(_tolerates(t, taint) for t in stands)), None)
+    return next((taint for taint in hard if not tolerates(taint, stands)), None)
+
+
+def tolerates(taint: Taint, tolerations: Iterable[Toleration]) -> bool:
+    """Whether any of the tolerations is for the taint."""
+    return any(_tolerates(toleration, taint) for toleration in tolerations)
 
 
 def _tolerates(toleration: Toleration, taint: Taint) -> bool:

@@ -55,7 +55,7 @@ def open_all(path: Path) -> list[LogFile]:
     files: list[LogFile] = []
     with suppress(FileNotFoundError):
         files.append(path.open("rb"))
-    for older in reversed(_rotated(path)[-MOST:]):
+    for older in reversed(rotated(path)[-MOST:]):
         with suppress(FileNotFoundError):
             files.append(PackedFile(older) if older.suffix == ".gz" else older.open("rb"))
     if not files:
@@ -75,8 +75,15 @@ def keep_tail(files: list[LogFile], wanted: int) -> list[LogFile]:
     return kept[::-1]
 
 
-def _rotated(path: Path) -> list[Path]:
+def rotated(path: Path) -> list[Path]:
+    """What was rotated away from a log, oldest first."""
     return sorted(each for each in path.parent.glob(f"{path.name}.*") if _ROTATED.fullmatch(each.name, len(path.name)))
+
+
+def remove_log(path: Path) -> None:
+    """Remove a log and what was rotated away from it; success when there is none. Raises OSError."""
+    for file in (path, *rotated(path)):
+        file.unlink(missing_ok=True)
 
 
 def _seek_tail(file: LogFile, wanted: int) -> int:

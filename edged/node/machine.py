@@ -1,13 +1,22 @@
 """What this machine is, read from the kernel's files; no library is loaded for it."""
 
+from __future__ import annotations
+
 import os
 import platform
 import socket
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from edged.errors import EdgedError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from edged.cri.contract import ContainerRuntime
+    from edged.eviction.consumption import PodUsage
 
 _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64", "armv7l": "arm", "i686": "386"}
 
@@ -34,29 +43,58 @@ class Machine(msgspec.Struct, frozen=True):
     addresses: tuple[str, ...]
 
 
+class FileSystem(msgspec.Struct, frozen=True, gc=False):
+    """What is left of a file system, and what it has: bytes and inodes. One without a fixed number of inodes has 0."""
+
+    available: int
+    capacity: int
+    inodes_free: int
+    inodes: int
+
+
 class Usage(msgspec.Struct, frozen=True, gc=False):
-    """What is left, for the pressure conditions."""
+    """What is left of the machine."""
 
     memory_available: int
-    """Bytes."""
-    storage_available: float
-    """Fraction of the file system of the pods' directory, 0 to 1."""
-    inodes_available: float
-    """Fraction, 0 to 1; 1 where the file system has no fixed number."""
-    pids_available: float
-    """Fraction, 0 to 1."""
+    """Bytes that are free or hold inactive pages of files (kubelet's: capacity without the working set)."""
+    memory: int
+    """Bytes that there are."""
+    node_fs: FileSystem
+    """That of the pods' directory."""
+    image_fs: FileSystem | None
+    """That of the images, when it is another one and known."""
+    pids_free: int
+    """Processes and threads that may be made yet."""
+    pids: int
+    """That there may be."""
+
+    @property
+    def images(self) -> FileSystem:
+        """The file system that holds the images."""
+        return self.image_fs or self.node_fs
 
 
 class Figures:
-    """Where edged takes the machine's figures from: the kernel. A simulated node has its own."""
+    """Where edged takes the machine's figures from: the kernel. A simulated node has its own.
+
+    Args:
+        consumption: measures what pods use; nobody knows unless given.
+    """
+
+    def __init__(self, consumption: Callable[[ContainerRuntime], tuple[PodUsage, ...]] | None = None) -> None:
+        self._consumption = consumption
 
     def machine(self, root: Path, node_ip: str = "") -> Machine:
         """See `read_machine`."""
         return read_machine(root, node_ip)
 
-    def usage(self, root: Path) -> Usage:
+    def usage(self, root: Path, images: Path | None = None) -> Usage:
         """See `read_usage`."""
-        return read_usage(root)
+        return read_usage(root, images)
+
+    def pods(self, runtime: ContainerRuntime) -> tuple[PodUsage, ...]:
+        """What each pod uses; those that are missing are not known. Raises CriError."""
+        return self._consumption(runtime) if self._consumption is not None else ()
 
 
 def read_machine(root: Path, node_ip: str = "") -> Machine:
@@ -92,20 +130,38 @@ def read_machine(root: Path, node_ip: str = "") -> Machine:
     )
 
 
-def read_usage(root: Path) -> Usage:
-    """What is left now. Raises MachineError."""
+def read_usage(root: Path, images: Path | None = None) -> Usage:
+    """What is left now.
+
+    Args:
+        root: any directory on the file system that holds the pods.
+        images: any on that of the images; None when it is not known.
+
+    Raises:
+        MachineError: /proc or a directory cannot be read.
+    """
     try:
-        memory = _meminfo()["MemAvailable"]
-        disk = os.statvfs(root)
-        running, limit = int(_text("/proc/loadavg").split()[3].split("/")[1]), int(_text("/proc/sys/kernel/pid_max"))
+        memory = _meminfo()
+        apart = images is not None and images.stat().st_dev != root.stat().st_dev
+        most = int(_text("/proc/sys/kernel/pid_max"))
+        threads = _text("/proc/sys/kernel/threads-max")
+        most = min(most, int(threads)) if threads else most
+        return Usage(
+            memory_available=memory["MemFree"] + memory.get("Inactive(file)", 0),
+            memory=memory["MemTotal"],
+            node_fs=_file_system(root),
+            image_fs=_file_system(images) if images is not None and apart else None,
+            pids_free=most - int(_text("/proc/loadavg").split()[3].split("/")[1]),
+            pids=most,
+        )
     except (OSError, KeyError, ValueError, IndexError) as error:
         raise MachineError("read what is left", str(error), "are /proc and the root directory there?") from error
-    return Usage(
-        memory_available=memory,
-        storage_available=disk.f_bavail / disk.f_blocks if disk.f_blocks else 1.0,
-        inodes_available=disk.f_favail / disk.f_files if disk.f_files else 1.0,
-        pids_available=1 - running / limit,
-    )
+
+
+def _file_system(directory: Path) -> FileSystem:
+    found = os.statvfs(directory)
+    unit = found.f_frsize
+    return FileSystem(found.f_bavail * unit, found.f_blocks * unit, found.f_favail, found.f_files)
 
 
 def default_addresses() -> tuple[str, ...]:

@@ -9,6 +9,8 @@ import msgspec
 from beehive.clock import Clock
 from beehive.trace.format import Note, Record
 from beehive.trace.redact import Redactor
+from edged.cri.contract import ContainerRuntime
+from edged.eviction.consumption import PodUsage
 from edged.node.machine import Figures, Machine, Usage
 
 
@@ -18,9 +20,10 @@ class _Names(NamedTuple):
     machine: str
     """Their texts."""
     usage: str
+    pods: str
 
 
-FIGURES: Final = _Names("figures", "machine", "usage")
+FIGURES: Final = _Names("figures", "machine", "usage", "pods")
 
 
 class FiguresEntry(msgspec.Struct, frozen=True):
@@ -50,6 +53,7 @@ class RecordingFigures(Figures):
     """
 
     def __init__(self, figures: Figures, clock: Clock, add: Callable[[FiguresEntry], None]) -> None:
+        super().__init__()
         self._figures = figures
         self._clock = clock
         self._add = add
@@ -61,13 +65,19 @@ class RecordingFigures(Figures):
         self._tell(FIGURES.machine, machine)
         return machine
 
-    def usage(self, root: Path) -> Usage:
+    def usage(self, root: Path, images: Path | None = None) -> Usage:
         """See `Figures`."""
-        usage = self._figures.usage(root)
+        usage = self._figures.usage(root, images)
         self._tell(FIGURES.usage, usage)
         return usage
 
-    def _tell(self, text: str, figures: Machine | Usage) -> None:
+    def pods(self, runtime: ContainerRuntime) -> tuple[PodUsage, ...]:
+        """See `Figures`."""
+        pods = self._figures.pods(runtime)
+        self._tell(FIGURES.pods, pods)
+        return pods
+
+    def _tell(self, text: str, figures: Machine | Usage | tuple[PodUsage, ...]) -> None:
         if self._told.get(text) != figures:
             self._told[text] = figures
             self._add(FiguresEntry(self._clock.monotonic(), text, figures))

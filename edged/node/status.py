@@ -25,7 +25,9 @@ from edged.api.leases import Lease, LeaseSpec
 from edged.api.nodes import ContainerImage, DaemonEndpoint, NodeDaemonEndpoints, NodeSpec, Taint
 from edged.api.times import format_micro_time
 from edged.devices.model import Share
-from edged.node.machine import Machine, Usage
+from edged.eviction.signals import Pressure, Signal
+from edged.eviction.thresholds import EvictionSettings
+from edged.node.machine import Machine
 
 LEASE_NAMESPACE = "kube-node-lease"
 
@@ -34,19 +36,12 @@ RENEWAL = 5 / 16
 answer and the acknowledgement of that is 1.5 KB, most of what an idle node sends. Of three renewals in a row two may
 still be lost before the cloud, which waits for 40 s (`--node-monitor-grace-period`), gives the node up.
 """
-MEMORY_RESERVE = 100 * 1024 * 1024
-"""Bytes of memory that are not allocatable: evictionHard's default `memory.available` of 100Mi."""
-STORAGE_RESERVE = 0.1
-"""Fraction of storage that is not allocatable: evictionHard's default `nodefs.available` of 10 %."""
-_INODES_RESERVE = 0.05
-_PIDS_RESERVE = 0.01
 
 
 class Report(msgspec.Struct, frozen=True):
     """Everything a node status is computed from."""
 
     machine: Machine
-    usage: Usage
     node_name: str
     max_pods: int
     port: int
@@ -59,6 +54,10 @@ class Report(msgspec.Struct, frozen=True):
     images: tuple[ContainerImage, ...] = ()
     reserved: Mapping[str, Fraction] = {}
     """What is kept for others than pods, in base units (kubeReserved and systemReserved together)."""
+    eviction: EvictionSettings = EvictionSettings()
+    """What hard thresholds keep free is not allocatable."""
+    pressures: frozenset[Pressure] = frozenset()
+    """Conditions that the evictor sees."""
     volumes_in_use: tuple[str, ...] = ()
     """Unique names of attachable volumes; the cloud does not detach them meanwhile."""
     devices: Mapping[str, Share] = {}
@@ -95,7 +94,9 @@ def node_object(report: Report, extra_labels: dict[str, str], now: Nanoseconds, 
 
 def node_status(report: Report, old: NodeStatus, now: Nanoseconds) -> NodeStatus:
     """The status now; transition times are taken over from `old` where nothing changed."""
-    machine = report.machine
+    machine, eviction = report.machine, report.eviction
+    memory = machine.memory - eviction.reserve(Signal.MEMORY, machine.memory)
+    storage = machine.storage - eviction.reserve(Signal.NODE_FS, machine.storage)
     return NodeStatus(
         capacity={
             **_resources(report, memory=machine.memory, storage=machine.storage, cpu=Fraction(machine.cpus)),
@@ -104,8 +105,8 @@ def node_status(report: Report, old: NodeStatus, now: Nanoseconds) -> NodeStatus
         allocatable={
             **_resources(
                 report,
-                memory=_less(report, "memory", machine.memory - MEMORY_RESERVE),
-                storage=_less(report, "ephemeral-storage", int(machine.storage * (1 - STORAGE_RESERVE))),
+                memory=_less(report, "memory", memory),
+                storage=_less(report, "ephemeral-storage", storage),
                 cpu=max(Fraction(0), machine.cpus - report.reserved.get("cpu", Fraction(0))),
             ),
             **{name: str(share.allocatable) for name, share in report.devices.items()},
@@ -174,15 +175,12 @@ def _resources(report: Report, *, memory: int, storage: int, cpu: Fraction) -> d
 
 
 def _conditions(report: Report, old: NodeStatus, now: Nanoseconds) -> tuple[NodeCondition, ...]:
-    usage = report.usage
-    memory_low = usage.memory_available < MEMORY_RESERVE
-    disk_low = usage.storage_available < STORAGE_RESERVE or usage.inodes_available < _INODES_RESERVE
-    pids_low = usage.pids_available < _PIDS_RESERVE
+    memory_low, disk_low, pids_low = (p in report.pressures for p in (Pressure.MEMORY, Pressure.DISK, Pressure.PIDS))
     problem = report.runtime_problem or report.network_problem
     wanted = (
-        ("MemoryPressure", memory_low, *_pressure("InsufficientMemory", "SufficientMemory", "memory", memory_low)),
-        ("DiskPressure", disk_low, *_disk(disk_low)),
-        ("PIDPressure", pids_low, *_pressure("InsufficientPID", "SufficientPID", "PID", pids_low)),
+        (Pressure.MEMORY, memory_low, *_pressure("InsufficientMemory", "SufficientMemory", "memory", memory_low)),
+        (Pressure.DISK, disk_low, *_disk(disk_low)),
+        (Pressure.PIDS, pids_low, *_pressure("InsufficientPID", "SufficientPID", "PID", pids_low)),
         (
             "Ready",
             not problem,

@@ -76,7 +76,6 @@ class NodeWatch(Actor):
         runtime_problem, network_problem = self._runtime_problems()
         return Report(
             machine=self._read_machine(),
-            usage=self._figures.usage(settings.root),
             node_name=settings.node_name,
             max_pods=settings.max_pods,
             port=settings.server_port,
@@ -85,6 +84,7 @@ class NodeWatch(Actor):
             runtime_problem=runtime_problem,
             network_problem=network_problem,
             reserved=settings.cgroups.reserved(),
+            eviction=settings.eviction,
             volumes_in_use=self._volumes(),
             images=self._images(),
         )

@@ -11,9 +11,9 @@ from typing import Any
 
 import msgspec
 
-from edged.admission.admit import CONFIG_SOURCE
 from edged.api import Pod, from_value
 from edged.api.codec import DecodeError
+from edged.pods.critical import CONFIG_SOURCE
 from edged.static_pods.errors import ManifestError
 
 CONFIG_HASH = "kubernetes.io/config.hash"

@@ -88,11 +88,17 @@ class Core:
         self.homes: dict[str, str] = {}
         self.locked: dict[str, tuple[str, str]] = {}
         """User and password that the registry of an image asks for, by the image's full name."""
+        self.image_sizes: dict[str, int] = {}
+        """Bytes of an image by its name; 0 unless set."""
         self.calls: Counter[str] = Counter()
         """How often each call was made."""
 
     obeys = Shared(0.0)
     """Seconds after which a container ends that is asked to stop; infinity for one that ignores it."""
+    images_directory = Shared("")
+    """Where images are; nothing: the runtime does not say."""
+    sandbox_image = Shared("")
+    """What its configuration names as the image of sandboxes."""
     pull_seconds = Shared(0.0)
     """How long a pull takes."""
     on_exec: Shared[Callable[[str, Sequence[str]], ExecResult]] = Shared(

@@ -37,13 +37,17 @@ class Images(Core):
     def list_images(self, image_filter: pb.ImageFilter | None = None) -> Sequence[pb.Image]:
         name = image_filter.image.image if image_filter is not None else ""
         return [
-            pb.Image(id=f"sha256:{image}", repo_tags=[image]) for image in sorted(self._images) if name in ("", image)
+            pb.Image(id=f"sha256:{image}", repo_tags=[image], size=self.image_sizes.get(image, 0))
+            for image in sorted(self._images)
+            if name in ("", image)
         ]
 
     @call
     def remove_image(self, image: pb.ImageSpec) -> None:
-        self._images.discard(image.image)
+        self._images.discard(image.image.removeprefix("sha256:"))
 
     @call
     def image_fs_info(self) -> Sequence[pb.FilesystemUsage]:
-        return []
+        if not self.images_directory:
+            return []
+        return [pb.FilesystemUsage(fs_id=pb.FilesystemIdentifier(mountpoint=self.images_directory))]

@@ -1,5 +1,7 @@
 """The runtime in memory, put together."""
 
+import json
+
 from edged.testing.containers import Containers
 from edged.testing.core import call
 from edged.testing.events import Events
@@ -22,6 +24,9 @@ class FakeRuntime(Sandboxes, Containers, Images, Streaming, Events):
         return pb.VersionResponse(version="0.1.0", runtime_name="fake", runtime_version="1.0", runtime_api_version="v1")
 
     @call
-    def status(self, *, verbose: bool = False) -> pb.StatusResponse:  # noqa: ARG002 - the contract's signature
+    def status(self, *, verbose: bool = False) -> pb.StatusResponse:
         conditions = [pb.RuntimeCondition(type=kind, status=True) for kind in ("RuntimeReady", "NetworkReady")]
-        return pb.StatusResponse(status=pb.RuntimeStatus(conditions=conditions))
+        answer = pb.StatusResponse(status=pb.RuntimeStatus(conditions=conditions))
+        if verbose and self.sandbox_image:
+            answer.info["config"] = json.dumps({"sandboxImage": self.sandbox_image})
+        return answer

@@ -72,6 +72,7 @@ class PodCarrier:
         lives: runs what pods want done after a container's start and before its stop.
         events: is told what is done.
         devices: given to containers, and taken back.
+        kept: dead containers of each name that a pod keeps.
     """
 
     def __init__(
@@ -88,9 +89,11 @@ class PodCarrier:
         lives: Lives,
         events: PodEvents,
         devices: DeviceManager,
+        kept: int = 1,
     ) -> None:
         self._events = events
         self._devices = devices
+        self._kept = kept
         self._actors = actors
         self._runtime = runtime
         self._reader = reader
@@ -285,13 +288,14 @@ class PodCarrier:
         """Remove what the pod does not need any more; the facts without it. What cannot be removed is left for the
         pod's next turn.
         """
-        superfluous = prunable(facts)
+        superfluous = prunable(facts, self._kept)
         try:
             for container in superfluous.containers:
                 self._runtime.remove_container(ContainerId(container.id))
+                self._files.remove_container(facts.ref, container.name, container.attempt)
             for sandbox in superfluous.sandboxes:
                 self._runtime.remove_pod_sandbox(SandboxId(sandbox.id))
-        except CriError as error:
+        except (CriError, OSError) as error:
             _log.warning("pod %s: what is left of its past cannot be removed: %s", facts.ref, error)
             return facts
         return replace(

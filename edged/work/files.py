@@ -7,9 +7,10 @@ from pathlib import Path
 
 from beehive import Clock
 from edged.api import Container, Nanoseconds, Pod
+from edged.logs.files import remove_log
 from edged.pods.labels import ref_of
 from edged.pods.model import PodRef, PodUid
-from edged.pods.paths import PodPaths
+from edged.pods.paths import PodPaths, log_path
 from edged.pods.sandbox_config import domain_of, hostname_of
 from edged.settings import EdgedSettings
 from edged.volumes import (
@@ -95,6 +96,11 @@ class PodFiles:
             if path.is_dir() and not path.is_symlink():
                 self._refuse_mounts(path)
                 shutil.rmtree(path)
+
+    def remove_container(self, ref: PodRef, name: str, attempt: int) -> None:
+        """Remove the logs and last words of a container that is gone. Raises OSError."""
+        remove_log(self._paths.pod_logs(ref) / log_path(name, attempt))
+        self._paths.last_words(ref.uid, name, attempt).unlink(missing_ok=True)
 
     def _etc_hosts(self, pod: Pod, ips: tuple[str, ...]) -> Path | None:
         """The pod's /etc/hosts; on the host's network the host's own, with the pod's aliases when it has any."""

@@ -24,6 +24,7 @@ from edged.cgroups.tree import Tree
 from edged.cri import CriClient
 from edged.devices.serving import GrpcDeviceWorld
 from edged.errors import EdgedError
+from edged.eviction.consumption import consumption
 from edged.module import Edged
 from edged.node.machine import Figures, read_machine
 from edged.node.recording import RecordingFigures
@@ -135,7 +136,7 @@ def _add_modules(
             ),
             snapshots,
             KUBELET_VERSION,
-            RecordingFigures(Figures(), hive.clock, tracing.add),
+            RecordingFigures(Figures(consumption(snapshots.stats)), hive.clock, tracing.add),
             cgroups=cgroups,
             devices=GrpcDeviceWorld(),
         )

@@ -3,6 +3,8 @@
 from pathlib import Path
 
 from edged.cgroups.settings import CgroupSettings, Reservation
+from edged.eviction.thresholds import EvictionSettings, parse_thresholds
+from edged.gc.settings import ContainerPolicy, GcSettings, ImagePolicy, LogPolicy
 from edged.images.limits import PullLimits
 from edged.settings import EdgedSettings
 from edgehub.certificates.settings import CertificateSettings
@@ -43,6 +45,17 @@ def edged_settings(config: EdgeCoreConfig) -> EdgedSettings:
         node_report_period=kubelet.node_status_report_frequency,
         lease_duration=kubelet.node_lease_duration_seconds,
         crash_loop_limit=kubelet.crash_loop_back_off.max_container_restart_period,
+        gc=_gc_settings(config),
+        eviction=EvictionSettings(
+            thresholds=parse_thresholds(
+                kubelet.eviction_hard,
+                kubelet.eviction_soft,
+                kubelet.eviction_soft_grace_period,
+                kubelet.eviction_minimum_reclaim,
+            ),
+            longest_grace=kubelet.eviction_max_pod_grace_period,
+            transition=kubelet.eviction_pressure_transition_period,
+        ),
         own_root=not config.uses_embedded_runtime,
         static_pods=Path(kubelet.static_pod_path) if kubelet.static_pod_path else None,
         cgroups=CgroupSettings(
@@ -63,6 +76,31 @@ def edged_settings(config: EdgeCoreConfig) -> EdgedSettings:
         resolv_conf=kubelet.resolv_conf,
         server_address=kubelet.address,
         server_port=kubelet.read_only_port,
+    )
+
+
+def _gc_settings(config: EdgeCoreConfig) -> GcSettings:
+    """The embedded runtime has no images that take any room."""
+    edged = config.modules.edged
+    kubelet = edged.tailored_kubelet_config
+    images = ImagePolicy(
+        high=kubelet.image_gc_high_threshold_percent,
+        low=kubelet.image_gc_low_threshold_percent,
+        minimum_age=kubelet.image_minimum_gc_age,
+        maximum_age=kubelet.image_maximum_gc_age,
+    )
+    return GcSettings(
+        containers=ContainerPolicy(
+            minimum_age=edged.minimum_gc_age,
+            per_pod=edged.max_per_pod_container_count,
+            total=edged.max_container_count,
+        ),
+        images=None if config.uses_embedded_runtime else images,
+        logs=LogPolicy(
+            size=kubelet.container_log_max_size,
+            files=kubelet.container_log_max_files,
+            period=kubelet.container_log_monitor_interval,
+        ),
     )
 
 

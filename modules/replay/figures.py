@@ -7,7 +7,9 @@ import msgspec
 
 from beehive.clock import Clock
 from beehive.trace import Note
-from edged.node.machine import Figures, Machine, Usage
+from edged.cri.contract import ContainerRuntime
+from edged.eviction.consumption import PodUsage
+from edged.node.machine import Figures, FileSystem, Machine, Usage
 from edged.node.recording import FIGURES
 
 T = TypeVar("T")
@@ -26,7 +28,8 @@ _MACHINE: Final = Machine(
     storage=64 * GIBIBYTE,
     addresses=("192.0.2.1",),
 )
-_USAGE: Final = Usage(memory_available=2 * GIBIBYTE, storage_available=0.5, inodes_available=0.5, pids_available=0.5)
+_DISK: Final = FileSystem(32 * GIBIBYTE, 64 * GIBIBYTE, 2_000_000, 4_000_000)
+_USAGE: Final = Usage(2 * GIBIBYTE, 4 * GIBIBYTE, _DISK, None, 16_000, 32_000)
 
 
 class RecordedFigures(Figures):
@@ -38,9 +41,11 @@ class RecordedFigures(Figures):
     """
 
     def __init__(self, clock: Clock, notes: list[Note]) -> None:
+        super().__init__()
         self._clock = clock
         self._machines = [(n.time, msgspec.convert(n.data, Machine)) for n in notes if n.text == FIGURES.machine]
         self._usages = [(n.time, msgspec.convert(n.data, Usage)) for n in notes if n.text == FIGURES.usage]
+        self._pods = [(n.time, msgspec.convert(n.data, tuple[PodUsage, ...])) for n in notes if n.text == FIGURES.pods]
 
     @property
     def known(self) -> bool:
@@ -55,8 +60,11 @@ class RecordedFigures(Figures):
     def machine(self, root: Path, node_ip: str = "") -> Machine:  # noqa: ARG002 - as the kernel's
         return self._latest(self._machines, _MACHINE)
 
-    def usage(self, root: Path) -> Usage:  # noqa: ARG002
+    def usage(self, root: Path, images: Path | None = None) -> Usage:  # noqa: ARG002
         return self._latest(self._usages, _USAGE)
+
+    def pods(self, runtime: ContainerRuntime) -> tuple[PodUsage, ...]:  # noqa: ARG002
+        return self._latest(self._pods, ())
 
     def _latest(self, told: list[tuple[float, T]], default: T) -> T:
         """What was told last until now; what was told a moment later is meant when a look comes a little early."""

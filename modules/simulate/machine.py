@@ -13,7 +13,7 @@ from grpc import StatusCode
 from beehive.clock import Timer
 from edged.cri.contract import ContainerId, ContainerRuntime
 from edged.cri.errors import ConnectionClosedError, CriError, DeadlineExceededError, UnavailableError, error_of
-from edged.node.machine import Figures, Usage
+from edged.node.machine import Figures, FileSystem, Usage
 from edged.node.machine import Machine as MachineFigures
 from edged.pods import labels
 from edged.testing import FakeRuntime
@@ -247,5 +247,6 @@ class SimulatedFigures(Figures):
             addresses=(node_ip or "192.0.2.2",),
         )
 
-    def usage(self, root: Any) -> Usage:  # noqa: ARG002
-        return Usage(memory_available=2 * GIBIBYTE, storage_available=0.5, inodes_available=0.5, pids_available=0.9)
+    def usage(self, root: Any, images: Any = None) -> Usage:  # noqa: ARG002
+        disk = FileSystem(32 * GIBIBYTE, 64 * GIBIBYTE, 2_000_000, 4_000_000)
+        return Usage(2 * GIBIBYTE, 4 * GIBIBYTE, disk, None, 30_000, 32_000)

@@ -19,6 +19,7 @@ from edged.probes.testing import NetworkDouble
 from edged.server.snapshots import Snapshots
 from edged.settings import EdgedSettings
 from edged.testing import FakeRuntime
+from edged.testing.figures import FiguresDouble
 from edged.volumes import MemoryMounts
 from tests.edged.meta_double import MetaDouble
 
@@ -79,6 +80,11 @@ class OpenEdged(Edged):
         """Its pods."""
         return self.parts.keeper
 
+    @property
+    def conditions(self) -> dict[str, str]:
+        """Those of the node that hold, with their reasons."""
+        return {each.type: each.reason for each in self.parts.node_status().conditions if each.status == "True"}
+
 
 class Bench:
     """edged and what it is surrounded by."""
@@ -110,7 +116,9 @@ class Bench:
         self.network = NetworkDouble(self.bee.simulation)
         self.mounts = MemoryMounts()
         outside: dict[str, Any] = {"network": self.network, "mounts": self.mounts, "cgroups": tree, "devices": devices}
-        self.bee.add(OpenEdged, self.settings, self.runtime.connect, self.snapshots, "v1.32", **outside)
+        self.figures = FiguresDouble()
+        made = (self.settings, self.runtime.connect, self.snapshots, "v1.32", self.figures)
+        self.bee.add(OpenEdged, *made, **outside)
 
     def start(self) -> None:
         """Start edged and let it come to rest."""
@@ -143,6 +151,11 @@ class Bench:
         """Let the node itself end a pod, as a part of edged would."""
         OpenEdged.started[-1].keeper.end(PodUid(uid), verdict)
         self.run(0.1)
+
+    @property
+    def conditions(self) -> dict[str, str]:
+        """Those of the node that hold, with their reasons."""
+        return OpenEdged.started[-1].conditions
 
     def poison(self) -> None:
         """Let edged fail once on its own thread, as a bug would."""

@@ -4,12 +4,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from beehive.simulation import Simulation
 from beehive.trace import Change, Note, StoreCommit
 from beehive.trace.redact import Redactor
 from edged.node.machine import Figures, Usage
 from edged.node.recording import FIGURES, RecordingFigures
+from edged.testing.figures import PLENTY
 from metamanager.errors import StoreWriteError
 from metamanager.recording import REFUSED, RecordingStore
 from metamanager.rows import Row
@@ -136,8 +138,8 @@ def test_figures_are_recorded_when_they_change_and_come_back_at_their_time(tmp_p
     class Falling(Figures):
         """Less and less memory."""
 
-        def usage(self, root: Path) -> Usage:
-            return Usage(10 - int(simulation.clock.monotonic() / 5), 0.5, 0.5, 0.5)
+        def usage(self, root: Path, images: Path | None = None) -> Usage:
+            return replace(PLENTY, memory_available=10 - int(simulation.clock.monotonic() / 5))
 
     figures = RecordingFigures(Falling(), simulation.clock, kept.append)
     for _ in range(4):

@@ -30,6 +30,16 @@ class Edged(Section, frozen=True, kw_only=True):
     """The node's name: in the cloud, in the websocket's URL, in every message. Default (also when empty):
     the host name in lower case. Changing it makes another node of this machine."""
 
+    max_container_count: Annotated[int, Whole("containers", -1, 1_000_000)] = -1
+    """Most dead containers that are kept of all pods together. -1: no limit, as with KubeEdge."""
+
+    max_per_pod_container_count: Annotated[int, Whole("containers", -1, 1_000_000)] = 1
+    """Most dead containers that are kept of each name in a pod; their logs can be read (`logs --previous`). -1: all.
+    The one by which a restart is counted stays in any case."""
+
+    minimum_gc_age: Annotated[float, Duration(0.0, 365 * 24 * 3600.0)] = field(default=0.0, name="minimumGCAge")
+    """Age at which a dead container may be removed by the collection that runs every minute."""
+
     node_ip: Annotated[str, OPTIONAL_IP_ADDRESS] = field(default="", name="nodeIP")
     """Address that the node reports and that pods see as `status.hostIP`. Default empty: the address this
     machine reaches the cloud from."""

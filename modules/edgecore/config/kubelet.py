@@ -12,7 +12,9 @@ from typing import Annotated
 from msgspec import field
 
 from edged.cgroups.settings import Driver
-from modules.edgecore.config.kinds import AbsolutePath, Choice, Duration, Switch, TextList, TextMap, Whole
+from edged.eviction.thresholds import DEFAULT_HARD
+from modules.edgecore.config.eviction import SIGNAL, THRESHOLD, DurationMap
+from modules.edgecore.config.kinds import AbsolutePath, Choice, Duration, Size, Switch, TextList, TextMap, Whole
 from modules.edgecore.config.names import (
     CGROUP,
     DNS_DOMAIN,
@@ -68,6 +70,15 @@ class TailoredKubeletConfig(Section, frozen=True, kw_only=True):
     """Domain in which pods with dnsPolicy ClusterFirst look names up, beside the host's own. Used with
     clusterDNS."""
 
+    container_log_max_files: Annotated[int, Whole("files", 2, 10_000)] = 5
+    """Files that are kept of a container's log, with the one that is written."""
+
+    container_log_max_size: Annotated[int, Size(0, 1 << 40)] = 10 << 20
+    """Size from which on a container's log is rotated. What was rotated is packed, but for the newest. 0: never."""
+
+    container_log_monitor_interval: Annotated[float, Duration(3.0, _DAY)] = 10.0
+    """Time between two looks at the sizes of logs."""
+
     container_runtime_endpoint: Annotated[str, RUNTIME_ENDPOINT] = "unix:///run/containerd/containerd.sock"
     """Socket of the container runtime (CRI). `embedded://` is ours: the runtime inside edgecore, whose
     containers are plain processes of this machine; nothing need be installed, and nothing is isolated."""
@@ -94,6 +105,44 @@ class TailoredKubeletConfig(Section, frozen=True, kw_only=True):
     enable_debugging_handlers: Annotated[bool, Switch()] = True
     """Whether logs of containers, `/runningpods` and `/configz` are served, and exec, attach and port-forward on the
     socket. Off: they answer that they are, as a kubelet's do."""
+
+    eviction_hard: Annotated[dict[str, str], TextMap(SIGNAL, THRESHOLD, 6)] = field(
+        default_factory=lambda: dict(DEFAULT_HARD)
+    )
+    """What must be left on the node: where there is less, a pod is ended at once, one after the other. What is kept
+    free for it is not allocatable. A file that has this key names all that is to hold; `0%` switches one off."""
+
+    eviction_max_pod_grace_period: Annotated[int, Whole("seconds", 0, 86_400)] = 0
+    """Longest time that a pod gets to end when a soft threshold is met."""
+
+    eviction_minimum_reclaim: Annotated[dict[str, str], TextMap(SIGNAL, THRESHOLD, 6)] = field(default_factory=dict)
+    """How much more than a threshold asks for must be there before it is over. Default nothing."""
+
+    eviction_pressure_transition_period: Annotated[float, Duration(0.0, _DAY)] = 300.0
+    """Time for which the node says that it is under pressure after it was last seen to be."""
+
+    eviction_soft: Annotated[dict[str, str], TextMap(SIGNAL, THRESHOLD, 6)] = field(default_factory=dict)
+    """What should be left on the node: where there is less for longer than evictionSoftGracePeriod, pods are ended with
+    their grace period. Default nothing."""
+
+    eviction_soft_grace_period: Annotated[dict[str, float], DurationMap(SIGNAL, 6)] = field(default_factory=dict)
+    """How long each soft threshold must be met before something is done."""
+
+    image_gc_high_threshold_percent: Annotated[int, Whole("percent", 0, 100)] = field(
+        default=85, name="imageGCHighThresholdPercent"
+    )
+    """Part of the images' file system in use from which on unused images are removed. 100: never."""
+
+    image_gc_low_threshold_percent: Annotated[int, Whole("percent", 0, 100)] = field(
+        default=80, name="imageGCLowThresholdPercent"
+    )
+    """Part in use that their removal aims at."""
+
+    image_maximum_gc_age: Annotated[float, Duration(0.0, 365 * _DAY)] = field(default=0.0, name="imageMaximumGCAge")
+    """Time without use after which an image is removed although there is room. 0s: none is."""
+
+    image_minimum_gc_age: Annotated[float, Duration(0.0, 365 * _DAY)] = field(default=120.0, name="imageMinimumGCAge")
+    """Time for which an image stays after it was first seen: it may have been pulled to be used."""
 
     image_service_endpoint: Annotated[str, IMAGE_ENDPOINT] = ""
     """Socket of the image service. Default empty: the same as containerRuntimeEndpoint, as with the

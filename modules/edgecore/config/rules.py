@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from edged.eviction.thresholds import ThresholdError, parse_thresholds
 from modules.edgecore.config.kinds import UnfitError
 from modules.edgecore.config.model import SOCKET_PATH_LIMIT, EdgeCoreConfig
 from modules.edgecore.config.names import EMBEDDED_ENDPOINT, NODE_NAME
@@ -21,6 +22,7 @@ def broken_rules(config: EdgeCoreConfig) -> Iterator[Broken]:
     yield from _transport(config)
     yield from _certificates(config)
     yield from _embedded_runtime(config)
+    yield from _upkeep(config)
 
 
 def _node_name(config: EdgeCoreConfig) -> Iterator[Broken]:
@@ -62,3 +64,21 @@ def _embedded_runtime(config: EdgeCoreConfig) -> Iterator[Broken]:
         path = ("modules", "edged", "tailoredKubeletConfig", "imageServiceEndpoint")
         text = f"got {EMBEDDED_ENDPOINT}, but containerRuntimeEndpoint names another runtime"
         yield path, text, "remove this key"
+
+
+def _upkeep(config: EdgeCoreConfig) -> Iterator[Broken]:
+    """As kubelet's validation: thresholds that can be meant, and a low one below the high one."""
+    kubelet = config.modules.edged.tailored_kubelet_config
+    section = ("modules", "edged", "tailoredKubeletConfig")
+    for key, written in (("evictionHard", kubelet.eviction_hard), ("evictionSoft", kubelet.eviction_soft)):
+        graces = dict.fromkeys(written, 0.0)
+        try:
+            parse_thresholds({}, written, graces, kubelet.eviction_minimum_reclaim)
+        except ThresholdError as error:
+            yield (*section, key), str(error), ""
+    for signal in sorted(kubelet.eviction_soft.keys() - kubelet.eviction_soft_grace_period.keys()):
+        yield (*section, "evictionSoft"), f"{signal} has no grace period", "name it in evictionSoftGracePeriod too"
+    high, low = kubelet.image_gc_high_threshold_percent, kubelet.image_gc_low_threshold_percent
+    if low >= high:
+        path = (*section, "imageGCLowThresholdPercent")
+        yield path, f"got {low}, want less than imageGCHighThresholdPercent, which is {high}", ""

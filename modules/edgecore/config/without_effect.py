@@ -76,20 +76,8 @@ _KUBELET_RESOURCES: Final = _accepted(
 ) | {"memorySwap": _accepted("swapBehavior")}
 
 _KUBELET_EVICTION: Final = _accepted(
-    "evictionSoft",
-    "evictionSoftGracePeriod",
-    "evictionMaxPodGracePeriod",
-    "evictionMinimumReclaim",
     "kernelMemcgNotification",
     "shutdownGracePeriodByPodPriority",
-    evictionHard={
-        "imagefs.available": "15%",
-        "imagefs.inodesFree": "5%",
-        "memory.available": "100Mi",
-        "nodefs.available": "10%",
-        "nodefs.inodesFree": "5%",
-    },
-    evictionPressureTransitionPeriod="5m0s",
     shutdownGracePeriod="0s",
     shutdownGracePeriodCriticalPods="0s",
 )
@@ -97,14 +85,7 @@ _KUBELET_EVICTION: Final = _accepted(
 _KUBELET_IMAGES_AND_LOGS: Final = _accepted(
     "imagePullCredentialsVerificationPolicy",
     "preloadedImagesVerificationAllowlist",
-    imageMinimumGCAge="2m0s",
-    imageMaximumGCAge="0s",
-    imageGCHighThresholdPercent=85,
-    imageGCLowThresholdPercent=80,
-    containerLogMaxSize="10Mi",
-    containerLogMaxFiles=5,
     containerLogMaxWorkers=1,
-    containerLogMonitorInterval="10s",
 )
 
 _KUBELET_SERVER: Final = _accepted(
@@ -144,9 +125,6 @@ _EDGED: Final = _accepted(
     "seccompDefault",
     "windowsPriorityClass",
     "windowsService",
-    maxContainerCount=-1,
-    maxPerPodContainerCount=1,
-    minimumGCAge="0s",
     podSandboxImage="kubeedge/pause:3.6",
 ) | {
     "tailoredKubeletConfig": _KUBELET_RESOURCES

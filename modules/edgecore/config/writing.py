@@ -96,7 +96,18 @@ def _section(section: Section, path: str, indent: str, only: Collection[str] | N
             yield f"{indent}{key.name}:"
             yield from _section(value, f"{at}.", indent + "  ", only)
         else:
-            yield f"{indent}{key.name}: {inline(value)}"
+            yield from _setting(f"{indent}{key.name}:", value, indent)
+
+
+def _setting(name: str, value: object, indent: str) -> Iterator[str]:
+    """A setting on one line, or a mapping that is too long for that with a line for each entry."""
+    line = f"{name} {inline(value)}"
+    if len(line) <= _WIDTH or not isinstance(value, dict):
+        yield line
+        return
+    yield name
+    for entry, setting in value.items():
+        yield f"{indent}  {inline(entry)}: {inline(setting)}"
 
 
 def _chosen(section: Section, path: str, only: Collection[str] | None) -> list[Key]:

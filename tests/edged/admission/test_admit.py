@@ -4,10 +4,11 @@ from typing import Any
 
 import pytest
 
-from edged.admission.admit import CONFIG_SOURCE, Place, allocatable, refusal
+from edged.admission.admit import Place, allocatable, refusal
 from edged.api import Node, NodeStatus, ObjectMeta, Pod, ResourceRequirements, from_value
 from edged.api.nodes import NodeSpec, Taint
 from edged.api.scheduling import PodOS
+from edged.pods.critical import CONFIG_SOURCE
 from tests.edged.pods.builders import a_container, a_pod
 
 ROOM = allocatable(NodeStatus(allocatable={"cpu": "2", "memory": "1Gi", "pods": "3", "ephemeral-storage": "10Gi"}))

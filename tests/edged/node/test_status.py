@@ -7,7 +7,9 @@ import pytest
 from msgspec.structs import replace
 
 from edged.api import Nanoseconds, NodeStatus, encode
-from edged.node.machine import Machine, Usage, read_machine, read_usage
+from edged.eviction.signals import Pressure
+from edged.eviction.thresholds import DEFAULT_HARD, EvictionSettings, parse_thresholds
+from edged.node.machine import Machine, read_machine, read_usage
 from edged.node.status import Report, new_lease, node_object, node_status, renewed, worth_sending
 
 NOW = Nanoseconds(1_795_139_667_000_000_000)
@@ -16,9 +18,9 @@ MACHINE = Machine(
     machine_id="m", system_uuid="s", boot_id="b", kernel="6.1", os_image="Debian", architecture="amd64",
     cpus=2, memory=8 << 30, storage=100 << 30, addresses=("192.0.2.2",),
 )  # fmt: skip
-USAGE = Usage(memory_available=4 << 30, storage_available=0.5, inodes_available=0.5, pids_available=0.9)
+EVICTION = EvictionSettings(thresholds=parse_thresholds(DEFAULT_HARD))
 REPORT = Report(
-    machine=MACHINE, usage=USAGE, node_name="n1", max_pods=110, port=10255, agent_version="v1",
+    machine=MACHINE, eviction=EVICTION, node_name="n1", max_pods=110, port=10255, agent_version="v1",
     runtime_version="containerd://1.6",
 )  # fmt: skip
 
@@ -36,18 +38,10 @@ def test_a_healthy_node_is_ready_and_under_no_pressure() -> None:
     assert condition(status, "PIDPressure") == ("False", "KubeletHasSufficientPID")
 
 
-@pytest.mark.parametrize(
-    ("usage", "kind"),
-    [
-        (replace(USAGE, memory_available=50 << 20), "MemoryPressure"),
-        (replace(USAGE, storage_available=0.05), "DiskPressure"),
-        (replace(USAGE, inodes_available=0.01), "DiskPressure"),
-        (replace(USAGE, pids_available=0.001), "PIDPressure"),
-    ],
-)
-def test_what_runs_short_is_said(usage: Usage, kind: str) -> None:
-    status = node_status(replace(REPORT, usage=usage), NodeStatus(), NOW)
-    assert condition(status, kind)[0] == "True"
+@pytest.mark.parametrize("pressure", list(Pressure))
+def test_what_runs_short_is_said(pressure: Pressure) -> None:
+    status = node_status(replace(REPORT, pressures=frozenset({pressure})), NodeStatus(), NOW)
+    assert [c.type for c in status.conditions if c.status == "True"] == [pressure, "Ready"]
 
 
 def test_what_is_reserved_is_not_allocatable() -> None:
@@ -121,11 +115,17 @@ def test_the_lease_belongs_to_the_node_and_is_renewed_in_place() -> None:
 def test_this_machine_can_be_read(tmp_path: Path) -> None:
     machine, usage = read_machine(tmp_path), read_usage(tmp_path)
     assert machine.cpus >= 1
-    assert machine.memory > usage.memory_available > 0
-    assert machine.storage > 0
+    assert machine.memory == usage.memory > usage.memory_available > 0
+    assert machine.storage == usage.node_fs.capacity >= usage.node_fs.available > 0
     assert machine.addresses
-    assert 0 < usage.storage_available <= 1
-    assert 0 < usage.pids_available < 1
+    assert 0 < usage.pids_free < usage.pids
+    assert usage.image_fs is None
+    assert usage.images is usage.node_fs
+
+
+def test_images_on_a_file_system_of_their_own_are_measured_apart(tmp_path: Path) -> None:
+    assert read_usage(tmp_path, tmp_path / ".").image_fs is None
+    assert read_usage(tmp_path, Path("/proc")).image_fs is not None
 
 
 def test_a_configured_address_wins(tmp_path: Path) -> None:

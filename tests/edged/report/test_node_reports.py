@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from beehive.names import ResourceType
 from edged.events import EventRecorder, Occurrence
 from edged.events.node import NodeEvents
-from edged.node.machine import Machine, Usage
+from edged.node.machine import Machine
 from edged.node.status import Report
 from edged.report.node import NodeReporter
 from edged.settings import EdgedSettings
@@ -20,7 +20,6 @@ REPORT = Report(
         machine_id="m", system_uuid="s", boot_id="b", kernel="6.1", os_image="Debian", architecture="amd64",
         cpus=2, memory=8 << 30, storage=100 << 30, addresses=("192.0.2.2",),
     ),
-    usage=Usage(memory_available=4 << 30, storage_available=0.5, inodes_available=0.5, pids_available=0.9),
     node_name="n1", max_pods=110, port=10255, agent_version="v1", runtime_version="containerd://1.6",
 )  # fmt: skip
 AWAY = NotConnectedError("ask", "it")

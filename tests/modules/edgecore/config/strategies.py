@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from hypothesis import strategies as st
 
+from modules.edgecore.config.eviction import DurationMap
 from modules.edgecore.config.kinds import (
     AbsolutePath,
     Choice,
@@ -52,6 +53,8 @@ def settings_of(kind: Kind[Any]) -> st.SearchStrategy[Any]:
         case TextList():
             return st.lists(settings_of(kind.item), max_size=kind.most).map(tuple)
         case TextMap():
+            return st.dictionaries(settings_of(kind.key), settings_of(kind.value), max_size=4)
+        case DurationMap():
             return st.dictionaries(settings_of(kind.key), settings_of(kind.value), max_size=4)
         case _:
             raise NotImplementedError(f"no strategy for {kind}")

@@ -207,13 +207,13 @@ modules:
   deviceTwin: {enable: true}
   eventBus: {mqttUsername: "", mqttPassword: hunter2}
   edgeHub: {rotateCertificates: true, token: abc, quic: {readDeadline: 15}}
-  edged: {tailoredKubeletConfig: {evictionHard: {memory.available: 1Gi}, podPidsLimit: -1}}
+  edged: {tailoredKubeletConfig: {cpuManagerPolicy: static, podPidsLimit: -1}}
 """
     paths = [remark.path for remark in loads(text).without_effect]
     assert paths == [
         "modules.serviceBus.enable",
         "modules.eventBus.mqttPassword",
-        f"{KUBELET}.evictionHard",
+        f"{KUBELET}.cpuManagerPolicy",
     ]
 
 

@@ -1,0 +1,206 @@
+"""edged alone on the bus, on a node that runs short."""
+
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+from msgspec.structs import replace
+
+from edged.cri.errors import UnavailableError
+from edged.eviction.consumption import Amount, ContainerUsage, PodUsage
+from edged.eviction.thresholds import EvictionSettings, parse_thresholds
+from edged.gc.settings import GcSettings, ImagePolicy
+from edged.node.machine import FileSystem, MachineError
+from edged.testing.figures import PLENTY
+from protos.cri.v1 import api_pb2 as cri
+from tests.edged.conftest import IMAGE, Bench, pod
+
+MIB = 1 << 20
+GIB = 1 << 30
+STARVED = replace(PLENTY, memory_available=50 * MIB)
+FULL = replace(PLENTY, node_fs=FileSystem(1 * GIB, 100 * GIB, 2_000_000, 4_000_000))
+EVICTION = EvictionSettings(
+    thresholds=parse_thresholds(
+        {"memory.available": "100Mi", "nodefs.available": "10%", "pid.available": "100"},
+        {"memory.available": "1Gi"},
+        {"memory.available": 60.0},
+    ),
+    longest_grace=20,
+)
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Bench:
+    """Two pods run; `big` uses more."""
+    bench = Bench(tmp_path, eviction=EVICTION)
+    bench.start()
+    for name in ("small", "big"):
+        bench.tell("insert", a_pod(name))
+    bench.figures.usages = (
+        PodUsage("uid-small", 10 * MIB, 2, (ContainerUsage("small", 10 * MIB),)),
+        PodUsage("uid-big", 90 * MIB, 9, (ContainerUsage("big", 90 * MIB),)),
+    )
+    return bench
+
+
+def a_pod(name: str, **changes: Any) -> dict[str, Any]:
+    containers = [{"name": name, "image": "busybox:1.36", "command": ["sleep", "inf"]}]
+    return pod(name, **{"containers": containers, **changes})
+
+
+def test_short_of_memory_the_largest_goes_at_once_and_says_why(node: Bench) -> None:
+    node.figures.left = STARVED
+    node.run(12)
+    assert node.runtime.running() == ["small"]
+    status = node.meta.statuses("big")[-1]
+    assert (status["phase"], status["reason"]) == ("Failed", "Evicted")
+    assert status["message"] == (
+        "The node was low on resource: memory. Threshold quantity: 100Mi, available: 50Mi. "
+        "Container big was using 90Mi, request is 0, has larger consumption of memory. "
+    )
+    target = next(each for each in status["conditions"] if each["type"] == "DisruptionTarget")
+    assert (target["status"], target["reason"]) == ("True", "TerminationByKubelet")
+    assert node.conditions == {"MemoryPressure": "KubeletHasInsufficientMemory", "Ready": "EdgeReady"}
+    node.run(2)
+    assert ("NodeHasInsufficientMemory", "Node n1 status is now: NodeHasInsufficientMemory") in node.meta.told("n1")
+    assert ("EvictionThresholdMet", "Attempting to reclaim memory") in node.meta.told("n1")
+    assert "Evicted" in dict(node.meta.told("big"))
+
+
+def test_no_other_goes_before_the_first_has_ended_and_one_a_round(node: Bench) -> None:
+    node.runtime.obeys = 1.9
+    node.figures.left = STARVED
+    node.run(11)
+    assert node.runtime.running() == ["big", "small"], "it is ending"
+    node.run(2)
+    assert node.runtime.running() == ["small"]
+    node.figures.left = PLENTY
+    node.run(60)
+    assert node.runtime.running() == ["small"]
+
+
+def test_as_long_as_it_is_short_the_next_follows_and_critical_pods_stay(node: Bench) -> None:
+    node.tell("insert", a_pod("system", priority=2_000_000_000))
+    node.figures.left = STARVED
+    node.run(120)
+    assert node.runtime.running() == ["system"]
+
+
+def test_a_soft_threshold_waits_and_gives_time(node: Bench) -> None:
+    node.runtime.obeys = 15.0
+    node.figures.left = replace(PLENTY, memory_available=500 * MIB)
+    node.run(11)
+    assert "MemoryPressure" in node.conditions
+    node.run(57)
+    assert node.runtime.running() == ["big", "small"]
+    node.run(5)
+    node.run(10)
+    assert node.runtime.running() == ["big", "small"], "it ends within the longest grace period, 20 s"
+    node.run(15)
+    assert node.runtime.running() == ["small"]
+
+
+def test_a_condition_outlasts_what_it_says_for_its_transition_period(node: Bench) -> None:
+    node.figures.left = STARVED
+    node.run(12)
+    node.figures.left = PLENTY
+    node.run(280)
+    assert "MemoryPressure" in node.conditions
+    node.run(30)
+    assert node.conditions == {"Ready": "EdgeReady"}
+
+
+def test_short_of_memory_pods_that_ask_for_none_are_refused(node: Bench) -> None:
+    node.figures.left = STARVED
+    node.run(12)
+    node.tell("insert", a_pod("careless"))
+    asking = {"name": "asking", "image": "busybox:1.36", "resources": {"requests": {"memory": "1Mi"}}}
+    node.tell("insert", pod("asking", containers=[asking]))
+    bears = {"key": "node.kubernetes.io/memory-pressure", "operator": "Exists", "effect": "NoSchedule"}
+    node.tell("insert", a_pod("patient", tolerations=[bears]))
+    node.run(0.5)
+    status = node.meta.statuses("careless")[-1]
+    assert (status["phase"], status["reason"]) == ("Failed", "Evicted")
+    assert status["message"] == "Pod was rejected: The node had condition: [MemoryPressure]. "
+    assert {"asking", "patient"} <= set(node.runtime.running())
+
+
+def test_short_of_disk_all_new_pods_are_refused_but_critical_ones(node: Bench) -> None:
+    node.figures.left = FULL
+    node.run(11)
+    asking = {"name": "asking", "image": "busybox:1.36", "resources": {"requests": {"memory": "1Mi"}}}
+    node.tell("insert", pod("asking", containers=[asking]))
+    node.tell("insert", a_pod("system", priority=2_000_000_000))
+    node.run(0.5)
+    assert node.meta.statuses("asking")[-1]["reason"] == "Evicted"
+    assert "system" in node.runtime.running()
+
+
+class Freeing:
+    """A disk that is full until an image is removed."""
+
+    def __init__(self, bench: Bench, *images: str) -> None:
+        self._bench = bench
+        self._images = set(images)
+
+    def usage(self, _root: Path, _images: Path | None = None) -> object:
+        there = {each.repo_tags[0] for each in self._bench.runtime.list_images()}
+        return FULL if self._images & there else PLENTY
+
+
+def test_short_of_disk_unused_images_and_dead_containers_go_before_any_pod(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, eviction=EVICTION, gc=GcSettings(images=ImagePolicy(minimum_age=0.0)))
+    bench.start()
+    done = {"name": "job", "image": "busybox:1.36", "command": ["exit", "0"]}
+    bench.tell("insert", pod("job", containers=[done], restartPolicy="Never"))
+    bench.tell("insert", a_pod("web"))
+    bench.run(5)
+    bench.runtime.pull_image(cri.ImageSpec(image="unused"))
+    bench.figures.usage = Freeing(bench, "unused").usage  # type: ignore[assignment,method-assign]
+    bench.run(12)
+    assert [each.repo_tags[0] for each in bench.runtime.list_images()] == [IMAGE]
+    assert bench.runtime.running() == ["web"]
+    assert [each.metadata.name for each in bench.runtime.containers.values()] == ["web"]
+    bench.run(5)
+    job = next(each for each in bench.snapshots.pods if each.metadata.name == "job")
+    ended = job.status.container_statuses[0].state.terminated
+    assert (job.status.phase, ended and ended.exit_code) == ("Succeeded", 0), "its end is not forgotten"
+
+
+def test_who_takes_more_disk_than_its_limit_is_ended(node: Bench) -> None:
+    greedy = {"name": "greedy", "image": "busybox:1.36", "resources": {"limits": {"ephemeral-storage": "1Mi"}}}
+    node.tell("insert", pod("greedy", containers=[greedy]))
+    node.figures.usages = (PodUsage("uid-greedy", storage=Amount(2 * MIB, 3)),)
+    node.run(14)
+    status = node.meta.statuses("greedy")[-1]
+    assert (status["reason"], status["message"]) == (
+        "Evicted",
+        "Pod ephemeral local storage usage exceeds the total limit of containers 1Mi. ",
+    )
+    assert not [each for each in status["conditions"] if each["type"] == "DisruptionTarget"], "it is its own fault"
+    assert node.runtime.running() == ["big", "small"]
+
+
+def test_a_machine_that_cannot_be_looked_at_ends_nobody_and_is_looked_at_again(
+    node: Bench, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def broken(_root: Path, _images: Path | None = None) -> object:
+        raise MachineError("read what is left", "/proc")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(node.figures, "usage", broken)
+        node.run(60)
+    assert caplog.text.count("cannot look at what is left on the node") == 1, "once, not at each look"
+    node.figures.left = STARVED
+    node.run(12)
+    assert node.runtime.running() == ["small"]
+
+
+def test_a_runtime_that_does_not_say_where_images_are_is_asked_again(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    bench.runtime.fail("image_fs_info", UnavailableError("ImageFsInfo", "", grpc.StatusCode.UNAVAILABLE, "away"))
+    bench.runtime.images_directory = str(tmp_path)
+    bench.start()
+    bench.run(25)
+    assert bench.runtime.calls["image_fs_info"] == 2

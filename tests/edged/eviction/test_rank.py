@@ -1,0 +1,155 @@
+"""Who goes first, and who has taken too much: tables."""
+
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from edged.api import Pod, Quantity, ResourceRequirements
+from edged.eviction.consumption import Amount, ContainerUsage, PodUsage, pod_usage
+from edged.eviction.evictor import low_message
+from edged.eviction.local_storage import excess, has_limits
+from edged.eviction.rank import ranked
+from edged.eviction.signals import Observation, Signal
+from edged.eviction.thresholds import parse_thresholds
+from edged.pods.critical import CONFIG_SOURCE, is_critical
+from edged.stats.model import ContainerStats, FsStats, MemoryStats, PodReference, PodStats, ProcessStats
+from tests.edged.pods.builders import a_container, a_pod
+
+MIB = 1 << 20
+NOW = "2026-11-20T01:54:50Z"
+
+
+def named(name: str, *, priority: int | None = None, memory: str = "0", disk: str = "0") -> Pod:
+    requests: dict[str, Quantity] = {"memory": memory, "ephemeral-storage": disk}
+    container = a_container(resources=ResourceRequirements(requests=requests))
+    return a_pod(container, meta={"name": name, "uid": name}, priority=priority)
+
+
+def order(pods: Sequence[Pod], usages: Sequence[PodUsage], signal: Signal, *, apart: bool = False) -> list[str]:
+    found = ranked(pods, {usage.uid: usage for usage in usages}, signal, image_fs_apart=apart)
+    return [pod.metadata.name for pod in found]
+
+
+def test_for_memory_first_who_is_above_its_requests_then_by_priority_then_by_how_much() -> None:
+    pods = [
+        named("within", memory="500Mi"),
+        named("important", priority=1000, memory="10Mi"),
+        named("little above", memory="90Mi"),
+        named("far above", memory="10Mi"),
+        named("unknown", priority=5000),
+    ]
+    sizes = {"within": 400, "important": 900, "little above": 100, "far above": 100}
+    usages = [PodUsage(uid, memory=size * MIB) for uid, size in sizes.items()]
+    assert order(pods, usages, Signal.MEMORY) == ["unknown", "far above", "little above", "important", "within"]
+
+
+def test_for_disk_what_counts_is_all_that_is_on_that_file_system() -> None:
+    pods = [named("layer"), named("logs")]
+    layer = PodUsage("layer", containers=(ContainerUsage("bb", layer=Amount(90, 1)),), storage=Amount(100, 11))
+    logs = PodUsage("logs", containers=(ContainerUsage("bb", layer=Amount(1, 9)),), storage=Amount(80, 20))
+    assert order(pods, [layer, logs], Signal.NODE_FS) == ["layer", "logs"]
+    assert order(pods, [layer, logs], Signal.NODE_INODES) == ["logs", "layer"]
+    assert order(pods, [layer, logs], Signal.NODE_FS, apart=True) == ["logs", "layer"]
+    assert order(pods, [layer, logs], Signal.IMAGE_FS, apart=True) == ["layer", "logs"]
+    assert order(pods, [layer, logs], Signal.IMAGE_INODES, apart=True) == ["logs", "layer"]
+
+
+def test_requests_of_disk_count_and_those_of_memory_do_not() -> None:
+    pods = [named("asked", disk="1Gi"), named("not", memory="1Gi")]
+    usages = [PodUsage("asked", storage=Amount(500 * MIB)), PodUsage("not", storage=Amount(1 * MIB))]
+    assert order(pods, usages, Signal.NODE_FS) == ["not", "asked"]
+
+
+def test_for_processes_by_priority_then_by_their_number() -> None:
+    pods = [named("many", priority=10), named("few"), named("some"), named("unknown")]
+    usages = [PodUsage("many", processes=99), PodUsage("few", processes=1), PodUsage("some", processes=5)]
+    assert order(pods, usages, Signal.PIDS) == ["some", "few", "unknown", "many"]
+
+
+@given(st.permutations(["a", "b", "c", "d"]), st.sampled_from(Signal))
+def test_the_order_of_the_pods_does_not_matter(names: list[str], signal: Signal) -> None:
+    sizes = {"a": 5, "b": 4, "c": 3, "d": 2}
+    usages = [PodUsage(n, sizes[n], sizes[n], storage=Amount(sizes[n], sizes[n])) for n in names]
+    assert order([named(name) for name in names], usages, signal) == ["a", "b", "c", "d"]
+
+
+@pytest.mark.parametrize(
+    ("pod", "critical"),
+    [
+        (a_pod(), False),
+        (a_pod(priority=1_999_999_999), False),
+        (a_pod(priority=2_000_000_000), True),
+        (a_pod(meta={"annotations": {CONFIG_SOURCE: "file"}}), True),
+        (a_pod(meta={"annotations": {"kubernetes.io/config.mirror": "x"}}), True),
+    ],
+)
+def test_static_pods_and_components_of_the_system_are_critical(pod: Pod, critical: bool) -> None:
+    assert is_critical(pod) is critical
+
+
+def test_the_message_is_kubelets() -> None:
+    (threshold,) = parse_thresholds({"memory.available": "100Mi"})
+    pod = named("web", memory="10Mi")
+    usage = PodUsage("web", containers=(ContainerUsage("bb", 20 * MIB), ContainerUsage("gone", 1)))
+    there = {Signal.MEMORY: Observation(50 * MIB, 1 << 30)}
+    assert low_message(threshold, there, pod, usage) == (
+        "The node was low on resource: memory. Threshold quantity: 100Mi, available: 50Mi. "
+        "Container bb was using 20Mi, request is 10Mi, has larger consumption of memory. "
+    )
+    assert low_message(threshold, there, pod, None).endswith("available: 50Mi. ")
+
+
+def limited(limit: str | None = None) -> Pod:
+    limits: dict[str, Quantity] = {"ephemeral-storage": limit} if limit is not None else {}
+    return a_pod(a_container(resources=ResourceRequirements(limits=limits)))
+
+
+def using(*, layer: int = 0, logs: int = 0, volume: int = 0) -> PodUsage:
+    container = ContainerUsage("bb", layer=Amount(layer), logs=Amount(logs))
+    return PodUsage("x", containers=(container,), storage=Amount(layer + logs + volume))
+
+
+@pytest.mark.parametrize(
+    ("pod", "usage", "why"),
+    [
+        (limited(), using(layer=10 * MIB, volume=10 * MIB), None),
+        (
+            limited("2Mi"),
+            using(layer=MIB, volume=MIB + 1),
+            "Pod ephemeral local storage usage exceeds the total limit of containers 2Mi. ",
+        ),
+        (limited("2Mi"), using(layer=MIB, logs=MIB), None),
+        (limited("0"), using(layer=MIB), None),
+    ],
+)
+def test_who_has_taken_too_much_of_the_disk(pod: Pod, usage: PodUsage, why: str | None) -> None:
+    assert excess(pod, usage) == why
+
+
+def test_one_container_may_not_take_the_others_part() -> None:
+    limits = ResourceRequirements(limits={"ephemeral-storage": "1Mi"})
+    pod = a_pod(a_container("bb", resources=limits), a_container("other", resources=limits))
+    usage = using(layer=MIB, logs=1)
+    assert excess(pod, usage) == 'Container bb exceeded its local ephemeral storage limit "1Mi". '
+
+
+def test_files_are_counted_only_for_pods_with_limits() -> None:
+    assert [has_limits(pod) for pod in (limited(), limited("1Mi"))] == [False, True]
+
+
+def test_what_a_pod_uses_is_taken_from_its_statistics() -> None:
+    fs = FsStats(time=NOW, used_bytes=5, inodes_used=1)  # type: ignore[arg-type]
+    memory = MemoryStats(time=NOW, working_set_bytes=7)  # type: ignore[arg-type]
+    stats = PodStats(
+        PodReference("web", "default", "u"),
+        containers=(ContainerStats("bb", memory=memory, rootfs=fs), ContainerStats("blind")),
+        memory=memory,
+        ephemeral_storage=fs,
+        process_stats=ProcessStats(4),
+    )
+    usage = pod_usage(stats)
+    assert (usage.uid, usage.memory, usage.processes, usage.storage) == ("u", 7, 4, Amount(5, 1))
+    assert usage.containers == (ContainerUsage("bb", 7, Amount(5, 1)), ContainerUsage("blind"))
+    assert usage.layers == Amount(5, 1)

@@ -1,0 +1,143 @@
+"""Which dead containers and sandboxes go: tables, and laws that hold for any of them."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from edged.api import Nanoseconds
+from edged.gc.containers import Garbage, garbage
+from edged.gc.settings import ContainerPolicy
+from edged.pods.labels import CONTAINER_NAME, POD_NAME, POD_NAMESPACE, POD_UID
+from edged.pods.model import PodUid
+from protos.cri.v1 import api_pb2 as cri
+
+SECOND = 1_000_000_000
+NOW = Nanoseconds(1000 * SECOND)
+LIVES, ENDED = False, True
+
+
+def labels(uid: str, name: str = "") -> dict[str, str]:
+    return {POD_UID: uid, POD_NAMESPACE: "default", POD_NAME: uid, **({CONTAINER_NAME: name} if name else {})}
+
+
+def container(
+    uid: str, name: str, attempt: int, *, runs: bool = False, created: int | None = None, home: str = ""
+) -> cri.Container:
+    """One that was created `attempt` seconds after the beginning, unless said otherwise."""
+    return cri.Container(
+        id=f"{uid}/{name}/{attempt}",
+        pod_sandbox_id=home or f"{uid}/0",
+        metadata=cri.ContainerMetadata(name=name, attempt=attempt),
+        state=cri.CONTAINER_RUNNING if runs else cri.CONTAINER_EXITED,
+        created_at=(attempt if created is None else created) * SECOND,
+        labels=labels(uid, name),
+    )
+
+
+def sandbox(uid: str, attempt: int = 0, *, ready: bool = False) -> cri.PodSandbox:
+    return cri.PodSandbox(
+        id=f"{uid}/{attempt}",
+        metadata=cri.PodSandboxMetadata(name=uid, uid=uid, attempt=attempt),
+        state=cri.SANDBOX_READY if ready else cri.SANDBOX_NOTREADY,
+        labels=labels(uid),
+    )
+
+
+def gone(*containers: cri.Container, everything: bool = False, ended: bool = LIVES, **policy: float) -> list[str]:
+    """Ids of the containers that go, of pods that all live unless `ended`."""
+    uids = {PodUid(c.labels[POD_UID]): ended for c in containers}
+    made = ContainerPolicy(**policy)  # type: ignore[arg-type]
+    found = garbage(containers, [], uids, made, NOW, everything=everything)
+    return [each.id for each in found.containers]
+
+
+FIVE = [container("p", "a", n) for n in range(5)]
+
+
+def test_of_each_name_the_newest_dead_ones_stay() -> None:
+    assert gone(*FIVE, per_pod=2) == ["p/a/0", "p/a/1", "p/a/2"]
+    both = [container("p", name, n) for name in "ab" for n in range(2)]
+    assert gone(*both, per_pod=1) == ["p/a/0", "p/b/0"]
+
+
+def test_one_that_runs_is_no_dead_one() -> None:
+    assert gone(*FIVE, container("p", "a", 5, runs=True), per_pod=1) == ["p/a/0", "p/a/1", "p/a/2", "p/a/3"]
+
+
+def test_with_none_to_be_kept_the_one_stays_that_the_next_start_goes_by() -> None:
+    assert gone(*FIVE, per_pod=0) == ["p/a/0", "p/a/1", "p/a/2", "p/a/3"]
+    assert gone(*FIVE, container("p", "a", 5, runs=True), per_pod=0) == [each.id for each in FIVE]
+    assert gone(*FIVE, per_pod=0, ended=ENDED) == [each.id for each in FIVE]
+
+
+def test_no_limit_keeps_all() -> None:
+    assert gone(*FIVE, per_pod=-1) == []
+
+
+def test_what_is_too_young_stays_and_does_not_count() -> None:
+    young = container("p", "a", 9, created=990)
+    assert gone(*FIVE, young, per_pod=1, minimum_age=60) == ["p/a/0", "p/a/1", "p/a/2", "p/a/3"]
+
+
+def test_of_too_many_in_all_each_name_loses_down_to_its_share_and_then_the_oldest_go() -> None:
+    many = [container(pod, "a", n, created=10 * n + ord(pod)) for pod in "pqr" for n in range(4)]
+    left = {each.id for each in many} - set(gone(*many, per_pod=-1, total=6, ended=ENDED))
+    assert left == {f"{pod}/a/{n}" for pod in "pqr" for n in (2, 3)}
+    assert gone(*many, per_pod=1, total=2, ended=ENDED)[-1] == "p/a/3", "the oldest of those that are left"
+
+
+def test_when_the_disk_is_short_nothing_is_kept_of_pods_that_have_ended() -> None:
+    assert gone(*FIVE, per_pod=3, ended=ENDED, everything=True) == [each.id for each in FIVE]
+    assert gone(*FIVE, per_pod=3, everything=True) == ["p/a/0", "p/a/1"]
+
+
+def test_pods_that_nobody_knows_and_what_is_no_pods_are_left_alone() -> None:
+    theirs = [container("other", "a", n) for n in range(3)]
+    nobodys = cri.Container(id="x", state=cri.CONTAINER_EXITED, metadata=cri.ContainerMetadata(name="x"))
+    found = garbage([*theirs, nobodys], [sandbox("other"), cri.PodSandbox(id="y")], {}, ContainerPolicy(), NOW)
+    assert found == Garbage([], [])
+
+
+def _sandboxes(*there: cri.Container, pods: bool = LIVES, everything: bool = False) -> list[str]:
+    boxes = [sandbox("p", 0), sandbox("p", 1), sandbox("p", 2)]
+    found = garbage(there, boxes, {PodUid("p"): pods}, ContainerPolicy(), NOW, everything=everything)
+    return [each.id for each in found.sandboxes]
+
+
+def test_dead_sandboxes_without_containers_go_but_for_the_newest() -> None:
+    assert _sandboxes() == ["p/1", "p/0"]
+    assert _sandboxes(container("p", "a", 0, home="p/0")) == ["p/1"]
+    assert _sandboxes(everything=True) == ["p/1", "p/0"]
+    assert _sandboxes(pods=ENDED, everything=True) == ["p/2", "p/1", "p/0"]
+
+
+def test_a_sandbox_whose_containers_go_goes_with_them() -> None:
+    assert _sandboxes(container("p", "a", 0, home="p/0"), container("p", "a", 1, home="p/1")) == ["p/0"]
+
+
+@st.composite
+def _worlds(draw: st.DrawFn) -> tuple[list[cri.Container], dict[PodUid, bool]]:
+    numbers = draw(st.lists(st.tuples(st.sampled_from("pqr"), st.sampled_from("ab"), st.integers(0, 9)), unique=True))
+    there = [container(*each, runs=draw(st.booleans()), created=draw(st.integers(0, 999))) for each in numbers]
+    return there, {PodUid(uid): draw(st.booleans()) for uid in draw(st.sets(st.sampled_from("pqr")))}
+
+
+@given(_worlds(), st.integers(-1, 3), st.integers(-1, 6), st.booleans())
+def test_never_one_that_runs_never_a_strangers_never_the_only_trace_of_one_that_lives(
+    world: tuple[list[cri.Container], dict[PodUid, bool]], per_pod: int, total: int, everything: bool
+) -> None:
+    there, pods = world
+    policy = ContainerPolicy(per_pod=per_pod, total=total)
+    found = garbage(there, [], pods, policy, NOW, everything=everything)
+    ids = {each.id for each in found.containers}
+    assert len(ids) == len(found.containers), "each once"
+    for each in there:
+        uid = PodUid(each.labels[POD_UID])
+        if each.state == cri.CONTAINER_RUNNING or uid not in pods:
+            assert each.id not in ids
+    left = [each for each in there if each.id not in ids]
+    for uid, ended in pods.items():
+        names = {each.metadata.name for each in there if each.labels[POD_UID] == uid}
+        if not ended:
+            assert names == {each.metadata.name for each in left if each.labels[POD_UID] == uid}
+    again = garbage(left, [], pods, policy, NOW, everything=everything)
+    assert again.containers == [], "once is enough"

@@ -1,0 +1,169 @@
+"""Which images go: the pure part, and the collector on a runtime in memory."""
+
+from pathlib import Path
+
+import grpc
+import pytest
+from msgspec.structs import replace
+
+from beehive.simulation import Simulation
+from edged.api import Pod, PodStatus
+from edged.cri.errors import RefusedError
+from edged.events import EventRecorder, Occurrence
+from edged.gc.collector import ImageCollector, collect_images, sandbox_images
+from edged.gc.images import ImageRecord, bytes_to_free, names_in_use, observed, too_old, unused
+from edged.gc.settings import ImagePolicy
+from edged.node.machine import FileSystem
+from edged.testing import FakeRuntime
+from edged.testing.figures import PLENTY, FiguresDouble
+from protos.cri.v1 import api_pb2 as cri
+from tests.edged.pods.builders import a_container, a_pod
+
+GIB = 1 << 30
+PAUSE = "registry.k8s.io/pause:3.9"
+
+
+def disk(free_percent: int) -> FileSystem:
+    return FileSystem(free_percent * GIB, 100 * GIB, 1000, 2000)
+
+
+@pytest.mark.parametrize(
+    ("free", "wanted"),
+    [(50, 0), (16, 0), (15, 5 * GIB), (14, 6 * GIB), (0, 20 * GIB)],
+)
+def test_above_the_high_threshold_images_go_until_the_low_one(free: int, wanted: int) -> None:
+    assert bytes_to_free(disk(free), ImagePolicy(high=85, low=80)) == wanted
+
+
+def test_thresholds_of_a_hundred_and_disks_of_nothing_free_nothing() -> None:
+    assert bytes_to_free(disk(0), ImagePolicy(high=100, low=80)) == 0
+    assert bytes_to_free(FileSystem(0, 0, 0, 0), ImagePolicy()) == 0
+
+
+def image(name: str, *, pinned: bool = False, size: int = 10) -> cri.Image:
+    return cri.Image(id=f"sha256:{name}", repo_tags=[name], repo_digests=[f"{name}@d"], pinned=pinned, size=size)
+
+
+def test_what_was_seen_first_and_used_last_is_remembered() -> None:
+    first = observed({}, [image("a"), image("b")], {"a"}, (), 10.0)
+    later = observed(first, [image("a"), image("c")], {"c@d"}, ("a",), 20.0)
+    assert {r.id: (r.first_seen, r.last_used, r.pinned) for r in later.values()} == {
+        "sha256:a": (10.0, 10.0, True),
+        "sha256:c": (20.0, 20.0, False),
+    }
+
+
+def test_the_one_that_was_not_used_for_longest_is_first_and_one_in_use_or_pinned_or_young_never() -> None:
+    records = {
+        each.id: each
+        for each in (
+            ImageRecord("in use", 1, pinned=False, first_seen=0.0, last_used=500.0),
+            ImageRecord("pinned", 1, pinned=True, first_seen=0.0),
+            ImageRecord("young", 1, pinned=False, first_seen=450.0),
+            ImageRecord("later", 1, pinned=False, first_seen=0.0, last_used=90.0),
+            ImageRecord("earlier", 1, pinned=False, first_seen=50.0, last_used=80.0),
+            ImageRecord("never", 1, pinned=False, first_seen=60.0),
+        )
+    }
+    assert [r.id for r in unused(records, 500.0, 120.0)] == ["never", "earlier", "later"]
+
+
+def test_an_image_is_too_old_only_when_it_was_watched_for_long_enough() -> None:
+    policy = ImagePolicy(maximum_age=100.0, minimum_age=0.0)
+    records = {"a": ImageRecord("a", 1, pinned=False, first_seen=0.0, last_used=10.0)}
+    assert too_old(records, 90.0, policy, 0.0) == []
+    assert [r.id for r in too_old(records, 120.0, policy, 0.0)] == ["a"]
+    assert too_old(records, 120.0, policy, 50.0) == []
+    assert too_old(records, 1000.0, ImagePolicy(maximum_age=0.0), 0.0) == []
+
+
+def test_containers_dead_or_alive_and_pods_that_have_not_ended_use_images() -> None:
+    dead = cri.Container(image=cri.ImageSpec(image="by-name"), image_ref="by-ref", image_id="by-id")
+    lives, ended = a_pod(a_container(image="nginx")), a_pod(status=PodStatus(phase="Failed"))
+    assert names_in_use([dead], [lives, ended]) == {"by-name", "by-ref", "by-id", "docker.io/library/nginx:latest"}
+
+
+class Collected:
+    """A collector with a runtime that has three images of 10 GiB, of which nobody uses any."""
+
+    def __init__(self, root: Path, **policy: float) -> None:
+        self.simulation = Simulation(1)
+        self.runtime = FakeRuntime(self.simulation, ["a", "b", "c", PAUSE])
+        self.runtime.image_sizes = dict.fromkeys("abc", 10 * GIB)
+        self.runtime.sandbox_image = PAUSE
+        self.figures = FiguresDouble()
+        self.told: list[Occurrence] = []
+        self.pods: tuple[Pod, ...] = ()
+        self.recorder = EventRecorder(self.simulation.clock, "n1", self.told.append)
+        self.collector = ImageCollector(
+            self.runtime, ImagePolicy(**policy), self.simulation.clock, lambda: self.pods,  # type: ignore[arg-type]
+            figures=self.figures, root=root, recorder=self.recorder,
+        )  # fmt: skip
+
+    def collect(self, *, free: int = 50, after: float = 200.0) -> list[str]:
+        """The images that are left."""
+        self.figures.left = replace(PLENTY, node_fs=disk(free))
+        self.collector.collect()
+        self.simulation.run_for(after)
+        return [each.repo_tags[0] for each in self.runtime.list_images()]
+
+
+def test_images_are_removed_until_there_is_room_and_no_more(tmp_path: Path) -> None:
+    collected = Collected(tmp_path)
+    assert collected.collect() == ["a", "b", "c", PAUSE]
+    assert collected.collect(free=5) == ["c", PAUSE], "15 GiB are wanted: two images"
+    assert collected.told == []
+
+
+def test_when_too_little_can_be_freed_it_is_told_and_what_is_in_use_stays(tmp_path: Path) -> None:
+    """So does the sandboxes' own image, although an old runtime does not pin it."""
+    used = "docker.io/library/used:latest"
+    collected = Collected(tmp_path)
+    collected.runtime.pull_image(cri.ImageSpec(image=used))
+    collected.pods = (a_pod(a_container(image="used")),)
+    collected.collect()
+    assert collected.collect(free=0) == ["c", used, PAUSE]
+    collected.collect(free=0)
+    assert collected.collect(free=0) == [used, PAUSE]
+    assert {each.reason for each in collected.told} == {"FreeDiskSpaceFailed"}
+    assert "Attempted to free 21474836480 bytes, but only found 10737418240 bytes" in collected.told[0].message
+
+
+def test_one_that_cannot_be_removed_keeps_no_other(tmp_path: Path) -> None:
+    collected = Collected(tmp_path)
+    collected.collect()
+    refused = RefusedError("RemoveImage", "a", grpc.StatusCode.FAILED_PRECONDITION, "in use")
+    collected.runtime.fail("remove_image", refused)
+    assert collected.collect(free=12) == ["a", "c", PAUSE]
+
+
+def test_a_failure_of_the_whole_is_an_event(tmp_path: Path) -> None:
+    collected = Collected(tmp_path)
+    collected.runtime.fail("list_images", RefusedError("ListImages", "", grpc.StatusCode.UNKNOWN, "broken"))
+    with pytest.raises(RefusedError):
+        collect_images(collected.collector, collected.recorder)
+    assert [each.reason for each in collected.told] == ["ImageGCFailed"]
+
+
+def test_unused_ones_all_go_when_the_disk_is_short(tmp_path: Path) -> None:
+    collected = Collected(tmp_path)
+    collected.collect()
+    assert collected.collector.remove_unused() == 30 * GIB
+
+
+def test_old_ones_go_although_there_is_room(tmp_path: Path) -> None:
+    collected = Collected(tmp_path, maximum_age=300.0)
+    collected.collect(after=250.0)
+    collected.collect(after=100.0)
+    assert collected.collect() == [PAUSE]
+
+
+def test_a_disk_of_nothing_is_told(tmp_path: Path) -> None:
+    collected = Collected(tmp_path)
+    collected.figures.left = replace(PLENTY, node_fs=FileSystem(0, 0, 0, 0))
+    collected.collector.collect()
+    assert [each.reason for each in collected.told] == ["InvalidDiskCapacity"]
+
+
+def test_a_runtime_that_says_nothing_names_no_sandbox_image() -> None:
+    assert sandbox_images(FakeRuntime(Simulation(1))) == frozenset()

@@ -1,0 +1,176 @@
+"""Rotation of logs, on real files and a runtime in memory that opens new ones."""
+
+import gzip
+from datetime import UTC, datetime
+from pathlib import Path
+
+import grpc
+import pytest
+
+from beehive.simulation import Simulation
+from edged.api import ContainerState, ContainerStateRunning, ContainerStatus, PodStatus
+from edged.cri.contract import ContainerId
+from edged.cri.errors import UnavailableError
+from edged.gc.settings import LogPolicy
+from edged.logs.files import remove_log
+from edged.logs.options import LogOptions
+from edged.logs.reader import LogReader
+from edged.logs.rotation import LogRotation, free_name, pack, running_logs
+from edged.pods.paths import PodPaths
+from edged.testing import FakeRuntime
+from tests.edged.pods.builders import REF, a_pod
+
+LINE = b"2026-11-20T05:42:16.000000001Z stdout F line %d\n"
+
+
+def a_status(*, runs: bool = True, attempt: int = 0) -> PodStatus:
+    state = ContainerState(running=ContainerStateRunning(started_at=None)) if runs else ContainerState()
+    each = ContainerStatus(name="bb", container_id="fake://c1", state=state, restart_count=attempt)
+    return PodStatus(phase="Running", container_statuses=(each,))
+
+
+class Opening(FakeRuntime):
+    """Makes a file when it is asked to, as a runtime does."""
+
+    def __init__(self, simulation: Simulation, log: Path) -> None:
+        super().__init__(simulation)
+        self._log = log
+
+    def reopen_container_log(self, container_id: ContainerId) -> None:
+        """It is always the same container's."""
+        assert container_id == "c1"
+        error = self._begin("reopen_container_log")
+        self._log.touch()
+        self._finish(error)
+
+
+class Rotated:
+    """A pod with one container, whose log may have 100 bytes."""
+
+    def __init__(self, root: Path, **policy: int) -> None:
+        self.simulation = Simulation(1)
+        paths = PodPaths(root / "edged", root / "logs")
+        self.file = paths.pod_logs(REF) / "bb" / "0.log"
+        self.file.parent.mkdir(parents=True)
+        self.runtime = Opening(self.simulation, self.file)
+        self.status = a_status()
+        made = LogPolicy(**{"size": 100, **policy})
+        self.rotation = LogRotation(
+            self.runtime, made, self.simulation.clock, paths, lambda: (a_pod(status=self.status),)
+        )
+        self._written = 0
+
+    def write(self, lines: int = 10) -> None:
+        with self.file.open("ab") as log:
+            for number in range(self._written, self._written + lines):
+                log.write(LINE % number)
+        self._written += lines
+
+    def look(self) -> list[str]:
+        """The files that there are after a look."""
+        self.rotation.look()
+        self.simulation.run_for(10)
+        return sorted(each.name for each in self.file.parent.iterdir())
+
+
+def test_a_log_that_is_small_costs_the_runtime_nothing(tmp_path: Path) -> None:
+    rotated = Rotated(tmp_path)
+    rotated.write(1)
+    assert rotated.look() == ["0.log"]
+    assert not rotated.runtime.calls
+
+
+def test_what_was_rotated_is_packed_but_for_the_newest_and_the_oldest_goes(tmp_path: Path) -> None:
+    rotated = Rotated(tmp_path, files=4)
+    seen = []
+    for _ in range(5):
+        rotated.write()
+        seen.append(rotated.look())
+    assert [len(names) for names in seen] == [2, 3, 4, 4, 4]
+    assert [name.endswith(".gz") for name in seen[-1]] == [False, True, True, False]
+    assert rotated.file.stat().st_size == 0
+
+
+def test_a_reader_sees_all_lines_of_what_is_left(tmp_path: Path) -> None:
+    rotated = Rotated(tmp_path)
+    for _ in range(3):
+        rotated.write()
+        rotated.look()
+    reader = LogReader(rotated.file, LogOptions(), lambda: True)
+    text = b"".join(reader.pieces(lambda _: False)).decode()
+    reader.close()
+    assert text.splitlines() == [f"line {n}" for n in range(30)]
+
+
+@pytest.mark.parametrize("status", [a_status(runs=False), a_status(attempt=7)])
+def test_only_logs_of_containers_that_run_are_rotated(tmp_path: Path, status: PodStatus) -> None:
+    rotated = Rotated(tmp_path)
+    rotated.status = status
+    rotated.write()
+    assert rotated.look() == ["0.log"]
+
+
+def test_a_runtime_that_does_not_open_another_goes_on_in_the_one_it_has(tmp_path: Path) -> None:
+    rotated = Rotated(tmp_path)
+    rotated.write()
+    rotated.runtime.fail("reopen_container_log", UnavailableError("Reopen", "c1", grpc.StatusCode.UNAVAILABLE, "gone"))
+    assert rotated.look() == ["0.log"]
+    assert rotated.file.stat().st_size > 100
+    assert len(rotated.look()) == 2, "and is asked again"
+
+
+def test_after_an_agent_that_was_killed_in_between_the_runtime_is_asked_to_open_the_log(tmp_path: Path) -> None:
+    rotated = Rotated(tmp_path)
+    rotated.write()
+    rotated.file.rename(rotated.file.with_name("0.log.20261120-054216"))
+    assert rotated.look() == ["0.log", "0.log.20261120-054216"]
+    assert rotated.runtime.calls == {"reopen_container_log": 1}
+
+
+def test_what_was_packed_halfway_is_begun_anew(tmp_path: Path) -> None:
+    rotated = Rotated(tmp_path)
+    rotated.write()
+    (rotated.file.parent / "0.log.20201120-054216").write_bytes(b"whole")
+    (rotated.file.parent / "0.log.20201120-054216.tmp").write_bytes(b"ha")
+    assert "0.log.20201120-054216.gz" in rotated.look()
+    with gzip.open(rotated.file.parent / "0.log.20201120-054216.gz") as packed:
+        assert packed.read() == b"whole"
+
+
+def test_a_directory_without_the_runtimes_own_is_not_its_log(tmp_path: Path) -> None:
+    rotated = Rotated(tmp_path)
+    rotated.file.parent.rmdir()
+    rotated.rotation.look()
+    assert not rotated.runtime.calls
+
+
+def test_a_name_that_is_taken_is_not_taken_twice(tmp_path: Path) -> None:
+    now = datetime(2026, 11, 20, 5, 42, 16, tzinfo=UTC)
+    log = tmp_path / "0.log"
+    (tmp_path / "0.log.20261120-054216").touch()
+    (tmp_path / "0.log.20261120-054217.gz").touch()
+    assert free_name(log, now).name == "0.log.20261120-054218"
+
+
+def test_packing_keeps_the_mode_and_leaves_one_file(tmp_path: Path) -> None:
+    file = tmp_path / "0.log.20261120-054216"
+    file.write_bytes(b"x" * 1_000_000)
+    file.chmod(0o640)
+    pack(file)
+    (packed,) = tmp_path.iterdir()
+    assert (packed.name, packed.stat().st_mode & 0o777) == ("0.log.20261120-054216.gz", 0o640)
+    assert gzip.decompress(packed.read_bytes()) == b"x" * 1_000_000
+
+
+def test_a_log_is_removed_with_what_was_rotated_from_it_and_no_other(tmp_path: Path) -> None:
+    for name in ("0.log", "0.log.20261120-054216", "0.log.20261120-054226.gz", "10.log", "0.log.mine"):
+        (tmp_path / name).touch()
+    remove_log(tmp_path / "0.log")
+    remove_log(tmp_path / "none.log")
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["0.log.mine", "10.log"]
+
+
+def test_logs_are_found_without_a_look_at_the_disk(tmp_path: Path) -> None:
+    (log,) = running_logs((a_pod(status=a_status(attempt=3)),), PodPaths(tmp_path, tmp_path))
+    assert log.file == tmp_path / f"default_bb1_{REF.uid}" / "bb" / "3.log"
+    assert list(running_logs((a_pod(),), PodPaths(tmp_path, tmp_path))) == []
