@@ -5,7 +5,7 @@ Everything comes from the `Random` that is handed in, so a case is a function of
 
 from collections.abc import Callable, Sequence
 from random import Random
-from typing import Final
+from typing import Any, Final
 
 LONGEST: Final = 48 * 1024
 """Bytes of a mutated input; what is larger is cut, so that a case stays cheap."""
@@ -44,6 +44,11 @@ TEXTS: Final = (
 _NESTS: Final = ((b"[", b"]"), (b'{"a":', b"}"), (b"{", b"}"), (b"\x30\x80", b"\x00\x00"), (b"\x91", b""), (b"- ", b""))
 _DEPTHS: Final = (3, 60, 500, 1500, 12000)
 
+_ODD: Final[tuple[Any, ...]] = (
+    None, True, 0, -1, 2**63, 1.5, "", "x", "../..", "a/b", "é\u0000", "x" * 5000, [], [None], {}, {"": None}, "100Gi",
+    "-1", "2026-11-20T01:54:50Z", "Never", "Always", "$(A)$(B", [[]], {"name": "a"}, [{"name": "a"}, {"name": "a"}],
+)  # fmt: skip
+
 _Mutation = Callable[[Random, bytes, Sequence[bytes]], bytes]
 
 
@@ -55,6 +60,19 @@ def mutate(random: Random, seeds: Sequence[bytes]) -> bytes:
     for _ in range(min(random.randint(1, 5), random.randint(1, 5))):
         data = random.choice(_MUTATIONS)(random, data, seeds)[:LONGEST]
     return data
+
+
+def misshape(random: Random, value: Any) -> Any:
+    """JSON with one part that is of another kind, missing, or odd; what is well-formed and makes no sense."""
+    if isinstance(value, dict) and value and random.random() < 0.85:
+        key = random.choice(list(value))
+        if random.random() < 0.1:
+            return {each: part for each, part in value.items() if each != key}
+        return {**value, key: misshape(random, value[key])}
+    if isinstance(value, list) and value and random.random() < 0.85:
+        at = random.randrange(len(value))
+        return [*value[:at], misshape(random, value[at]), *value[at + random.randint(0, 1) :]]
+    return random.choice(_ODD)
 
 
 def pieces(random: Random, data: bytes) -> list[bytes]:

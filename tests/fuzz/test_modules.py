@@ -1,0 +1,80 @@
+"""Live modules that get mutated recordings of a real cloud: none of them fails, and the next good message is served."""
+
+import json
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from beehive import Message, ModuleName
+from beehive.codec import decode
+from beehive.testing import Harness
+from tests.edged.conftest import Bench
+from tests.edged.conftest import pod as good_pod
+from tests.fuzz.mutate import misshape
+from tests.fuzz.wire import recorded_frames
+from tests.metamanager.support import META, from_cloud, node, thing
+
+CASES = 250
+
+
+def misshapen(seed: int, *, side: str) -> list[Message]:
+    """Messages as edgehub, or metamanager, hands them on: well-formed, with parts that are not what they should be."""
+    random = Random(f"{side}/{seed}")
+    whole = [json.loads(frame) for frame in recorded_frames() if frame.endswith(b"}\n")] or [_insert(good_pod())]
+    pods = [each for each in whole if "/pod/" in each["route"]["resource"] and isinstance(each.get("content"), dict)]
+    found = []
+    for number in range(CASES):
+        message = json.loads(json.dumps(random.choice(pods or whole if number % 2 else whole)))
+        part = random.choice(("content", "content", "content", "route"))
+        for _ in range(random.randint(1, 3)):
+            message[part] = misshape(random, message.get(part))
+        route = message["route"] if isinstance(message["route"], dict) else {}
+        message["route"] = {key: value for key, value in route.items() if isinstance(value, str)}
+        message["header"] = {"msg_id": f"{side}-{number}", "timestamp": 1, "resourceversion": str(number)}
+        found.append(decode(json.dumps(message).encode()))
+    return found
+
+
+def _insert(content: dict[str, Any]) -> dict[str, Any]:
+    route = {"source": "edgecontroller", "group": "resource", "operation": "insert", "resource": "default/pod/web"}
+    return {"route": route, "content": content}
+
+
+def failures(bee: Harness, name: str) -> int:
+    """How often a module had to be started again."""
+    return bee.hive.slot(name).restarts
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_metamanager_stores_what_is_right_after_what_is_wrong(seed: int) -> None:
+    """It is not started again once, and a good object is in the store and acknowledged."""
+    with node(connected=True, seed=seed) as bee:
+        for message in misshapen(seed, side="meta"):
+            bee.send(META, message)
+            assert failures(bee, META) == 0, message
+        bee.run_for(120.0)
+        bee.forget()
+        good = from_cloud(bee, "default/configmap/good", "insert", thing("good", version=10**9, data={"a": "b"}))
+        bee.send(META, good)
+        assert failures(bee, META) == 0
+        assert any(sent.message.parent_id == good.id for sent in bee.sent)
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_edged_runs_a_good_pod_after_what_is_wrong(seed: int, tmp_path: Path) -> None:
+    """It is not started again once, whatever the pods look like; a good pod is run."""
+    bench = Bench(tmp_path, seed)
+    with bench.bee as bee:
+        bee.start()
+        for number, message in enumerate(misshapen(seed, side="edged")):
+            bee.send(ModuleName.EDGED, message)
+            if number % 25 == 0:
+                bee.run_for(20.0)
+            assert failures(bee, ModuleName.EDGED) == 0, message
+        bee.run_for(60.0)
+        bench.tell("insert", good_pod("good"))
+        bee.run_for(60.0)
+        assert failures(bee, ModuleName.EDGED) == 0
+        assert "Running" in bench.meta.phases("good")
