@@ -55,7 +55,16 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
     )
     _add_tls(parser)
     parser.add_argument("--node", metavar="NAME", help="node of pods that name none (default: the only node)")
-    parser.add_argument("--state", type=Path, metavar="FILE", help="keep the objects and their uids over a restart")
+    parser.add_argument(
+        "--database",
+        metavar="FILE|URL",
+        default=_DEFAULTS.database,
+        help="keeps everything over a restart: an SQLite file, or SQLAlchemy's URL of a database, which several "
+        "cloudcores may share (default: the control socket's path with .db for .sock)",
+    )
+    parser.add_argument(
+        "--node-limit", type=int, metavar="N", default=_DEFAULTS.node_limit, help="most nodes connected at a time"
+    )
     parser.add_argument("--ready-file", type=Path, metavar="PATH", help="written with the address when ready")
     parser.add_argument("--log-level", choices=("debug", "info", "warning", "error"), default="info")
     _add_socket(parser)
@@ -151,13 +160,15 @@ def _run(chosen: argparse.Namespace) -> int:
         "manifests_dir": chosen.manifests and str(chosen.manifests),
         "control_socket": str(chosen.socket),
         "default_node": chosen.node,
+        "database": chosen.database,
+        "node_limit": chosen.node_limit,
     }
     try:
         config = msgspec.convert(settings, CloudCoreConfig, dec_hook=lambda kind, value: kind(value))
     except msgspec.ValidationError as error:
         sys.stderr.write(f"cloudcore run: an option is wrong (addresses as 127.0.0.1:10000): {error}\n")
         return ExitCode.USAGE
-    return run(RunOptions(config, chosen.state, chosen.ready_file))
+    return run(RunOptions(config, chosen.ready_file))
 
 
 def _tls_settings(chosen: argparse.Namespace, listen_address: str) -> dict[str, object]:

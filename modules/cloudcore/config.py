@@ -39,6 +39,11 @@ class CloudCoreConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """Directory of YAML and JSON manifests that are applied and watched. Default none: `cloudcore apply`
     only."""
 
+    database: str = ""
+    """Keeps objects, what nodes have acknowledged and what they are still to be told: the path of an SQLite file, or
+    SQLAlchemy's URL of any database. Several cloudcores may share one. `sqlite://` lives as long as the process.
+    Default an SQLite file beside the control socket, with its name and the suffix `.db`."""
+
     control_socket: Path = Path("cloudcore.sock")
     """Unix socket of `cloudcore apply|get|delete`, made with mode 0600. At most 107 bytes: the kernel's
     limit."""
@@ -73,3 +78,8 @@ class CloudCoreConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     default_node: str | None = None
     """Node for pods whose manifest has no `spec.nodeName`. Default none: the only registered node, if there
     is one."""
+
+    @property
+    def database_url(self) -> str:
+        """The database that is meant."""
+        return self.database or str(self.control_socket.with_suffix(".db"))

@@ -1,6 +1,7 @@
 """The cloud stub's process: modules put together, started, and ended by a signal."""
 
 import logging
+import socket
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -19,7 +20,7 @@ from modules.cloudhub.module import CloudHub, CloudHubSettings
 from modules.cloudhub.server import WebsocketServer
 from modules.dynamiccontroller.module import DynamicController
 from modules.edgecontroller.cluster import Cluster
-from modules.edgecontroller.journal import Journal
+from modules.edgecontroller.database.database import Database
 from modules.edgecontroller.manifest_directory import ManifestDirectory
 from modules.edgecontroller.module import EdgeController
 from modules.edgecore.exit_codes import ExitCode
@@ -35,8 +36,6 @@ class RunOptions(msgspec.Struct, frozen=True):
     """What `cloudcore run` is told beside the stub's settings."""
 
     config: CloudCoreConfig
-    state: Path | None = None
-    """File that keeps the objects over a restart."""
     ready_file: Path | None = None
     """File that is written when the stub is ready: a line with the websocket's address and, with TLS, one with that
     of the certificates.
@@ -47,7 +46,7 @@ def run(options: RunOptions) -> int:
     """Runs the stub until SIGTERM or SIGINT; a second one ends it at once. Gives the exit status."""
     shutdown = Shutdown(at_once=ExitCode.INTERRUPTED)
     try:
-        stub = CloudCore(options.config, options.state)
+        stub = CloudCore(options.config)
         stub.start()
     except (BeehiveError, OSError) as error:
         sys.stderr.write(f"cloudcore: {error}\n")
@@ -65,23 +64,22 @@ class CloudCore:
 
     Args:
         config: settings.
-        state: file that keeps the objects over a restart; None: they are made anew from the manifests.
 
     Raises:
-        JournalError: the state file cannot be used.
+        DatabaseError: the database cannot be used.
         AuthorityError: the certificate authority's files cannot be used.
         OSError: as before.
     """
 
-    def __init__(self, config: CloudCoreConfig, state: Path | None = None) -> None:
+    def __init__(self, config: CloudCoreConfig) -> None:
         clock = RealClock()
         self._clock = clock
         self._servers: list[WebsocketServer] = []
         self._config = config
         self.hive = Hive(Threads(clock))
-        first_version = 1 if state else int(clock.now())
+        self._database = Database(config.database_url, f"{socket.gethostname()}-{clock.new_id()}"[:64])
+        first_version = int(clock.now()) if self._database.is_new else 1
         cluster = Cluster(clock, config.default_node or "", first_version)
-        self._journal = Journal(state, cluster.store) if state else None
         manifests = ManifestDirectory(config.manifests_dir, cluster) if config.manifests_dir else None
         self._https: list[tuple[str, int]] = []
         self._websocket_context: ssl.SSLContext | None = None
@@ -89,8 +87,8 @@ class CloudCore:
         settings = CloudHubSettings(
             keepalive_interval=config.keepalive_interval, ack_resend_interval=config.ack_resend_interval, ca_pem=ca_pem
         )
+        self.hive.add(EdgeController, cluster, self._database, manifests)
         self.hive.add(CloudHub, settings, self._make_server, {})
-        self.hive.add(EdgeController, cluster, manifests, self._journal)
         self.hive.add(DynamicController)
         self.hive.add(Control, config.control_socket)
 
@@ -128,8 +126,7 @@ class CloudCore:
             self.hive.stop()
         finally:
             self._clock.close()
-            if self._journal is not None:
-                self._journal.close()
+            self._database.close()
 
     def _add_registrar(self, tls: TlsConfig) -> str:
         """What TLS needs; gives the CA certificate, PEM."""

@@ -1,4 +1,8 @@
-"""The module cloudhub: connections of nodes on one side, the cloud's modules on the other."""
+"""The module cloudhub: connections of nodes on one side, the cloud's modules on the other.
+
+It remembers nothing beyond a connection. What a node has acknowledged it tells edgecontroller, which writes it down and
+says at the next connection, to whichever cloudcore, what is still to be sent.
+"""
 
 import logging
 from collections import Counter
@@ -15,14 +19,17 @@ from beehive.module import Module
 from beehive.names import Group, ModuleName, Operation, ResourceType
 from beehive.resource import Form, Resource, Side
 from modules.cloudhub.acknowledgement import needs_acknowledgement, plain_content
-from modules.cloudhub.deliveries import NodeDeliveries, Offer
+from modules.cloudhub.connections import ACKNOWLEDGED, Acknowledged, Connected, Taken
+from modules.cloudhub.deliveries import NodeDeliveries, Offer, Subject, subject_of
 from modules.cloudhub.link import FrameCame, Link, LinkClosed, LinkEvent, LinkOpened
-from modules.cloudhub.routing import CA_RESOURCE, Destination, destination_of, on_node, registers_node
+from modules.cloudhub.routing import CA_RESOURCE, Destination, destination_of, on_node
 from modules.cloudhub.session import Session, Write
 
 _log = logging.getLogger(__name__)
 _TICK = 1.0
 """Seconds between looks at keepalives and at deliveries that are due again."""
+_TELL_AFTER = 0.05
+"""Seconds for which acknowledgements are collected: so many nodes' are written down at once."""
 _WRITES_WAITING = 512
 """Messages that may wait for a node that does not read."""
 
@@ -60,6 +67,9 @@ class _Connection(msgspec.Struct):
     session: pykka.ActorRef[Session]
     alive_at: float
     """Monotonic seconds of the last keepalive."""
+    id: str
+    acknowledged: list[Acknowledged] = []
+    """What edgecontroller is to be told of."""
 
 
 class CloudHub(Module):
@@ -68,7 +78,7 @@ class CloudHub(Module):
     Args:
         settings: see there.
         make_transport: makes what accepts connections; None where links are made by a test.
-        deliveries: what each node has acknowledged. Handed in so that it outlives a restart of this module.
+        deliveries: those to each node that is connected; for others to look at.
     """
 
     name: ClassVar[str] = ModuleName.CLOUDHUB
@@ -87,6 +97,7 @@ class CloudHub(Module):
         self._transport: Transport | None = None
         self._deliveries = deliveries
         self._connections: dict[str, _Connection] = {}
+        self._told_later = False
         self.counts: Counter[str] = Counter()
         """Messages that were not passed on, by reason."""
 
@@ -98,8 +109,9 @@ class CloudHub(Module):
             self._transport.start()
 
     def on_stop(self) -> None:
-        """Ends all connections."""
+        """Ends all connections. edgecontroller, which is still there, hears what was acknowledged over them."""
         self._stop_transport()
+        self._tell_all_acknowledged()
 
     def on_failure(self, exception_type: Any, exception_value: Any, traceback: Any) -> None:
         """Ends all connections: nodes connect again to the restarted module."""
@@ -130,6 +142,14 @@ class CloudHub(Module):
         else:
             self._write(node, message)
 
+    @handles(None, Operation.DISCONNECTED, source=ModuleName.EDGECONTROLLER)
+    def to_elsewhere(self, message: Message) -> None:
+        """A node has connected to another cloudcore since: the newest connection wins."""
+        node = message.route.resource.partition("/")[2]
+        connection = self._connections.get(node)
+        if connection is not None and connection.id == message.content_as(Taken).connection:
+            self._disconnect(node, "the node has connected to another cloudcore")
+
     def nodes(self) -> list[str]:
         """The nodes that are connected."""
         return list(self._connections)
@@ -157,11 +177,11 @@ class CloudHub(Module):
     def _opened(self, node: str, link: Link) -> None:
         self._disconnect(node, "the node has connected again")
         session = self.start_actor(Session, node, link, name=f"cloudhub/{node}")
-        self._connections[node] = _Connection(link, session, self.clock.monotonic())
-        self._deliveries_to(node).link_lost()
+        connection = _Connection(link, session, self.clock.monotonic(), self.clock.new_id())
+        self._connections[node] = connection
+        self._deliveries[node] = NodeDeliveries(self._settings.ack_resend_interval)
         _log.info("node %s connected", node)
-        self._tell_controllers(node, Operation.CONNECTED)
-        self._send_due(node)
+        self._tell_controllers(node, connection, Operation.CONNECTED)
 
     def _closed(self, node: str, link: Link) -> None:
         if self._is_current(node, link):
@@ -174,8 +194,9 @@ class CloudHub(Module):
         _log.info("node %s disconnected: %s", node, reason)
         connection.link.close()
         connection.session.stop(block=False)
-        self._deliveries_to(node).link_lost()
-        self._tell_controllers(node, Operation.DISCONNECTED)
+        del self._deliveries[node]
+        self._tell_acknowledged(node, connection)
+        self._tell_controllers(node, connection, Operation.DISCONNECTED)
 
     def _is_current(self, node: str, link: Link) -> bool:
         connection = self._connections.get(node)
@@ -188,10 +209,7 @@ class CloudHub(Module):
             case Destination.WAITER:
                 self.respond(message)
             case Destination.ACKNOWLEDGE:
-                if self._deliveries_to(node).acknowledge(message.parent_id):
-                    self._send_due(node)
-                else:
-                    self.counts["acknowledgement of nothing"] += 1
+                self._acknowledged(node, self._deliveries[node].acknowledge(message.parent_id))
             case Destination.LOG:
                 text = str(plain_content(message))[:500]
                 _log.warning("node %s reports an error for %s: %s", node, message.route.resource, text)
@@ -201,8 +219,6 @@ class CloudHub(Module):
             case Destination.DISCARD:
                 self._drop("an echo of the cloud's own", message)
             case destination:
-                if registers_node(message):
-                    self._deliveries_to(node).registered()
                 self._to_controller(destination, on_node(message, node))
 
     def _to_controller(self, destination: Destination, message: Message) -> None:
@@ -223,21 +239,42 @@ class CloudHub(Module):
         self._write(node, answer.with_route(group=Group.RESOURCE, resource=resource))
 
     def _offer(self, node: str, message: Message) -> None:
-        offer = self._deliveries_to(node).offer(message)
+        deliveries = self._deliveries.get(node)
+        if deliveries is None:
+            self._drop("the node is not connected", message)
+            return
+        offer = deliveries.offer(message)
         if offer is Offer.QUEUED:
             self._send_due(node)
+        elif offer is Offer.ACKNOWLEDGED:
+            self._acknowledged(node, subject_of(message))
         elif offer is Offer.NO_VERSION:
             self._drop(offer.value, message)
 
-    def _deliveries_to(self, node: str) -> NodeDeliveries:
-        known = self._deliveries.get(node)
-        if known is None:
-            known = self._deliveries[node] = NodeDeliveries(self._settings.ack_resend_interval)
-        return known
+    def _acknowledged(self, node: str, subject: Subject | None) -> None:
+        if subject is None:
+            self.counts["acknowledgement of nothing"] += 1
+            return
+        self._connections[node].acknowledged.append(Acknowledged(subject.key, subject.version, subject.is_delete))
+        if not self._told_later:
+            self._told_later = True
+            self.after(_TELL_AFTER, self._tell_all_acknowledged)
+        self._send_due(node)
+
+    def _tell_all_acknowledged(self) -> None:
+        self._told_later = False
+        for node, connection in self._connections.items():
+            self._tell_acknowledged(node, connection)
+
+    def _tell_acknowledged(self, node: str, connection: _Connection) -> None:
+        if connection.acknowledged:
+            told, connection.acknowledged = connection.acknowledged, []
+            event = self.message(f"node/{node}", ACKNOWLEDGED, told, group=Group.RESOURCE)
+            self.broadcast(Group.EDGECONTROLLER, event)
 
     def _send_due(self, node: str) -> None:
         if node in self._connections:
-            for message in self._deliveries_to(node).due(self.clock.monotonic()):
+            for message in self._deliveries[node].due(self.clock.monotonic()):
                 self._write(node, message)
 
     def _write(self, node: str, message: Message) -> None:
@@ -257,8 +294,8 @@ class CloudHub(Module):
             else:
                 self._send_due(node)
 
-    def _tell_controllers(self, node: str, operation: Operation) -> None:
-        content = {"event_type": operation.value, "timestamp": int(self.clock.now()), "client_id": node}
+    def _tell_controllers(self, node: str, connection: _Connection, operation: Operation) -> None:
+        content = Connected(operation.value, int(self.clock.now()), node, connection.id)
         event = self.message(f"node/{node}", operation, content, group=Group.RESOURCE)
         self.broadcast(Group.EDGECONTROLLER, event)
 

@@ -4,8 +4,7 @@ import re
 from enum import Enum
 
 from beehive.message import Message
-from beehive.names import Group, ModuleName, Operation, ResourceType
-from beehive.resource import Side, type_of
+from beehive.names import Group, ModuleName, Operation
 
 _VOLUME = re.compile(r"^\w[-\w.+]*/volume/\w[-\w.+]*", re.ASCII)
 _TASK_OPERATIONS = ("prepull", "upgrade", Operation.NODE_ACTION_STATUS)
@@ -62,14 +61,6 @@ def destination_of(message: Message) -> Destination:
     if route.resource == CA_RESOURCE:
         return Destination.CA
     return _BY_SOURCE.get(route.source, Destination.OBJECTS)
-
-
-def registers_node(message: Message) -> bool:
-    """Whether a node makes itself known: every edge's process does so once, at its start, whether or not the cloud
-    knows the node already.
-    """
-    route = message.route
-    return route.operation == Operation.INSERT and type_of(route.resource, Side.EDGE) == ResourceType.NODE
 
 
 def on_node(message: Message, node: str) -> Message:

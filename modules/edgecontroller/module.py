@@ -1,9 +1,13 @@
-"""The module edgecontroller: requests of edges, commands of people and a directory of manifests on one side, the store
-behind, messages to nodes on the other.
+"""The module edgecontroller: requests of edges, commands of people and a directory of manifests on one side, the
+cluster behind, messages to nodes on the other.
+
+It works in turns (see `turns`), one for each run of messages. Waiting for the database is part of a turn: nothing else
+could go on meanwhile.
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, ClassVar
 
 import msgspec
@@ -14,24 +18,33 @@ from beehive.message import Message
 from beehive.module import Module
 from beehive.names import Group, ModuleName, Operation, ResourceType
 from beehive.resource import Resource, Side
+from modules.cloudhub.connections import ACKNOWLEDGED, Acknowledged, Connected, Taken
 from modules.edgecontroller import api_calls, commands, upstream_nodes
 from modules.edgecontroller.answers import Answer, status_error
 from modules.edgecontroller.cluster import Cluster
 from modules.edgecontroller.commands import Changed, Verb
-from modules.edgecontroller.downstream import Downstream, for_event, message
+from modules.edgecontroller.database.database import Database
+from modules.edgecontroller.database.listener import Listen, Listener, can_listen
+from modules.edgecontroller.downstream import Downstream
 from modules.edgecontroller.errors import ApiError, BadRequestError
-from modules.edgecontroller.journal import Journal
-from modules.edgecontroller.kinds import JsonObject, ObjectKey, is_being_deleted, key_of, kind_named
+from modules.edgecontroller.feed import Feed
+from modules.edgecontroller.kinds import kind_named
 from modules.edgecontroller.manifest_directory import ManifestDirectory
-from modules.edgecontroller.references import LocationCache
 from modules.edgecontroller.requests import Handling, Request
 from modules.edgecontroller.store import Change, ObjectEvent
+from modules.edgecontroller.syncs import Syncs
+from modules.edgecontroller.turns import Turns
 from modules.edgecontroller.upstream import handles_requests, handling_of
 
 _log = logging.getLogger(__name__)
 _LOOK_EVERY = 1.0
 """Seconds between looks at the manifests."""
-_POD, _NODE, _DRIVER = kind_named("Pod"), kind_named("Node"), kind_named("CSIDriver")
+_POLL_EVERY = 0.25
+"""Seconds between looks at what other cloudcores have changed."""
+_POLL_BESIDE_NOTIFICATIONS = 5.0
+_REPEAT_EVERY = 10.0
+"""Seconds between looks at what nodes have not acknowledged (KubeEdge's sync controller: 5)."""
+_NODE = kind_named("Node").name
 _HELD = {
     kind_named(kind).singular: kind_named(kind)
     for kind in ("ConfigMap", "Secret", "PersistentVolumeClaim", "PersistentVolume", "VolumeAttachment")
@@ -42,30 +55,49 @@ class EdgeController(Module):
     """See the module's docstring.
 
     Args:
-        cluster: the objects; handed in so that they outlive a restart of this module.
+        cluster: the objects; handed in so that they can be looked at, and outlive a restart of this module.
+        database: where they are kept; likewise.
         manifests: the directory that is watched; None: none.
-        journal: where changes are written down; None: objects live as long as the process.
     """
 
     name: ClassVar[str] = ModuleName.EDGECONTROLLER
     group: ClassVar[str] = Group.EDGECONTROLLER
     side: ClassVar[Side] = Side.CLOUD
 
-    def __init__(
-        self, cluster: Cluster, manifests: ManifestDirectory | None = None, journal: Journal | None = None
-    ) -> None:
+    def __init__(self, cluster: Cluster, database: Database, manifests: ManifestDirectory | None = None) -> None:
         super().__init__()
         self._cluster = cluster
+        self._database = database
         self._manifests = manifests
-        self._journal = journal
-        self._locations = LocationCache()
+        self._syncs = Syncs(database.put_sync)
+        self._feed = Feed(cluster, self._syncs, self._send_down)
+        self._turns = Turns(cluster.store, database, self._changed, self._claimed_elsewhere)
 
     def on_start(self) -> None:
-        """Reads the manifests and begins to watch them."""
-        self._learn_pods()
+        """Reads what is in the database and the manifests, and begins to watch both."""
+        self._turn(self._take_up)
+        self.every(_REPEAT_EVERY, lambda: self._turn(self._repeat))
+        if self._database.shared:
+            listens = can_listen(self._database.engine)
+            self.every(_POLL_BESIDE_NOTIFICATIONS if listens else _POLL_EVERY, self.look_for_changes)
+            if listens:
+                listener = self.start_actor(Listener, self._database.engine, self._notified)
+                listener.tell(Listen())
         if self._manifests is not None:
-            self._look()
             self.every(_LOOK_EVERY, self._look)
+
+    def on_stop(self) -> None:
+        """Leaves the database as it was after the last turn."""
+        self._turns.abandon()
+
+    def on_failure(self, exception_type: Any, exception_value: Any, traceback: Any) -> None:
+        """Likewise; the next life reads everything from there."""
+        self._turns.abandon()
+        super().on_failure(exception_type, exception_value, traceback)
+
+    def on_batch_end(self) -> None:
+        """Makes durable what the messages have changed, and tells of it."""
+        self._turns.commit()
 
     @handles_requests
     def on_request(self, message: Message) -> None:
@@ -79,17 +111,37 @@ class EdgeController(Module):
         (cloudhub has forgotten what an earlier process acknowledged).
         """
         self._answer(message, upstream_nodes.insert)
-        self._send_all(Resource.parse(message.route.resource, Side.CLOUD).node)
+        node = Resource.parse(message.route.resource, Side.CLOUD).node
+        self._syncs.started_anew(node)
+        self._feed.connected(node)
 
     @handles(None, Operation.CONNECTED)
     def on_connected(self, message: Message) -> None:
-        """A node is there: send what it needs. cloudhub leaves out what the node has acknowledged before."""
-        self._send_all(message.route.resource.partition("/")[2])
+        """A node is there, and this cloudcore's from now on: send what it has not acknowledged."""
+        connected = message.content_as(Connected)
+        node = connected.client_id
+        self._turns.begin()
+        self._database.claim(node, connected.connection, self._cluster.store.next_version())
+        self._syncs.connected(node, self._database.syncs_of(node))
+        self._feed.connected(node)
 
     @handles(None, Operation.DISCONNECTED)
     def on_disconnected(self, message: Message) -> None:
         """A node is gone; whether it is ready, its lease says."""
-        _log.debug("%s disconnected", message.route.resource)
+        connected = message.content_as(Connected)
+        if self._database.connected.get(connected.client_id) == connected.connection:
+            self._left(connected.client_id)
+
+    @handles(None, ACKNOWLEDGED)
+    def on_acknowledged(self, message: Message) -> None:
+        """A node has stored objects, or their deletion."""
+        node = message.route.resource.partition("/")[2]
+        self._turns.begin()
+        for one in message.content_as(list[Acknowledged]):
+            if one.is_delete:
+                self._syncs.gone(node, one.uid)
+            else:
+                self._syncs.acknowledged(node, one.uid, one.version)
 
     @handles(None, Verb.APPLY, source=commands.SOURCE)
     def on_apply(self, message: Message) -> None:
@@ -109,8 +161,10 @@ class EdgeController(Module):
     @handles(None, Verb.CALL, source=ModuleName.DYNAMICCONTROLLER)
     def on_call(self, message: Message) -> None:
         """A node's metaserver, through dynamiccontroller."""
-        self.reply(message, api_calls.call(self._cluster, message.content_as(api_calls.ApiCall)))
-        self._tell_changes()
+        self._turns.begin()
+        result = api_calls.call(self._cluster, message.content_as(api_calls.ApiCall))
+        self._turns.later(lambda: self.reply(message, result))
+        self._turns.note_changes()
 
     def _note_holder(self, message: Message) -> None:
         """A node that asks for a configmap, or for storage, keeps it, and so must hear of its changes; also of its
@@ -119,9 +173,10 @@ class EdgeController(Module):
         resource = Resource.parse(message.route.resource, Side.CLOUD)
         held = _HELD.get(resource.type)
         if held is not None:
-            self._locations.note(Request.of(message, manifests_loaded=True).key(held), resource.node)
+            self._feed.note_holder(Request.of(message, manifests_loaded=True).key(held), resource.node)
 
     def _answer(self, message: Message, handling: Handling) -> None:
+        self._turns.begin()
         try:
             request = Request.of(message, manifests_loaded=self._knows_all())
             results = handling(self._cluster, request)
@@ -134,83 +189,83 @@ class EdgeController(Module):
             if isinstance(result, Answer):
                 self._send_answer(message, result)
             else:
-                self._send_down(result)
-        self._tell_changes()
+                self._feed.send(result)
+        self._turns.note_changes()
 
     def _command(self, message: Message, kind: type[Any], run: Callable[[Cluster, Any], commands.Result]) -> None:
+        self._turns.begin()
         try:
             result = run(self._cluster, message.content_as(kind))
         except ContentError as error:
             result = commands.Result([commands.Item(error=str(error))])
-        self.reply(message, result)
-        self._tell_changes()
+        self._turns.later(lambda: self.reply(message, result))
+        self._turns.note_changes()
+
+    def look_for_changes(self) -> None:
+        """An empty turn: it takes over what other cloudcores have changed."""
+        self._turn(lambda: None)
+
+    def _notified(self) -> None:
+        self.call_soon(self.look_for_changes)
+
+    def _turn(self, work: Callable[[], None]) -> None:
+        """A turn that no message began, or a part of one that a message did."""
+        is_part = self._database.in_turn
+        self._turns.begin()
+        work()
+        if not is_part:
+            self._turns.commit()
+
+    def _take_up(self) -> None:
+        self._feed.learn_pods()
+        if self._manifests is not None:
+            self._manifests.look()
+        for node in self._database.connected:
+            self._syncs.connected(node, self._database.syncs_of(node))
+            self._feed.connected(node)
 
     def _knows_all(self) -> bool:
-        return self._journal is not None or (self._manifests is not None and self._manifests.loaded)
+        """Whether an object that is not there is not wanted. A new database knows nothing yet: perhaps an old one was
+        lost, and what nodes run must not end for that.
+        """
+        has_past = self._database.outlives_process and not self._database.is_new
+        return has_past or (self._manifests is not None and self._manifests.loaded)
 
     def _look(self) -> None:
         if self._manifests is not None:
-            self._manifests.look()
-            self._tell_changes()
+            self._turn(self._manifests.look)
 
-    def _tell_changes(self) -> None:
-        """Sends what the store's changes since the last call mean for the nodes and for who watches."""
-        for event in self._cluster.store.take_events():
-            if self._journal is not None:
-                self._journal.write(event)
-            self._tell_nodes(event)
-            if self.hive.members(commands.SOURCE):
-                changed = Changed(event.change, event.new)
-                self.broadcast(commands.SOURCE, self.message(commands.RESOURCE, Verb.CHANGED, changed))
+    def _repeat(self) -> None:
+        for node in self._syncs.nodes():
+            self._feed.send_missing(node)
 
-    def _tell_nodes(self, event: ObjectEvent) -> None:
-        down = for_event(event, self._holders(event.key))
-        if event.key.kind == _POD.name and event.change is not Change.DELETED:
-            references = self._locations.learn(event.new)
-            for one in down:
-                if one.operation is Operation.INSERT:
-                    self._send_references(one.node, references)
-        for one in down:
-            self._send_down(one)
-        if event.change is Change.DELETED and self._locations.forget(event.key):
-            self._learn_pods()
+    def _changed(self, event: ObjectEvent) -> None:
+        """Tells nodes, and who watches, of a change."""
+        self._feed.changed(event)
+        if event.key.kind == _NODE and event.change is Change.DELETED:
+            self._syncs.forget(event.key.name)
+            self._database.forget_node(event.key.name)
+        if self.hive.members(commands.SOURCE):
+            changed = self.message(commands.RESOURCE, Verb.CHANGED, Changed(event.change, event.new))
+            self._turns.later(partial(self.broadcast, commands.SOURCE, changed))
 
-    def _holders(self, key: ObjectKey) -> list[str]:
-        """Of storage drivers all nodes hear: they cannot ask, KubeEdge's cloud having no answer."""
-        if key.kind == _DRIVER.name:
-            return [node["metadata"]["name"] for node in self._cluster.list(_NODE)]
-        return self._locations.nodes_of(key)
+    def _claimed_elsewhere(self, claims: Sequence[tuple[str, str]]) -> None:
+        for node, cloudcore in claims:
+            connection = self._database.connected.get(node)
+            if connection is not None and cloudcore != self._database.cloudcore:
+                self._left(node)
+                taken = self.message(f"node/{node}", Operation.DISCONNECTED, Taken(connection), group=Group.RESOURCE)
+                self._turns.later(partial(self.send, ModuleName.CLOUDHUB, taken))
 
-    def _learn_pods(self) -> None:
-        for pod in self._cluster.list(_POD):
-            self._locations.learn(pod)
-
-    def _send_all(self, node: str) -> None:
-        drivers = [key_of(driver) for driver in self._cluster.list(_DRIVER)]
-        self._send_references(node, [*drivers, *self._locations.on_node(node)])
-        for pod in self._cluster.pods_on(node):
-            self._send_down(_message_for(node, pod))
-
-    def _send_references(self, node: str, references: list[ObjectKey]) -> None:
-        """Sends configmaps and secrets ahead of the pod that needs them, so that the node need not ask for
-        them.
-        """
-        for key in references:
-            obj = self._cluster.store.find(key)
-            if obj is not None:
-                self._send_down(_message_for(node, obj))
+    def _left(self, node: str) -> None:
+        del self._database.connected[node]
+        self._syncs.disconnected(node)
 
     def _send_down(self, down: Downstream) -> None:
-        self.send(
-            ModuleName.CLOUDHUB,
-            self.message(
-                down.resource,
-                down.operation,
-                down.content,
-                group=Group.RESOURCE,
-                resourceversion=down.version,
-            ),
+        sent = self.message(
+            down.resource, down.operation, down.content, group=Group.RESOURCE, resourceversion=down.version
         )
+        self._turns.later(partial(self.send, ModuleName.CLOUDHUB, sent))
 
     def _send_answer(self, request: Message, answer: Answer) -> None:
         reply = request.reply(self.clock, answer.content, source=self.name)
@@ -218,13 +273,6 @@ class EdgeController(Module):
         if answer.resource_type:
             resource = msgspec.structs.replace(resource, type=answer.resource_type)
         routed = reply.with_route(group=Group.RESOURCE, resource=str(resource))
-        self.send(ModuleName.CLOUDHUB, routed.with_header(resourceversion=answer.version))
-
-
-def _message_for(node: str, obj: JsonObject) -> Downstream:
-    """What a node must hear of an object that it may not know; the operations are those of its first
-    sending.
-    """
-    key = key_of(obj)
-    first = Operation.UPDATE if key.kind == "Secret" or is_being_deleted(obj) else Operation.INSERT
-    return message(node, first, key, obj)
+        sent = routed.with_header(resourceversion=answer.version)
+        self._feed.note_answered(resource.node, answer.content)
+        self._turns.later(partial(self.send, ModuleName.CLOUDHUB, sent))

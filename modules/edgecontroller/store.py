@@ -1,4 +1,4 @@
-"""The objects that the stub's cloud is made of: an API server's storage, in memory.
+"""The objects that the stub's cloud is made of: an API server's storage, as it is in memory (see `database`).
 
 Objects are ordinary JSON dictionaries, so nothing that the stub does not know of is lost. What is stored is
 never changed in place: each change stores a new object, and the old one stays good for whoever holds it (a
@@ -162,15 +162,48 @@ class ObjectStore:
             self._objects[key_of(obj)] = obj
             self._version = max(self._version, int(version_of(obj) or 0))
 
+    def adopt(self, found: Iterable[tuple[ObjectKey, JsonObject | None]], version: int, *, complete: bool) -> None:
+        """Takes over what another cloudcore has changed, with an event for each.
+
+        Args:
+            found: the objects as they are now; None: deleted.
+            version: the newest resourceVersion.
+            complete: what is not among the objects is not there any more.
+        """
+        adopted = dict(found)
+        gone = [key for key in self._objects if key not in adopted] if complete else []
+        for key, obj in [*((key, None) for key in gone), *adopted.items()]:
+            old = self._objects.get(key)
+            if old is not None and (obj is None or uid_of(old) != uid_of(obj)):
+                meta = {**old["metadata"], "resourceVersion": str(version)}
+                self._note(Change.DELETED, key, {**old, "metadata": meta}, old)
+                old = None
+            if obj is not None and obj != old:
+                self._note(Change.MODIFIED if old else Change.ADDED, key, obj, old)
+        self._version = max(self._version, version)
+
+    def forget(self) -> None:
+        """Drops all objects and events: they are to be read anew."""
+        self._objects.clear()
+        self._events.clear()
+
+    def next_version(self) -> int:
+        """A resourceVersion of its own, for what is no object."""
+        self._version += 1
+        return self._version
+
     def _store(self, change: Change, key: ObjectKey, new: JsonObject, old: JsonObject | None) -> JsonObject:
         self._version += 1
         new["metadata"]["resourceVersion"] = str(self._version)
+        self._note(change, key, new, old)
+        return new
+
+    def _note(self, change: Change, key: ObjectKey, new: JsonObject, old: JsonObject | None) -> None:
         if change is Change.DELETED:
             del self._objects[key]
         else:
             self._objects[key] = new
         self._events.append(ObjectEvent(change, key, new, old))
-        return new
 
 
 def _spec_changed(old: JsonObject, new: JsonObject) -> bool:

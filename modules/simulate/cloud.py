@@ -1,6 +1,8 @@
 """The simulated cloud: the stub's modules in a process that may be started anew, with or without its objects."""
 
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,7 @@ from modules.cloudhub.module import CloudHub, CloudHubSettings
 from modules.edgecontroller import commands
 from modules.edgecontroller.cluster import Cluster
 from modules.edgecontroller.commands import Verb
-from modules.edgecontroller.journal import Journal
+from modules.edgecontroller.database.database import Database
 from modules.edgecontroller.kinds import JsonObject, ObjectKey, kind_named
 from modules.edgecontroller.module import EdgeController
 from modules.simulate.network import Cloud, Door
@@ -40,18 +42,17 @@ class SimulatedCloud:
         self.wanted: dict[Key, JsonObject | None] = {}
         """What people want, by kind and name; None: that it goes."""
         self.forgotten: set[str] = set()
-        """Uids of pods that a node may never hear the end of: those that the cloud had when it lost its memory, and
-        those whose deletion it may still have had to deliver when it ended (the stub has no ObjectSync)."""
-        self._seen: set[str] = set()
+        """Uids of pods that a node may never hear the end of: those that the cloud had, or had to tell of their
+        deletion, when it lost its memory."""
         self._unsettled: set[Key] = set()
         self._asked: set[Key] = set()
-        self._path = root / "cloud.journal"
+        self._path = root / "cloud.db"
         self._wall = Wall()
         self._life = 0
         self.process: Process | None = None
         self.hive: Hive | None = None
         self.cluster: Cluster
-        self._journal: Journal | None = None
+        self._database: Database | None = None
         self._door: Door | None = None
         self._deliveries: dict[str, NodeDeliveries] = {}
         root.mkdir(parents=True, exist_ok=True)
@@ -62,32 +63,36 @@ class SimulatedCloud:
         process = self.process = Process(self.world, "cloud", self._wall, self._life)
         clock = process.clock
         self.cluster = Cluster(clock, "", int(clock.now()))
-        self._journal = Journal(self._path, self.cluster.store)
+        self._database = Database(str(self._path), f"cloud-{self._life}", durable=False, shared=False)
         hive = self.hive = Hive(process)
         self._deliveries = {}
         hive.add(CloudHub, CloudHubSettings(), lambda deliver: self._make_door(process, deliver), self._deliveries)
-        hive.add(EdgeController, self.cluster, None, self._journal)
+        hive.add(EdgeController, self.cluster, self._database)
         self.world.note("cloud", f"life {self._life} begins")
         process.run(hive.start)
 
     def stop(self) -> None:
         """End the process, without a word."""
         process, self.process, self.hive = self.process, None, None
-        self.forgotten |= self._seen - self._uids()
         if process is not None:
             process.kill()
         self.lines.door = None
         if self._door is not None:
             for connection in list(self._door.connections):
                 connection.close_from_cloud()
-        if self._journal is not None:
-            self._journal.close()
+        if self._database is not None:
+            self._database.close()
         self._asked.clear()
 
     def forget(self) -> None:
         """Lose all objects, while it is stopped; people will want them again."""
         self.forgotten |= self._uids()
-        self._path.unlink(missing_ok=True)
+        if self._path.exists():
+            with closing(sqlite3.connect(self._path)) as lost:
+                rows = lost.execute("SELECT uid FROM cluster_syncs WHERE kind = 'Pod'")
+                self.forgotten |= {uid for (uid,) in rows}
+        for suffix in ("", "-wal", "-shm"):
+            self._path.with_name(self._path.name + suffix).unlink(missing_ok=True)
         self._unsettled.update(key for key, document in self.wanted.items() if document is not None)
 
     def want(self, kind: str, name: str, document: JsonObject | None) -> None:
@@ -99,7 +104,6 @@ class SimulatedCloud:
 
     def reconcile(self) -> None:
         """Try again what the cloud has not taken; called now and then."""
-        self._seen |= self._uids()
         for key in sorted(self._unsettled - self._asked):
             self._ask(key)
 

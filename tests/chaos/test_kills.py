@@ -13,5 +13,5 @@ def test_edgecore_that_is_killed_again_and_again_loses_nothing_and_restarts_no_p
 
 @pytest.mark.timeout(180)
 def test_cloudcore_that_is_killed_again_and_again_loses_nothing_and_restarts_no_pod() -> None:
-    """It keeps its objects in a file; what it had still to deliver it finds out anew."""
+    """It keeps its objects in its database, and with them what it had still to deliver."""
     assert run(2, 3, cloud=True).versions >= 3

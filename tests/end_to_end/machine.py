@@ -73,7 +73,6 @@ class Cloud:
         ready = self._directory / "cloud.address"
         ready.unlink(missing_ok=True)
         arguments = ["run", "--listen", self._address, "--socket", str(self.socket), "--ready-file", str(ready)]
-        arguments += ["--state", str(self._directory / "cloud.state")]
         if self.tls_options is not None:
             directory = str(self._directory / "cloud-tls")
             arguments += ["--tls", "--tls-dir", directory, "--https-listen", self._certificates, *self.tls_options]

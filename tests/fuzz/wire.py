@@ -74,7 +74,6 @@ def _check_message(data: bytes, random: Random) -> None:
     dispatch.late_object(message)
     destination = routing.destination_of(message)
     must(isinstance(destination, routing.Destination), "every message of a node has a destination")
-    routing.registers_node(message)
 
 
 def _check_resource(data: bytes, _: Random) -> None:

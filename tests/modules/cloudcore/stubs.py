@@ -67,9 +67,9 @@ class Stub:
 
     def __init__(self, directory: Path, **options: Any) -> None:
         self.directory = directory
-        state = options.pop("state", None)
-        self.config = CloudCoreConfig(control_socket=directory / "control", listen_port=0, **options)
-        self.core = CloudCore(self.config, state)
+        options = {"control_socket": directory / "control", "listen_port": 0, **options}
+        self.config = CloudCoreConfig(**options)
+        self.core = CloudCore(self.config)
         self.client = Client(self.config.control_socket)
 
     def __enter__(self) -> "Stub":
@@ -82,10 +82,16 @@ class Stub:
     @contextmanager
     def edge(self, name: str = "n1", context: ssl.SSLContext | None = None) -> Iterator[Edge]:
         """A connected edge; with a context over TLS."""
-        host, port = self.core.address
-        headers = {"node_id": name, "project_id": "e632", "ConnectionUse": "msg"}
-        url = f"{'wss' if context else 'ws'}://{host}:{port}/e632/{name}/events"
-        with connect(
-            url, ssl=context, additional_headers=headers, compression=None, max_size=None, close_timeout=1
-        ) as connection:
-            yield Edge(connection)
+        with edge_at(*self.core.address, name, context) as edge:
+            yield edge
+
+
+@contextmanager
+def edge_at(host: str, port: int, name: str = "n1", context: ssl.SSLContext | None = None) -> Iterator[Edge]:
+    """An edge that is connected to a cloud there; with a context over TLS."""
+    headers = {"node_id": name, "project_id": "e632", "ConnectionUse": "msg"}
+    url = f"{'wss' if context else 'ws'}://{host}:{port}/e632/{name}/events"
+    with connect(
+        url, ssl=context, additional_headers=headers, compression=None, max_size=None, close_timeout=1
+    ) as connection:
+        yield Edge(connection)

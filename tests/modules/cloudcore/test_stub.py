@@ -74,8 +74,9 @@ def test_a_node_that_lost_its_store_gets_everything_again(stub: Stub) -> None:
         edge.ask("default/configmap/settings", "query")
         assert edge.unasked == []
         edge.ask("null/node/n1", "insert", node())
-        sent = [edge.next() for _ in range(2)]
-        assert [message.route.resource for message in sent] == ["default/configmap/settings", "default/pod/web"]
+        sent = [edge.next() for _ in range(3)]
+        resources = ["default/configmap/settings", "null/node/n1", "default/pod/web"]
+        assert [message.route.resource for message in sent] == resources
 
 
 def test_a_big_object_passes(stub: Stub) -> None:
@@ -103,19 +104,19 @@ def test_a_real_edge_gets_as_far_as_it_got_with_the_real_cloud(stub: Stub, path:
 
 
 def test_a_restarted_stub_has_the_same_objects(tmp_path: Path) -> None:
-    """With a state file an edge notices nothing of the restart: the uid of its pod is the same."""
-    with Stub(tmp_path, state=tmp_path / "state") as first:
+    """An edge notices nothing of the restart: the uid of its pod is the same."""
+    with Stub(tmp_path) as first:
         (before,) = first.client.run(Apply([pod()]))
-    with Stub(tmp_path, state=tmp_path / "state") as second:
+    with Stub(tmp_path) as second:
         assert second.client.run(Get("pod", "web"))[0].object == before.object
         with second.edge() as edge:
             assert edge.next().content_as(dict) == before.object
 
 
-def test_versions_go_on_after_a_restart_without_a_state_file(tmp_path: Path) -> None:
+def test_versions_go_on_after_a_restart_without_a_database(tmp_path: Path) -> None:
     versions = []
     for _ in range(2):
-        with Stub(tmp_path) as running:
+        with Stub(tmp_path, database="sqlite://") as running:
             (item,) = running.client.run(Apply([pod()]))
             assert item.object is not None
             versions.append(int(item.object["metadata"]["resourceVersion"]))

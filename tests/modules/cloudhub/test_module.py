@@ -8,7 +8,7 @@ import pytest
 from beehive.codec import decode
 from beehive.message import Message
 from beehive.testing import Harness
-from modules.cloudhub.deliveries import NodeDeliveries
+from modules.cloudhub.connections import ACKNOWLEDGED, Acknowledged, Connected, Taken
 from modules.cloudhub.link import FrameCame, LinkClosed, LinkEvent, LinkOpened
 from modules.cloudhub.module import CloudHub, CloudHubSettings
 
@@ -89,6 +89,13 @@ class Cloud:
         messages = self.bee.sent_to("edgecontroller")
         return [f"{m.route.operation} {m.route.resource}" for m in messages if m.route.source == "cloudhub"]
 
+    def acknowledged(self) -> list[tuple[str, list[tuple[str, int, bool]]]]:
+        told = [m for m in self.bee.sent_to("edgecontroller") if m.route.operation == ACKNOWLEDGED]
+        return [
+            (m.route.resource, [(a.uid, a.version, a.is_delete) for a in m.content_as(list[Acknowledged])])
+            for m in told
+        ]
+
 
 @pytest.fixture
 def cloud() -> Iterator[Cloud]:
@@ -136,21 +143,64 @@ def test_an_answer_is_sent_once(cloud: Cloud) -> None:
     assert len(link.take()) == 1
 
 
-def test_what_a_node_missed_it_gets_when_it_connects(cloud: Cloud) -> None:
-    missed = cloud.sends()
-    deleted = cloud.sends("old", operation="delete")
+def test_what_is_for_a_node_that_is_not_connected_is_for_edgecontroller_to_send_again(cloud: Cloud) -> None:
+    cloud.sends()
     link = cloud.connect()
-    assert [message.id for message in link.take()] == [missed.id, deleted.id]
+    cloud.bee.run_for(6)
+    assert link.take() == []
+    assert len(cloud.bee.hive.dead_letters) == 0
 
 
-def test_what_it_acknowledged_it_does_not_get_again(cloud: Cloud) -> None:
+def test_edgecontroller_hears_what_a_node_has_stored(cloud: Cloud) -> None:
+    link, other = cloud.connect(), cloud.connect("n2")
+    cloud.acknowledge(link, cloud.sends())
+    cloud.acknowledge(link, cloud.sends("old", "8", operation="delete"))
+    cloud.says(other, cloud.sends(node="n2").reply(cloud.bee.clock), node="n2")
+    cloud.bee.run_for(0.1)
+    assert cloud.acknowledged() == [
+        ("node/n1", [("uid-web", 7, False), ("uid-old", 8, True)]),
+        ("node/n2", [("uid-web", 7, False)]),
+    ]
+
+
+def test_it_hears_that_before_it_hears_of_the_end_of_the_connection(cloud: Cloud) -> None:
+    link = cloud.connect()
+    cloud.acknowledge(link, cloud.sends())
+    cloud.happens(LinkClosed("n1", link))
+    assert cloud.events() == ["connected node/n1", "acknowledged node/n1", "disconnected node/n1"]
+
+
+def test_it_hears_again_of_what_it_offers_again(cloud: Cloud) -> None:
+    """An acknowledgement that edgecontroller did not take down is so not lost."""
+    link = cloud.connect()
+    cloud.acknowledge(link, cloud.sends())
+    cloud.bee.run_for(0.1)
+    cloud.sends()
+    cloud.bee.run_for(0.1)
+    assert len(link.take()) == 1
+    assert cloud.acknowledged() == [("node/n1", [("uid-web", 7, False)])] * 2
+
+
+def test_what_an_earlier_connection_acknowledged_is_not_remembered(cloud: Cloud) -> None:
+    """The node may have been another cloudcore's meanwhile: edgecontroller knows what it has."""
     link = cloud.connect()
     cloud.acknowledge(link, cloud.sends())
     again = cloud.connect()
-    cloud.sends(version="7")
-    assert again.take() == []
-    cloud.sends(version="8")
+    cloud.sends()
     assert len(again.take()) == 1
+
+
+def test_a_node_that_went_to_another_cloudcore_is_let_go(cloud: Cloud) -> None:
+    first = cloud.connect()
+    (event,) = cloud.bee.sent_to("edgecontroller")
+    second = cloud.connect()
+    taken = Taken(event.content_as(Connected).connection)
+    cloud.controller("node/n1", "disconnected", taken)
+    assert not second.closed, "it has come back since"
+    (newest,) = [m for m in cloud.bee.sent_to("edgecontroller")[2:] if m.route.operation == "connected"]
+    cloud.controller("node/n1", "disconnected", Taken(newest.content_as(Connected).connection))
+    assert first.closed
+    assert second.closed
 
 
 def test_a_second_connection_replaces_the_first(cloud: Cloud) -> None:
@@ -220,14 +270,3 @@ def test_what_no_module_here_wants_harms_nothing(cloud: Cloud) -> None:
     cloud.controller("nonsense", "insert")
     assert cloud.bee.hive.restarts() == {CloudHub.name: 0}
     assert not link.closed
-
-
-def test_acknowledgements_outlive_a_restart_of_the_module() -> None:
-    """The book of deliveries is handed in, so the supervisor's new instance goes on with it."""
-    book: dict[str, NodeDeliveries] = {}
-    with Harness() as bee:
-        bee.add(CloudHub, CloudHubSettings(), None, book)
-        bee.start()
-        message = bee.message("node/n1/default/pod/web", "insert", {"metadata": {"uid": "u"}}, resourceversion="1")
-        bee.send(CloudHub.name, message)
-    assert len(book["n1"]) == 1

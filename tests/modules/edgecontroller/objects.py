@@ -2,6 +2,9 @@
 
 from typing import Any
 
+from modules.edgecontroller.database.database import Database
+from modules.edgecontroller.database.engine import IN_MEMORY
+
 
 def pod(name: str = "web", /, **spec: Any) -> dict[str, Any]:
     """A pod as a person writes it."""
@@ -27,3 +30,8 @@ def secret(name: str = "key", **data: str) -> dict[str, Any]:
 def node(name: str = "n1", **labels: str) -> dict[str, Any]:
     """A node as it registers itself: without kind, as Go clients send it."""
     return {"metadata": {"name": name, "labels": labels}, "spec": {}, "status": {}}
+
+
+def in_memory() -> Database:
+    """A database that nobody shares and nothing outlives."""
+    return Database(IN_MEMORY, "cloudcore")

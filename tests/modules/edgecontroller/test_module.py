@@ -11,11 +11,12 @@ import pytest
 from beehive.message import Message
 from beehive.module import Module
 from beehive.testing import Harness
+from modules.cloudhub.connections import Connected
 from modules.edgecontroller.cluster import Cluster
 from modules.edgecontroller.kinds import ObjectKey
 from modules.edgecontroller.manifest_directory import ManifestDirectory
 from modules.edgecontroller.module import EdgeController
-from tests.modules.edgecontroller.objects import configmap, node, pod, secret
+from tests.modules.edgecontroller.objects import configmap, in_memory, node, pod, secret
 
 WEB = ObjectKey("Pod", "default", "web")
 USES: dict[str, Any] = {
@@ -31,8 +32,11 @@ class Controller:
         self.bee = bee
         self.cluster = Cluster(bee.clock)
         directory = ManifestDirectory(manifests, self.cluster) if manifests else None
-        bee.add(EdgeController, self.cluster, directory)
+        bee.add(EdgeController, self.cluster, in_memory(), directory)
         bee.start()
+        self.links = 0
+        for each in ("n1", "n2"):
+            self.connected(each)
 
     def command(self, verb: str, **body: Any) -> list[dict[str, Any]]:
         message = self.bee.message("cloudcore/objects", verb, body, source="control")
@@ -60,8 +64,9 @@ class Controller:
         return [f"{message.route.operation} {message.route.resource}" for message in messages]
 
     def connected(self, node_name: str = "n1") -> None:
-        message = self.bee.message(f"node/{node_name}", "connected", {}, source="cloudhub")
-        self.bee.send(EdgeController.name, message)
+        self.links += 1
+        event = Connected("connected", 0, node_name, f"link {self.links}")
+        self.bee.send(EdgeController.name, self.bee.message(f"node/{node_name}", "connected", event, source="cloudhub"))
 
 
 @pytest.fixture
@@ -201,13 +206,13 @@ def test_a_node_registers_once_and_gets_the_waiting_pods(controller: Controller)
     answer = controller.answer_to(first).content
     assert answer["Err"] is None
     assert answer["Object"]["metadata"]["uid"]
-    everything = "insert node/n1/default/pod/web"
-    assert controller.down() == ["update node/n1/null/node/n1", "insert node/n1/default/pod/web", everything]
+    everything = ["update node/n1/null/node/n1", "insert node/n1/default/pod/web"]
+    assert controller.down() == everything * 2
     second = controller.asks("null/node/n1", "insert", node(**{"kubernetes.io/os": "linux", "mine": "1"}))
     refusal = controller.answer_to(second).content
     assert refusal["Err"]["ErrStatus"]["reason"] == "AlreadyExists"
     assert refusal["Object"]["metadata"]["labels"] == {"kubernetes.io/os": "linux"}
-    assert controller.down() == [everything], "its store may be a new one"
+    assert controller.down() == everything, "its store may be a new one"
 
 
 def test_a_node_sets_labels_and_keeps_those_of_others(controller: Controller) -> None:

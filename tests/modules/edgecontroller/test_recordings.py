@@ -14,10 +14,12 @@ import pytest
 from beehive.message import Message
 from beehive.names import Operation
 from beehive.testing import Harness
+from modules.cloudhub.connections import Connected
 from modules.edgecontroller.cluster import Cluster
 from modules.edgecontroller.kinds import key_of, kind_named
 from modules.edgecontroller.module import EdgeController
 from tests.interop.forms import form_of
+from tests.modules.edgecontroller.objects import in_memory
 from tests.modules.traces import Step, needs_traces, recordings, steps_of
 
 NODE = "lab-edge"
@@ -62,7 +64,7 @@ def test_every_request_is_answered_as_the_real_cloudcore_did(path: Path) -> None
     compared = 0
     with Harness() as bee:
         cluster = Cluster(bee.clock)
-        bee.add(EdgeController, cluster)
+        bee.add(EdgeController, cluster, in_memory())
         bee.start()
         for step in steps:
             if not step.from_edge and not step.parent:
@@ -103,8 +105,10 @@ def test_a_pod_from_the_same_manifest_is_sent_in_the_same_form(recorded: Step) -
     annotations = recorded.content["metadata"]["annotations"]
     manifest = json.loads(annotations["kubectl.kubernetes.io/last-applied-configuration"])
     with Harness() as bee:
-        bee.add(EdgeController, Cluster(bee.clock))
+        bee.add(EdgeController, Cluster(bee.clock), in_memory())
         bee.start()
+        event = Connected("connected", 0, NODE, "link")
+        bee.send(EdgeController.name, bee.message(f"node/{NODE}", "connected", event, source="cloudhub"))
         bee.ask(
             EdgeController.name, bee.message("cloudcore/objects", "apply", {"documents": [manifest]}, source="control")
         )

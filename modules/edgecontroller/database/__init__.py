@@ -1,0 +1,1 @@
+"""The cluster's durable state: one SQL database, which several cloudcores may share."""

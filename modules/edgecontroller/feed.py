@@ -1,0 +1,117 @@
+"""What each connected node is sent, so that it has what it needs: from changes as they happen, and from what it lacks
+when it connects (KubeEdge's downstream controller and its sync controller).
+"""
+
+from collections.abc import Callable, Iterable
+
+from beehive.names import Operation
+from modules.edgecontroller.cluster import Cluster
+from modules.edgecontroller.downstream import Downstream, deletion_of_unknown, for_event, message
+from modules.edgecontroller.kinds import JsonObject, ObjectKey, is_being_deleted, key_of, kind_named, uid_of, version_of
+from modules.edgecontroller.references import LocationCache
+from modules.edgecontroller.store import Change, ObjectEvent
+from modules.edgecontroller.syncs import Sync, Syncs
+
+_POD, _NODE, _DRIVER = kind_named("Pod"), kind_named("Node"), kind_named("CSIDriver")
+_FIRST_AS_UPDATE = ("Secret", "Node")
+
+
+class Feed:
+    """See the module's docstring.
+
+    Args:
+        cluster: the objects.
+        syncs: what the connected nodes have.
+        send: sends a message to a node.
+    """
+
+    def __init__(self, cluster: Cluster, syncs: Syncs, send: Callable[[Downstream], None]) -> None:
+        self._cluster = cluster
+        self._syncs = syncs
+        self._send = send
+        self._locations = LocationCache()
+
+    def learn_pods(self) -> None:
+        """Notes which nodes need what, from all pods."""
+        for pod in self._cluster.list(_POD):
+            self._locations.learn(pod)
+
+    def note_holder(self, key: ObjectKey, node: str) -> None:
+        """A node wants to hear of an object, which need not be there yet."""
+        self._locations.note(key, node)
+
+    def note_answered(self, node: str, content: object) -> None:
+        """A node gets an answer; when it is an object, the node has that from now on."""
+        if isinstance(content, dict) and "kind" in content and uid_of(content):
+            self._syncs.sending(node, uid_of(content), key_of(content))
+
+    def changed(self, event: ObjectEvent) -> None:
+        """An object has changed: sends what that means for the connected nodes."""
+        down = for_event(event, self._holders(event))
+        if event.key.kind == _POD.name and event.change is not Change.DELETED:
+            references = self._locations.learn(event.new)
+            for one in down:
+                if one.operation is Operation.INSERT:
+                    self._send_objects(one.node, references)
+        for one in down:
+            self.send(one)
+        if event.change is Change.DELETED and self._locations.forget(event.key):
+            self.learn_pods()
+
+    def connected(self, node: str) -> None:
+        """A node is there: sends what it lacks."""
+        for sync in self._syncs.of(node).values():
+            if sync.key.kind not in (_POD.name, _NODE.name):
+                self._locations.note(sync.key, node)
+        drivers = [key_of(driver) for driver in self._cluster.list(_DRIVER)]
+        pods = [key_of(pod) for pod in self._cluster.pods_on(node)]
+        self.send_missing(node, [*drivers, *self._locations.on_node(node), *pods])
+
+    def send_missing(self, node: str, wanted: Iterable[ObjectKey] = ()) -> None:
+        """Sends what a node was to have, or to delete, and has not acknowledged; and what it is to have from now on.
+        Pods come last: the node need not ask for what they need.
+        """
+        for uid, sync in self._syncs.undelivered_deletions(node, self._exists):
+            self._send_deletion(node, uid, sync)
+        keys = dict.fromkeys([*(sync.key for sync in self._syncs.of(node).values()), *wanted])
+        self._send_objects(node, sorted(keys, key=lambda key: (key.kind == _POD.name, key)))
+
+    def send(self, down: Downstream) -> None:
+        """Sends a message to a node, if it is connected here, and takes down that it will have the object."""
+        if self._syncs.is_connected(down.node):
+            self._syncs.sending(down.node, uid_of(down.content), down.key)
+            self._send(down)
+
+    def _exists(self, key: ObjectKey, uid: str) -> bool:
+        obj = self._cluster.store.find(key)
+        return obj is not None and uid_of(obj) == uid
+
+    def _send_deletion(self, node: str, uid: str, sync: Sync) -> None:
+        """Of what an edge deletes by name, a successor takes the place; of pods it must hear each deletion."""
+        if sync.key.kind == _NODE.name or (sync.key.kind != _POD.name and self._cluster.store.find(sync.key)):
+            self._syncs.gone(node, uid)
+        else:
+            self._send(deletion_of_unknown(node, sync.key, uid))
+
+    def _send_objects(self, node: str, keys: Iterable[ObjectKey]) -> None:
+        """Sends objects in the versions that the node has not got."""
+        for key in keys:
+            obj = self._cluster.store.find(key)
+            if obj is not None and self._syncs.is_needed(node, uid_of(obj), int(version_of(obj))):
+                self.send(self._message_for(node, key, obj))
+
+    def _message_for(self, node: str, key: ObjectKey, obj: JsonObject) -> Downstream:
+        """The operation is that of its first sending, unless the node has it in an older version."""
+        sync = self._syncs.of(node).get(uid_of(obj))
+        has_older = sync is not None and sync.version > 0
+        is_update = has_older or key.kind in _FIRST_AS_UPDATE or is_being_deleted(obj)
+        return message(node, Operation.UPDATE if is_update else Operation.INSERT, key, obj)
+
+    def _holders(self, event: ObjectEvent) -> list[str]:
+        """Of storage drivers all nodes hear: they cannot ask, KubeEdge's cloud having no answer."""
+        if event.key.kind == _DRIVER.name:
+            return [node["metadata"]["name"] for node in self._cluster.list(_NODE)]
+        holders = dict.fromkeys(self._locations.nodes_of(event.key))
+        if event.change is Change.DELETED:
+            holders |= dict.fromkeys(self._syncs.holders(uid_of(event.new)))
+        return list(holders)

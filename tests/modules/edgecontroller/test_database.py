@@ -1,0 +1,280 @@
+"""The cluster's database: what is committed is there afterwards, and those who share it agree. On each kind of it."""
+
+import sqlite3
+import stat
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from sqlalchemy import delete
+
+from beehive.simulation import Simulation
+from modules.edgecontroller.cluster import Cluster
+from modules.edgecontroller.database.database import Database
+from modules.edgecontroller.database.engine import make_engine, url_of
+from modules.edgecontroller.database.errors import DatabaseError
+from modules.edgecontroller.database.tables import tables
+from modules.edgecontroller.kinds import ObjectKey
+from modules.edgecontroller.store import ObjectEvent
+from modules.edgecontroller.syncs import Sync
+from modules.edgecontroller.turns import Turns
+from tests.modules.edgecontroller.objects import configmap, pod
+from tests.support.postgresql import PrivatePostgresql, needs_postgresql
+
+WEB = ObjectKey("Pod", "default", "web")
+SETTINGS = ObjectKey("ConfigMap", "default", "settings")
+
+
+@pytest.fixture(scope="module")
+def postgresql() -> Iterator[str]:
+    with PrivatePostgresql() as server:
+        yield server.url
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=needs_postgresql)])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """An empty database."""
+    if request.param == "sqlite":
+        return str(tmp_path / "cloud.db")
+    url = str(request.getfixturevalue("postgresql"))
+    engine = make_engine(url_of(url))
+    tables.drop_all(engine)
+    engine.dispose()
+    return url
+
+
+class Cloud:
+    """One cloudcore's view of it."""
+
+    def __init__(self, url: str, name: str = "a") -> None:
+        self.database = Database(url, name)
+        self.cluster = Cluster(Simulation(len(name)).clock)
+        self.seen: list[ObjectEvent] = []
+        self.claims: list[tuple[str, str]] = []
+        self.turns = Turns(self.cluster.store, self.database, self.seen.append, self.claims.extend)
+        self.turn()
+
+    def __enter__(self) -> "Cloud":
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.database.close()
+
+    def turn(self) -> list[str]:
+        """An empty turn; what it brought."""
+        self.seen.clear()
+        self.turns.begin()
+        self.turns.commit()
+        return [f"{event.change} {event.key}" for event in self.seen]
+
+    def apply(self, *objects: dict[str, object]) -> None:
+        self.turns.begin()
+        for obj in objects:
+            self.cluster.apply(obj)
+        self.turns.commit()
+
+    def delete(self, key: ObjectKey) -> None:
+        self.turns.begin()
+        self.cluster.store.remove(key)
+        self.turns.commit()
+
+
+def test_objects_come_back_as_they_were_and_versions_go_on(url: str) -> None:
+    with Cloud(url) as first:
+        first.apply(pod(), configmap())
+        first.delete(SETTINGS)
+        kept = first.cluster.store.get(WEB)
+    with Cloud(url) as second:
+        assert second.cluster.store.find(WEB) == kept
+        assert second.cluster.store.find(SETTINGS) is None
+        second.apply(pod("later"))
+        later = second.cluster.store.get(ObjectKey("Pod", "default", "later"))
+        assert int(later["metadata"]["resourceVersion"]) > first.cluster.store.version
+
+
+def test_what_was_not_committed_is_gone_in_memory_too(url: str) -> None:
+    with Cloud(url) as cloud:
+        cloud.apply(configmap(a="1"))
+        cloud.turns.begin()
+        cloud.cluster.apply(configmap(a="2"))
+        cloud.cluster.apply(pod())
+        acted: list[int] = []
+        cloud.turns.later(lambda: acted.append(1))
+        cloud.turns.abandon()
+        cloud.turn()
+        assert cloud.cluster.store.get(SETTINGS)["data"] == {"a": "1"}
+        assert cloud.cluster.store.find(WEB) is None
+        assert acted == [], "nobody has heard of it"
+
+
+def test_nobody_hears_of_a_change_before_it_is_durable(url: str) -> None:
+    with Cloud(url, "a") as cloud, Cloud(url, "b") as other:
+        cloud.turns.begin()
+        cloud.cluster.apply(configmap())
+        cloud.turns.later(lambda: found.extend(other.turn()))
+        found: list[str] = []
+        cloud.turns.note_changes()
+        cloud.turns.commit()
+        assert found == ["ADDED configmap/default/settings"]
+
+
+def test_each_sees_what_the_others_have_changed(url: str) -> None:
+    with Cloud(url, "a") as one, Cloud(url, "b") as other:
+        one.apply(configmap(a="1"), pod())
+        assert other.turn() == ["ADDED configmap/default/settings", "ADDED pod/default/web"]
+        other.apply(configmap(a="2"))
+        assert one.turn() == ["MODIFIED configmap/default/settings"]
+        one.delete(SETTINGS)
+        assert other.turn() == ["DELETED configmap/default/settings"]
+        assert one.turn() == other.turn() == []
+        assert one.cluster.store.version == other.cluster.store.version
+
+
+def test_a_change_is_made_to_what_the_other_has_left(url: str) -> None:
+    """Neither overwrites the other, and no version is given twice."""
+    versions = []
+    with Cloud(url, "a") as one, Cloud(url, "b") as other:
+        one.apply(pod())
+        for cloud, phase in ((one, "Pending"), (other, "Running"), (one, "Succeeded")):
+            cloud.turns.begin()
+            new = cloud.cluster.patch_status(WEB, {"status": {"phase": phase, phase: "1"}})
+            cloud.turns.commit()
+            versions.append(new["metadata"]["resourceVersion"])
+        assert {"Pending": "1", "Running": "1"}.items() <= one.cluster.store.get(WEB)["status"].items()
+    assert len(set(versions)) == 3
+
+
+def test_an_object_that_was_replaced_meanwhile_is_another(url: str) -> None:
+    with Cloud(url, "a") as one, Cloud(url, "b") as other:
+        one.apply(configmap())
+        other.turn()
+        one.delete(SETTINGS)
+        one.apply(configmap())
+        assert other.turn() == ["DELETED configmap/default/settings", "ADDED configmap/default/settings"]
+
+
+def test_who_was_away_while_deletions_were_forgotten_reads_everything_again(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = "modules.edgecontroller.database.database"
+    monkeypatch.setattr(f"{module}._FORGET_AFTER", 2)
+    monkeypatch.setattr(f"{module}._FORGET_EVERY", 1)
+    with Cloud(url, "a") as one, Cloud(url, "b") as other:
+        one.apply(configmap())
+        other.turn()
+        one.delete(SETTINGS)
+        for number in range(5):
+            one.apply(pod(f"p{number}"))
+        assert other.turn()[0] == "DELETED configmap/default/settings"
+        assert [obj["metadata"]["name"] for obj in other.cluster.pods_on("n1")] == [f"p{n}" for n in range(5)]
+
+
+def test_what_a_node_has_is_there_for_the_next_cloudcore(url: str) -> None:
+    with Cloud(url, "a") as one, Cloud(url, "b") as other:
+        one.turns.begin()
+        one.database.put_sync("n1", "u1", Sync(WEB))
+        one.database.put_sync("n1", "u2", Sync(SETTINGS, 7))
+        one.database.put_sync("n2", "u3", Sync(WEB))
+        one.turns.commit()
+        other.turns.begin()
+        assert other.database.syncs_of("n1") == {"u1": Sync(WEB), "u2": Sync(SETTINGS, 7)}
+        other.database.put_sync("n1", "u1", None)
+        other.database.put_sync("n1", "u2", Sync(SETTINGS, 9))
+        other.turns.commit()
+        one.turns.begin()
+        assert one.database.syncs_of("n1") == {"u2": Sync(SETTINGS, 9)}
+        one.database.forget_node("n1")
+        one.turns.commit()
+        other.turns.begin()
+        assert other.database.syncs_of("n1") == {}
+        assert other.database.syncs_of("n2") == {"u3": Sync(WEB)}
+        other.turns.commit()
+
+
+def test_the_others_hear_where_a_node_has_connected(url: str) -> None:
+    with Cloud(url, "a") as one, Cloud(url, "b") as other:
+        one.turns.begin()
+        one.database.claim("n1", "link", one.cluster.store.next_version())
+        one.turns.commit()
+        other.turn()
+        assert other.claims == [("n1", "a")]
+        one.turn()
+        assert one.claims == []
+
+
+def test_a_database_of_a_newer_version_is_refused(url: str) -> None:
+    with Cloud(url) as cloud:
+        with cloud.database.engine.begin() as connection:
+            connection.exec_driver_sql("UPDATE cluster_state SET schema_version = 99")
+        with pytest.raises(DatabaseError, match="version 99, this cloudcore knows 1"):
+            Database(url, "b")
+
+
+def test_a_connection_that_breaks_is_made_again(url: str) -> None:
+    """The turn is lost with it, and its changes in memory too."""
+    with Cloud(url) as cloud:
+        cloud.apply(configmap(a="1"))
+        cloud.turns.begin()
+        cloud.cluster.apply(configmap(a="2"))
+        assert cloud.database._connection is not None
+        cloud.database._connection.connection.driver_connection.close()  # type: ignore[union-attr]
+        with pytest.raises(DatabaseError):
+            cloud.turns.commit()
+        cloud.turns.abandon()
+        cloud.turn()
+        assert cloud.cluster.store.get(SETTINGS)["data"] == {"a": "1"}
+        cloud.apply(configmap(a="3"))
+
+
+def test_rows_that_others_took_away_are_no_error(url: str) -> None:
+    """A complete reading says what is left."""
+    with Cloud(url) as cloud:
+        cloud.apply(configmap(), pod())
+        with cloud.database.engine.begin() as connection:
+            connection.execute(delete(tables.tables["cluster_objects"]))
+        cloud.turns.abandon()
+        assert sorted(cloud.turn()) == ["DELETED configmap/default/settings", "DELETED pod/default/web"]
+
+
+def test_only_its_user_can_read_the_file_and_what_sqlite_puts_beside_it(tmp_path: Path) -> None:
+    with Cloud(str(tmp_path / "cloud.db")) as cloud:
+        cloud.apply(configmap())
+        modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in tmp_path.iterdir()}
+    assert modes == dict.fromkeys(("cloud.db", "cloud.db-wal", "cloud.db-shm"), 384)
+
+
+def test_a_commit_waits_for_the_disk(tmp_path: Path) -> None:
+    with Cloud(str(tmp_path / "cloud.db")) as cloud, cloud.database.engine.connect() as connection:
+        assert connection.exec_driver_sql("PRAGMA synchronous").scalar() == 2
+        assert connection.exec_driver_sql("PRAGMA journal_mode").scalar() == "wal"
+
+
+def test_a_file_that_is_no_database_is_refused_and_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "notes"
+    path.write_text("these are somebody's notes\n" * 100)
+    with pytest.raises(DatabaseError, match="file is not a database"):
+        Database(str(path), "a")
+    assert path.read_text().startswith("these are")
+
+
+def test_another_process_that_holds_the_file_is_waited_for(tmp_path: Path) -> None:
+    with Cloud(str(tmp_path / "cloud.db")) as cloud, closing(sqlite3.connect(tmp_path / "cloud.db")) as other:
+        cloud.database.engine.dispose()
+        with cloud.database.engine.connect() as connection:
+            connection.exec_driver_sql("PRAGMA busy_timeout=1")
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(DatabaseError, match="database is locked"):
+            cloud.turns.begin()
+        cloud.turns.abandon()
+        other.rollback()
+        cloud.apply(configmap())
+
+
+@pytest.mark.parametrize(
+    "url", ["oracle+nothing://u:hunter2@h/d", "postgresql://u:hunter2@127.0.0.1:1/d", "://hunter2"]
+)
+def test_a_password_is_in_no_error(url: str) -> None:
+    with pytest.raises(DatabaseError) as refused:
+        Database(url, "a")
+    assert "hunter2" not in str(refused.value)

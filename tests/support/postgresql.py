@@ -1,0 +1,76 @@
+"""A PostgreSQL server of a test's own, on a unix socket in its own directory, ended with it."""
+
+import os
+import pwd
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+from types import TracebackType
+
+import pytest
+
+_USER = "postgres"
+"""PostgreSQL refuses to run as root; Debian's package makes this user."""
+
+
+def _programs() -> Path | None:
+    found = shutil.which("initdb")
+    places = [Path(found).resolve().parent] if found else sorted(Path("/usr/lib/postgresql").glob("*/bin"))
+    return next((place for place in reversed(places) if (place / "initdb").exists()), None)
+
+
+def missing() -> str:
+    """Why there can be no server here; empty when there can."""
+    try:
+        import psycopg  # noqa: F401, PLC0415 - an extra
+    except ImportError:
+        return "psycopg is not installed"
+    return "" if _programs() else "PostgreSQL is not installed"
+
+
+needs_postgresql = pytest.mark.skipif(bool(missing()), reason=missing() or "-")
+
+
+class PrivatePostgresql:
+    """A running server. A context manager."""
+
+    def __init__(self) -> None:
+        programs = _programs()
+        assert programs is not None, missing()
+        self._programs = programs
+        self._as = ["setpriv", f"--reuid={_USER}", f"--regid={_USER}", "--clear-groups"] if os.geteuid() == 0 else []
+        self._directory = Path(tempfile.mkdtemp(prefix="pg-", dir="/tmp"))  # short: a socket's path has 107 bytes
+
+    @property
+    def url(self) -> str:
+        """Of its only database."""
+        user = _USER if self._as else pwd.getpwuid(os.geteuid()).pw_name
+        return f"postgresql://{user}@/postgres?host={self._directory}"
+
+    def __enter__(self) -> "PrivatePostgresql":
+        if self._as:
+            shutil.chown(self._directory, _USER, _USER)
+        self._run("initdb", "--auth=trust", "--no-sync", "--no-locale", "--encoding=UTF8", f"--username={_USER}"
+                  if self._as else "--auth-local=trust")  # fmt: skip
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.stop()
+        shutil.rmtree(self._directory)
+
+    def start(self) -> None:
+        """Starts it (again), and waits until it serves."""
+        options = f"-c listen_addresses='' -c unix_socket_directories={self._directory} -c fsync=off"
+        self._run("pg_ctl", "start", "--wait", f"--log={self._directory}/log", f"--options={options}")
+
+    def stop(self) -> None:
+        """Ends it at once, with all connections."""
+        self._run("pg_ctl", "stop", "--mode=immediate")
+
+    def _run(self, program: str, *arguments: str) -> None:
+        command = [*self._as, str(self._programs / program), f"--pgdata={self._directory}/data", *arguments]
+        subprocess.run(command, check=True, capture_output=True, cwd="/", timeout=60)
