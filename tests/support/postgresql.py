@@ -5,6 +5,7 @@ import pwd
 import shutil
 import subprocess
 import tempfile
+from importlib.util import find_spec
 from pathlib import Path
 from types import TracebackType
 
@@ -22,10 +23,8 @@ def _programs() -> Path | None:
 
 def missing() -> str:
     """Why there can be no server here; empty when there can."""
-    try:
-        import psycopg  # noqa: F401, PLC0415 - an extra
-    except ImportError:
-        return "psycopg is not installed"
+    if find_spec("psycopg") is None:
+        return "psycopg is not installed (pip install 'edgecore[postgresql]')"
     return "" if _programs() else "PostgreSQL is not installed"
 
 
