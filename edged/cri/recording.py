@@ -1,8 +1,9 @@
 """A container runtime that is another one, and tells a recorder of every call.
 
 It is put around the client by who assembles the process. What is kept is the request and the answer as they were
-passed; their text is made, and secrets are taken out of it, only when a trace is written: environment and arguments
-that came from secrets, and the credentials of pulls.
+passed, in the bytes that they have on the wire, for as objects they are several times as large, and a list of the same
+pods only once; their text is made, and secrets are taken out of it, only when a trace is written: environment and
+arguments that came from secrets, and the credentials of pulls.
 """
 
 from __future__ import annotations
@@ -51,11 +52,13 @@ class CriEntry(msgspec.Struct, frozen=True, gc=False):
     answer: Any
     error: Exception | None
     seconds: float
+    again: bool = False
+    """Whether the entry before it that is like it keeps this very answer."""
 
     @property
     def size(self) -> int:
         """Bytes of memory that it keeps, roughly."""
-        return 1000 + 4 * sum(_bytes_in(value) for value in (*self.arguments.values(), self.answer))
+        return 1000 + sum(map(_bytes_in, self.arguments.values())) + (0 if self.again else _bytes_in(self.answer))
 
     def record(self, time: float, redactor: Redactor) -> CriCall:
         """As it is written."""
@@ -84,12 +87,34 @@ def recording(
     return cast("ContainerRuntime", RecordingRuntime(runtime, clock, next_span, add))
 
 
-def _bytes_in(value: object) -> int:
-    """Bytes of what a call was given or gave: a message, text, or several of them (lists are answered as such)."""
+class _Packed(msgspec.Struct, frozen=True, gc=False):
+    """Messages of one kind, in bytes; a list of them, or only one."""
+
+    kind: type[Message]
+    parts: tuple[bytes, ...]
+    alone: bool
+
+    def messages(self) -> list[Message]:
+        """Them again."""
+        return [self.kind.FromString(part) for part in self.parts]
+
+
+def packed(value: Any) -> Any:
+    """What a call was given or gave, as it is kept."""
     if isinstance(value, Message):
-        return value.ByteSize()
+        return _Packed(type(value), (value.SerializeToString(deterministic=True),), alone=True)
+    if isinstance(value, Sequence) and value and isinstance(value[0], Message):
+        parts = tuple(item.SerializeToString(deterministic=True) for item in value)
+        return _Packed(type(value[0]), parts, alone=False)
+    return value
+
+
+def _bytes_in(value: object) -> int:
+    """Bytes of what is kept of it."""
+    if isinstance(value, _Packed):
+        return sum(50 + len(part) for part in value.parts)
     if isinstance(value, (str, bytes)):
-        return len(value)
+        return 50 + len(value)
     return sum(map(_bytes_in, value)) if isinstance(value, Sequence) else 0
 
 
@@ -107,6 +132,7 @@ class RecordingRuntime:
         self._monotonic = clock.monotonic
         self._next_span = next_span
         self._add = add
+        self._lists: dict[str, _Packed] = {}
 
     def close(self) -> None:
         """Let go of the connection; not recorded, for nothing is asked."""
@@ -135,12 +161,24 @@ class RecordingRuntime:
             raise
         finally:
             now = self._monotonic()
+            given = {name: packed(value) for name, value in arguments.items()}
+            kept, again = self._kept(method, given, packed(answer))
             self._add(
                 CriEntry(
-                    now, span, turn.span, turn.trace or span, turn.actor, method, arguments, answer, error, now - begin
+                    now, span, turn.span, turn.trace or span, turn.actor, method, given, kept, error, now - begin, again
                 )
             )
         return answer
+
+    def _kept(self, method: str, arguments: dict[str, Any], answer: Any) -> tuple[Any, bool]:
+        """The answer, or that of the last such call when it is the same; and whether it is."""
+        if not isinstance(answer, _Packed) or answer.alone or any(arguments.values()):
+            return answer, False
+        last = self._lists.get(method)
+        if last == answer:
+            return last, True
+        self._lists[method] = answer
+        return answer, False
 
 
 _METHODS: Final[dict[str, tuple[str, ...]]] = {
@@ -180,9 +218,12 @@ def _argument(name: str, value: Any, redactor: Redactor) -> Any:
 def _plain(value: Any) -> Any:
     """A value that JSON can hold; messages in protobuf's JSON form with the names that CRI gives its fields."""
     if isinstance(value, Message):
+        return _plain(packed(value))
+    if isinstance(value, _Packed):
         from google.protobuf.json_format import MessageToDict  # noqa: PLC0415 - only when a trace is written
 
-        return MessageToDict(value, preserving_proto_field_name=True)
+        plain = [MessageToDict(message, preserving_proto_field_name=True) for message in value.messages()]
+        return plain[0] if value.alone else plain
     if isinstance(value, Streams):
         return value._asdict()
     if isinstance(value, ExecResult):

@@ -15,7 +15,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final, NamedTuple
 
-from tests.bench import bus, ingest, link, node, pleg, recorder, store, view
+from tests.bench import bus, full, ingest, link, node, pleg, recorder, store, view
 from tests.bench.rows import Goal, Row, Unit, heads, rates, written
 from tests.support.containerd import reason_missing
 
@@ -87,8 +87,13 @@ SECTIONS: Final = (
     Section("relist", "relist by processor time, runtime in memory; floor: the two list calls", pleg.relists),
     Section("pleg-embedded", "what happens and what does not, embedded runtime", pleg.embedded),
     Section("pleg-containerd", "what happens and what does not, containerd", pleg.containerd, reason_missing),
+    Section("full-embedded", "110 pods on the embedded runtime; floor: the bare calls", full.embedded),
+    Section("full-containerd", "110 pods on containerd; floor: the bare calls", full.containerd, reason_missing),
     Section("view", "a trace as a page in a browser", view.measure, view.missing),
 )
+
+ON_REQUEST: Final = ("full-embedded", "full-containerd")
+"""They take minutes, and are measured only when they are named."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -99,12 +104,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--rounds", type=int, default=ROUNDS, help="rounds of each median (default %(default)s)")
     parser.add_argument("--quick", action="store_true", help="one round, for a first look")
     chosen = parser.parse_args(arguments)
+    usual = [name for name in names if name not in ON_REQUEST]
     rounds = 1 if chosen.quick else max(1, chosen.rounds)
     begin = time.monotonic()
     _say(_machine())
     _say(f"medians of {rounds} rounds\n\n{heads()}")
     for section in SECTIONS:
-        if chosen.only is None or section.name in chosen.only:
+        if section.name in (chosen.only or usual):
             _run(section, rounds)
     _say(f"\n{time.monotonic() - begin:.0f} s; load average now {_load()}")
     return 0

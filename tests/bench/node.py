@@ -7,40 +7,25 @@ a moment before or after, round by round, so that what else the machine does fal
 
 from __future__ import annotations
 
-import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from statistics import median
 from typing import Final, NamedTuple
-
-import psutil
 
 from edged.settings import EdgedSettings
 from modules.edgecontroller.kinds import JsonObject
-from modules.edgecore.config import EdgeCoreConfig
-from tests.bench.bare import BareRuntime, requests_of
+from tests.bench.bare import BareRuntime
 from tests.bench.rows import Goal, Row, Unit
+from tests.bench.subject import GRACE, Subject, bare_runtime, breathe
 from tests.end_to_end.machine import NODE, Machine
-from tests.end_to_end.pods import container, phase, pod
 from tests.end_to_end.runtimes import ContainerdUnderTest, EmbeddedUnderTest, RuntimeUnderTest
 from tests.support.containerd import PrivateContainerd
 
 MANY: Final = 20
-GRACE: Final = 2
-"""Seconds that a pod may take to end. `sleep` does not heed SIGTERM when it is the first process of a container."""
-
 WORKERS: Final = EdgedSettings(node_name="", root=Path(), pod_logs=Path(), runtime_endpoint="").workers
 """How many pods edged works on at once."""
 
-_BREATH_SECONDS: Final = 0.7
-"""After each contender: a runtime is still busy with pods that it calls removed."""
-
-_SETTLED_SECONDS: Final = 1.5
-_SAMPLES: Final = 5
-_LIMIT: Final = 120.0
 _NAMES: Final = [f"many-{number}" for number in range(MANY)]
 
 
@@ -63,104 +48,73 @@ class Figures(NamedTuple):
     worn: list[float]
 
 
-class _Node:
-    """A machine with its node, and the bare calls beside it."""
+class _Node(Subject):
+    """The node with all that is measured of it."""
 
     def __init__(self, machine: Machine, figures: Figures) -> None:
-        self._machine = machine
+        super().__init__(machine)
         self._figures = figures
-        self._cloud = machine.cloud
 
     def starts(self, rounds: int) -> None:
         """Start edgecore again and again; the last one goes on."""
-        nodes = self._cloud.mirror("Node")
+        nodes = self.cloud.mirror("Node")
         for left in range(rounds)[::-1]:
             begin = time.perf_counter()
-            self._machine.start_edge()
+            self.machine.start_edge()
             nodes.wait(NODE, lambda _node: True)
             self._figures.registered.append(time.perf_counter() - begin)
             nodes.wait(NODE, _is_ready)
             self._figures.ready.append(time.perf_counter() - begin)
-            self._figures.ready_cpu.append(self._processor_seconds())
+            self._figures.ready_cpu.append(self.processor_seconds())
             if left:
-                self._machine.edge.process.kill()
-                self._cloud.delete("Node", NODE)
+                self.machine.edge.process.kill()
+                self.cloud.delete("Node", NODE)
                 nodes.wait_gone(NODE)
 
     def idle(self) -> None:
         """The process without pods."""
-        self._figures.idle.append(self._resident())
+        self._figures.idle.append(self.resident())
 
     def loaded(self) -> None:
         """The process with the first pods it gets."""
-        self._up(_NAMES)
-        self._figures.loaded.append(self._resident())
-        self._down(_NAMES, 0)
-        _pass(_BREATH_SECONDS)
+        self.up(_NAMES)
+        self._figures.loaded.append(self.resident())
+        self.down(_NAMES, 0)
+        breathe()
 
     def worn(self) -> None:
         """The process after all that the bench had it do, without pods again."""
-        self._figures.worn.append(self._resident())
+        self._figures.worn.append(self.resident())
 
     def one(self, bare: BareRuntime) -> None:
         """One pod, bare and whole."""
         self._figures.one_bare.append(bare.up(1, 1))
         bare.down(0)
-        _pass(_BREATH_SECONDS)
-        self._figures.one.append(self._up(["one"]))
-        self._down(["one"], 0)
-        _pass(_BREATH_SECONDS)
+        breathe()
+        self._figures.one.append(self.up(["one"]))
+        self.down(["one"], 0)
+        breathe()
 
     def many(self) -> None:
         """Many pods through the whole system."""
-        before = self._processor_seconds()
-        self._figures.many.append(self._up(_NAMES))
-        self._figures.many_cpu.append(self._processor_seconds() - before)
-        _pass(_BREATH_SECONDS)
-        self._figures.many_gone.append(self._down(_NAMES, GRACE))
-        _pass(_BREATH_SECONDS)
+        before = self.processor_seconds()
+        self._figures.many.append(self.up(_NAMES))
+        self._figures.many_cpu.append(self.processor_seconds() - before)
+        breathe()
+        self._figures.many_gone.append(self.down(_NAMES, GRACE))
+        breathe()
 
     def many_bare(self, bare: BareRuntime) -> None:
         """Many pods by the bare calls, at the number of workers that edged has."""
         self._figures.many_bare.append(bare.up(MANY, WORKERS))
         self._figures.many_gone_bare.append(bare.down(GRACE))
-        _pass(_BREATH_SECONDS)
+        breathe()
 
     def many_in_turn(self, bare: BareRuntime) -> None:
         """Many pods by the bare calls, one after another."""
         self._figures.many_in_turn.append(bare.up(MANY, 1))
         bare.down(0)
-        _pass(_BREATH_SECONDS)
-
-    def _up(self, names: list[str]) -> float:
-        manifests = [_sleeper(name) for name in names]
-        begin = time.perf_counter()
-        self._cloud.apply(*manifests)
-        for name in names:
-            self._cloud.pods.wait(name, _runs, _LIMIT)
-        return time.perf_counter() - begin
-
-    def _down(self, names: list[str], grace: int) -> float:
-        begin = time.perf_counter()
-        for name in names:
-            self._cloud.delete("Pod", name, grace)
-        for name in names:
-            self._cloud.pods.wait_gone(name, _LIMIT)
-        return time.perf_counter() - begin
-
-    def _processor_seconds(self) -> float:
-        """Of edgecore until now, all its threads together; with what others do to the machine it hardly changes."""
-        times = psutil.Process(self._machine.edge.process.pid).cpu_times()
-        return times.user + times.system
-
-    def _resident(self) -> float:
-        """Megabytes (10⁶ bytes) of resident memory, the median of some samples after it has settled."""
-        _pass(_SETTLED_SECONDS)
-        samples = []
-        for _ in range(_SAMPLES):
-            samples.append(resident_megabytes(self._machine.edge.process.pid))
-            _pass(0.1)
-        return median(samples)
+        breathe()
 
 
 def measure(runtime: RuntimeUnderTest, rounds: int) -> list[Row]:
@@ -173,7 +127,7 @@ def measure(runtime: RuntimeUnderTest, rounds: int) -> list[Row]:
         node.starts(rounds)
         node.idle()
         node.loaded()
-        with _bare(machine, runtime) as bare:
+        with bare_runtime(machine, runtime) as bare:
             for _ in range(2 * rounds):
                 node.one(bare)
             node.many_in_turn(bare)
@@ -198,45 +152,9 @@ def containerd(rounds: int) -> list[Row]:
         return measure(ContainerdUnderTest(daemon), rounds)
 
 
-def resident_megabytes(pid: int) -> float:
-    """Resident memory of a process in megabytes of 10⁶ bytes."""
-    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
-    return next(int(line.split()[1]) * 1024 / 1e6 for line in lines if line.startswith("VmRSS:"))
-
-
-@contextmanager
-def _bare(machine: Machine, runtime: RuntimeUnderTest) -> Iterator[BareRuntime]:
-    own_root = runtime.name != EmbeddedUnderTest.name
-    endpoint = runtime.endpoint
-    if not own_root:
-        endpoint = f"unix://{EdgeCoreConfig.embedded(machine.edge.root).embedded_runtime_socket}"
-    directory = machine.directory / "bare"
-    directory.mkdir()
-    manifest = _sleeper("template")
-    manifest["metadata"]["uid"] = "template"
-    bare = BareRuntime(endpoint, requests_of(manifest, endpoint, directory, own_root=own_root))
-    try:
-        yield bare
-    finally:
-        bare.close()
-
-
-def _sleeper(name: str) -> JsonObject:
-    return pod(name, container("exec sleep 3600"), hostNetwork=True, terminationGracePeriodSeconds=GRACE)
-
-
-def _runs(obj: JsonObject) -> bool:
-    return phase(obj) == "Running"
-
-
 def _is_ready(node: JsonObject) -> bool:
     conditions = (node.get("status") or {}).get("conditions") or []
     return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
-
-
-def _pass(seconds: float) -> None:
-    """Let time pass, for what has no event: memory that settles."""
-    threading.Event().wait(seconds)
 
 
 _PARALLEL: Final = f"{WORKERS} workers"

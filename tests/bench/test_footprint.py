@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.bench.node import resident_megabytes
+from tests.bench.subject import resident_megabytes
 from tests.end_to_end.machine import Machine
 from tests.end_to_end.pods import container, phase, pod
 from tests.end_to_end.processes import wait_until

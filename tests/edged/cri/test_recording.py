@@ -84,6 +84,23 @@ def test_what_a_call_raises_is_raised_and_told(recorded: Recorded) -> None:
     assert b'"verbose":true' in call.request
 
 
+def test_a_list_that_is_the_same_again_is_kept_once_and_told_each_time(recorded: Recorded) -> None:
+    """A list by a filter is another one."""
+    recorded.runtime.run_pod_sandbox(sandbox_config())
+    for _ in range(2):
+        assert len(recorded.runtime.list_pod_sandboxes()) == 1
+    recorded.runtime.list_pod_sandboxes(pb.PodSandboxFilter(label_selector={"a": "b"}))
+    recorded.runtime.remove_pod_sandbox(recorded.runtime.run_pod_sandbox(sandbox_config()))
+    recorded.runtime.list_pod_sandboxes()
+    told = [call.answer for call in recorded.calls() if call.method == "list_pod_sandboxes"]
+    assert told[0] == told[1] == told[3] != b"[]"
+    assert told[2] == b"[]"
+    kept = [entry for entry in recorded.entries if isinstance(entry, CriEntry) and entry.method == "list_pod_sandboxes"]
+    assert [entry.again for entry in kept] == [False, True, False, True]
+    assert kept[0].answer is kept[1].answer
+    assert kept[1].size < kept[0].size
+
+
 def test_environment_and_arguments_from_secrets_are_redacted(recorded: Recorded) -> None:
     recorded.redactor.known.learn(PASSWORD.encode())
     recorded.redactor.known.learn(b"on")

@@ -5,14 +5,15 @@ from typing import Any
 import pytest
 
 from edged.cri import ExecResult
-from edged.cri.recording import CriEntry
+from edged.cri.recording import CriEntry, packed
 from protos.cri.v1 import api_pb2 as cri
 
 _SANDBOX = cri.PodSandbox(id="x" * 1000)
 
 
 def size(answer: Any, **arguments: Any) -> int:
-    return CriEntry(0.0, 1, 0, 1, "", "call", arguments, answer, None, 0.0).size
+    given = {name: packed(value) for name, value in arguments.items()}
+    return CriEntry(0.0, 1, 0, 1, "", "call", given, packed(answer), None, 0.0).size
 
 
 @pytest.mark.parametrize(
