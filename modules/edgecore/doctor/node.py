@@ -68,11 +68,15 @@ def runtime(config: EdgeCoreConfig) -> Runtime:
 
 
 def cgroup_driver(text: str) -> str:
-    """What containerd's own configuration says of its default runtime; empty when it does not say."""
+    """What containerd's own configuration says of its default runtime; empty when it does not say.
+
+    runc's option SystemdCgroup is false where it is not written (io.containerd.runc.v2)."""
     try:
         containerd = msgspec.json.decode(text)["containerd"]
         name = containerd.get("defaultRuntimeName") or "runc"
-        options: Any = containerd["runtimes"][name]["options"]
-        return "systemd" if options["SystemdCgroup"] else "cgroupfs"
+        runtime: Any = containerd["runtimes"][name]
+        if not runtime["runtimeType"].startswith("io.containerd.runc."):
+            return ""
+        return "systemd" if (runtime["options"] or {}).get("SystemdCgroup") else "cgroupfs"
     except (msgspec.DecodeError, UnicodeError, LookupError, TypeError, AttributeError):
         return ""

@@ -21,6 +21,7 @@ from modules.edgecore.doctor.gathering import at_once
 from modules.edgecore.join import Cloud, joined
 from modules.edgecore.ownership import take
 from tests.edgehub.certificates.authority import NODE, Authority, CertificateServer, key_pem, name
+from tests.support.containerd import PrivateContainerd, reason_missing
 
 clock = RealClock()
 
@@ -210,13 +211,36 @@ def test_a_runtime_that_is_not_there_is_a_problem(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "driver"), [({"SystemdCgroup": True}, "systemd"), ({"SystemdCgroup": False}, "cgroupfs"), ({}, "")]
+    ("options", "driver"),
+    [
+        ({"SystemdCgroup": True}, "systemd"),
+        ({"SystemdCgroup": False}, "cgroupfs"),
+        ({}, "cgroupfs"),
+        (None, "cgroupfs"),
+    ],
 )
-def test_containerd_says_its_cgroup_driver(options: dict[str, bool], driver: str) -> None:
+def test_containerd_says_its_cgroup_driver(options: dict[str, bool] | None, driver: str) -> None:
     """In the configuration that it shows; anything else says nothing."""
-    text = json.dumps({"containerd": {"defaultRuntimeName": "runc", "runtimes": {"runc": {"options": options}}}})
+    runc = {"runtimeType": "io.containerd.runc.v2", "options": options}
+    text = json.dumps({"containerd": {"defaultRuntimeName": "runc", "runtimes": {"runc": runc}}})
     assert node.cgroup_driver(text) == driver
     assert node.cgroup_driver("") == node.cgroup_driver("[]") == node.cgroup_driver('{"containerd": null}') == ""
+
+
+@pytest.mark.containerd
+@pytest.mark.skipif(bool(reason_missing()), reason=reason_missing() or "")
+def test_a_real_containerd_is_asked(tmp_path: Path) -> None:
+    """Version, conditions and the driver of its cgroups."""
+    with PrivateContainerd(cni=True) as containerd:
+        config = EdgeCoreConfig.embedded(tmp_path)
+        edged = config.modules.edged
+        kubelet = replace(edged.tailored_kubelet_config, container_runtime_endpoint=containerd.endpoint)
+        modules = replace(config.modules, edged=replace(edged, tailored_kubelet_config=kubelet))
+        found = node.runtime(replace(config, modules=modules))
+    assert found.problem == ""
+    assert found.version.startswith("containerd ")
+    assert {each.name: each.true for each in found.conditions} == {"RuntimeReady": True, "NetworkReady": True}
+    assert found.cgroup_driver == "cgroupfs"
 
 
 def test_what_hangs_keeps_nobody() -> None:
