@@ -19,24 +19,11 @@ Each carries what was attempted, on what, a hint what to do, and whether trying 
 
 from typing import ClassVar
 
+from beehive.errors import BeehiveError
 
-class EdgeHubError(Exception):
-    """Base of the tree.
 
-    Args:
-        attempt: what was attempted, as a phrase: "connect to the cloud".
-        on: the object of it: an address, a resource. Never a secret.
-        hint: what the reader can do about it.
-        retryable: whether the same attempt may succeed later.
-    """
-
-    def __init__(self, attempt: str, on: str = "", hint: str = "", *, retryable: bool = False) -> None:
-        self.attempt = attempt
-        self.on = on
-        self.hint = hint
-        self.retryable = retryable
-        text = f"{attempt}: {on}" if on else attempt
-        super().__init__(f"{text} ({hint})" if hint else text)
+class EdgeHubError(BeehiveError):
+    """Base of the tree. Its attempts are such as "connect to the cloud", on an address or a resource."""
 
 
 class SettingsError(EdgeHubError):
