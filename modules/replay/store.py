@@ -46,10 +46,10 @@ class RecordedStore:
         """Commits and refusals by what was to be done to a row."""
         for commit in commits:
             for change in commit.changes if commit.operation in ("commit", REFUSED) else ():
-                self._tried.setdefault((change.operation, change.key), []).append(commit)
+                self._tried.setdefault((change.operation, _name(change.key)), []).append(commit)
         self._commits: dict[str, deque[StoreCommit]] = {}
         for commit in made:
-            for key in {change.key for change in commit.changes}:
+            for key in {_name(change.key) for change in commit.changes}:
                 self._commits.setdefault(key, deque()).append(commit)
         self._changed: set[str] = set()
         self._failed: StoreCommit | None = None
@@ -111,7 +111,7 @@ class RecordedStore:
 
     def _check(self, operation: str, key: str) -> None:
         """Refuse a change that was refused: of all that were tried alike, the one of this time."""
-        now, tried = self._clock.monotonic(), self._tried.get((operation, key), [])
+        now, tried = self._clock.monotonic(), self._tried.get((operation, _name(key)), [])
         nearest = min(tried, key=lambda one: abs(one.time - one.seconds - now), default=None)
         if nearest is not None and nearest.operation == REFUSED and abs(nearest.time - now) <= _EARLY:
             tried.remove(nearest)
@@ -120,7 +120,7 @@ class RecordedStore:
     def _take_time(self) -> float:
         """When the recorded commits of what has changed now were through."""
         now = until = self._clock.monotonic()
-        for key in self._changed:
+        for key in {_name(key) for key in self._changed}:
             commits = self._commits.get(key)
             while commits and commits[0].time < now - _LATE:
                 commits.popleft()

@@ -94,6 +94,14 @@ def test_of_changes_that_were_tried_alike_only_that_is_refused_which_was(tmp_pat
     store.close()
 
 
+def test_an_event_is_known_though_its_name_has_another_moment(tmp_path: Path) -> None:
+    change = Change("put", "default/event/pod.18fae27a3f3bf400", "event", b"{}")
+    store = RecordedStore(tmp_path / "db", Simulation(), [commit(REFUSED, 0.0, 0.0, "locked", change)])
+    with pytest.raises(StoreWriteError, match="locked"):
+        store.put(Row("default/event/pod.18fae27a3f3bf500", "event", "{}"))
+    store.close()
+
+
 def test_what_failed_together_fails_also_in_two_commits_and_with_its_hint(tmp_path: Path) -> None:
     """By the hint metamanager knows that the database is not well, and looks for itself when it is again."""
     simulation = Simulation()
