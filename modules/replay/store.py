@@ -3,6 +3,7 @@
 import re
 from collections import Counter, deque
 from pathlib import Path
+from typing import TypeVar
 
 from beehive import Runtime
 from beehive.trace import StoreCommit
@@ -11,6 +12,8 @@ from metamanager.recording import REFUSED
 from metamanager.rows import UNNOTED, Cause, Row, row_of
 from metamanager.sqlite_store import SqliteStore
 from modules.replay.event_outputs import is_event
+
+T = TypeVar("T", bound=int)
 
 _EARLY = 0.25
 """Seconds by which a write may come before the recorded one that failed."""
@@ -67,20 +70,17 @@ class RecordedStore:
     def put(self, row: Row) -> bool:
         """See `Store`."""
         self._check("put", row.key)
-        self._changed.add(row.key)
-        return self._inner.put(row)
+        return self._note(row.key, self._inner.put(row))
 
     def delete(self, key: str, uid: str = "", cause: Cause = UNNOTED, now_ms: int = 0) -> bool:
         """See `Store`."""
         self._check("delete", key)
-        self._changed.add(key)
-        return self._inner.delete(key, uid, cause, now_ms)
+        return self._note(key, self._inner.delete(key, uid, cause, now_ms))
 
     def delete_owned(self, kind: str, uid: str) -> int:
         """See `Store`."""
         self._check("delete", f"{uid}/*")
-        self._changed.add(f"{uid}/*")
-        return self._inner.delete_owned(kind, uid)
+        return self._note(f"{uid}/*", self._inner.delete_owned(kind, uid))
 
     def commit(self) -> None:
         """See `Store`."""
@@ -108,6 +108,12 @@ class RecordedStore:
         self._failed = failures.popleft()
         self._to_fail = Counter(_name(change.key) for change in self._failed.changes) - changed
         return self._failed
+
+    def _note(self, key: str, changed: T) -> T:
+        """Note what is to be committed: not what is as it was, which no commit was recorded of."""
+        if changed:
+            self._changed.add(key)
+        return changed
 
     def _check(self, operation: str, key: str) -> None:
         """Refuse a change that was refused: of all that were tried alike, the one of this time."""

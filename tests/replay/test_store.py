@@ -57,6 +57,23 @@ def test_a_row_that_was_changed_twice_in_a_commit_takes_one_commit(tmp_path: Pat
     store.close()
 
 
+def test_a_change_that_changes_nothing_takes_no_commit_of_later(tmp_path: Path) -> None:
+    simulation = Simulation()
+    other, change = Row("default/pod/c", "pod", "{}"), Change("put", ROW.key, "pod", b"{}")
+    recorded = [
+        commit("commit", 1.5, 0.5, change=Change("put", other.key, "pod", b"{}")),
+        commit("commit", 1.75, 0.75, change=change),
+    ]
+    store = RecordedStore(tmp_path / "db", simulation, recorded)
+    simulation.run_for(1.0)
+    store.delete(ROW.key)
+    for row, through in ((other, 1.5), (ROW, 1.75)):
+        store.put(row)
+        store.commit()
+        assert simulation.clock.monotonic() == pytest.approx(through)
+    store.close()
+
+
 def test_what_failed_fails_again_and_once(tmp_path: Path) -> None:
     simulation = Simulation()
     change = Change("put", ROW.key, "pod", b"{}")
