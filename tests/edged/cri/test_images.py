@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from edged.cri import CriError, NotFoundError
+from edged.gc.collector import sandbox_images
+from edged.gc.images import names_in_use, observed, unused
 from protos.cri.v1 import api_pb2 as pb
 from tests.edged.cri.harness import Can, Pods, RuntimeUnderTest
 
@@ -26,6 +28,21 @@ def test_the_image_of_a_container_is_present_and_listed(
     assert cri_runtime.image in image.repo_tags
     assert image.id in {listed.id for listed in client.list_images()}
     assert client.container_status(container).status.image_ref in {image.id, *image.repo_digests}
+
+
+@pytest.mark.needs(Can.IMAGES)
+def test_garbage_collection_knows_which_are_used_and_which_the_sandboxes_need(
+    cri_runtime: RuntimeUnderTest, pods: Pods, client: CriClient
+) -> None:
+    """A runtime names one image in several ways: in a container it is not called as in the list."""
+    pods.start(pods.sandbox(), "sleep", "1000")
+    used, pinned = names_in_use(client.list_containers(), ()), sandbox_images(client)
+    records = observed({}, client.list_images(), used, pinned, 10.0)
+    image = client.image_status(pb.ImageSpec(image=cri_runtime.image))
+    assert image is not None
+    assert records[image.id].last_used == 10.0
+    assert [record.pinned for record in records.values()].count(True) >= 1, "that of the sandboxes"
+    assert image.id not in {record.id for record in unused(records, 10.0, 0.0)}
 
 
 def test_filesystems_of_images_are_named(client: CriClient) -> None:

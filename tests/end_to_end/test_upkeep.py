@@ -1,0 +1,49 @@
+"""A node that keeps itself in order: logs that do not grow for ever, pods that go when there is too little memory."""
+
+from __future__ import annotations
+
+from tests.end_to_end.machine import NODE, Machine
+from tests.end_to_end.pods import container, is_ready, phase, pod
+from tests.end_to_end.processes import wait_until
+
+LINES = 3_000
+WRITE = f"i=0; while [ $i -lt {LINES} ]; do echo line $i; i=$((i+1)); [ $((i%1000)) = 0 ] && sleep 4; done; sleep 1000"
+"""Three bursts of 50 KB and more, with a look at the log's size between two of them."""
+
+
+def test_logs_are_rotated_and_a_node_short_of_memory_ends_its_pods(stopped_machine: Machine) -> None:
+    """No line is lost to the reader. A threshold that no machine reaches makes every one short."""
+    machine = stopped_machine
+    machine.edge.kubelet |= {"container_log_max_size": 20 * 1024, "container_log_monitor_interval": 3.0}
+    machine.start()
+    machine.cloud.apply(pod("writer", container(WRITE), terminationGracePeriodSeconds=1))
+    running = machine.cloud.pods.wait("writer", is_ready)
+    directory = machine.edge.log(running).parent
+    wait_until(lambda: len(list(directory.glob("0.log.*.gz"))) >= 1, "one was packed", seconds=40)
+    wait_until(lambda: _logged(machine)[-1:] == [f"line {LINES - 1}"], "all is written", seconds=40)
+    assert _logged(machine) == [f"line {number}" for number in range(LINES)]
+    assert machine.edge.log(running).exists()
+
+    machine.edge.kill()
+    machine.edge.kubelet |= {"eviction_hard": {"memory.available": "1000Ti"}}
+    machine.start_edge()
+    ended = machine.cloud.pods.wait("writer", lambda each: phase(each) == "Failed", seconds=60)
+    assert ended["status"]["reason"] == "Evicted"
+    assert ended["status"]["message"].startswith("The node was low on resource: memory. Threshold quantity: 1000Ti, ")
+    assert "Container app was using " in ended["status"]["message"]
+    assert any(each["type"] == "DisruptionTarget" for each in ended["status"]["conditions"])
+    node = machine.cloud.mirror("Node").wait(NODE, lambda each: _condition(each, "MemoryPressure") == "True")
+    assert _condition(node, "DiskPressure") == "False"
+    machine.cloud.apply(pod("late", container("sleep 1000")))
+    late = machine.cloud.pods.wait("late", lambda each: phase(each) == "Failed")
+    assert late["status"]["message"] == "Pod was rejected: The node had condition: [MemoryPressure]. "
+
+
+def _logged(machine: Machine) -> list[str]:
+    return machine.edge.get("/containerLogs/default/writer/app")[1].splitlines()
+
+
+def _condition(node: dict[str, object], kind: str) -> str:
+    status = node.get("status")
+    conditions = status.get("conditions") if isinstance(status, dict) else None
+    return next((each["status"] for each in conditions or () if each["type"] == kind), "")
