@@ -1,6 +1,6 @@
 """A client of the Kubernetes API that asks as kubectl does: the same paths, queries and Accept headers, in its order.
 
-Written from what is known of kubectl 1.32, which is not on the machines that the tests run on: nothing of it was captured.
+Written from what is known of kubectl 1.32, which is not on the machines that the tests run on: none of it was captured.
 """
 
 from __future__ import annotations
