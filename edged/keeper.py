@@ -18,7 +18,7 @@ from edged.orphans import Orphans
 from edged.pleg.messages import Relisted, Seen
 from edged.pods.labels import ref_of
 from edged.pods.manager import PodManager, PodRecord
-from edged.pods.model import PodRef, PodUid
+from edged.pods.model import PodRef, PodUid, with_exchanged
 from edged.pods.restart import is_terminal
 from edged.pods.status import NodeView
 from edged.pods.verdict import Verdict
@@ -240,8 +240,9 @@ class PodKeeper:
         record = self.pods.get(seen.facts.ref.uid)
         if record is None or seen.at < record.facts_at:
             return
-        changed = record.facts != seen.facts
-        record.facts, record.facts_at = seen.facts, seen.at
+        facts = with_exchanged(seen.facts, record.exchanged)
+        changed = record.facts != facts
+        record.facts, record.facts_at = facts, seen.at
         if changed:
             self.statuses.recompute(record)
             if not self.rounds.pool.working(record.ref.uid):

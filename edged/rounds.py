@@ -16,7 +16,7 @@ from edged.orphans import Orphans
 from edged.pods.actions import ContainerWait, PodActions, compute_pod_actions
 from edged.pods.backoff import BackOffPolicy, BackOffs
 from edged.pods.manager import PodManager, PodRecord
-from edged.pods.model import PodRef, PodUid
+from edged.pods.model import PodRef, PodUid, with_exchanged
 from edged.pods.phase import Phase
 from edged.pods.status import crash_loop
 from edged.pods.termination import grace_seconds
@@ -146,11 +146,14 @@ class Rounds:
             return Job(Task.REMOVE, orphan) if orphan is not None else None
         task = Task.REMOVE if record.removed else Task.KILL if record.ending else Task.SYNC
         hooks = self._lives.start_hooks.facts(work.uid)
-        return Job(task, record.ref, record.to_end, self._keeper.probes.facts(work.uid), hooks)
+        return Job(task, record.ref, record.to_end, self._keeper.probes.facts(work.uid), hooks, record.exchanged)
 
     def _take_over(self, record: PodRecord, done: Done) -> None:
         if done.facts is not None and done.facts_at >= record.facts_at:
             record.facts, record.facts_at = done.facts, done.facts_at
+            there = {container.id for container in done.facts.containers}
+            record.exchanged = (record.exchanged | done.exchanged) & there
+            record.facts = with_exchanged(record.facts, record.exchanged)
         waits = self._next_actions(record).waiting if done.job.task is Task.SYNC else ()
         self._tell_of_waits(record, waits)
         record.troubles = {**{wait.container.name: crash_loop(record.ref, wait) for wait in waits}, **done.troubles}

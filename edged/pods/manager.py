@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from edged.api import ContainerStateWaiting, Pod, PodStatus
 from edged.pods.conditions import with_conditions_of_others
 from edged.pods.labels import ref_of
-from edged.pods.model import PodFacts, PodRef, PodUid
+from edged.pods.model import ContainerId, PodFacts, PodRef, PodUid
 from edged.pods.verdict import Verdict
 
 
@@ -32,6 +32,8 @@ class PodRecord(msgspec.Struct):
     """Turns in a row that each asked for another one at once."""
     killed: bool = False
     """A worker has ended everything that ran, for good."""
+    exchanged: frozenset[ContainerId] = frozenset()
+    """Containers that were ended to start others in their place."""
     verdict: Verdict | None = None
     """Why the node itself has ended it, when it has."""
 

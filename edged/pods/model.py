@@ -9,6 +9,7 @@ from enum import Enum
 from typing import NewType
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from edged.api import Nanoseconds
 from edged.cri.contract import ContainerId, SandboxId
@@ -85,6 +86,10 @@ class ContainerFacts(Struct, frozen=True, gc=False):
     message_path: str = ""
     message_policy: str = ""
     log_path: str = ""
+    exchanged: bool = False
+    """Whether this agent has ended it to start another in its place, because the pod wants it otherwise now. How it
+    ended says nothing of the pod then.
+    """
 
     @property
     def running(self) -> bool:
@@ -122,6 +127,14 @@ class PodFacts(Struct, frozen=True, gc=False):
     def anything_running(self) -> bool:
         """Whether a container lives or a sandbox is up."""
         return any(c.running for c in self.containers) or any(s.ready for s in self.sandboxes)
+
+
+def with_exchanged(facts: PodFacts, ids: frozenset[ContainerId]) -> PodFacts:
+    """The facts, with the containers marked that were ended to be exchanged."""
+    if not ids:
+        return facts
+    containers = tuple(replace(c, exchanged=True) if c.id in ids else c for c in facts.containers)
+    return replace(facts, containers=containers)
 
 
 class ProbeFacts(Struct, frozen=True, gc=False):

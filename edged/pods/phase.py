@@ -39,11 +39,12 @@ class _Count:
     """Stopped, and to be started again."""
 
 
-def pod_phase(pod: Pod, status: PodStatus, *, ended: bool = False) -> Phase:
+def pod_phase(pod: Pod, status: PodStatus, *, ended: bool = False, exchanged: frozenset[str] = frozenset()) -> Phase:
     """The phase that the container statuses add up to.
 
     `ended` says that no container will be started again, whatever the restart policy (the pod was deleted and
-    its containers are gone); only then can a pod that always restarts be Succeeded or Failed.
+    its containers are gone); only then can a pod that always restarts be Succeeded or Failed. `exchanged` are names of
+    containers that this agent has ended to start others in their place.
     """
     inits = {s.name: s for s in status.init_container_statuses}
     regular = {s.name: s for s in status.container_statuses}
@@ -52,6 +53,7 @@ def pod_phase(pod: Pod, status: PodStatus, *, ended: bool = False) -> Phase:
     if _init_pending(pod, inits, regular):
         return Phase.PENDING
     count = _count(pod, regular, inits)
+    count.returning += len(exchanged)
     if count.waiting or count.unknown:
         return Phase.PENDING
     if count.running:

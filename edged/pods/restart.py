@@ -48,7 +48,7 @@ def should_be_started(pod: Pod, container: Container, last: ContainerFacts | Non
         return False
     if last is None or last.state in (RunState.CREATED, RunState.UNKNOWN):
         return True
-    return not last.running and restarts_after(pod, container, last.exit_code)
+    return not last.running and (last.exchanged or restarts_after(pod, container, last.exit_code))
 
 
 def _policy(pod: Pod, container: Container) -> str:

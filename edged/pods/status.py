@@ -86,7 +86,7 @@ def pod_status(
     status = _with_short_messages(pod, status)
     if ended:
         status = _without_open_ends(pod, status)
-    phase = pod_phase(pod, status, ended=ended)
+    phase = pod_phase(pod, status, ended=ended, exchanged=_exchanged(pod, facts))
     if ended and (verdict is not None or not phase.final):
         phase = Phase.FAILED
     status = replace(status, phase=_lasting_phase(before, phase))
@@ -113,6 +113,11 @@ def go_duration(length: Nanoseconds) -> str:
     """Whole seconds as Go prints a duration: `10s`, `1m20s`, `5m0s`."""
     minutes, rest = divmod(length // seconds(1), 60)
     return f"{minutes}m{rest}s" if minutes else f"{rest}s"
+
+
+def _exchanged(pod: Pod, facts: PodFacts) -> frozenset[str]:
+    newest = (facts.newest(container.name) for container in pod.spec.containers)
+    return frozenset(each.name for each in newest if each is not None and each.exchanged)
 
 
 def _refused(pod: Pod, before: PodStatus, verdict: Verdict, now: Nanoseconds) -> PodStatus:

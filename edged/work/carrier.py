@@ -28,7 +28,7 @@ from edged.pods.actions import ContainerKill, ContainerStart, PodActions, comput
 from edged.pods.backoff import BackOffs, container_key
 from edged.pods.container_status import CREATING, INITIALIZING
 from edged.pods.labels import ref_of
-from edged.pods.model import PodFacts, PodUid
+from edged.pods.model import PodFacts, PodUid, with_exchanged
 from edged.pods.prune import prunable
 from edged.pods.restart import is_terminal
 from edged.pods.status import POST_START_ERROR
@@ -114,10 +114,11 @@ class PodCarrier:
         troubles: Troubles = {}
         error: Exception | None = None
         pending = False
+        exchanged: set[ContainerId] = set()
         verdict: Verdict | None = None
         try:
             if job.task is Task.SYNC and job.pod is not None:
-                pending = self._sync(job, job.pod, self._reader.look(job.ref), troubles)
+                pending = self._sync(job, job.pod, troubles, exchanged)
             elif job.task is Task.KILL and job.pod is not None:
                 self._kill(job.pod, self._reader.look(job.ref))
                 self._ended(job.ref.uid)
@@ -137,10 +138,13 @@ class PodCarrier:
         facts = self._look(job)
         if facts is not None and job.task is Task.SYNC:
             facts = self._prune(facts)
-        return Done(job, facts, at, troubles, error, pending, retry_after, verdict)
+        return Done(job, facts, at, troubles, error, pending, retry_after, frozenset(exchanged), verdict)
 
-    def _sync(self, job: Job, pod: Pod, facts: PodFacts, troubles: Troubles) -> bool:
-        """Whether something is under way that asks for the next turn."""
+    def _sync(self, job: Job, pod: Pod, troubles: Troubles, exchanged: set[ContainerId]) -> bool:
+        """Whether something is under way that asks for the next turn. Containers that are ended to be exchanged are
+        noted before that, for the answer may be lost.
+        """
+        facts = with_exchanged(self._reader.look(job.ref), job.exchanged)
         self._lives.start_hooks.keep_only(job.ref.uid, {c.id for c in facts.containers if c.running})
         pending = False
         actions = compute_pod_actions(pod, facts, self._now(), self._backoffs, job.probes, job.hooks)
@@ -148,6 +152,7 @@ class PodCarrier:
             self._events.sandbox_changed(pod)
         if actions.kill_pod:
             self._kill(pod, facts)
+        exchanged |= {kill.container.id for kill in actions.kill if kill.fault is Fault.DEFINITION_CHANGED}
         self._kill_containers(pod, actions.kill)
         failures = _failed_hooks(job, actions.kill)
         troubles.update({failure.container: failure.waiting for failure in failures})

@@ -6,7 +6,7 @@ from enum import Enum
 from msgspec import Struct
 
 from edged.api import ContainerStateWaiting, Pod
-from edged.pods.model import HookFacts, PodFacts, PodRef, ProbeFacts
+from edged.pods.model import ContainerId, HookFacts, PodFacts, PodRef, ProbeFacts
 from edged.pods.verdict import Verdict
 
 
@@ -31,6 +31,8 @@ class Job(Struct, frozen=True, gc=False):
     """What was known by its probes when the job was given."""
     hooks: HookFacts = HookFacts()
     """What was known of its postStart hooks."""
+    exchanged: frozenset[ContainerId] = frozenset()
+    """Containers that earlier turns have ended to start others in their place."""
 
 
 class Done(Struct, frozen=True):
@@ -49,5 +51,7 @@ class Done(Struct, frozen=True):
     """Whether something is under way whose end asks for the next turn, so that nobody need look before."""
     retry_after: float | None = None
     """Seconds until then, when the error itself says it; else the delay doubles from job to job."""
+    exchanged: frozenset[ContainerId] = frozenset()
+    """Containers that it was to end to start others in their place."""
     verdict: Verdict | None = None
     """Why the pod cannot run here at all, when that came out only now; the node ends it."""

@@ -3,7 +3,10 @@
 from pathlib import Path
 from typing import Any
 
+import grpc
+
 from edged.api import to_value
+from edged.cri.errors import CriError
 from tests.edged.conftest import Bench, pod
 
 
@@ -157,3 +160,19 @@ def test_what_a_container_lacks_is_named_and_it_starts_when_it_is_there(bench: B
     bench.meta.objects["default/configmap/settings"] = made
     bench.tell("insert", made, kind="configmap")
     assert bench.runtime.running() == ["main"]
+
+
+def test_a_container_that_is_exchanged_has_not_ended_by_itself(bench: Bench) -> None:
+    """Its successor waits for an image: the pod, which starts nothing again, is not done, and goes on with it."""
+    bench.start()
+    bench.tell("insert", pod(containers=[container()], restartPolicy="Never"))
+    bench.runtime.fail("pull_image", CriError("PullImage", "", grpc.StatusCode.UNAVAILABLE, "no registry"))
+    bench.tell("update", pod(containers=[{**container(), "image": "busybox:2"}], restartPolicy="Never"))
+    bench.run(3)
+    assert bench.runtime.running() == []
+    assert bench.meta.phases("web")[-1] == "Running"
+    bench.run(60)
+    assert bench.runtime.running() == ["main"]
+    bench.runtime.end("main", 0)
+    bench.run(2)
+    assert bench.meta.phases("web")[-1] == "Succeeded"
