@@ -133,7 +133,8 @@ def _rows(figures: Figures) -> list[Row]:
     return [
         Row.of(f"{PODS} pods, the last Running; floor: {best} threads", figures.up, seconds, floors=figures.bare[best],
                goals=(Goal(1.1, of_floor=True),)),
-        Row.of("   of that, edgecore's own processor time", figures.processor, seconds),
+        *(Row.of(f"   the bare calls by {n} threads", figures.bare[n], seconds) for n in WORKERS),
+        Row.of("   edgecore's own processor time in it", figures.processor, seconds),
         Row.of(f"{PODS} pods deleted, grace {GRACE} s, the last gone", figures.gone, seconds),
         Row.of(f"resident memory, {PODS} pods", figures.resident, memory, kubeedge=with_20("104–109 MB"), goals=small),
         Row.of("   the same after a minute in which nothing happened", figures.resident_later, memory, goals=small),
