@@ -75,6 +75,8 @@ class ResourceType(StrEnum):
     RULE_ENDPOINT = "ruleendpoint"
     RULE_STATUS = "rulestatus"
     CONNECTION = "connection"
+    SHUTDOWN = "shutdown"
+    """Ours, and never on the wire: whether the machine is about to shut down."""
     CA_CERTIFICATE = "ca.crt"
     STORE = "store"
     """Ours, and never on the wire: what the node's own store says of itself."""
@@ -142,6 +144,9 @@ CLOUD_DISCONNECTED = "cloud_disconnected"
 
 CONNECTION_RESOURCE = "node/connection"
 """Resource of the connection event inside the edge (spec/02 §1.4)."""
+
+SHUTDOWN_RESOURCE = "node/shutdown"
+"""Resource of the event that says whether the machine is about to shut down; its content is `true` or `false`."""
 
 OK = "OK"
 """Content of an acknowledgement."""

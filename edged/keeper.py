@@ -188,6 +188,11 @@ class PodKeeper:
         """The pods that are not ending."""
         return [record.pod for record in self.pods if not record.ending]
 
+    def has_ended(self, uid: PodUid) -> bool:
+        """Whether nothing of a pod runs any more."""
+        record = self.pods.get(uid)
+        return record is None or record.killed or is_terminal(record.pod)
+
     def evict(self, uid: PodUid, message: str, grace: int = 1, *, disruption: bool = False) -> None:
         """A pod takes more than it may, or is ended for the node's sake: it goes for good (kubelet's evictPod).
 

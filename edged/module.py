@@ -28,6 +28,7 @@ from edged.probes.sockets import SocketNetwork
 from edged.reading import belongs_to, read_pod
 from edged.server.snapshots import Snapshots
 from edged.settings import EdgedSettings
+from edged.shutdown.logind import ShutdownSource
 from edged.volumes import KernelMounts, Mounts
 from edged.volumes.csi.controller import OPERATIONS
 
@@ -58,6 +59,7 @@ class Edged(Module):
         mounts: of the node; the kernel's unless given.
         cgroups: where pods get control groups; none unless given.
         devices: where device plug-ins are; this node has no devices unless given.
+        shutdown: makes who says that the machine is about to shut down, at each start; nobody does unless given.
     """
 
     name = ModuleName.EDGED
@@ -76,11 +78,12 @@ class Edged(Module):
         mounts: Mounts | None = None,
         cgroups: Tree | None = None,
         devices: DeviceWorld | None = None,
+        shutdown: Callable[[], ShutdownSource] | None = None,
     ) -> None:
         super().__init__()
         network = network or SocketNetwork(self.clock)
         figures, mounts = figures or Figures(), mounts or KernelMounts()
-        self._given = Given(settings, connect, snapshots, version, figures, network, mounts, cgroups, devices)
+        self._given = Given(settings, connect, snapshots, version, figures, network, mounts, cgroups, devices, shutdown)
         self._parts: Parts | None = None
 
     @property
@@ -169,6 +172,14 @@ class Edged(Module):
         """The cloud is there: tell it what it has not heard."""
         if message.content_bytes() == CLOUD_CONNECTED.encode():
             self.parts.connected()
+
+    @handles(ResourceType.SHUTDOWN)
+    def on_shutdown(self, message: Message) -> None:
+        """The machine is about to shut down, or does not after all."""
+        if message.content_bytes() == b"true":
+            self.parts.shutdown.begin()
+        else:
+            self.parts.shutdown.cancel()
 
     @handles()
     def on_other(self, message: Message) -> None:

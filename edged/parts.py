@@ -10,7 +10,8 @@ from typing import Any
 import msgspec
 import pykka
 
-from beehive import Module
+from beehive import Module, ModuleName, Operation
+from beehive.names import SHUTDOWN_RESOURCE
 from edged import stored
 from edged.admission.admit import Place, allocatable
 from edged.api import Nanoseconds, NodeStatus, Pod
@@ -44,6 +45,8 @@ from edged.report.node import NodeReporter
 from edged.report.pods import PodReporter
 from edged.server.snapshots import Snapshots
 from edged.settings import EdgedSettings
+from edged.shutdown.ending import NOT_READY, NodeShutdown
+from edged.shutdown.logind import ShutdownSource, ShutdownWatch
 from edged.static_pods.directory import Changes
 from edged.static_pods.keeper import StaticPods
 from edged.storage import Storage
@@ -72,6 +75,7 @@ class Given(msgspec.Struct, frozen=True):
     mounts: Mounts
     cgroups: Tree | None
     devices: DeviceWorld | None
+    shutdown: Callable[[], ShutdownSource] | None
 
 
 class Parts:
@@ -124,6 +128,10 @@ class Parts:
         self.static_pods = StaticPods(module, meta, self.reporter, self.keeper.pods, lambda: self.node.node)
         self.node = self._make_reporter(meta, recorder)
         self._upkeep = self._make_upkeep(recorder)
+        self._machine = given.shutdown() if settings.shutdown and given.shutdown is not None else None
+        self.shutdown = NodeShutdown(
+            module, settings.shutdown, self.keeper, changed=self.node.tick, over=self._on_all_ended, recorder=recorder
+        )
         node = stored.Node(read_pod, self._is_mine, self._with_files, self._on_listed)
         self.stored = stored.StoredPods(module, meta, self.keeper, node)
 
@@ -158,6 +166,8 @@ class Parts:
     def let_go(self) -> None:
         """First of the runtime: a worker whose wait ends must not be able to change anything in it any more."""
         self._given.snapshots.runtime = None
+        if self._machine is not None:
+            self._machine.close()
         self._pulls.close()
         self._client.close()
         self.storage.close()
@@ -178,6 +188,8 @@ class Parts:
         self.storage.start(DevicePlugin=self._devices)
         self._devices.start()
         self._upkeep.start()
+        if self._machine is not None:
+            self._module.start_actor(ShutdownWatch, self._machine, self._on_shutdown)
         self.storage.watch_sizes(self.keeper.staying, self.keeper.evict)
         if settings.static_pods is not None:
             self.static_pods.look_into(settings.static_pods, settings.node_name, self._turn(self._on_static_pods))
@@ -309,6 +321,15 @@ class Parts:
         if self.stored.inquires:
             self._watch.look_around()
 
+    def _on_shutdown(self, imminent: bool) -> None:
+        """Tell edged on the bus, where a recorded run has it; on any thread."""
+        message = self._module.message(SHUTDOWN_RESOURCE, Operation.UPDATE, imminent)
+        self._module.send(ModuleName.EDGED, message)
+
+    def _on_all_ended(self) -> None:
+        if self._machine is not None:
+            self._machine.release()
+
     def _on_looked(self) -> None:
         self._given.snapshots.looked_at = self._module.clock.monotonic()
 
@@ -323,8 +344,14 @@ class Parts:
     def _place(self) -> Place:
         """What a new pod finds here. The machine's figures are known from the first report on."""
         there = self._devices.hoped_for(allocatable(self.node_status()))
-        unsafe = self._settings.allowed_unsafe_sysctls
-        return Place(self._settings.node_name, there, self.node.node, unsafe, self._upkeep.pressures)
+        return Place(
+            self._settings.node_name,
+            there,
+            self.node.node,
+            self._settings.allowed_unsafe_sysctls,
+            self._upkeep.pressures,
+            self.shutdown.imminent,
+        )
 
     def node_status(self) -> NodeStatus:
         """The node's status of this moment; an empty one while the machine's figures cannot be read."""
@@ -334,7 +361,12 @@ class Parts:
     def _report(self) -> Report | None:
         """The machine and the runtime as they were seen last, and devices and pressure of this moment."""
         report, shares = self._last_report, self._devices.manager.shares()
-        return report and msgspec.structs.replace(report, devices=shares, pressures=self._upkeep.pressures)
+        if report is None:
+            return None
+        problem = NOT_READY if self.shutdown.imminent else report.runtime_problem
+        return msgspec.structs.replace(
+            report, devices=shares, pressures=self._upkeep.pressures, runtime_problem=problem
+        )
 
     def _on_report(self, report: Report) -> None:
         self._last_report = report

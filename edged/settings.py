@@ -11,6 +11,7 @@ from edged.cgroups.settings import CgroupSettings
 from edged.eviction.thresholds import DEFAULT_HARD, EvictionSettings, parse_thresholds
 from edged.gc.settings import GcSettings
 from edged.images.limits import PullLimits
+from edged.shutdown.plan import Group
 
 
 class EdgedSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -94,6 +95,10 @@ class EdgedSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     eviction: EvictionSettings = EvictionSettings(thresholds=parse_thresholds(DEFAULT_HARD))
     """When pods are ended because the node runs short (`evictionHard`, `evictionSoft` and theirs)."""
+
+    shutdown: tuple[Group, ...] = ()
+    """Who ends when the machine shuts down, the lowest priority first; none: nobody waits for the pods
+    (`shutdownGracePeriod`, `shutdownGracePeriodCriticalPods`, `shutdownGracePeriodByPodPriority`)."""
 
     own_root: bool = True
     """Whether the runtime gives containers a file system of their own; the embedded one does not."""

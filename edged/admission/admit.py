@@ -40,6 +40,8 @@ class Place(Struct, frozen=True):
     """Kernel parameters that pods may set beside the safe ones."""
     pressures: frozenset[Pressure] = frozenset()
     """What the node is short of."""
+    shuts_down: bool = False
+    """Whether the machine is about to."""
 
 
 def allocatable(status: NodeStatus) -> dict[str, Fraction]:
@@ -54,6 +56,8 @@ def refusal(pod: Pod, others: Sequence[Pod], place: Place) -> Verdict | None:
         pod: it is new.
         others: the pods that are here and have not ended.
     """
+    if place.shuts_down:
+        return _refuse("NodeShutdown", "Pod was rejected as the node is shutting down.")
     if is_kept_out(pod, place.pressures):
         return _refuse(EVICTED, f"The node had condition: [{' '.join(sorted(place.pressures))}]. ")
     if pod.spec.os is not None and pod.spec.os.name not in ("", "linux"):

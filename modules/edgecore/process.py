@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING
 from prometheus_client import CollectorRegistry, generate_latest
 
 import edgehub
-from beehive import BeehiveError, Hive, Threads
+from beehive import BeehiveError, Hive, Message, ModuleName, Operation, Threads
 from beehive.errors import StopError
 from beehive.metrics import BusMetrics, HiveCollector
+from beehive.names import SHUTDOWN_RESOURCE
 from edged.cgroups.limits import Node
 from edged.cgroups.opening import machine_hierarchies, open_cgroups
 from edged.cgroups.tree import Tree
@@ -31,6 +32,7 @@ from edged.node.recording import RecordingFigures
 from edged.pods.paths import PodPaths
 from edged.server.snapshots import Snapshots
 from edged.settings import EdgedSettings
+from edged.shutdown.logind import Logind
 from edged.stats.cgroups import CgroupUsage
 from edged.stats.provider import StatsProvider
 from edgehub.metrics import LinkCollector
@@ -71,6 +73,7 @@ def run(config: EdgeCoreConfig, *, log_level: "LogLevel", record: Path | None = 
     try:
         with ExitStack() as stack:
             hive = start(config, stack, tracing)
+            _heed_power_failure(config, hive, shutdown)
             _log.info("node %s is running", config.node_name)
             shutdown.wait()
             _log.info("stopping; containers are left running")
@@ -139,6 +142,7 @@ def _add_modules(
             RecordingFigures(Figures(consumption(snapshots.stats)), hive.clock, tracing.add),
             cgroups=cgroups,
             devices=GrpcDeviceWorld(),
+            shutdown=lambda: Logind(sum(group.seconds for group in settings.shutdown)),
         )
     if modules.edge_hub.enable:
         outbox = config.outbox_path
@@ -162,6 +166,18 @@ def _store_opener(
     from modules.edgecore.metaserving import serve_api  # noqa: PLC0415
 
     return serve_api(config, hive, snapshots, tracing.open_store, stack)
+
+
+def _heed_power_failure(config: EdgeCoreConfig, hive: Hive, shutdown: Shutdown) -> None:
+    """SIGPWR says that the machine is about to shut down, where there is no logind to say it."""
+    if not config.modules.edged.enable or not edged_settings(config).shutdown:
+        return
+
+    def tell() -> None:
+        where = {"source": "SIGPWR", "resource": SHUTDOWN_RESOURCE, "operation": Operation.UPDATE}
+        hive.send(ModuleName.EDGED, Message.new(hive.clock, **where, content=True))
+
+    shutdown.on(signal.SIGPWR, tell)
 
 
 def _open_cgroups(settings: EdgedSettings) -> Tree | None:

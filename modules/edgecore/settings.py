@@ -7,6 +7,7 @@ from edged.eviction.thresholds import EvictionSettings, parse_thresholds
 from edged.gc.settings import ContainerPolicy, GcSettings, ImagePolicy, LogPolicy
 from edged.images.limits import PullLimits
 from edged.settings import EdgedSettings
+from edged.shutdown.plan import groups
 from edgehub.certificates.settings import CertificateSettings
 from edgehub.settings import EdgeHubSettings
 from metamanager.module import MetaSettings
@@ -55,6 +56,11 @@ def edged_settings(config: EdgeCoreConfig) -> EdgedSettings:
             ),
             longest_grace=kubelet.eviction_max_pod_grace_period,
             transition=kubelet.eviction_pressure_transition_period,
+        ),
+        shutdown=groups(
+            int(kubelet.shutdown_grace_period),
+            int(kubelet.shutdown_grace_period_critical_pods),
+            kubelet.shutdown_grace_period_by_pod_priority,
         ),
         own_root=not config.uses_embedded_runtime,
         static_pods=Path(kubelet.static_pod_path) if kubelet.static_pod_path else None,

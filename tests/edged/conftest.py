@@ -18,6 +18,7 @@ from edged.pods.verdict import Verdict
 from edged.probes.testing import NetworkDouble
 from edged.server.snapshots import Snapshots
 from edged.settings import EdgedSettings
+from edged.shutdown.logind import ShutdownSource
 from edged.testing import FakeRuntime
 from edged.testing.figures import FiguresDouble
 from edged.volumes import MemoryMounts
@@ -97,6 +98,7 @@ class Bench:
         *,
         tree: Tree | None = None,
         devices: DeviceWorld | None = None,
+        machine: ShutdownSource | None = None,
         **settings: Any,
     ) -> None:
         self.bee = Harness(seed)
@@ -116,6 +118,8 @@ class Bench:
         self.network = NetworkDouble(self.bee.simulation)
         self.mounts = MemoryMounts()
         outside: dict[str, Any] = {"network": self.network, "mounts": self.mounts, "cgroups": tree, "devices": devices}
+        if machine is not None:
+            outside["shutdown"] = lambda: machine
         self.figures = FiguresDouble()
         made = (self.settings, self.runtime.connect, self.snapshots, "v1.32", self.figures)
         self.bee.add(OpenEdged, *made, **outside)

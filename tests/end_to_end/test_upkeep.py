@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import signal
+
+import pytest
+
 from tests.end_to_end.machine import NODE, Machine
 from tests.end_to_end.pods import container, is_ready, phase, pod
 from tests.end_to_end.processes import wait_until
+from tests.end_to_end.runtimes import EmbeddedUnderTest, RuntimeUnderTest
 
 LINES = 3_000
 WRITE = f"i=0; while [ $i -lt {LINES} ]; do echo line $i; i=$((i+1)); [ $((i%1000)) = 0 ] && sleep 4; done; sleep 1000"
@@ -37,6 +42,23 @@ def test_logs_are_rotated_and_a_node_short_of_memory_ends_its_pods(stopped_machi
     machine.cloud.apply(pod("late", container("sleep 1000")))
     late = machine.cloud.pods.wait("late", lambda each: phase(each) == "Failed")
     assert late["status"]["message"] == "Pod was rejected: The node had condition: [MemoryPressure]. "
+
+
+def test_pods_end_before_the_machine_does(runtime: RuntimeUnderTest, stopped_machine: Machine) -> None:
+    """A process manager without logind says by SIGPWR that the power goes; what is told afterwards is not Ready."""
+    if not isinstance(runtime, EmbeddedUnderTest):
+        pytest.skip("it is the same on any runtime")
+    machine = stopped_machine
+    machine.edge.kubelet |= {"shutdown_grace_period": 20.0, "shutdown_grace_period_critical_pods": 5.0}
+    machine.start()
+    machine.cloud.apply(pod("web"))
+    machine.cloud.pods.wait("web", is_ready)
+    machine.edge.process.signal(signal.SIGPWR)
+    ended = machine.cloud.pods.wait("web", lambda each: phase(each) == "Failed")
+    assert ended["status"]["reason"] == "Terminated"
+    assert ended["status"]["message"] == "Pod was terminated in response to imminent node shutdown."
+    machine.cloud.mirror("Node").wait(NODE, lambda each: _condition(each, "Ready") == "False")
+    assert machine.edge.process.runs
 
 
 def _logged(machine: Machine) -> list[str]:

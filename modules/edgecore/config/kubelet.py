@@ -27,6 +27,7 @@ from modules.edgecore.config.names import (
     RUNTIME_ENDPOINT,
     SYSCTL_PATTERN,
 )
+from modules.edgecore.config.priorities import PriorityPeriods
 from modules.edgecore.config.section import Section
 
 _DAY = 24 * 3600.0
@@ -218,6 +219,17 @@ class TailoredKubeletConfig(Section, frozen=True, kw_only=True):
     sync_frequency: Annotated[float, Duration(1.0, 3600.0)] = 60.0
     """Longest time between two looks at a pod in which nothing seems to happen; also how late, at most, a
     changed configmap reaches its volume when its message was missed."""
+
+    shutdown_grace_period: Annotated[float, Duration(0.0, _DAY)] = 0.0
+    """Time for which a shutdown of the machine waits until the pods have ended (systemd's logind; its
+    InhibitDelayMaxSec must be as long). Without logind SIGPWR begins it. 0s: nobody waits, and pods run again after
+    a reboot; pods that were ended in time stay Failed, as with the kubelet."""
+
+    shutdown_grace_period_by_pod_priority: Annotated[dict[int, int], PriorityPeriods(32)] = field(default_factory=dict)
+    """How long pods of which priority or more get, the lowest first, in the place of the two other keys."""
+
+    shutdown_grace_period_critical_pods: Annotated[float, Duration(0.0, _DAY)] = 0.0
+    """Part of shutdownGracePeriod that is kept for components of the system, which end last."""
 
     static_pod_path: Annotated[str, OPTIONAL_PATH] = "/etc/kubeedge/manifests"
     """Directory of static pods: each file in it (YAML or JSON) is a pod that this node runs of itself, cloud or no

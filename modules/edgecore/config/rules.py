@@ -78,6 +78,9 @@ def _upkeep(config: EdgeCoreConfig) -> Iterator[Broken]:
             yield (*section, key), str(error), ""
     for signal in sorted(kubelet.eviction_soft.keys() - kubelet.eviction_soft_grace_period.keys()):
         yield (*section, "evictionSoft"), f"{signal} has no grace period", "name it in evictionSoftGracePeriod too"
+    if kubelet.shutdown_grace_period_critical_pods > kubelet.shutdown_grace_period:
+        text = "got more than shutdownGracePeriod, of which it is a part"
+        yield (*section, "shutdownGracePeriodCriticalPods"), text, ""
     high, low = kubelet.image_gc_high_threshold_percent, kubelet.image_gc_low_threshold_percent
     if low >= high:
         path = (*section, "imageGCLowThresholdPercent")

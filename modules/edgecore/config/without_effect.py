@@ -77,9 +77,6 @@ _KUBELET_RESOURCES: Final = _accepted(
 
 _KUBELET_EVICTION: Final = _accepted(
     "kernelMemcgNotification",
-    "shutdownGracePeriodByPodPriority",
-    shutdownGracePeriod="0s",
-    shutdownGracePeriodCriticalPods="0s",
 )
 
 _KUBELET_IMAGES_AND_LOGS: Final = _accepted(

@@ -22,6 +22,7 @@ from modules.edgecore.config.kinds import (
     TextMap,
     Whole,
 )
+from modules.edgecore.config.priorities import PriorityPeriods
 from modules.edgecore.config.section import Section, keys_of
 
 if TYPE_CHECKING:
@@ -54,6 +55,8 @@ def settings_of(kind: Kind[Any]) -> st.SearchStrategy[Any]:
             return st.lists(settings_of(kind.item), max_size=kind.most).map(tuple)
         case TextMap():
             return st.dictionaries(settings_of(kind.key), settings_of(kind.value), max_size=4)
+        case PriorityPeriods():
+            return st.dictionaries(settings_of(kind.priority), settings_of(kind.seconds), max_size=4)
         case DurationMap():
             return st.dictionaries(settings_of(kind.key), settings_of(kind.value), max_size=4)
         case _:

@@ -199,6 +199,30 @@ def test_a_key_in_other_case_counts() -> None:
     assert problems_of("kind: EdgeCore\nKind: EdgeCore\n") == ["2: Kind: the same key as another one here: kind"]
 
 
+@pytest.mark.parametrize(
+    ("key", "value", "words"),
+    [
+        ("evictionSoft", "{memory.available: 1Gi}", "memory.available has no grace period"),
+        ("evictionHard", '{memory.available: "0"}', "use the threshold: memory.available<0 (it must be more than 0)"),
+        ("evictionHard", "{memory.free: 1Gi}", "want a mapping from one of memory.available"),
+        ("evictionSoftGracePeriod", "{memory.available: 90}", "want a mapping"),
+        ("imageGCLowThresholdPercent", "90", "want less than imageGCHighThresholdPercent, which is 85"),
+        ("shutdownGracePeriodCriticalPods", "10s", "more than shutdownGracePeriod"),
+        ("shutdownGracePeriodByPodPriority", "[{priority: 1}]", "each with priority and shutdownGracePeriodSeconds"),
+        ("shutdownGracePeriodByPodPriority", "{a: 2}", "want a list"),
+        (
+            "shutdownGracePeriodByPodPriority",
+            "[{priority: 1, shutdownGracePeriodSeconds: 1}, {priority: 1, shutdownGracePeriodSeconds: 2}]",
+            "want a list",
+        ),
+    ],
+)
+def test_what_keeps_the_node_in_order_is_judged_as_the_kubelet_does(key: str, value: str, words: str) -> None:
+    (problem,) = problems_of(text_with(f"{KUBELET}.{key}", value))
+    assert f"{KUBELET}.{key}: " in problem
+    assert words in problem
+
+
 def test_keys_without_effect_are_named_when_somebody_chose_their_value() -> None:
     """KubeEdge's defaults and empty values say nothing; anything else will not do what its writer wants."""
     text = """

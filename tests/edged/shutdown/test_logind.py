@@ -1,0 +1,194 @@
+"""logind: a double of it on a real bus daemon of the test's own."""
+
+import contextlib
+import logging
+import os
+import select
+import shutil
+import socket
+import subprocess
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from queue import SimpleQueue
+from typing import Any
+
+import pytest
+
+from beehive import Threads
+from edged.shutdown.dbus import Bus
+from edged.shutdown.errors import BusError
+from edged.shutdown.logind import MANAGER, NAME, PATH, SIGNAL, Logind, ShutdownWatch
+from edged.shutdown.wire import Field, Kind, Message, encode
+from tests.end_to_end.processes import wait_until
+
+CONFIGURATION = """<busconfig><type>session</type><listen>unix:path={path}</listen>
+<policy context="default"><allow send_destination="*"/><allow own="*"/><allow receive_sender="*"/></policy></busconfig>
+"""
+SECONDS = 10.0
+
+
+@pytest.fixture
+def address(tmp_path: Path) -> Iterator[Path]:
+    """Socket of a bus daemon."""
+    daemon = shutil.which("dbus-daemon")
+    if daemon is None:
+        pytest.skip("there is no dbus-daemon")
+    path, config = tmp_path / "bus", tmp_path / "bus.conf"
+    config.write_text(CONFIGURATION.format(path=path))
+    with subprocess.Popen([daemon, "--nofork", "--nopidfile", f"--config-file={config}"]) as process:
+        try:
+            wait_until(path.exists, "the bus daemon listens")
+            yield path
+        finally:
+            process.kill()
+
+
+class Manager:
+    """What of logind is needed: it gives locks away and says that a shutdown comes. A context manager."""
+
+    def __init__(self, address: Path, seconds: float = 5.0) -> None:
+        self._bus = Bus(address)
+        self._most = int(seconds * 1_000_000)
+        self._bus.call("org.freedesktop.DBus", "/org/freedesktop/DBus", "org.freedesktop.DBus", "RequestName",
+                       "su", NAME, 4)  # fmt: skip
+        self.asked: list[tuple[Any, ...]] = []
+        self.locks: list[int] = []
+        """Ends of pipes whose other ends were given away."""
+        self._thread = threading.Thread(target=self._serve, daemon=True)
+        self._thread.start()
+
+    def __enter__(self) -> "Manager":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._bus.wake()
+        self._thread.join(SECONDS)
+        self._bus.close()
+        for lock in self.locks:
+            os.close(lock)
+
+    def prepare(self, *, imminent: bool) -> None:
+        """Tell everybody."""
+        fields: dict[int, Any] = {
+            Field.PATH: PATH, Field.INTERFACE: MANAGER, Field.MEMBER: SIGNAL, Field.SIGNATURE: "b",
+        }  # fmt: skip
+        self._bus.send(Kind.SIGNAL, fields, imminent)
+
+    def is_held(self, number: int = -1) -> bool:
+        """Whether somebody has that lock yet."""
+        return not select.select([self.locks[number]], [], [], 0)[0]
+
+    def _serve(self) -> None:
+        with contextlib.suppress(BusError):
+            while True:
+                self._answer(self._bus.receive())
+
+    def _answer(self, call: Message) -> None:
+        if call.kind is not Kind.CALL:
+            return
+        fields: dict[int, Any] = {
+            Field.REPLY_SERIAL: call.serial, Field.DESTINATION: call.field(Field.SENDER), Field.SIGNATURE: "v",
+        }  # fmt: skip
+        if call.field(Field.MEMBER) != "Inhibit":
+            self._bus.send(Kind.RETURN, fields, ("t", self._most))
+            return
+        mine, theirs = os.pipe()
+        self.asked.append(call.body)
+        answer = Message(Kind.RETURN, 1000 + len(self.asked), {**fields, Field.SIGNATURE: "h", Field.UNIX_FDS: 1}, (0,))
+        socket.send_fds(self._bus._socket, [encode(answer)], [theirs])
+        os.close(theirs)
+        self.locks.append(mine)
+
+
+class Watched:
+    """A watch on logind, on a thread of its own. A context manager."""
+
+    def __init__(self, logind: Logind) -> None:
+        self.logind = logind
+        self.told: SimpleQueue[bool] = SimpleQueue()
+        self._runtime = Threads()
+
+    def __enter__(self) -> "Watched":
+        self._ref = self._runtime.start(ShutdownWatch, self.logind, self.told.put).ref
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.logind.close()
+        self._ref.stop()
+        self._runtime.clock.close()
+
+
+def test_a_shutdown_waits_until_it_is_let_go(address: Path) -> None:
+    with Manager(address) as manager, Watched(Logind(5, address)) as watched:
+        wait_until(lambda: len(manager.locks) == 1, "the lock is held")
+        assert manager.asked == [("shutdown", "edgecore", "its pods need time to end", "delay")]
+        manager.prepare(imminent=True)
+        assert watched.told.get(timeout=SECONDS) is True
+        assert manager.is_held()
+        watched.logind.release()
+        wait_until(lambda: not manager.is_held(), "the lock is free")
+
+
+def test_one_that_is_cancelled_is_waited_for_again(address: Path) -> None:
+    with Manager(address) as manager, Watched(Logind(5, address)) as watched:
+        wait_until(lambda: len(manager.locks) == 1, "the lock is held")
+        manager.prepare(imminent=True)
+        watched.told.get(timeout=SECONDS)
+        watched.logind.release()
+        manager.prepare(imminent=False)
+        assert watched.told.get(timeout=SECONDS) is False
+        assert manager.is_held(1)
+        assert not manager.is_held(0)
+
+
+def test_its_end_frees_the_lock(address: Path) -> None:
+    with Manager(address) as manager:
+        with Watched(Logind(5, address)):
+            wait_until(lambda: len(manager.locks) == 1, "the lock is held")
+        wait_until(lambda: not manager.is_held(), "the lock is free")
+
+
+def test_a_machine_that_does_not_wait_for_long_enough_is_told_to_the_administrator(
+    address: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with Manager(address, seconds=5.0) as manager, Watched(Logind(30, address)) as watched:
+        wait_until(lambda: len(manager.locks) == 1, "the lock is held")
+        manager.prepare(imminent=True)
+        watched.told.get(timeout=SECONDS)
+    assert "it waits for 5 s: set InhibitDelayMaxSec=30" in caplog.text
+
+
+def test_a_bus_without_logind_says_so(address: Path) -> None:
+    with pytest.raises(BusError, match=r"Inhibit of org\.freedesktop\.login1"):
+        Logind(5, address).run(lambda _: None)
+
+
+def test_where_there_is_no_bus_the_log_says_what_that_means(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.WARNING)
+    with Watched(Logind(5, tmp_path / "none")):
+        wait_until(lambda: "will not wait for its pods" in caplog.text, "it is told")
+
+
+def test_one_that_was_closed_before_it_began_does_not_begin(address: Path) -> None:
+    logind = Logind(5, address)
+    logind.close()
+    logind.run(lambda _: None)
+
+
+def test_a_door_keeper_that_refuses_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "bus"
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(path))
+        listener.listen()
+
+        def refuse() -> None:
+            with listener.accept()[0] as guest:
+                guest.recv(100)
+                guest.sendall(b"REJECTED EXTERNAL\r\n")
+
+        thread = threading.Thread(target=refuse)
+        thread.start()
+        with pytest.raises(BusError, match="REJECTED"):
+            Bus(path)
+        thread.join(SECONDS)
