@@ -23,6 +23,7 @@ from beehive.clock import Timer
 from beehive.delivery import Continuation, Delivery, DropReason, Fired, Outcome
 from beehive.errors import BeehiveError
 from beehive.handlers import HandlerTable
+from beehive.inbox import COMMAND_CAPACITY
 from beehive.message import Message
 from beehive.names import OK
 from beehive.resource import Side
@@ -54,6 +55,8 @@ class Module(Actor):
     """Whether it says itself when it is ready; otherwise it is once it has started."""
     batch_limit: ClassVar[int] = 256
     """Messages after which `on_batch_end` is called although more are waiting."""
+    inbox_capacity: ClassVar[int] = COMMAND_CAPACITY
+    """Commands that may wait for it."""
     handlers: ClassVar[HandlerTable]
 
     hive: ClassVar["Hive"]

@@ -55,7 +55,7 @@ class Slot:
         self.name = str(make.name)
         self._args = args
         self._kwargs = kwargs
-        self.inbox = Inbox(hive.runtime, name=self.name, patience=hive.patience)
+        self.inbox = Inbox(hive.runtime, capacity=make.inbox_capacity, name=self.name, patience=hive.patience)
         self.running: Running[Module] | None = None
         """The present life, or the last one; set by the module before its loop begins."""
         self.readiness = Readiness(State.ADDED)

@@ -83,7 +83,6 @@ class Engine:
             self.registry.add_sandbox(Sandbox(SandboxId(directory.name), directory, request, record))
 
     def _find_containers(self) -> None:
-        boot_id = current_boot_id()
         for directory in entries(self._state.containers):
             record = read_record(directory / RECORD, ContainerRecord)
             request = cri.CreateContainerRequest()
@@ -91,9 +90,7 @@ class Engine:
                 _forget(directory)
                 continue
             container = Container(ContainerId(directory.name), directory, request, record)
-            sandbox = self.registry.find_sandbox(container.sandbox_id)
-            rebooted = sandbox is not None and sandbox.record.boot_id != boot_id
-            self._shepherds.find(container, rebooted=rebooted)
+            self._shepherds.find(container)
             self.registry.adopt_container(container)
 
 

@@ -1,9 +1,9 @@
 """The cloud stub's process: modules put together, started, and ended by a signal."""
 
 import logging
+import resource
 import socket
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,7 +15,7 @@ from beehive.hive import Hive
 from beehive.runtime import Threads
 from modules.cloudcore.config import CloudCoreConfig, TlsConfig
 from modules.cloudcore.control import Control
-from modules.cloudhub.link import LinkEvent
+from modules.cloudhub.inlet import Inlet
 from modules.cloudhub.module import CloudHub, CloudHubSettings
 from modules.cloudhub.server import WebsocketServer
 from modules.dynamiccontroller.module import DynamicController
@@ -45,6 +45,7 @@ class RunOptions(msgspec.Struct, frozen=True):
 def run(options: RunOptions) -> int:
     """Runs the stub until SIGTERM or SIGINT; a second one ends it at once. Gives the exit status."""
     shutdown = Shutdown(at_once=ExitCode.INTERRUPTED)
+    _allow_many_files()
     try:
         stub = CloudCore(options.config)
         stub.start()
@@ -139,20 +140,28 @@ class CloudCore:
         self.hive.add(registrar.Registrar, settings, authority, files, self._https)
         return authority.pem
 
-    def _make_server(self, deliver: Callable[[LinkEvent], None]) -> WebsocketServer:
+    def _make_server(self, deliver: Inlet) -> WebsocketServer:
         """The websocket server; after a restart of cloudhub on the port that it had before."""
         port = self._servers[-1].address[1] if self._servers else self._config.listen_port
         server = WebsocketServer(
             self._config.listen_address,
             port,
             deliver,
+            clock=self._clock,
             node_limit=self._config.node_limit,
             max_frame_bytes=self._config.max_frame_bytes,
             write_timeout=self._config.write_timeout,
             ssl_context=self._websocket_context,
+            is_crowded=deliver.is_crowded,
         )
         self._servers[:] = [server]
         return server
+
+
+def _allow_many_files() -> None:
+    """Each node's connection is a file: the soft limit of most systems is 1,024."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def _announce(ready_file: Path | None, text: str) -> None:

@@ -14,10 +14,10 @@ class Link(Protocol):
     """One connection. Both methods may be called from any thread."""
 
     def send(self, frame: bytes) -> None:
-        """Writes one message; may block until the peer takes it.
+        """Takes one message to be written; never blocks.
 
         Raises:
-            OSError: the connection is gone.
+            OSError: the connection is gone, or too much waits to be written already.
         """
 
     def close(self) -> None:

@@ -10,28 +10,26 @@ from collections.abc import Callable
 from typing import Any, ClassVar, Protocol
 
 import msgspec
-import pykka
 
-from beehive.errors import InboxFullError, ResourceError
+from beehive.codec import encode
+from beehive.errors import ContentError, ResourceError
 from beehive.handlers import handles
 from beehive.message import Message
 from beehive.module import Module
 from beehive.names import Group, ModuleName, Operation, ResourceType
-from beehive.resource import Form, Resource, Side
+from beehive.resource import Form, Resource, Side, trim_node
 from modules.cloudhub.acknowledgement import needs_acknowledgement, plain_content
 from modules.cloudhub.connections import ACKNOWLEDGED, Acknowledged, Connected, Taken
 from modules.cloudhub.deliveries import NodeDeliveries, Offer, Subject, subject_of
-from modules.cloudhub.link import FrameCame, Link, LinkClosed, LinkEvent, LinkOpened
+from modules.cloudhub.inlet import Inlet
+from modules.cloudhub.link import FrameCame, Link, LinkClosed, LinkOpened
 from modules.cloudhub.routing import CA_RESOURCE, Destination, destination_of, on_node
-from modules.cloudhub.session import Session, Write
 
 _log = logging.getLogger(__name__)
 _TICK = 1.0
 """Seconds between looks at keepalives and at deliveries that are due again."""
 _TELL_AFTER = 0.05
 """Seconds for which acknowledgements are collected: so many nodes' are written down at once."""
-_WRITES_WAITING = 512
-"""Messages that may wait for a node that does not read."""
 
 
 class CloudHubSettings(msgspec.Struct, frozen=True):
@@ -57,14 +55,13 @@ class Transport(Protocol):
         """Ends all links."""
 
 
-MakeTransport = Callable[[Callable[[LinkEvent], None]], Transport]
+MakeTransport = Callable[[Inlet], Transport]
 
 
 class _Connection(msgspec.Struct):
     """A node's present connection."""
 
     link: Link
-    session: pykka.ActorRef[Session]
     alive_at: float
     """Monotonic seconds of the last keepalive."""
     id: str
@@ -84,6 +81,9 @@ class CloudHub(Module):
     name: ClassVar[str] = ModuleName.CLOUDHUB
     group: ClassVar[str] = Group.CLOUDHUB
     side: ClassVar[Side] = Side.CLOUD
+    inbox_capacity: ClassVar[int] = 1_000_000
+    """So many that edgecontroller never waits here, which would end in each waiting for the other. What nodes send is
+    bounded by the inlet."""
 
     def __init__(
         self,
@@ -105,7 +105,7 @@ class CloudHub(Module):
         """Begins to accept connections."""
         self.every(_TICK, self._tick)
         if self._make_transport is not None:
-            self._transport = self._make_transport(self._from_transport())
+            self._transport = self._make_transport(Inlet(self.actor_ref, self.hive))
             self._transport.start()
 
     def on_stop(self) -> None:
@@ -154,21 +154,6 @@ class CloudHub(Module):
         """The nodes that are connected."""
         return list(self._connections)
 
-    def _from_transport(self) -> Callable[[LinkEvent], None]:
-        """What the transport's threads call: into the inbox, waiting for room when it is full."""
-        ref = self.actor_ref
-
-        def deliver(event: LinkEvent) -> None:
-            try:
-                ref.tell(event)
-            except pykka.ActorDeadError:
-                event.link.close()  # this module has ended, and its transport with it
-            except InboxFullError as error:
-                _log.warning("node %s: connection dropped: %s", event.node, error)
-                event.link.close()
-
-        return deliver
-
     def _stop_transport(self) -> None:
         transport, self._transport = self._transport, None
         if transport is not None:
@@ -176,8 +161,7 @@ class CloudHub(Module):
 
     def _opened(self, node: str, link: Link) -> None:
         self._disconnect(node, "the node has connected again")
-        session = self.start_actor(Session, node, link, name=f"cloudhub/{node}")
-        connection = _Connection(link, session, self.clock.monotonic(), self.clock.new_id())
+        connection = _Connection(link, self.clock.monotonic(), self.clock.new_id())
         self._connections[node] = connection
         self._deliveries[node] = NodeDeliveries(self._settings.ack_resend_interval)
         _log.info("node %s connected", node)
@@ -193,7 +177,6 @@ class CloudHub(Module):
             return
         _log.info("node %s disconnected: %s", node, reason)
         connection.link.close()
-        connection.session.stop(block=False)
         del self._deliveries[node]
         self._tell_acknowledged(node, connection)
         self._tell_controllers(node, connection, Operation.DISCONNECTED)
@@ -281,10 +264,14 @@ class CloudHub(Module):
         connection = self._connections.get(node)
         if connection is None:
             self._drop("the node is not connected", message)
-        elif connection.session.actor_inbox.depth() >= _WRITES_WAITING:  # type: ignore[attr-defined]
-            self._disconnect(node, "the node does not read what it is sent")
-        else:
-            connection.session.tell(Write(message))
+            return
+        trimmed = message.with_route(resource=trim_node(message.route.resource))
+        try:
+            connection.link.send(encode(trimmed.with_header(sync=False)))
+        except ContentError as error:
+            _log.error("node %s: a message could not be encoded: %s", node, error)
+        except OSError as error:
+            self._disconnect(node, str(error))
 
     def _tick(self) -> None:
         now = self.clock.monotonic()

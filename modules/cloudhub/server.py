@@ -1,67 +1,46 @@
 """The websocket server: connections of nodes become links, their frames become messages.
 
-Threads: `websockets.sync` has a thread that accepts and two for each connection (one reads the socket, one is
-ours and decodes). They are outside the actor model because a blocking read has no other form; all they do
-with what they read is to hand it to `deliver`, which blocks when cloudhub is behind, so that TCP holds the
-node back. Nothing here is touched from two threads but the set of open links, under a lock.
+One thread serves all connections; with one or two for each, a thousand nodes made three thousand threads that waited
+for one another. It is outside the actor model because waiting for many sockets has no other form; all that it does with
+what it reads is to hand it to `deliver`, which does not block. When cloudhub or edgecontroller is behind
+(`is_crowded`), it reads more slowly, and TCP holds the nodes back; never so slowly that their keepalives are missed.
 
-With TLS (`tls_socket`), a node is who its certificate says; KubeEdge looks at that only where authorization is on.
+With TLS (`wire`), a node is who its certificate says; KubeEdge looks at that only where authorization is on.
 """
 
+import errno
 import logging
+import selectors
 import socket
-import struct
 import threading
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable
-from http import HTTPStatus
-from typing import TYPE_CHECKING
-
-from websockets.exceptions import ConnectionClosed
-from websockets.sync.server import Server, ServerConnection, serve
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final
 
 from beehive.codec import decode
 from beehive.errors import FrameError
-from modules.cloudhub.certificates.names import is_node_name, node_in
+from modules.cloudhub.admission import Refusal, node_of, refusal_of
+from modules.cloudhub.connection import Connection, WebsocketLink
 from modules.cloudhub.link import FrameCame, LinkClosed, LinkEvent, LinkOpened
-from modules.cloudhub.tls_socket import TlsListener, TlsSocket
+from modules.cloudhub.wire import PlainWire, TlsWire
 
 if TYPE_CHECKING:
     import ssl
 
-    from websockets.http11 import Request, Response
+    from websockets.http11 import Request
 
-_log = logging.getLogger(__name__)
-_USE_MESSAGES = "msg"
+    from beehive.clock import Clock
 
 Deliver = Callable[[LinkEvent], None]
 
-
-class WebsocketLink:
-    """A link over one websocket."""
-
-    def __init__(self, connection: ServerConnection, write_timeout: float) -> None:
-        self._connection = connection
-        timeout = struct.pack("ll", int(write_timeout), int(write_timeout % 1 * 1_000_000))
-        connection.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, timeout)
-
-    def send(self, frame: bytes) -> None:
-        """Writes a text message, as a Go peer does.
-
-        Raises:
-            OSError: the connection is closed, or did not take the message within the write timeout.
-        """
-        try:
-            self._connection.send(frame, text=True)
-        except ConnectionClosed as error:
-            raise ConnectionError(str(error)) from error
-
-    def close(self) -> None:
-        """Ends the TCP connection without a close frame, as KubeEdge does; the reader then sees the end."""
-        try:
-            self._connection.socket.shutdown(socket.SHUT_RDWR)
-        except OSError:
-            _log.debug("the connection was closed already")
+_log = logging.getLogger(__name__)
+_LOOK_EVERY = 0.5
+"""Seconds between looks at what is overdue."""
+_BACKLOG = 1024
+_CROWDED_LOOK = 0.005
+_CROWDED_SECONDS: Final = 1.0
+"""How long it reads nothing at most."""
 
 
 class WebsocketServer:
@@ -70,11 +49,13 @@ class WebsocketServer:
     Args:
         address: to listen on.
         port: to listen on; 0 takes a free one.
-        deliver: takes what happens on the links, on the connection's thread.
+        deliver: takes what happens on the links, on the server's thread; must not block.
+        clock: for deadlines.
         node_limit: most nodes connected at a time; more are refused with 503.
         max_frame_bytes: a longer message ends its connection (close code 1009).
-        write_timeout: seconds a write may block.
+        write_timeout: seconds for which a node may take nothing of what it is sent.
         ssl_context: for TLS, which must demand client certificates; None for plain TCP.
+        is_crowded: whether those who take what happens are behind.
 
     Raises:
         OSError: the address cannot be listened on.
@@ -86,31 +67,35 @@ class WebsocketServer:
         port: int,
         deliver: Deliver,
         *,
+        clock: "Clock",
         node_limit: int,
         max_frame_bytes: int,
         write_timeout: float,
         ssl_context: "ssl.SSLContext | None" = None,
+        is_crowded: Callable[[], bool] = lambda: False,
     ) -> None:
         self._deliver = deliver
+        self._is_crowded = is_crowded
+        self._clock = clock
         self._node_limit = node_limit
+        self._max_frame_bytes = max_frame_bytes
         self._write_timeout = write_timeout
-        self._lock = threading.Lock()
-        self._open: dict[WebsocketLink, str] = {}
+        self._context = ssl_context
         self.rejected: Counter[str] = Counter()
         """Frames that were not messages, by reason."""
-        listening = socket.create_server((address, port))
-        self._server: Server = serve(
-            self._serve_connection,
-            sock=listening if ssl_context is None else TlsListener(listening, ssl_context),
-            process_request=self._check_request,
-            compression="deflate",
-            ping_interval=None,
-            max_size=max_frame_bytes,
-            server_header=None,
-        )
-        host, bound_port = self._server.socket.getsockname()[:2]
+        self._listening = socket.create_server((address, port), backlog=_BACKLOG)
+        self._listening.settimeout(0.0)
+        host, bound_port = self._listening.getsockname()[:2]
         self._address = (str(host), int(bound_port))
-        self._thread = threading.Thread(target=self._server.serve_forever, name="cloudhub/accept", daemon=True)
+        self._connections: dict[WebsocketLink, Connection] = {}
+        self._nodes: Counter[str] = Counter()
+        """How many connections each node has: a new one stands beside the old until cloudhub ends that."""
+        self._to_do: deque[WebsocketLink] = deque()
+        self._waker, self._woken = socket.socketpair()
+        self._is_woken = False
+        self._stopping = False
+        self._selector = selectors.DefaultSelector()
+        self._thread = threading.Thread(target=self._run, name="cloudhub/links", daemon=True)
 
     @property
     def address(self) -> tuple[str, int]:
@@ -122,70 +107,168 @@ class WebsocketServer:
         self._thread.start()
 
     def stop(self) -> None:
-        """Ends all connections and waits until their threads have ended."""
-        with self._lock:
-            links = list(self._open)
-        for link in links:
-            link.close()
-        self._server.shutdown()
+        """Ends all connections and the thread; what that means for their nodes is delivered before it returns."""
+        self._stopping = True
+        self._wake()
         self._thread.join()
 
-    def _check_request(self, connection: ServerConnection, request: "Request") -> "Response | None":
-        """Refuses, before the upgrade, who could not be served; the text says why."""
-        node = _first(request, "node_id")
-        if not is_node_name(node):
-            text = "header node_id is missing or is not a node name\n"
-            return connection.respond(HTTPStatus.BAD_REQUEST, text)
-        if _first(request, "ConnectionUse") != _USE_MESSAGES:
-            return connection.respond(HTTPStatus.BAD_REQUEST, "header ConnectionUse: msg is wanted\n")
-        origin = _first(request, "Origin")
-        if origin and origin.rpartition("/")[2] != _first(request, "Host"):
-            return connection.respond(HTTPStatus.FORBIDDEN, "a foreign Origin is not served\n")
-        if isinstance(connection.socket, TlsSocket):
-            holder = node_in(connection.socket.certificate())
-            if holder != node:
-                text = f"wrong node: the certificate is that of {holder or 'no node'}, the header node_id says {node}\n"
-                _log.warning("connection refused: %s", text.strip())
-                return connection.respond(HTTPStatus.FORBIDDEN, text)
-        with self._lock:
-            nodes = {*self._open.values(), node}
-        if len(nodes) > self._node_limit:
-            return connection.respond(HTTPStatus.SERVICE_UNAVAILABLE, "the node limit is reached\n")
-        return None
+    def _later(self, link: WebsocketLink) -> None:
+        """From any thread: there is something to do for a link."""
+        self._to_do.append(link)
+        self._wake()
 
-    def _serve_connection(self, connection: ServerConnection) -> None:
-        request = connection.request
-        if request is None:
-            return
-        node = _first(request, "node_id")
-        link = WebsocketLink(connection, self._write_timeout)
-        with self._lock:
-            self._open[link] = node
+    def _wake(self) -> None:
+        if not self._is_woken:
+            self._is_woken = True
+            with suppress(BlockingIOError, OSError):
+                self._waker.send(b"!")
+
+    def _run(self) -> None:
+        for own in (self._waker, self._woken):
+            own.settimeout(0.0)
+        self._selector.register(self._woken, selectors.EVENT_READ)
+        self._selector.register(self._listening, selectors.EVENT_READ)
         try:
-            self._deliver(LinkOpened(node, link))
-            self._read(connection, node, link)
+            look_at = 0.0
+            while not self._stopping:
+                self._wait_while_crowded()
+                self._round(_LOOK_EVERY)
+                now = self._clock.monotonic()
+                if now >= look_at:
+                    look_at = now + _LOOK_EVERY
+                    self._drop_overdue(now)
         finally:
-            with self._lock:
-                del self._open[link]
-            self._deliver(LinkClosed(node, link))
+            self._end()
 
-    def _read(self, connection: ServerConnection, node: str, link: WebsocketLink) -> None:
+    def _round(self, seconds: float) -> None:
+        """Waits for what happens next, and does what it asks for."""
+        for key, happened in self._selector.select(seconds):
+            if key.fileobj is self._woken:
+                self._take_woken()
+            elif key.fileobj is self._listening:
+                self._accept()
+            else:
+                self._serve(key.data, happened)
+        self._do_waiting()
+
+    def _take_woken(self) -> None:
+        with suppress(BlockingIOError):
+            self._woken.recv(4096)
+        self._is_woken = False
+
+    def _wait_while_crowded(self) -> None:
+        """Writes only, for a while."""
+        until = self._clock.monotonic() + _CROWDED_SECONDS
+        while self._is_crowded() and not self._stopping and self._clock.monotonic() < until:
+            with selectors.SelectSelector() as only:
+                only.register(self._woken, selectors.EVENT_READ)
+                if only.select(_CROWDED_LOOK):
+                    self._take_woken()
+            self._do_waiting()
+            for connection in [one for one in self._connections.values() if one.has_to_write]:
+                self._attempt(connection, selectors.EVENT_WRITE)
+
+    def _accept(self) -> None:
         while True:
             try:
-                frame = connection.recv(decode=False)
-            except ConnectionClosed as closed:
-                _log.info("node %s: connection closed: %s", node, closed)
+                accepted, address = self._listening.accept()
+            except BlockingIOError:
                 return
-            try:
-                message = decode(frame)
-            except FrameError as error:
-                self.rejected[error.reason] += 1
-                _log.warning("node %s: a frame of %d bytes was rejected: %s", node, len(frame), error)
+            except OSError as error:
+                _log.warning("a connection could not be accepted: %s", error)
+                if error.errno in (errno.EMFILE, errno.ENFILE):
+                    self._selector.unregister(self._listening)  # until something is overdue or half a second is over
+                return
+            wire = PlainWire() if self._context is None else TlsWire(self._context)
+            link = WebsocketLink(self._later)
+            connection = Connection(
+                accepted, str(address[0]), wire, link, self._refusal, self._opened,
+                max_frame_bytes=self._max_frame_bytes, now=self._clock.monotonic(),
+            )  # fmt: skip
+            self._connections[link] = connection
+            self._selector.register(accepted, selectors.EVENT_READ, connection)
+
+    def _serve(self, connection: Connection, happened: int) -> None:
+        if connection.link in self._connections:
+            self._attempt(connection, happened)
+
+    def _attempt(self, connection: Connection, happened: int) -> None:
+        """Reads or writes; whatever goes wrong ends the connection."""
+        try:
+            now = self._clock.monotonic()
+            if happened & selectors.EVENT_READ:
+                for frame in connection.read(now):
+                    self._came(connection, frame)
+            if happened & selectors.EVENT_WRITE:
+                connection.write(now)
+        except OSError as error:
+            self._drop(connection, str(error))
+            return
+        except Exception:  # noqa: BLE001 - one connection must not end those of all other nodes
+            _log.exception("node %s: its connection failed", connection.node or connection.peer)
+            self._drop(connection, "it failed")
+            return
+        wanted = selectors.EVENT_READ | (selectors.EVENT_WRITE if connection.has_to_write else 0)
+        if self._selector.get_key(connection.socket).events != wanted:
+            self._selector.modify(connection.socket, wanted, connection)
+
+    def _do_waiting(self) -> None:
+        links = dict.fromkeys(self._to_do.popleft() for _ in range(len(self._to_do)))
+        for link in links:
+            connection = self._connections.get(link)
+            if connection is None:
                 continue
-            self._deliver(FrameCame(node, link, message))
+            if link.is_closed:
+                self._drop(connection, "ended by the cloud")
+            elif not connection.has_to_write:
+                self._attempt(connection, selectors.EVENT_WRITE)
 
+    def _refusal(self, connection: Connection, request: "Request") -> Refusal | None:
+        """Why it is refused; who is not, is one of the nodes from now on."""
+        refusal = refusal_of(
+            request, connection.wire.certificate(), self._nodes, self._node_limit, tls=self._context is not None
+        )
+        if refusal is None:
+            connection.node = node_of(request)
+            self._nodes[connection.node] += 1
+        return refusal
 
-def _first(request: "Request", name: str) -> str:
-    """The first value of a header (a Go edge repeats some with each retry); empty when there is none."""
-    values = request.headers.get_all(name)
-    return values[0] if values else ""
+    def _opened(self, connection: Connection) -> None:
+        self._deliver(LinkOpened(connection.node, connection.link))
+
+    def _came(self, connection: Connection, frame: bytes) -> None:
+        try:
+            message = decode(frame)
+        except FrameError as error:
+            self.rejected[error.reason] += 1
+            _log.warning("node %s: a frame of %d bytes was rejected: %s", connection.node, len(frame), error)
+            return
+        self._deliver(FrameCame(connection.node, connection.link, message))
+
+    def _drop(self, connection: Connection, reason: str) -> None:
+        del self._connections[connection.link]
+        self._selector.unregister(connection.socket)
+        connection.close()
+        node = connection.node
+        if not node:
+            return
+        _log.info("node %s: connection closed: %s", node, reason)
+        self._nodes[node] -= 1
+        if not self._nodes[node]:
+            del self._nodes[node]
+        if connection.is_open:
+            self._deliver(LinkClosed(node, connection.link))
+
+    def _drop_overdue(self, now: float) -> None:
+        for connection in [one for one in self._connections.values() if one.is_overdue(now, self._write_timeout)]:
+            self._drop(connection, "it was too slow")
+        registered: Any = self._selector.get_map()
+        if self._listening not in registered:
+            self._selector.register(self._listening, selectors.EVENT_READ)
+
+    def _end(self) -> None:
+        for connection in list(self._connections.values()):
+            self._drop(connection, "the cloud ends")
+        self._selector.close()
+        for own in (self._listening, self._waker, self._woken):
+            own.close()

@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 
 import msgspec
 
+from beehive.delivery import Kind
 from beehive.errors import ContentError, ResourceError
 from beehive.handlers import handles
 from beehive.message import Message
@@ -115,7 +116,7 @@ class EdgeController(Module):
         self._syncs.started_anew(node)
         self._feed.connected(node)
 
-    @handles(None, Operation.CONNECTED)
+    @handles(None, Operation.CONNECTED, kind=Kind.STATE)
     def on_connected(self, message: Message) -> None:
         """A node is there, and this cloudcore's from now on: send what it has not acknowledged."""
         connected = message.content_as(Connected)
@@ -125,7 +126,7 @@ class EdgeController(Module):
         self._syncs.connected(node, self._database.syncs_of(node))
         self._feed.connected(node)
 
-    @handles(None, Operation.DISCONNECTED)
+    @handles(None, Operation.DISCONNECTED, kind=Kind.STATE)
     def on_disconnected(self, message: Message) -> None:
         """A node is gone; whether it is ready, its lease says."""
         connected = message.content_as(Connected)

@@ -21,7 +21,9 @@ class Unit(Enum):
     MILLISECONDS = "ms"
     PERCENT = "%"
     MEGABYTES = "MB"
+    KILOBYTES = "kB"
     PER_SECOND = "/s"
+    COUNT = ""
 
     def write(self, figure: float | None) -> str:
         """The figure with its unit; a dash when there is none."""
@@ -32,9 +34,11 @@ class Unit(Enum):
             Unit.MILLISECONDS: ",.2f",
             Unit.PERCENT: ",.2f",
             Unit.MEGABYTES: ",.1f",
+            Unit.KILOBYTES: ",.1f",
             Unit.PER_SECOND: ",.0f",
+            Unit.COUNT: ",.0f",
         }[self]
-        return f"{figure:{digits}} {self.value}"
+        return f"{figure:{digits}} {self.value}".rstrip()
 
 
 class Goal(NamedTuple):

@@ -11,6 +11,7 @@ from random import Random
 import pytest
 from websockets.sync.client import connect
 
+from beehive.clock import RealClock
 from modules.cloudhub.certificates.authority import Authority
 from modules.cloudhub.certificates.enrolment import Enrolment
 from modules.cloudhub.certificates.https import HttpsServer
@@ -50,7 +51,9 @@ def heard() -> Heard:
 @pytest.fixture
 def links(heard: Heard) -> Iterator[WebsocketServer]:
     """The cloud's websocket without TLS."""
-    server = WebsocketServer("127.0.0.1", 0, heard, node_limit=5, max_frame_bytes=1 << 20, write_timeout=1.0)
+    server = WebsocketServer(
+        "127.0.0.1", 0, heard, clock=RealClock(), node_limit=5, max_frame_bytes=1 << 20, write_timeout=1.0
+    )
     server.start()
     yield server
     server.stop()

@@ -48,7 +48,7 @@ class World:
     """Our cloud, and the recorded edge that talks to it."""
 
     def __init__(self, directory: Path) -> None:
-        config = CloudCoreConfig(control_socket=directory / "control", listen_port=0)
+        config = CloudCoreConfig(control_socket=directory / "control", listen_port=0, ack_resend_interval=3600.0)
         self._core = CloudCore(config)
         self._core.start()
         self._link = ExitStack()
@@ -76,7 +76,7 @@ class World:
         ]
         url = f"ws://{host}:{port}{handshake['line'].split()[1]}"
         self._connection = self._link.enter_context(
-            connect(url, additional_headers=headers, compression=None, max_size=None, close_timeout=1)
+            connect(url, additional_headers=headers, compression=None, max_size=None, close_timeout=DEADLINE)
         )
 
     def prepare(self, *objects: Json) -> None:

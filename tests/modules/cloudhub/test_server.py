@@ -3,7 +3,7 @@
 import socket
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import pytest
@@ -19,7 +19,7 @@ from beehive.hive import Hive
 from beehive.message import Message
 from beehive.module import Module
 from beehive.runtime import Threads
-from modules.cloudhub.link import LinkEvent
+from modules.cloudhub.inlet import Inlet
 from modules.cloudhub.module import CloudHub, CloudHubSettings
 from modules.cloudhub.server import WebsocketServer
 
@@ -70,10 +70,17 @@ class Cloud:
         self.hive.add(Inbox, self.came, self._changed)
         self.hive.start()
 
-    def _make_server(self, deliver: Callable[[LinkEvent], None]) -> WebsocketServer:
+    def _make_server(self, deliver: Inlet) -> WebsocketServer:
         port = self.server.address[1] if self.server else 0
         self.server = WebsocketServer(
-            "127.0.0.1", port, deliver, node_limit=self._node_limit, max_frame_bytes=LIMIT, write_timeout=5.0
+            "127.0.0.1",
+            port,
+            deliver,
+            clock=self.clock,
+            node_limit=self._node_limit,
+            max_frame_bytes=LIMIT,
+            write_timeout=5.0,
+            is_crowded=deliver.is_crowded,
         )
         with self._changed:
             self._servers += 1
@@ -243,6 +250,48 @@ def test_a_failed_module_listens_again_on_the_same_port(cloud: Cloud) -> None:
     with cloud.node() as node:
         node.send(encode(cloud.message("default/event/e", "insert")))
         cloud.wait_for(lambda message: message.route.operation == "insert")
+
+
+def test_a_node_that_reads_nothing_is_let_go_and_harms_no_other(cloud: Cloud) -> None:
+    answer = {"padding": "x" * 100_000}
+    with cloud.node("slow"), cloud.node("other") as other:
+        cloud.wait_for(lambda message: message.route.resource == "node/other")
+        for _ in range(700):
+            resource = "node/slow/default/podpatch/p"
+            cloud.hive.send("cloudhub", cloud.message(resource, "response", answer, source="edgecontroller"))
+        cloud.wait_for(lambda m: (m.route.operation, m.route.resource) == ("disconnected", "node/slow"))
+        other.send(encode(cloud.message("default/event/e", "insert")))
+        cloud.wait_for(lambda message: message.route.operation == "insert")
+
+
+def test_who_connects_and_says_nothing_is_dropped(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("modules.cloudhub.connection.OPENING_SECONDS", 0.1)
+    assert cloud.server is not None
+    with socket.create_connection(cloud.server.address, DEADLINE) as silent:
+        assert silent.recv(1) == b""
+
+
+def test_a_crowd_is_read_slowly_and_never_not_at_all(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So keepalives come through although edgecontroller does not move; and what is sent is sent at once."""
+    crowded = threading.Event()
+    crowded.set()
+    assert cloud.server is not None
+    monkeypatch.setattr(cloud.server, "_is_crowded", crowded.is_set)
+    with cloud.node() as node:
+        cloud.wait_for_event("connected")
+        node.send(encode(cloud.message("default/event/e", "insert")))
+        cloud.wait_for(lambda message: message.route.operation == "insert")
+        cloud.hive.send("cloudhub", cloud.message("node/n1/default/podpatch/p", "response", source="edgecontroller"))
+        assert decode(node.recv(timeout=DEADLINE)).route.operation == "response"
+
+
+def test_all_nodes_are_served_by_one_thread(cloud: Cloud) -> None:
+    with ExitStack() as stack:
+        for number in range(8):
+            stack.enter_context(cloud.node(f"n{number}"))
+            cloud.wait_for(lambda message, number=number: message.route.resource == f"node/n{number}")  # type: ignore[misc]
+        serving = [thread.name for thread in threading.enumerate() if thread.name.startswith("cloudhub/")]
+        assert serving == ["cloudhub/links"]
 
 
 def test_stopping_ends_every_connection_and_thread() -> None:

@@ -49,6 +49,7 @@ class Cloud:
             "127.0.0.1",
             0,
             self._deliver,
+            clock=CLOCK,
             node_limit=10,
             max_frame_bytes=4 * 1024 * 1024,
             write_timeout=1.0,

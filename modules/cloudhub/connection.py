@@ -1,0 +1,233 @@
+"""One connection of a node: bytes on a socket that never blocks, messages on the other side.
+
+All of it is for the server's thread, but for the `WebsocketLink`, which is what everybody else has of the connection.
+"""
+
+import contextlib
+import logging
+import socket
+import ssl
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Final
+
+from websockets.extensions.permessage_deflate import enable_server_permessage_deflate
+from websockets.frames import DATA_OPCODES, Frame
+from websockets.http11 import Request
+from websockets.protocol import OPEN
+from websockets.server import ServerProtocol
+
+if TYPE_CHECKING:
+    from modules.cloudhub.admission import Refusal
+    from modules.cloudhub.wire import Wire
+
+_log = logging.getLogger(__name__)
+_READ = 64 * 1024
+OPENING_SECONDS: Final = 10.0
+"""How long a peer has for TLS and the upgrade."""
+_LINGERING_SECONDS = 1.0
+_WAITING = 512
+"""Messages that may wait for a node that does not read."""
+
+
+class WebsocketLink:
+    """A link over one websocket.
+
+    Args:
+        wake: tells the server's thread that there is something to do for it.
+    """
+
+    def __init__(self, wake: Callable[["WebsocketLink"], None]) -> None:
+        self._wake = wake
+        self.waiting: deque[bytes] = deque()
+        self.is_closed = False
+
+    def send(self, frame: bytes) -> None:
+        """Takes one message to be sent, as text, as a Go peer does.
+
+        Raises:
+            OSError: the connection is closed, or too much waits for the node already.
+        """
+        if self.is_closed:
+            raise ConnectionError("the connection is closed")
+        if len(self.waiting) >= _WAITING:
+            raise ConnectionError("the node does not read what it is sent")
+        self.waiting.append(frame)
+        self._wake(self)
+
+    def close(self) -> None:
+        """Ends the TCP connection without a close frame, as KubeEdge does."""
+        self.is_closed = True
+        self._wake(self)
+
+
+class Connection:
+    """See the module's docstring.
+
+    Args:
+        accepted: the socket; taken over.
+        peer: whose it is, for the log.
+        wire: TLS or none.
+        link: what others have of it.
+        admit: says why a request for an upgrade is refused.
+        opened: called when the upgrade has been granted.
+        max_frame_bytes: a longer message ends it (close code 1009).
+        now: monotonic seconds.
+    """
+
+    def __init__(
+        self,
+        accepted: socket.socket,
+        peer: str,
+        wire: "Wire",
+        link: WebsocketLink,
+        admit: Callable[["Connection", Request], "Refusal | None"],
+        opened: Callable[["Connection"], None],
+        *,
+        max_frame_bytes: int,
+        now: float,
+    ) -> None:
+        accepted.settimeout(0.0)
+        accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.socket = accepted
+        self.peer = peer
+        self.wire = wire
+        self.link = link
+        self.node = ""
+        """Whose it is, once it has been admitted."""
+        self.is_open = False
+        """Whether the upgrade has been granted, at some time."""
+        self._admit = admit
+        self._opened = opened
+        self._protocol = ServerProtocol(extensions=enable_server_permessage_deflate(None), max_size=max_frame_bytes)
+        self._parts: list[bytes] = []
+        self._outgoing = bytearray()
+        self._moved_at = now
+        self._drop_at: float | None = now + OPENING_SECONDS
+        self._is_ending = False
+        self._is_cut = False
+
+    @property
+    def has_to_write(self) -> bool:
+        """Whether something waits until the socket takes it."""
+        return bool(self._outgoing)
+
+    def is_overdue(self, now: float, write_timeout: float) -> bool:
+        """Whether it must be dropped: not opened, not written, or not ended by the peer in time."""
+        stuck = self.has_to_write and now - self._moved_at > write_timeout
+        return stuck or (self._drop_at is not None and now > self._drop_at)
+
+    def read(self, now: float) -> Iterator[bytes]:
+        """The messages in what has come.
+
+        Raises:
+            OSError: the connection is gone.
+        """
+        try:
+            sealed = self.socket.recv(_READ)
+        except BlockingIOError:
+            return
+        if not sealed:
+            raise ConnectionError(self._reason())
+        if self._is_cut:
+            return
+        try:
+            plain = self.wire.opened(sealed)
+        except ssl.SSLError as error:
+            _log.info("%s: TLS failed: %s", self.peer, error)
+            self._cut(now)
+            return
+        self._outgoing += self.wire.to_send()
+        if plain:
+            self._protocol.receive_data(plain)
+            yield from self._messages()
+            self._take_protocol()
+        if self.wire.ended:
+            raise ConnectionError("the peer has ended TLS")
+        self.flush(now)
+
+    def write(self, now: float) -> None:
+        """Writes what waits in the link, as far as the socket takes it.
+
+        Raises:
+            OSError: the connection is gone.
+        """
+        while self.link.waiting and self._protocol.state is OPEN:
+            self._protocol.send_text(self.link.waiting.popleft())
+            self._take_protocol()
+        self.flush(now)
+
+    def flush(self, now: float) -> None:
+        """Likewise, what is to be sent already.
+
+        Raises:
+            OSError: the connection is gone.
+        """
+        if not self._outgoing:
+            self._moved_at = now
+        try:
+            while self._outgoing:
+                sent = self.socket.send(self._outgoing)
+                del self._outgoing[:sent]
+                self._moved_at = now
+        except BlockingIOError:
+            return
+        if self._is_ending:
+            self._end_gently(now)
+
+    def close(self) -> None:
+        """Ends it at once."""
+        self.link.is_closed = True
+        with contextlib.suppress(OSError):
+            self.socket.shutdown(socket.SHUT_RDWR)
+        self.socket.close()
+
+    def _messages(self) -> Iterator[bytes]:
+        for event in self._protocol.events_received():
+            if isinstance(event, Request):
+                self._upgrade(event)
+            elif isinstance(event, Frame) and event.opcode in DATA_OPCODES:
+                self._parts.append(bytes(event.data))
+                if event.fin:
+                    message, self._parts = b"".join(self._parts), []
+                    yield message
+
+    def _upgrade(self, request: Request) -> None:
+        refusal = self._admit(self, request)
+        if refusal is None:
+            response = self._protocol.accept(request)
+        else:
+            response = self._protocol.reject(refusal.status, refusal.text)
+        self._protocol.send_response(response)
+        if self._protocol.state is OPEN:
+            self._drop_at = None
+            self.is_open = True
+            self._opened(self)
+
+    def _take_protocol(self) -> None:
+        for data in self._protocol.data_to_send():
+            if data:
+                self._outgoing += self.wire.sealed(data)
+            else:
+                self._is_ending = True
+
+    def _cut(self, now: float) -> None:
+        """TLS failed: the alert is sent, and nothing more is read but to be thrown away."""
+        self._is_cut = self._is_ending = True
+        self._outgoing += self.wire.to_send()
+        self.flush(now)
+
+    def _end_gently(self, now: float) -> None:
+        """Linux answers `close` with a reset when something was not read, and the peer then throws away what it has not
+        read: the refusal, the alert, the close frame. So it is given a moment to end the connection itself.
+        """
+        self._is_ending = False
+        self._drop_at = now + _LINGERING_SECONDS
+        self.socket.shutdown(socket.SHUT_WR)
+
+    def _reason(self) -> str:
+        """Why a connection has ended whose socket says so."""
+        if not self.is_open or self._is_cut:
+            return "ended by the peer"
+        self._protocol.receive_eof()
+        return str(self._protocol.close_exc)

@@ -1,0 +1,224 @@
+"""A crowd: a thousand nodes on one `cloudcore` process, each a real websocket, all of them in this process.
+
+Each node registers, has one pod and the configmap that the pod names, acknowledges what it is sent, and says that it is
+alive. The cloud keeps its state in an SQLite file on this disk, as by default.
+
+    python -m tests.bench.crowd [NODES]
+
+What the nodes themselves cost is measured by nobody: their process shares the machine with the cloud's.
+"""
+
+import asyncio
+import os
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
+from typing import Any, Final
+
+import msgspec
+from websockets.asyncio.client import ClientConnection, connect
+
+from beehive.clock import RealClock
+from beehive.codec import decode, encode
+from beehive.message import Message
+from modules.cloudcore.client import Client
+from modules.edgecontroller.commands import Apply
+from tests.bench.rows import Row, Unit
+from tests.end_to_end.processes import Process, wait_until
+
+NODES: Final = 1_000
+_PATIENCE: Final = 300.0
+_REPORTING: Final = 5.0
+"""Seconds for which statuses are reported."""
+_CLOCK: Final = RealClock()
+_SETTINGS: Final = "default/configmap/settings"
+
+
+class Node:
+    """One of the crowd."""
+
+    def __init__(self, name: str, port: int) -> None:
+        self.name = name
+        self._url = f"ws://127.0.0.1:{port}/e632/{name}/events"
+        self._answers: dict[str, asyncio.Future[Message]] = {}
+        self.settings: dict[str, float] = {}
+        """When which value of the configmap came."""
+        self.has_pod = asyncio.Event()
+        self.changed = asyncio.Event()
+        self.reported = 0
+        self._connection: ClientConnection
+        self._tasks: list[asyncio.Task[None]] = []
+
+    async def join(self) -> None:
+        """Connects and registers."""
+        headers = {"node_id": self.name, "project_id": "e632", "ConnectionUse": "msg"}
+        self._connection = await connect(
+            self._url, additional_headers=headers, compression=None, max_size=None, open_timeout=_PATIENCE,
+            ping_interval=None,
+        )  # fmt: skip
+        self._tasks = [asyncio.create_task(self._read()), asyncio.create_task(self._keep_alive())]
+        answer = await self.ask(f"null/node/{self.name}", "insert", {"metadata": {"name": self.name}})
+        assert answer.content_as(dict)["Object"] is not None
+
+    async def ask(self, resource: str, operation: str, content: Any) -> Message:
+        """A request, and its answer."""
+        message = self._message(resource, operation, content)
+        future = self._answers[message.id] = asyncio.get_running_loop().create_future()
+        await self._connection.send(encode(message), text=True)
+        answer: Message = await future
+        return answer
+
+    async def report(self, until: float) -> None:
+        """Reports its pod's status as fast as it is answered."""
+        while time.monotonic() < until:
+            self.reported += 1
+            patch = msgspec.json.encode({"status": {"message": str(self.reported)}}).decode()
+            await self.ask(f"default/podpatch/{self.name}", "patch", patch)
+
+    async def leave(self) -> None:
+        """Ends it."""
+        for task in self._tasks:
+            task.cancel()
+        await self._connection.close()
+
+    async def _read(self) -> None:
+        async for frame in self._connection:
+            message = decode(frame if isinstance(frame, bytes) else frame.encode())
+            waiting = self._answers.pop(message.parent_id, None)
+            if waiting is not None:
+                waiting.set_result(message)
+                continue
+            await self._connection.send(encode(message.reply(_CLOCK)), text=True)
+            if message.route.resource == _SETTINGS:
+                self.settings[message.content_as(dict)["data"]["value"]] = time.monotonic()
+                self.changed.set()
+            elif "/pod/" in message.route.resource:
+                self.has_pod.set()
+
+    async def _keep_alive(self) -> None:
+        while True:
+            await asyncio.sleep(15)
+            await self._connection.send(encode(self._message("node", "keepalive", "ping")), text=True)
+
+    def _message(self, resource: str, operation: str, content: Any) -> Message:
+        return Message.new(
+            _CLOCK, source="edged", group="meta", resource=resource, operation=operation, content=content
+        )
+
+
+class Cloud:
+    """`cloudcore run` in a directory."""
+
+    def __init__(self, directory: Path, nodes: int) -> None:
+        ready, control = directory / "address", directory / "c.sock"
+        arguments = ["run", "--listen", "127.0.0.1:0", "--socket", str(control), "--ready-file", str(ready)]
+        arguments += ["--node-limit", str(nodes), "--log-level", "warning"]
+        self.process = Process("modules.cloudcore", arguments, directory / "log")
+        wait_until(lambda: ready.exists() or not self.process.runs, "cloudcore is ready")
+        assert self.process.runs, self.process.tail()
+        self.port = int(ready.read_text().rpartition(":")[2])
+        self.client = Client(control)
+
+    def apply(self, *objects: dict[str, Any]) -> None:
+        """Applies manifests."""
+        errors = [item.error for item in self.client.run(Apply(list(objects))) if item.error]
+        assert not errors, errors[0]
+
+    def memory(self) -> float:
+        """Resident, in MB."""
+        status = Path(f"/proc/{self.process.pid}/status").read_text()
+        (line,) = [line for line in status.splitlines() if line.startswith("VmRSS")]
+        return int(line.split()[1]) * 1024 / 1e6
+
+    def threads(self) -> int:
+        """How many it has."""
+        return len(list(Path(f"/proc/{self.process.pid}/task").iterdir()))
+
+    def seconds(self) -> float:
+        """Of processor time."""
+        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def measure(nodes: int = NODES) -> list[Row]:
+    """All rows; takes a minute."""
+    with TemporaryDirectory(prefix=".bench-", dir=Path(__file__).parents[2]) as directory:
+        cloud = Cloud(Path(directory), nodes)
+        try:
+            return asyncio.run(_measure(cloud, nodes))
+        finally:
+            cloud.process.kill()
+
+
+async def _measure(cloud: Cloud, count: int) -> list[Row]:
+    crowd = [Node(f"n{number}", cloud.port) for number in range(count)]
+    await _off_loop(cloud.apply, _settings("0"), *(_pod(node.name) for node in crowd))
+    before, spent = cloud.memory(), cloud.seconds()
+    begin = time.monotonic()
+    await asyncio.gather(*(node.join() for node in crowd))
+    joined = time.monotonic() - begin
+    await asyncio.gather(*(node.has_pod.wait() for node in crowd))
+    supplied = time.monotonic() - begin
+    spent = cloud.seconds() - spent
+    after = cloud.memory()
+    rows = [
+        Row(f"{count} nodes connect at once: the last is registered", joined, Unit.SECONDS),
+        Row("… the last has its configmap and its pod", supplied, Unit.SECONDS),
+        Row("… processor time of the cloud in it", spent, Unit.SECONDS),
+        Row(f"memory of the cloud without nodes (its {count} pods included)", before, Unit.MEGABYTES),
+        Row("… with all of them", after, Unit.MEGABYTES),
+        Row("… for each node", (after - before) / count * 1000, Unit.KILOBYTES),
+        Row("threads of the cloud", cloud.threads(), Unit.COUNT),
+    ]
+    rows += await _spread(cloud, crowd)
+    begin, spent = time.monotonic(), cloud.seconds()
+    await asyncio.gather(*(node.report(begin + _REPORTING) for node in crowd))
+    took = time.monotonic() - begin
+    rows.append(
+        Row("statuses reported, durable, answered and echoed", sum(node.reported for node in crowd) / took,
+            Unit.PER_SECOND)
+    )  # fmt: skip
+    rows.append(Row("… share of one core", (cloud.seconds() - spent) / took * 100, Unit.PERCENT))
+    rows.append(Row("memory of the cloud after that", cloud.memory(), Unit.MEGABYTES))
+    for node in crowd:
+        await node.leave()
+    return rows
+
+
+async def _spread(cloud: Cloud, crowd: list[Node]) -> list[Row]:
+    """One configmap to all."""
+    for node in crowd:
+        node.changed.clear()
+    begin = time.monotonic()
+    await _off_loop(cloud.apply, _settings("1"))
+    await asyncio.gather(*(node.changed.wait() for node in crowd))
+    arrived = [node.settings["1"] - begin for node in crowd]
+    return [
+        Row("one configmap has reached half of them", median(arrived), Unit.SECONDS),
+        Row("… all of them", max(arrived), Unit.SECONDS),
+    ]
+
+
+async def _off_loop(call: Callable[..., None], *arguments: Any) -> None:
+    await asyncio.to_thread(call, *arguments)
+
+
+def _settings(value: str) -> dict[str, Any]:
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "settings"}, "data": {"value": value}}
+
+
+def _pod(node: str) -> dict[str, Any]:
+    spec = {
+        "nodeName": node,
+        "containers": [{"name": "app", "image": "busybox:1.36"}],
+        "volumes": [{"name": "v", "configMap": {"name": "settings"}}],
+    }
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": node}, "spec": spec}
+
+
+if __name__ == "__main__":
+    for row in measure(int(sys.argv[1]) if len(sys.argv) > 1 else NODES):
+        print(f"{row.what:75} {row.unit.write(row.figure)}")  # noqa: T201
