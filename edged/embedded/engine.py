@@ -83,6 +83,7 @@ class Engine:
             self.registry.add_sandbox(Sandbox(SandboxId(directory.name), directory, request, record))
 
     def _find_containers(self) -> None:
+        boot_id = current_boot_id()
         for directory in entries(self._state.containers):
             record = read_record(directory / RECORD, ContainerRecord)
             request = cri.CreateContainerRequest()
@@ -90,7 +91,9 @@ class Engine:
                 _forget(directory)
                 continue
             container = Container(ContainerId(directory.name), directory, request, record)
-            self._shepherds.find(container)
+            sandbox = self.registry.find_sandbox(container.sandbox_id)
+            rebooted = sandbox is not None and sandbox.record.boot_id != boot_id
+            self._shepherds.find(container, rebooted=rebooted)
             self.registry.adopt_container(container)
 
 

@@ -76,13 +76,18 @@ class Shepherds:
             container.decided.clear()
         raise RunFailedError(attempt, "its shepherd died before it could start it", "try again")
 
-    def find(self, container: Container) -> None:
-        """Learn from the state directory what a container does that an earlier edgecore had made."""
+    def find(self, container: Container, *, rebooted: bool = False) -> None:
+        """Learn from the state directory what a container does that an earlier edgecore had made.
+
+        With `rebooted` it is of an earlier run of the machine: nothing of it can live, and nobody is looked for.
+        """
         container.run = read_record(container.directory / RUN_RECORD, Run)
         if (exit_ := read_record(container.directory / EXIT_RECORD, Exit)) is not None:
             container.finished(exit_)
-        elif not self._connect(container) and container.run is not None:
-            self._bury(container, "its shepherd was killed or the machine was restarted while edgecore was away")
+        elif rebooted and container.run is not None:
+            self._write_off(container, "the machine was restarted")
+        elif not rebooted and not self._connect(container) and container.run is not None:
+            self._bury(container, "its shepherd was killed while edgecore was away")
         if container.run is not None:
             container.decided.set()
 
@@ -139,8 +144,11 @@ class Shepherds:
             self._on_ended(container)
 
     def _bury(self, container: Container, why: str) -> None:
-        _log.warning("container ended unseen: %s", why, extra={"container": container.id})
         kill_leftovers(container.work)
+        self._write_off(container, why)
+
+    def _write_off(self, container: Container, why: str) -> None:
+        _log.warning("container ended unseen: %s", why, extra={"container": container.id})
         exit_ = lost(self._clock.now_ns(), f"{why}; its exit code is not known")
         with contextlib.suppress(OSError):  # a full disk; the next edgecore comes to the same conclusion
             write_record(container.directory / EXIT_RECORD, exit_)

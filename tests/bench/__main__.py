@@ -15,7 +15,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final, NamedTuple
 
-from tests.bench import bus, crowd, full, ingest, link, node, pleg, recorder, store, view
+from tests.bench import bus, crowd, full, ingest, link, node, offline, pleg, recorder, store, view
 from tests.bench.rows import Goal, Row, Unit, heads, rates, written
 from tests.support.containerd import reason_missing
 
@@ -85,6 +85,7 @@ SECTIONS: Final = (
     Section("crowd", "a thousand nodes on one cloudcore", lambda _rounds: crowd.measure()),
     Section("embedded", "node on the embedded runtime; floor: the same CRI calls made bare", node.embedded),
     Section("containerd", "node on containerd; floor: the same CRI calls made bare", node.containerd, reason_missing),
+    Section("offline", "50 stored pods without a cloud; floor: the same pods from the cloud", offline.measure),
     Section("relist", "relist by processor time, runtime in memory; floor: the two list calls", pleg.relists),
     Section("pleg-embedded", "what happens and what does not, embedded runtime", pleg.embedded),
     Section("pleg-containerd", "what happens and what does not, containerd", pleg.containerd, reason_missing),

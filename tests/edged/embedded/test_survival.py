@@ -162,6 +162,7 @@ def test_after_a_reboot(node: LocalNode) -> None:
     assert _sandbox(node, pod).state == cri.SANDBOX_NOTREADY
     status = node.status(container)
     assert (status.state, status.exit_code, status.reason) == (cri.CONTAINER_EXITED, UNKNOWN_EXIT_CODE, "Unknown")
+    assert "the machine was restarted" in status.message
 
 
 def test_unreadable_state_is_dropped(node: LocalNode) -> None:

@@ -1,0 +1,59 @@
+"""A machine that loses its power, on the embedded runtime: what only memory held is gone, what the disk held is there.
+
+No test may restart the machine that it runs on. What a restart does to a node is done by hand instead: every process is
+killed before it can write anything down, file systems in memory are unmounted, and the sandboxes' records name another
+run of the kernel than this one.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from edged.embedded.records import BootId, SandboxRecord
+from tests.end_to_end.machine import Machine
+from tests.end_to_end.processes import processes_of, wait_until
+from tests.support.leftovers import unmount_under
+
+_EARLIER: Final = BootId("an earlier run of the kernel")
+
+
+def lose_power(machine: Machine) -> None:
+    """The node loses its power; its cloud, a machine of its own, does not. Start edgecore again to boot it."""
+    machine.edge.kill()
+    state = machine.edge.root / "edged" / "embedded"
+    _kill_containers(state, machine.edge.root)
+    for mounted in ("pods", "plugins"):
+        unmount_under(machine.edge.root / "edged" / mounted)
+    for record in state.glob("sandboxes/*/record.json"):
+        known = msgspec.json.decode(record.read_bytes(), type=SandboxRecord)
+        record.write_bytes(msgspec.json.encode(msgspec.structs.replace(known, boot_id=_EARLIER)))
+
+
+def _kill_containers(state: Path, root: Path) -> None:
+    """Shepherds first, so that none sees its container end; containers die with them, and what those had started is
+    known by its environment.
+    """
+    for record in state.glob("containers/*/run.json"):
+        shepherd = _parent(json.loads(record.read_bytes())["pid"])
+        if shepherd is not None:
+            os.kill(shepherd, signal.SIGKILL)
+    for pid in processes_of(root):
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    wait_until(lambda: not processes_of(root), "every process of the node is gone")
+
+
+def _parent(pid: int) -> int | None:
+    """None when the process has ended."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except FileNotFoundError:
+        return None
+    return int(stat.rpartition(")")[2].split()[1])
