@@ -71,10 +71,15 @@ class Statuses:
         self._probes.follow(record.pod, facts, going=record.ending)
         if self._can_judge(record):
             status = self._status_of(record, facts)
-            if not (working and _concludes(record, status)) and self._pods.set_status(record, status):
-                self._reporter.report(uid, status)
+            if not (working and _concludes(record, status)):
+                self._take(record, status)
             self._deadlines.follow(record.pod)
         self.publish()
+
+    def _take(self, record: PodRecord, status: PodStatus) -> None:
+        """The reporter hears of each change, and once of a status that was right already when edged began."""
+        if self._pods.set_status(record, status) or not self._reporter.has_heard(record.ref.uid):
+            self._reporter.report(record.ref.uid, status)
 
     def publish(self) -> None:
         """Say which pods there are."""

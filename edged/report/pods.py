@@ -107,6 +107,13 @@ class PodReporter:
         elif entry.held is None:
             entry.held = self._owner.after(PENDING_DELAY, lambda: self._send(entry))
 
+    def has_heard(self, uid: PodUid) -> bool:
+        """Whether this node's own word on a pod is known here. Until it is, a cloud that says something else later is
+        believed.
+        """
+        entry = self._entries.get(uid)
+        return entry is None or entry.wanted is not None
+
     def finish(self, uid: PodUid) -> None:
         """Nothing of the pod runs any more, and it is to go: tell the cloud, once it has the last status."""
         entry = self._entries.get(uid)

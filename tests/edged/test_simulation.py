@@ -17,6 +17,7 @@ FOUND = {
     "the files of a pod whose removal was cut short stayed": 95,
     "a pod that was deleted before the store's list came was revived by it": 98,
     "a pod whose container was made and never started was Pending for ever": 308,
+    "a status that was right when edged began was not sent again to a cloud that had lost it": 99,
 }
 """Seeds that found something in edged, by what it was."""
 

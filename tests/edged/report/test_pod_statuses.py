@@ -138,6 +138,19 @@ def test_what_the_cloud_sends_is_the_base_unless_it_is_older(turns: Turns, repor
     assert turns.open == []
 
 
+def test_a_status_that_was_right_from_the_beginning_is_sent_when_the_cloud_has_lost_it(turns: Turns) -> None:
+    """After a restart of edged what it computes is what the store has: nothing is sent, and yet it is known."""
+    reporter = PodReporter(turns.client, turns)
+    reporter.track(ref_of(a_pod()), a_pod(RUNNING))
+    assert not reporter.has_heard(UID)
+    reporter.report(UID, RUNNING)
+    assert reporter.has_heard(UID)
+    assert turns.open == []
+    reporter.track(ref_of(a_pod()), a_pod(PENDING, version="6"))
+    reporter.send_all()
+    assert turns.open[0].value["status"] == {"phase": "Running", "podIP": "10.0.0.1"}
+
+
 def test_what_the_cloud_sends_while_a_patch_is_under_way_counts_after_it(turns: Turns, reporter: PodReporter) -> None:
     """Somebody else changed the status after our patch: ours is sent once more."""
     reporter.report(UID, RUNNING)
