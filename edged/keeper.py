@@ -188,10 +188,24 @@ class PodKeeper:
         """The pods that are not ending."""
         return [record.pod for record in self.pods if not record.ending]
 
+    def unended(self) -> list[Pod]:
+        """The pods of which something may run yet, those among them that are ending."""
+        return [record.pod for record in self.pods if not self.has_ended(record.ref.uid)]
+
     def has_ended(self, uid: PodUid) -> bool:
         """Whether nothing of a pod runs any more."""
         record = self.pods.get(uid)
         return record is None or record.killed or is_terminal(record.pod)
+
+    def end_in_time(self, uid: PodUid, verdict: Verdict) -> None:
+        """End a pod for good, also one that is ending: why it does stays, but it gets no more than this verdict's grace
+        period from now on (a kubelet's pod worker shortens it so).
+        """
+        if self.end(uid, verdict):
+            return
+        record = self.pods.get(uid)
+        if record is not None and verdict.grace is not None and not self.has_ended(uid):
+            self.rounds.hurry(record, verdict.grace)
 
     def evict(self, uid: PodUid, message: str, grace: int = 1, *, disruption: bool = False) -> None:
         """A pod takes more than it may, or is ended for the node's sake: it goes for good (kubelet's evictPod).

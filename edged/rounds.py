@@ -106,6 +106,10 @@ class Rounds:
         stops = record.ending or (runs and self._next_actions(record).stops)
         self.pool.add(record.ref.uid, Queue.DELETION if stops else Queue.ADDITION)
 
+    def hurry(self, record: PodRecord, grace: int) -> None:
+        """A pod that is ending has so many seconds left at most."""
+        self._lives.pod_ends(record.ref.uid, grace)
+
     def remove(self, orphan: PodRef) -> None:
         """What belongs to no pod has to go."""
         self.pool.add(orphan.uid, Queue.DELETION)

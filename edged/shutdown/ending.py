@@ -38,11 +38,11 @@ class Turns(Protocol):
 class Pods(Protocol):
     """What is asked of the keeper."""
 
-    def staying(self) -> Iterable[Pod]:
-        """The pods that are not ending."""
+    def unended(self) -> Iterable[Pod]:
+        """The pods of which something may run yet, those among them that are ending."""
 
-    def end(self, uid: PodUid, verdict: Verdict) -> bool:
-        """End one for good."""
+    def end_in_time(self, uid: PodUid, verdict: Verdict) -> None:
+        """End one for good; one that is ending has no more time than the verdict says."""
 
     def has_ended(self, uid: PodUid) -> bool:
         """Whether nothing of it runs any more."""
@@ -88,7 +88,7 @@ class NodeShutdown:
         self.imminent = True
         self._recorder.record_node(EventType.NORMAL, Reason.NODE_SHUTDOWN, "Shutdown manager detected shutdown event")
         self._changed()
-        self._go_on(plan(self._pods.staying(), self._groups))
+        self._go_on(plan(self._pods.unended(), self._groups))
 
     def cancel(self) -> None:
         """It does not shut down after all. What has been ended stays so."""
@@ -110,7 +110,7 @@ class NodeShutdown:
         step, *rest = steps
         _log.info("%d pods have %d s to end", len(step.pods), step.seconds)
         for pod in step.pods:
-            self._pods.end(ref_of(pod).uid, verdict(pod, step.seconds))
+            self._pods.end_in_time(ref_of(pod).uid, verdict(pod, step.seconds))
         self._wait(step, self._turns.clock.monotonic() + step.seconds, rest)
 
     def _wait(self, step: Step, until: float, rest: list[Step]) -> None:

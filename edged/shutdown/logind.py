@@ -10,7 +10,7 @@ import os
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 import pykka
 
@@ -57,6 +57,8 @@ class Logind:
         self._bus: Bus | None = None
         self._held: int | None = None
         self._closed = False
+        self._imminent = False
+        """What was told last."""
 
     def run(self, tell: Callable[[bool], None]) -> None:
         """See `ShutdownSource`."""
@@ -67,8 +69,7 @@ class Logind:
                 self._bus = bus
             try:
                 bus.listen(MANAGER, SIGNAL)
-                self._hold(bus)
-                self._check_time(bus)
+                self._begin(bus, tell)
                 while not self._closed:
                     message = bus.receive()
                     if message.kind is Kind.SIGNAL and message.field(Field.MEMBER) == SIGNAL and message.body:
@@ -96,11 +97,25 @@ class Logind:
         if bus is not None:
             bus.wake()
 
+    def _begin(self, bus: Bus, tell: Callable[[bool], None]) -> None:
+        """What was said while nobody listened (the agent began in the middle of a shutdown, or the bus was lost) is
+        made up for. logind gives no locks while it shuts down.
+        """
+        imminent = self._property(bus, "PreparingForShutdown") is True
+        if imminent is not self._imminent:
+            self._said(bus, tell, imminent=imminent)
+        elif not imminent:
+            self._hold(bus)
+        self._check_time(bus)
+
     def _said(self, bus: Bus, tell: Callable[[bool], None], *, imminent: bool) -> None:
-        """A shutdown that was cancelled may come again: it is to wait then, too."""
+        """A shutdown that was cancelled may come again: it is to wait then, too. The node is told of the cancellation
+        first, whether there is another lock or not.
+        """
+        self._imminent = imminent
+        tell(imminent)
         if not imminent:
             self._hold(bus)
-        tell(imminent)
 
     def _hold(self, bus: Bus) -> None:
         why = "its pods need time to end"
@@ -113,14 +128,17 @@ class Logind:
 
     def _check_time(self, bus: Bus) -> None:
         """kubelet writes a file below /etc/systemd for it; here the administrator is told."""
-        properties = "org.freedesktop.DBus.Properties"
-        most = bus.call(NAME, PATH, properties, "Get", "ss", MANAGER, "InhibitDelayMaxUSec")
+        most = self._property(bus, "InhibitDelayMaxUSec")
         if isinstance(most, int) and most < self._seconds * 1_000_000:
             _log.warning(
                 "pods have %d s to end when the machine shuts down, but it waits for %.0f s: set InhibitDelayMaxSec=%d"
                 " in /etc/systemd/logind.conf.d/99-edgecore.conf",
                 self._seconds, most / 1e6, self._seconds,
             )  # fmt: skip
+
+    @staticmethod
+    def _property(bus: Bus, name: str) -> Any:
+        return bus.call(NAME, PATH, "org.freedesktop.DBus.Properties", "Get", "ss", MANAGER, name)
 
 
 class ShutdownWatch(Actor):

@@ -78,6 +78,13 @@ def _upkeep(config: EdgeCoreConfig) -> Iterator[Broken]:
             yield (*section, key), str(error), ""
     for signal in sorted(kubelet.eviction_soft.keys() - kubelet.eviction_soft_grace_period.keys()):
         yield (*section, "evictionSoft"), f"{signal} has no grace period", "name it in evictionSoftGracePeriod too"
+    periods = (
+        ("shutdownGracePeriod", kubelet.shutdown_grace_period),
+        ("shutdownGracePeriodCriticalPods", kubelet.shutdown_grace_period_critical_pods),
+    )
+    for key, period in periods:
+        if 0 < period < 1:
+            yield (*section, key), f"got {period:g} s, want 0s or at least 1s", ""
     if kubelet.shutdown_grace_period_critical_pods > kubelet.shutdown_grace_period:
         text = "got more than shutdownGracePeriod, of which it is a part"
         yield (*section, "shutdownGracePeriodCriticalPods"), text, ""

@@ -56,6 +56,12 @@ def named(name: str, **changes: Any) -> dict[str, Any]:
     return pod(name, **{"containers": containers, **changes})
 
 
+def deleted(value: dict[str, Any], grace: int) -> dict[str, Any]:
+    """The pod while the cloud deletes it."""
+    dying = {"deletionTimestamp": "2026-11-20T07:00:00Z", "deletionGracePeriodSeconds": grace}
+    return {**value, "metadata": {**value["metadata"], **dying}}
+
+
 def test_components_of_the_system_end_last_and_then_the_machine_may_go(node: Node) -> None:
     node.runtime.obeys = 5.0
     node.shut_down()
@@ -83,6 +89,29 @@ def test_who_does_not_end_is_killed_when_its_time_is_over(node: Node) -> None:
     node.run(11)
     assert node.runtime.running() == []
     assert node.source.released == 1
+
+
+def test_pods_that_the_cloud_is_ending_are_waited_for(node: Node) -> None:
+    node.runtime.obeys = 8.0
+    for doomed in (named("plain"), named("system", priority=2_000_000_000)):
+        node.tell("update", deleted(doomed, grace=60))
+    node.shut_down()
+    node.run(6)
+    assert node.source.released == 0
+    node.run(3)
+    assert node.runtime.running() == []
+    assert node.source.released == 1
+
+
+def test_a_long_time_to_end_is_cut_short(node: Node) -> None:
+    node.runtime.obeys = float("inf")
+    node.tell("update", deleted(named("plain"), grace=600))
+    node.run(30)
+    node.shut_down()
+    node.run(19)
+    assert node.runtime.running() == ["plain", "system"]
+    node.run(2)
+    assert node.runtime.running() == ["system"]
 
 
 def test_the_node_is_not_ready_and_takes_no_pod(node: Node) -> None:

@@ -8,7 +8,7 @@ import shutil
 import socket
 import subprocess
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
@@ -47,9 +47,13 @@ def address(tmp_path: Path) -> Iterator[Path]:
 class Manager:
     """What of logind is needed: it gives locks away and says that a shutdown comes. A context manager."""
 
-    def __init__(self, address: Path, seconds: float = 5.0) -> None:
+    def __init__(self, address: Path, seconds: float = 5.0, *, preparing: bool = False) -> None:
         self._bus = Bus(address)
-        self._most = int(seconds * 1_000_000)
+        self.gives_locks = True
+        self._properties = {
+            "InhibitDelayMaxUSec": ("t", int(seconds * 1_000_000)),
+            "PreparingForShutdown": ("b", preparing),
+        }
         self._bus.call("org.freedesktop.DBus", "/org/freedesktop/DBus", "org.freedesktop.DBus", "RequestName",
                        "su", NAME, 4)  # fmt: skip
         self.asked: list[tuple[Any, ...]] = []
@@ -91,7 +95,11 @@ class Manager:
             Field.REPLY_SERIAL: call.serial, Field.DESTINATION: call.field(Field.SENDER), Field.SIGNATURE: "v",
         }  # fmt: skip
         if call.field(Field.MEMBER) != "Inhibit":
-            self._bus.send(Kind.RETURN, fields, ("t", self._most))
+            self._bus.send(Kind.RETURN, fields, self._properties[call.body[1]])
+            return
+        if not self.gives_locks:
+            refused = {**fields, Field.ERROR_NAME: "org.freedesktop.login1.OperationInProgress", Field.SIGNATURE: "s"}
+            self._bus.send(Kind.ERROR, refused, "it is under way")
             return
         mine, theirs = os.pipe()
         self.asked.append(call.body)
@@ -119,6 +127,21 @@ class Watched:
         self._runtime.clock.close()
 
 
+@contextlib.contextmanager
+def ended(logind: Logind, tell: Callable[[bool], None]) -> Iterator[None]:
+    """One turn of a watch on logind, on a thread of its own, which has ended at the end."""
+
+    def run() -> None:
+        with contextlib.suppress(BusError):
+            logind.run(tell)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    yield
+    thread.join(SECONDS)
+    assert not thread.is_alive()
+
+
 def test_a_shutdown_waits_until_it_is_let_go(address: Path) -> None:
     with Manager(address) as manager, Watched(Logind(5, address)) as watched:
         wait_until(lambda: len(manager.locks) == 1, "the lock is held")
@@ -138,8 +161,39 @@ def test_one_that_is_cancelled_is_waited_for_again(address: Path) -> None:
         watched.logind.release()
         manager.prepare(imminent=False)
         assert watched.told.get(timeout=SECONDS) is False
+        wait_until(lambda: len(manager.locks) == 2, "there is another lock")
         assert manager.is_held(1)
         assert not manager.is_held(0)
+
+
+def test_a_cancellation_is_told_also_when_there_is_no_other_lock(address: Path) -> None:
+    with Manager(address) as manager, Watched(Logind(5, address)) as watched:
+        wait_until(lambda: len(manager.locks) == 1, "the lock is held")
+        manager.prepare(imminent=True)
+        watched.told.get(timeout=SECONDS)
+        manager.gives_locks = False
+        manager.prepare(imminent=False)
+        assert watched.told.get(timeout=SECONDS) is False
+
+
+def test_an_agent_that_begins_while_the_machine_shuts_down_knows_it(address: Path) -> None:
+    with Manager(address, preparing=True) as manager, Watched(Logind(5, address)) as watched:
+        assert watched.told.get(timeout=SECONDS) is True
+        assert manager.asked == [], "logind gives no locks any more"
+
+
+def test_a_cancellation_that_was_missed_is_made_up_for(address: Path) -> None:
+    logind, told = Logind(5, address), SimpleQueue[bool]()
+    with Manager(address) as manager, ended(logind, told.put):
+        wait_until(lambda: len(manager.locks) == 1, "the lock is held")
+        manager.prepare(imminent=True)
+        assert told.get(timeout=SECONDS) is True
+        assert logind._bus is not None
+        logind._bus.wake()
+    with Manager(address) as manager, ended(logind, told.put):
+        assert told.get(timeout=SECONDS) is False
+        wait_until(lambda: len(manager.locks) == 1, "the lock is held")
+        logind.close()
 
 
 def test_its_end_frees_the_lock(address: Path) -> None:
@@ -160,7 +214,7 @@ def test_a_machine_that_does_not_wait_for_long_enough_is_told_to_the_administrat
 
 
 def test_a_bus_without_logind_says_so(address: Path) -> None:
-    with pytest.raises(BusError, match=r"Inhibit of org\.freedesktop\.login1"):
+    with pytest.raises(BusError, match=r"of org\.freedesktop\.login1"):
         Logind(5, address).run(lambda _: None)
 
 

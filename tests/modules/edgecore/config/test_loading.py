@@ -207,6 +207,7 @@ def test_a_key_in_other_case_counts() -> None:
         ("evictionHard", "{memory.free: 1Gi}", "want a mapping from one of memory.available"),
         ("evictionSoftGracePeriod", "{memory.available: 90}", "want a mapping"),
         ("imageGCLowThresholdPercent", "90", "want less than imageGCHighThresholdPercent, which is 85"),
+        ("shutdownGracePeriod", "500ms", "want 0s or at least 1s"),
         ("shutdownGracePeriodCriticalPods", "10s", "more than shutdownGracePeriod"),
         ("shutdownGracePeriodByPodPriority", "[{priority: 1}]", "each with priority and shutdownGracePeriodSeconds"),
         ("shutdownGracePeriodByPodPriority", "{a: 2}", "want a list"),
