@@ -36,9 +36,11 @@ def address(tmp_path: Path) -> Iterator[Path]:
         pytest.skip("there is no dbus-daemon")
     path, config = tmp_path / "bus", tmp_path / "bus.conf"
     config.write_text(CONFIGURATION.format(path=path))
-    with subprocess.Popen([daemon, "--nofork", "--nopidfile", f"--config-file={config}"]) as process:
+    command = [daemon, "--nofork", "--nopidfile", "--print-address", f"--config-file={config}"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
         try:
-            wait_until(path.exists, "the bus daemon listens")
+            assert process.stdout is not None
+            assert process.stdout.readline(), "it says its address once it listens"
             yield path
         finally:
             process.kill()
