@@ -19,9 +19,10 @@ from metamanager import effects
 from metamanager.answers import CONNECTION_LOST, NOT_CONNECTED
 from metamanager.batch import Batch, Outcome
 from metamanager.effects import Effect
-from metamanager.errors import StoreDamagedError, StoreWriteError
+from metamanager.errors import StoreDamagedError, StoreError, StoreWriteError
 from metamanager.figures import StoreFigures
 from metamanager.lookup import Lookup
+from metamanager.needs import DEPENDENCIES, Unneeded
 from metamanager.remote import Remote
 from metamanager.rows import cause_of, head_of, parse, row_of, row_of_message
 from metamanager.rules import HANDED_ON, Change, Step, plan
@@ -99,6 +100,8 @@ class MetaManager(Module):
         self._lookup = Lookup(self._store, self.clock)
         self._remote = Remote(self, self._settings.remote_query_timeout, self._answered)
         self._closing.callback(self._remote.give_up)
+        self._unneeded = Unneeded(self, self._store, self._dropped, self._not_looked)
+        self._unneeded.look_later()
 
     def on_stop(self) -> None:
         """Refuse what is with the cloud, commit and send what was handled, close the database."""
@@ -177,6 +180,8 @@ class MetaManager(Module):
         if change is Change.PUT_ANSWER:
             row = self._lookup.row_of_answer(message)
             return row is not None and self._store.put(row)
+        if resource.type in DEPENDENCIES:
+            self._unneeded.look_later()
         if change is Change.PUT:
             if resource.type == ResourceType.PODPATCH and self._store.get(_pod_of(resource)) is None:
                 return True
@@ -194,6 +199,7 @@ class MetaManager(Module):
         cause, now = cause_of(message), self.clock.now_ms()
         deleted = self._store.delete(message.route.resource, uid, cause, now)
         if resource.type == ResourceType.POD:
+            self._unneeded.look_later()
             if deleted:
                 self._store.delete(f"{resource.namespace}/{ResourceType.PODPATCH}/{resource.name}", "", cause, now)
             if uid:
@@ -297,6 +303,18 @@ class MetaManager(Module):
         else:
             self._batch.add(Outcome((), changed=True))
         self._batch.flush()
+
+    def _dropped(self) -> None:
+        self._batch.add(Outcome((), changed=True))
+        self._batch.flush()
+
+    def _not_looked(self, error: StoreError) -> None:
+        if isinstance(error, StoreDamagedError):
+            raise error
+        if isinstance(error, StoreWriteError):
+            self._write_failed(error)
+        else:
+            _log.warning("unneeded configmaps and secrets stay for now: %s", error)
 
     def _deliver(self, effect: Effect) -> None:
         if effect.way is Way.SEND:

@@ -1,16 +1,19 @@
 """What a node has acknowledged to the cloud, and whether its disk has it: after any crash, what was acknowledged must
-be in the store, or something newer that came after it.
+be in the store, or something newer that came after it. But for a configmap or secret of which the store says itself
+that no pod uses it any more (`metamanager.needs`).
 """
 
 import sqlite3
 from collections import OrderedDict
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
 from beehive import decode
 from beehive.names import Operation
+from metamanager.needs import UNUSED
 from modules.simulate.disk import DATABASE
 from modules.simulate.world import World
 
@@ -93,8 +96,10 @@ class WireWatch:
 
     def check(self, directory: Path) -> None:
         """Compare what was acknowledged with a copy of the store as a crash left it."""
-        rows = rows_in(directory)
+        rows, dropped = rows_in(directory), dropped_in(directory)
         for key, acknowledged in self._acknowledged.items():
+            if key in dropped and key not in rows:
+                continue
             problem = self._problem(acknowledged, rows.get(key), self._later.get(key, []))
             if problem:
                 text = f"{self._node}: {acknowledged} was acknowledged, but after the crash {problem}"
@@ -123,12 +128,23 @@ class WireWatch:
 
 def rows_in(directory: Path) -> dict[str, tuple[str, int]]:
     """Uid and version of the objects in a database, by key."""
+    found = _read(directory, "SELECT key, uid, resource_version FROM meta")
+    return {key: (uid or "", version or 0) for key, uid, version in found}
+
+
+def dropped_in(directory: Path) -> set[str]:
+    """Keys of the objects of which a database says that they were dropped because nothing uses them."""
+    last = "SELECT key, cause FROM edgecore_history WHERE id IN (SELECT max(id) FROM edgecore_history GROUP BY key)"
+    return {key for key, cause in _read(directory, last) if cause == UNUSED}
+
+
+def _read(directory: Path, query: str) -> list[tuple[Any, ...]]:
+    """Nothing of a database that is not there or cannot be read."""
     path = directory / DATABASE
     if not path.exists():
-        return {}
+        return []
     with closing(sqlite3.connect(path)) as connection:
         try:
-            rows = connection.execute("SELECT key, uid, resource_version FROM meta").fetchall()
+            return connection.execute(query).fetchall()
         except sqlite3.Error:
-            return {}
-    return {key: (uid or "", version or 0) for key, uid, version in rows}
+            return []

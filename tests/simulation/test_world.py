@@ -4,9 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from metamanager.rows import Row
+from metamanager.needs import UNUSED
+from metamanager.rows import Cause, Row
+from metamanager.sqlite_store import SqliteStore
 from modules.simulate.disk import DATABASE, Disk, SimulatedStore, copy_after_kill
-from modules.simulate.wire_watch import rows_in
+from modules.simulate.wire_watch import dropped_in, rows_in
 from modules.simulate.world import Process, Wall, World
 
 ROW = Row(key="default/pod/a", type="pod", value="{}", uid="u", resource_version=3)
@@ -82,6 +84,22 @@ def test_after_a_kill_there_is_what_was_committed(tmp_path: Path) -> None:
         world.run_for(1)
         assert world.violations == []
     assert rows_in(tmp_path / "new") == {"default/pod/a": ("u", 3)}
+
+
+def test_only_what_the_store_says_it_dropped_for_want_of_use_counts_as_dropped(tmp_path: Path) -> None:
+    """Not what it lost or deleted, nor what came again since."""
+    store = SqliteStore(tmp_path / DATABASE)
+    keys = {name: f"default/secret/{name}" for name in ("dropped", "deleted", "again")}
+    for name, key in keys.items():
+        row = Row(key=key, type="secret", value="{}", uid=name, cause=Cause("edgecontroller update"))
+        store.put(row)
+        store.delete(key, name, Cause("edgecontroller delete" if name == "deleted" else UNUSED))
+        if name == "again":
+            store.put(row)
+    store.commit()
+    store.close()
+    assert dropped_in(tmp_path) == {keys["dropped"]}
+    assert dropped_in(tmp_path / "nowhere") == set()
 
 
 def test_an_error_in_the_log_is_a_violation() -> None:
