@@ -35,7 +35,7 @@ def test_a_planted_bug_is_found(plant: Callable[[], AbstractContextManager[None]
 def test_a_failure_is_made_small() -> None:
     """Of dozens of changes and faults few are left, and without the bug the small plan passes."""
     settings = Settings()
-    with planted.pods_keyed_by_name():
+    with planted.acknowledged_before_the_commit():
         seed, violation = first_violation(settings)
         small = small_failure(settings.plan(seed), violation)
     before = settings.plan(seed)
