@@ -101,6 +101,8 @@ class Connection:
         self._opened = opened
         self._protocol = ServerProtocol(extensions=enable_server_permessage_deflate(None), max_size=max_frame_bytes)
         self._parts: list[bytes] = []
+        self.read_at = now
+        """Monotonic seconds of the last reading."""
         self._outgoing = bytearray()
         self._moved_at = now
         self._drop_at: float | None = now + OPENING_SECONDS
@@ -123,6 +125,7 @@ class Connection:
         Raises:
             OSError: the connection is gone.
         """
+        self.read_at = now
         try:
             sealed = self.socket.recv(_READ)
         except BlockingIOError:

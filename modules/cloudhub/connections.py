@@ -1,4 +1,7 @@
-"""What cloudhub and edgecontroller tell each other of a node's connection; the resource is `node/NODE`."""
+"""What cloudhub and edgecontroller tell each other of a node's connection; the resource is `node/NODE`.
+
+Acknowledgements are told of many nodes at once, under a resource of their own.
+"""
 
 from typing import Final
 
@@ -6,6 +9,8 @@ import msgspec
 
 ACKNOWLEDGED: Final = "acknowledged"
 """The operation that brings edgecontroller a list of `Acknowledged`."""
+
+ACKNOWLEDGED_RESOURCE: Final = "cloudhub/acknowledged"
 
 
 class Connected(msgspec.Struct, frozen=True):
@@ -28,6 +33,7 @@ class Taken(msgspec.Struct, frozen=True):
 class Acknowledged(msgspec.Struct, frozen=True, array_like=True):
     """A node has an object, or has deleted it."""
 
+    node: str
     uid: str
     version: int
     is_delete: bool

@@ -19,7 +19,7 @@ from beehive.module import Module
 from beehive.names import Group, ModuleName, Operation, ResourceType
 from beehive.resource import Form, Resource, Side, trim_node
 from modules.cloudhub.acknowledgement import needs_acknowledgement, plain_content
-from modules.cloudhub.connections import ACKNOWLEDGED, Acknowledged, Connected, Taken
+from modules.cloudhub.connections import ACKNOWLEDGED, ACKNOWLEDGED_RESOURCE, Acknowledged, Connected, Taken
 from modules.cloudhub.deliveries import NodeDeliveries, Offer, Subject, subject_of
 from modules.cloudhub.inlet import Inlet
 from modules.cloudhub.link import FrameCame, Link, LinkClosed, LinkOpened
@@ -65,8 +65,6 @@ class _Connection(msgspec.Struct):
     alive_at: float
     """Monotonic seconds of the last keepalive."""
     id: str
-    acknowledged: list[Acknowledged] = []
-    """What edgecontroller is to be told of."""
 
 
 class CloudHub(Module):
@@ -97,7 +95,8 @@ class CloudHub(Module):
         self._transport: Transport | None = None
         self._deliveries = deliveries
         self._connections: dict[str, _Connection] = {}
-        self._told_later = False
+        self._acknowledgements: list[Acknowledged] = []
+        """Of which edgecontroller is to be told."""
         self.counts: Counter[str] = Counter()
         """Messages that were not passed on, by reason."""
 
@@ -111,7 +110,7 @@ class CloudHub(Module):
     def on_stop(self) -> None:
         """Ends all connections. edgecontroller, which is still there, hears what was acknowledged over them."""
         self._stop_transport()
-        self._tell_all_acknowledged()
+        self._tell_acknowledged()
 
     def on_failure(self, exception_type: Any, exception_value: Any, traceback: Any) -> None:
         """Ends all connections: nodes connect again to the restarted module."""
@@ -178,7 +177,7 @@ class CloudHub(Module):
         _log.info("node %s disconnected: %s", node, reason)
         connection.link.close()
         del self._deliveries[node]
-        self._tell_acknowledged(node, connection)
+        self._tell_acknowledged()
         self._tell_controllers(node, connection, Operation.DISCONNECTED)
 
     def _is_current(self, node: str, link: Link) -> bool:
@@ -238,21 +237,15 @@ class CloudHub(Module):
         if subject is None:
             self.counts["acknowledgement of nothing"] += 1
             return
-        self._connections[node].acknowledged.append(Acknowledged(subject.key, subject.version, subject.is_delete))
-        if not self._told_later:
-            self._told_later = True
-            self.after(_TELL_AFTER, self._tell_all_acknowledged)
+        if not self._acknowledgements:
+            self.after(_TELL_AFTER, self._tell_acknowledged)
+        self._acknowledgements.append(Acknowledged(node, subject.key, subject.version, subject.is_delete))
         self._send_due(node)
 
-    def _tell_all_acknowledged(self) -> None:
-        self._told_later = False
-        for node, connection in self._connections.items():
-            self._tell_acknowledged(node, connection)
-
-    def _tell_acknowledged(self, node: str, connection: _Connection) -> None:
-        if connection.acknowledged:
-            told, connection.acknowledged = connection.acknowledged, []
-            event = self.message(f"node/{node}", ACKNOWLEDGED, told, group=Group.RESOURCE)
+    def _tell_acknowledged(self) -> None:
+        if self._acknowledgements:
+            told, self._acknowledgements = self._acknowledgements, []
+            event = self.message(ACKNOWLEDGED_RESOURCE, ACKNOWLEDGED, told, group=Group.RESOURCE)
             self.broadcast(Group.EDGECONTROLLER, event)
 
     def _send_due(self, node: str) -> None:

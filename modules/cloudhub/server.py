@@ -41,6 +41,8 @@ _BACKLOG = 1024
 _CROWDED_LOOK = 0.005
 _CROWDED_SECONDS: Final = 1.0
 """How long it reads nothing at most."""
+_CROWDED_READS: Final = 128
+"""How many connections it then reads: each in time for its keepalive, of three thousand nodes."""
 
 
 class WebsocketServer:
@@ -131,8 +133,7 @@ class WebsocketServer:
         try:
             look_at = 0.0
             while not self._stopping:
-                self._wait_while_crowded()
-                self._round(_LOOK_EVERY)
+                self._round(_LOOK_EVERY, read_at_most=_CROWDED_READS if self._stays_crowded() else None)
                 now = self._clock.monotonic()
                 if now >= look_at:
                     look_at = now + _LOOK_EVERY
@@ -140,9 +141,22 @@ class WebsocketServer:
         finally:
             self._end()
 
-    def _round(self, seconds: float) -> None:
-        """Waits for what happens next, and does what it asks for."""
-        for key, happened in self._selector.select(seconds):
+    def _round(self, seconds: float, read_at_most: int | None) -> None:
+        """Waits for what happens next, and does what it asks for.
+
+        Args:
+            seconds: to wait at most.
+            read_at_most: so many connections, those that were not read for longest; None: all, until it is crowded.
+        """
+        ready = self._selector.select(seconds)
+        if read_at_most is not None:
+            ready.sort(key=lambda pair: pair[0].data.read_at if pair[0].data else 0.0)
+        reads = 0
+        for key, happened in ready:
+            if key.data is not None and happened & selectors.EVENT_READ:
+                reads += 1
+                if self._is_crowded() if read_at_most is None else reads > read_at_most:
+                    happened &= ~selectors.EVENT_READ  # noqa: PLW2901
             if key.fileobj is self._woken:
                 self._take_woken()
             elif key.fileobj is self._listening:
@@ -156,10 +170,12 @@ class WebsocketServer:
             self._woken.recv(4096)
         self._is_woken = False
 
-    def _wait_while_crowded(self) -> None:
-        """Writes only, for a while."""
+    def _stays_crowded(self) -> bool:
+        """Only writes while it is crowded, for a while; whether it still is."""
         until = self._clock.monotonic() + _CROWDED_SECONDS
-        while self._is_crowded() and not self._stopping and self._clock.monotonic() < until:
+        while self._is_crowded():
+            if self._stopping or self._clock.monotonic() >= until:
+                return True
             with selectors.SelectSelector() as only:
                 only.register(self._woken, selectors.EVENT_READ)
                 if only.select(_CROWDED_LOOK):
@@ -167,6 +183,7 @@ class WebsocketServer:
             self._do_waiting()
             for connection in [one for one in self._connections.values() if one.has_to_write]:
                 self._attempt(connection, selectors.EVENT_WRITE)
+        return False
 
     def _accept(self) -> None:
         while True:

@@ -197,7 +197,7 @@ class Cluster:
 
     def pods_on(self, node: str) -> list[JsonObject]:
         """The pods of a node."""
-        return [pod for pod in self.store.list(_POD) if pod["spec"].get("nodeName") == node]
+        return self.store.select(_POD, lambda pod: bool(pod["spec"].get("nodeName") == node))
 
     def list(self, kind: Kind, namespace: str | None = None) -> list[JsonObject]:
         """The objects of a kind."""
@@ -225,9 +225,8 @@ class Cluster:
         return str(nodes[0]["metadata"]["name"]) if len(nodes) == 1 else ""
 
     def _place_waiting_pods(self) -> None:
-        for pod in self.store.list(_POD):
-            if not pod["spec"].get("nodeName"):
-                self.store.replace(self._placed(pod))
+        for pod in self.store.select(_POD, lambda pod: not pod["spec"].get("nodeName")):
+            self.store.replace(self._placed(pod))
 
 
 def _without_version(obj: JsonObject) -> JsonObject:

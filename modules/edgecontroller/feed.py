@@ -2,6 +2,7 @@
 when it connects (KubeEdge's downstream controller and its sync controller).
 """
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable
 
 from beehive.names import Operation
@@ -30,11 +31,13 @@ class Feed:
         self._syncs = syncs
         self._send = send
         self._locations = LocationCache()
+        self._pods: defaultdict[str, dict[ObjectKey, None]] = defaultdict(dict)
+        """The pods of each node."""
 
     def learn_pods(self) -> None:
         """Notes which nodes need what, from all pods."""
         for pod in self._cluster.list(_POD):
-            self._locations.learn(pod)
+            self._learn(key_of(pod), pod)
 
     def note_holder(self, key: ObjectKey, node: str) -> None:
         """A node wants to hear of an object, which need not be there yet."""
@@ -48,8 +51,10 @@ class Feed:
     def changed(self, event: ObjectEvent) -> None:
         """An object has changed: sends what that means for the connected nodes."""
         down = for_event(event, self._holders(event))
-        if event.key.kind == _POD.name and event.change is not Change.DELETED:
-            references = self._locations.learn(event.new)
+        if event.key.kind == _POD.name and event.change is Change.DELETED:
+            self._pods[_node_of(event.new)].pop(event.key, None)
+        elif event.key.kind == _POD.name:
+            references = self._learn(event.key, event.new)
             for one in down:
                 if one.operation is Operation.INSERT:
                     self._send_objects(one.node, references)
@@ -64,8 +69,7 @@ class Feed:
             if sync.key.kind not in (_POD.name, _NODE.name):
                 self._locations.note(sync.key, node)
         drivers = [key_of(driver) for driver in self._cluster.list(_DRIVER)]
-        pods = [key_of(pod) for pod in self._cluster.pods_on(node)]
-        self.send_missing(node, [*drivers, *self._locations.on_node(node), *pods])
+        self.send_missing(node, [*drivers, *self._locations.on_node(node), *self._pods[node]])
 
     def send_missing(self, node: str, wanted: Iterable[ObjectKey] = ()) -> None:
         """Sends what a node was to have, or to delete, and has not acknowledged; and what it is to have from now on.
@@ -81,6 +85,11 @@ class Feed:
         if self._syncs.is_connected(down.node):
             self._syncs.sending(down.node, uid_of(down.content), down.key)
             self._send(down)
+
+    def _learn(self, key: ObjectKey, pod: JsonObject) -> list[ObjectKey]:
+        self._pods[""].pop(key, None)  # a pod without a node may be given one, and keeps it
+        self._pods[_node_of(pod)][key] = None
+        return self._locations.learn(pod)
 
     def _exists(self, key: ObjectKey, uid: str) -> bool:
         obj = self._cluster.store.find(key)
@@ -115,3 +124,7 @@ class Feed:
         if event.change is Change.DELETED:
             holders |= dict.fromkeys(self._syncs.holders(uid_of(event.new)))
         return list(holders)
+
+
+def _node_of(pod: JsonObject) -> str:
+    return str((pod.get("spec") or {}).get("nodeName") or "")

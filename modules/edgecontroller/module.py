@@ -136,13 +136,12 @@ class EdgeController(Module):
     @handles(None, ACKNOWLEDGED)
     def on_acknowledged(self, message: Message) -> None:
         """A node has stored objects, or their deletion."""
-        node = message.route.resource.partition("/")[2]
         self._turns.begin()
         for one in message.content_as(list[Acknowledged]):
             if one.is_delete:
-                self._syncs.gone(node, one.uid)
+                self._syncs.gone(one.node, one.uid)
             else:
-                self._syncs.acknowledged(node, one.uid, one.version)
+                self._syncs.acknowledged(one.node, one.uid, one.version)
 
     @handles(None, Verb.APPLY, source=commands.SOURCE)
     def on_apply(self, message: Message) -> None:

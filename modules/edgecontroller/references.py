@@ -3,6 +3,7 @@
 Beyond KubeEdge, init containers are looked at too, as are secrets that a projected volume names.
 """
 
+from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any
 
@@ -57,6 +58,8 @@ class LocationCache:
 
     def __init__(self) -> None:
         self._nodes: dict[ObjectKey, dict[str, None]] = {}
+        self._keys: defaultdict[str, dict[ObjectKey, None]] = defaultdict(dict)
+        """The same, by node."""
 
     def learn(self, pod: JsonObject) -> list[ObjectKey]:
         """Notes what a pod needs on its node; gives the references."""
@@ -70,6 +73,7 @@ class LocationCache:
     def note(self, key: ObjectKey, node: str) -> None:
         """Notes that a node holds an object."""
         self._nodes.setdefault(key, {})[node] = None
+        self._keys[node][key] = None
 
     def nodes_of(self, key: ObjectKey) -> list[str]:
         """The nodes that must hear of changes of an object."""
@@ -77,8 +81,11 @@ class LocationCache:
 
     def on_node(self, node: str) -> list[ObjectKey]:
         """The objects that a node holds."""
-        return [key for key, nodes in self._nodes.items() if node in nodes]
+        return list(self._keys[node])
 
     def forget(self, key: ObjectKey) -> bool:
         """Drops the entry of a deleted object, after its deletion has been sent; whether there was one."""
-        return self._nodes.pop(key, None) is not None
+        nodes = self._nodes.pop(key, {})
+        for node in nodes:
+            del self._keys[node][key]
+        return bool(nodes)

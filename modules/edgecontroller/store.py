@@ -6,8 +6,8 @@ message on its way to another thread, the old half of an event). Only the edgeco
 there are no locks.
 """
 
-from collections import deque
-from collections.abc import Iterable
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterable
 from copy import deepcopy
 from enum import StrEnum
 from typing import TYPE_CHECKING
@@ -63,6 +63,8 @@ class ObjectStore:
         self._clock = clock
         self._version = first_version
         self._objects: dict[ObjectKey, JsonObject] = {}
+        self._of_kind: defaultdict[str, dict[ObjectKey, JsonObject]] = defaultdict(dict)
+        """The same, by kind."""
         self._events: deque[ObjectEvent] = deque()
 
     @property
@@ -95,10 +97,15 @@ class ObjectStore:
             raise _uid_conflict(key, uid, obj)
         return obj
 
+    def select(self, kind: Kind, wanted: Callable[[JsonObject], bool]) -> list[JsonObject]:
+        """Those objects of a kind that are wanted, ordered by namespace and name."""
+        found = {key: obj for key, obj in self._of_kind[kind.name].items() if wanted(obj)}
+        return [found[key] for key in sorted(found)]
+
     def list(self, kind: Kind, namespace: str | None = None) -> list[JsonObject]:
         """The objects of a kind, in all namespaces or in one, ordered by namespace and name."""
-        keys = (k for k in self._objects if k.kind == kind.name and namespace in (None, k.namespace))
-        return [self._objects[key] for key in sorted(keys)]
+        objects = self._of_kind[kind.name]
+        return [objects[key] for key in sorted(objects) if namespace in (None, key.namespace)]
 
     def create(self, obj: JsonObject) -> JsonObject:
         """Stores a new object, with a uid, a creation time and a resourceVersion of the store's choice.
@@ -159,7 +166,7 @@ class ObjectStore:
     def restore(self, objects: Iterable[JsonObject]) -> None:
         """Takes over objects as they are, uids and versions with them, without an event."""
         for obj in objects:
-            self._objects[key_of(obj)] = obj
+            self._set(key_of(obj), obj)
             self._version = max(self._version, int(version_of(obj) or 0))
 
     def adopt(self, found: Iterable[tuple[ObjectKey, JsonObject | None]], version: int, *, complete: bool) -> None:
@@ -182,11 +189,6 @@ class ObjectStore:
                 self._note(Change.MODIFIED if old else Change.ADDED, key, obj, old)
         self._version = max(self._version, version)
 
-    def forget(self) -> None:
-        """Drops all objects and events: they are to be read anew."""
-        self._objects.clear()
-        self._events.clear()
-
     def next_version(self) -> int:
         """A resourceVersion of its own, for what is no object."""
         self._version += 1
@@ -200,10 +202,13 @@ class ObjectStore:
 
     def _note(self, change: Change, key: ObjectKey, new: JsonObject, old: JsonObject | None) -> None:
         if change is Change.DELETED:
-            del self._objects[key]
+            del self._objects[key], self._of_kind[key.kind][key]
         else:
-            self._objects[key] = new
+            self._set(key, new)
         self._events.append(ObjectEvent(change, key, new, old))
+
+    def _set(self, key: ObjectKey, obj: JsonObject) -> None:
+        self._objects[key] = self._of_kind[key.kind][key] = obj
 
 
 def _spec_changed(old: JsonObject, new: JsonObject) -> bool:

@@ -89,12 +89,10 @@ class Cloud:
         messages = self.bee.sent_to("edgecontroller")
         return [f"{m.route.operation} {m.route.resource}" for m in messages if m.route.source == "cloudhub"]
 
-    def acknowledged(self) -> list[tuple[str, list[tuple[str, int, bool]]]]:
+    def acknowledged(self) -> list[list[tuple[str, str, int, bool]]]:
+        """What edgecontroller was told each time."""
         told = [m for m in self.bee.sent_to("edgecontroller") if m.route.operation == ACKNOWLEDGED]
-        return [
-            (m.route.resource, [(a.uid, a.version, a.is_delete) for a in m.content_as(list[Acknowledged])])
-            for m in told
-        ]
+        return [[(a.node, a.uid, a.version, a.is_delete) for a in m.content_as(list[Acknowledged])] for m in told]
 
 
 @pytest.fixture
@@ -158,8 +156,7 @@ def test_edgecontroller_hears_what_a_node_has_stored(cloud: Cloud) -> None:
     cloud.says(other, cloud.sends(node="n2").reply(cloud.bee.clock), node="n2")
     cloud.bee.run_for(0.1)
     assert cloud.acknowledged() == [
-        ("node/n1", [("uid-web", 7, False), ("uid-old", 8, True)]),
-        ("node/n2", [("uid-web", 7, False)]),
+        [("n1", "uid-web", 7, False), ("n1", "uid-old", 8, True), ("n2", "uid-web", 7, False)],
     ]
 
 
@@ -167,7 +164,7 @@ def test_it_hears_that_before_it_hears_of_the_end_of_the_connection(cloud: Cloud
     link = cloud.connect()
     cloud.acknowledge(link, cloud.sends())
     cloud.happens(LinkClosed("n1", link))
-    assert cloud.events() == ["connected node/n1", "acknowledged node/n1", "disconnected node/n1"]
+    assert cloud.events() == ["connected node/n1", "acknowledged cloudhub/acknowledged", "disconnected node/n1"]
 
 
 def test_it_hears_again_of_what_it_offers_again(cloud: Cloud) -> None:
@@ -178,7 +175,7 @@ def test_it_hears_again_of_what_it_offers_again(cloud: Cloud) -> None:
     cloud.sends()
     cloud.bee.run_for(0.1)
     assert len(link.take()) == 1
-    assert cloud.acknowledged() == [("node/n1", [("uid-web", 7, False)])] * 2
+    assert cloud.acknowledged() == [[("n1", "uid-web", 7, False)]] * 2
 
 
 def test_what_an_earlier_connection_acknowledged_is_not_remembered(cloud: Cloud) -> None:
