@@ -76,6 +76,16 @@ def resumed(cause: Cause) -> Iterator[None]:
         turn.span, turn.trace = before
 
 
+@contextmanager
+def acting_as(actor: str) -> Iterator[None]:
+    """Have a turn of that name for a while: of a thread that is no actor and calls in somebody's name."""
+    token = _turn.set(Turn(actor))
+    try:
+        yield
+    finally:
+        _turn.reset(token)
+
+
 def as_actor(name: str, loop: Callable[[], None]) -> Callable[[], None]:
     """`loop`, run with a turn of that name."""
 

@@ -77,8 +77,8 @@ class Snapshots:
         runtime = self.runtime
         if runtime is None:
             raise RequestError(503, "edged does not run", hint="it starts, or was stopped")
-        causes.begin(ACTOR)
-        try:
-            yield runtime
-        except CriError as error:
-            raise RequestError(_STATUS.get(error.code, 500), str(error)) from error
+        with causes.acting_as(ACTOR):
+            try:
+                yield runtime
+            except CriError as error:
+                raise RequestError(_STATUS.get(error.code, 500), str(error)) from error
