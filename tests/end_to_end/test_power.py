@@ -57,6 +57,7 @@ def test_a_loss_of_power_without_a_cloud(machine: Machine) -> None:
     app = container(_SCRIPT, volumeMounts=_MOUNTS, env=[_FROM])
     machine.cloud.apply(*(pod(name, app, volumes=_VOLUMES) for name in _NAMES))
     before = {name: machine.cloud.pods.wait(name, is_ready) for name in _NAMES}
+    wait_until(lambda: all(_LAST in machine.edge.lines(obj) for obj in before.values()), "all have left their marks")
     machine.cloud.kill()
     lose_power(machine)
     machine.start_edge()

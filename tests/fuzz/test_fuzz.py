@@ -28,7 +28,7 @@ def test_nothing_is_found(name: str) -> None:
 @pytest.mark.parametrize("name", TARGETS)
 def test_nothing_is_kept(name: str) -> None:
     """The same cases a second time leave no memory behind."""
-    target, numbers = TARGETS[name], range(round(40 * TARGETS[name].share))
+    target, numbers = TARGETS[name], range(round(15 * TARGETS[name].share) or 1)
     run(target, 7, numbers)
     tracemalloc.start()
     try:

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from sqlalchemy import select
 from websockets.sync.client import ClientConnection, connect
 
 from beehive.clock import RealClock
@@ -14,6 +15,8 @@ from beehive.message import Message
 from modules.cloudcore.client import Client
 from modules.cloudcore.config import CloudCoreConfig
 from modules.cloudcore.process import CloudCore
+from modules.edgecontroller.database.engine import make_engine, url_of
+from modules.edgecontroller.database.tables import syncs
 
 DEADLINE = 10.0
 CLOCK = RealClock()
@@ -60,6 +63,15 @@ class Edge:
     def _sort(self, message: Message) -> None:
         if not message.parent_id:
             self.unasked.append(message)
+
+
+def acknowledged(url: str, node_name: str) -> int:
+    """How many objects a node has acknowledged."""
+    engine = make_engine(url_of(url))
+    with engine.begin() as connection:
+        rows = connection.execute(select(syncs).where(syncs.c.node == node_name, syncs.c.version > 0)).all()
+    engine.dispose()
+    return len(rows)
 
 
 class Stub:

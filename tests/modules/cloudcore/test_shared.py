@@ -7,14 +7,13 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from sqlalchemy import select
 from websockets.exceptions import ConnectionClosed
 
 from modules.edgecontroller.commands import Apply, Delete, Get
 from modules.edgecontroller.database.engine import make_engine, url_of
-from modules.edgecontroller.database.tables import syncs, tables
+from modules.edgecontroller.database.tables import tables
 from tests.end_to_end.processes import wait_until
-from tests.modules.cloudcore.stubs import Edge, Stub
+from tests.modules.cloudcore.stubs import Edge, Stub, acknowledged
 from tests.modules.edgecontroller.objects import configmap, node, pod
 from tests.support.postgresql import PrivatePostgresql, needs_postgresql
 
@@ -40,15 +39,6 @@ def clouds(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Clouds]:
     engine = make_engine(url_of(url))
     tables.drop_all(engine)
     engine.dispose()
-
-
-def acknowledged(url: str, node_name: str) -> int:
-    """How many objects a node has acknowledged."""
-    engine = make_engine(url_of(url))
-    with engine.begin() as connection:
-        rows = connection.execute(select(syncs).where(syncs.c.node == node_name, syncs.c.version > 0)).all()
-    engine.dispose()
-    return len(rows)
 
 
 def routes(edge: Edge, count: int) -> list[str]:

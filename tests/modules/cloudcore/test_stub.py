@@ -15,7 +15,8 @@ from beehive.message import Message
 from modules.cloudcore.client import Client
 from modules.cloudcore.framing import ControlError
 from modules.edgecontroller.commands import Apply, Delete, Get
-from tests.modules.cloudcore.stubs import DEADLINE, Stub
+from tests.end_to_end.processes import wait_until
+from tests.modules.cloudcore.stubs import DEADLINE, Stub, acknowledged
 from tests.modules.edgecontroller.objects import configmap, node, pod
 from tests.modules.traces import needs_traces, recordings, steps_of
 
@@ -70,6 +71,7 @@ def test_a_node_that_lost_its_store_gets_everything_again(stub: Stub) -> None:
         update = edge.next()
         assert update.route.resource == "null/node/n1", "what was acknowledged over this link is not sent again"
         edge.acknowledge(update)
+        wait_until(lambda: acknowledged(stub.config.database_url, "n1") == 3, "it is written down")
     with stub.edge() as edge:
         edge.ask("default/configmap/settings", "query")
         assert edge.unasked == []
