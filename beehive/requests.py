@@ -46,6 +46,9 @@ class Waiters:
     def __len__(self) -> int:
         return len(self._open)
 
+    def __contains__(self, key: str) -> bool:
+        return key in self._open
+
     def ids(self) -> list[str]:
         """The open requests, oldest first."""
         return list(self._open)

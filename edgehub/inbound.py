@@ -36,7 +36,7 @@ class Hooks(NamedTuple):
     confirmed: Callable[[int], None]
     ended: Callable[[LinkError], None]
     answered: Callable[[str], None]
-    """Told the id of a message that the cloud has answered and nobody waits for."""
+    """Told the id of a message that the cloud has answered."""
 
 
 class Inbound:
@@ -109,6 +109,7 @@ class Inbound:
                 parent_id=parent,
             )
             self._hive.respond(error)
+            self._hooks.answered(parent)
 
     def _deliver(self, message: Message) -> None:
         step, to = decide(message)
@@ -121,12 +122,15 @@ class Inbound:
             self._hive.broadcast(to, message)
         elif step is Step.SEND:
             self._hive.send(to, message)
-        elif not self._hive.respond(message):
-            self._unclaimed(message)
+        else:
+            self._answer(message)
 
-    def _unclaimed(self, answer: Message) -> None:
-        if answer.route.operation == Operation.RESPONSE:
+    def _answer(self, answer: Message) -> None:
+        claimed = self._hive.respond(answer)
+        if claimed or answer.route.operation == Operation.RESPONSE:
             self._hooks.answered(answer.parent_id)
+        if claimed:
+            return
         update = late_object(answer)
         if update is not None:
             self._counters.late += 1

@@ -215,9 +215,11 @@ class EdgeHub(Module):
         self._stop_timers()
         self._give_up(self._outgoing.lost(), f"the link to the cloud ended: {why}; whether it arrived is not known")
 
-    def _give_up(self, requests: list[Entry], why: str) -> None:
-        for entry in requests:
-            self._refuse(entry.message, Refusal.NOT_CONNECTED, why)
+    def _give_up(self, requests: list[Message], why: str) -> None:
+        """Of requests for which nobody waits any more, nothing is said."""
+        for request in requests:
+            if request.id in self.hive.waiters:
+                self._refuse(request, Refusal.NOT_CONNECTED, why)
 
     def _confirmed(self, frames: int) -> None:
         self._counters.confirmed += frames
@@ -227,7 +229,7 @@ class EdgeHub(Module):
         self._pump()
 
     def _answered(self, message_id: str) -> None:
-        """The cloud has answered what nobody waits for the answer of: so it has it."""
+        """The cloud has answered a message: so it has it."""
         self._outgoing.answered(message_id)
         self._outbox.settle()
 

@@ -6,6 +6,9 @@ keepalive period, because a cloud that has read it may still die before it has d
 When the link ends before that, it waits again, before all else: at least once, with the same message id. It is gone as
 well when it has arrived a second time, or a link that flaps would never let anything settle.
 
+A request that has arrived is remembered until it is answered: a cloud may read it and die, and then who asked is told
+when the link ends, instead of waiting for an answer that nobody will give.
+
 Where there is a store, what is kept may not leave before it is written: the `ledger` says what the store has to be
 told.
 
@@ -18,6 +21,7 @@ from collections.abc import Hashable, Iterable, Iterator
 from enum import Enum
 from typing import NamedTuple
 
+from beehive import Message
 from edgehub.classes import Class, Entry
 from edgehub.outbox.ledger import Ledger
 from edgehub.settings import Limits
@@ -68,6 +72,8 @@ class Outgoing:
         """Ids of messages that were answered and are on their way still."""
         self._repeated: set[str] = set()
         """Ids of messages that have arrived once and wait again, or are on their way again."""
+        self._asked: OrderedDict[str, Message] = OrderedDict()
+        """Requests that have left and were not answered, by id, without their contents."""
         self.ledger = Ledger()
 
     def __len__(self) -> int:
@@ -139,6 +145,8 @@ class Outgoing:
 
     def answered(self, message_id: str) -> None:
         """The cloud has answered a message, so it need not be kept any longer, nor what was older of the same state."""
+        if self._asked.pop(message_id, None) is not None:
+            return
         places = [entry for _, entry in self._settling] + list(self._unconfirmed)
         found = next((entry for entry in places if entry.message.id == message_id and entry.kind.kept), None)
         if found is None:
@@ -154,16 +162,20 @@ class Outgoing:
             else:
                 self._settling.append((when, entry))
 
-    def lost(self) -> list[Entry]:
-        """The link has ended: what has not settled waits again, before all else. Returns the forgotten requests."""
-        requests = [entry for entry in self._unconfirmed if entry.kind is Class.REQUEST]
+    def lost(self) -> list[Message]:
+        """The link has ended: what has not settled waits again, before all else. Returns the requests that will not be
+        answered any more, without their contents.
+        """
         self._repeated.update(entry.message.id for _, entry in self._settling)
         for entry in reversed([*(entry for _, entry in self._settling), *self._unconfirmed]):
             self._give_back(entry)
         self._settling.clear()
         self._unconfirmed.clear()
         self._unconfirmed_bytes = 0
-        return requests + self._drop([key for key, one in self._rest.items() if one.kind is Class.REQUEST])
+        waiting = self._drop([key for key, one in self._rest.items() if one.kind is Class.REQUEST])
+        requests = [*self._asked.values(), *(entry.message for entry in waiting)]
+        self._asked.clear()
+        return requests
 
     def expire(self, now: float) -> list[Entry]:
         """Drop what has waited for longer than its class may; returns it."""
@@ -229,6 +241,10 @@ class Outgoing:
     def _leaves(self, entry: Entry) -> None:
         self._unconfirmed.append(entry)
         self._unconfirmed_bytes += len(entry.frame)
+        if entry.kind is Class.REQUEST:
+            self._asked[entry.message.id] = entry.message.with_content(None)
+            if len(self._asked) > self._limits.volatile.messages:
+                self._asked.popitem(last=False)
 
     def _release(self, entry: Entry) -> None:
         """It is gone."""

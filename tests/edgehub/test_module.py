@@ -343,22 +343,36 @@ def test_a_request_without_a_link_is_answered_at_once() -> None:
         assert not bed.bee.hive.dead_letters.counts
 
 
-def test_requests_that_wait_for_their_turn_are_answered_when_the_link_ends() -> None:
-    """And what was confirmed before is left to its deadline: the cloud may still answer it."""
+def test_requests_are_answered_when_the_link_ends() -> None:
+    """Those that wait for their turn, and those that the cloud has read: it may be gone before it has answered."""
     bed = started(message_qps=1, message_burst=1)
     with bed.bee:
-        confirmed = bed.bee.future(ModuleName.EDGEHUB, message("default/configmap/a", "query"), 60)
+        read = bed.bee.future(ModuleName.EDGEHUB, message("default/configmap/a", "query"), 60)
         bed.bee.settle()
+        assert bed.counters.confirmed == bed.counters.sent
         waiting = bed.bee.future(ModuleName.EDGEHUB, message("default/configmap/b", "query"), 60)
         bed.bee.settle()
         bed.cloud.cut()
         bed.bee.settle()
-        assert waiting.settled
-        assert "the link to the cloud ended" in waiting.get().content_as(str)
-        assert not confirmed.settled
-        bed.bee.run_for(5)
-        bed.deliver(message("default/configmap/a", "response", "late", parent_msg_id=bed.sent()[0].id))
-        assert confirmed.get().content_as(str) == "late"
+        for future in (read, waiting):
+            assert "whether it arrived is not known" in future.get().content_as(str)
+        assert bed.counters.refused == {Refusal.NOT_CONNECTED: 2}
+
+
+def test_a_request_that_was_answered_or_that_nobody_waits_for_is_not_refused_when_the_link_ends() -> None:
+    """It is over."""
+    bed = started()
+    with bed.bee:
+        answered = bed.bee.future(ModuleName.EDGEHUB, message("default/configmap/a", "query"), 60)
+        bed.bee.settle()
+        bed.deliver(message("default/configmap/a", "response", "it", parent_msg_id=bed.sent()[-1].id))
+        assert answered.get().content_as(str) == "it"
+        given_up = bed.bee.future(ModuleName.EDGEHUB, message("default/configmap/b", "query"), 5)
+        bed.bee.run_for(6)
+        assert given_up.settled
+        bed.cloud.cut()
+        bed.bee.settle()
+        assert not bed.counters.refused
 
 
 def test_an_outage_keeps_the_order_and_only_the_newest_state() -> None:

@@ -297,9 +297,38 @@ def test_a_lost_link_gives_back_what_was_not_confirmed_before_all_else() -> None
         outgoing.take()
     outgoing.on_its_way(keepalive)
     outgoing.confirmed(1, 0.0)
-    assert [one.message.id for one in outgoing.lost()] == [request.id, waiting_request.id]
+    assert [one.id for one in outgoing.lost()] == [request.id, waiting_request.id]
     assert drain(outgoing) == [sent.id, waiting.id]
     assert outgoing.lost() == []
+
+
+@pytest.mark.parametrize("answered_first", [True, False], ids=["answered, then confirmed", "confirmed, then answered"])
+def test_a_request_that_has_arrived_is_given_back_unless_it_was_answered(*, answered_first: bool) -> None:
+    """The cloud that read it may be gone. Its content is not kept for that."""
+    outgoing = bounded(10, 10_000)
+    read, answered = (message("default/podpatch/p", "patch", {"a": 1}, sync=True) for _ in range(2))
+    for one in (read, answered):
+        outgoing.offer(entry(one))
+        outgoing.take()
+    if answered_first:
+        outgoing.answered(answered.id)
+    outgoing.confirmed(2, 0.0)
+    if not answered_first:
+        outgoing.answered(answered.id)
+    assert outgoing.holds(Class.REQUEST) == (0, 0)
+    assert outgoing.lost() == [read.with_content(None)]
+    assert outgoing.lost() == []
+
+
+def test_no_more_unanswered_requests_are_remembered_than_may_wait() -> None:
+    """A cloud that answers nothing does not fill the memory; who asked has a deadline."""
+    outgoing = bounded(3, 10_000)
+    asked = [message("default/podpatch/p", "patch", sync=True) for _ in range(5)]
+    for one in asked:
+        outgoing.offer(entry(one))
+        outgoing.take()
+        outgoing.confirmed(1, 0.0)
+    assert [one.id for one in outgoing.lost()] == [one.id for one in asked[2:]]
 
 
 def test_a_state_that_comes_back_gives_way_to_a_newer_one() -> None:
@@ -326,6 +355,7 @@ class OutgoingMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.disk: dict[int, Entry] = {}
+        self.requests: set[str] = set()
         self.now = 0.0
         self.made = 0
         self.begin()
@@ -351,6 +381,8 @@ class OutgoingMachine(RuleBasedStateMachine):
             "answer": lambda: message(f"default/pod/{name}", "response", parent_msg_id="p"),
         }[kind]()
         self.made += 1
+        if kind == "request":
+            self.requests.add(made.id)
         self.outgoing.offer(Entry(made.with_header(timestamp=self.made), b"x" * size, classify(made), self.now))
 
     @rule()
@@ -385,7 +417,8 @@ class OutgoingMachine(RuleBasedStateMachine):
 
     @rule()
     def lose(self) -> None:
-        assert all(one.kind is Class.REQUEST for one in self.outgoing.lost())
+        assert {one.id for one in self.outgoing.lost()} <= self.requests
+        assert not self.outgoing._asked
         self.on_way.clear()
         assert not any(one.kind is Class.REQUEST for one in self.outgoing.everything())
 
