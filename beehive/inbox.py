@@ -8,7 +8,6 @@ Producers that find no room sleep until half of the commands are gone: being wok
 switch of threads for each message. So that a slow consumer's room is found too, they look by themselves now and then.
 """
 
-import contextlib
 import threading
 from collections import deque
 from collections.abc import Callable, Hashable
@@ -110,6 +109,7 @@ class Inbox:
         self._name = name
         self._lock = threading.Lock()
         self._draining = threading.Lock()
+        self._admitting = threading.Lock()
         self._returned: deque[Any] = deque()
         self._states: dict[Hashable, Delivery] = {}
         self._telemetry: deque[Delivery] = deque()
@@ -133,12 +133,14 @@ class Inbox:
             self._drain(self._refuse)
 
     def put_deferred(self, item: Any, give_up: Callable[[Any], None]) -> None:
-        """Append a command as soon as there is room, without waiting for it.
+        """Append a command as soon as there is room, without waiting for it; never before one that waits already.
 
         `give_up` gets the item when there was none within the patience, on the clock's thread, or at once when as many
         wait already as the inbox holds.
         """
-        if self._commands() < self._capacity or self._refuse is not None:
+        if self._deferred:
+            self._admit_deferred()
+        if (not self._deferred and self._commands() < self._capacity) or self._refuse is not None:
             self.put_urgent(item)
             return
         if len(self._deferred) >= self._capacity and not self._forget_expired():
@@ -148,7 +150,7 @@ class Inbox:
         self._deferred.append(deferred)
         deferred.timer = self._runtime.clock.after(self._patience, lambda: self._expire(deferred, give_up))
         if self._commands() < self._capacity or self._refuse is not None:
-            self._admit_deferred()
+            self._let_in()
 
     def put_urgent(self, item: Any) -> None:
         """Append without a look at the bound: answers and timers, whose number their requests bound."""
@@ -208,9 +210,14 @@ class Inbox:
     def close(self, refuse: Callable[[Any], None]) -> None:
         """Hand all that waits, and all that will still come, to `refuse`; only when nobody takes from it any more."""
         self._refuse = refuse
-        self._admit_deferred()
-        self._drain(refuse)
+        self._let_in()
         self._wake_producers()
+
+    def _let_in(self) -> None:
+        """Let in what there is room for; what comes into a closed inbox is refused."""
+        self._admit_deferred()
+        if self._refuse is not None:
+            self._drain(self._refuse)
 
     def _drain(self, refuse: Callable[[Any], None]) -> None:
         items = []
@@ -221,27 +228,24 @@ class Inbox:
             refuse(item)
 
     def _admit_deferred(self) -> None:
-        while self._commands() < self._capacity or self._refuse is not None:
-            try:
-                deferred = self._deferred.popleft()
-            except IndexError:
-                return
-            item = deferred.claim()
-            if item is None:
-                continue
-            if deferred.timer is not None:
-                deferred.timer.cancel()
-            self._put(item)
-            if self._refuse is not None:
-                self._drain(self._refuse)
+        """Let in what there is room for. One stays in sight until it is in, so that none that comes passes it by."""
+        with self._admitting:
+            while self._deferred and (self._commands() < self._capacity or self._refuse is not None):
+                deferred = self._deferred[0]
+                item = deferred.claim()
+                if item is not None:
+                    if deferred.timer is not None:
+                        deferred.timer.cancel()
+                    self._put(item)
+                self._deferred.popleft()
 
     def _forget_expired(self) -> bool:
         """Drop entries that were given up; they are the oldest, since all have the same patience."""
-        before = len(self._deferred)
-        with contextlib.suppress(IndexError):
-            while not self._deferred[0].item:
+        with self._admitting:
+            before = len(self._deferred)
+            while self._deferred and not self._deferred[0].item:
                 self._deferred.popleft()
-        return len(self._deferred) < before
+            return len(self._deferred) < before
 
     def _expire(self, deferred: _Deferred, give_up: Callable[[Any], None]) -> None:
         item = deferred.claim()

@@ -225,6 +225,35 @@ def test_closing_refuses_what_was_deferred(bed: Bed) -> None:
     assert (refused.entries, given_up.entries) == ([0, 1, 2], [])
 
 
+def test_closing_refuses_all_that_was_deferred(bed: Bed) -> None:
+    """In order, and it comes to an end: letting one in must not begin to refuse while that is being done."""
+    inbox = Inbox(bed.runtime, capacity=2, patience=3600)
+    refused = Log()
+    for number in range(4):
+        inbox.put_deferred(number, Log())
+    inbox.close(refused)
+    assert refused.entries == [0, 1, 2, 3]
+
+
+def test_a_command_does_not_overtake_one_that_is_deferred() -> None:
+    """There is room between the consumer's taking of one and its look at what is deferred: a deletion must not come
+    in there, before the update of the same object.
+    """
+    inbox = Inbox(Simulation(), capacity=1)
+    take = inbox._get
+
+    def take_and_let_another_come() -> Any:
+        inbox._get = take
+        item = take()
+        inbox.put_deferred("third", Log())
+        return item
+
+    inbox.put("first")
+    inbox.put_deferred("second", Log())
+    inbox._get = take_and_let_another_come
+    assert drained(inbox) == ["first", "second", "third"]
+
+
 def test_deferred_commands_of_many_threads_all_arrive() -> None:
     """Stress: an inbox of two, eight threads that never wait, one consumer; nothing is stuck outside."""
     runtime, given_up = Threads(), Log()
