@@ -79,7 +79,7 @@ class Lookup:
         """What becomes of the cloud's answer: kept, then passed on and acknowledged. Or of its silence.
 
         Raises:
-            StoreWriteError, UnicodeError: it cannot be kept; it can still be `passed_on`.
+            StoreError, UnicodeError: it cannot be kept; it can still be `passed_on`.
         """
         outcome = self.passed_on(requests, result)
         if isinstance(result, str) or result.route.operation == Operation.ERROR:

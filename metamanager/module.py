@@ -238,10 +238,15 @@ class MetaManager(Module):
     def _answered(self, requests: list[Message], result: Message | str) -> None:
         try:
             outcome = self._lookup.answered(requests, result)
-        except (StoreWriteError, UnicodeError) as error:
+        except (StoreError, UnicodeError) as error:
+            outcome = self._lookup.passed_on(requests, result)
+            if isinstance(error, StoreDamagedError):
+                self._batch.add(outcome)
+                raise
             if isinstance(error, StoreWriteError):
                 self._write_failed(error)
-            outcome = self._lookup.passed_on(requests, result)
+            else:
+                _log.warning("the answer about %s is not kept: %s", requests[0].route.resource, error)
         self._batch.add(outcome)
         self._flush_soon()
 

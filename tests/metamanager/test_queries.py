@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from beehive import Group, Message, ModuleName, Operation
+from metamanager.errors import StoreDamagedError, StoreError
 from tests.metamanager.support import (
     META,
     NOT_FOUND,
@@ -256,6 +257,25 @@ def test_an_answer_that_cannot_be_kept_is_passed_on_without_an_acknowledgement(t
         cloud_answers(bee, lambda _: thing(data="x" * 100_000))
         assert bee.ask(META, from_edged(bee, "default/configmap/a", QUERY)).content["data"]
         bee.settle()
+        assert bee.sent_to(HUB) == []
+
+
+@pytest.mark.parametrize(
+    ("error", "restarts"),
+    [(StoreError("read the database", "f", "disk I/O error"), 0), (StoreDamagedError("read the database", "f"), 1)],
+)
+def test_who_asked_has_the_answer_also_when_the_store_fails_at_it(error: StoreError, restarts: int) -> None:
+    """At once, and not at the end of its patience; a store that is spoilt is opened anew after that."""
+
+    def fail(_: object) -> bool:
+        raise error
+
+    with node(connected=True) as bee:
+        store_of(bee).put = fail  # type: ignore[assignment,method-assign]
+        cloud_answers(bee, lambda _: thing(x=1))
+        assert bee.ask(META, from_edged(bee, "default/configmap/a", QUERY), 1).content == thing(x=1)
+        bee.run_for(10)
+        assert bee.hive.restarts()[META] == restarts
         assert bee.sent_to(HUB) == []
 
 
