@@ -92,9 +92,12 @@ class MetaManager(Module):
         for connected and are told when it is not.
         """
         self._connected = self.slot.restarts > 0
-        self._store: Store = self._open_store(self._settings.data_source)
-        self._closing.callback(self._store.close)
-        self._events = Shelf(self._store, ResourceType.EVENT, EVENTS_KEPT)
+        try:
+            self._open()
+        except StoreDamagedError as error:
+            _log.error("%s", error)
+            self._closing.close()
+            self._open()
         self._batch = Batch(self._store, self._deliver, self._committed)
         self._closing.callback(self._batch.flush)
         self._lookup = Lookup(self._store, self.clock)
@@ -102,6 +105,12 @@ class MetaManager(Module):
         self._closing.callback(self._remote.give_up)
         self._unneeded = Unneeded(self, self._store, self._dropped, self._not_looked)
         self._unneeded.look_later()
+
+    def _open(self) -> None:
+        """What is spoilt shows when it is opened, or when it is read. Opened again it is set aside."""
+        self._store: Store = self._open_store(self._settings.data_source)
+        self._closing.callback(self._store.close)
+        self._events = Shelf(self._store, ResourceType.EVENT, EVENTS_KEPT)
 
     def on_stop(self) -> None:
         """Refuse what is with the cloud, commit and send what was handled, close the database."""
