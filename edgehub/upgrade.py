@@ -37,6 +37,7 @@ class Target(NamedTuple):
         try:
             parts = urlsplit(url)
             host, port = parts.hostname, parts.port
+            (host or "").encode("idna")
         except ValueError as error:
             raise SettingsError("cannot read the URL of the cloud", url, str(error)) from error
         if parts.scheme not in _PORTS or not host or parts.username or not _PRINTABLE.fullmatch(url):

@@ -128,8 +128,12 @@ def test_an_address_of_version_six_keeps_its_brackets() -> None:
 
 
 @pytest.mark.parametrize(
-    "url", ["", "cloud:10000", "http://cloud/", "ws:///x", "ws://cloud:port/", "ws://u:p@cloud/", "ws://cloud/\r\nX: y"]
-)
+    "url",
+    [
+        "", "cloud:10000", "http://cloud/", "ws:///x", "ws://cloud:port/", "ws://u:p@cloud/", "ws://cloud/\r\nX: y",
+        "ws://cloud..example/", f"ws://{'a' * 64}.example/",
+    ],
+)  # fmt: skip
 def test_other_urls_are_refused_before_anything_is_dialled(url: str) -> None:
     """With the form that is wanted."""
     with pytest.raises(SettingsError):

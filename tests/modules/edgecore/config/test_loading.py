@@ -111,6 +111,11 @@ def test_what_a_file_leaves_out_or_sets_to_null_has_its_default(text: str) -> No
             "a:65536",
             'got "a:65536", want host:port, or ws://host:port for a connection without TLS',
         ),
+        (
+            f"{HUB}.websocket.server",
+            "cloud..example:1",
+            'got "cloud..example:1", want host:port, or ws://host:port for a connection without TLS',
+        ),
         (f"{HUB}.tlsCaFile", "ca.crt", 'got "ca.crt", want an absolute path'),
         ("database.dataSource", "edge.db", "got a value that is not shown, want an absolute path, or a database URL"),
         ("database.driverName", "mysql", 'got "mysql", want "sqlite3"'),
