@@ -1,12 +1,15 @@
-"""Reads a pod that came in a message or from the store; what is none is left out, and said so in the log.
+"""Reads a pod that came in a message, from the store or from a file; what is none is left out, and said so in the log.
 
-One pod that cannot be read must not keep the others from running.
+One pod that cannot be read must not keep the others from running. So what edged computes with on its own thread is read
+here once: Go's decoder, too, refuses an amount or a time that is none, and a kubelet never sees such a pod.
 """
 
 import logging
+from collections.abc import Iterable
 
-from edged.api import Pod, decode
+from edged.api import Pod, Quantity, decode, parse_quantity, parse_time
 from edged.api.codec import DecodeError
+from edged.errors import EdgedError
 
 _log = logging.getLogger(__name__)
 
@@ -20,16 +23,35 @@ def read_pod(raw: bytes, about: str) -> Pod | None:
     """
     try:
         pod = decode(Pod, raw)
+        check_pod(pod)
     except DecodeError as error:
         _log.error("pod %s is left out: %s", about, error)
         return None
+    return pod
+
+
+def check_pod(pod: Pod) -> None:
+    """Raise DecodeError for a pod without an identity, or with amounts or times that are none."""
     identity = (pod.metadata.uid, pod.metadata.name, pod.metadata.namespace)
-    if all(identity) and not any("/" in part for part in identity):
-        return pod
-    _log.error("pod %s is left out: uid, name and namespace are wanted, without slashes", about)
-    return None
+    if not all(identity) or any("/" in part for part in identity):
+        raise DecodeError("cannot read a Pod", "$.metadata", "uid, name and namespace are wanted, without slashes")
+    try:
+        for quantity in _quantities(pod):
+            parse_quantity(quantity)
+        if pod.status.start_time:
+            parse_time(pod.status.start_time)
+    except EdgedError as error:
+        raise DecodeError("cannot read a Pod", str(error)) from error
 
 
 def belongs_to(pod: Pod, node: str) -> bool:
     """Whether a pod is meant for this node; one that names none is, as the cloud has sent it here."""
     return pod.spec.node_name in ("", node)
+
+
+def _quantities(pod: Pod) -> Iterable[Quantity]:
+    yield from pod.spec.overhead.values()
+    whole = [pod.spec.resources] if pod.spec.resources is not None else []
+    for resources in (*whole, *(container.resources for container in pod.spec.all_containers)):
+        yield from resources.requests.values()
+        yield from resources.limits.values()

@@ -28,6 +28,9 @@ _log = logging.getLogger(__name__)
 PENDING_DELAY = 1.0
 """Seconds that a Pending without trouble is held back."""
 
+_DIGITS = 20
+"""Of the largest resourceVersion that there can be (an unsigned number of 64 bits)."""
+
 _CALM = frozenset({"ContainerCreating", "PodInitializing", ""})
 
 
@@ -217,7 +220,8 @@ def _is_calm(status: PodStatus) -> bool:
 
 
 def _number(version: str) -> int:
-    return int(version) if version.isascii() and version.isdigit() else 0
+    """A resourceVersion as a number; 0 for what is none, or is longer than any is."""
+    return int(version) if version.isascii() and version.isdigit() and len(version) <= _DIGITS else 0
 
 
 class _Metadata(msgspec.Struct, rename="camel"):

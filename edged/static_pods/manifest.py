@@ -14,6 +14,7 @@ import msgspec
 from edged.api import Pod, from_value
 from edged.api.codec import DecodeError
 from edged.pods.critical import CONFIG_SOURCE
+from edged.reading import check_pod
 from edged.static_pods.errors import ManifestError
 
 CONFIG_HASH = "kubernetes.io/config.hash"
@@ -53,7 +54,7 @@ def static_pod(text: bytes, file: str, node: str) -> dict[str, Any]:
     spec["tolerations"] = [*(spec.get("tolerations") or []), {"operator": "Exists", "effect": "NoExecute"}]
     whole = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec, "status": {"phase": "Pending"}}
     try:
-        from_value(Pod, whole)
+        check_pod(from_value(Pod, whole))
     except (DecodeError, RecursionError) as error:
         raise ManifestError(_ATTEMPTED, file, str(error)) from error
     return whole

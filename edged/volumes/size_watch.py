@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from beehive import Actor
 from edged.api import Pod
+from edged.pods.errors import ConfigError
 from edged.pods.model import PodUid
 from edged.pods.paths import PodPaths
 from edged.volumes.plan import EMPTY_DIRECTORY
@@ -43,8 +44,15 @@ class SizeWatch(Actor):
         """Measure."""
         if not isinstance(message, Measure):
             return
-        reasons = [(PodUid(pod.metadata.uid), over_its_limit(pod, self._sizes(pod))) for pod in message.pods]
+        reasons = [(PodUid(pod.metadata.uid), self._excess(pod)) for pod in message.pods]
         self._tell(Measured(tuple((uid, reason) for uid, reason in reasons if reason is not None)))
+
+    def _excess(self, pod: Pod) -> str | None:
+        """A volume whose name is none was never made; the pod's status says so."""
+        try:
+            return over_its_limit(pod, self._sizes(pod))
+        except ConfigError:
+            return None
 
     def _sizes(self, pod: Pod) -> dict[str, int]:
         uid = PodUid(pod.metadata.uid)
