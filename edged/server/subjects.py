@@ -35,8 +35,7 @@ def find_status(pod: Pod, container: str) -> ContainerStatus | None:
     Raises:
         RequestError: 404; the pod has no such container.
     """
-    spec = pod.spec
-    names = [each.name for each in (*spec.init_containers, *spec.containers)]
+    names = [each.name for each in pod.spec.all_containers]
     if container not in names:
         about = f"{container} of pod {pod.metadata.namespace}/{pod.metadata.name}"
         raise RequestError(404, "no such container", about, f"it has {', '.join(names)}")

@@ -100,3 +100,14 @@ def test_of_several_containers_one_has_to_be_named() -> None:
 def test_whether_that_very_container_runs(status: dict[str, Any], still: bool) -> None:
     assert runs([pod(status)], "u", "app", running_container(pod({"state": RUNNING, "containerID": "x://c1"}))) is still
     assert not runs([], "u", "app", running_container(pod({"state": RUNNING, "containerID": "x://c1"})))
+
+
+def test_a_container_that_was_added_to_look_into_the_pod_is_found() -> None:
+    """`kubectl debug` attaches to it, and shows its log."""
+    value = {
+        "metadata": {"name": "p", "namespace": "ns", "uid": "u"},
+        "spec": {"containers": [{"name": "app"}], "ephemeralContainers": [{"name": "debug"}]},
+        "status": {"ephemeralContainerStatuses": [{"name": "debug", "state": RUNNING, "containerID": "containerd://c9"}]},
+    }
+    one = from_value(Pod, value)
+    assert running_container(one, "debug") == container_of_log(one, "debug") == "c9"
