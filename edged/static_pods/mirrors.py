@@ -17,7 +17,7 @@ from edged.pods.labels import ref_of
 from edged.pods.model import PodUid
 from edged.report.pods import PodReporter
 from edged.static_pods.manifest import CONFIG_HASH, CONFIG_MIRROR
-from metamanager.client import AlreadyExistsError, CallError, MetaTurnClient
+from metamanager.client import AlreadyExistsError, CallError, ConflictError, MetaTurnClient, NotFoundError
 
 _log = logging.getLogger(__name__)
 
@@ -77,9 +77,9 @@ class Mirrors:
         wanted = {_name(pod): pod for pod in self._static_pods()}
         for name, mirror in list(self._mirrors.items()):
             pod = wanted.get(name)
-            if pod is not None and mirror.metadata.annotations[CONFIG_MIRROR] == pod.metadata.annotations[CONFIG_HASH]:
+            if pod is not None and _stands_for(mirror, pod):
                 self._reporter.mirrored(ref_of(pod).uid, mirror)
-            elif mirror.metadata.deletion_timestamp is None:
+            else:
                 self._delete(mirror)
         for name, pod in wanted.items():
             if name not in self._mirrors:
@@ -121,7 +121,9 @@ class Mirrors:
             self.seen(mirror)
 
     def _delete(self, mirror: Pod) -> None:
-        """With a grace of none: nothing runs for it that it could wait for."""
+        """With a grace of none: nothing runs for it that it could wait for. What the cloud has not, or has under
+        another uid, is gone, whether or not it has said so.
+        """
         name = _name(mirror)
         if name in self._busy:
             return
@@ -129,7 +131,7 @@ class Mirrors:
 
         def done(answer: CallError | None) -> None:
             self._busy.discard(name)
-            if isinstance(answer, CallError):
+            if isinstance(answer, CallError) and not isinstance(answer, NotFoundError | ConflictError):
                 _log.debug("the mirror %s/%s is not deleted yet: %s", *name, answer)
             elif self._mirrors.get(name) is mirror:
                 del self._mirrors[name]
@@ -147,6 +149,14 @@ def mirror_of(pod: Pod, node: Node) -> Pod:
     annotations = {**metadata.annotations, CONFIG_MIRROR: metadata.annotations[CONFIG_HASH]}
     changed = msgspec.structs.replace(metadata, uid="", annotations=annotations, owner_references=(owner,))
     return msgspec.structs.replace(pod, metadata=changed)
+
+
+def _stands_for(mirror: Pod, pod: Pod) -> bool:
+    """Whether it is this pod's mirror, and stays. One that somebody deletes waits for its node to end it: it goes at
+    once, and another comes in its place (kubelet's syncPod).
+    """
+    same = mirror.metadata.annotations[CONFIG_MIRROR] == pod.metadata.annotations[CONFIG_HASH]
+    return same and mirror.metadata.deletion_timestamp is None
 
 
 def _name(pod: Pod) -> _Name:

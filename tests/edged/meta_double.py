@@ -9,7 +9,7 @@ from beehive import Clock, Message, ModuleName
 from beehive.names import OK
 
 NOT_FOUND = {"ErrStatus": {"status": "Failure", "reason": "NotFound", "code": 404, "message": "not found"}}
-_CONFLICT = {"ErrStatus": {"status": "Failure", "reason": "Conflict", "code": 409, "message": "another uid"}}
+CONFLICT = {"ErrStatus": {"status": "Failure", "reason": "Conflict", "code": 409, "message": "another uid"}}
 _NOT_CONNECTED = "failed to process remote: not connected"
 _EXISTS = {"ErrStatus": {"status": "Failure", "reason": "AlreadyExists", "code": 409, "message": "exists"}}
 
@@ -81,7 +81,7 @@ class MetaDouble:
         self.questions.append(uid)
         pod = self.cloud.get(resource)
         if pod is None or uid not in ("", pod["metadata"]["uid"]):
-            error = NOT_FOUND if pod is None else _CONFLICT
+            error = NOT_FOUND if pod is None else CONFLICT
             return message.reply(self._clock, {"Object": None, "Err": error}, source="edgecontroller")
         self.objects[resource] = pod
         return message.reply(self._clock, {"Object": pod, "Err": None}, source="edgecontroller")
@@ -121,6 +121,7 @@ class MetaDouble:
 
     def _keep(self, resource: str, value: dict[str, Any]) -> dict[str, Any]:
         self._version += 1
-        metadata = {"uid": f"uid-of-{resource}", **value["metadata"], "resourceVersion": str(self._version)}
+        uid = f"uid-of-{resource.replace('/', '-')}"
+        metadata = {"uid": uid, **value["metadata"], "resourceVersion": str(self._version)}
         self.cloud[resource] = {**value, "metadata": metadata}
         return self.cloud[resource]

@@ -107,7 +107,9 @@ def test_a_container_that_was_added_to_look_into_the_pod_is_found() -> None:
     value = {
         "metadata": {"name": "p", "namespace": "ns", "uid": "u"},
         "spec": {"containers": [{"name": "app"}], "ephemeralContainers": [{"name": "debug"}]},
-        "status": {"ephemeralContainerStatuses": [{"name": "debug", "state": RUNNING, "containerID": "containerd://c9"}]},
+        "status": {
+            "ephemeralContainerStatuses": [{"name": "debug", "state": RUNNING, "containerID": "containerd://c9"}]
+        },
     }
     one = from_value(Pod, value)
     assert running_container(one, "debug") == container_of_log(one, "debug") == "c9"

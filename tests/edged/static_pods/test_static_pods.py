@@ -8,6 +8,7 @@ import pytest
 
 from edged.static_pods.manifest import CONFIG_HASH, CONFIG_MIRROR
 from tests.edged.conftest import Bench, pod
+from tests.edged.meta_double import CONFLICT, NOT_FOUND
 
 NAME = "web-n1"
 MIRROR = f"default/pod/{NAME}"
@@ -82,6 +83,33 @@ def test_its_mirror_is_not_run_and_nothing_happens_to_it_when_the_mirror_goes(be
     bench.run(15)
     assert bench.runtime.running() == ["main"]
     assert bench.runtime.calls["start_container"] == 1
+    assert MIRROR in bench.meta.cloud
+
+
+def test_a_mirror_that_somebody_deletes_goes_at_once_and_another_comes(bench: Bench, files: Path) -> None:
+    """The cloud waits for its node to end it: `kubectl delete pod` would wait for ever."""
+    put(files, manifest())
+    bench.start()
+    bench.run(15)
+    going = {"deletionTimestamp": "2027-01-15T08:00:00Z", "deletionGracePeriodSeconds": 10}
+    bench.tell("update", {**mirror(bench), "metadata": {**mirror(bench)["metadata"], **going}})
+    assert bench.meta.deletions == [MIRROR]
+    bench.tell("delete", bench.meta.cloud.pop(MIRROR))
+    bench.run(15)
+    assert MIRROR in bench.meta.cloud
+    assert bench.runtime.calls["start_container"] == 1
+
+
+@pytest.mark.parametrize("answer", [NOT_FOUND, CONFLICT], ids=["none", "another"])
+def test_a_mirror_that_the_cloud_has_lost_is_made_again(bench: Bench, files: Path, answer: dict[str, Any]) -> None:
+    """An older one, of which nobody said that it is gone."""
+    bench.meta.objects[MIRROR] = pod(NAME, metadata={"annotations": {CONFIG_MIRROR: "x", CONFIG_HASH: "x"}})
+    bench.meta.refuse[MIRROR] = {"Object": None, "Err": answer}
+    put(files, manifest())
+    bench.start()
+    bench.run(3)
+    bench.meta.refuse.clear()
+    bench.run(15)
     assert MIRROR in bench.meta.cloud
 
 
