@@ -5,7 +5,7 @@ from typing import Any, Final
 import msgspec
 
 from modules.edgecontroller.cluster import Cluster
-from modules.edgecontroller.errors import ApiError, BadRequestError, UnknownKindError
+from modules.edgecontroller.errors import TOO_DEEP, ApiError, BadRequestError, UnknownKindError
 from modules.edgecontroller.kinds import KINDS, JsonObject, Kind, ObjectKey, key_for
 
 STRATEGIC: Final = "application/strategic-merge-patch+json"
@@ -43,6 +43,8 @@ def call(cluster: Cluster, request: ApiCall) -> ApiResult:
         return ApiResult(_carry_out(cluster, request))
     except ApiError as error:
         return ApiResult(refusal=error.status())
+    except RecursionError:
+        return ApiResult(refusal=BadRequestError(TOO_DEEP).status())
 
 
 def _carry_out(cluster: Cluster, request: ApiCall) -> JsonObject | None:
@@ -72,6 +74,8 @@ def _on_one(cluster: Cluster, request: ApiCall, key: ObjectKey, kind: Kind) -> J
             return _patch(cluster, request, key)
         case "delete":
             preconditions = request.options.get("preconditions") or {}
+            if not isinstance(preconditions, dict):
+                raise BadRequestError("preconditions: an object is wanted")
             cluster.delete(key, _grace(request), str(preconditions.get("uid") or ""))
             return None
     raise BadRequestError(f"the verb {request.verb[:40]!r} is not served by this cloud")

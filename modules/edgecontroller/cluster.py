@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from modules.edgecontroller.apply import applied, complete, from_manifest
 from modules.edgecontroller.binder import bindings
-from modules.edgecontroller.errors import ConflictError
+from modules.edgecontroller.errors import BadRequestError, ConflictError
 from modules.edgecontroller.kinds import (
     JsonObject,
     Kind,
@@ -134,6 +134,8 @@ class Cluster:
         live = self.store.get(key)
         merged = merge(live, patch, schema_of(key.kind))
         check_form(merged)
+        if "metadata" not in merged:
+            raise BadRequestError("the patch takes the object's metadata away")
         merged["spec"] = live.get("spec", {})
         for name in ("kind", "apiVersion"):
             merged[name] = live[name]

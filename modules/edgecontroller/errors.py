@@ -12,7 +12,7 @@ A Go edge compares `reason` and `code` of these (apierrors.IsNotFound and friend
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 from beehive.errors import BeehiveError
 
@@ -113,6 +113,10 @@ class BadRequestError(ApiError):
 
     def __init__(self, message: str) -> None:
         super().__init__("cannot read a request", message)
+
+
+TOO_DEEP: Final = "it is nested too deeply"
+"""Says a `BadRequestError` of what can be decoded, but not looked at level by level."""
 
 
 class UnknownKindError(ApiError):

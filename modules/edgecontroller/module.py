@@ -27,7 +27,7 @@ from modules.edgecontroller.commands import Changed, Verb
 from modules.edgecontroller.database.database import Database
 from modules.edgecontroller.database.listener import Listen, Listener, can_listen
 from modules.edgecontroller.downstream import Downstream
-from modules.edgecontroller.errors import ApiError, BadRequestError
+from modules.edgecontroller.errors import TOO_DEEP, ApiError, BadRequestError
 from modules.edgecontroller.feed import Feed
 from modules.edgecontroller.kinds import kind_named
 from modules.edgecontroller.manifest_directory import ManifestDirectory
@@ -185,6 +185,8 @@ class EdgeController(Module):
         except (ContentError, ResourceError) as error:
             _log.warning("an edge's request cannot be read: %s", error)
             results = [status_error(BadRequestError(str(error)))]
+        except RecursionError:
+            results = [status_error(BadRequestError(TOO_DEEP))]
         for result in results:
             if isinstance(result, Answer):
                 self._send_answer(message, result)

@@ -4,6 +4,8 @@ from modules.edgecontroller.kinds import JsonObject, is_being_deleted
 from modules.edgecontroller.times import rfc3339, seconds_of
 
 _ENDED_PHASES = ("Succeeded", "Failed")
+_LONGEST_GRACE = 100 * 365 * 24 * 3600
+"""Seconds; the end of a longer one may have no date."""
 
 
 def grace_for_deletion(pod: JsonObject, asked: int | None) -> int:
@@ -14,7 +16,8 @@ def grace_for_deletion(pod: JsonObject, asked: int | None) -> int:
     spec = pod.get("spec") or {}
     if not spec.get("nodeName") or (pod.get("status") or {}).get("phase") in _ENDED_PHASES:
         return 0
-    return max(0, int(spec.get("terminationGracePeriodSeconds") or 0) if asked is None else asked)
+    seconds = int(spec.get("terminationGracePeriodSeconds") or 0) if asked is None else asked
+    return min(max(0, seconds), _LONGEST_GRACE)
 
 
 def with_deletion_begun(pod: JsonObject, grace: int, now: float) -> JsonObject:

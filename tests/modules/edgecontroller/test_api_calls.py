@@ -69,6 +69,13 @@ def test_a_pods_status_is_changed_by_its_subresource_only(api: Api) -> None:
     assert api("delete", "p", plural="pods", options={"gracePeriodSeconds": 0}) == {}
 
 
+def nested(levels: int) -> JsonObject:
+    value: JsonObject = {}
+    for _ in range(levels):
+        value = {"a": value}
+    return value
+
+
 @pytest.mark.parametrize(
     ("request_", "code"),
     [
@@ -78,6 +85,8 @@ def test_a_pods_status_is_changed_by_its_subresource_only(api: Api) -> None:
         ({"verb": "get", "name": "c", "subresource": "scale"}, 400),
         ({"verb": "delete", "name": "c", "options": {"dryRun": ["All"]}}, 400),
         ({"verb": "delete", "name": "c", "options": {"gracePeriodSeconds": -1}}, 400),
+        ({"verb": "delete", "name": "c", "options": {"preconditions": [1]}}, 400),
+        ({"verb": "update", "name": "c", "body": {"metadata": {"name": "c"}, "x": nested(495)}}, 400),
         ({"verb": "list", "options": {"labelSelector": "a"}}, 400),
         ({"verb": "create", "body": []}, 400),
         ({"verb": "create", "body": {}}, 400),

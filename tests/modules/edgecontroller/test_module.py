@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import Raw
 
 from beehive.message import Message
 from beehive.module import Module
@@ -270,12 +271,20 @@ def test_events_are_kept_and_patched_without_an_answer(controller: Controller) -
     assert (item["object"]["count"], item["object"]["reason"]) == (2, "Started")
 
 
+def nested(levels: int) -> str:
+    """JSON that can be decoded, and has so many levels."""
+    return '{"status":' * levels + "1" + "}" * levels
+
+
 @pytest.mark.parametrize(
     ("resource", "operation", "content"),
     [
         ("default/podpatch/web", "patch", "not JSON"),
         ("default/podpatch/web", "patch", json.dumps({"$patch": "explode"})),
         ("default/podpatch/web", "patch", json.dumps({"metadata": 1, "status": 2})),
+        ("default/podpatch/web", "patch", json.dumps({"$patch": "replace"})),
+        ("default/podpatch/web", "patch", json.dumps({"metadata": None})),
+        ("default/podpatch/web", "patch", nested(495)),
         ("default/podpatch/web", "patch", [1]),
         ("default/podstatus/web", "update", None),
         ("default/podstatus", "update", [1]),
@@ -283,11 +292,13 @@ def test_events_are_kept_and_patched_without_an_answer(controller: Controller) -
         ("default/pod/web", "insert", {"metadata": {"name": "other"}}),
         ("default/pod/web", "insert", {"metadata": {"name": "web"}, "spec": None}),
         ("default/pod/web", "delete", {"preconditions": 3}),
+        ("default/pod/web", "delete", {"gracePeriodSeconds": 10**18}),
         ("null/node/n1", "insert", "text"),
         ("null/node/n1", "insert", {"metadata": 3}),
         ("null/node/n1", "update", {"metadata": {"labels": 3}}),
         ("default/nodestatus/n1", "update", {"Status": 3}),
         ("default/event/e", "patch", {"patchData": "["}),
+        ("default/event/e", "insert", Raw(b'{"metadata":{"name":"e"},"x":%b}' % nested(495).encode())),
         ("kube-node-lease/lease/n1", "update", {"metadata": {"resourceVersion": 3}}),
         ("default/serviceaccounttoken/a", "query", {"spec": {"expirationSeconds": "soon"}}),
     ],
