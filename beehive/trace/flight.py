@@ -7,17 +7,22 @@ memory: a ring of 16 MiB would have every message made in memory that no cache h
 its rate. The price is that of more than `INTAKE` deliveries within `PERIOD` the oldest are left out, which is noted. On
 a node that is rare even when much happens at once, because every frame, commit and call of the runtime, which come
 along with them, has the intake emptied too when it is half full.
+
+What came to the history is packed a little later, as long as not so much comes that packing would cost the node more
+than memory is worth (`beehive.trace.packed`). `BYTES` counts entries as they are unpacked: that is what a dump needs.
 """
 
 import threading
 from collections import deque
 from collections.abc import Callable
+from itertools import chain
 from pathlib import Path
 from typing import Final
 
 from beehive.clock import Clock, Timer
 from beehive.trace.entries import Kept, Noted, Serialiser, size_of
 from beehive.trace.format import Header, NoteKind
+from beehive.trace.packed import Block
 from beehive.trace.redact import Redactor
 from beehive.trace.writer import FileWriter
 
@@ -29,6 +34,12 @@ INTAKE: Final = 512
 
 PERIOD: Final = 0.1
 """Seconds between two looks at the intake."""
+
+BLOCK: Final = 128
+"""Entries that are packed together."""
+
+_BLOCKS = 3
+"""Blocks that are packed within `PERIOD` at most, 2 % of a core. When more comes than they hold, none is."""
 
 _JUMP = 0.1
 """Seconds by which the wall clock must go off to be noted."""
@@ -51,7 +62,10 @@ class FlightRecorder:
         self._room = size
         self._lock = threading.Lock()
         self._intake: deque[Kept] = deque(maxlen=INTAKE)
-        self._history: deque[tuple[Kept, int]] = deque()
+        self._packed: deque[Block] = deque()
+        self._loose: deque[tuple[Kept, int]] = deque()
+        self._loose_before = 0
+        """How many were left when packing was last thought of."""
         self._offset = clock.now() - clock.monotonic()
         self.noted: Callable[[Noted], None] = self.add
         """Takes what the recorder finds out by itself; another recorder may want to hear of it too."""
@@ -70,13 +84,20 @@ class FlightRecorder:
         """Take no more from the intake by itself."""
         self._timer.cancel()
 
+    @property
+    def packed(self) -> int:
+        """Entries that are packed."""
+        with self._lock:
+            return len(self._packed) * BLOCK
+
     def entries(self) -> list[Kept]:
         """What there is, oldest first."""
         self._take_in()
         with self._lock:
-            self._forget()
-            entries = [entry for entry, _ in self._history]
-        return sorted(entries, key=lambda entry: entry.time)
+            oldest = self._forget()
+            blocks, loose = list(self._packed), [entry for entry, _ in self._loose]
+        unpacked = chain.from_iterable(block.entries() for block in blocks)
+        return sorted((entry for entry in chain(unpacked, loose) if entry.time >= oldest), key=lambda entry: entry.time)
 
     def write(self, path: Path, header: Header, origin: float, redactor: Redactor) -> int:
         """Write what there is to a new trace; how many records.
@@ -101,6 +122,7 @@ class FlightRecorder:
 
     def _tick(self) -> None:
         self._take_in()
+        self._pack()
         self._note_jump()
 
     def _take_in(self) -> None:
@@ -117,15 +139,29 @@ class FlightRecorder:
     def _keep(self, entry: Kept) -> None:
         size = size_of(entry)
         self._room -= size
-        self._history.append((entry, size))
+        self._loose.append((entry, size))
         if self._room < 0:
             self._forget()
 
-    def _forget(self) -> None:
-        """Forget what is too old, and the oldest of what is too much."""
-        history, oldest = self._history, self._clock.monotonic() - self._seconds
-        while history and (self._room < 0 or history[0][0].time < oldest):
-            self._room += history.popleft()[1]
+    def _pack(self) -> None:
+        """Pack what is loose, block by block: those who add wait for one at most."""
+        if len(self._loose) - self._loose_before <= _BLOCKS * BLOCK:
+            for _ in range(_BLOCKS):
+                with self._lock:
+                    if len(self._loose) < BLOCK:
+                        break
+                    taken = [self._loose.popleft() for _ in range(BLOCK)]
+                    self._packed.append(Block.of([entry for entry, _ in taken], sum(size for _, size in taken)))
+        self._loose_before = len(self._loose)
+
+    def _forget(self) -> float:
+        """Forget what is too old, and the oldest of what is too much. The time before which it is too old."""
+        packed, loose, oldest = self._packed, self._loose, self._clock.monotonic() - self._seconds
+        while packed and (self._room < 0 or packed[0].newest < oldest):
+            self._room += packed.popleft().size
+        while loose and (self._room < 0 or loose[0][0].time < oldest):
+            self._room += loose.popleft()[1]
+        return oldest
 
     def _note_jump(self) -> None:
         now = self._clock.monotonic()

@@ -103,10 +103,12 @@ def packed(value: Any) -> Any:
     """What a call was given or gave, as it is kept."""
     if isinstance(value, Message):
         return _Packed(type(value), (value.SerializeToString(deterministic=True),), alone=True)
-    if isinstance(value, Sequence) and value and isinstance(value[0], Message):
+    if isinstance(value, (str, bytes)) or not isinstance(value, Sequence):
+        return value
+    if value and isinstance(value[0], Message):
         parts = tuple(item.SerializeToString(deterministic=True) for item in value)
         return _Packed(type(value[0]), parts, alone=False)
-    return value
+    return value if value else ()  # an empty list of protobuf's holds the whole answer that it is from
 
 
 def _bytes_in(value: object) -> int:

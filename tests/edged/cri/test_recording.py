@@ -12,6 +12,7 @@ from grpc import StatusCode
 from beehive.causes import Cause, current, resumed
 from beehive.simulation import Simulation
 from beehive.trace.format import CriCall, CriEvent
+from beehive.trace.packed import Block
 from beehive.trace.redact import Redactor
 from edged.cri import ContainerId, ContainerRuntime, CriError, SandboxId, Streams
 from edged.cri.errors import UnavailableError
@@ -35,8 +36,8 @@ class Recorded:
         self.redactor = Redactor()
 
     def calls(self) -> list[CriCall]:
-        """As they are written."""
-        calls = [entry for entry in self.entries if isinstance(entry, CriEntry)]
+        """As they are written, after the flight recorder has packed them."""
+        calls = [entry for entry in Block.of(self.entries, 0).entries() if isinstance(entry, CriEntry)]
         return [entry.record(entry.time, self.redactor) for entry in calls]
 
 
@@ -98,6 +99,18 @@ def test_a_list_that_is_the_same_again_is_kept_once_and_told_each_time(recorded:
     assert [entry.again for entry in kept] == [False, True, False, True]
     assert kept[0].answer is kept[1].answer
     assert kept[1].size < kept[0].size
+
+
+def test_an_empty_list_does_not_keep_the_answer_that_it_is_from(recorded: Recorded) -> None:
+    """It is a view of it, and what cannot be packed besides."""
+    empty = pb.ListContainersResponse().containers
+    with patch.object(recorded.double, "list_containers", return_value=empty):
+        assert recorded.runtime.list_containers() is empty
+    [call] = recorded.entries
+    assert isinstance(call, CriEntry)
+    assert call.answer == ()
+    assert Block.of(recorded.entries, 0).as_they_are == ()
+    assert recorded.calls()[0].answer == b"[]"
 
 
 def test_environment_and_arguments_from_secrets_are_redacted(recorded: Recorded) -> None:
@@ -167,8 +180,9 @@ def test_addresses_of_streams_are_not_shown(recorded: Recorded) -> None:
 
 
 def told(recorded: Recorded) -> list[CriEvent]:
-    """What was recorded of the stream, as it is written."""
-    return [entry.record(entry.time, recorded.redactor) for entry in recorded.entries if isinstance(entry, StreamEntry)]
+    """What was recorded of the stream, as it is written after the flight recorder has packed it."""
+    entries = Block.of(recorded.entries, 0).entries()
+    return [entry.record(entry.time, recorded.redactor) for entry in entries if isinstance(entry, StreamEntry)]
 
 
 def test_events_are_told_as_they_come_each_as_a_cause(recorded: Recorded) -> None:
