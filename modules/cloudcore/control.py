@@ -11,6 +11,7 @@ import os
 import queue
 import socket
 import threading
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -96,7 +97,8 @@ class Control(Module):
         self._path.unlink(missing_ok=True)
         with self._lock:
             for changes in self._watching:
-                changes.put(None)
+                with suppress(queue.Full):  # its client does not read, and ends with its connection
+                    changes.put_nowait(None)
             for client in self._clients:
                 client.shutdown(socket.SHUT_RDWR)
 
