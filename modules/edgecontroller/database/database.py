@@ -72,6 +72,7 @@ class Database:
             raise
         self._connection: Connection | None = None
         self._seen = 0
+        """The revision up to which all is known; negative when what is known may be more than there is."""
         self._objects: dict[ObjectKey, ObjectEvent] = {}
         self._syncs: dict[tuple[str, str], Sync | None] = {}
         self._sessions: dict[str, int] = {}
@@ -104,7 +105,7 @@ class Database:
             revision, compacted = connection.execute(query).one()
             if revision == self._seen:
                 return Pulled([], self._seen)
-            complete = compacted > self._seen or not self._seen
+            complete = compacted > self._seen or self._seen <= 0
             pulled = self._changes(connection, revision, complete=complete)
         except SQLAlchemyError as error:
             raise self._error("begin a turn", error) from error
@@ -165,7 +166,7 @@ class Database:
     def abandon(self) -> None:
         """Ends the turn, if one has begun, without a trace; the next begins with a new connection."""
         self._end()
-        self._seen = 0
+        self._seen = -1
         if self.outlives_process:
             self.engine.dispose()
 

@@ -108,6 +108,18 @@ def test_what_was_not_committed_is_gone_in_memory_too(url: str) -> None:
         assert acted == [], "nobody has heard of it"
 
 
+def test_what_the_first_turn_of_all_did_not_commit_is_gone_too(url: str) -> None:
+    """It would be there for everybody, and never be written: what is applied again does not differ from it."""
+    with Cloud(url) as cloud:
+        cloud.turns.begin()
+        cloud.cluster.apply(configmap())
+        cloud.turns.abandon()
+        assert cloud.turn() == ["DELETED configmap/default/settings"]
+        cloud.apply(configmap())
+    with Cloud(url) as later:
+        assert later.cluster.store.find(SETTINGS) is not None
+
+
 def test_nobody_hears_of_a_change_before_it_is_durable(url: str) -> None:
     with Cloud(url, "a") as cloud, Cloud(url, "b") as other:
         cloud.turns.begin()
