@@ -45,6 +45,7 @@ from metamanager.store import Store
 from modules.edgecore.config import EdgeCoreConfig
 from modules.edgecore.exit_codes import ExitCode
 from modules.edgecore.logs import set_up
+from modules.edgecore.memory import use_one_arena
 from modules.edgecore.ownership import take
 from modules.edgecore.serving import serve
 from modules.edgecore.settings import certificate_settings, edged_settings, edgehub_settings, meta_settings
@@ -67,6 +68,7 @@ def run(config: EdgeCoreConfig, *, log_level: "LogLevel", record: Path | None = 
     `record` is a file or directory that everything which comes into the modules is recorded to.
     """
     set_up(log_level)
+    use_one_arena()
     shutdown = Shutdown(at_once=ExitCode.INTERRUPTED)
     tracing = Tracing(config, record)
     shutdown.on(signal.SIGUSR2, lambda: tracing.dump_soon("SIGUSR2"))
