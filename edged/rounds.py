@@ -25,6 +25,7 @@ from edged.probes.manager import ProbeManager
 from edged.report.pods import PodReporter
 from edged.settings import EdgedSettings
 from edged.statuses import Statuses
+from edged.work.errors import StartError
 from edged.work.job import Done, Job, Task
 from edged.work.pool import Pool, Worker
 from edged.work.queues import Queue, Work
@@ -182,7 +183,8 @@ class Rounds:
                 self._reporter.finish(record.ref.uid)
         elif done.pending:
             record.rounds = 0
-            self.pool.add_after(record.ref.uid, Queue.ADDITION, self._settings.resync_period)
+            delay = min(self._settings.resync_period, self._others_due(record, done))
+            self.pool.add_after(record.ref.uid, Queue.ADDITION, delay)
         elif not self._is_final(record):
             self._look_again(record)
 
@@ -214,9 +216,22 @@ class Rounds:
     def _retry(self, done: Done) -> None:
         uid = done.job.ref.uid
         delay = self._retries.after_failure(uid) if done.retry_after is None else done.retry_after
+        record = self._keeper.pods.get(uid)
+        if done.job.task is Task.SYNC and record is not None:
+            delay = min(delay, self._others_due(record, done))
         queue = Queue.ADDITION if done.job.task is Task.SYNC else Queue.DELETION
         _log.warning("pod %s: %s; again in %.0f s", done.job.ref, done.error, delay)
         self.pool.add_after(uid, queue, delay)
+
+    def _others_due(self, record: PodRecord, done: Done) -> float:
+        """Seconds until containers are due that are in no trouble: they wait for their own back-off, not for that of
+        another's image. One that ended while the worker was at the pod is due, and nobody tells of it once more.
+        """
+        actions = self._next_actions(record)
+        ended = [start for start in actions.starts if start.after is not None]
+        if isinstance(done.error, StartError) and any(start.container.name not in done.troubles for start in ended):
+            return self._settings.relist_period
+        return float("inf") if actions.next_try is None else (actions.next_try - self._clock.now_ns()) / 1e9
 
     def _is_final(self, record: PodRecord) -> bool:
         return record.pod.status.phase in (Phase.SUCCEEDED, Phase.FAILED) and not record.facts.anything_running

@@ -11,9 +11,13 @@ import pytest
 
 from edged.cri.errors import UnavailableError
 from edged.images.limits import PullLimits
+from edged.testing import FakeRuntime
+from edged.testing.core import call
+from protos.cri.v1 import api_pb2 as cri
 from tests.edged.conftest import Bench, pod
 
 LOCKED = "locked.example/app:1"
+UNAVAILABLE = UnavailableError("PullImage", "", grpc.StatusCode.UNAVAILABLE, "no network")
 
 
 def on(image: str, name: str = "main") -> dict[str, Any]:
@@ -131,13 +135,57 @@ def test_a_second_container_is_pulled_for_when_the_first_has_started(bench: Benc
 
 def test_a_failed_pull_of_one_container_does_not_keep_the_other_from_starting(bench: Bench) -> None:
     bench.start()
-    error = UnavailableError("PullImage", "", grpc.StatusCode.UNAVAILABLE, "no network")
-    bench.runtime.fail("pull_image", error)
+    bench.runtime.fail("pull_image", UNAVAILABLE)
     bench.tell("insert", pod(containers=[on("one:1", "one"), on("two:1", "two")]))
     bench.run(2)
     assert bench.runtime.running() == ["two"]
     bench.run(15)
     assert bench.runtime.running() == ["one", "two"]
+
+
+@pytest.mark.parametrize("how", ["cannot be had", "is long in coming"])
+def test_a_container_that_keeps_ending_does_not_wait_for_anothers_image(bench: Bench, how: str) -> None:
+    """It has a back-off of its own, which is over long before the image's."""
+    if how == "cannot be had":
+        bench.runtime.fail("pull_image", UNAVAILABLE, times=100)
+    bench.runtime.pull_seconds = 0.0 if how == "cannot be had" else 2000.0
+    bench.start()
+    bench.tell("insert", pod(containers=[on("busybox:1.36", "one"), on("two:1", "two")]))
+    bench.run(620)
+    for back_off in (0, 10, 20):
+        bench.runtime.end("one", 1)
+        bench.run(back_off + 2)
+        assert bench.runtime.running() == ["one"]
+
+
+class EndsMeanwhile(FakeRuntime):
+    """A container of it ends while a worker asks for an image."""
+
+    ends = ""
+
+    @call
+    def image_status(self, image: cri.ImageSpec) -> cri.Image | None:
+        """See the contract."""
+        if name := EndsMeanwhile.ends:
+            EndsMeanwhile.ends = ""
+            self.end(name, 1)
+        return super().image_status(image)
+
+
+def test_a_container_that_ends_in_anothers_failed_turn_is_started_again_soon(tmp_path: Path) -> None:
+    """The worker has looked at it before, and nobody tells of its end once more."""
+    bench = Bench(tmp_path, kind=EndsMeanwhile)
+    bench.runtime.fail("pull_image", UNAVAILABLE, times=100)
+    bench.start()
+    containers = [on("busybox:1.36", "one"), on("two:1", "two")]
+    bench.tell("insert", pod(containers=containers))
+    bench.run(620)
+    EndsMeanwhile.ends = "one"
+    bench.tell("update", pod(containers=containers, metadata={"labels": {"a": "turn"}}))
+    bench.run(2)
+    assert EndsMeanwhile.ends == ""
+    assert bench.runtime.running() == ["one"]
+    bench.stop()
 
 
 def test_the_node_names_its_images(bench: Bench) -> None:
