@@ -5,11 +5,14 @@ from typing import Any
 
 from beehive import Actor, Runtime
 from edged.cri.contract import ContainerId, ContainerRuntime, SandboxId
-from edged.pods.model import ContainerFacts, PodFacts
+from edged.pods.model import ContainerFacts, PodFacts, RunState
 
 Farewell = int | Callable[[ContainerFacts, Callable[[int], None]], None]
 """How a container is stopped: with so many seconds to end, or by what is given the container and its stop, and calls it
 with the seconds when its time has come (see `edged.lifecycle.farewell`)."""
+
+
+_MAY_RUN = (RunState.RUNNING, RunState.UNKNOWN)
 
 
 class _Caller(Actor):
@@ -43,7 +46,9 @@ def at_once(actors: Runtime, calls: Iterable[Callable[[], None]]) -> None:
 def kill_containers(
     actors: Runtime, runtime: ContainerRuntime, containers: Iterable[ContainerFacts], farewell: Farewell
 ) -> None:
-    """Stop those of the containers that run. Raises CriError."""
+    """Stop those of the containers that run, or of which the runtime does not know whether they do: one that is to have
+    a successor must not run beside it (kubelet's computePodActions stops it first). Raises CriError.
+    """
 
     def stop(container: ContainerFacts) -> Callable[[], None]:
         def within(seconds: int) -> None:
@@ -51,7 +56,7 @@ def kill_containers(
 
         return lambda: within(farewell) if isinstance(farewell, int) else farewell(container, within)
 
-    at_once(actors, [stop(container) for container in containers if container.running])
+    at_once(actors, [stop(container) for container in containers if container.state in _MAY_RUN])
 
 
 def kill_pod(actors: Runtime, runtime: ContainerRuntime, facts: PodFacts, farewell: Farewell) -> None:

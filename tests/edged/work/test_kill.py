@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 import grpc
 import pytest
+from msgspec.structs import replace
 
 from beehive import Runtime, Threads
 from beehive.simulation import Simulation
@@ -12,7 +13,7 @@ from edged.cri.errors import CriError, UnavailableError
 from edged.pods.facts import pod_facts
 from edged.pods.model import ContainerFacts, ContainerId, PodFacts, PodRef, PodUid, RunState, SandboxFacts, SandboxId
 from edged.testing import FakeRuntime
-from edged.work.kill import at_once, kill_pod, remove_pod
+from edged.work.kill import at_once, kill_containers, kill_pod, remove_pod
 from protos.cri.v1 import api_pb2 as pb
 
 IMAGE = "busybox"
@@ -99,3 +100,12 @@ def test_what_was_ended_is_removed_with_everything(actors: Runtime) -> None:
     remove_pod(runtime, facts)
     assert not runtime.sandboxes
     assert not runtime.containers
+
+
+@pytest.mark.parametrize(("state", "stops"), [("RUNNING", 1), ("UNKNOWN", 1), ("CREATED", 0), ("EXITED", 0)])
+def test_what_may_run_is_stopped(actors: Runtime, state: str, stops: int) -> None:
+    """Also a container of which the runtime does not know it: its successor must not run beside it."""
+    runtime = FakeRuntime(actors, [IMAGE])
+    containers = [replace(each, state=RunState[state]) for each in a_pod(runtime, 1).containers]
+    kill_containers(actors, runtime, containers, 2)
+    assert runtime.calls["stop_container"] == stops
