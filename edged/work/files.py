@@ -114,7 +114,7 @@ class PodFiles:
         else:
             domain = domain_of(pod, self._settings.cluster_domain)
             text = hosts_file(hostname_of(pod), domain, ips, aliases)
-        if not path.exists() or path.read_text() != text:
+        if not _holds(path, text.encode()):
             path.write_text(text)
             path.chmod(0o644)
         return path
@@ -132,3 +132,12 @@ class PodFiles:
         for target in points_below(self._volumes.mounts, directory):
             hint = "it is a mount point; unmount it, the removal is tried again"
             raise VolumeError("remove a pod's files", str(target), hint, retryable=True)
+
+
+def _holds(path: Path, content: bytes) -> bool:
+    """Whether a file has exactly this content. Containers may have written to it, anything and as much as they like."""
+    try:
+        with path.open("rb") as file:
+            return file.read(len(content) + 1) == content
+    except FileNotFoundError:
+        return False

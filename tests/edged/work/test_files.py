@@ -64,6 +64,17 @@ def test_a_container_sees_its_pods_hosts_and_a_file_for_its_last_words(files: Po
     assert stat.S_IMODE(seen["/dev/termination-log"].stat().st_mode) == 0o666
 
 
+def test_what_a_container_has_written_to_its_hosts_keeps_no_other_from_starting(files: PodFiles) -> None:
+    """It may be no text."""
+    prepare(files)
+    path = mounted(files)["/etc/hosts"]
+    right = path.read_bytes()
+    path.write_bytes(b"\xff" * len(right))
+    assert mounted(files)["/etc/hosts"].read_bytes() == right
+    path.write_bytes(right + b"10.0.0.9 more")
+    assert mounted(files)["/etc/hosts"].read_bytes() == right
+
+
 def test_hosts_are_written_anew_only_when_they_changed(files: PodFiles) -> None:
     """Other containers read the file meanwhile."""
     prepare(files)
