@@ -83,7 +83,7 @@ class PodVolumes:
         What else is mounted in the pod's directory is nobody's that we know: it stays. Raises VolumeError, PluginError.
         """
         self._csi.tear_down(uid)
-        for key in [key for key in self._plans if key[0] == uid]:
+        for key in [key for key in list(self._plans) if key[0] == uid]:
             self._plans.pop(key, None)
         ours = [self._paths.sub_paths(uid), self._paths.volumes(uid)]
         for point in points_below(self.mounts, self._paths.pod(uid)):
