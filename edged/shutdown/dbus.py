@@ -72,7 +72,7 @@ class Bus:
         self._socket.settimeout(CALL_SECONDS)
         while True:
             answer = self._read()
-            if answer.field(Field.REPLY_SERIAL) != serial:
+            if answer.kind not in (Kind.RETURN, Kind.ERROR) or answer.field(Field.REPLY_SERIAL) != serial:
                 self._waiting.append(answer)
                 continue
             if answer.kind is Kind.ERROR:
@@ -83,6 +83,13 @@ class Bus:
     def listen(self, interface: str, member: str) -> None:
         """Have a signal delivered. Raises BusError."""
         self.call(*_BUS, "AddMatch", "s", f"type='signal',interface='{interface}',member='{member}'")
+
+    def has_name(self, connection: str, name: str) -> bool:
+        """Whether a name on the bus is this connection's now: anybody may send what looks like another's signal."""
+        try:
+            return bool(self.call(*_BUS, "GetNameOwner", "s", name) == connection)
+        except BusError:
+            return False
 
     def receive(self) -> Message:
         """The next message that is no answer; waits as long as it takes. Raises BusError when the bus is gone."""

@@ -17,7 +17,7 @@ import pykka
 from beehive import Actor
 from edged.shutdown.dbus import SYSTEM_BUS, Bus
 from edged.shutdown.errors import BusError
-from edged.shutdown.wire import Field, Kind
+from edged.shutdown.wire import Field, Kind, Message
 
 _log = logging.getLogger(__name__)
 
@@ -72,7 +72,7 @@ class Logind:
                 self._begin(bus, tell)
                 while not self._closed:
                     message = bus.receive()
-                    if message.kind is Kind.SIGNAL and message.field(Field.MEMBER) == SIGNAL and message.body:
+                    if _is_news(bus, message):
                         self._said(bus, tell, imminent=bool(message.body[0]))
             except BusError:
                 if not self._closed:
@@ -139,6 +139,12 @@ class Logind:
     @staticmethod
     def _property(bus: Bus, name: str) -> Any:
         return bus.call(NAME, PATH, "org.freedesktop.DBus.Properties", "Get", "ss", MANAGER, name)
+
+
+def _is_news(bus: Bus, message: Message) -> bool:
+    """Whether logind itself says so: every user of the machine may send such a signal, and it would end all pods."""
+    is_signal = message.kind is Kind.SIGNAL and message.field(Field.MEMBER) == SIGNAL and bool(message.body)
+    return is_signal and bus.has_name(str(message.field(Field.SENDER)), NAME)
 
 
 class ShutdownWatch(Actor):

@@ -25,6 +25,7 @@ from tests.end_to_end.processes import wait_until
 CONFIGURATION = """<busconfig><type>session</type><listen>unix:path={path}</listen>
 <policy context="default"><allow send_destination="*"/><allow own="*"/><allow receive_sender="*"/></policy></busconfig>
 """
+PREPARE: dict[int, Any] = {Field.PATH: PATH, Field.INTERFACE: MANAGER, Field.MEMBER: SIGNAL, Field.SIGNATURE: "b"}
 SECONDS = 10.0
 
 
@@ -76,10 +77,7 @@ class Manager:
 
     def prepare(self, *, imminent: bool) -> None:
         """Tell everybody."""
-        fields: dict[int, Any] = {
-            Field.PATH: PATH, Field.INTERFACE: MANAGER, Field.MEMBER: SIGNAL, Field.SIGNATURE: "b",
-        }  # fmt: skip
-        self._bus.send(Kind.SIGNAL, fields, imminent)
+        self._bus.send(Kind.SIGNAL, PREPARE, imminent)
 
     def is_held(self, number: int = -1) -> bool:
         """Whether somebody has that lock yet."""
@@ -176,6 +174,19 @@ def test_a_cancellation_is_told_also_when_there_is_no_other_lock(address: Path) 
         manager.gives_locks = False
         manager.prepare(imminent=False)
         assert watched.told.get(timeout=SECONDS) is False
+
+
+@pytest.mark.parametrize("alone", [False, True], ids=["to all", "to us alone"])
+def test_a_stranger_cannot_say_that_the_machine_shuts_down(address: Path, *, alone: bool) -> None:
+    """Anybody may send a signal over the bus; what logind says afterwards is heard first."""
+    with Manager(address) as manager, Watched(Logind(5, address)) as watched, Bus(address) as stranger:
+        wait_until(lambda: len(manager.locks) == 1, "the lock is held")
+        fields: dict[int, Any] = {**PREPARE, Field.DESTINATION: ":1.1"} if alone else {**PREPARE}
+        stranger.send(Kind.SIGNAL, fields, *[True])
+        stranger.call("org.freedesktop.DBus", "/org/freedesktop/DBus", "org.freedesktop.DBus", "GetId")
+        manager.prepare(imminent=False)
+        assert watched.told.get(timeout=SECONDS) is False
+        wait_until(lambda: len(manager.locks) == 2, "the lock that it asks for then is held")
 
 
 def test_an_agent_that_begins_while_the_machine_shuts_down_knows_it(address: Path) -> None:
