@@ -8,6 +8,7 @@ owner's alone (mode 0600).
 import os
 import stat
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from time import gmtime, strftime
 from typing import IO, Final, Protocol
@@ -62,8 +63,10 @@ class FileWriter:
         self._file.close()
 
     def _append(self, data: bytes) -> None:
+        rest = memoryview(data)
         try:
-            self._file.write(data)
+            while rest:
+                rest = rest[self._file.write(rest) :]
         except OSError as error:
             raise TraceError("cannot write the trace", str(self._path), error.strerror or str(error)) from error
         self.size += len(data)
@@ -110,14 +113,20 @@ class DirectoryWriter:
         began = strftime("%Y%m%dT%H%M%S", gmtime(self._header.began))
         millis = int(self._header.began * 1000) % 1000
         file = FileWriter(self._directory / f"{began}.{millis:03d}Z-{part:06d}{SUFFIX}", self._header)
-        for old in parts_of(self._directory)[: -self._parts]:
-            old.unlink(missing_ok=True)
+        keep_newest(self._directory, self._parts)
         return file
 
 
 def parts_of(directory: Path) -> list[Path]:
     """The parts of a trace that was written into a directory, in their order."""
     return sorted(path for path in directory.iterdir() if path.suffix == SUFFIX and path.is_file())
+
+
+def keep_newest(directory: Path, number: int) -> None:
+    """Delete the parts of a trace but for so many; what cannot be deleted stays, and is no reason to end."""
+    with suppress(OSError):
+        for old in parts_of(directory)[:-number]:
+            old.unlink(missing_ok=True)
 
 
 def open_writer(path: Path, header: Header) -> Writer:

@@ -25,7 +25,7 @@ from beehive.trace.flight import FlightRecorder
 from beehive.trace.format import FORMAT, Header
 from beehive.trace.redact import Redactor
 from beehive.trace.stream import StreamRecorder, Waiting
-from beehive.trace.writer import SUFFIX, open_writer, parts_of
+from beehive.trace.writer import SUFFIX, keep_newest, open_writer
 from edged.cri.recording import recording
 from edged.errors import EdgedError
 from edgehub.outbox.recording import recording as recorded_outbox
@@ -176,8 +176,7 @@ class Tracing:
             path = directory / name
             header = msgspec.structs.replace(self._header, why=why)
             records = self._flight.write(path, header, self._origin, self._redactor)
-            for old in parts_of(directory)[:-FILES]:
-                old.unlink(missing_ok=True)
+            keep_newest(directory, FILES)
         _log.warning("the flight recorder was written to %s (%s, %d records)", path, why, records)
         return Dumped(path, records)
 

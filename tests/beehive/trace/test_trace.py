@@ -4,6 +4,7 @@ import io
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import msgpack  # type: ignore[import-untyped]
 import msgspec
@@ -165,6 +166,34 @@ def test_parts_rotate_by_size_are_read_in_order_and_the_oldest_go(tmp_path: Path
     numbers = [record.span for record in records_of(tmp_path / "d")]
     assert numbers == list(range(40))[-len(numbers) :]
     assert 8 <= len(numbers) < 40
+
+
+def test_a_part_that_cannot_be_deleted_does_not_end_the_trace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Somebody else may own it."""
+
+    def refuse(_path: Path, *, missing_ok: bool) -> None:
+        raise PermissionError(missing_ok)
+
+    monkeypatch.setattr(Path, "unlink", refuse)
+    writer = DirectoryWriter(tmp_path / "d", HEADER, part_bytes=2000, parts=3)
+    writer.write(delivered(number, 500) for number in range(20))
+    writer.close()
+    assert [record.span for record in records_of(tmp_path / "d")] == list(range(20))
+
+
+def test_what_the_disk_takes_in_pieces_is_written_whole(tmp_path: Path) -> None:
+    """A write that is interrupted, or meets the last free block, takes a part and says how much."""
+
+    class Reluctant(io.FileIO):
+        def write(self, data: Any, /) -> int:
+            return super().write(memoryview(data)[:7])
+
+    writer = FileWriter(tmp_path / "t", HEADER)
+    writer._file.close()
+    writer._file = Reluctant(tmp_path / "t", "a")
+    writer.write([delivered(1), delivered(2)])
+    writer.close()
+    assert [record.span for record in records_of(tmp_path / "t")] == [1, 2]
 
 
 def test_records_of_a_kind_from_the_future_are_left_out_and_counted(tmp_path: Path) -> None:
