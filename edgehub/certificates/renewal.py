@@ -1,7 +1,9 @@
 """The actor that renews the node's certificate in time, on a thread of its own.
 
 It looks at the file again at least every hour: the wall clock may jump, and somebody may have put another certificate
-there. The link goes on meanwhile; only when the new certificate is in its files, edgehub is told.
+there. One that is due the moment it comes (this node's clock is ahead) is not renewed at once, and then ever more
+rarely: each renewal ends the link. The link goes on meanwhile; only when the new certificate is in its files, edgehub
+is told.
 """
 
 import logging
@@ -42,6 +44,8 @@ class Renewer(Actor):
         self._backoff = Backoff(_BASE, _LIMIT)
         self._timer: Timer | None = None
         self._due: tuple[Certificate, float] | None = None
+        self._rests_until = float("-inf")
+        """Monotonic seconds, after a renewal."""
 
     def on_start(self) -> None:
         """Look at once."""
@@ -74,15 +78,19 @@ class Renewer(Actor):
                 return LONGEST_WAIT
             wait = self._deadline(certificate) - self.clock.now()
             if wait > 0:
+                self._backoff.reset()
                 return wait
+            if self.clock.monotonic() < self._rests_until:
+                return self._rests_until - self.clock.monotonic()
             self._keeper.renew()
         except CertificateError as error:
             delay = self._backoff.next(self.clock.random)
             _log.warning("the certificate is not renewed: %s; next try in %.0f s", error, delay)
             return delay
-        self._backoff.reset()
+        delay = self._backoff.next(self.clock.random)
+        self._rests_until = self.clock.monotonic() + delay
         self._renewed()
-        return 0.0
+        return delay
 
     def _deadline(self, certificate: Certificate) -> float:
         """When this certificate is to be renewed: drawn once for each."""

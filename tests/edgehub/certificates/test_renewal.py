@@ -32,6 +32,8 @@ class FakeIssuer:
         self._bee = bee
         self._life = life
         self.failing = False
+        self.age = 0.0
+        """Seconds since when a new certificate is valid, by this node's clock."""
         self.times: list[float] = []
         self.kinds: list[bool] = []
 
@@ -42,7 +44,7 @@ class FakeIssuer:
         if self.failing:
             raise UnreachableError("cannot ask for a certificate", "https://cloud", "on purpose")
         subject = name(f"system:node:{NODE}", "system:nodes")
-        since = now - RealClock().now()
+        since = now - RealClock().now() - self.age
         issued = AUTHORITY.sign(AUTHORITY.key.public_key(), subject, since=since, life=self._life)
         store(settings.paths, pem(AUTHORITY.der), issued.public_bytes(Encoding.PEM), key_pem(AUTHORITY.key))
 
@@ -139,6 +141,14 @@ def test_a_renewal_that_fails_is_tried_again_and_the_link_stays(bed: Bed) -> Non
     bed.bee.run_for(660)
     assert bed.counters.certificates["issued"] == 1
     assert len(bed.cloud.dialled) == 2
+
+
+def test_one_that_is_due_when_it_comes_is_renewed_ever_more_rarely(bed: Bed) -> None:
+    """This node's clock is ahead by most of a certificate's life. The link has to be of use all the same."""
+    bed.issuer.age = 0.95 * DAY
+    bed.bee.run_for(DAY)
+    assert 1 < len(bed.renewals) < 150
+    assert len(bed.cloud.dialled) == len(bed.renewals) + 1
 
 
 def test_one_that_is_over_is_not_renewed(bed: Bed) -> None:
