@@ -1,8 +1,8 @@
 """The way in: from a link's events to the bus, on the thread that runs the link.
 
 Frames are decoded and delivered here and not on the module's thread, so an object from the cloud is one hand-over away
-from metamanager. When metamanager is slow its inbox makes this thread wait, the link reads no more, and TCP tells the
-cloud: the back-pressure goes all the way.
+from metamanager. As a broadcast it does not wait for room there: what metamanager is too slow for is a dead letter in
+the end, and the cloud, which has no acknowledgement of it, sends it again.
 
 What the module must know is put into its inbox before anybody else is told. So when another module, told of the link,
 sends to edgehub, edgehub knows of the link already.
