@@ -53,11 +53,23 @@ def settle(paths: CertificatePaths) -> None:
     """Finish a replacement that a crash has interrupted.
 
     Raises:
-        FilesError: a file cannot be replaced.
+        FilesError: a file cannot be replaced, or looked for.
     """
     waiting = _beside(paths.certificate)
-    if paths.key.exists() and waiting.exists() and not _beside(paths.key).exists():
+    if is_there(paths.key) and is_there(waiting) and not is_there(_beside(paths.key)):
         _rename(waiting, paths.certificate)
+
+
+def is_there(path: Path) -> bool:
+    """Whether there is such a file.
+
+    Raises:
+        FilesError: nobody can say; this process may not look into the directory, for instance.
+    """
+    try:
+        return path.exists()
+    except OSError as error:
+        raise FilesError("cannot look for", str(path), str(error.strerror)) from error
 
 
 def store(paths: CertificatePaths, authority: bytes | None, certificate: bytes, key: bytes) -> None:

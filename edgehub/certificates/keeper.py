@@ -83,7 +83,9 @@ class Keeper:
         """Why a certificate is needed, in words; None when that in the files will do. Raises CertificateError."""
         why = rules.why_unusable(self.current(), self._settings.node, self._clock.now())
         paths = self._settings.paths
-        missing = next((path for path in (paths.key, paths.authority) if why is None and not path.exists()), None)
+        missing = next(
+            (path for path in (paths.key, paths.authority) if why is None and not files.is_there(path)), None
+        )
         return why if missing is None else f"{missing} is missing"
 
     def _obtain(self, wanted: Callable[[], bool], *, renew: bool) -> None:

@@ -23,8 +23,9 @@ from edgehub.certificates.errors import (
     UnreachableError,
     WrongNodeError,
 )
-from edgehub.certificates.files import store
+from edgehub.certificates.files import settle, store
 from edgehub.certificates.obtain import join, renew
+from edgehub.certificates.settings import CertificatePaths
 from edgehub.tls import client_context
 from tests.edgehub.certificates import recorded
 from tests.edgehub.certificates.authority import DAY, NODE, Authority, CertificateServer
@@ -232,6 +233,13 @@ def test_files_that_cannot_be_written(server: CertificateServer, tmp_path: Path)
     (tmp_path / "certs").write_text("a file where a directory should be")
     with pytest.raises(FilesError, match="cannot write"):
         join(server.settings(tmp_path), CLOCK)
+
+
+def test_files_that_cannot_be_looked_for(tmp_path: Path) -> None:
+    """As in a directory that is another user's; for a link it is one more reason why it did not come up."""
+    paths = CertificatePaths(tmp_path / "ca.crt", tmp_path / "node.crt", tmp_path / ("k" * 300))
+    with pytest.raises(FilesError, match="cannot look for"):
+        settle(paths)
 
 
 @pytest.mark.parametrize("missing", ["certificate", "key", "authority"])
