@@ -10,6 +10,8 @@ import msgspec
 from msgspec import field
 
 from edged.api import ConfigMap, KubeStruct, Lease, Node, ObjectMeta, Pod, Secret
+from edged.api.persistent import PersistentVolume, PersistentVolumeClaim, PersistentVolumeClaimSpec
+from edged.api.quantity import Quantity
 from modules.edgecontroller.errors import BadRequestError
 from modules.edgecontroller.kinds import JsonObject
 
@@ -18,6 +20,18 @@ T = TypeVar("T")
 
 class _WritableSecret(Secret, frozen=True):
     string_data: dict[str, str] = field(default_factory=dict)
+
+
+class _Requested(KubeStruct, frozen=True):
+    requests: dict[str, Quantity] = field(default_factory=dict)
+
+
+class _ClaimSpec(PersistentVolumeClaimSpec, frozen=True):
+    resources: _Requested = field(default_factory=_Requested)
+
+
+class _Claim(PersistentVolumeClaim, frozen=True):
+    spec: _ClaimSpec = field(default_factory=_ClaimSpec)
 
 
 class _AnyObject(KubeStruct, frozen=True):
@@ -30,6 +44,8 @@ _TYPES: dict[str, type[KubeStruct]] = {
     "ConfigMap": ConfigMap,
     "Secret": _WritableSecret,
     "Lease": Lease,
+    "PersistentVolume": PersistentVolume,
+    "PersistentVolumeClaim": _Claim,
 }
 
 

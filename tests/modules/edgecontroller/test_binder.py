@@ -7,6 +7,7 @@ import pytest
 from beehive.simulation import Simulation
 from modules.edgecontroller.binder import bindings
 from modules.edgecontroller.cluster import Cluster
+from modules.edgecontroller.errors import BadRequestError
 from modules.edgecontroller.kinds import JsonObject, ObjectKey
 
 ONE = ["ReadWriteOnce"]
@@ -76,3 +77,28 @@ def test_whichever_is_applied_last_the_two_are_bound() -> None:
         assert found["spec"]["volumeName"] == "a"
         taken = cluster.store.get(ObjectKey("PersistentVolume", "", "a"))
         assert taken["spec"]["claimRef"]["uid"] == found["metadata"]["uid"]
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        claim(resources="1Gi"),
+        claim(resources={"requests": "1Gi"}),
+        claim(accessModes="ReadWriteOnce"),
+        claim(accessModes=[["ReadWriteOnce"]]),
+        volume("a", capacity="1Gi"),
+        volume("a", claimRef="default/data"),
+        {**claim(), "spec": []},
+        {**volume("a"), "spec": "local"},
+    ],
+)
+def test_what_is_not_of_the_form_is_refused_before_anything_is_bound(document: JsonObject) -> None:
+    """Such a manifest ended edgecontroller, again and again: who binds looks into each of them."""
+    cluster = Cluster(Simulation(1).clock)
+    document["metadata"].pop("uid", None)
+    with pytest.raises(BadRequestError):
+        cluster.apply(document)
+    for good in (claim("good"), volume("good")):
+        good["metadata"].pop("uid", None)
+        cluster.apply(good)
+    assert cluster.store.get(ObjectKey("PersistentVolumeClaim", "default", "good"))["spec"]["volumeName"] == "good"
