@@ -14,10 +14,11 @@ Times are monotonic seconds, so that a clock that is put right makes no image ol
 from collections.abc import Container, Iterable, Mapping
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from edged.api import Pod
 from edged.gc.settings import ImagePolicy
-from edged.images.names import ImageNameError, normalise_image
+from edged.images.names import ImageNameError, parse_image
 from edged.node.machine import FileSystem
 from edged.pods.restart import is_terminal
 from protos.cri.v1 import api_pb2 as cri
@@ -97,7 +98,9 @@ def too_old(records: Records, now: float, policy: ImagePolicy, began: float) -> 
 
 
 def _full(name: str) -> str:
+    """As the runtime lists it: of a name with a tag and a digest the tag is dropped (Docker's ParseDockerRef)."""
     try:
-        return normalise_image(name)
+        image = parse_image(name)
     except ImageNameError:
         return name
+    return str(replace(image, tag="") if image.digest else image)

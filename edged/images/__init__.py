@@ -1,6 +1,6 @@
 """Which image a pod means, and whether it has to be fetched."""
 
-from edged.images.names import ImageName, ImageNameError, normalise_image, parse_image
+from edged.images.names import ImageName, ImageNameError, parse_image
 from edged.images.pull import PullDecision, PullPolicy, default_policy, should_pull
 
 __all__ = [
@@ -9,7 +9,6 @@ __all__ = [
     "PullDecision",
     "PullPolicy",
     "default_policy",
-    "normalise_image",
     "parse_image",
     "should_pull",
 ]

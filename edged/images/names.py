@@ -60,11 +60,6 @@ def parse_image(name: str) -> ImageName:
     return ImageName(domain, path, tag or ("" if digest else _DEFAULT_TAG), digest)
 
 
-def normalise_image(name: str) -> str:
-    """The full name (`docker.io/library/busybox:latest`). Raises ImageNameError."""
-    return str(parse_image(name))
-
-
 def _split_domain(name: str) -> tuple[str, str]:
     """The registry is the first component if it can be one: with a dot, a port, capitals, or `localhost`."""
     first, slash, rest = name.partition("/")

@@ -83,6 +83,15 @@ def test_containers_dead_or_alive_and_pods_that_have_not_ended_use_images() -> N
     assert names_in_use([dead], [lives, ended]) == {"by-name", "by-ref", "by-id", "docker.io/library/nginx:latest"}
 
 
+@pytest.mark.parametrize("tag", ["", ":1.27"])
+def test_an_image_that_a_pod_names_by_its_digest_is_in_use(tag: str) -> None:
+    """Runtimes list it without the tag; a pod that waits for something else has no container that says so."""
+    digest = "sha256:" + 64 * "a"
+    there = cri.Image(id="sha256:x", repo_digests=[f"docker.io/library/nginx@{digest}"])
+    in_use = names_in_use([], [a_pod(a_container(image=f"nginx{tag}@{digest}"))])
+    assert observed({}, [there], in_use, (), 10.0)["sha256:x"].last_used == 10.0
+
+
 class Collected:
     """A collector with a runtime that has three images of 10 GiB, of which nobody uses any."""
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edged.images import ImageName, ImageNameError, PullDecision, normalise_image, parse_image, should_pull
+from edged.images import ImageName, ImageNameError, PullDecision, parse_image, should_pull
 
 DIGEST = "sha256:" + "a1" * 32
 
@@ -29,7 +29,7 @@ DIGEST = "sha256:" + "a1" * 32
 )
 def test_short_names_become_full(name: str, full: str) -> None:
     """Registry, official library and tag are filled in; what is given stays."""
-    assert normalise_image(name) == full
+    assert str(parse_image(name)) == full
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ def test_full_names_read_back(host: str, path: list[str], tag: str, digest: str)
     """Writing and reading a full name are inverse, and completing it changes nothing."""
     name = ImageName(f"{host}.example.org:443", "/".join(path), tag, digest)
     assert parse_image(str(name)) == name
-    assert normalise_image(normalise_image(str(name))) == str(name)
+    assert str(parse_image(str(name))) == str(name)
 
 
 @pytest.mark.parametrize(
