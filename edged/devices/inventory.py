@@ -81,11 +81,6 @@ class Inventory:
         self._providers[resource] = replace(provider, plugin=None, listed=False, gone_at=now)
         return True
 
-    def served_by(self, resource: str) -> DevicePlugin | None:
-        """The plug-in of a resource that is there."""
-        provider = self._providers.get(resource)
-        return provider.plugin if provider is not None else None
-
     def shares(self, now: float) -> dict[str, Share]:
         """What the node has of each resource (kubelet's GetCapacity).
 

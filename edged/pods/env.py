@@ -64,24 +64,6 @@ def _name_of(source: EnvFromSource) -> str:
     return f"secret {source.secret_ref.name}" if source.secret_ref is not None else ""
 
 
-def referenced_objects(pod: Pod) -> tuple[frozenset[str], frozenset[str]]:
-    """The names of all configmaps and of all secrets that environments of the pod refer to, for fetching
-    ahead.
-    """
-    maps: set[str] = set()
-    secrets: set[str] = set()
-    for container in pod.spec.all_containers:
-        for source in container.env_from:
-            maps |= {source.config_map_ref.name} if source.config_map_ref else set()
-            secrets |= {source.secret_ref.name} if source.secret_ref else set()
-        for value_from in (variable.value_from for variable in container.env):
-            if value_from is not None and value_from.config_map_key_ref is not None:
-                maps.add(value_from.config_map_key_ref.name)
-            if value_from is not None and value_from.secret_key_ref is not None:
-                secrets.add(value_from.secret_key_ref.name)
-    return frozenset(maps), frozenset(secrets)
-
-
 def is_variable_name(name: str) -> bool:
     """Whether a key may be a variable: printable ASCII without `=` (Kubernetes since 1.30); others are left
     out.

@@ -56,10 +56,6 @@ class PodPaths(Struct, frozen=True):
         """The place of one such path; `index` is the mount's among its container's."""
         return self.sub_paths(uid) / _component(volume) / _component(container) / str(index)
 
-    def plugin(self, uid: PodUid, plugin: str, name: str) -> Path:
-        """What a volume's kind keeps beside the volume itself."""
-        return self.pod(uid) / "plugins" / f"kubernetes.io~{_component(plugin)}" / _component(name)
-
     def etc_hosts(self, uid: PodUid) -> Path:
         """The pod's /etc/hosts."""
         return self.pod(uid) / "etc-hosts"

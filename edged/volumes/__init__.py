@@ -10,7 +10,7 @@ from edged.volumes.errors import MissingContentError, VolumeError
 from edged.volumes.mounting import KernelMounts, MemoryMounts, Mounts, points_below
 from edged.volumes.mounts import container_mounts, host_hosts_file, hosts_file
 from edged.volumes.payload import Payload, VolumeFile, VolumeSources
-from edged.volumes.plan import EmptyDirectory, Files, HostPath, MemoryDirectory, VolumePlan, plan_volume, volume_objects
+from edged.volumes.plan import EmptyDirectory, Files, HostPath, MemoryDirectory, VolumePlan, plan_volume
 from edged.volumes.pod_volumes import PodSources, PodVolumes
 from edged.volumes.set_up import set_up
 from edged.volumes.sub_path import resolve_sub_path
@@ -39,5 +39,4 @@ __all__ = [
     "points_below",
     "resolve_sub_path",
     "set_up",
-    "volume_objects",
 ]

@@ -4,7 +4,7 @@ from pathlib import Path, PurePosixPath
 
 from msgspec import Struct
 
-from edged.api import EmptyDirVolumeSource, HostPathVolumeSource, Pod, Volume, VolumeProjection
+from edged.api import EmptyDirVolumeSource, HostPathVolumeSource, Pod, Volume
 from edged.pods.downward import DownwardView
 from edged.pods.model import PodUid
 from edged.pods.paths import PodPaths
@@ -69,21 +69,6 @@ def plan_volume(
     return Files(paths.volume(uid, kind, volume.name), payload)
 
 
-def volume_objects(pod: Pod) -> tuple[frozenset[str], frozenset[str]]:
-    """The names of all configmaps and of all secrets that volumes of the pod are made of, for fetching ahead."""
-    maps: set[str] = set()
-    secrets: set[str] = set()
-    for volume in pod.spec.volumes:
-        if volume.config_map is not None:
-            maps.add(volume.config_map.name)
-        if volume.secret is not None:
-            secrets.add(volume.secret.secret_name)
-        for part in _projections(volume):
-            maps |= {part.config_map.name} if part.config_map else set()
-            secrets |= {part.secret.name} if part.secret else set()
-    return frozenset(maps), frozenset(secrets)
-
-
 def _empty_directory(
     pod: Pod, name: str, source: EmptyDirVolumeSource, paths: PodPaths, memory: int
 ) -> EmptyDirectory | MemoryDirectory:
@@ -102,10 +87,6 @@ def host_path_plan(source: HostPathVolumeSource) -> HostPath:
     if not path.is_absolute() or ".." in path.parts:
         raise VolumeError("cannot use the host path", repr(source.path), "an absolute path without .. is wanted")
     return HostPath(Path(path), source.type or "")
-
-
-def _projections(volume: Volume) -> tuple[VolumeProjection, ...]:
-    return volume.projected.sources if volume.projected is not None else ()
 
 
 def _files(pod: Pod, volume: Volume, sources: VolumeSources, view: DownwardView) -> tuple[str, Payload]:

@@ -215,13 +215,6 @@ class CsiDriver(grpc.GenericRpcHandler):  # type: ignore[misc]
         self._hide(Path(request.staging_target_path))
         return csi.NodeUnstageVolumeResponse()
 
-    def _NodeGetVolumeStats(self, request: Any) -> Message:  # noqa: N802
-        if self.published.get(request.volume_path) != request.volume_id:
-            raise _RefusalError(grpc.StatusCode.NOT_FOUND, "the volume is not published there")
-        size = csi.VolumeUsage(used=10, total=100, available=90, unit=csi.VolumeUsage.BYTES)
-        inodes = csi.VolumeUsage(used=1, total=5, available=4, unit=csi.VolumeUsage.INODES)
-        return csi.NodeGetVolumeStatsResponse(usage=[size, inodes])
-
     def _ControllerGetCapabilities(self, _: Any) -> Message:  # noqa: N802
         rpcs = [csi.ControllerServiceCapability.RPC(type=_CONTROLLER_TYPES.Value(n)) for n in self.controller]
         capabilities = [csi.ControllerServiceCapability(rpc=rpc) for rpc in rpcs]

@@ -6,12 +6,12 @@ the messages take a megabyte.
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 from google.protobuf.message import Message
 
 from edged.plugins.socket import PluginSocket
-from edged.volumes.csi.model import CsiVolume, NodeCapability, VolumeStats
+from edged.volumes.csi.model import CsiVolume, NodeCapability
 from protos.csi.v1 import api_pb2 as csi
 
 SECONDS: Final = 120.0
@@ -124,19 +124,6 @@ class CsiClient:
         self._socket.call(
             f"{_NODE}/NodeUnstageVolume", request, csi.NodeUnstageVolumeResponse, self._seconds, on=handle
         )
-
-    def stats(self, handle: str, path: Path) -> VolumeStats:
-        """NodeGetVolumeStats of a volume that is published at `path`."""
-        request = csi.NodeGetVolumeStatsRequest(volume_id=handle, volume_path=str(path))
-        method = f"{_NODE}/NodeGetVolumeStats"
-        answer = self._socket.call(method, request, csi.NodeGetVolumeStatsResponse, self._seconds, on=handle)
-        wrong = answer.volume_condition
-        fields: dict[str, Any] = {"abnormal": wrong.message or "abnormal"} if wrong.abnormal else {}
-        for usage in answer.usage:
-            unit = {csi.VolumeUsage.BYTES: "bytes", csi.VolumeUsage.INODES: "inodes"}.get(usage.unit)
-            if unit is not None:
-                fields |= {f"{name}_{unit}": getattr(usage, name) for name in ("used", "total", "available")}
-        return VolumeStats(**fields)
 
     def controller_capabilities(self) -> frozenset[str]:
         """ControllerGetCapabilities: CSI's names."""

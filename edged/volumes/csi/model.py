@@ -14,7 +14,6 @@ class NodeCapability(StrEnum):
     """What a driver's node service can do, as far as it makes a difference here; names are CSI's."""
 
     STAGE_UNSTAGE_VOLUME = "STAGE_UNSTAGE_VOLUME"
-    GET_VOLUME_STATS = "GET_VOLUME_STATS"
     SINGLE_NODE_MULTI_WRITER = "SINGLE_NODE_MULTI_WRITER"
     VOLUME_MOUNT_GROUP = "VOLUME_MOUNT_GROUP"
 
@@ -70,19 +69,6 @@ class PublishedVolume(Struct, frozen=True, omit_defaults=True):
     def key(self) -> tuple[str, str]:
         """What tells one volume from another."""
         return self.driverName, self.volumeHandle
-
-
-class VolumeStats(Struct, frozen=True, gc=False):
-    """What a driver says of a volume's use, bytes or inodes; None where it says nothing."""
-
-    used_bytes: int | None = None
-    total_bytes: int | None = None
-    available_bytes: int | None = None
-    used_inodes: int | None = None
-    total_inodes: int | None = None
-    available_inodes: int | None = None
-    abnormal: str = ""
-    """What is wrong with the volume, in the driver's words."""
 
 
 def inline_handle(pod_uid: str, volume: str) -> str:

@@ -122,12 +122,6 @@ class CsiMounter:
         found = (_read(path) for path in self._paths.stages(_PLUGIN).glob(f"*/*/{_DATA}"))
         return tuple(sorted({CsiVolume("", v.driverName, v.volumeHandle).unique_name for v in found if v is not None}))
 
-    def published(self, uid: PodUid) -> dict[Path, PublishedVolume]:
-        """A pod's volumes and where they are."""
-        data = self._paths.volume_kind(uid, _PLUGIN).glob(f"*/{_DATA}")
-        found = {path.parent / "mount": _read(path) for path in data}
-        return {place: volume for place, volume in found.items() if volume is not None}
-
     def _publish(self, task: _Task, place: Path) -> None:
         volume = task.volume
         mode = "Ephemeral" if volume.ephemeral else "Persistent"

@@ -12,7 +12,6 @@ from edged.api import (
     ConfigMap,
     ConfigMapEnvSource,
     ConfigMapKeySelector,
-    Container,
     EnvFromSource,
     EnvVar,
     EnvVarSource,
@@ -24,7 +23,7 @@ from edged.api import (
     SecretKeySelector,
 )
 from edged.pods.downward import DownwardView
-from edged.pods.env import environment, referenced_objects
+from edged.pods.env import environment
 from edged.pods.errors import ConfigError, FieldReferenceError, MissingSourceError
 from edged.pods.expansion import expand
 from tests.edged.pods.builders import UID, a_container, a_pod
@@ -201,11 +200,3 @@ def test_zero_byte_is_refused_without_showing_the_value() -> None:
     """The kernel cannot take it; the error names the variable only."""
     with pytest.raises(ConfigError, match="cannot set the variable: V"):
         env_of(var("V", secret_key_ref=SecretKeySelector(name="sec", key="zero")))
-
-
-def test_objects_to_fetch_ahead() -> None:
-    """Every configmap and secret that an environment needs is named, of init containers as well."""
-    froms = (EnvFromSource(secret_ref=SecretEnvSource(name="s1")),)
-    key = var("V", config_map_key_ref=ConfigMapKeySelector(name="c1", key="k"))
-    pod = a_pod(Container(name="a", env_from=froms), init=(Container(name="i", env=(key,)),))
-    assert referenced_objects(pod) == (frozenset({"c1"}), frozenset({"s1"}))

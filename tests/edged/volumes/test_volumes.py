@@ -47,7 +47,6 @@ from edged.volumes import (
     VolumePlan,
     plan_volume,
     set_up,
-    volume_objects,
 )
 from tests.edged.pods.builders import UID, a_pod, at
 
@@ -217,23 +216,6 @@ def test_files_cannot_leave_their_volume(path: str) -> None:
 def test_secrets_do_not_show_in_a_plan() -> None:
     """A plan that is logged shows sizes only."""
     assert "s3cr3t" not in repr(planned(Volume(secret=SecretVolumeSource(secret_name=SEC))))
-
-
-def test_objects_to_fetch_ahead() -> None:
-    """Every configmap and secret of the pod's volumes is named."""
-    volumes = (
-        Volume(config_map=ConfigMapVolumeSource(name="c1")),
-        Volume(secret=SecretVolumeSource(secret_name=SEC)),
-        Volume(
-            projected=ProjectedVolumeSource(
-                sources=(
-                    VolumeProjection(config_map=ConfigMapProjection(name="c2")),
-                    VolumeProjection(secret=SecretProjection(name="s2")),
-                )
-            )
-        ),
-    )
-    assert volume_objects(a_pod(volumes=volumes)) == (frozenset({"c1", "c2"}), frozenset({"sec", "s2"}))
 
 
 def test_config_map_change_reaches_the_files(tmp_path: Path) -> None:

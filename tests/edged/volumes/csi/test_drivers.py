@@ -57,7 +57,7 @@ def test_a_driver_is_known_with_what_it_calls_the_node(registered: Registered, d
     registered.drivers.register(plugin(driver))
     found, _ = registered.drivers.get(NAME)
     assert found.node_id == f"{NAME}-node-7"
-    assert found.capabilities == {NodeCapability.STAGE_UNSTAGE_VOLUME, NodeCapability.GET_VOLUME_STATS}
+    assert found.capabilities == {NodeCapability.STAGE_UNSTAGE_VOLUME}
     assert registered.drivers.labels() == {f"topology.{NAME}/node": "here"}
     assert registered.drivers.annotations({"a": "b"}) == {"a": "b", NODE_ID_ANNOTATION: f'{{"{NAME}":"{NAME}-node-7"}}'}
     registered.drivers.deregister(plugin(driver)._replace(endpoint=Path("/another")))
