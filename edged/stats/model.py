@@ -84,18 +84,11 @@ class PvcRef(KubeStruct, frozen=True):
     namespace: str
 
 
-class VolumeStats(KubeStruct, frozen=True):
-    """One volume of a pod; its fields are those of `FsStats`."""
+class VolumeStats(FsStats, frozen=True, kw_only=True):
+    """One volume of a pod, and what it takes of its file system."""
 
-    time: Time
     name: str
     pvc_ref: PvcRef | None = None
-    available_bytes: int | None = None
-    capacity_bytes: int | None = None
-    used_bytes: int | None = None
-    inodes_free: int | None = None
-    inodes: int | None = None
-    inodes_used: int | None = None
 
 
 class ContainerStats(KubeStruct, frozen=True):
