@@ -49,6 +49,7 @@ def static_pod(text: bytes, file: str, node: str) -> dict[str, Any]:
     _check(pod, name, namespace, file)
     uid = metadata.get("uid") or hashlib.md5(f"{node}\0{file}\0".encode() + text, usedforsecurity=False).hexdigest()
     annotations = {**(metadata.get("annotations") or {}), CONFIG_SOURCE: "file", CONFIG_HASH: str(uid)}
+    annotations.pop(CONFIG_MIRROR, None)  # of a file that was made of `kubectl get pod -o yaml`
     metadata |= {"name": f"{name}-{node}", "namespace": namespace, "uid": str(uid), "annotations": annotations}
     spec = {"restartPolicy": "Always", "enableServiceLinks": True, **pod["spec"], "nodeName": node}
     spec["tolerations"] = [*(spec.get("tolerations") or []), {"operator": "Exists", "effect": "NoExecute"}]

@@ -61,6 +61,15 @@ def test_it_runs_without_any_cloud(bench: Bench, files: Path) -> None:
     assert bench.runtime.running() == ["main"]
 
 
+def test_a_file_that_was_made_of_a_mirror_is_a_pod_like_any_other(bench: Bench, files: Path) -> None:
+    """`kubectl get pod -o yaml` shows the mirror."""
+    put(files, manifest().replace("{name: web}", f'{{name: web, annotations: {{{CONFIG_MIRROR}: "x"}}}}'))
+    bench.start()
+    bench.run(15)
+    assert bench.runtime.running() == ["main"]
+    assert mirror(bench)["metadata"]["annotations"][CONFIG_MIRROR] != "x"
+
+
 def test_it_has_a_mirror_that_belongs_to_the_node_and_its_status(bench: Bench, files: Path) -> None:
     bench.start()
     put(files, manifest())
