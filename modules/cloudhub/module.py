@@ -101,7 +101,8 @@ class CloudHub(Module):
         """Messages that were not passed on, by reason."""
 
     def on_start(self) -> None:
-        """Begins to accept connections."""
+        """Begins to accept connections; those of a life before have ended with it."""
+        self._deliveries.clear()
         self.every(_TICK, self._tick)
         if self._make_transport is not None:
             self._transport = self._make_transport(Inlet(self.actor_ref, self.hive))

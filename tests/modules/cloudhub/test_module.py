@@ -9,6 +9,7 @@ from beehive.codec import decode
 from beehive.message import Message
 from beehive.testing import Harness
 from modules.cloudhub.connections import ACKNOWLEDGED, Acknowledged, Connected, Taken
+from modules.cloudhub.deliveries import NodeDeliveries
 from modules.cloudhub.link import FrameCame, LinkClosed, LinkEvent, LinkOpened
 from modules.cloudhub.module import CloudHub, CloudHubSettings
 
@@ -41,7 +42,8 @@ class Cloud:
     def __init__(self, bee: Harness) -> None:
         self.bee = bee
         self._deliver: Callable[[LinkEvent], None] | None = None
-        bee.add(CloudHub, CloudHubSettings(ca_pem=CA), self._make_transport, {})
+        self.deliveries: dict[str, NodeDeliveries] = {}
+        bee.add(CloudHub, CloudHubSettings(ca_pem=CA), self._make_transport, self.deliveries)
         bee.start()
 
     def _make_transport(self, deliver: Callable[[LinkEvent], None]) -> "Cloud":
@@ -253,6 +255,19 @@ def test_a_message_of_a_connection_that_was_replaced_is_ignored(cloud: Cloud) ->
     cloud.bee.forget()
     cloud.says(first, cloud.bee.message("default/configmap/c", "query", source="edged"))
     assert cloud.bee.sent_to("edgecontroller") == []
+
+
+def test_a_restarted_module_keeps_nothing_for_the_connections_that_it_had(cloud: Cloud) -> None:
+    """What is for a node that has not come again is edgecontroller's to send again; here it would pile up."""
+    cloud.connect()
+    cloud.controller("node/n1", "disconnected", "what nobody can read")
+    cloud.bee.run_for(30)
+    assert cloud.bee.hive.restarts() == {CloudHub.name: 1}
+    cloud.sends()
+    assert cloud.deliveries == {}
+    link = cloud.connect()
+    cloud.sends()
+    assert len(link.take()) == 1
 
 
 def test_what_no_module_here_wants_harms_nothing(cloud: Cloud) -> None:
