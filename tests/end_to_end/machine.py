@@ -6,7 +6,6 @@ import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -28,6 +27,7 @@ from tests.end_to_end.mirror import Mirror
 from tests.end_to_end.processes import REPOSITORY, Process, mounts_below, processes_of, wait_until
 from tests.end_to_end.runtimes import RuntimeUnderTest
 from tests.support.leftovers import remove_cgroups, unmount_under
+from tests.support.ports import free_port
 
 NODE: Final = "edge-1"
 _replace = msgspec.structs.replace
@@ -43,7 +43,7 @@ class Cloud:
         self._log = directory / "cloudcore.log"
         self.tls_options: list[str] | None = None
         """Set: with TLS, and these options."""
-        self._address = self._certificates = "127.0.0.1:0"
+        self._address, self._certificates = (f"127.0.0.1:{free_port()}" for _ in range(2))
         self._process: Process | None = None
         self._mirrors: dict[str, Mirror] = {}
 
@@ -263,10 +263,3 @@ class Machine:
 def _node_is_ready(node: JsonObject) -> bool:
     conditions: list[dict[str, Any]] = (node.get("status") or {}).get("conditions") or []
     return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
-
-
-def free_port() -> int:
-    """A TCP port that nobody has."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

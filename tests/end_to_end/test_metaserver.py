@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 
 from modules.edgecontroller.kinds import JsonObject
-from tests.end_to_end.machine import NODE, Machine, free_port
+from tests.end_to_end.machine import NODE, Machine
 from tests.end_to_end.pods import config_map, container, is_ready, mount, pod
 from tests.end_to_end.processes import wait_until
 from tests.support.kubectl import TABLE, Kubectl
+from tests.support.ports import free_port
 
 PODS = "/api/v1/namespaces/default/pods"
 _SETTINGS: JsonObject = {"name": "settings", "configMap": {"name": "settings"}}

@@ -7,6 +7,7 @@ delete) is seen from what the cloud sent unasked, and done over the control sock
 """
 
 import json
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -55,6 +56,8 @@ class World:
         self._people = Client(config.control_socket)
         self._connection: ClientConnection | None = None
         self._came: list[Message] = []
+        self._versions: Counter[tuple[str, str]] = Counter()
+        """How often each version of an object came."""
         self._ids: dict[str, str] = {}
         self._known: dict[str, Json] = {}
         self._recorded: dict[str, Json] = {}
@@ -102,8 +105,10 @@ class World:
         return ours
 
     def rest(self) -> list[Message]:
-        """What came that the real cloud did not send."""
-        return self._came
+        """What came that the real cloud did not send. What the edge had not acknowledged after some seconds, and got
+        again in the same version, is nothing new.
+        """
+        return [one for one in self._came if self._versions[_version(one)] == 1]
 
     def _act(self, recorded: Json) -> None:
         resource, content = recorded["route"]["resource"], recorded["content"]
@@ -149,11 +154,17 @@ class World:
     def _receive(self) -> Message:
         assert self._connection is not None
         message = decode(self._connection.recv(timeout=DEADLINE, decode=False))
+        self._versions[_version(message)] += 1
         content = message.content_as(Any)
         obj = content.get("Object") or content if isinstance(content, dict) else {}
         if obj.get("metadata", {}).get("uid"):
             self._known[_key(message.route.resource)] = obj["metadata"]
         return message
+
+
+def _version(message: Message) -> tuple[str, str]:
+    """Which version of which object; a message without one is its own."""
+    return message.route.resource, message.header.resourceversion or message.id
 
 
 def _key(resource: str) -> str:

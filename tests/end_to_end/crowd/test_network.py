@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import urllib.request
 from pathlib import Path
 
@@ -10,16 +9,11 @@ import pytest
 
 from tests.end_to_end.crowd.crowd import Crowd, lasting, once, wants
 from tests.end_to_end.pods import container, is_ready
+from tests.support.ports import free_port
 
 pytestmark = pytest.mark.containerd
 
 _SERVER = "mkdir /www; echo hello > /www/index.html; exec httpd -f -p {} -h /www"
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def fetched(address: str) -> str:
@@ -42,7 +36,7 @@ def test_a_pods_containers_have_one_address_and_others_reach_it(crowd: Crowd) ->
     assert made["status"]["podIPs"] == [{"ip": made["status"]["podIP"]}]
 
 
-_HOST_PORT = _free_port()
+_HOST_PORT = free_port()
 
 
 @wants(

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from tests.end_to_end.crowd.crowd import Crowd, lasting, once, wants
-from tests.end_to_end.crowd.test_network import _free_port
 from tests.end_to_end.pods import container, is_ready, phase
+from tests.support.ports import free_port
 
 pytestmark = pytest.mark.containerd
 
@@ -80,7 +80,7 @@ def test_a_pod_that_belongs_here_is_taken(crowd: Crowd) -> None:
     crowd.said("resources-here")
 
 
-_PORT = _free_port()
+_PORT = free_port()
 
 
 def _owner(name: str) -> Any:

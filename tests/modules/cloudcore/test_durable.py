@@ -15,6 +15,7 @@ from modules.edgecontroller.commands import Apply, Delete, Get
 from tests.end_to_end.processes import Process, wait_until
 from tests.modules.cloudcore.stubs import Edge, Stub, edge_at
 from tests.modules.edgecontroller.objects import configmap, node, pod
+from tests.support.ports import free_port
 
 USES: dict[str, Any] = {"volumes": [{"name": "v", "configMap": {"name": "settings"}}]}
 
@@ -103,7 +104,7 @@ class Killed:
     def __init__(self, directory: Path) -> None:
         self._directory = directory
         self.client = Client(directory / "cloud.sock")
-        self._address = "127.0.0.1:0"
+        self._address = f"127.0.0.1:{free_port()}"
         self._process: Process | None = None
 
     @property

@@ -23,6 +23,7 @@ from modules.edgecore.config.model import MetaServer
 from modules.edgecore.config.writing import render
 from modules.edgecore.metaserving import serve_api
 from tests.support.kubectl import Kubectl
+from tests.support.ports import free_port
 
 _replace = msgspec.structs.replace
 SECRET = b'{"metadata":{"name":"s","namespace":"default"},"data":{"x":"eA=="}}'
@@ -33,12 +34,6 @@ def configured(root: Path, port: int, *, secrets: bool = False) -> EdgeCoreConfi
     server = MetaServer(enable=True, server=f"127.0.0.1:{port}", serve_secrets=secrets)
     meta = _replace(config.modules.meta_manager, meta_server=server)
     return _replace(config, modules=_replace(config.modules, meta_manager=meta))
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 @pytest.mark.parametrize(("secrets", "status"), [(False, 403), (True, 200)])

@@ -17,6 +17,7 @@ from modules.edgecore.config.writing import render
 from modules.edgecore.exit_codes import ExitCode
 from modules.edgecore.ownership import LOCK_FILE
 from tests.end_to_end.processes import Process, wait_until
+from tests.support.ports import free_port
 
 Start = Callable[..., Process]
 
@@ -58,13 +59,6 @@ def _get(port: int, path: str) -> tuple[int, str]:
             return answer.status, answer.read().decode()
     except urllib.error.HTTPError as error:
         return error.code, error.read().decode()
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def test_a_root_directory_that_cannot_be_made(start: Start, tmp_path: Path) -> None:
@@ -117,7 +111,7 @@ def test_a_database_that_is_none(start: Start, tmp_path: Path) -> None:
 
 def test_a_runtime_that_is_not_there(start: Start, tmp_path: Path) -> None:
     """edgecore runs all the same, says once what is wrong, serves, and ends cleanly."""
-    port = _free_port()
+    port = free_port()
     elsewhere = {"container_runtime_endpoint": f"unix://{tmp_path}/none.sock", "cgroups_per_qos": False}
     process = start(tmp_path / "node", read_only_port=port, **elsewhere)
     _runs(process)

@@ -15,17 +15,15 @@ from edged.server.snapshots import Snapshots
 from modules.edgecore.config import EdgeCoreConfig
 from modules.edgecore.config.kubelet import TailoredKubeletConfig
 from modules.edgecore.serving import plain, serve, socket_path
+from tests.support.ports import free_port
 
 _replace = msgspec.structs.replace
 
 
 def configured(root: Path, kubelet: dict[str, Any] | None = None, **edged: Any) -> EdgeCoreConfig:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
     config = EdgeCoreConfig.embedded(root)
     section = _replace(config.modules.edged, **edged)
-    tailored = _replace(section.tailored_kubelet_config, **{"read_only_port": port, **(kubelet or {})})
+    tailored = _replace(section.tailored_kubelet_config, **{"read_only_port": free_port(), **(kubelet or {})})
     section = _replace(section, tailored_kubelet_config=tailored)
     return _replace(config, modules=_replace(config.modules, edged=section))
 
