@@ -19,6 +19,9 @@ _log = logging.getLogger(__name__)
 
 _FOREVER = float("inf")
 
+_LONGEST_SLEEP = 24 * 3600.0
+"""Seconds. A timer may be set to more than a thread can wait for: a pod's grace period has no upper bound."""
+
 _UUID_RANDOM = 0xFFFFFFFF_FFFF_0FFF_3FFF_FFFFFFFFFFFF
 """The bits of a UUID version 4 that are random (RFC 9562 §5.4)."""
 
@@ -173,5 +176,5 @@ class RealClock(Clock):
     def _sleep(self, until: float | None) -> None:
         """Wait for a nearer alarm or `until`. Who sets one that is due later need not wake the thread for it."""
         self._wakes_at = _FOREVER if until is None else until
-        self._changed.wait(None if until is None else max(0.0, until - time.monotonic()))
+        self._changed.wait(None if until is None else min(max(0.0, until - time.monotonic()), _LONGEST_SLEEP))
         self._wakes_at = 0.0

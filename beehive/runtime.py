@@ -91,7 +91,7 @@ class ThreadFuture(Future[T]):
         gate.acquire()
 
     def _wait(self, timeout: float | None) -> None:
-        if not self._gate.acquire(timeout=-1 if timeout is None else max(0.0, timeout)):
+        if not self._gate.acquire(timeout=-1 if timeout is None else min(max(0.0, timeout), threading.TIMEOUT_MAX)):
             raise pykka.Timeout(f"{timeout} seconds")
         self._gate.release()
 

@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beehive import Clock, Message, Module, RealClock, ResourceType, handles
+from beehive import Clock, Message, Module, RealClock, ResourceType, Threads, handles
 from beehive.alarms import Alarms
+from beehive.runtime import ThreadFuture
 from beehive.simulation import EPOCH, Simulation, VirtualClock
 from beehive.testing import Harness
 from tests.beehive.beds import Bed, Log
@@ -96,6 +97,22 @@ def test_a_timer_that_fails_does_not_stop_the_real_clock(real: RealClock, caplog
     real.after(0.01, fired.set)
     assert fired.wait(5)
     assert "ZeroDivisionError" in caplog.text
+
+
+def test_a_timer_farther_than_a_thread_can_wait_does_not_stop_the_others(real: RealClock) -> None:
+    """A pod may be given any number of seconds to end."""
+    fired = threading.Event()
+    real.after(1e15, nothing)
+    Bed(Threads(real)).until(lambda: real._wakes_at > 1e14)
+    real.after(0.01, fired.set)
+    assert fired.wait(5)
+
+
+def test_a_future_may_be_waited_for_longer_than_a_lock(real: RealClock) -> None:
+    """The same."""
+    future = ThreadFuture[str]()
+    real.after(0.01, lambda: future.set("there"))
+    assert future.get(timeout=1e15) == "there"
 
 
 def test_cancelled_timers_leave_the_heap(real: RealClock) -> None:
