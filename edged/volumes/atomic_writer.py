@@ -64,12 +64,17 @@ class AtomicWriter:
         return version if within and version.is_dir() else None
 
     def _new_version(self, payload: Payload, now: Nanoseconds) -> Path:
+        """One that cannot be completed goes at once: it is tried again and again, on a disk that is full perhaps."""
         version = self._make_directory(now)
-        for path, file in payload.items():
-            _write_file(version / path, file)
-        version.chmod(0o755)
-        if self._prepare is not None:
-            self._prepare(version)
+        try:
+            for path, file in payload.items():
+                _write_file(version / path, file)
+            version.chmod(0o755)
+            if self._prepare is not None:
+                self._prepare(version)
+        except Exception:
+            shutil.rmtree(version, ignore_errors=True)
+            raise
         return version
 
     def _make_directory(self, now: Nanoseconds) -> Path:

@@ -111,6 +111,17 @@ def test_preparation_happens_before_the_version_counts(tmp_path: Path) -> None:
     assert seen == [False]
 
 
+@pytest.mark.parametrize("wrong", ["a/b", "x" * 300], ids=["a file in its way", "too long"])
+def test_a_version_that_cannot_be_completed_leaves_nothing(tmp_path: Path, wrong: str) -> None:
+    """It is tried again and again, and may hold a secret."""
+    AtomicWriter(tmp_path).write(OLD, at(0))
+    before = sorted(tmp_path.iterdir())
+    with pytest.raises(OSError, match=r"exists|too long|Not a directory"):
+        AtomicWriter(tmp_path).write({"a": VolumeFile(b"2"), wrong: VolumeFile(b"2")}, at(1))
+    assert sorted(tmp_path.iterdir()) == before
+    assert visible(tmp_path) == contents(OLD)
+
+
 def test_crash_at_every_step_leaves_one_whole_version(tmp_path: Path) -> None:
     """Ended at any file system step, a write leaves the old or the new files in force; the next write repairs
     the rest.
