@@ -52,6 +52,7 @@ class StaticPodDirectory(Actor):
         self._tell = tell
         self._stamps: dict[Path, _Stamp] | None = None
         self._pods: dict[Path, JsonPod] = {}
+        self._problem = ""
 
     def on_start(self) -> None:
         """Look at once."""
@@ -71,8 +72,11 @@ class StaticPodDirectory(Actor):
         try:
             stamps = _stamps(self._directory)
         except OSError as error:
-            _log.warning("the directory of static pods cannot be read, they stay as they are: %s", error)
+            if str(error) != self._problem:
+                _log.warning("the directory of static pods cannot be read, they stay as they are: %s", error)
+            self._problem = str(error)
             return
+        self._problem = ""
         before = self._stamps
         if stamps == before:
             return

@@ -160,6 +160,19 @@ def test_one_that_cannot_be_read_changes_nothing(bench: Bench, files: Path) -> N
     assert bench.runtime.calls["start_container"] == 2
 
 
+def test_a_directory_that_cannot_be_read_changes_nothing_and_is_told_once(
+    bench: Bench, files: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    put(files, manifest())
+    bench.start()
+    bench.run(3)
+    files.rename(files.with_name("away"))
+    files.touch()
+    bench.run(5)
+    assert bench.runtime.running() == ["main"]
+    assert caplog.text.count("the directory of static pods cannot be read") == 1
+
+
 def test_after_a_restart_of_the_agent_it_is_the_same_pod(bench: Bench, files: Path) -> None:
     """And what ran of it is no orphan."""
     put(files, manifest())
