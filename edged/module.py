@@ -25,10 +25,11 @@ from edged.node.machine import Figures
 from edged.parts import Given, Parts
 from edged.probes.network import Network
 from edged.probes.sockets import SocketNetwork
-from edged.reading import belongs_to, read_pod
+from edged.reading import belongs_to, read_cloud_pod, read_pod
 from edged.server.snapshots import Snapshots
 from edged.settings import EdgedSettings
 from edged.shutdown.logind import ShutdownSource
+from edged.static_pods.keeper import FILE
 from edged.volumes import KernelMounts, Mounts
 from edged.volumes.csi.controller import OPERATIONS
 
@@ -118,7 +119,8 @@ class Edged(Module):
     def on_pod(self, message: Message) -> None:
         """A pod is wanted, or is wanted otherwise."""
         try:
-            pod = read_pod(message.content_bytes(), message.route.resource)
+            read = read_pod if message.route.source == FILE else read_cloud_pod
+            pod = read(message.content_bytes(), message.route.resource)
         except ContentError as error:
             _log.error("pod %s is left out: %s", message.route.resource, error)
             return

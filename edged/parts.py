@@ -40,7 +40,7 @@ from edged.pods.status import NodeView
 from edged.probes.crew import Crew, ProbeWorker
 from edged.probes.network import Network
 from edged.probes.runner import ContainerProbeRunner
-from edged.reading import belongs_to, read_pod
+from edged.reading import belongs_to, read_cloud_pod
 from edged.report.node import NodeReporter
 from edged.report.pods import PodReporter
 from edged.server.snapshots import Snapshots
@@ -132,7 +132,7 @@ class Parts:
         self.shutdown = NodeShutdown(
             module, settings.shutdown, self.keeper, changed=self.node.tick, over=self._on_all_ended, recorder=recorder
         )
-        node = stored.Node(read_pod, self._is_mine, self._with_files, self._on_listed)
+        node = stored.Node(read_cloud_pod, self._is_mine, self._with_files, self._on_listed)
         self.stored = stored.StoredPods(module, meta, self.keeper, node)
 
     def start(self) -> None:

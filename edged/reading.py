@@ -7,9 +7,12 @@ here once: Go's decoder, too, refuses an amount or a time that is none, and a ku
 import logging
 from collections.abc import Iterable
 
+from msgspec.structs import replace
+
 from edged.api import Pod, Quantity, decode, parse_quantity, parse_time
 from edged.api.codec import DecodeError
 from edged.errors import EdgedError
+from edged.pods.critical import CONFIG_MIRROR, CONFIG_SOURCE
 
 _log = logging.getLogger(__name__)
 
@@ -28,6 +31,17 @@ def read_pod(raw: bytes, about: str) -> Pod | None:
         _log.error("pod %s is left out: %s", about, error)
         return None
     return pod
+
+
+def read_cloud_pod(raw: bytes, about: str) -> Pod | None:
+    """As `read_pod`, for a pod that the cloud wants. Whatever it says of itself, it is no static pod: those are exempt
+    from much, and only this machine's administrator has them (a kubelet writes `api` over the annotation).
+    """
+    pod = read_pod(raw, about)
+    if pod is None or CONFIG_SOURCE not in pod.metadata.annotations or CONFIG_MIRROR in pod.metadata.annotations:
+        return pod
+    notes = {key: value for key, value in pod.metadata.annotations.items() if key != CONFIG_SOURCE}
+    return replace(pod, metadata=replace(pod.metadata, annotations=notes))
 
 
 def check_pod(pod: Pod) -> None:

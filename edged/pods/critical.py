@@ -6,7 +6,8 @@ from edged.api import Pod
 
 CONFIG_SOURCE: Final = "kubernetes.io/config.source"
 """Annotation that says where a static pod came from."""
-_MIRROR: Final = "kubernetes.io/config.mirror"
+CONFIG_MIRROR: Final = "kubernetes.io/config.mirror"
+"""Annotation of what stands for a static pod in the cloud."""
 _SYSTEM_CRITICAL: Final = 2_000_000_000
 """Priority of `system-cluster-critical`; `system-node-critical` has more."""
 
@@ -14,4 +15,4 @@ _SYSTEM_CRITICAL: Final = 2_000_000_000
 def is_critical(pod: Pod) -> bool:
     """Static pods, and those with the priority of system components."""
     notes = pod.metadata.annotations
-    return CONFIG_SOURCE in notes or _MIRROR in notes or (pod.spec.priority or 0) >= _SYSTEM_CRITICAL
+    return CONFIG_SOURCE in notes or CONFIG_MIRROR in notes or (pod.spec.priority or 0) >= _SYSTEM_CRITICAL

@@ -13,12 +13,11 @@ import msgspec
 
 from edged.api import Pod, from_value
 from edged.api.codec import DecodeError
-from edged.pods.critical import CONFIG_SOURCE
+from edged.pods.critical import CONFIG_MIRROR, CONFIG_SOURCE
 from edged.reading import check_pod
 from edged.static_pods.errors import ManifestError
 
 CONFIG_HASH = "kubernetes.io/config.hash"
-CONFIG_MIRROR = "kubernetes.io/config.mirror"
 LARGEST = 1024 * 1024
 """Bytes of a file; an object of the API cannot be larger either."""
 

@@ -13,10 +13,11 @@ import msgspec
 from beehive import ResourceType
 from edged.api import DeleteOptions, Node, OwnerReference, Pod, Preconditions, decode, encode
 from edged.api.codec import DecodeError
+from edged.pods.critical import CONFIG_MIRROR
 from edged.pods.labels import ref_of
 from edged.pods.model import PodUid
 from edged.report.pods import PodReporter
-from edged.static_pods.manifest import CONFIG_HASH, CONFIG_MIRROR
+from edged.static_pods.manifest import CONFIG_HASH
 from metamanager.client import AlreadyExistsError, CallError, ConflictError, MetaTurnClient, NotFoundError
 
 _log = logging.getLogger(__name__)

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from edged.static_pods.manifest import CONFIG_HASH, CONFIG_MIRROR
+from edged.pods.critical import CONFIG_MIRROR, CONFIG_SOURCE
+from edged.static_pods.manifest import CONFIG_HASH
 from tests.edged.conftest import Bench, pod
 from tests.edged.meta_double import CONFLICT, NOT_FOUND
 
@@ -120,6 +121,21 @@ def test_a_mirror_that_the_cloud_has_lost_is_made_again(bench: Bench, files: Pat
     bench.meta.refuse.clear()
     bench.run(15)
     assert MIRROR in bench.meta.cloud
+
+
+@pytest.mark.parametrize("how", ["message", "store"])
+def test_a_pod_of_the_cloud_that_calls_itself_static_is_one_like_any_other(bench: Bench, how: str) -> None:
+    """Its status is reported as its own, and nothing is spared it."""
+    given = pod("web", metadata={"annotations": {CONFIG_SOURCE: "file", "a": "b"}})
+    if how == "store":
+        bench.meta.objects["default/pod/web"] = given
+    bench.start()
+    if how == "message":
+        bench.tell("insert", given)
+    bench.run(15)
+    assert bench.meta.phases("web")[-1] == "Running"
+    assert [served.metadata.annotations for served in bench.snapshots.pods] == [{"a": "b"}]
+    assert bench.meta.deletions == []
 
 
 def test_a_file_that_goes_ends_the_pod_and_its_mirror(bench: Bench, files: Path) -> None:
