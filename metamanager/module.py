@@ -23,6 +23,7 @@ from metamanager.errors import StoreDamagedError, StoreError, StoreWriteError
 from metamanager.figures import StoreFigures
 from metamanager.lookup import Lookup
 from metamanager.needs import DEPENDENCIES, Unneeded
+from metamanager.pod_list import PodList
 from metamanager.remote import Remote
 from metamanager.rows import cause_of, head_of, parse, row_of, row_of_message
 from metamanager.rules import HANDED_ON, Change, Step, plan
@@ -55,6 +56,9 @@ class MetaSettings(msgspec.Struct, frozen=True):
 
     report_events: bool = False
     """Whether the cloud is told of events (KubeEdge's modules.edged.reportEvent); they are kept in any case."""
+
+    node: str = ""
+    """Name of this node. Empty: the cloud is not asked for the list of its pods (`metamanager.pod_list`)."""
 
 
 class MetaManager(Module):
@@ -103,8 +107,17 @@ class MetaManager(Module):
         self._lookup = Lookup(self._store, self.clock)
         self._remote = Remote(self, self._settings.remote_query_timeout, self._answered)
         self._closing.callback(self._remote.give_up)
-        self._unneeded = Unneeded(self, self._store, self._dropped, self._not_looked)
+        self._unneeded = Unneeded(self, self._store, self._dropped, self._not_kept_up)
         self._unneeded.look_later()
+        self._pod_list = PodList(
+            self,
+            self._store,
+            self._settings.node,
+            self._settings.remote_query_timeout,
+            taken=self._listed,
+            failed=self._not_kept_up,
+        )
+        self._link_changed()
 
     def _open(self) -> None:
         """What is spoilt shows when it is opened, or when it is read. Opened again it is set aside."""
@@ -151,6 +164,10 @@ class MetaManager(Module):
             return
         if not self._connected:
             self._remote.give_up()
+        self._link_changed()
+
+    def _link_changed(self) -> None:
+        self._pod_list.connection_changed(connected=self._connected and bool(self._settings.node))
 
     @handles()
     def take(self, message: Message) -> None:
@@ -205,6 +222,7 @@ class MetaManager(Module):
         """Delete the object that is meant and no later one of its name; with a pod goes what was kept for it."""
         uid = head_of(message.content_bytes()).uid or ""
         self._remote.void(message.route.resource)
+        self._pod_list.deleted(message.route.resource, uid)
         cause, now = cause_of(message), self.clock.now_ms()
         deleted = self._store.delete(message.route.resource, uid, cause, now)
         if resource.type == ResourceType.POD:
@@ -322,13 +340,18 @@ class MetaManager(Module):
         self._batch.add(Outcome((), changed=True))
         self._batch.flush()
 
-    def _not_looked(self, error: StoreError) -> None:
+    def _listed(self, outcome: Outcome) -> None:
+        self._batch.add(outcome)
+        self._flush_soon()
+
+    def _not_kept_up(self, error: StoreError) -> None:
+        """What is done now and then could not be done; it is tried again."""
         if isinstance(error, StoreDamagedError):
             raise error
         if isinstance(error, StoreWriteError):
             self._write_failed(error)
         else:
-            _log.warning("unneeded configmaps and secrets stay for now: %s", error)
+            _log.warning("the store is looked through later: %s", error)
 
     def _deliver(self, effect: Effect) -> None:
         if effect.way is Way.SEND:

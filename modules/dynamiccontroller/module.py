@@ -15,10 +15,10 @@ from beehive.message import Message
 from beehive.module import Module
 from beehive.names import Group, ModuleName, Operation
 from beehive.resource import Resource, Side
+from metamanager.application import Application, PatchInfo, Progress, StatusError, Verb, target_of
 from modules.edgecontroller import commands
 from modules.edgecontroller.api_calls import ApiCall, ApiResult
 from modules.edgecontroller.commands import Verb as Command
-from modules.metaserver.application import Application, PatchInfo, Progress, StatusError, Verb, target_of
 
 _log = logging.getLogger(__name__)
 

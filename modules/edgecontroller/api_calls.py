@@ -1,5 +1,6 @@
 """The Kubernetes API's own verbs, for who speaks it through the cloud: dynamiccontroller for the nodes' metaservers."""
 
+import re
 from typing import Any, Final
 
 import msgspec
@@ -10,6 +11,7 @@ from modules.edgecontroller.kinds import KINDS, JsonObject, Kind, ObjectKey, key
 
 STRATEGIC: Final = "application/strategic-merge-patch+json"
 MERGE: Final = "application/merge-patch+json"
+_NODE: Final = re.compile(r"[-a-z0-9.]+\Z")
 
 
 class ApiCall(msgspec.Struct, frozen=True, kw_only=True):
@@ -91,9 +93,7 @@ def _patch(cluster: Cluster, request: ApiCall, key: ObjectKey) -> JsonObject:
 
 
 def _list(cluster: Cluster, kind: Kind, request: ApiCall) -> JsonObject:
-    if request.options.get("labelSelector") or request.options.get("fieldSelector"):
-        raise BadRequestError("selectors are not served by this cloud")
-    items = cluster.list(kind, request.namespace or None)
+    items = _selected(cluster, kind, request)
     version = str(cluster.store.version)
     return {
         "kind": f"{kind.name}List",
@@ -101,6 +101,18 @@ def _list(cluster: Cluster, kind: Kind, request: ApiCall) -> JsonObject:
         "metadata": {"resourceVersion": version},
         "items": items,
     }
+
+
+def _selected(cluster: Cluster, kind: Kind, request: ApiCall) -> list[JsonObject]:
+    """Of selectors there is the one that a node needs: which pods are its own."""
+    fields = str(request.options.get("fieldSelector") or "")
+    if not fields and not request.options.get("labelSelector"):
+        return cluster.list(kind, request.namespace or None)
+    field, _, node = fields.partition("=")
+    if request.options.get("labelSelector") or (kind.name, field) != ("Pod", "spec.nodeName") or not _NODE.match(node):
+        raise BadRequestError("of selectors, this cloud serves spec.nodeName=NODE for pods, and no other")
+    pods = cluster.pods_on(node)
+    return [pod for pod in pods if request.namespace in ("", pod["metadata"]["namespace"])]
 
 
 def _kind(request: ApiCall) -> Kind:

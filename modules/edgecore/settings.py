@@ -116,6 +116,7 @@ def meta_settings(config: EdgeCoreConfig) -> MetaSettings:
         data_source=str(config.database_url),
         remote_query_timeout=config.modules.meta_manager.remote_query_timeout,
         report_events=config.modules.edged.report_event,
+        node=config.node_name,
     )
 
 

@@ -16,12 +16,12 @@ from beehive import Clock, Hive, ModuleName, ResourceType, State
 from edged.server.answers import Answer, Handler, Reply, json, text
 from edged.server.errors import RequestError
 from edged.server.request import Request
+from metamanager.application import Target, Verb
 from modules.metaserver import discovery
-from modules.metaserver.application import Verb
 from modules.metaserver.cloud import Cloud
 from modules.metaserver.errors import ApiError, no_such_path, not_found
 from modules.metaserver.options import read_options
-from modules.metaserver.paths import Target, parse_target
+from modules.metaserver.paths import parse_target
 from modules.metaserver.reading import Reader
 from modules.metaserver.resources import Resource, find
 from modules.metaserver.view import Key, View

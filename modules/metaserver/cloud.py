@@ -7,17 +7,15 @@ told after ten seconds.
 
 from typing import Final
 
-from beehive import BeehiveError, Group, Hive, Message, ModuleName, Operation, causes
+from beehive import BeehiveError, Hive, Message, ModuleName, Operation, causes
 from metamanager.answers import error_in
+from metamanager.application import Application, Progress, Target, Verb, application, message_of
 from metamanager.errors import NoAnswerError, NotConnectedError
-from modules.metaserver.application import Application, Progress, Verb, application
 from modules.metaserver.errors import ApiError, CloudRefusalError
-from modules.metaserver.paths import Target
 
 CLOUD_SECONDS: Final = 10.0
 """How long the cloud has (KubeEdge)."""
 
-_NULL: Final = "null"
 _HERE: Final = "what the node has can be read here meanwhile"
 
 
@@ -40,14 +38,7 @@ class Cloud:
             ApiError: the cloud's own refusal; 503 without a connection, 504 without an answer.
         """
         causes.begin(ModuleName.METASERVER)
-        message = Message.new(
-            self._hive.clock,
-            source=ModuleName.METASERVER,
-            group=Group.DYNAMICCONTROLLER,
-            resource=_NULL,
-            operation=_NULL,
-            content=application(target, verb, self._node, option, body),
-        )
+        message = message_of(application(target, verb, self._node, option, body), self._hive.clock)
         try:
             answer = self._hive.request(ModuleName.EDGEHUB, message, CLOUD_SECONDS).get()
             return read_answer(answer)

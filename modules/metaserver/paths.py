@@ -1,26 +1,10 @@
 """Which object, or which collection, a path of the API means (Kubernetes' RequestInfo)."""
 
-import msgspec
-
+from metamanager.application import Target
 from modules.metaserver.errors import no_such_path
 
 _OF_NAMESPACES = ("status", "finalize")
 """Subresources of a namespace; another word in their place is a resource in it."""
-
-
-class Target(msgspec.Struct, frozen=True):
-    """What a path means."""
-
-    group: str
-    """Empty: the core."""
-    version: str
-    plural: str
-    namespace: str = ""
-    """Empty: of the cluster, or in all namespaces."""
-    name: str = ""
-    """Empty: the collection."""
-    subresource: str = ""
-    """With slashes when it has parts."""
 
 
 def parse_target(parts: tuple[str, ...]) -> Target:

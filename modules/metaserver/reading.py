@@ -12,10 +12,10 @@ import msgspec
 
 from beehive import Clock
 from edged.server.answers import Answer, json
+from metamanager.application import Target
 from modules.metaserver.errors import ApiError, not_found
 from modules.metaserver.forms import Shown
 from modules.metaserver.options import ReadOptions
-from modules.metaserver.paths import Target
 from modules.metaserver.resources import Resource
 from modules.metaserver.view import Key, View
 

@@ -9,10 +9,9 @@ import msgspec
 
 from edged.server.answers import Answer
 from edged.server.request import Request
-from modules.metaserver.application import PatchInfo, Verb
+from metamanager.application import PatchInfo, Target, Verb
 from modules.metaserver.cloud import Cloud
 from modules.metaserver.errors import ApiError
-from modules.metaserver.paths import Target
 
 METHODS: Final = ("POST", "PUT", "PATCH", "DELETE")
 

@@ -5,13 +5,16 @@ without pods stays. Of what stays a replay of the whole node is recorded, so tha
 module by module, and is consistent with itself.
 """
 
+import base64
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from beehive.names import Operation
 from beehive.trace import Change, CriCall, CriEvent, Delivered, LinkFrame, Record, RecordedMessage, StoreCommit
+from metamanager.application import Target, key_of
 from modules.replay.errors import ReplayError
 from modules.replay.events import STREAM
 from modules.replay.outputs import POD_UID, message_of
@@ -19,6 +22,7 @@ from modules.replay.places import Places
 from modules.replay.recorded import Recorded
 from modules.replay.run import Replayed, replay
 
+_LIST_OF_PODS = key_of(Target("", "v1", "pods"))
 _OF_PODS = frozenset({"pod", "podpatch", "podstatus"})
 _REPEATED = frozenset({"list_pod_sandboxes", "list_containers", "status"})
 _LISTS = frozenset({"list_pod_sandboxes", "list_containers"})
@@ -91,7 +95,9 @@ class _Reducer:
                     yield msgspec.structs.replace(record, message=message)
             case LinkFrame():
                 message = message_of(record.frame)
-                if message is None or not self._is_of_another(message.resource):
+                if message is not None and message.operation == Operation.APPLICATION_RESPONSE:
+                    yield msgspec.structs.replace(record, frame=self._answer_in(record.frame))
+                elif message is None or not self._is_of_another(message.resource):
                     yield record
             case StoreCommit():
                 yield from self._commit(record)
@@ -122,7 +128,24 @@ class _Reducer:
             return None
         if message.resource.endswith("/pod") and message.operation == "response":
             return msgspec.structs.replace(message, content=self._own_pods(message.content))
+        if message.operation == Operation.APPLICATION_RESPONSE:
+            return msgspec.structs.replace(message, content=self._own_listed(message.content))
         return message
+
+    def _answer_in(self, frame: bytes) -> bytes:
+        """A frame with the cloud's answer to an Application."""
+        envelope = msgspec.json.decode(frame, type=dict[str, msgspec.Raw])
+        content = self._own_listed(bytes(envelope["content"]))
+        return msgspec.json.encode({**envelope, "content": msgspec.Raw(content)})
+
+    def _own_listed(self, content: bytes) -> bytes:
+        """The cloud's answer to an Application; of a list of pods without the others."""
+        app = msgspec.json.decode(content)
+        if not isinstance(app, dict) or app.get("Key") != _LIST_OF_PODS or not app.get("RespBody"):
+            return content
+        body = msgspec.json.decode(base64.b64decode(app["RespBody"]))
+        items = [item for item in body["items"] if self._is_mine(item["metadata"])]
+        return msgspec.json.encode({**app, "RespBody": msgspec.json.encode({**body, "items": items})})
 
     def _own_pods(self, content: bytes) -> bytes:
         """A list of pods as texts, without the others."""

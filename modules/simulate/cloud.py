@@ -13,6 +13,7 @@ from beehive.names import ModuleName
 from modules.cloudhub.deliveries import NodeDeliveries
 from modules.cloudhub.link import LinkEvent
 from modules.cloudhub.module import CloudHub, CloudHubSettings
+from modules.dynamiccontroller.module import DynamicController
 from modules.edgecontroller import commands
 from modules.edgecontroller.cluster import Cluster
 from modules.edgecontroller.commands import Verb
@@ -68,6 +69,7 @@ class SimulatedCloud:
         self._deliveries = {}
         hive.add(CloudHub, CloudHubSettings(), lambda deliver: self._make_door(process, deliver), self._deliveries)
         hive.add(EdgeController, self.cluster, self._database)
+        hive.add(DynamicController)
         self.world.note("cloud", f"life {self._life} begins")
         process.run(hive.start)
 

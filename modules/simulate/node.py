@@ -170,7 +170,8 @@ class Node:
         recorder = self._recorder(hive) if self._record else None
         if recorder is not None:
             self.recorders.append(recorder)
-        hive.add(MetaManager, MetaSettings(str(self.state / DATABASE)), partial(self._open_store, process, recorder))
+        settings = MetaSettings(str(self.state / DATABASE), node=self.name)
+        hive.add(MetaManager, settings, partial(self._open_store, process, recorder))
         hive.add(
             Edged,
             self._edged_settings(),
@@ -180,17 +181,17 @@ class Node:
             SimulatedFigures() if recorder is None else recorder.figures(SimulatedFigures()),
             mounts=MemoryMounts(),
         )
-        settings = EdgeHubSettings(url="ws://cloud.simulated/e632/node/events", node=self.name)
+        hub = EdgeHubSettings(url="ws://cloud.simulated/e632/node/events", node=self.name)
 
         def make_link() -> NodeLink:
             return NodeLink(process, self.line, self.cloud)
 
         open_outbox: OpenOutbox = partial(self._open_outbox, process)
         if recorder is None:
-            edgehub.install(hive, settings, make_link=make_link, open_outbox=open_outbox)
+            edgehub.install(hive, hub, make_link=make_link, open_outbox=open_outbox)
         else:
             links, outbox = recorder.links(make_link), recorder.outbox(open_outbox)
-            edgehub.install(hive, settings, make_link=links, open_outbox=outbox)
+            edgehub.install(hive, hub, make_link=links, open_outbox=outbox)
 
     def _recorder(self, hive: Hive) -> LifeRecorder:
         from modules.simulate.configured import configuration_of  # noqa: PLC0415 - most runs are not recorded

@@ -37,6 +37,8 @@ class Cloud:
     """`cloudcore run`; keeps its objects and its address over restarts."""
 
     def __init__(self, directory: Path) -> None:
+        self.module = "modules.cloudcore"
+        """What is run; another is a cloudcore with other manners."""
         self.socket = directory / "cloud.sock"
         self.client = Client(self.socket)
         self._directory = directory
@@ -76,7 +78,7 @@ class Cloud:
         if self.tls_options is not None:
             directory = str(self._directory / "cloud-tls")
             arguments += ["--tls", "--tls-dir", directory, "--https-listen", self._certificates, *self.tls_options]
-        process = Process("modules.cloudcore", arguments, self._log)
+        process = Process(self.module, arguments, self._log)
         self._process = process
         wait_until(lambda: ready.exists() or not process.runs, "cloudcore is ready")
         assert process.runs, process.tail()

@@ -150,6 +150,28 @@ def test_a_lost_database(machine: Machine) -> None:
     machine.cloud.pods.wait_gone("goes")
 
 
+def test_a_lost_database_and_nothing_that_runs(stopped_machine: Machine) -> None:
+    """Nothing on the node tells of its pods any more, and this cloud sends none of them again: the node asks it for the
+    list of them. Afterwards all is as before.
+    """
+    machine = stopped_machine
+    machine.cloud.module = "tests.end_to_end.trusting_cloud"
+    machine.start()
+    machine.cloud.apply(pod("p"), pod("q"))
+    before = {name: machine.cloud.pods.wait(name, is_ready) for name in ("p", "q")}
+    machine.edge.kill()
+    machine.runtime.clear(machine.edge.root / "edged")
+    for file in machine.edge.root.glob("edgecore.db*"):
+        file.unlink()
+    machine.start_edge()
+    for name, obj in before.items():
+        now = machine.cloud.pods.wait(name, partial(_runs_anew, obj), seconds=30)
+        assert now["metadata"]["uid"] == obj["metadata"]["uid"]
+    assert "list of this node's pods has been taken: 2 in it" in machine.edge.process.text()
+    machine.cloud.delete("Pod", "p")
+    machine.cloud.pods.wait_gone("p")
+
+
 def _has_sandboxes(machine: Machine, number: int) -> bool:
     return machine.runtime.pods(machine.edge.root / "edged") >= number
 

@@ -25,10 +25,13 @@ def node(
     seed: int = 0,
     beside: type[Module] | None = None,
     report_events: bool = False,
+    name: str = "",
 ) -> Iterator[Harness]:
-    """metamanager alone, or beside one other module, on a file that is its own unless one is named."""
+    """metamanager alone, or beside one other module, on a file that is its own unless one is named. With a name of the
+    node it asks for the list of its pods.
+    """
     with TemporaryDirectory() as directory, Harness(seed) as bee:
-        settings = MetaSettings(str(path or Path(directory) / "edgecore.db"), report_events=report_events)
+        settings = MetaSettings(str(path or Path(directory) / "edgecore.db"), report_events=report_events, node=name)
         bee.add(MetaManager, settings)
         if beside is not None:
             bee.add(beside)

@@ -50,6 +50,18 @@ def test_an_object_is_made_read_listed_changed_and_deleted(api: Api) -> None:
     assert api("get", "c")["code"] == 404
 
 
+def test_a_node_lists_its_own_pods(api: Api) -> None:
+    app = {"name": "app", "image": "busybox"}
+    elsewhere: JsonObject = {"metadata": {"name": "q"}, "spec": {"nodeName": "n2", "containers": [app]}}
+    for body in (POD, elsewhere):
+        api("create", body=body, plural="pods")
+    for node, names in {"n1": ["p"], "n2": ["q"], "n3": []}.items():
+        listed = api("list", plural="pods", namespace="", options={"fieldSelector": f"spec.nodeName={node}"})
+        assert (listed["kind"], [each["metadata"]["name"] for each in listed["items"]]) == ("PodList", names)
+    mine = {"fieldSelector": "spec.nodeName=n1"}
+    assert api("list", plural="pods", namespace="other", options=mine)["items"] == []
+
+
 @pytest.mark.parametrize(("patch_type", "data"), [(STRATEGIC, {"a": "2"}), (MERGE, {"a": "2", "b": None})])
 def test_patches(api: Api, patch_type: str, data: JsonObject) -> None:
     assert api("patch", "c", {"data": data}, patch_type=patch_type)["data"] == {"a": "2"}
@@ -88,6 +100,9 @@ def nested(levels: int) -> JsonObject:
         ({"verb": "delete", "name": "c", "options": {"preconditions": [1]}}, 400),
         ({"verb": "update", "name": "c", "body": {"metadata": {"name": "c"}, "x": nested(495)}}, 400),
         ({"verb": "list", "options": {"labelSelector": "a"}}, 400),
+        ({"verb": "list", "options": {"fieldSelector": "spec.nodeName=n1"}}, 400),
+        ({"verb": "list", "plural": "pods", "options": {"fieldSelector": "spec.nodeName!=n1"}}, 400),
+        ({"verb": "list", "plural": "pods", "options": {"fieldSelector": "spec.nodeName=n1,status.phase=Failed"}}, 400),
         ({"verb": "create", "body": []}, 400),
         ({"verb": "create", "body": {}}, 400),
         ({"verb": "create", "body": {"metadata": {"name": "c"}}}, 409),

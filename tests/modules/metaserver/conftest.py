@@ -12,8 +12,8 @@ from edged.server.answers import Answer, Handler
 from edged.server.http import HttpServer
 from edged.server.listening import listen_tcp
 from edged.server.request import Request
+from metamanager.application import Application
 from modules.metaserver.api import Api, ApiSettings
-from modules.metaserver.application import Application
 from modules.metaserver.view import View
 from tests.modules.metaserver.objects import FIRST, obj, put
 from tests.support.kubectl import Kubectl

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from modules.metaserver.application import Application, PatchInfo, StatusError
+from metamanager.application import Application, PatchInfo, StatusError
 from modules.metaserver.resources import RESOURCES
 from tests.modules.metaserver.conftest import Served
 from tests.modules.metaserver.objects import drop, key, obj

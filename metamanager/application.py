@@ -1,6 +1,7 @@
 """KubeEdge's Application: a request of the Kubernetes API as it travels to the cloud, and its answer (spec/05 §9).
 
-The keys are Go's field names, `[]byte` is base64. Used by both ends: the node's metaserver and the cloud stub.
+The keys are Go's field names, `[]byte` is base64. Used by both ends: the node's metaserver and metamanager, which asks
+for the list of its pods (`metamanager.pod_list`), and the cloud stub.
 """
 
 import hashlib
@@ -9,11 +10,28 @@ from typing import Any, Final
 
 import msgspec
 
+from beehive import Clock, Group, Message, ModuleName
 from beehive.resource import NULL_NAMESPACE
-from modules.metaserver.paths import Target
 
 _CORE: Final = "core"
 _KEY_PARTS: Final = 6
+_NULL: Final = "null"
+"""Resource and operation of the message that carries a request."""
+
+
+class Target(msgspec.Struct, frozen=True):
+    """The object, or the collection, that a request is about."""
+
+    group: str
+    """Empty: the core."""
+    version: str
+    plural: str
+    namespace: str = ""
+    """Empty: of the cluster, or in all namespaces."""
+    name: str = ""
+    """Empty: the collection."""
+    subresource: str = ""
+    """With slashes when it has parts."""
 
 
 class Verb(StrEnum):
@@ -86,6 +104,18 @@ def application(target: Target, verb: Verb, node: str, option: bytes, body: byte
         option=option,
         req_body=body,
         subresource=target.subresource,
+    )
+
+
+def message_of(app: Application, clock: Clock) -> Message:
+    """The request as it is put to the hub, from and for whom KubeEdge's cloud expects it."""
+    return Message.new(
+        clock,
+        source=ModuleName.METASERVER,
+        group=Group.DYNAMICCONTROLLER,
+        resource=_NULL,
+        operation=_NULL,
+        content=app,
     )
 
 

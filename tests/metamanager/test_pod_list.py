@@ -1,0 +1,317 @@
+"""The list of the node's pods: asked for in a metaserver's words while the store is new, taken as if pushed."""
+
+import base64
+import json
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+
+from beehive import Group, Message, ModuleName, Operation
+from beehive.testing import Harness
+from metamanager.application import Application, Progress, StatusError
+from metamanager.batch import Batch
+from metamanager.errors import StoreWriteError
+from metamanager.pod_list import FIRST_DELAY, LISTED, SOON, TRIES, may_replace, pods_in, request_of
+from metamanager.sqlite_store import SqliteStore
+from tests.metamanager.support import META, connect, disconnect, from_cloud, node, store_of, thing
+
+HUB, EDGED = ModuleName.EDGEHUB, ModuleName.EDGED
+A, B = "default/pod/a", "default/pod/b"
+DAYS = 3 * 86400.0
+
+
+def pod(name: str = "a", *, on: str = "n1", **fields: Any) -> dict[str, Any]:
+    """A pod of a node."""
+    return thing(name, **{"uid": f"uid-{name}", "spec": {"nodeName": on}, **fields})
+
+
+def listing(*pods: Any, **fields: Any) -> bytes:
+    """The body of an answer, as an API server's."""
+    return json.dumps({"kind": "PodList", "apiVersion": "v1", "metadata": {}, "items": pods, **fields}).encode()
+
+
+def answer_to(bee: Harness, request: Message, body: bytes | None, **fields: Any) -> Message:
+    """dynamiccontroller's, as it arrives at the node (spec/02 D12)."""
+    app = request.content_as(Application)
+    given = {key: getattr(app, key) for key in app.__struct_fields__}
+    content = Application(**{**given, "status": Progress.APPROVED, "resp_body": body, **fields})
+    reply = request.reply(bee.clock, content, source=ModuleName.DYNAMICCONTROLLER)
+    where = {"group": Group.RESOURCE, "operation": Operation.APPLICATION_RESPONSE}
+    return reply.with_route(resource="ignore/Application/ignore", **where)
+
+
+@contextmanager
+def asking(path: Path | None = None, *, connected: bool = True) -> Iterator[Harness]:
+    """metamanager of node n1."""
+    with node(path, name="n1", connected=connected) as bee:
+        yield bee
+
+
+@contextmanager
+def told(*pods: Any, path: Path | None = None) -> Iterator[Harness]:
+    """The same, and the cloud answers with these pods."""
+    with asking(path, connected=False) as bee:
+        bee.answer(HUB, lambda request: answer_to(bee, request, listing(*pods)))
+        connect(bee)
+        yield bee
+
+
+def asked(bee: Harness) -> list[Message]:
+    """What the cloud was asked."""
+    return [each for each in bee.sent_to(HUB) if each.route.source == ModuleName.METASERVER]
+
+
+def names(bee: Harness) -> list[str]:
+    """The pods in the store."""
+    return [json.loads(text)["metadata"]["name"] for text in store_of(bee).get_all("pod")]
+
+
+def test_the_question_is_a_metaservers() -> None:
+    """Byte for byte what a Go edge would write for `kubectl get pods -A --field-selector spec.nodeName=n1`; spec/05."""
+    with asking() as bee:
+        (request,) = asked(bee)
+        route = request.route
+        assert (route.source, route.group, route.resource, route.operation) == (
+            "metaserver", "dynamiccontroller", "null", "null",
+        )  # fmt: skip
+        content = json.loads(bytes(request.content_raw()))
+        assert (content["Key"], content["Verb"], content["Nodename"]) == ("/core/v1/pods/null/null", "list", "n1")
+        assert base64.b64decode(content["Option"]) == b'{"fieldSelector":"spec.nodeName=n1"}'
+        assert (content["ReqBody"], content["Status"], len(content["ID"])) == (None, "InApplying", 64)
+
+
+def test_a_node_without_a_name_does_not_ask() -> None:
+    with node(connected=True) as bee:
+        assert bee.sent_to(HUB) == []
+
+
+def test_what_is_listed_is_stored_and_told_as_if_pushed() -> None:
+    """Each pod as it stands in the list; nothing is acknowledged, for nothing was delivered."""
+    with told(pod("a", version=7), pod("b")) as bee:
+        assert names(bee) == ["a", "b"]
+        first, second = bee.sent_to(EDGED)
+        assert (first.route.resource, second.route.resource) == (A, B)
+        assert (first.route.operation, first.route.source, first.route.group) == (
+            "update",
+            "edgecontroller",
+            "resource",
+        )
+        assert (first.header.resourceversion, first.parent_id) == ("7", "")
+        assert first.content_as(dict) == pod("a", version=7)
+        assert len(bee.sent_to(HUB)) == 1
+
+
+def test_it_is_asked_once_for_good(tmp_path: Path) -> None:
+    """Not at a reconnection, and not by the next process."""
+    with told(pod(), path=tmp_path / "x.db") as bee:
+        disconnect(bee)
+        connect(bee)
+        bee.run_for(DAYS)
+        assert len(asked(bee)) == 1
+    with asking(tmp_path / "x.db") as bee:
+        assert asked(bee) == []
+
+
+def test_an_empty_list_is_one_too(tmp_path: Path) -> None:
+    """As a node that is new gets it; a Go list without items has null in their place."""
+    for number, body in enumerate((listing(), listing(items=None))):
+        with asking(tmp_path / f"{number}.db") as bee:
+            bee.hive.respond(answer_to(bee, asked(bee)[0], body))
+            bee.settle()
+            assert store_of(bee).get(LISTED) is not None
+            assert bee.sent_to(EDGED) == []
+
+
+def test_what_the_store_has_is_not_undone() -> None:
+    """Neither is a newer state replaced, nor another pod of the name that is newer, nor what the list does not have
+    removed. An older state, and an older pod, give way.
+    """
+    had = {
+        "a": pod("a", version=5),
+        "b": pod("b", version=9, uid="again"),
+        "c": pod("c", version=2),
+        "d": pod("d", version=2, uid="before"),
+        "e": pod("e"),
+    }
+    listed = (pod("a", version=4), pod("b", version=8), pod("c", version=3), pod("d", version=3))
+    with asking(connected=False) as bee:
+        bee.answer(HUB, lambda request: answer_to(bee, request, listing(*listed)))
+        for name, each in had.items():
+            bee.send(META, from_cloud(bee, f"default/pod/{name}", Operation.INSERT, each))
+        bee.forget()
+        connect(bee)
+        now = {each["metadata"]["name"]: each for each in map(json.loads, store_of(bee).get_all("pod"))}
+        assert now == {**had, "c": listed[2], "d": listed[3]}
+        assert [each.route.resource for each in bee.sent_to(EDGED)] == ["default/pod/c", "default/pod/d"]
+
+
+@pytest.mark.parametrize(
+    ("deleted", "left"), [({"uid": "uid-a"}, ["b"]), ({}, ["b"]), ({"uid": "one-before"}, ["a", "b"])]
+)
+def test_a_deletion_overtakes_the_list(deleted: dict[str, str], left: list[str]) -> None:
+    """A real cloudcore writes answers and objects in two loops. Without a uid whichever pod of the name is meant."""
+    with asking() as bee:
+        bee.send(META, from_cloud(bee, A, Operation.DELETE, {"metadata": {"name": "a", **deleted}}))
+        bee.hive.respond(answer_to(bee, asked(bee)[0], listing(pod("a"), pod("b"))))
+        bee.settle()
+        assert names(bee) == left
+
+
+def test_what_was_deleted_before_it_was_asked_for_does_not_count(tmp_path: Path) -> None:
+    """What the list has then was made after that."""
+    with asking(tmp_path / "x.db", connected=False) as bee:
+        bee.send(META, from_cloud(bee, A, Operation.DELETE, {"metadata": {"name": "a"}}))
+        connect(bee)
+        bee.hive.respond(answer_to(bee, asked(bee)[0], listing(pod())))
+        bee.settle()
+        assert names(bee) == ["a"]
+
+
+def test_a_silent_cloud_is_asked_some_times_and_no_more(caplog: pytest.LogCaptureFixture) -> None:
+    """However often the link comes and goes meanwhile; it is said once. The node does its work all the same."""
+    with caplog.at_level(logging.WARNING), asking() as bee:
+        for _ in range(TRIES + 3):
+            disconnect(bee)
+            connect(bee)
+            bee.run_for(DAYS)
+        assert len(asked(bee)) == TRIES
+        bee.send(META, from_cloud(bee, A, Operation.INSERT, pod()))
+        assert names(bee) == ["a"]
+    assert len([record for record in caplog.records if "dynamicController" in record.message]) == 1
+
+
+REFUSALS: list[Callable[[Harness, Message], Message]] = [
+    lambda bee, request: answer_to(bee, request, None, status=Progress.REJECTED, reason="forbidden"),
+    lambda bee, request: answer_to(bee, request, None, status=Progress.REJECTED, error=StatusError({"code": 403})),
+    lambda bee, request: answer_to(bee, request, b"[]"),
+    lambda bee, request: answer_to(bee, request, b'{"kind": "Status"}'),
+    lambda bee, request: answer_to(bee, request, None),
+    lambda bee, request: request.reply(bee.clock, "OK"),
+    lambda bee, request: request.error(bee.clock, "no", source=ModuleName.DYNAMICCONTROLLER),
+    lambda bee, request: request.error(bee.clock, "an answer of 99 bytes does not fit", source=HUB),
+]
+
+
+@pytest.mark.parametrize("refuse", REFUSALS)
+def test_a_refusal_is_none(refuse: Callable[[Harness, Message], Message]) -> None:
+    """It is asked again later, and a list that comes then is taken."""
+    with asking(connected=False) as bee:
+        bee.answer(HUB, lambda request: refuse(bee, request))
+        connect(bee)
+        bee.run_for(FIRST_DELAY - 1)
+        assert (len(asked(bee)), store_of(bee).get(LISTED), bee.sent_to(EDGED)) == (1, None, [])
+        bee.answer(HUB, lambda request: answer_to(bee, request, listing(pod())))
+        bee.run_for(2)
+        assert (len(asked(bee)), names(bee)) == (2, ["a"])
+
+
+def test_pauses_grow_and_what_was_deleted_for_an_earlier_try_does_not_count() -> None:
+    """A pod of the name was deleted while the first try was under way; what the third brings was made after that."""
+    with asking() as bee:
+        bee.send(META, from_cloud(bee, A, Operation.DELETE, {"metadata": {"name": "a"}}))
+        bee.hive.respond(REFUSALS[0](bee, asked(bee)[0]))
+        bee.answer(HUB, lambda request: REFUSALS[0](bee, request))
+        bee.run_for(FIRST_DELAY + 1)
+        assert len(asked(bee)) == 2
+        bee.answer(HUB, lambda request: answer_to(bee, request, listing(pod())))
+        bee.run_for(2 * FIRST_DELAY - 2)
+        assert len(asked(bee)) == 2
+        bee.run_for(2)
+        assert (len(asked(bee)), names(bee)) == (3, ["a"])
+
+
+def test_a_link_that_ends_is_not_the_clouds_refusal() -> None:
+    """Whatever number of links it takes."""
+    with asking(connected=False) as bee:
+        text = "the connection ended: whether it arrived is not known"
+        bee.answer(HUB, lambda request: request.error(bee.clock, text, source=HUB))
+        connect(bee)
+        bee.run_for(2 * SOON * TRIES)
+        assert len(asked(bee)) > TRIES
+        disconnect(bee)
+        bee.forget()
+        bee.run_for(DAYS)
+        assert asked(bee) == []
+        bee.answer(HUB, lambda request: answer_to(bee, request, listing(pod())))
+        connect(bee)
+        assert names(bee) == ["a"]
+
+
+@pytest.mark.parametrize("call", ["put", "commit", "get"])
+def test_a_store_that_fails_is_tried_again(call: str) -> None:
+    """Nobody is told of a pod that is not durable, and the list is not noted as taken."""
+    error = StoreWriteError("change the database", hint="disk full", batch_lost=True)
+    with asking(connected=False) as bee:
+        bee.answer(HUB, lambda request: answer_to(bee, request, listing(pod("a"), pod("b"))))
+        with patch.object(SqliteStore, call, side_effect=error):
+            connect(bee)
+            bee.settle()
+            assert bee.sent_to(EDGED) == []
+        assert store_of(bee).get(LISTED) is None
+        bee.run_for(SOON + 1)
+        assert names(bee) == ["a", "b"]
+        assert [each.route.resource for each in bee.sent_to(EDGED)] == [A, B]
+        assert store_of(bee).get(LISTED) is not None
+
+
+def test_the_module_asks_again_after_a_failure_of_its_own() -> None:
+    """What was under way is lost with it."""
+    with asking() as bee:
+        with patch.object(Batch, "add", side_effect=RuntimeError("a bug")):
+            bee.send(META, from_cloud(bee, B, Operation.INSERT, pod("b")))
+        bee.run_for(5)
+        assert bee.hive.restarts()[META] >= 1
+        bee.hive.respond(answer_to(bee, asked(bee)[-1], listing(pod())))
+        bee.settle()
+        assert "a" in names(bee)
+
+
+@pytest.mark.parametrize(
+    "item",
+    [
+        pod(on="n2"),
+        {**pod(), "spec": {}},
+        {"metadata": pod()["metadata"]},
+        {"spec": {"nodeName": "n1"}},
+        pod(uid=""),
+        pod(name="../a"),
+        pod(name=""),
+        {**pod(), "metadata": {**pod()["metadata"], "namespace": "a/b"}},
+        "a",
+        None,
+    ],
+)
+def test_what_is_no_pod_of_this_node_is_left_out(item: Any) -> None:
+    """A cloud that does not know the selector lists the pods of all nodes."""
+    with Harness() as bee:
+        found = pods_in(answer_to(bee, request_from(bee), listing(item, pod("b"))), "n1")
+    assert [each.key for each in found] == [B]
+
+
+def test_a_pod_that_is_not_text_is_none() -> None:
+    with Harness() as bee:
+        broken = listing(pod()).replace(b'"uid-a"', b'"uid-\xff"')
+        assert pods_in(answer_to(bee, request_from(bee), broken), "n1") == []
+
+
+@pytest.mark.parametrize(
+    ("uid", "version", "expected"),
+    [("u", "1", True), ("u", "9", True), ("other", "4", True), ("other", "6", False), ("other", "", True)],
+)
+def test_which_may_be_replaced(uid: str, version: str, *, expected: bool) -> None:
+    """Of one pod the store knows which state is newer; another pod of its name gives way when it is older."""
+    stored = json.dumps({"metadata": {"uid": uid, "resourceVersion": version}})
+    with Harness() as bee:
+        (listed,) = pods_in(answer_to(bee, request_from(bee), listing(pod(uid="u", version=5))), "n1")
+    assert may_replace(listed, stored) is expected
+    assert may_replace(listed, None)
+
+
+def request_from(bee: Harness) -> Message:
+    """The question, as a message."""
+    return bee.message("null", "null", request_of("n1"), source=ModuleName.METASERVER)
