@@ -41,14 +41,16 @@ class Transport:
         self._would_block: tuple[type[OSError], ...] = (BlockingIOError,)
         self._lock = threading.Lock()
         self._bell = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._rung = False
         self._closed = False
         self.stopping = False
         """Set by `stop`: whoever dials gives up, whoever serves comes to an end."""
 
     def ring(self) -> None:
-        """Wake whoever waits; any thread."""
+        """Wake whoever waits; any thread. Once is enough until it was heard: each write costs a switch of threads."""
         with self._lock:
-            if not self._closed:
+            if not self._closed and not self._rung:
+                self._rung = True
                 os.eventfd_write(self._bell, 1)
 
     def stop(self) -> None:
@@ -92,7 +94,7 @@ class Transport:
         seconds = max(0.0, until - self._clock.monotonic())
         ready = poll.poll(math.ceil(min(seconds, 3600.0) * 1000))
         if any(descriptor == self._bell for descriptor, _ in ready):
-            os.eventfd_read(self._bell)
+            self._hear()
 
     def receive(self, size: int) -> bytes | None:
         """What has come, at most `size` bytes; empty at the end of the stream, None when nothing is there."""
@@ -191,11 +193,17 @@ class Transport:
                 raise late
             if any(descriptor != self._bell for descriptor, _ in ready):
                 return
-            os.eventfd_read(self._bell)
+            self._hear()
 
     def await_answer(self, deadline: float, late: LinkError) -> None:
         """Wait for something to read while the peer still has to agree; see `connect` for what it raises."""
         self._await(deadline, late, write=False)
+
+    def _hear(self) -> None:
+        """The bell has rung. Who rings from here on is heard by the next wait; what was done before is there now."""
+        with self._lock:
+            self._rung = False
+            os.eventfd_read(self._bell)
 
     def _connected(self) -> socket.socket:
         if self._socket is None:

@@ -9,7 +9,7 @@ after `Module.batch_limit` messages.
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from beehive.causes import Cause, here, resumed
+from beehive.causes import NO_CAUSE, Cause, here, own, resumed
 from metamanager.effects import Effect
 from metamanager.errors import StoreWriteError
 from metamanager.store import Store
@@ -60,8 +60,10 @@ class Batch:
             self._commit()
         waiting, self._waiting = self._waiting, []
         causes, self._causes = self._causes, []
-        for outcome, cause in zip(waiting, causes, strict=True):
-            with resumed(cause):
+        with resumed(NO_CAUSE):
+            turn = own()
+            for outcome, cause in zip(waiting, causes, strict=True):
+                turn.span, turn.trace = cause
                 self._send(outcome)
 
     def lose(self) -> None:

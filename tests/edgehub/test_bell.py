@@ -1,0 +1,77 @@
+"""The bell that wakes a link: rung once until it is heard, and never in vain."""
+
+import os
+import socket
+import threading
+from collections import deque
+from collections.abc import Iterator
+
+import pytest
+
+from beehive import RealClock
+from edgehub.transport import Transport
+from edgehub.upgrade import Target
+
+LONG = 20.0
+"""Seconds that nobody waits who is woken."""
+
+_clock = RealClock()
+
+
+@pytest.fixture
+def transport() -> Iterator[Transport]:
+    """Connected to somebody who says nothing."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        connected = Transport(Target.parse(f"ws://127.0.0.1:{server.getsockname()[1]}/"), _clock)
+        connected.connect(_clock.monotonic() + LONG)
+        try:
+            yield connected
+        finally:
+            connected.close()
+
+
+def is_woken(transport: Transport) -> bool:
+    """Waits; whether that ended before its time."""
+    until = _clock.monotonic() + LONG
+    transport.wait(write=False, until=until)
+    return _clock.monotonic() < until
+
+
+def test_it_is_rung_once_until_it_is_heard(transport: Transport, monkeypatch: pytest.MonkeyPatch) -> None:
+    written: list[int] = []
+    write = os.eventfd_write
+
+    def counted(descriptor: int, value: int) -> None:
+        written.append(value)
+        write(descriptor, value)
+
+    monkeypatch.setattr(os, "eventfd_write", counted)
+    for _ in range(2):
+        for _ in range(3):
+            transport.ring()
+        assert is_woken(transport)
+    assert len(written) == 2
+
+
+def test_nothing_that_was_there_before_a_ring_stays_unseen(transport: Transport) -> None:
+    number, things, seen = 20_000, deque[int](), 0
+
+    def produce() -> None:
+        for each in range(number):
+            things.append(each)
+            transport.ring()
+
+    producer = threading.Thread(target=produce)
+    producer.start()
+    while seen < number:
+        assert is_woken(transport)
+        while things:
+            assert things.popleft() == seen
+            seen += 1
+    producer.join()
+
+
+def test_after_the_end_nothing_is_rung(transport: Transport) -> None:
+    transport.ring()
+    transport.close()
+    transport.ring()
