@@ -106,11 +106,14 @@ class Redactor:
         return _docker(self, value)
 
     def frame(self, frame: bytes) -> bytes:
-        """A frame of the link as JSON text; one that is no message is replaced whole."""
+        """A frame of the link as JSON text; one that is no message, or nested too deeply, is replaced whole."""
         try:
-            envelope = _envelope.decode(frame)
+            return self._frame(frame)
         except (msgspec.DecodeError, UnicodeError, RecursionError):
             return msgspec.json.encode(self.mark(frame))
+
+    def _frame(self, frame: bytes) -> bytes:
+        envelope = _envelope.decode(frame)
         content = bytes(envelope.content)
         route = envelope.route
         redacted = self.content(route.resource, route.operation, content) if content else content
@@ -125,12 +128,13 @@ class Redactor:
         self.secret(text)
 
     def _walked(self, text: bytes, how: "Callable[[Redactor, Any], Any]") -> bytes:
+        """What cannot be gone through, because it is no JSON or nested too deeply, is replaced whole."""
         try:
             value = msgspec.json.decode(text)
+            redacted = how(self, value)
+            return text if redacted == value else msgspec.json.encode(redacted)
         except (msgspec.DecodeError, UnicodeError, RecursionError):
             return msgspec.json.encode(self.mark(text))
-        redacted = how(self, value)
-        return text if redacted == value else msgspec.json.encode(redacted)
 
     def _hidden(self, value: str) -> str:
         """A value that is secret by its place."""

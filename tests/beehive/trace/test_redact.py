@@ -47,6 +47,19 @@ def test_values_of_a_secret_become_hashes_that_are_base64_still(redactor: Redact
     assert (seen["data"]["empty"], seen["metadata"]["name"], seen["type"]) == ("", "s", "Opaque")
 
 
+@pytest.mark.parametrize("resource", [SECRET, POD])
+@pytest.mark.parametrize(("begin", "end"), [(b"[", b"]"), (b'{"a":', b"}")])
+def test_a_frame_that_is_nested_too_deeply_is_replaced_whole(
+    redactor: Redactor, resource: str, begin: bytes, end: bytes
+) -> None:
+    """It can be decoded, but not gone through: that must not end who takes it from the link."""
+    nested = begin * 495 + msgspec.json.encode(PASSWORD) + end * 495
+    route = b'{"header":{"msg_id":"m"},"route":{"operation":"update","resource":"%b"}' % resource.encode()
+    seen = redactor.frame(route + b',"content":{"kind":"Secret","data":%b}}' % nested)
+    assert PASSWORD.encode() not in seen
+    assert MARK.encode() in seen
+
+
 def test_the_hash_keeps_equality_and_depends_on_the_process() -> None:
     one, other = Redactor(), Redactor()
     assert one.mark(b"a") == one.mark(b"a") != one.mark(b"b")
