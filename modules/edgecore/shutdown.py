@@ -10,6 +10,7 @@ stands outside the actor model because it must end the process even when no acto
 rather than a blocked signal mask, because a mask would be inherited by the containers' processes.
 """
 
+import logging
 import os
 import signal
 import threading
@@ -17,6 +18,8 @@ from collections.abc import Callable
 from queue import SimpleQueue
 
 from beehive.clock import RealClock
+
+_log = logging.getLogger(__name__)
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 _SAME_SIGNAL = 0.5
@@ -62,5 +65,8 @@ class Shutdown:
     def _next(self) -> signal.Signals:
         while (number := os.read(self._pipe, 1)[0]) not in SIGNALS:
             if number in self._others:
-                self._others[number]()
+                try:
+                    self._others[number]()
+                except Exception:  # noqa: BLE001 - or the next SIGTERM would not be heard
+                    _log.exception("what %s asks for failed", signal.Signals(number).name)
         return signal.Signals(number)

@@ -11,12 +11,18 @@ _PROGRAM = """
 import signal, sys
 from modules.edgecore.shutdown import Shutdown
 
+def fail():
+    print("asked", flush=True)
+    raise RuntimeError
+
 shutdown = Shutdown(at_once=130)
+shutdown.on(signal.SIGUSR1, fail)
 print("ready", flush=True)
 print(shutdown.wait().name, flush=True)
 sys.stdin.read()
 """
-"""Says which signal came first, then goes on until its input ends, as a stop that takes long."""
+"""Says which signal came first, then goes on until its input ends, as a stop that takes long. What SIGUSR1 asks for
+fails."""
 
 
 @pytest.fixture
@@ -53,4 +59,17 @@ def test_the_same_signal_twice_at_once_is_one(process: subprocess.Popen[str]) ->
     assert process.stdout.readline() == "SIGTERM\n"
     process.send_signal(signal.SIGTERM)
     process.communicate(timeout=10)
+    assert process.returncode == 0
+
+
+def test_another_signal_whose_function_fails_does_not_keep_the_process_from_ending(
+    process: subprocess.Popen[str],
+) -> None:
+    """The thread that hears signals goes on."""
+    process.send_signal(signal.SIGUSR1)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "asked\n"
+    process.send_signal(signal.SIGTERM)
+    out, _ = process.communicate(timeout=10)
+    assert out == "SIGTERM\n"
     assert process.returncode == 0
