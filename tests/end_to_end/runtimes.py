@@ -104,7 +104,7 @@ class ContainerdUnderTest:
 
     def clear(self, edged_root: Path) -> None:
         """Stops and removes all sandboxes; again, as long as the daemon is still busy starting what is in them."""
-        wait_until(self._cleared, "all sandboxes are removed")
+        wait_until(self._cleared, "all sandboxes are removed", 40)
 
     def left_behind(self) -> dict[str, list[str]]:
         """Also what it should have given back to the machine."""
@@ -120,12 +120,14 @@ class ContainerdUnderTest:
         return {kind: left for kind, left in kinds.items() if left}
 
     def _cleared(self) -> bool:
-        with suppress(CriError):
+        try:
             for sandbox in self._client.list_pod_sandboxes():
                 self._client.stop_pod_sandbox(SandboxId(sandbox.id))
                 self._client.remove_pod_sandbox(SandboxId(sandbox.id))
-            return True
-        return False
+        except CriError as error:
+            print(f"not cleared yet: {error}")  # noqa: T201 - pytest shows it when the test fails
+            return False
+        return True
 
 
 def entries(directory: Path) -> list[str]:
