@@ -271,6 +271,11 @@ def test_events_are_kept_and_patched_without_an_answer(controller: Controller) -
     assert (item["object"]["count"], item["object"]["reason"]) == (2, "Started")
 
 
+def ready(time: str) -> dict[str, Any]:
+    """A status."""
+    return {"conditions": [{"type": "Ready", "status": "True", "lastTransitionTime": time}]}
+
+
 def nested(levels: int) -> str:
     """JSON that can be decoded, and has so many levels."""
     return '{"status":' * levels + "1" + "}" * levels
@@ -297,10 +302,13 @@ def nested(levels: int) -> str:
         ("null/node/n1", "insert", {"metadata": 3}),
         ("null/node/n1", "update", {"metadata": {"labels": 3}}),
         ("default/nodestatus/n1", "update", {"Status": 3}),
+        ("default/podstatus/web", "update", {"Name": "web", "Status": ready("9999-12-31T23:59:59.9999999Z")}),
+        ("default/podstatus/web", "update", {"Name": "web", "Status": ready("0001-01-01T00:00:00+23:59")}),
         ("default/event/e", "patch", {"patchData": "["}),
         ("default/event/e", "insert", Raw(b'{"metadata":{"name":"e"},"x":%b}' % nested(495).encode())),
         ("kube-node-lease/lease/n1", "update", {"metadata": {"resourceVersion": 3}}),
         ("default/serviceaccounttoken/a", "query", {"spec": {"expirationSeconds": "soon"}}),
+        ("default/serviceaccounttoken/a", "query", {"spec": {"expirationSeconds": 10**12}}),
     ],
 )
 def test_nonsense_from_an_edge_is_refused_and_harms_nothing(
