@@ -62,6 +62,11 @@ class _Entry(msgspec.Struct):
     unknown: bool = False
     """The cloud said that there is no such pod; asked again when it says otherwise, or when the node connects."""
 
+    @property
+    def known_as(self) -> str:
+        """The uid under which the cloud knows the pod."""
+        return self.mirror or self.ref.uid
+
 
 class PodReporter:
     """See the module's docstring."""
@@ -156,8 +161,8 @@ class PodReporter:
             entry.held = None
         if entry.busy or entry.unknown or entry.mirror == "":
             return
-        wanted, uid = entry.wanted, entry.mirror or entry.ref.uid
-        patch = None if wanted is None else diff_pod_status(entry.has, wanted, uid, sure=entry.sure)
+        wanted = entry.wanted
+        patch = None if wanted is None else diff_pod_status(entry.has, wanted, entry.known_as, sure=entry.sure)
         if wanted is not None and patch is not None:
             self._patch(entry, wanted, patch)
         elif entry.deleting:
@@ -165,9 +170,14 @@ class PodReporter:
 
     def _patch(self, entry: _Entry, wanted: PodStatus, patch: str) -> None:
         entry.busy = True
-        ref = entry.ref
+        ref, about = entry.ref, entry.known_as
 
         def done(answer: bytes | CallError) -> None:
+            if entry.known_as != about:
+                self._answered(entry)
+                if self._entries.get(ref.uid) is entry:
+                    self._send(entry)
+                return
             if isinstance(answer, CallError):
                 self._answered(entry, answer)
                 return

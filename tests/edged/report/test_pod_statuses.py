@@ -1,8 +1,10 @@
 """How pods' statuses get to the cloud, question by question."""
 
 import pytest
+from msgspec.structs import replace
 
 from edged.api import ContainerState, ContainerStateWaiting, ContainerStatus, ObjectMeta, Pod, PodSpec, PodStatus
+from edged.pods.critical import CONFIG_SOURCE
 from edged.pods.labels import ref_of
 from edged.pods.model import PodUid
 from edged.report.pods import PENDING_DELAY, PodReporter
@@ -20,6 +22,11 @@ FAILED = PodStatus(phase="Failed")
 def a_pod(status: PodStatus = PENDING, version: str = "5") -> Pod:
     metadata = ObjectMeta(name="web", namespace="default", uid=UID, resource_version=version)
     return Pod(metadata=metadata, spec=PodSpec(), status=status)
+
+
+def a_static_pod(uid: str) -> Pod:
+    notes = {CONFIG_SOURCE: "file"}
+    return replace(a_pod(), metadata=replace(a_pod().metadata, uid=uid, annotations=notes))
 
 
 def waiting_for(reason: str) -> PodStatus:
@@ -194,6 +201,18 @@ def test_of_a_pod_that_is_forgotten_nothing_more_is_sent(turns: Turns, reporter:
     reporter.report(UID, RUNNING)
     reporter.send_all()
     assert turns.open == []
+
+
+@pytest.mark.parametrize("answer", [NOT_FOUND, {"metadata": {"resourceVersion": "6"}}], ids=["gone", "taken"])
+def test_an_answer_about_a_former_mirror_says_nothing_of_the_next(turns: Turns, answer: object) -> None:
+    """The cloud has another one of a static pod before it is heard what became of the status of the first."""
+    reporter = PodReporter(turns.client, turns)
+    reporter.track(ref_of(a_pod()), a_static_pod(UID))
+    reporter.mirrored(UID, a_static_pod("first"))
+    reporter.report(UID, RUNNING)
+    reporter.mirrored(UID, a_static_pod("next"))
+    assert turns.answer(answer).value["metadata"] == {"uid": "first"}
+    assert turns.open[0].value == {"metadata": {"uid": "next"}, "status": {"phase": "Running", "podIP": "10.0.0.1"}}
 
 
 def test_an_answer_that_cannot_be_read_is_taken_for_a_yes(turns: Turns, reporter: PodReporter) -> None:
