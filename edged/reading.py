@@ -14,6 +14,9 @@ from edged.api.codec import DecodeError
 from edged.errors import EdgedError
 from edged.pods.critical import CONFIG_MIRROR, CONFIG_SOURCE
 
+_LONGEST_NAME = 253
+"""Bytes of an object's name (Kubernetes' DNS1123SubdomainMaxLength)."""
+
 _log = logging.getLogger(__name__)
 
 
@@ -46,9 +49,10 @@ def read_cloud_pod(raw: bytes, about: str) -> Pod | None:
 
 def check_pod(pod: Pod) -> None:
     """Raise DecodeError for a pod without an identity, or with amounts or times that are none."""
-    identity = (pod.metadata.uid, pod.metadata.name, pod.metadata.namespace)
-    if not all(identity) or any("/" in part for part in identity):
-        raise DecodeError("cannot read a Pod", "$.metadata", "uid, name and namespace are wanted, without slashes")
+    if not all(map(_is_plain, (pod.metadata.uid, pod.metadata.name, pod.metadata.namespace))):
+        raise DecodeError(
+            "cannot read a Pod", "$.metadata", "uid, name and namespace are wanted, as names of files can be"
+        )
     try:
         for quantity in _quantities(pod):
             parse_quantity(quantity)
@@ -61,6 +65,11 @@ def check_pod(pod: Pod) -> None:
 def belongs_to(pod: Pod, node: str) -> bool:
     """Whether a pod is meant for this node; one that names none is, as the cloud has sent it here."""
     return pod.spec.node_name in ("", node)
+
+
+def _is_plain(name: str) -> bool:
+    """Whether files can be named after it."""
+    return name not in ("", ".", "..") and not {"/", "\0"} & set(name) and len(name.encode()) <= _LONGEST_NAME
 
 
 def _quantities(pod: Pod) -> Iterable[Quantity]:

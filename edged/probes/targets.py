@@ -12,6 +12,8 @@ from edged.probes.errors import TargetError
 
 PROBE_AGENT = "kube-probe/1.32"
 """`User-Agent` of probes: servers know it and keep it out of their logs and redirects (kubelet's)."""
+_DIGITS = 5
+"""Of the largest port."""
 HOOK_AGENT = "kube-lifecycle/1.32"
 """`User-Agent` of lifecycle hooks."""
 
@@ -100,7 +102,7 @@ def port_number(port: IntOrString, container: Container) -> int:
     number = port
     if isinstance(port, str):
         named = (each.container_port for each in container.ports if each.name == port)
-        number = next(named, int(port) if port.isascii() and port.isdigit() else 0)
+        number = next(named, int(port) if port.isascii() and port.isdigit() and len(port) <= _DIGITS else 0)
     if isinstance(number, int) and 0 < number < 65536:
         return number
     raise TargetError(f"container {container.name}", f"it has no port {port!r}")

@@ -1,5 +1,6 @@
 """A pod's files on the node: its directories and volumes, and what of them a container sees."""
 
+import errno
 import glob
 import shutil
 from collections.abc import Mapping
@@ -93,7 +94,7 @@ class PodFiles:
         logs = [self._paths.pod_logs(ref)] if ref.name else self._paths.logs.glob(f"*_{glob.escape(ref.uid)}")
         self._volumes.remove(ref.uid)
         for path in (*logs, self._paths.pod(ref.uid)):
-            if path.is_dir() and not path.is_symlink():
+            if _is_directory(path):
                 self._refuse_mounts(path)
                 shutil.rmtree(path)
 
@@ -132,6 +133,16 @@ class PodFiles:
         for target in points_below(self._volumes.mounts, directory):
             hint = "it is a mount point; unmount it, the removal is tried again"
             raise VolumeError("remove a pod's files", str(target), hint, retryable=True)
+
+
+def _is_directory(path: Path) -> bool:
+    """One whose name is too long was never made: that of a pod's logs has the pod's in it, which may be long enough."""
+    try:
+        return path.is_dir() and not path.is_symlink()
+    except OSError as error:
+        if error.errno != errno.ENAMETOOLONG:
+            raise
+        return False
 
 
 def _holds(path: Path, content: bytes) -> bool:
