@@ -41,6 +41,13 @@ class WebsocketLink:
         self._wake = wake
         self.waiting: deque[bytes] = deque()
         self.is_closed = False
+        self.is_stuck = False
+        """Whether the socket has no room for what was taken out of `waiting`."""
+
+    @property
+    def is_behind(self) -> bool:
+        """See `Link`."""
+        return self.is_stuck or bool(self.waiting)
 
     def send(self, frame: bytes) -> None:
         """Takes one message to be sent, as text, as a Go peer does.
@@ -174,7 +181,9 @@ class Connection:
                 del self._outgoing[:sent]
                 self._moved_at = now
         except BlockingIOError:
+            self.link.is_stuck = True
             return
+        self.link.is_stuck = False
         if self._is_ending:
             self._end_gently(now)
 

@@ -109,10 +109,16 @@ class NodeDeliveries:
                 self._forget_older(subject)
         return subject
 
-    def due(self, now: float) -> Iterator[Message]:
-        """The messages to send now, oldest first; they count as sent. `now` is in monotonic seconds."""
+    def due(self, now: float, *, again: bool = True) -> Iterator[Message]:
+        """The messages to send now, oldest first; they count as sent.
+
+        Args:
+            now: monotonic seconds.
+            again: whether to send again what is overdue. Not while the last time has not left yet: a slow node would
+                get the same objects again and again, and more waits for it than it will ever take.
+        """
         for delivery in self._under_way.values():
-            if now - delivery.sent_at >= self._resend_after:
+            if again and now - delivery.sent_at >= self._resend_after:
                 delivery.sent_at = now
                 yield delivery.message
         while self._waiting and len(self._under_way) < self._window:

@@ -11,7 +11,11 @@ from beehive.message import Message
 
 
 class Link(Protocol):
-    """One connection. Both methods may be called from any thread."""
+    """One connection. All of it may be used from any thread."""
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether something of what was sent has not left yet, because the peer is slow to take it."""
 
     def send(self, frame: bytes) -> None:
         """Takes one message to be written; never blocks.

@@ -250,8 +250,10 @@ class CloudHub(Module):
             self.broadcast(Group.EDGECONTROLLER, event)
 
     def _send_due(self, node: str) -> None:
-        if node in self._connections:
-            for message in self._deliveries[node].due(self.clock.monotonic()):
+        connection = self._connections.get(node)
+        if connection is not None:
+            again = not connection.link.is_behind
+            for message in self._deliveries[node].due(self.clock.monotonic(), again=again):
                 self._write(node, message)
 
     def _write(self, node: str, message: Message) -> None:

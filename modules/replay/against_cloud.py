@@ -85,6 +85,8 @@ class _NodeLink:
     between two captures nobody kept it alive.
     """
 
+    is_behind = False
+
     def __init__(self, cloud: AgainstCloud) -> None:
         self._cloud = cloud
         self.closed = False

@@ -264,6 +264,8 @@ class Connection:
 class CloudLink:
     """The cloud's end (`modules.cloudhub.link.Link`)."""
 
+    is_behind = False
+
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._closed = False

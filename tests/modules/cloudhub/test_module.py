@@ -22,6 +22,7 @@ class ListLink:
     def __init__(self) -> None:
         self.frames: list[Message] = []
         self.closed = False
+        self.is_behind = False
 
     def send(self, frame: bytes) -> None:
         if self.closed:
@@ -126,6 +127,19 @@ def test_it_is_sent_again_every_five_seconds_until_it_is_acknowledged(cloud: Clo
     cloud.acknowledge(link, sent)
     cloud.bee.run_for(11)
     assert link.take() == []
+
+
+def test_nothing_is_sent_again_while_it_has_not_left(cloud: Cloud) -> None:
+    """A slow link would carry the same objects again and again. What is new goes all the same."""
+    link = cloud.connect()
+    first = cloud.sends()
+    link.is_behind = True
+    cloud.bee.run_for(11)
+    second = cloud.sends("new")
+    assert [message.id for message in link.take()] == [first.id, second.id]
+    link.is_behind = False
+    cloud.bee.run_for(1.5)
+    assert [message.id for message in link.take()] == [first.id]
 
 
 def test_an_error_of_the_edge_is_no_acknowledgement(cloud: Cloud) -> None:

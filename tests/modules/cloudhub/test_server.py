@@ -22,6 +22,7 @@ from beehive.runtime import Threads
 from modules.cloudhub.inlet import Inlet
 from modules.cloudhub.module import CloudHub, CloudHubSettings
 from modules.cloudhub.server import WebsocketServer
+from tests.end_to_end.processes import wait_until
 
 LIMIT = 4 * 1024 * 1024
 DEADLINE = 10.0
@@ -250,6 +251,24 @@ def test_a_failed_module_listens_again_on_the_same_port(cloud: Cloud) -> None:
     with cloud.node() as node:
         node.send(encode(cloud.message("default/event/e", "insert")))
         cloud.wait_for(lambda message: message.route.operation == "insert")
+
+
+def test_a_link_says_that_it_is_behind_until_the_node_has_taken_all(cloud: Cloud) -> None:
+    """The socket's buffers hold a few megabytes."""
+    with cloud.node() as node:
+        cloud.wait_for_event("connected")
+        assert cloud.server is not None
+        cloud.server._write_timeout = 60.0
+        (link,) = cloud.server._connections
+        for _ in range(150):
+            resource = "node/n1/default/podpatch/p"
+            message = cloud.message(resource, "response", "x" * 200_000, source="edgecontroller")
+            cloud.hive.send("cloudhub", message)
+        wait_until(lambda: link.is_stuck, "the link is behind")
+        assert link.is_behind
+        for _ in range(150):
+            node.recv(DEADLINE)
+        wait_until(lambda: not link.is_behind, "all has left")
 
 
 def test_a_node_that_reads_nothing_is_let_go_and_harms_no_other(cloud: Cloud) -> None:
