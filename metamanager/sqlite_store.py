@@ -7,6 +7,7 @@ that SQLite puts beside it, which take their mode from it.
 
 import logging
 import sqlite3
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -17,6 +18,7 @@ from metamanager.errors import StoreDamagedError, StoreError, StoreWriteError
 from metamanager.history import History
 from metamanager.rows import UNNOTED, Cause, Row
 from metamanager.sqlite_open import is_damage, open_file, reason_of
+from metamanager.sqlite_puts import Puts, State, can_wait, statement
 
 _log = logging.getLogger(__name__)
 
@@ -40,6 +42,11 @@ class SqliteStore:
         self._execute = self._connection.execute
         self._commits = 0
         self._history = History(self._connection)
+        self._puts = Puts()
+        self._lost: StoreWriteError | None = None
+        """Why the rows that waited could not be written: nothing is committed until somebody has rolled back."""
+        self._data_version = 0
+        """SQLite's count of what other connections have changed."""
 
     def get(self, key: str) -> str | None:
         rows = self._read(sql.GET, {"key": key})
@@ -51,23 +58,40 @@ class SqliteStore:
         return self._read(sql.LIST_IN, {"type": kind, "namespace": namespace})
 
     def put(self, row: Row) -> bool:
-        if self._write(sql.PUT, _parameters(row), "store an object", row.key):
+        attempt = "store an object"
+        self._begin(attempt, row.key)
+        stored = self._puts.state(row.key) if can_wait(row) else None
+        if stored is None:
+            if self._write(*statement([row]), attempt, row.key):
+                self._puts.learn(row.key, (row.uid, row.resource_version))
+                self._history.stored(row)
+                return True
+            stored = self._state(row.key)
+        elif row.supersedes(*stored):
+            self._puts.add(row)
             self._history.stored(row)
+            if self._puts.full:
+                self._write_waiting()
             return True
-        stored = self._state(row.key)
         return stored is not None and row.equals(*stored)
 
     def delete(self, key: str, uid: str = "", cause: Cause = UNNOTED, now_ms: int = 0) -> bool:
-        statement = sql.DELETE_OF_UID if uid else sql.DELETE
-        if not self._write(statement, {"key": key, "uid": uid} if uid else {"key": key}, "delete an object", key):
+        wanted = sql.DELETE_OF_UID if uid else sql.DELETE
+        parameters = {"key": key, "uid": uid} if uid else {"key": key}
+        if not self._write(wanted, parameters, "delete an object", key):
             return False
+        self._puts.unlearn()
         self._history.deleted(key, now_ms, cause, uid)
         return True
 
     def delete_owned(self, kind: str, uid: str) -> int:
-        return self._write(sql.DELETE_OWNED, {"type": kind, "uid": uid}, "delete the objects of an owner", uid)
+        deleted = self._write(sql.DELETE_OWNED, {"type": kind, "uid": uid}, "delete the objects of an owner", uid)
+        self._puts.unlearn()
+        return deleted
 
     def commit(self) -> None:
+        self._raise_if_lost()
+        self._write_waiting()
         if not self._connection.in_transaction:
             return
         try:
@@ -82,7 +106,9 @@ class SqliteStore:
             self._shrink()
 
     def rollback(self) -> None:
+        self._lost = None
         self._history.forget()
+        self._puts.forget()
         with suppress(sqlite3.Error):
             self._connection.rollback()
 
@@ -90,26 +116,62 @@ class SqliteStore:
         with suppress(sqlite3.Error):
             self._connection.close()
 
-    def _read(self, statement: str, parameters: dict[str, str]) -> list[str]:
+    def _read(self, wanted: str, parameters: dict[str, str]) -> list[str]:
+        self._write_waiting()
         try:
-            return [row[0] for row in self._execute(statement, parameters)]
+            return [row[0] for row in self._execute(wanted, parameters)]
         except (sqlite3.Error, UnicodeDecodeError) as error:
             self._raise_if_damaged("read the database", error)
             raise StoreError("read the database", str(self.path), reason_of(error), retryable=True) from error
 
-    def _write(self, statement: str, parameters: dict[str, str | int], attempt: str, on: str) -> int:
-        connection = self._connection
-        began_before = connection.in_transaction
+    def _begin(self, attempt: str, on: str) -> None:
+        """Have a transaction. Nobody else writes while it lasts; who did before has made our knowledge old."""
+        self._raise_if_lost()
+        if self._connection.in_transaction:
+            return
         try:
-            if not began_before:
-                self._execute("BEGIN IMMEDIATE")
-            return self._execute(statement, parameters).rowcount
+            self._execute("BEGIN IMMEDIATE")
+            (version,) = self._execute("PRAGMA data_version").fetchone()
+        except sqlite3.Error as error:
+            self._raise_if_damaged(attempt, error)
+            raise _write_error(attempt, on, error, batch_lost=False) from error
+        if version != self._data_version:
+            self._data_version = version
+            self._puts.unlearn()
+
+    def _write(self, wanted: str, parameters: Mapping[str, str] | Sequence[str | int], attempt: str, on: str) -> int:
+        self._begin(attempt, on)
+        self._write_waiting()
+        try:
+            return self._execute(wanted, parameters).rowcount
         except (sqlite3.Error, OverflowError, UnicodeError) as error:
             self._raise_if_damaged(attempt, error)
-            lost = began_before and not connection.in_transaction
+            lost = not self._connection.in_transaction
+            if lost:
+                self._puts.forget()
             raise _write_error(attempt, on, error, batch_lost=lost) from error
 
-    def _state(self, key: str) -> tuple[str | None, int | None] | None:
+    def _write_waiting(self) -> None:
+        """Write the rows that wait. They were promised: if they cannot be, all since the last commit is lost, and that
+        is what a commit says until it is rolled back, whoever has heard of it now.
+        """
+        if not self._puts:
+            return
+        try:
+            for wanted in self._puts.statements():
+                self._execute(*wanted)
+        except (sqlite3.Error, OverflowError, UnicodeError) as error:
+            self.rollback()
+            self._raise_if_damaged("store objects", error)
+            self._lost = _write_error("store objects", str(self.path), error, batch_lost=True)
+            raise self._lost from error
+        self._puts.written()
+
+    def _raise_if_lost(self) -> None:
+        if self._lost is not None:
+            raise self._lost
+
+    def _state(self, key: str) -> State | None:
         try:
             return self._execute(sql.STATE, {"key": key}).fetchone()  # type: ignore[no-any-return]
         except sqlite3.Error as error:
@@ -141,23 +203,11 @@ def _open(path: Path) -> sqlite3.Connection:
     connection = open_file(path)
     rows = damage.readable_rows(bad)
     connection.execute("BEGIN IMMEDIATE")
-    connection.executemany(sql.PUT, [_parameters(row) for row in rows])
+    for row in rows:
+        connection.execute(*statement([row]))
     connection.execute("COMMIT")
     _log.error("database %s: %d objects could be read out of the damaged one", path, len(rows))
     return connection
-
-
-def _parameters(row: Row) -> dict[str, str | int]:
-    return {
-        "key": row.key,
-        "type": row.type,
-        "value": row.value,
-        "uid": row.uid,
-        "resource_version": row.resource_version,
-        "namespace": row.namespace,
-        "name": row.name,
-        "updated": row.updated,
-    }
 
 
 def _write_error(attempt: str, on: str, error: Exception, *, batch_lost: bool) -> StoreWriteError:
