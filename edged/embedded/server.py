@@ -18,9 +18,10 @@ from protos.cri.v1 import api_pb2 as cri
 
 _log = logging.getLogger(__name__)
 
-_THREADS = 64
+_THREADS = 1000
 """At most, and only as many as calls were ever under way at one time. A StopContainer keeps one for its grace period,
-an ExecSync for its run time, an event stream (at most `events.STREAM_LIMIT`) for its life."""
+an ExecSync for its run time (of a hook without end, as long as its container runs), an event stream (at most
+`events.STREAM_LIMIT`) for its life: were there none left, nothing could be stopped any more."""
 
 _SOCKET_MODE = 0o600
 _ADDRESS_LIMIT = 107

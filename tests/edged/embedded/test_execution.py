@@ -53,6 +53,16 @@ def test_client_gone(node: LocalNode, container: str) -> None:
     wait_for_death(pid)
 
 
+def test_commands_without_end_keep_nothing_from_being_stopped(node: LocalNode, container: str) -> None:
+    """Hooks may hang in as many containers as a node has; each keeps a thread of the server."""
+    request = cri.ExecSyncRequest(container_id=container, cmd=["sh", "-c", "echo >>began; exec sleep 1000"])
+    calls = [node.cri.ExecSync.future(request, timeout=60) for _ in range(80)]
+    began = node.state / "containers" / container / "work/began"
+    eventually(lambda: began.exists() and began.stat().st_size == len(calls))
+    node.stop(container, 0)
+    assert grpc.StatusCode.DEADLINE_EXCEEDED not in {call.code() for call in calls}
+
+
 def test_what_it_leaves_behind(node: LocalNode, container: str) -> None:
     """A background process that holds the output open delays nothing; it ends with the container."""
     started = time.monotonic()
