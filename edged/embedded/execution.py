@@ -25,6 +25,8 @@ OUTPUT_LIMIT = 16 * 1024 * 1024 - 64 * 1024
 """Bytes of both streams together that are kept: CRI's 16 MiB, less room for the message around them."""
 
 _CHUNK = 64 * 1024
+_LARGEST_PIPE = 1024 * 1024
+"""Bytes that a pipe can be made to hold (fs.pipe-max-size): what comes after them was written later."""
 _LONGEST_SECONDS = 2_000_000.0
 """poll(2) counts milliseconds in 31 bits."""
 
@@ -137,8 +139,9 @@ class _Command:
                 if not streams[descriptor].pump(self._room()):
                     poll.unregister(descriptor)
         for stream in streams.values():
-            while stream.pump(self._room()):
-                pass
+            for _ in range(_LARGEST_PIPE // _CHUNK):
+                if not stream.pump(self._room()):
+                    break
         return self.answer.done()
 
     def _room(self) -> int:

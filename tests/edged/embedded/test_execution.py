@@ -1,11 +1,18 @@
 """Commands beside a container's main process: output, time-outs, what they leave behind, clients that give up."""
 
+import os
+import threading
 import time
+from concurrent.futures import Future
+from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import grpc
 import pytest
 
-from edged.embedded.execution import OUTPUT_LIMIT
+from edged.embedded.execution import OUTPUT_LIMIT, _Command
+from edged.embedded.link import Answer, ShepherdLink
 from protos.cri.v1 import api_pb2 as cri
 from tests.edged.embedded.node import LocalNode, alive, eventually, wait_for_death
 
@@ -61,6 +68,20 @@ def test_commands_without_end_keep_nothing_from_being_stopped(node: LocalNode, c
     eventually(lambda: began.exists() and began.stat().st_size == len(calls))
     node.stop(container, 0)
     assert grpc.StatusCode.DEADLINE_EXCEEDED not in {call.code() for call in calls}
+
+
+def test_what_goes_on_writing_keeps_no_command_from_having_ended() -> None:
+    """A process that it left behind fills the pipe faster than it is emptied: that would take for ever."""
+    answer: Future[Answer] = Future()
+    link = SimpleNamespace(begin=lambda *_, **__: (1, answer))
+    with _Command(cast("ShepherdLink", link), ["x"]) as command, Path("/dev/zero").open("rb") as endless:
+        os.dup2(endless.fileno(), command.stdout.read_end)
+        answer.set_result({"exit_code": 0})
+        gathering = threading.Thread(target=command.gather, args=(None,), daemon=True)
+        gathering.start()
+        gathering.join(20)
+        assert not gathering.is_alive()
+        assert len(command.stdout.kept) <= 2 * 1024 * 1024
 
 
 def test_what_it_leaves_behind(node: LocalNode, container: str) -> None:
