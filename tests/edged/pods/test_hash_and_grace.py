@@ -59,6 +59,7 @@ def test_hash_is_stable_over_versions() -> None:
         (a_pod(termination_grace_period_seconds=5, meta={"deletion_grace_period_seconds": 0}), None, 1),
         (a_pod(termination_grace_period_seconds=0), None, 1),
         (a_pod(termination_grace_period_seconds=5), 3, 3),
+        (a_pod(termination_grace_period_seconds=10**18), None, 2**31 - 1),
     ],
 )
 def test_grace_period(pod: Pod, override: int | None, grace: int) -> None:
