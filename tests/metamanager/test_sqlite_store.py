@@ -41,7 +41,14 @@ def test_a_file_that_others_could_read_is_closed_to_them(tmp_path: Path) -> None
 
 @pytest.mark.parametrize(
     ("pragma", "value"),
-    [("journal_mode", "wal"), ("synchronous", 2), ("busy_timeout", 5000), ("foreign_keys", 1), ("user_version", 3)],
+    [
+        ("journal_mode", "wal"),
+        ("synchronous", 2),
+        ("busy_timeout", 5000),
+        ("foreign_keys", 1),
+        ("user_version", 3),
+        ("cache_size", -512),
+    ],
 )
 def test_its_settings_are_those_of_the_contract(tmp_path: Path, pragma: str, value: object) -> None:
     """Write-ahead log, an fsync for each commit."""
