@@ -55,7 +55,8 @@ def static_pod(text: bytes, file: str, node: str) -> dict[str, Any]:
     whole = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec, "status": {"phase": "Pending"}}
     try:
         check_pod(from_value(Pod, whole))
-    except (DecodeError, RecursionError) as error:
+        msgspec.json.encode(whole)  # as which it goes over the bus; in YAML `on` is a truth, and may be a key
+    except (DecodeError, RecursionError, TypeError) as error:
         raise ManifestError(_ATTEMPTED, file, str(error)) from error
     return whole
 

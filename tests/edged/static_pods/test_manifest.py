@@ -61,6 +61,7 @@ def test_a_mirror_is_not_static() -> None:
             b"kind: Pod\nmetadata: {name: a}\nspec: {containers: [{name: x, resources: {limits: {cpu: two}}}]}",
             "cannot read the quantity",
         ),
+        (b"kind: Pod\nmetadata: {name: a}\nspec: {containers: [{name: x}], more: {on: 1}}", "str-like"),
         (b"kind: Pod\nmetadata: {name: ../a}\nspec: {containers: [{name: x}]}", "metadata.name"),
         (b"kind: Pod\nmetadata: {name: a, namespace: ../b}\nspec: {containers: [{name: x}]}", "metadata.name"),
         (b"kind: Pod\nmetadata: {name: a}\nspec: {containers: 7}", "containers"),
