@@ -238,6 +238,20 @@ def test_what_the_hook_has_left_of_the_grace_period_is_the_containers(
     assert limits == [limit]
 
 
+def test_a_hook_that_fails_as_nobody_foresaw_keeps_no_container_running(bench: Bench) -> None:
+    def fail(_name: str, _command: Any) -> ExecResult:
+        raise RuntimeError("a bug")
+
+    bench.runtime.on_exec = fail
+    bench.start()
+    wanted = hooked(stop=EXEC)
+    bench.tell("insert", wanted)
+    bench.tell("update", going(wanted))
+    bench.run(1)
+    assert bench.runtime.running() == []
+    assert "FailedPreStopHook" in [reason for reason, _ in bench.meta.told("web")]
+
+
 def test_each_container_has_its_hook_beside_the_others(bench: Bench, limits: list[int]) -> None:
     takes(bench, 8)
     twin = {**other("twin"), "lifecycle": {"preStop": EXEC}}

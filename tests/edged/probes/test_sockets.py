@@ -221,7 +221,7 @@ def test_tcp_only_opens_a_connection(network: SocketNetwork, listen: Callable[[S
             network.tcp_connect(TcpTarget("127.0.0.1", taken.getsockname()[1]), PATIENCE)
 
 
-@pytest.mark.parametrize("host", ["", "no such host", "a" * 300, ".."])
+@pytest.mark.parametrize("host", ["", "no such host", "a" * 300, "..", "a\0b"])
 def test_a_host_that_is_none_is_an_error_of_the_network(network: SocketNetwork, host: str) -> None:
     with pytest.raises(NetworkError):
         network.http_get(HttpTarget("http", host, 1, "/"), PATIENCE)
