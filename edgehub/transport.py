@@ -5,20 +5,28 @@ TLS objects must not be used by two threads at once. Other threads only ring the
 """
 
 import errno
+import fcntl
 import math
 import os
 import select
 import socket
+import struct
+import termios
 import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from beehive import Clock
 from edgehub.errors import ClosedHereError, DialError, LinkError
+from edgehub.patience import Flow
 from edgehub.upgrade import Target
 
 if TYPE_CHECKING:
     import ssl
+
+_QUEUED = struct.Struct("=i")
+_INFO = struct.Struct("=56xI60xQ")
+"""Of `struct tcp_info` (linux/tcp.h): tcpi_last_ack_recv, in milliseconds, and tcpi_bytes_acked, since Linux 4.1."""
 
 ContextFactory = Callable[[], "ssl.SSLContext"]
 """Makes the TLS context for one connection, so that a renewed certificate is used from the next one on."""
@@ -123,6 +131,18 @@ class Transport:
         except OSError as error:
             return error if "ALERT" in str(getattr(error, "reason", "")) else None
         return None
+
+    def flow(self) -> Flow:
+        """How much of what was sent the peer's kernel has taken; bytes of TLS count as what they carry."""
+        try:
+            (queued,) = _QUEUED.unpack(fcntl.ioctl(self._connected(), termios.TIOCOUTQ, bytes(_QUEUED.size)))
+            info = self._connected().getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _INFO.size)
+        except OSError:
+            return Flow()
+        if len(info) < _INFO.size:
+            return Flow()
+        milliseconds, taken = _INFO.unpack(info)
+        return Flow(taken, queued, milliseconds / 1000)
 
     def end_writing(self) -> None:
         """Say that nothing more will be sent."""

@@ -16,6 +16,7 @@ from edgehub.errors import (
 )
 from edgehub.framing import FrameReader, Opcode, Received, Skipped, close_reason
 from edgehub.link import Link, LinkEvents
+from edgehub.patience import Flow, Patience
 from edgehub.settings import EdgeHubSettings
 from edgehub.transport import ContextFactory, Transport
 from edgehub.upgrade import Target, Upgrade
@@ -64,6 +65,7 @@ class WebsocketLink(Link):
         self._writer = FrameWriter()
         self._unwritten = memoryview(b"")
         self._heard = self._progress = 0.0
+        self._patience = Patience()
         self._doubted = False
         self._proof_until: float | None = None
 
@@ -175,32 +177,40 @@ class WebsocketLink(Link):
         """When something is due although nobody says anything; raises when it is too late already."""
         settings, now = self._settings, self._clock.monotonic()
         self._doubt(now)
-        dead = self._heard + settings.read_deadline
+        self._look(now)
+        dead = self._heard + settings.read_deadline + self._patience.excused
         if self._proof_until is not None:
             dead = min(dead, self._proof_until)
         if now >= dead:
             hint = "the network or the cloud is gone without a word"
             raise DeadPeerError(f"nothing heard for {now - self._heard:.1f} s", str(self._target), hint)
         if self._unwritten:
-            stuck = self._progress + settings.write_deadline
+            stuck = max(self._progress, self._patience.moved) + settings.write_deadline
             if now >= stuck:
                 hint = "the cloud is overloaded or the network gone"
                 raise DeadPeerError(f"nothing taken for {settings.write_deadline:g} s", str(self._target), hint)
             return min(dead, stuck)
-        if self._writer.ping_on_its_way:
+        if self._writer.ping_on_its_way is not None:
             return dead
         quiet = self._heard + min(settings.ping_interval, settings.read_deadline / 2)
         if now >= quiet:
             self._say(self._writer.ping())
+            self._look(now)
             return dead
         return quiet
+
+    def _look(self, now: float) -> None:
+        """Whether a slow network has taken the ping by now that the peer is to answer."""
+        ping = self._writer.ping_on_its_way
+        flow = Flow() if ping is None else self._transport.flow()
+        self._patience.look(now, ping, flow, written=not self._unwritten)
 
     def _doubt(self, now: float) -> None:
         """The network has changed: ask, and give up soon if nothing comes."""
         if self._doubted:
             self._doubted = False
             self._proof_until = now + CHECK_DEADLINE
-            if not self._unwritten and not self._writer.ping_on_its_way:
+            if not self._unwritten and self._writer.ping_on_its_way is None:
                 self._say(self._writer.ping())
 
     def _finish(self) -> None:

@@ -47,9 +47,9 @@ class FrameWriter:
         return arrived
 
     @property
-    def ping_on_its_way(self) -> bool:
-        """Whether a pong is awaited."""
-        return self._pinged is not None
+    def ping_on_its_way(self) -> int | None:
+        """The ping whose pong is awaited: how many messages were sent before it. None when none is."""
+        return self._pinged
 
     def ping(self) -> bytes:
         """A ping that asks how far the peer has read."""

@@ -19,6 +19,7 @@ from edgehub.errors import (
     UpgradeError,
 )
 from edgehub.framing import Opcode, close_payload
+from edgehub.patience import Flow
 from edgehub.websocket import WebsocketLink
 from tests.edgehub.clouds import PATIENCE, LibraryCloud, ScriptedCloud, ScriptedConnection
 from tests.edgehub.links import RunningLink, settings
@@ -172,6 +173,22 @@ def test_a_silent_cloud_is_pinged_and_then_taken_for_dead() -> None:
         end = running.wait_end()
     assert isinstance(end, DeadPeerError)
     assert "nothing heard" in str(end)
+
+
+def test_a_cloud_that_a_slow_network_has_not_asked_yet_is_not_taken_for_dead() -> None:
+    """As long as the network takes something of what is before the ping."""
+    looks: list[None] = []
+
+    def flow() -> Flow:
+        looks.append(None)
+        return Flow(taken=min(len(looks), 5), queued=MEBIBYTE)
+
+    with linked(ping_interval=0.1, read_deadline=0.3) as (running, _):
+        assert isinstance(running.link, WebsocketLink)
+        running.link._transport.flow = flow  # type: ignore[method-assign]
+        end = running.wait_end()
+    assert isinstance(end, DeadPeerError)
+    assert len(looks) > 5
 
 
 def test_a_quiet_cloud_that_answers_pings_stays_linked() -> None:
