@@ -1,5 +1,7 @@
 """Simulated processes: they end as processes do."""
 
+import gc
+import weakref
 from pathlib import Path
 
 import pytest
@@ -33,6 +35,34 @@ def test_of_a_killed_process_nothing_runs_any_more() -> None:
         process.kill()
         world.run_for(10)
         assert told == []
+
+
+def test_nothing_of_a_world_that_is_over_is_kept() -> None:
+    """Whether it was killed or waits still, even for a second time on its way out: thousands of worlds follow it."""
+    kept: list[weakref.ref[object]] = []
+
+    def live(*, killed: bool) -> None:
+        with World(1) as world:
+            process = Process(world, "p", Wall())
+
+            def body() -> None:
+                held = Wall()
+                kept.append(weakref.ref(held))
+                try:
+                    process.future().get()
+                finally:
+                    process.future().get()
+
+            process.run(body)
+            world.run_for(1)
+            if killed:
+                process.kill()
+            kept.append(weakref.ref(world))
+
+    live(killed=True)
+    live(killed=False)
+    gc.collect()
+    assert [one() for one in kept] == [None] * 4
 
 
 @pytest.mark.parametrize("steps", range(1, 5))
