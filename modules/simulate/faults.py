@@ -72,21 +72,9 @@ class Faults:
 
         return end
 
-    def _delay(self, node: Node, fault: Fault) -> Undo:
-        return _raise(node.line, "extra", fault.amount)
-
     def _duplicate(self, node: Node, fault: Fault) -> Undo:
         node.line.duplicates += int(fault.amount)
         return _nothing
-
-    def _reorder(self, node: Node, _fault: Fault) -> Undo:
-        return _raise(node.line, "reorders", 1)
-
-    def _late_answers(self, node: Node, fault: Fault) -> Undo:
-        return _raise(node.line, "late", fault.amount)
-
-    def _no_answers(self, node: Node, _fault: Fault) -> Undo:
-        return _raise(node.line, "unanswered", 1)
 
     def _cloud_restart(self, _node: Node, _fault: Fault) -> Undo:
         return self._stop_cloud(forget=False)
@@ -119,39 +107,9 @@ class Faults:
         node.reboot()
         return _nothing
 
-    def _disk_full(self, node: Node, _fault: Fault) -> Undo:
-        return _raise(node.disk, "full", 1)
-
-    def _store_locked(self, node: Node, _fault: Fault) -> Undo:
-        return _raise(node.disk, "locked", 1)
-
     def _store_lost(self, node: Node, _fault: Fault) -> Undo:
         node.lose_store()
         return _nothing
-
-    def _slow_disk(self, node: Node, fault: Fault) -> Undo:
-        return _raise(node.disk, "slow", fault.amount)
-
-    def _cri_fails(self, node: Node, fault: Fault) -> Undo:
-        return _raise(node.machine, "refuses", fault.amount)
-
-    def _cri_loses(self, node: Node, fault: Fault) -> Undo:
-        return _raise(node.machine, "loses", fault.amount)
-
-    def _cri_slow(self, node: Node, fault: Fault) -> Undo:
-        return _raise(node.machine, "slow", fault.amount)
-
-    def _relist_fails(self, node: Node, _fault: Fault) -> Undo:
-        return _raise(node.machine, "relist_fails", 1)
-
-    def _events_lost(self, node: Node, fault: Fault) -> Undo:
-        return _raise(node.machine, "lost_events", fault.amount)
-
-    def _events_late(self, node: Node, fault: Fault) -> Undo:
-        return _raise(node.machine, "late_events", fault.amount)
-
-    def _events_twice(self, node: Node, fault: Fault) -> Undo:
-        return _raise(node.machine, "twice_events", fault.amount)
 
     def _events_cut(self, node: Node, _fault: Fault) -> Undo:
         node.machine.cut_events()
@@ -178,6 +136,9 @@ class Faults:
         return _nothing
 
 
+Begin = Callable[[Faults, Node, Fault], Undo]
+
+
 def _add(thing: object, attribute: str, amount: float) -> None:
     setattr(thing, attribute, getattr(thing, attribute) + amount)
 
@@ -188,32 +149,42 @@ def _raise(thing: object, attribute: str, amount: float) -> Undo:
     return lambda: _add(thing, attribute, -amount)
 
 
-_BEGIN: dict[FaultKind, Callable[[Faults, Node, Fault], Undo]] = {
+def _once(part: str, attribute: str) -> Begin:
+    """Adds one to a number of a part of the node, for as long as the fault lasts."""
+    return lambda _, node, __: _raise(getattr(node, part), attribute, 1)
+
+
+def _by_amount(part: str, attribute: str) -> Begin:
+    """Likewise, adds what the fault says."""
+    return lambda _, node, fault: _raise(getattr(node, part), attribute, fault.amount)
+
+
+_BEGIN: dict[FaultKind, Begin] = {
     FaultKind.CUT: Faults._cut,
     FaultKind.HALF_OPEN: Faults._half_open,
     FaultKind.DEAF: Faults._deaf,
     FaultKind.MUTE: Faults._mute,
-    FaultKind.DELAY: Faults._delay,
+    FaultKind.DELAY: _by_amount("line", "extra"),
     FaultKind.DUPLICATE: Faults._duplicate,
-    FaultKind.REORDER: Faults._reorder,
-    FaultKind.LATE_ANSWERS: Faults._late_answers,
-    FaultKind.NO_ANSWERS: Faults._no_answers,
+    FaultKind.REORDER: _once("line", "reorders"),
+    FaultKind.LATE_ANSWERS: _by_amount("line", "late"),
+    FaultKind.NO_ANSWERS: _once("line", "unanswered"),
     FaultKind.CLOUD_RESTART: Faults._cloud_restart,
     FaultKind.CLOUD_AMNESIA: Faults._cloud_amnesia,
     FaultKind.KILL: Faults._kill,
     FaultKind.RESTART: Faults._restart,
     FaultKind.REBOOT: Faults._reboot,
-    FaultKind.DISK_FULL: Faults._disk_full,
-    FaultKind.STORE_LOCKED: Faults._store_locked,
+    FaultKind.DISK_FULL: _once("disk", "full"),
+    FaultKind.STORE_LOCKED: _once("disk", "locked"),
     FaultKind.STORE_LOST: Faults._store_lost,
-    FaultKind.SLOW_DISK: Faults._slow_disk,
-    FaultKind.CRI_FAILS: Faults._cri_fails,
-    FaultKind.CRI_LOSES_ANSWERS: Faults._cri_loses,
-    FaultKind.CRI_SLOW: Faults._cri_slow,
-    FaultKind.RELIST_FAILS: Faults._relist_fails,
-    FaultKind.EVENTS_LOST: Faults._events_lost,
-    FaultKind.EVENTS_LATE: Faults._events_late,
-    FaultKind.EVENTS_TWICE: Faults._events_twice,
+    FaultKind.SLOW_DISK: _by_amount("disk", "slow"),
+    FaultKind.CRI_FAILS: _by_amount("machine", "refuses"),
+    FaultKind.CRI_LOSES_ANSWERS: _by_amount("machine", "loses"),
+    FaultKind.CRI_SLOW: _by_amount("machine", "slow"),
+    FaultKind.RELIST_FAILS: _once("machine", "relist_fails"),
+    FaultKind.EVENTS_LOST: _by_amount("machine", "lost_events"),
+    FaultKind.EVENTS_LATE: _by_amount("machine", "late_events"),
+    FaultKind.EVENTS_TWICE: _by_amount("machine", "twice_events"),
     FaultKind.EVENTS_CUT: Faults._events_cut,
     FaultKind.CONTAINER_DIES: Faults._container_dies,
     FaultKind.SANDBOX_DIES: Faults._sandbox_dies,
