@@ -29,8 +29,9 @@ from edgehub.settings import Limits
 WINDOW_FRAMES = 256
 """Frames that may be on their way unconfirmed."""
 
-WINDOW_BYTES = 4 * 1024 * 1024
-"""Bytes that may be on their way unconfirmed; one larger frame may be alone."""
+WINDOW_BYTES = 256 * 1024
+"""Bytes that may be on their way unconfirmed; one larger frame may be alone. A keepalive stands behind them, and the
+cloud ends a session 30 s after the last one: over a link of 10 kB/s it has to be there in time."""
 
 
 class Verdict(Enum):
