@@ -25,10 +25,10 @@ from edgehub.network.messages import Address, DefaultRoute, Link, read
 from edgehub.network.netlink import Netlink
 from edgehub.testing import MemoryLink
 from edgehub.websocket import CHECK_DEADLINE, WebsocketLink
+from tests.edgehub.beds import Bed
 from tests.edgehub.clouds import PATIENCE, ScriptedCloud
 from tests.edgehub.links import RunningLink, settings
 from tests.edgehub.messages import message
-from tests.edgehub.test_module import Bed
 from tests.end_to_end.processes import wait_until
 
 UP = 0x1 | 0x40

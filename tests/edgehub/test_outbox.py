@@ -13,8 +13,8 @@ from edgehub.outbox import generate
 from edgehub.outbox.recording import OutboxEntry, recording
 from edgehub.outbox.sqlite import SqliteOutbox, open_outbox
 from edgehub.outbox.store import Kept, OpenOutbox, OutboxStore
+from tests.edgehub.beds import Bed
 from tests.edgehub.messages import message
-from tests.edgehub.test_module import Bed
 
 
 def upload(name: str) -> Message:

@@ -1,0 +1,19 @@
+"""What several files of tests begin with."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from beehive import Group, ModuleName
+from tests.edgehub.beds import Bed
+
+
+@pytest.fixture
+def bed() -> Iterator[Bed]:
+    """Linked, with metamanager and edged recorded."""
+    made = Bed()
+    made.recorder(ModuleName.METAMANAGER, Group.META)
+    made.recorder(ModuleName.EDGED, Group.EDGED)
+    with made.bee:
+        made.bee.start()
+        yield made

@@ -1,0 +1,246 @@
+"""The way out: the module alone on a hive, in virtual time, with a cloud in memory."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from beehive import ModuleName
+from beehive.delivery import DropReason
+from edgehub.counters import Refusal
+from edgehub.settings import Limit, Limits
+from tests.edgehub.beds import Bed, started
+from tests.edgehub.messages import content, message
+
+
+def test_sync_is_cleared_before_a_message_leaves(bed: Bed) -> None:
+    """As KubeEdge's hub does; all else leaves as it is."""
+    request = message("default/configmap/c", "query", None, source="edged", group="meta")
+    bed.bee.future(ModuleName.EDGEHUB, request)
+    bed.bee.settle()
+    left = msgspec.json.decode(bed.cloud.frames[-1])
+    assert left == {
+        "header": {"msg_id": request.id, "timestamp": request.header.timestamp},
+        "route": {"source": "edged", "group": "meta", "operation": "query", "resource": "default/configmap/c"},
+        "content": None,
+    }
+
+
+def test_messages_are_held_to_the_rate_and_none_is_lost() -> None:
+    """60 at once, then 30 a second, in order."""
+    bed = started()
+    with bed.bee:
+        ids = [bed.hub(message(f"default/event/{number}", "insert")).id for number in range(150)]
+        assert len(bed.sent()) == 60
+        bed.bee.run_for(1.001)
+        assert len(bed.sent()) == 90
+        bed.bee.run_for(10)
+        assert [one.id for one in bed.sent()] == ids
+
+
+def test_acknowledgements_do_not_wait_for_the_rate() -> None:
+    """Late ones would make the cloud send its objects again."""
+    bed = started(message_qps=1, message_burst=1)
+    with bed.bee:
+        for number in range(5):
+            bed.hub(message(f"default/event/{number}", "insert"))
+        answer = bed.hub(message("default/pod/p", "response", "OK", parent_msg_id="p"))
+        assert bed.sent()[-1].id == answer.id
+        assert len(bed.sent()) == 2
+
+
+def test_a_request_without_a_link_is_answered_at_once() -> None:
+    """With the reason, instead of a minute's wait."""
+    bed = started(refusing=True)
+    with bed.bee:
+        before = bed.bee.clock.monotonic()
+        answer = bed.bee.ask(ModuleName.EDGEHUB, message("default/configmap/c", "query"))
+        assert answer.route.operation == "error"
+        assert "not connected to the cloud" in answer.content_as(str)
+        assert "refused" in answer.content_as(str)
+        assert bed.bee.clock.monotonic() == before
+        assert bed.counters.refused == {Refusal.NOT_CONNECTED: 1}
+        assert not bed.bee.hive.dead_letters.counts
+
+
+def test_requests_are_answered_when_the_link_ends() -> None:
+    """Those that wait for their turn, and those that the cloud has read: it may be gone before it has answered."""
+    bed = started(message_qps=1, message_burst=1)
+    with bed.bee:
+        read = bed.bee.future(ModuleName.EDGEHUB, message("default/configmap/a", "query"), 60)
+        bed.bee.settle()
+        assert bed.counters.confirmed == bed.counters.sent
+        waiting = bed.bee.future(ModuleName.EDGEHUB, message("default/configmap/b", "query"), 60)
+        bed.bee.settle()
+        bed.cloud.cut()
+        bed.bee.settle()
+        for future in (read, waiting):
+            assert "whether it arrived is not known" in future.get().content_as(str)
+        assert bed.counters.refused == {Refusal.NOT_CONNECTED: 2}
+
+
+def test_a_request_that_was_answered_or_that_nobody_waits_for_is_not_refused_when_the_link_ends() -> None:
+    """It is over."""
+    bed = started()
+    with bed.bee:
+        answered = bed.bee.future(ModuleName.EDGEHUB, message("default/configmap/a", "query"), 60)
+        bed.bee.settle()
+        bed.deliver(message("default/configmap/a", "response", "it", parent_msg_id=bed.sent()[-1].id))
+        assert answered.get().content_as(str) == "it"
+        given_up = bed.bee.future(ModuleName.EDGEHUB, message("default/configmap/b", "query"), 5)
+        bed.bee.run_for(6)
+        assert given_up.settled
+        bed.cloud.cut()
+        bed.bee.settle()
+        assert not bed.counters.refused
+
+
+def test_an_outage_keeps_the_order_and_only_the_newest_state() -> None:
+    """Whatever its length: one status for each pod, and every event."""
+    bed = started(refusing=True)
+    with bed.bee:
+        ids = []
+        for round_ in range(50):
+            for pod in ("a", "b"):
+                bed.hub(message(f"default/podstatus/{pod}", "update", {"round": round_}))
+            if round_ % 10 == 0:
+                ids.append(bed.hub(message(f"default/event/{round_}", "insert")).id)
+        bed.cloud.refusing = False
+        bed.bee.run_for(31)
+        states = [one for one in bed.sent() if one.route.operation == "update"]
+        assert [(one.route.resource, one.content_as(dict)) for one in states] == [
+            ("default/podstatus/a", {"round": 49}),
+            ("default/podstatus/b", {"round": 49}),
+        ]
+        assert [one.id for one in bed.sent() if one.route.operation == "insert"] == ids
+        assert bed.counters.refused == {Refusal.SUPERSEDED: 98}
+
+
+def test_what_finds_no_room_is_a_dead_letter_with_its_reason() -> None:
+    """Never silently gone."""
+    three = Limit(3, 10_000)
+    bed = started(refusing=True, limits=Limits(uploads=three, events=three))
+    with bed.bee:
+        for number in range(5):
+            bed.hub(message(f"default/device/{number}", "upload"))
+            bed.hub(message(f"default/event/{number}", "insert"))
+        letters = list(bed.bee.hive.dead_letters)
+        assert [letter.message.route.resource for letter in letters] == [
+            "default/device/3",
+            "default/event/0",
+            "default/device/4",
+            "default/event/1",
+        ]
+        assert {letter.reason for letter in letters} == {DropReason.NOT_SENT}
+        assert letters[0].detail.startswith("3 messages (")
+        assert bed.counters.refused == {Refusal.NO_ROOM: 2, Refusal.GAVE_WAY: 2}
+
+
+def test_events_that_are_older_than_the_cluster_would_keep_them_are_dropped() -> None:
+    """When the link comes up; what devices sent stays for a week."""
+    bed = started(refusing=True)
+    with bed.bee:
+        bed.hub(message("default/event/old", "insert"))
+        kept = bed.hub(message("default/device/d", "upload"))
+        bed.bee.run_for(3500)
+        young = bed.hub(message("default/event/young", "insert"))
+        bed.bee.run_for(200)
+        bed.cloud.refusing = False
+        bed.bee.run_for(31)
+        assert [one.id for one in bed.sent()] == [kept.id, young.id]
+        assert bed.counters.refused == {Refusal.TOO_OLD: 1}
+
+
+def test_what_was_not_confirmed_leaves_again_on_the_next_link() -> None:
+    """A network that ate it, though every write had succeeded; the ids stay, so the cloud can tell."""
+    bed = started()
+    with bed.bee:
+        bed.bee.run_for(31)
+        bed.cloud.stalled = True
+        first = bed.hub(message("default/event/a", "insert"))
+        second = bed.hub(message("default/pod/p", "response", "OK", parent_msg_id="p"))
+        bed.cloud.stalled = False
+        bed.cloud.cut()
+        third = bed.hub(message("default/event/b", "insert"))
+        bed.bee.run_for(1)
+        assert [one.id for one in bed.sent()] == [first.id, second.id, second.id, first.id, third.id]
+        bed.bee.run_for(14.1)
+        bed.cloud.cut()
+        bed.bee.run_for(40)
+        assert len(bed.sent()) == 5, "all has settled"
+
+
+def test_what_arrived_less_than_a_keepalive_period_ago_leaves_again() -> None:
+    """The cloud may have died with it. Answers do not: the cloud asks again for those it misses."""
+    bed = started()
+    with bed.bee:
+        bed.bee.run_for(31)
+        event = bed.hub(message("default/event/a", "insert"))
+        answer = bed.hub(message("default/pod/p", "response", "OK", parent_msg_id="p"))
+        bed.bee.run_for(14)
+        assert bed.counters.confirmed >= 2
+        bed.cloud.cut()
+        bed.bee.run_for(1)
+        assert [one.id for one in bed.sent()] == [event.id, answer.id, event.id]
+
+
+def test_what_the_cloud_has_answered_does_not_leave_again() -> None:
+    """Though nobody waited for the answer."""
+    bed = started()
+    with bed.bee:
+        bed.bee.run_for(31)
+        sent = bed.hub(message("default/nodestatus/n", "update"))
+        bed.deliver(message("default/nodestatus/n", "response", "OK", parent_msg_id=sent.id))
+        bed.cloud.cut()
+        bed.bee.run_for(1)
+        assert [one.id for one in bed.sent()] == [sent.id]
+
+
+@pytest.mark.parametrize("waiting", [True, False])
+def test_a_message_over_the_limit_is_refused_by_name(*, waiting: bool, caplog: pytest.LogCaptureFixture) -> None:
+    """Whoever waits gets an error; otherwise it is a dead letter. The module and the link go on."""
+    bed = started(max_frame_bytes=10_000)
+    with bed.bee:
+        large = message("default/podpatch/large", "patch", "x" * 10_000)
+        if waiting:
+            answer = bed.bee.ask(ModuleName.EDGEHUB, large)
+            assert "over the limit of 10000" in answer.content_as(str)
+        else:
+            bed.hub(large)
+            assert bed.bee.hive.dead_letters.counts == {DropReason.NOT_SENT: 1}
+        assert "default/podpatch/large" in caplog.text
+        assert bed.counters.refused == {Refusal.TOO_LARGE: 1}
+        small = bed.hub(message("default/event/e", "insert"))
+        assert bed.sent()[-1].id == small.id
+
+
+@pytest.mark.parametrize("huge", [content("x" * 20_000), "x" * 20_000, b"x" * 20_000], ids=["raw", "text", "bytes"])
+def test_a_content_over_the_limit_is_refused_before_a_frame_is_made(
+    huge: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What is known to be too large is not copied."""
+    bed = started(max_frame_bytes=10_000)
+    with bed.bee:
+        monkeypatch.setattr("edgehub.sealing.encode", lambda _message: pytest.fail("a frame was made"))
+        bed.hub(message("default/device/huge", "upload", huge))
+        assert bed.counters.refused == {Refusal.TOO_LARGE: 1}
+        assert "default/device/huge" in caplog.text
+        monkeypatch.undo()
+
+
+def test_a_content_without_a_json_form_is_refused() -> None:
+    """It must not fail the module."""
+    bed = started()
+    with bed.bee:
+        answer = bed.bee.ask(ModuleName.EDGEHUB, message("default/pod/p", "insert", object()))
+        assert answer.route.operation == "error"
+        assert bed.counters.refused == {Refusal.NOT_JSON: 1}
+        assert bed.bee.hive.restarts()[ModuleName.EDGEHUB] == 0
+
+
+def test_what_waits_leaves_before_the_process_ends() -> None:
+    """The rate limit is not for goodbyes."""
+    bed = started(message_qps=1, message_burst=1)
+    ids = [bed.hub(message(f"default/event/{number}", "insert")).id for number in range(20)]
+    bed.bee.hive.stop()
+    assert [one.id for one in bed.sent()] == ids
