@@ -303,7 +303,7 @@ class MetaManager(Module):
             self._batch.lose()
         self._committed(error)
 
-    def _committed(self, error: StoreWriteError | None) -> None:
+    def _committed(self, error: StoreError | None) -> None:
         """Show outside how the database does. What it said last is not logged again: the cloud sends every few seconds
         what was not acknowledged.
         """
@@ -332,6 +332,10 @@ class MetaManager(Module):
             self._store.put(row_of("null/store/probe", _PROBE, self.clock.now_ms()))
         except StoreWriteError as error:
             self._write_failed(error)
+        except StoreDamagedError:
+            raise
+        except StoreError as error:
+            self._committed(error)
         else:
             self._batch.add(Outcome((), changed=True))
         self._batch.flush()

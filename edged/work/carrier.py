@@ -135,9 +135,7 @@ class PodCarrier:
                 self._events.sync_failed(job.pod, failure)
         retry_after = error.retry_after if isinstance(error, StartError) else None
         at = self._actors.clock.monotonic()
-        facts = self._look(job)
-        if facts is not None and job.task is Task.SYNC:
-            facts = self._prune(facts)
+        facts = self._seen(job)
         return Done(job, facts, at, troubles, error, pending, retry_after, frozenset(exchanged), verdict)
 
     def _sync(self, job: Job, pod: Pod, troubles: Troubles, exchanged: set[ContainerId]) -> bool:
@@ -309,12 +307,16 @@ class PodCarrier:
             sandboxes=tuple(s for s in facts.sandboxes if s not in superfluous.sandboxes),
         )
 
-    def _look(self, job: Job) -> PodFacts | None:
+    def _seen(self, job: Job) -> PodFacts | None:
+        """What there is after the job, without what is not needed any more; None when it cannot be looked at."""
         try:
-            return self._reader.look(job.ref)
+            facts = self._reader.look(job.ref)
+            return self._prune(facts) if job.task is Task.SYNC else facts
         except CriError as error:
             _log.warning("pod %s cannot be looked at: %s", job.ref, error)
-            return None
+        except Exception:  # noqa: BLE001 - see `carry_out`
+            _log.exception("a look at pod %s failed in a way nobody foresaw", job.ref)
+        return None
 
     def _now(self) -> Nanoseconds:
         return Nanoseconds(self._actors.clock.now_ns())

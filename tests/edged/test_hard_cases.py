@@ -243,6 +243,16 @@ def test_a_bug_that_one_pod_brings_to_light_ends_neither_edged_nor_the_other_pod
     assert bench.runtime.running() == ["main", "main"]
 
 
+def test_a_bug_in_the_look_after_the_work_does_not_end_edged(bench: Bench) -> None:
+    """The PLEG sees what was done."""
+    bench.start()
+    with patch.object(PodCarrier, "_prune", side_effect=ZeroDivisionError):
+        bench.tell("insert", pod())
+    bench.run(3)
+    assert bench.bee.hive.restarts()["edged"] == 0
+    assert last_status(bench)["phase"] == "Running"
+
+
 def test_a_sandbox_that_dies_under_a_crash_loop_does_not_make_edged_spin(bench: Bench) -> None:
     bench.start()
     bench.tell("insert", pod(containers=[{"name": "main", "image": "busybox:1.36", "command": ["exit", "1"]}]))

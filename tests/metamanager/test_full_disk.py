@@ -7,11 +7,13 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from unittest.mock import Mock
 
 import pytest
 
 from beehive import Group, Operation, State
 from beehive.testing import Harness
+from metamanager.errors import StoreError
 from metamanager.figures import StoreFigures
 from metamanager.metrics import StoreCollector
 from metamanager.module import PROBE_AFTER, MetaManager, MetaSettings
@@ -84,6 +86,24 @@ def test_a_node_that_starts_with_a_full_disk_knows_its_pods(small_disk: Path) ->
         bee.send(META, from_cloud(bee, "default/pod/b", Operation.INSERT, thing("b", uid="b", text=BIG)))
     with node(path) as bee:
         assert len(bee.ask(META, from_edged(bee, "default/pod", Operation.QUERY), 1).content) == 2
+
+
+def test_a_database_that_cannot_even_be_read_does_not_end_the_module(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """When it looks whether changes are taken again: it looks once more later."""
+    with node(tmp_path / "edgecore.db") as bee:
+        store = store_of(bee)
+        store._connection.execute("PRAGMA max_page_count=20")
+        bee.send(META, from_cloud(bee, "default/configmap/b", Operation.INSERT, thing(text=BIG)))
+        store._connection.execute("PRAGMA max_page_count=1000")
+        with monkeypatch.context() as patched:
+            patched.setattr(SqliteStore, "put", Mock(side_effect=StoreError("read the database", "", "I/O error")))
+            bee.run_for(PROBE_AFTER + 1)
+        assert bee.hive.restarts()[META] == 0
+        assert "I/O error" in str(bee.hive.readiness()[META])
+        bee.run_for(PROBE_AFTER + 1)
+        assert bee.hive.readiness()[META].state is State.READY
 
 
 def test_the_figures_say_it(tmp_path: Path) -> None:
