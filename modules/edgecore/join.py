@@ -10,6 +10,7 @@ import contextlib
 import errno
 import os
 import re
+import shutil
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -170,7 +171,7 @@ def _write(file: Path, text: str) -> None:
         output.flush()
         os.fsync(descriptor)
     if file.exists():
-        file.replace(file.with_name(file.name + ".before-join"))
+        shutil.copy2(file, file.with_name(file.name + ".before-join"))
     new.replace(file)
 
 

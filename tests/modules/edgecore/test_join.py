@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import stat
 from collections.abc import Iterator
@@ -68,6 +69,28 @@ def test_an_existing_file_keeps_its_settings(server: CertificateServer, tmp_path
     assert config.node_name == NODE
     assert (tmp_path / "c").exists()
     assert (tmp_path / "edgecore.yaml.before-join").read_text() == text
+
+
+def test_there_is_a_file_at_every_moment(
+    server: CertificateServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also if the machine stops before the new one is in its place."""
+    file = tmp_path / "edgecore.yaml"
+    text = (
+        f"modules:\n  edgeHub: {{heartbeat: 7, tlsCaFile: {tmp_path}/a, tlsCertFile: {tmp_path}/b, "
+        f"tlsPrivateKeyFile: {tmp_path}/c}}\n"
+    )
+    file.write_text(text)
+    replace = Path.replace
+
+    def stops(path: Path, target: Path) -> Path:
+        if target == file:
+            raise OSError(errno.EIO, "stopped", str(file))
+        return replace(path, target)
+
+    monkeypatch.setattr(Path, "replace", stops)
+    assert join(server, "--config", str(file)) == ExitCode.NOT_JOINED
+    assert file.read_text() == text
 
 
 def test_the_token_from_standard_input(
