@@ -57,6 +57,8 @@ class _Entry(msgspec.Struct):
     """The cloud came while something was under way: if that fails, it is sent again at once."""
     held: Timer | None = None
     deleting: bool = False
+    deleted: bool = False
+    """The cloud has taken its deletion: nobody there waits for a status any more."""
     mirror: str | None = None
     """Of a static pod: the uid of its mirror, as which the cloud knows it; empty while there is none."""
     unknown: bool = False
@@ -161,7 +163,7 @@ class PodReporter:
             entry.held = None
         if entry.busy or entry.unknown or entry.mirror == "":
             return
-        wanted = entry.wanted
+        wanted = None if entry.deleted else entry.wanted
         patch = None if wanted is None else diff_pod_status(entry.has, wanted, entry.known_as, sure=entry.sure)
         if wanted is not None and patch is not None:
             self._patch(entry, wanted, patch)
@@ -195,7 +197,7 @@ class PodReporter:
 
         def done(answer: CallError | None) -> None:
             if answer is None:
-                entry.deleting = False
+                entry.deleting, entry.deleted = False, True
             self._answered(entry, answer)
 
         self._meta.delete(ResourceType.POD, ref.namespace, ref.name, encode(options), then=done)

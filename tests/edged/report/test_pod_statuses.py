@@ -182,6 +182,8 @@ def test_a_pod_that_has_ended_is_deleted_in_the_cloud_after_its_last_status(
     turns.answer({})
     assert turns.asked() == ["delete pod"]
     assert turns.answer(None).value["preconditions"] == {"uid": UID}
+    reporter.track(ref_of(a_pod()), a_pod(RUNNING, "9"))
+    reporter.report(UID, RUNNING)
     reporter.send_all()
     assert turns.open == []
 
