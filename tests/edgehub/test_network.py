@@ -12,6 +12,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 from hypothesis import given
@@ -139,6 +140,11 @@ class Listening:
         self.thread.join(PATIENCE)
         assert not self.thread.is_alive()
 
+    def wait(self, wanted: str) -> None:
+        """Returns when it has been told; what else is told counts for nothing."""
+        while wanted not in self.told.get(timeout=PATIENCE):
+            pass
+
 
 def test_the_socket_ends_when_told() -> None:
     """At once, also twice."""
@@ -156,14 +162,28 @@ def ip(*arguments: str) -> None:
     subprocess.run(["ip", *arguments], check=True, capture_output=True)
 
 
-NODE, CLOUD = "192.0.2.73", "192.0.2.74"
-"""Addresses of the range for documentation (RFC 5737)."""
+_NETWORK = "198.51.100"
+"""Of the range for documentation (RFC 5737). Each process of tests has four addresses of it."""
+
+
+class Cable(NamedTuple):
+    """To a network namespace in which the cloud is."""
+
+    name: str
+    """Of the node's end."""
+    space: str
+    """Name of the namespace."""
+    node: str
+    """Address for the node's end, which it has not yet."""
+    cloud: str
 
 
 @contextmanager
-def cable() -> Iterator[tuple[str, str]]:
-    """A network namespace for the cloud, and a cable to it: the name of the node's end, and of the namespace."""
+def cable() -> Iterator[Cable]:
+    """A cable of the test's own."""
     number = f"{os.getpid() % 1_000_000}x{next(_numbers)}"
+    first = os.getpid() % 64 * 4
+    node, cloud = f"{_NETWORK}.{first + 1}", f"{_NETWORK}.{first + 2}"
     space, here, there = (f"{kind}{number}" for kind in ("edgehub", "ehn", "ehc"))
     try:
         ip("netns", "add", space)
@@ -171,9 +191,9 @@ def cable() -> Iterator[tuple[str, str]]:
         pytest.skip(f"no network namespaces here: {error.stderr!r}")
     try:
         ip("link", "add", here, "type", "veth", "peer", "name", there, "netns", space)
-        ip("-n", space, "address", "add", f"{CLOUD}/30", "dev", there)
+        ip("-n", space, "address", "add", f"{cloud}/30", "dev", there)
         ip("-n", space, "link", "set", there, "up")
-        yield here, space
+        yield Cable(here, space, node, cloud)
     finally:
         ip("netns", "del", space)
 
@@ -198,27 +218,25 @@ real = pytest.mark.skipif(not _MAY, reason="only root may change the network, wi
 
 @real
 def test_the_kernel_tells_of_a_device_and_its_address() -> None:
-    """A real cable: what comes together is told together."""
-    with cable() as (name, _), Listening() as listening:
-        ip("address", "add", f"{NODE}/30", "dev", name)
-        ip("link", "set", name, "up")
-        assert "has come" in listening.told.get(timeout=PATIENCE)
-        ip("address", "del", f"{NODE}/30", "dev", name)
-        told = ""
-        while "gone" not in told:
-            told = listening.told.get(timeout=PATIENCE)
+    """A real cable. Others may change the machine's network meanwhile."""
+    with cable() as made, Listening() as listening:
+        ip("address", "add", f"{made.node}/30", "dev", made.name)
+        ip("link", "set", made.name, "up")
+        listening.wait("an address has come")
+        ip("address", "del", f"{made.node}/30", "dev", made.name)
+        listening.wait("an address has gone")
 
 
 @real
 def test_a_node_whose_cable_is_pulled_knows_it_by_the_kernel_and_is_back_when_it_is_plugged_in_again() -> None:
     """Deadlines and pings are a minute here, so that nothing else can have told."""
-    with cable() as (name, space):
-        ip("address", "add", f"{NODE}/30", "dev", name)
+    with cable() as (name, space, node, address):
+        ip("address", "add", f"{node}/30", "dev", name)
         ip("link", "set", name, "up")
-        with ScriptedCloud(host=CLOUD, unbound=socket_in(space)) as cloud:
+        with ScriptedCloud(host=address, unbound=socket_in(space)) as cloud:
             hive = Hive(Threads())
             slow = settings(
-                url=f"ws://{CLOUD}:{cloud.port}/p/edge-1/events",
+                url=f"ws://{address}:{cloud.port}/p/edge-1/events",
                 ping_interval=60.0,
                 read_deadline=120.0,
                 write_deadline=120.0,
