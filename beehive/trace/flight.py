@@ -36,10 +36,13 @@ PERIOD: Final = 0.1
 """Seconds between two looks at the intake."""
 
 BLOCK: Final = 128
-"""Entries that are packed together."""
+"""Entries that are packed together, or fewer that take `BLOCK_BYTES`."""
+
+BLOCK_BYTES: Final = 256 * 1024
+"""What a runtime lists of a hundred pods once a second, some 100 kB each time, does not wait for 128 entries."""
 
 _BLOCKS = 3
-"""Blocks that are packed within `PERIOD` at most, 2 % of a core. When more comes than they hold, none is."""
+"""Blocks that are packed within `PERIOD` at most, 2 % of a core. When more entries come than they hold, none is."""
 
 _JUMP = 0.1
 """Seconds by which the wall clock must go off to be noted."""
@@ -64,6 +67,7 @@ class FlightRecorder:
         self._intake: deque[Kept] = deque(maxlen=INTAKE)
         self._packed: deque[Block] = deque()
         self._loose: deque[tuple[Kept, int]] = deque()
+        self._loose_size = 0
         self._loose_before = 0
         """How many were left when packing was last thought of."""
         self._offset = clock.now() - clock.monotonic()
@@ -88,7 +92,7 @@ class FlightRecorder:
     def packed(self) -> int:
         """Entries that are packed."""
         with self._lock:
-            return len(self._packed) * BLOCK
+            return sum(block.number for block in self._packed)
 
     def entries(self) -> list[Kept]:
         """What there is, oldest first."""
@@ -140,6 +144,7 @@ class FlightRecorder:
         size = size_of(entry)
         self._room -= size
         self._loose.append((entry, size))
+        self._loose_size += size
         if self._room < 0:
             self._forget()
 
@@ -148,11 +153,20 @@ class FlightRecorder:
         if len(self._loose) - self._loose_before <= _BLOCKS * BLOCK:
             for _ in range(_BLOCKS):
                 with self._lock:
-                    if len(self._loose) < BLOCK:
+                    if len(self._loose) < BLOCK and self._loose_size < BLOCK_BYTES:
                         break
-                    taken = [self._loose.popleft() for _ in range(BLOCK)]
-                    self._packed.append(Block.of([entry for entry, _ in taken], sum(size for _, size in taken)))
+                    self._pack_block()
         self._loose_before = len(self._loose)
+
+    def _pack_block(self) -> None:
+        entries: list[Kept] = []
+        size = 0
+        while self._loose and len(entries) < BLOCK and size < BLOCK_BYTES:
+            entry, its_size = self._loose.popleft()
+            entries.append(entry)
+            size += its_size
+        self._loose_size -= size
+        self._packed.append(Block.of(entries, size))
 
     def _forget(self) -> float:
         """Forget what is too old, and the oldest of what is too much. The time before which it is too old."""
@@ -160,7 +174,9 @@ class FlightRecorder:
         while packed and (self._room < 0 or packed[0].newest < oldest):
             self._room += packed.popleft().size
         while loose and (self._room < 0 or loose[0][0].time < oldest):
-            self._room += loose.popleft()[1]
+            size = loose.popleft()[1]
+            self._room += size
+            self._loose_size -= size
         return oldest
 
     def _note_jump(self) -> None:

@@ -32,6 +32,7 @@ class Block(msgspec.Struct, frozen=True, gc=False):
     """When the last of them happened, monotonic seconds."""
     size: int
     """Bytes of memory that they took."""
+    number: int
     data: bytes
     as_they_are: tuple[tuple[int, Kept], ...]
     """What cannot be packed, and where it stands among the others."""
@@ -47,7 +48,7 @@ class Block(msgspec.Struct, frozen=True, gc=False):
         inside = set(map(id, packable))
         newest = max(entry.time for entry in entries)
         as_they_are = tuple((index, entry) for index, entry in enumerate(entries) if id(entry) not in inside)
-        return cls(newest, size, zlib.compress(data, _LEVEL), as_they_are)
+        return cls(newest, size, len(entries), zlib.compress(data, _LEVEL), as_they_are)
 
     def entries(self) -> list[Kept]:
         """Them again."""

@@ -1,12 +1,14 @@
 """Carries a pod's jobs out: the only place where edged changes what runs.
 
 Each job begins with a look at the runtime, so that it acts on what is and not on what was; and ends with one, so that
-what it did is seen and reported at once. Decisions come from `edged.pods`; here are only their effects, in kubelet's
+what it did is seen and reported at once, unless there was nothing to do: most turns of most pods are those that come
+every minute (kubelet's syncFrequency). Decisions come from `edged.pods`; here are only their effects, in kubelet's
 order.
 """
 
 import logging
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from beehive import Runtime
@@ -55,6 +57,16 @@ SyncTerminatingRuntimePod wants 1, and its killContainer makes it 2)."""
 
 _FAILURES = (EdgedError, CallError, OSError)
 """What may go wrong with one pod without anything being wrong with edged."""
+
+
+class _Turn(Struct):
+    """What comes of one turn while it goes on."""
+
+    troubles: Troubles = {}
+    exchanged: set[ContainerId] = set()
+    pending: bool = False
+    seen: tuple[float, PodFacts] | None = None
+    """When the pod was looked at, in monotonic seconds, and what there was, if nothing of what runs had to change."""
 
 
 class PodCarrier:
@@ -111,14 +123,12 @@ class PodCarrier:
         Never raises: an error that comes with one pod, be it a bug, would otherwise end edged again and again, and all
         other pods would go without it.
         """
-        troubles: Troubles = {}
+        turn = _Turn()
         error: Exception | None = None
-        pending = False
-        exchanged: set[ContainerId] = set()
         verdict: Verdict | None = None
         try:
             if job.task is Task.SYNC and job.pod is not None:
-                pending = self._sync(job, job.pod, troubles, exchanged)
+                turn.pending = self._sync(job, job.pod, turn)
             elif job.task is Task.KILL and job.pod is not None:
                 self._kill(job.pod, self._reader.look(job.ref))
                 self._ended(job.ref.uid)
@@ -134,32 +144,36 @@ class PodCarrier:
             if job.pod is not None:
                 self._events.sync_failed(job.pod, failure)
         retry_after = error.retry_after if isinstance(error, StartError) else None
-        at = self._actors.clock.monotonic()
-        facts = self._seen(job)
-        return Done(job, facts, at, troubles, error, pending, retry_after, frozenset(exchanged), verdict)
+        seen = turn.seen if error is None else None
+        at, facts = (self._now_seconds(), None) if seen is None else seen
+        facts = self._seen(job, facts)
+        return Done(job, facts, at, turn.troubles, error, turn.pending, retry_after, frozenset(turn.exchanged), verdict)
 
-    def _sync(self, job: Job, pod: Pod, troubles: Troubles, exchanged: set[ContainerId]) -> bool:
+    def _sync(self, job: Job, pod: Pod, turn: _Turn) -> bool:
         """Whether something is under way that asks for the next turn. Containers that are ended to be exchanged are
         noted before that, for the answer may be lost.
         """
-        facts = with_exchanged(self._reader.look(job.ref), job.exchanged)
+        at, found = self._now_seconds(), self._reader.look(job.ref)
+        facts = with_exchanged(found, job.exchanged)
         self._lives.start_hooks.keep_only(job.ref.uid, {c.id for c in facts.containers if c.running})
         pending = False
         actions = compute_pod_actions(pod, facts, self._now(), self._backoffs, job.probes, job.hooks)
+        if actions.nothing:
+            turn.seen = at, found
         if actions.kill_pod and actions.create_sandbox:
             self._events.sandbox_changed(pod)
         if actions.kill_pod:
             self._kill(pod, facts)
-        exchanged |= {kill.container.id for kill in actions.kill if kill.fault is Fault.DEFINITION_CHANGED}
+        turn.exchanged |= {kill.container.id for kill in actions.kill if kill.fault is Fault.DEFINITION_CHANGED}
         self._kill_containers(pod, actions.kill)
         failures = _failed_hooks(job, actions.kill)
-        troubles.update({failure.container: failure.waiting for failure in failures})
+        turn.troubles.update({failure.container: failure.waiting for failure in failures})
         if self._lives.waits.is_ending(job.ref.uid):
             return False
         if is_terminal(pod) or (actions.sandbox is None and not actions.create_sandbox):
             self._ended(job.ref.uid)
         else:
-            pending = self._bring_up(pod, facts, actions, troubles)
+            pending = self._bring_up(pod, facts, actions, turn.troubles)
         if failures:
             raise failures[0]
         return pending
@@ -307,16 +321,24 @@ class PodCarrier:
             sandboxes=tuple(s for s in facts.sandboxes if s not in superfluous.sandboxes),
         )
 
-    def _seen(self, job: Job) -> PodFacts | None:
-        """What there is after the job, without what is not needed any more; None when it cannot be looked at."""
+    def _seen(self, job: Job, facts: PodFacts | None) -> PodFacts | None:
+        """What there is after the job, without what is not needed any more; None when it cannot be looked at.
+
+        Args:
+            job: that was carried out.
+            facts: what there was before, if the job changed nothing.
+        """
         try:
-            facts = self._reader.look(job.ref)
+            facts = facts or self._reader.look(job.ref)
             return self._prune(facts) if job.task is Task.SYNC else facts
         except CriError as error:
             _log.warning("pod %s cannot be looked at: %s", job.ref, error)
         except Exception:  # noqa: BLE001 - see `carry_out`
             _log.exception("a look at pod %s failed in a way nobody foresaw", job.ref)
         return None
+
+    def _now_seconds(self) -> float:
+        return self._actors.clock.monotonic()
 
     def _now(self) -> Nanoseconds:
         return Nanoseconds(self._actors.clock.now_ns())

@@ -243,6 +243,17 @@ def test_a_bug_that_one_pod_brings_to_light_ends_neither_edged_nor_the_other_pod
     assert bench.runtime.running() == ["main", "main"]
 
 
+def test_a_turn_in_which_nothing_is_to_be_done_looks_at_the_pod_once(bench: Bench) -> None:
+    """A node with a hundred pods has nearly two of them a second."""
+    bench.start()
+    bench.tell("insert", pod())
+    before = bench.runtime.calls["container_status"]
+    with patch.object(PodCarrier, "_sync", autospec=True, side_effect=PodCarrier._sync) as turns:
+        bench.run(300)
+    assert turns.call_count >= 3
+    assert bench.runtime.calls["container_status"] - before == turns.call_count
+
+
 def test_a_bug_in_the_look_after_the_work_does_not_end_edged(bench: Bench) -> None:
     """The PLEG sees what was done."""
     bench.start()

@@ -122,6 +122,22 @@ def test_the_recorder_packs_what_it_keeps_and_shows_all_of_it() -> None:
     assert [entry.span for entry in entries if isinstance(entry, Delivery)] == list(range(5 * BLOCK + 1))
 
 
+def test_large_entries_do_not_wait_until_there_are_many() -> None:
+    """A list of a hundred containers comes every second on a quiet node, and little else."""
+    simulation = Simulation()
+    recorder = FlightRecorder(simulation.clock)
+    large = msgspec.Raw(b'"' + b"x" * 100_000 + b'"')
+    for number in range(10):
+        recorder.delivered(delivery(simulation.clock, large, number))
+        simulation.run_for(1.0)
+    assert recorder.packed == 9
+    assert [entry.span for entry in recorder.entries() if isinstance(entry, Delivery)] == list(range(10))
+    assert recorder.packed == 9
+    simulation.run_for(60.0)
+    assert recorder.entries() == []
+    assert recorder._loose_size == 0
+
+
 def test_while_very_much_comes_nothing_is_packed_and_afterwards_it_is() -> None:
     simulation = Simulation()
     recorder = FlightRecorder(simulation.clock)
