@@ -4,7 +4,7 @@ import logging
 from collections.abc import Callable
 from typing import Any, Final, Protocol
 
-from beehive import Clock
+from beehive import Clock, Timer
 from edgehub.network.lookout import Lookout, NetworkWatch, WatchNetwork
 
 _log = logging.getLogger(__name__)
@@ -19,6 +19,9 @@ class Owner(Protocol):
     @property
     def clock(self) -> Clock:
         """Time."""
+
+    def after(self, seconds: float, function: Callable[[], None]) -> Timer:
+        """Call in the module's own turn, later."""
 
     def call_soon(self, function: Callable[[], None]) -> None:
         """Call in the module's own turn."""
@@ -42,6 +45,7 @@ class NetworkGuard:
         self._changed = changed
         self._watch: NetworkWatch | None = None
         self._last = float("-inf")
+        self._later: Timer | None = None
 
     def start(self) -> None:
         """Begin to watch, where that is possible."""
@@ -60,12 +64,21 @@ class NetworkGuard:
             self._watch.close()
 
     def may_dial(self) -> bool:
-        """Whether a change may have the cloud dialled now; counts as done if so."""
+        """Whether a change may have the cloud dialled now; counts as done if so. If not, the change is told again as
+        soon as it may: the try that goes on may be one into the network of before.
+        """
         now = self._owner.clock.monotonic()
-        if now - self._last < BETWEEN:
+        wait = self._last + BETWEEN - now
+        if wait > 0:
+            if self._later is None:
+                self._later = self._owner.after(wait, self._tell_again)
             return False
         self._last = now
         return True
+
+    def _tell_again(self) -> None:
+        self._later = None
+        self._changed()
 
     def _told(self, what: str) -> None:
         """On the lookout's thread."""

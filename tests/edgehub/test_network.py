@@ -22,6 +22,7 @@ import edgehub
 from beehive import Hive, RealClock, Threads
 from edgehub.errors import ClosedHereError, DeadPeerError
 from edgehub.network.changes import MOST, Changes
+from edgehub.network.guard import BETWEEN
 from edgehub.network.messages import Address, DefaultRoute, Link, read
 from edgehub.network.netlink import Netlink
 from edgehub.testing import MemoryLink
@@ -248,6 +249,7 @@ def test_a_node_whose_cable_is_pulled_knows_it_by_the_kernel_and_is_back_when_it
             hive.start()
             try:
                 cloud.accept()
+                wait_until(lambda: counters.connected, "the node is connected")
                 ip("link", "set", name, "down")
                 wait_until(lambda: counters.ends["dead peer"] + counters.ends["lost"] > 0, "the end is noticed")
                 ip("link", "set", name, "up")
@@ -382,3 +384,24 @@ def test_a_dial_that_hangs_in_the_old_network_is_begun_anew() -> None:
         assert len(bed.cloud.dialled) == 2
         assert bed.counters.connections == 1
         assert bed.counters.ends == {ClosedHereError.reason: 1}
+
+
+def test_a_change_that_comes_too_soon_after_another_is_acted_on_a_little_later() -> None:
+    """First the device is up, then it gets its address; the try in between hangs."""
+    network = Network()
+    bed = Bed(watch_network=network.make)
+    bed.cloud.hanging = True
+    with bed.bee:
+        bed.bee.start()
+        network.change(bed)
+        bed.bee.run_for(1)
+        assert len(bed.cloud.dialled) == 2
+        bed.cloud.hanging = False
+        for _ in range(5):
+            network.change(bed)
+        assert len(bed.cloud.dialled) == 2
+        bed.bee.run_for(BETWEEN)
+        assert len(bed.cloud.dialled) == 3
+        assert bed.counters.connected
+        bed.bee.run_for(60)
+        assert len(bed.cloud.dialled) == 3
