@@ -33,6 +33,7 @@ class Block(msgspec.Struct, frozen=True, gc=False):
     size: int
     """Bytes of memory that they took."""
     number: int
+    """How many they are."""
     data: bytes
     as_they_are: tuple[tuple[int, Kept], ...]
     """What cannot be packed, and where it stands among the others."""

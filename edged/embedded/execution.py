@@ -1,4 +1,8 @@
-"""ExecSync: a command beside a container's main process, its output gathered, its time limited."""
+"""ExecSync: a command beside a container's main process, its output gathered, its time limited.
+
+The time is the machine's own and not a `Clock`'s: it is waited for by poll(2), together with pipes of real processes
+(see `edged.embedded.watcher`, also for the threads).
+"""
 
 import contextlib
 import os

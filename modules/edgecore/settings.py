@@ -12,6 +12,7 @@ from edgehub.certificates.settings import CertificateSettings
 from edgehub.settings import EdgeHubSettings
 from metamanager.module import MetaSettings
 from modules.edgecore.config import EdgeCoreConfig
+from modules.edgecore.config.kubelet import TailoredKubeletConfig
 
 
 def edged_settings(config: EdgeCoreConfig) -> EdgedSettings:
@@ -32,11 +33,7 @@ def edged_settings(config: EdgeCoreConfig) -> EdgedSettings:
         max_pods=kubelet.max_pods,
         event_rate=kubelet.event_record_qps,
         event_burst=kubelet.event_burst,
-        pulls=PullLimits(
-            parallel=1 if kubelet.serialize_image_pulls else kubelet.max_parallel_image_pulls,
-            rate=kubelet.registry_pull_qps,
-            burst=kubelet.registry_burst,
-        ),
+        pulls=_pull_limits(kubelet),
         node_status_max_images=kubelet.node_status_max_images,
         workers=edged.workers,
         relist_period=edged.pleg_relist_period,
@@ -47,16 +44,7 @@ def edged_settings(config: EdgeCoreConfig) -> EdgedSettings:
         lease_duration=kubelet.node_lease_duration_seconds,
         crash_loop_limit=kubelet.crash_loop_back_off.max_container_restart_period,
         gc=_gc_settings(config),
-        eviction=EvictionSettings(
-            thresholds=parse_thresholds(
-                kubelet.eviction_hard,
-                kubelet.eviction_soft,
-                kubelet.eviction_soft_grace_period,
-                kubelet.eviction_minimum_reclaim,
-            ),
-            longest_grace=kubelet.eviction_max_pod_grace_period,
-            transition=kubelet.eviction_pressure_transition_period,
-        ),
+        eviction=_eviction_settings(kubelet),
         shutdown=groups(
             int(kubelet.shutdown_grace_period),
             int(kubelet.shutdown_grace_period_critical_pods),
@@ -64,15 +52,7 @@ def edged_settings(config: EdgeCoreConfig) -> EdgedSettings:
         ),
         own_root=not config.uses_embedded_runtime,
         static_pods=Path(kubelet.static_pod_path) if kubelet.static_pod_path else None,
-        cgroups=CgroupSettings(
-            per_qos=kubelet.cgroups_per_qos and not config.uses_embedded_runtime,
-            driver=kubelet.cgroup_driver,
-            root=kubelet.cgroup_root or "/",
-            pids=kubelet.pod_pids_limit,
-            enforce=kubelet.enforce_node_allocatable,
-            kube_reserved=Reservation(kubelet.kube_reserved, kubelet.kube_reserved_cgroup),
-            system_reserved=Reservation(kubelet.system_reserved, kubelet.system_reserved_cgroup),
-        ),
+        cgroups=_cgroup_settings(config),
         cpu_quota=kubelet.cpu_cfs_quota,
         cpu_quota_period=kubelet.cpu_cfs_quota_period,
         seccomp_default=kubelet.seccomp_default,
@@ -82,6 +62,41 @@ def edged_settings(config: EdgeCoreConfig) -> EdgedSettings:
         resolv_conf=kubelet.resolv_conf,
         server_address=kubelet.address,
         server_port=kubelet.read_only_port,
+    )
+
+
+def _pull_limits(kubelet: TailoredKubeletConfig) -> PullLimits:
+    return PullLimits(
+        parallel=1 if kubelet.serialize_image_pulls else kubelet.max_parallel_image_pulls,
+        rate=kubelet.registry_pull_qps,
+        burst=kubelet.registry_burst,
+    )
+
+
+def _eviction_settings(kubelet: TailoredKubeletConfig) -> EvictionSettings:
+    return EvictionSettings(
+        thresholds=parse_thresholds(
+            kubelet.eviction_hard,
+            kubelet.eviction_soft,
+            kubelet.eviction_soft_grace_period,
+            kubelet.eviction_minimum_reclaim,
+        ),
+        longest_grace=kubelet.eviction_max_pod_grace_period,
+        transition=kubelet.eviction_pressure_transition_period,
+    )
+
+
+def _cgroup_settings(config: EdgeCoreConfig) -> CgroupSettings:
+    """Containers of the embedded runtime have no control groups of their own."""
+    kubelet = config.modules.edged.tailored_kubelet_config
+    return CgroupSettings(
+        per_qos=kubelet.cgroups_per_qos and not config.uses_embedded_runtime,
+        driver=kubelet.cgroup_driver,
+        root=kubelet.cgroup_root or "/",
+        pids=kubelet.pod_pids_limit,
+        enforce=kubelet.enforce_node_allocatable,
+        kube_reserved=Reservation(kubelet.kube_reserved, kubelet.kube_reserved_cgroup),
+        system_reserved=Reservation(kubelet.system_reserved, kubelet.system_reserved_cgroup),
     )
 
 

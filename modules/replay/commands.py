@@ -86,7 +86,10 @@ def _warn(recorded: Recorded) -> None:
 
 
 def pace_of(speed: str) -> Pace | None:
-    """What waits between steps so that virtual time passes at a speed: `1x`, `10x`; `max` does not wait."""
+    """What waits between steps so that virtual time passes at a speed: `1x`, `10x`; `max` does not wait.
+
+    Measured by the machine's own time: the virtual one is what is to be kept in step with it, for a person who watches.
+    """
     if speed == "max":
         return None
     factor = float(speed.removesuffix("x"))

@@ -1,4 +1,7 @@
-"""`edgecore simulate`: runs seeds, says how fast, and of each that fails how it fails and how to see it again."""
+"""`edgecore simulate`: runs seeds, says how fast, and of each that fails how it fails and how to see it again.
+
+How fast is told in the machine's own time, for people: nothing that is simulated reads it.
+"""
 
 import argparse
 import signal

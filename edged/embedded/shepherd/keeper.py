@@ -5,6 +5,8 @@ may die and come back on the control socket), executes commands beside the main 
 process ends, everything that it left behind is killed, as the end of a pid namespace would, and only then the exit
 record is written, so that whoever reads "exited" may rely on it. The main process stays a zombie until the record is
 written: its pid and its process group cannot be taken by others as long as signals may still be sent there.
+
+It is a small process without the bus, so its time is the machine's own.
 """
 
 import contextlib
