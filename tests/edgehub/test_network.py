@@ -1,4 +1,4 @@
-"""News of the network: what the kernel sends, what of it matters, the socket itself, and what edgehub makes of it."""
+"""News of the network: what the kernel sends, what of it matters, the socket itself, and a real cable."""
 
 import ctypes
 import itertools
@@ -19,18 +19,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import edgehub
-from beehive import Hive, RealClock, Threads
-from edgehub.errors import ClosedHereError, DeadPeerError
+from beehive import Hive, Threads
 from edgehub.network.changes import MOST, Changes
-from edgehub.network.guard import BETWEEN
 from edgehub.network.messages import Address, DefaultRoute, Link, read
 from edgehub.network.netlink import Netlink
-from edgehub.testing import MemoryLink
-from edgehub.websocket import CHECK_DEADLINE, WebsocketLink
-from tests.edgehub.beds import Bed
 from tests.edgehub.clouds import PATIENCE, ScriptedCloud
-from tests.edgehub.links import RunningLink, settings
-from tests.edgehub.messages import message
+from tests.edgehub.links import settings
 from tests.end_to_end.processes import wait_until
 
 UP = 0x1 | 0x40
@@ -256,152 +250,3 @@ def test_a_node_whose_cable_is_pulled_knows_it_by_the_kernel_and_is_back_when_it
                 cloud.accept()
             finally:
                 hive.stop()
-
-
-# What edgehub makes of it
-
-
-class Network:
-    """A watch that tells what the test says."""
-
-    def __init__(self) -> None:
-        self.changed: Callable[[str], None] | None = None
-        self.closed = False
-        self.made = 0
-
-    def make(self) -> "Network":
-        self.made += 1
-        return self
-
-    def run(self, changed: Callable[[str], None]) -> None:
-        self.changed = changed
-
-    def close(self) -> None:
-        self.closed = True
-
-    def change(self, bed: Bed) -> None:
-        assert self.changed is not None
-        self.changed("a test")
-        bed.bee.settle()
-
-
-def test_a_change_has_a_live_link_checked(monkeypatch: pytest.MonkeyPatch) -> None:
-    """And does not end it."""
-    checked: list[object] = []
-    monkeypatch.setattr(MemoryLink, "check", lambda link: checked.append(link.__class__), raising=False)
-    network = Network()
-    bed = Bed(watch_network=network.make)
-    with bed.bee:
-        bed.bee.start()
-        network.change(bed)
-        assert checked == [MemoryLink]
-        assert bed.counters.connected
-        assert len(bed.cloud.dialled) == 1
-    assert network.closed
-
-
-def test_a_change_has_the_cloud_dialled_at_once_but_not_in_a_storm() -> None:
-    """A node that has waited its way up to 30 s is back as soon as its network is."""
-    network = Network()
-    bed = Bed(refusing=True, watch_network=network.make)
-    with bed.bee:
-        bed.bee.start()
-        bed.bee.run_for(120)
-        tries = len(bed.cloud.dialled)
-        bed.cloud.refusing = False
-        network.change(bed)
-        assert len(bed.cloud.dialled) == tries + 1
-        assert bed.counters.connected
-        bed.cloud.refusing = True
-        bed.cloud.cut()
-        bed.bee.settle()
-        tries = len(bed.cloud.dialled)
-        for _ in range(100):
-            network.change(bed)
-        assert len(bed.cloud.dialled) - tries <= 2
-
-
-def test_without_news_everything_goes_on(caplog: pytest.LogCaptureFixture) -> None:
-    """A sandbox may refuse the socket; that is said once."""
-
-    def refused() -> Network:
-        raise PermissionError(1, "Operation not permitted")
-
-    caplog.set_level("INFO")
-    bed = Bed(watch_network=refused)
-    with bed.bee:
-        bed.bee.start()
-        sent = bed.hub(message("default/device/d", "upload"))
-        assert [one.id for one in bed.sent()] == [sent.id]
-    assert caplog.text.count("changes of the network are not seen") == 1
-
-
-def test_a_watch_that_fails_is_given_up() -> None:
-    """The link stays."""
-
-    class Failing(Network):
-        def run(self, changed: Callable[[str], None]) -> None:
-            raise OSError("gone")
-
-    bed = Bed(watch_network=Failing().make)
-    with bed.bee:
-        bed.bee.start()
-        assert bed.counters.connected
-        assert bed.bee.hive.restarts()["websocket"] == 0
-
-
-def test_a_checked_peer_that_answers_stays_and_one_that_does_not_is_dead_soon() -> None:
-    """Within three seconds instead of ten."""
-    with (
-        ScriptedCloud() as cloud,
-        RunningLink(WebsocketLink(settings(cloud.port, ping_interval=60, read_deadline=120), RealClock())) as running,
-    ):
-        connection = cloud.accept()
-        running.wait_open()
-        running.link.check()
-        opcode, payload = connection.frame()
-        assert opcode.name == "PING"
-        connection.send(opcode.PONG, payload)
-        running.link.check()
-        connection.frame()
-        end = running.wait_end()
-        assert isinstance(end, DeadPeerError)
-        assert CHECK_DEADLINE < 10
-
-
-def test_a_dial_that_hangs_in_the_old_network_is_begun_anew() -> None:
-    """It may wait half a minute for an answer that cannot come."""
-    network = Network()
-    bed = Bed(watch_network=network.make)
-    bed.cloud.hanging = True
-    with bed.bee:
-        bed.bee.start()
-        bed.bee.run_for(5)
-        assert bed.counters.connections == 0
-        bed.cloud.hanging = False
-        network.change(bed)
-        bed.bee.run_for(0.1)
-        assert len(bed.cloud.dialled) == 2
-        assert bed.counters.connections == 1
-        assert bed.counters.ends == {ClosedHereError.reason: 1}
-
-
-def test_a_change_that_comes_too_soon_after_another_is_acted_on_a_little_later() -> None:
-    """First the device is up, then it gets its address; the try in between hangs."""
-    network = Network()
-    bed = Bed(watch_network=network.make)
-    bed.cloud.hanging = True
-    with bed.bee:
-        bed.bee.start()
-        network.change(bed)
-        bed.bee.run_for(1)
-        assert len(bed.cloud.dialled) == 2
-        bed.cloud.hanging = False
-        for _ in range(5):
-            network.change(bed)
-        assert len(bed.cloud.dialled) == 2
-        bed.bee.run_for(BETWEEN)
-        assert len(bed.cloud.dialled) == 3
-        assert bed.counters.connected
-        bed.bee.run_for(60)
-        assert len(bed.cloud.dialled) == 3
