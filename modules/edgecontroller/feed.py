@@ -33,6 +33,8 @@ class Feed:
         self._locations = LocationCache()
         self._pods: defaultdict[str, dict[ObjectKey, None]] = defaultdict(dict)
         """The pods of each node."""
+        self._lacked: dict[str, set[str]] = {}
+        """What each node had not acknowledged at the last look, by uid."""
 
     def learn_pods(self) -> None:
         """Notes which nodes need what, from all pods."""
@@ -69,16 +71,18 @@ class Feed:
             if sync.key.kind not in (_POD.name, _NODE.name):
                 self._locations.note(sync.key, node)
         drivers = [key_of(driver) for driver in self._cluster.list(_DRIVER)]
-        self.send_missing(node, [*drivers, *self._locations.on_node(node), *self._pods[node]])
+        wanted = [*drivers, *self._locations.on_node(node), *self._pods[node]]
+        self._send_missing(node, self._lacking(node), wanted)
 
-    def send_missing(self, node: str, wanted: Iterable[ObjectKey] = ()) -> None:
-        """Sends what a node was to have, or to delete, and has not acknowledged; and what it is to have from now on.
-        Pods come last: the node need not ask for what they need.
+    def repeat(self) -> None:
+        """Sends again what nodes lacked at the last look already. What they lack since then is on its way, or its
+        acknowledgement is: of a deletion, cloudhub could not tell that it has been acknowledged.
         """
-        for uid, sync in self._syncs.undelivered_deletions(node, self._exists):
-            self._send_deletion(node, uid, sync)
-        keys = dict.fromkeys([*(sync.key for sync in self._syncs.of(node).values()), *wanted])
-        self._send_objects(node, sorted(keys, key=lambda key: (key.kind == _POD.name, key)))
+        lacking = {node: self._lacking(node) for node in self._syncs.nodes()}
+        for node, syncs in lacking.items():
+            lacked = self._lacked.get(node, set())
+            self._send_missing(node, {uid: sync for uid, sync in syncs.items() if uid in lacked})
+        self._lacked = {node: set(syncs) for node, syncs in lacking.items() if syncs}
 
     def send(self, down: Downstream) -> None:
         """Sends a message to a node, if it is connected here, and takes down that it will have the object."""
@@ -90,6 +94,24 @@ class Feed:
         self._pods[""].pop(key, None)  # a pod without a node may be given one, and keeps it
         self._pods[_node_of(pod)][key] = None
         return self._locations.learn(pod)
+
+    def _lacking(self, node: str) -> dict[str, Sync]:
+        """What a node was to have, or to delete, and has not acknowledged, by uid."""
+        return {uid: sync for uid, sync in self._syncs.of(node).items() if self._is_lacking(node, uid, sync)}
+
+    def _is_lacking(self, node: str, uid: str, sync: Sync) -> bool:
+        obj = self._cluster.store.find(sync.key)
+        return obj is None or uid_of(obj) != uid or self._syncs.is_needed(node, uid, int(version_of(obj)))
+
+    def _send_missing(self, node: str, lacking: dict[str, Sync], wanted: Iterable[ObjectKey] = ()) -> None:
+        """Sends what a node lacks, and what it is to have from now on. Pods come last: the node need not ask for what
+        they need.
+        """
+        for uid, sync in lacking.items():
+            if not self._exists(sync.key, uid):
+                self._send_deletion(node, uid, sync)
+        keys = dict.fromkeys([*(sync.key for sync in lacking.values()), *wanted])
+        self._send_objects(node, sorted(keys, key=lambda key: (key.kind == _POD.name, key)))
 
     def _exists(self, key: ObjectKey, uid: str) -> bool:
         obj = self._cluster.store.find(key)

@@ -77,7 +77,7 @@ class EdgeController(Module):
     def on_start(self) -> None:
         """Reads what is in the database and the manifests, and begins to watch both."""
         self._turn(self._take_up)
-        self.every(_REPEAT_EVERY, lambda: self._turn(self._repeat))
+        self.every(_REPEAT_EVERY, lambda: self._turn(self._feed.repeat))
         if self._database.shared:
             listens = can_listen(self._database.engine)
             self.every(_POLL_BESIDE_NOTIFICATIONS if listens else _POLL_EVERY, self.look_for_changes)
@@ -236,10 +236,6 @@ class EdgeController(Module):
     def _look(self) -> None:
         if self._manifests is not None:
             self._turn(self._manifests.look)
-
-    def _repeat(self) -> None:
-        for node in self._syncs.nodes():
-            self._feed.send_missing(node)
 
     def _changed(self, event: ObjectEvent) -> None:
         """Tells nodes, and who watches, of a change."""

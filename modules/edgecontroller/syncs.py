@@ -6,7 +6,7 @@ object's deletion. So a deletion that nobody could deliver needs no record of it
 Those of other nodes are in the database alone; whichever cloudcore a node connects to reads them there.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import msgspec
 
@@ -93,12 +93,6 @@ class Syncs:
         for uid, sync in list(self.of(node).items()):
             if sync.version:
                 self._put(node, uid, Sync(sync.key))
-
-    def undelivered_deletions(self, node: str, exists: Callable[[ObjectKey, str], bool]) -> Iterator[tuple[str, Sync]]:
-        """The objects that a node may have and that are not any more."""
-        for uid, sync in list(self.of(node).items()):
-            if not exists(sync.key, uid):
-                yield uid, sync
 
     def _put(self, node: str, uid: str, sync: Sync) -> None:
         known = self._of.get(node)

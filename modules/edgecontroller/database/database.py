@@ -121,7 +121,7 @@ class Database:
         self._syncs[node, uid] = sync
 
     def syncs_of(self, node: str) -> dict[str, Sync]:
-        """What a node has, by uid.
+        """What a node has, by uid; what this turn has changed of it included.
 
         Raises:
             DatabaseError: it could not be read.
@@ -131,7 +131,13 @@ class Database:
             rows = self._current().execute(query.where(syncs.c.node == node)).all()
         except SQLAlchemyError as error:
             raise self._error("read what a node has", error) from error
-        return {uid: Sync(ObjectKey(kind, namespace, name), version) for uid, kind, namespace, name, version in rows}
+        written = {
+            uid: Sync(ObjectKey(kind, namespace, name), version)
+            for uid, kind, namespace, name, version in rows
+            if node not in self._forgotten
+        }
+        known = written | {uid: sync for (whose, uid), sync in self._syncs.items() if whose == node}
+        return {uid: sync for uid, sync in known.items() if sync is not None}
 
     def forget_node(self, node: str) -> None:
         """Nothing is known any more of what a node has."""

@@ -193,10 +193,12 @@ def test_what_a_node_has_is_there_for_the_next_cloudcore(url: str) -> None:
         assert other.database.syncs_of("n1") == {"u1": Sync(WEB), "u2": Sync(SETTINGS, 7)}
         other.database.put_sync("n1", "u1", None)
         other.database.put_sync("n1", "u2", Sync(SETTINGS, 9))
+        assert other.database.syncs_of("n1") == {"u2": Sync(SETTINGS, 9)}, "what is not written yet counts too"
         other.turns.commit()
         one.turns.begin()
         assert one.database.syncs_of("n1") == {"u2": Sync(SETTINGS, 9)}
         one.database.forget_node("n1")
+        assert one.database.syncs_of("n1") == {}
         one.turns.commit()
         other.turns.begin()
         assert other.database.syncs_of("n1") == {}

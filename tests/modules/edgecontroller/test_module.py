@@ -12,7 +12,7 @@ from msgspec import Raw
 from beehive.message import Message
 from beehive.module import Module
 from beehive.testing import Harness
-from modules.cloudhub.connections import Connected
+from modules.cloudhub.connections import ACKNOWLEDGED, ACKNOWLEDGED_RESOURCE, Acknowledged, Connected
 from modules.edgecontroller.cluster import Cluster
 from modules.edgecontroller.kinds import ObjectKey
 from modules.edgecontroller.manifest_directory import ManifestDirectory
@@ -69,6 +69,11 @@ class Controller:
         event = Connected("connected", 0, node_name, f"link {self.links}")
         self.bee.send(EdgeController.name, self.bee.message(f"node/{node_name}", "connected", event, source="cloudhub"))
 
+    def acknowledged(self, uid: str, version: int, *, is_delete: bool = False) -> None:
+        """The node has acknowledged; edgecontroller gets to it with the next message, or as time passes."""
+        content = [Acknowledged("n1", uid, version, is_delete)]
+        self.bee.hive.send(EdgeController.name, self.bee.message(ACKNOWLEDGED_RESOURCE, ACKNOWLEDGED, content))
+
 
 @pytest.fixture
 def controller() -> Iterator[Controller]:
@@ -117,6 +122,37 @@ def test_a_node_that_connects_is_told_all_it_needs(controller: Controller) -> No
         "update node/n1/default/pod/going",
         "insert node/n1/default/pod/web",
     ]
+
+
+def test_only_what_a_node_has_lacked_for_a_while_is_sent_again(controller: Controller) -> None:
+    """A deletion whose acknowledgement was under way went to the node twice."""
+    controller.apply(pod())
+    controller.down()
+    live = controller.cluster.store.get(WEB)["metadata"]
+    controller.acknowledged(live["uid"], int(live["resourceVersion"]))
+    controller.bee.run_for(9.9)
+    controller.command("remove", kind="po", name="web", grace=0)
+    assert controller.down() == ["delete node/n1/default/pod/web"]
+    controller.bee.run_for(1.0)
+    assert controller.down() == [], "it may be on its way"
+    controller.bee.run_for(10.0)
+    assert controller.down() == ["delete node/n1/default/pod/web"]
+    controller.acknowledged(live["uid"], -1, is_delete=True)
+    controller.bee.run_for(60.0)
+    assert controller.down() == []
+
+
+def test_an_acknowledgement_counts_that_is_handled_in_one_turn_with_a_reconnection(controller: Controller) -> None:
+    """The reconnection was handled by what the database said before the turn: the deletion went to the node twice."""
+    controller.apply(configmap(), pod(**USES), pod("gone"))
+    gone = controller.cluster.store.get(ObjectKey("Pod", "default", "gone"))["metadata"]
+    web = controller.cluster.store.get(WEB)["metadata"]
+    controller.command("remove", kind="po", name="gone", grace=0)
+    controller.down()
+    controller.acknowledged(gone["uid"], -1, is_delete=True)
+    controller.acknowledged(web["uid"], int(web["resourceVersion"]))
+    controller.connected()
+    assert controller.down() == ["insert node/n1/default/configmap/settings"], "it has not been acknowledged"
 
 
 def test_a_reported_status_is_kept_and_echoed(controller: Controller) -> None:
