@@ -20,6 +20,7 @@ import msgspec
 from beehive import Clock
 from edged.server.answers import Answer, Reply, Stream, Takeover, text
 from edged.server.errors import RequestError
+from edged.server.listening import accepted
 from edged.server.request import Request, body_length, has_head, parse
 from edged.server.router import Service
 
@@ -63,7 +64,6 @@ class HttpServer:
         self._lock = threading.Lock()
         self._connections: dict[socket.socket, threading.Thread] = {}
         self._long = threading.BoundedSemaphore(MAX_LONG)
-        self._closing = threading.Event()
         self._thread = threading.Thread(target=self._accept, name="http", daemon=True)
 
     @property
@@ -77,7 +77,6 @@ class HttpServer:
 
     def stop(self) -> None:
         """Serve no more: connections are cut, the port is free."""
-        self._closing.set()
         with contextlib.suppress(OSError):
             self._listening.shutdown(socket.SHUT_RDWR)
         if self._thread.ident is not None:
@@ -92,13 +91,7 @@ class HttpServer:
             thread.join(_STOP_SECONDS)
 
     def _accept(self) -> None:
-        while not self._closing.is_set():
-            try:
-                connection, _ = self._listening.accept()
-            except OSError as error:
-                if not self._closing.wait(1.0):
-                    _log.warning("the local HTTP server cannot take a connection: %s", error.strerror)
-                continue
+        while (connection := accepted(self._listening)) is not None:
             self._take(connection)
 
     def _take(self, connection: socket.socket) -> None:

@@ -7,7 +7,6 @@ not read is cut off.
 """
 
 import logging
-import os
 import queue
 import socket
 import threading
@@ -22,6 +21,8 @@ from beehive.handlers import handles
 from beehive.message import Message
 from beehive.module import Module
 from beehive.names import ModuleName, Operation
+from edged.server.errors import ServerError
+from edged.server.listening import accepted, listen_unix
 from modules.cloudcore.framing import TOKEN, Call, ControlError, Reply, receive_frame, send_frame
 from modules.edgecontroller import commands
 from modules.edgecontroller.commands import Changed, Get, Item, Verb
@@ -103,11 +104,7 @@ class Control(Module):
                 client.shutdown(socket.SHUT_RDWR)
 
     def _accept(self, listening: socket.socket) -> None:
-        while True:
-            try:
-                client, _ = listening.accept()
-            except OSError:
-                return
+        while (client := accepted(listening)) is not None:
             with self._lock:
                 self._clients.add(client)
             threading.Thread(target=self._serve, args=(client,), name="control/client", daemon=True).start()
@@ -217,23 +214,14 @@ def listening_socket(path: Path) -> socket.socket:
     Raises:
         ControlError: somebody listens there already, or the path cannot be used.
     """
-    listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         if path.is_socket():
             _check_stale(path)
-            path.unlink(missing_ok=True)
-        old = os.umask(0o177)
-        try:
-            listening.bind(str(path))
-        finally:
-            os.umask(old)
-        listening.listen()
-    except (OSError, ControlError) as error:
-        listening.close()
-        if isinstance(error, ControlError):
-            raise
-        raise ControlError("cannot listen on the control socket", str(path), str(error)) from error
-    return listening
+        return listen_unix(path, "--socket")
+    except ServerError as error:
+        raise ControlError("cannot listen on the control socket", str(path), error.hint) from error
+    except OSError as error:
+        raise ControlError("cannot listen on the control socket", str(path), str(error.strerror)) from error
 
 
 def _check_stale(path: Path) -> None:

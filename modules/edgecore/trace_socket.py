@@ -5,7 +5,6 @@ a connection, a line each way: `dump`, and a JSON object.
 """
 
 import errno
-import os
 import socket
 from collections.abc import Callable
 from contextlib import suppress
@@ -16,7 +15,8 @@ import msgspec
 
 from beehive import Actor
 from beehive.trace.errors import TraceError
-from edged.server.listening import short_name
+from edged.server.errors import ServerError
+from edged.server.listening import accepted, listen_unix, short_name
 
 SOCKET: Final = "trace.sock"
 """Name of the socket in the root directory."""
@@ -48,15 +48,9 @@ class Listener(Actor):
     def on_receive(self, message: object) -> None:
         """Serve."""
         if isinstance(message, Serve):
-            while (connection := self._accepted()) is not None:
+            while (connection := accepted(self._listening)) is not None:
                 with connection, suppress(OSError):
                     self._answer(connection)
-
-    def _accepted(self) -> socket.socket | None:
-        try:
-            return self._listening.accept()[0]
-        except OSError:
-            return None
 
     def _answer(self, connection: socket.socket) -> None:
         connection.settimeout(_SECONDS)
@@ -65,24 +59,15 @@ class Listener(Actor):
 
 
 def listen(path: Path) -> socket.socket:
-    """The socket, in the place of one that a killed process left.
+    """The socket.
 
     Raises:
         TraceError: it cannot be made.
     """
-    listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    before = os.umask(0o177)
     try:
-        path.unlink(missing_ok=True)
-        with short_name(path) as name:
-            listening.bind(name)
-        listening.listen(4)
-    except OSError as error:
-        listening.close()
-        raise TraceError("cannot make the socket for traces", str(path), str(error.strerror)) from error
-    finally:
-        os.umask(before)
-    return listening
+        return listen_unix(path)
+    except ServerError as error:
+        raise TraceError("cannot make the socket for traces", str(path), error.hint) from error
 
 
 def hang_up(listening: socket.socket, path: Path) -> None:
