@@ -171,8 +171,8 @@ class Database:
 
     def abandon(self) -> None:
         """Ends the turn, if one has begun, without a trace; the next begins with a new connection."""
-        self._end()
         self._seen = -1
+        self._end()
         if self.outlives_process:
             self.engine.dispose()
 
@@ -191,7 +191,11 @@ class Database:
         for pending in (self._objects, self._syncs, self._sessions, self._forgotten):
             pending.clear()
         if connection is not None:
-            connection.close()
+            try:
+                connection.close()
+            except SQLAlchemyError:  # it is broken, and so what was begun on it is over
+                if not connection.closed:
+                    connection.invalidate()
 
     def _changes(self, connection: Connection, version: int, *, complete: bool) -> Pulled:
         query = select(objects.c.kind, objects.c.namespace, objects.c.name, objects.c.body)

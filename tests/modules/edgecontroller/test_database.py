@@ -241,6 +241,19 @@ def test_a_connection_that_breaks_is_made_again(url: str) -> None:
         cloud.apply(configmap(a="3"))
 
 
+def test_a_turn_is_given_up_although_its_connection_has_broken(url: str) -> None:
+    """What it has changed in memory would stay there, and never be written."""
+    with Cloud(url) as cloud:
+        cloud.apply(configmap(a="1"))
+        cloud.turns.begin()
+        cloud.cluster.apply(configmap(a="2"))
+        assert cloud.database._connection is not None
+        cloud.database._connection.connection.driver_connection.close()  # type: ignore[union-attr]
+        cloud.turns.abandon()
+        cloud.turn()
+        assert cloud.cluster.store.get(SETTINGS)["data"] == {"a": "1"}
+
+
 def test_rows_that_others_took_away_are_no_error(url: str) -> None:
     """A complete reading says what is left."""
     with Cloud(url) as cloud:
