@@ -52,6 +52,11 @@ class ManifestDirectory:
         self.loaded = False
         """The directory has been read once: an object that is not in the store is not wanted."""
 
+    def begin_anew(self) -> None:
+        """What was done at the looks before may have been given up: all of it is done again at the next."""
+        self._waiting = {key: obj for file in self._files.values() for key, obj in file.objects.items()}
+        self.loaded = False
+
     def errors(self) -> list[str]:
         """What is wrong with the files now."""
         return [file.error for file in self._files.values() if file.error]

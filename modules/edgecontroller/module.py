@@ -221,7 +221,9 @@ class EdgeController(Module):
     def _take_up(self) -> None:
         self._feed.learn_pods()
         if self._manifests is not None:
+            self._manifests.begin_anew()
             self._manifests.look()
+            self._turns.note_changes()
         for node in self._database.connected:
             self._syncs.connected(node, self._database.syncs_of(node))
             self._feed.connected(node)

@@ -14,6 +14,7 @@ from beehive.module import Module
 from beehive.testing import Harness
 from modules.cloudhub.connections import ACKNOWLEDGED, ACKNOWLEDGED_RESOURCE, Acknowledged, Connected
 from modules.edgecontroller.cluster import Cluster
+from modules.edgecontroller.database.errors import DatabaseError
 from modules.edgecontroller.kinds import ObjectKey
 from modules.edgecontroller.manifest_directory import ManifestDirectory
 from modules.edgecontroller.module import EdgeController
@@ -33,7 +34,8 @@ class Controller:
         self.bee = bee
         self.cluster = Cluster(bee.clock)
         directory = ManifestDirectory(manifests, self.cluster) if manifests else None
-        bee.add(EdgeController, self.cluster, in_memory(), directory)
+        self.database = in_memory()
+        bee.add(EdgeController, self.cluster, self.database, directory)
         bee.start()
         self.links = 0
         for each in ("n1", "n2"):
@@ -66,8 +68,22 @@ class Controller:
 
     def connected(self, node_name: str = "n1") -> None:
         self.links += 1
-        event = Connected("connected", 0, node_name, f"link {self.links}")
-        self.bee.send(EdgeController.name, self.bee.message(f"node/{node_name}", "connected", event, source="cloudhub"))
+        self.of_link("connected", self.links, node_name)
+        self.bee.settle()
+
+    def of_link(self, what: str, link: int, node_name: str = "n1") -> None:
+        """A connection begins or ends; edgecontroller gets to it as time passes."""
+        event = Connected(what, 0, node_name, f"link {link}")
+        self.bee.hive.send(EdgeController.name, self.bee.message(f"node/{node_name}", what, event, source="cloudhub"))
+
+    def database_fails(self) -> None:
+        """The next turn that ends is lost."""
+
+        def fail(version: int) -> None:
+            del self.database.commit
+            raise DatabaseError("commit", f"version {version}", "the disk is full")
+
+        self.database.commit = fail  # type: ignore[method-assign]
 
     def acknowledged(self, uid: str, version: int, *, is_delete: bool = False) -> None:
         """The node has acknowledged; edgecontroller gets to it with the next message, or as time passes."""
@@ -368,6 +384,20 @@ def test_manifests_are_watched(tmp_path: Path) -> None:
         (tmp_path / "web.json").unlink()
         bee.run_for(1.5)
         assert controller.down() == ["update node/n1/default/pod/web"]
+
+
+def test_what_a_lost_turn_has_read_of_manifests_is_read_again(tmp_path: Path) -> None:
+    """The directory is told of no file twice; what was applied in a turn that the database refused never came."""
+    (tmp_path / "old.json").write_text(json.dumps(pod("old")))
+    with Harness() as bee:
+        controller = Controller(bee, tmp_path)
+        controller.down()
+        (tmp_path / "web.json").write_text(json.dumps(pod()))
+        (tmp_path / "old.json").unlink()
+        controller.database_fails()
+        bee.run_for(5.0)
+        assert bee.hive.restarts()[EdgeController.name] == 1
+        assert controller.down() == ["update node/n1/default/pod/old", "insert node/n1/default/pod/web"]
 
 
 def test_commands_answer_item_by_item(controller: Controller) -> None:
