@@ -73,6 +73,8 @@ class EdgeController(Module):
         self._syncs = Syncs(database.put_sync)
         self._feed = Feed(cluster, self._syncs, self._send_down)
         self._turns = Turns(cluster.store, database, self._changed, self._claimed_elsewhere)
+        self._ended: dict[str, str] = {}
+        """Of nodes, connections whose end came before their beginning."""
 
     def on_start(self) -> None:
         """Reads what is in the database and the manifests, and begins to watch both."""
@@ -121,6 +123,9 @@ class EdgeController(Module):
         """A node is there, and this cloudcore's from now on: send what it has not acknowledged."""
         connected = message.content_as(Connected)
         node = connected.client_id
+        if self._ended.pop(node, None) == connected.connection:
+            self._left(node)
+            return
         self._turns.begin()
         self._database.claim(node, connected.connection, self._cluster.store.next_version())
         self._syncs.connected(node, self._database.syncs_of(node))
@@ -128,10 +133,15 @@ class EdgeController(Module):
 
     @handles(None, Operation.DISCONNECTED, kind=Kind.STATE)
     def on_disconnected(self, message: Message) -> None:
-        """A node is gone; whether it is ready, its lease says."""
+        """A node is gone; whether it is ready, its lease says. While both wait, the end of a connection may be before
+        its beginning: it has taken the place of an earlier connection's.
+        """
         connected = message.content_as(Connected)
-        if self._database.connected.get(connected.client_id) == connected.connection:
-            self._left(connected.client_id)
+        node = connected.client_id
+        if self._database.connected.get(node) == connected.connection:
+            self._left(node)
+        else:
+            self._ended[node] = connected.connection
 
     @handles(None, ACKNOWLEDGED)
     def on_acknowledged(self, message: Message) -> None:
@@ -258,7 +268,7 @@ class EdgeController(Module):
                 self._turns.later(partial(self.send, ModuleName.CLOUDHUB, taken))
 
     def _left(self, node: str) -> None:
-        del self._database.connected[node]
+        self._database.connected.pop(node, None)
         self._syncs.disconnected(node)
 
     def _send_down(self, down: Downstream) -> None:

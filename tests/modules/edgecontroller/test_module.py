@@ -171,6 +171,22 @@ def test_an_acknowledgement_counts_that_is_handled_in_one_turn_with_a_reconnecti
     assert controller.down() == ["insert node/n1/default/configmap/settings"], "it has not been acknowledged"
 
 
+@pytest.mark.parametrize("waiting", ["disconnected", "connected"])
+def test_a_node_that_came_and_went_while_the_cloud_was_busy_is_gone(controller: Controller, waiting: str) -> None:
+    """Of what waits, an end takes the place of an earlier end, which is before the beginning of its connection."""
+    if waiting == "connected":
+        controller.of_link("connected", 3)
+    controller.of_link("disconnected", 1 if waiting == "disconnected" else 3)
+    for link in (4, 5):
+        controller.of_link("connected", link)
+        controller.of_link("disconnected", link)
+    controller.apply(pod())
+    assert "n1" not in controller.database.connected
+    assert controller.down() == []
+    controller.connected()
+    assert controller.down() == ["insert node/n1/default/pod/web"]
+
+
 def test_a_reported_status_is_kept_and_echoed(controller: Controller) -> None:
     controller.apply(pod())
     controller.down()
