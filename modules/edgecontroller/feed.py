@@ -66,7 +66,8 @@ class Feed:
             self.learn_pods()
 
     def connected(self, node: str) -> None:
-        """A node is there: sends what it lacks."""
+        """A node is there: sends what it lacks, from now on."""
+        self._lacked.pop(node, None)
         for sync in self._syncs.of(node).values():
             if sync.key.kind not in (_POD.name, _NODE.name):
                 self._locations.note(sync.key, node)

@@ -187,6 +187,21 @@ def test_a_node_that_came_and_went_while_the_cloud_was_busy_is_gone(controller: 
     assert controller.down() == ["insert node/n1/default/pod/web"]
 
 
+def test_what_was_sent_at_a_reconnection_has_not_been_lacked_for_a_while(controller: Controller) -> None:
+    controller.apply(pod())
+    controller.command("remove", kind="po", name="web", grace=0)
+    controller.bee.run_for(9.9)
+    controller.down()
+    controller.bee.run_for(9.0)
+    controller.down()
+    controller.connected()
+    assert controller.down() == ["delete node/n1/default/pod/web"]
+    controller.bee.run_for(2.0)
+    assert controller.down() == [], "it may be on its way"
+    controller.bee.run_for(10.0)
+    assert controller.down() == ["delete node/n1/default/pod/web"]
+
+
 def test_a_reported_status_is_kept_and_echoed(controller: Controller) -> None:
     controller.apply(pod())
     controller.down()
