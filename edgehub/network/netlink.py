@@ -9,7 +9,7 @@ import os
 import select
 import socket
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Final
 
 from edgehub.network.changes import Changes
@@ -54,14 +54,13 @@ class Netlink:
         changes = Changes()
         try:
             while self._wait():
-                what = self._read(changes)
-                if not what:
+                first = self._read(changes)
+                if not first:
                     continue
                 self._bell_rings(TOGETHER)
-                while self._readable():
-                    self._read(changes)
+                news = dict.fromkeys([first, *self._read_more(changes)])
                 if not self._stopping:
-                    changed(what)
+                    changed(", ".join(filter(None, news)))
         finally:
             with self._lock:
                 self._closed = True
@@ -92,6 +91,10 @@ class Netlink:
         poll = select.poll()
         poll.register(self._socket, select.POLLIN)
         return bool(poll.poll(0)) and not self._stopping
+
+    def _read_more(self, changes: Changes) -> Iterator[str]:
+        while self._readable():
+            yield self._read(changes)
 
     def _read(self, changes: Changes) -> str:
         try:

@@ -148,6 +148,26 @@ def test_the_socket_ends_when_told() -> None:
         listening.netlink.close()
 
 
+class Told(Netlink):
+    """Hears what the test says in place of the kernel."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._socket.close()
+        self._socket, self.kernel = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+
+
+def test_what_comes_soon_after_something_else_is_told_with_it() -> None:
+    """A device of somebody else's comes up, and the node gets its address: the log says both."""
+    netlink = Told()
+    with netlink.kernel:
+        for one in (link(), address(), route(), link(), route()):
+            netlink.kernel.send(one)
+        with Listening(lambda: netlink) as listening:
+            expected = "device 2 is up, an address has come, the default route has come"
+            assert listening.told.get(timeout=PATIENCE) == expected
+
+
 _numbers = itertools.count()
 _MAY = os.geteuid() == 0 and shutil.which("ip") is not None
 
