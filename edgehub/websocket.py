@@ -206,10 +206,12 @@ class WebsocketLink(Link):
         self._patience.look(now, ping, flow, written=not self._unwritten)
 
     def _doubt(self, now: float) -> None:
-        """The network has changed: ask, and give up soon if nothing comes."""
+        """The network has changed: ask, and give up soon if nothing comes. Who has been asked already gets no more time
+        by another change, or a device that comes and goes would keep a dead link alive.
+        """
         if self._doubted:
             self._doubted = False
-            self._proof_until = now + CHECK_DEADLINE
+            self._proof_until = self._proof_until or now + CHECK_DEADLINE
             if not self._unwritten and self._writer.ping_on_its_way is None:
                 self._say(self._writer.ping())
 

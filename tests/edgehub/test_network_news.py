@@ -10,9 +10,10 @@ from edgehub.network.guard import BETWEEN
 from edgehub.testing import MemoryLink
 from edgehub.websocket import CHECK_DEADLINE, WebsocketLink
 from tests.edgehub.beds import Bed
-from tests.edgehub.clouds import ScriptedCloud
-from tests.edgehub.links import RunningLink, settings
+from tests.edgehub.clouds import PATIENCE, ScriptedCloud
+from tests.edgehub.links import Ahead, RunningLink, settings
 from tests.edgehub.messages import message
+from tests.end_to_end.processes import wait_until
 
 
 class Network:
@@ -121,6 +122,24 @@ def test_a_checked_peer_that_answers_stays_and_one_that_does_not_is_dead_soon() 
         end = running.wait_end()
         assert isinstance(end, DeadPeerError)
         assert CHECK_DEADLINE < 10
+
+
+def test_a_checked_peer_gets_no_more_time_by_changes_that_go_on() -> None:
+    """A device that comes and goes every second must not keep a dead link alive."""
+    clock = Ahead()
+    with (
+        ScriptedCloud() as cloud,
+        RunningLink(WebsocketLink(settings(cloud.port, ping_interval=60, read_deadline=120), clock)) as running,
+    ):
+        cloud.accept()
+        running.wait_open()
+        assert isinstance(running.link, WebsocketLink)
+        link = running.link
+        for _ in range(10):
+            link.check()
+            wait_until(lambda: not link._doubted or running.end is not None, "it has heard of the change", PATIENCE)
+            clock.seconds += 1.0
+        assert isinstance(running.end, DeadPeerError)
 
 
 def test_a_dial_that_hangs_in_the_old_network_is_begun_anew() -> None:
