@@ -17,8 +17,8 @@ from websockets.sync.server import Server, ServerConnection, serve
 from edgehub.framing import Opcode
 from tests.edgehub.frames import next_frame
 
-PATIENCE = 10.0
-"""Seconds that a test waits for what must come."""
+PATIENCE = 30.0
+"""Seconds that a test waits for what must come, on a machine that does much else."""
 
 
 class LibraryCloud:
@@ -26,13 +26,15 @@ class LibraryCloud:
 
     Args:
         context: for TLS.
+        listening: where it listens; a free port of this machine if not given.
     """
 
-    def __init__(self, context: ssl.SSLContext | None = None) -> None:
+    def __init__(self, context: ssl.SSLContext | None = None, listening: socket.socket | None = None) -> None:
         self.connections: queue.Queue[ServerConnection] = queue.Queue()
         self.frames: queue.Queue[str | bytes] = queue.Queue()
+        listening = listening or socket.create_server(("127.0.0.1", 0))
         self._server: Server = serve(
-            self._serve, "127.0.0.1", 0, max_size=None, compression="deflate", ssl=context, close_timeout=0.5
+            self._serve, sock=listening, max_size=None, compression="deflate", ssl=context, close_timeout=0.5
         )
         self._thread = threading.Thread(target=self._server.serve_forever, name="cloud")
         self._thread.start()
@@ -165,22 +167,14 @@ class ScriptedCloud:
     Args:
         receive_buffer: size of the sockets' receive buffers, to make writers meet a full one.
         port: where it listens; 0 for any.
-        host: likewise.
-        unbound: a socket that is to be used, of another network namespace for example.
     """
 
-    def __init__(
-        self,
-        receive_buffer: int | None = None,
-        port: int = 0,
-        host: str = "127.0.0.1",
-        unbound: socket.socket | None = None,
-    ) -> None:
-        self._listener = unbound or socket.socket()
+    def __init__(self, receive_buffer: int | None = None, port: int = 0) -> None:
+        self._listener = socket.socket()
         self._listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if receive_buffer is not None:
             self._listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
-        self._listener.bind((host, port))
+        self._listener.bind(("127.0.0.1", port))
         self._listener.listen()
         self._listener.settimeout(PATIENCE)
         self.port: int = self._listener.getsockname()[1]

@@ -130,9 +130,9 @@ def test_a_half_open_link_is_noticed_and_replaced() -> None:
         cloud.accept()
         assert joined.next().content_as(str) == CLOUD_CONNECTED
         assert joined.next().content_as(str) == CLOUD_DISCONNECTED
+        assert joined.counters.ends == {"dead peer": 1}
         cloud.accept()
         assert joined.next().content_as(str) == CLOUD_CONNECTED
-        assert joined.counters.ends == {"dead peer": 1}
 
 
 def test_malformed_frames_do_not_end_the_link() -> None:

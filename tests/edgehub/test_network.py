@@ -23,7 +23,7 @@ from beehive import Hive, Threads
 from edgehub.network.changes import MOST, Changes
 from edgehub.network.messages import Address, DefaultRoute, Link, read
 from edgehub.network.netlink import Netlink
-from tests.edgehub.clouds import PATIENCE, ScriptedCloud
+from tests.edgehub.clouds import PATIENCE, LibraryCloud
 from tests.edgehub.links import settings
 from tests.end_to_end.processes import wait_until
 
@@ -213,14 +213,14 @@ def cable() -> Iterator[Cable]:
         ip("netns", "del", space)
 
 
-def socket_in(space: str) -> socket.socket:
-    """A socket in a network namespace."""
+def listening_in(space: str, address: str) -> socket.socket:
+    """A socket that listens in a network namespace, on a free port."""
     made: queue.Queue[socket.socket] = queue.Queue()
 
     def make() -> None:
         with Path(f"/run/netns/{space}").open("rb") as namespace:
             assert ctypes.CDLL(None, use_errno=True).setns(namespace.fileno(), 0) == 0
-        made.put(socket.socket())
+        made.put(socket.create_server((address, 0)))
 
     thread = threading.Thread(target=make, name="setns")
     thread.start()
@@ -244,11 +244,13 @@ def test_the_kernel_tells_of_a_device_and_its_address() -> None:
 
 @real
 def test_a_node_whose_cable_is_pulled_knows_it_by_the_kernel_and_is_back_when_it_is_plugged_in_again() -> None:
-    """Deadlines and pings are a minute here, so that nothing else can have told."""
+    """Deadlines and pings are a minute here, so that nothing else can have told. The cloud answers whoever asks it, for
+    what others do to the machine's network may have the node ask, or dial anew.
+    """
     with cable() as (name, space, node, address):
         ip("address", "add", f"{node}/30", "dev", name)
         ip("link", "set", name, "up")
-        with ScriptedCloud(host=address, unbound=socket_in(space)) as cloud:
+        with LibraryCloud(listening=listening_in(space, address)) as cloud:
             hive = Hive(Threads())
             slow = settings(
                 url=f"ws://{address}:{cloud.port}/p/edge-1/events",
@@ -262,11 +264,10 @@ def test_a_node_whose_cable_is_pulled_knows_it_by_the_kernel_and_is_back_when_it
             counters = edgehub.install(hive, slow, watch_network=Netlink)
             hive.start()
             try:
-                cloud.accept()
-                wait_until(lambda: counters.connected, "the node is connected")
+                wait_until(lambda: counters.confirmed > 0, "the cloud has answered", PATIENCE)
                 ip("link", "set", name, "down")
-                wait_until(lambda: counters.ends["dead peer"] + counters.ends["lost"] > 0, "the end is noticed")
+                wait_until(lambda: counters.ends["dead peer"] + counters.ends["lost"] > 0, "its end is seen", PATIENCE)
                 ip("link", "set", name, "up")
-                cloud.accept()
+                wait_until(lambda: counters.connected, "the node is connected again", PATIENCE)
             finally:
                 hive.stop()
