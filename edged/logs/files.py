@@ -25,6 +25,9 @@ _log = logging.getLogger(__name__)
 MOST: Final = 32
 """Rotated files that are looked at, the newest."""
 
+_LOOKS: Final = 10
+"""At files that are rotated all the while. Rotations are many seconds apart, and opening takes milliseconds."""
+
 LONGEST_LINE: Final = 1024 * 1024
 """Bytes of a line that are taken at a time; runtimes break lines at 16 KiB."""
 
@@ -49,18 +52,25 @@ _ROTATED: Final = re.compile(r"\.\d{8}-\d{6}(\.gz)?")
 def open_all(path: Path) -> list[LogFile]:
     """The files of a log, oldest first, opened at once: a rotation meanwhile moves none of them away.
 
+    A rotation while they are being opened changes the names of the older ones, and they are opened again: else the file
+    that was written until then would be among them twice, or one that is just being packed not at all.
+
     Raises:
         FileNotFoundError: there is none.
     """
-    files: list[LogFile] = []
-    with suppress(FileNotFoundError):
-        files.append(path.open("rb"))
-    for older in reversed(rotated(path)[-MOST:]):
-        with suppress(FileNotFoundError):
-            files.append(PackedFile(older) if older.suffix == ".gz" else older.open("rb"))
+    older = _readable(path)
+    for _ in range(_LOOKS):
+        files = _opened(path, older)
+        known, older = older, _readable(path)
+        if older == known:
+            break
+        for file in files:
+            file.close()
+    else:
+        files = _opened(path, older)
     if not files:
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
-    return files[::-1]
+    return files
 
 
 def keep_tail(files: list[LogFile], wanted: int) -> list[LogFile]:
@@ -84,6 +94,21 @@ def remove_log(path: Path) -> None:
     """Remove a log and what was rotated away from it; success when there is none. Raises OSError."""
     for file in (path, *rotated(path)):
         file.unlink(missing_ok=True)
+
+
+def _readable(path: Path) -> list[Path]:
+    """The rotated files, oldest first. One that is packed and not removed yet is there twice and counts once."""
+    found = rotated(path)
+    plain = {each.name for each in found if each.suffix != ".gz"}
+    return [each for each in found if each.suffix != ".gz" or each.stem not in plain][-MOST:]
+
+
+def _opened(path: Path, older: list[Path]) -> list[LogFile]:
+    files: list[LogFile] = []
+    for each in (*older, path):
+        with suppress(FileNotFoundError):
+            files.append(PackedFile(each) if each.suffix == ".gz" else each.open("rb"))
+    return files
 
 
 def _seek_tail(file: LogFile, wanted: int) -> int:

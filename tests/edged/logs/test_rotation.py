@@ -12,7 +12,8 @@ from edged.api import ContainerState, ContainerStateRunning, ContainerStatus, Po
 from edged.cri.contract import ContainerId
 from edged.cri.errors import UnavailableError
 from edged.gc.settings import LogPolicy
-from edged.logs.files import remove_log
+from edged.logs import files
+from edged.logs.files import remove_log, rotated
 from edged.logs.options import LogOptions
 from edged.logs.reader import LogReader
 from edged.logs.rotation import LogRotation, free_name, pack, running_logs
@@ -73,6 +74,14 @@ class Rotated:
         return sorted(each.name for each in self.file.parent.iterdir())
 
 
+def shown(log: Path) -> list[str]:
+    """What a reader gets of it, who does not follow."""
+    reader = LogReader(log, LogOptions(), lambda: True)
+    text = b"".join(reader.pieces(lambda _: False)).decode()
+    reader.close()
+    return text.splitlines()
+
+
 def test_a_log_that_is_small_costs_the_runtime_nothing(tmp_path: Path) -> None:
     rotated = Rotated(tmp_path)
     rotated.write(1)
@@ -92,14 +101,48 @@ def test_what_was_rotated_is_packed_but_for_the_newest_and_the_oldest_goes(tmp_p
 
 
 def test_a_reader_sees_all_lines_of_what_is_left(tmp_path: Path) -> None:
-    rotated = Rotated(tmp_path)
+    rotation = Rotated(tmp_path)
     for _ in range(3):
-        rotated.write()
-        rotated.look()
-    reader = LogReader(rotated.file, LogOptions(), lambda: True)
-    text = b"".join(reader.pieces(lambda _: False)).decode()
-    reader.close()
-    assert text.splitlines() == [f"line {n}" for n in range(30)]
+        rotation.write()
+        rotation.look()
+    assert shown(rotation.file) == [f"line {n}" for n in range(30)]
+
+
+@pytest.mark.parametrize("moment", [1, 2, 3])
+@pytest.mark.parametrize("before", [True, False], ids=["before", "after"])
+def test_a_reader_that_opens_in_the_middle_of_a_rotation_sees_each_line_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: int, before: bool
+) -> None:
+    """The log is renamed and an older one packed before, after or between any two looks at the directory."""
+    rotation = Rotated(tmp_path)
+    for _ in range(3):
+        rotation.write()
+        rotation.look()
+    rotation.write()
+    looks = 0
+
+    def look(path: Path) -> list[Path]:
+        nonlocal looks
+        looks += 1
+        if looks == moment and before:
+            rotation.look()
+        found = rotated(path)
+        if looks == moment and not before:
+            rotation.look()
+        return found
+
+    monkeypatch.setattr(files, "rotated", look)
+    assert shown(rotation.file) == [f"line {n}" for n in range(40)]
+
+
+def test_what_is_packed_and_not_yet_removed_is_shown_once(tmp_path: Path) -> None:
+    rotation = Rotated(tmp_path)
+    rotation.write()
+    rotation.look()
+    (old,) = rotated(rotation.file)
+    with gzip.open(f"{old}.gz", "wb") as packed:
+        packed.write(old.read_bytes())
+    assert shown(rotation.file) == [f"line {n}" for n in range(10)]
 
 
 @pytest.mark.parametrize("status", [a_status(runs=False), a_status(attempt=7)])
