@@ -3,12 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator
+from pathlib import Path
+from typing import Final
 
 import pytest
 
 from tests.end_to_end.machine import Machine
 from tests.end_to_end.runtimes import ContainerdUnderTest, EmbeddedUnderTest, RuntimeUnderTest
 from tests.support.containerd import PrivateContainerd, reason_missing
+
+_LONGEST: Final = 300
+"""Seconds of a test: several things may take their time in one, and the deadline of each says more than this one."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """These tests wait for processes, and say for what when it does not come: they must get to say it."""
+    for item in items:
+        if item.path.is_relative_to(Path(__file__).parent):
+            item.add_marker(pytest.mark.timeout(_LONGEST))
 
 
 @pytest.fixture(scope="session")

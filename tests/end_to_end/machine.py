@@ -24,7 +24,7 @@ from modules.edgecore.config import EdgeCoreConfig
 from modules.edgecore.config.kubelet import CrashLoopBackOff
 from modules.edgecore.config.writing import render
 from tests.end_to_end.mirror import Mirror
-from tests.end_to_end.processes import REPOSITORY, Process, mounts_below, processes_of, wait_until
+from tests.end_to_end.processes import PATIENCE, REPOSITORY, Process, mounts_below, processes_of, wait_until
 from tests.end_to_end.runtimes import RuntimeUnderTest
 from tests.support.leftovers import remove_cgroups, unmount_under
 from tests.support.ports import free_port
@@ -167,7 +167,7 @@ class Edge:
     def get(self, path: str) -> tuple[int, str]:
         """Status and body of the node's own HTTP server; status 0 when it does not answer."""
         try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=5) as answer:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=PATIENCE) as answer:
                 return int(answer.status), answer.read().decode()
         except urllib.error.HTTPError as error:
             with error:
@@ -249,7 +249,7 @@ class Machine:
         self.cloud.kill()
         try:
             self.runtime.clear(self.edge.root / "edged")
-            wait_until(lambda: not self.runtime.left_behind(), "the runtime has nothing of any pod", 10)
+            wait_until(lambda: not self.runtime.left_behind(), "the runtime has nothing of any pod")
             for left_on_purpose in ("pods", "plugins"):  # volumes of pods that nobody has deleted
                 unmount_under(self.edge.root / "edged" / left_on_purpose)
         finally:

@@ -10,6 +10,7 @@ from beehive.errors import BeehiveError
 from modules.cloudcore.client import Client
 from modules.edgecontroller.commands import Get
 from modules.edgecontroller.kinds import JsonObject
+from tests.end_to_end.processes import PATIENCE
 
 Predicate = Callable[[JsonObject], bool]
 
@@ -27,7 +28,7 @@ class Mirror:
         self._history: dict[str, list[JsonObject]] = {}
         threading.Thread(target=self._follow, args=(socket,), name=f"mirror/{kind}", daemon=True).start()
 
-    def wait(self, name: str, predicate: Predicate, seconds: float = 20.0) -> JsonObject:
+    def wait(self, name: str, predicate: Predicate, seconds: float = PATIENCE) -> JsonObject:
         """The object as soon as the predicate holds; the assertion error shows it as it was at the deadline."""
         with self._changed:
             held = self._changed.wait_for(
@@ -36,7 +37,7 @@ class Mirror:
             assert held, f"{self._kind} {name} did not get there in {seconds:g} s: {self._objects.get(name)}"
             return self._objects[name]
 
-    def wait_any(self, predicate: Predicate, what: str, seconds: float = 20.0) -> JsonObject:
+    def wait_any(self, predicate: Predicate, what: str, seconds: float = PATIENCE) -> JsonObject:
         """Any object for which the predicate holds, as soon as there is one."""
         with self._changed:
             held = self._changed.wait_for(lambda: any(map(predicate, self._objects.values())), timeout=seconds)
@@ -48,7 +49,7 @@ class Mirror:
         with self._changed:
             return list(self._objects.values())
 
-    def wait_gone(self, name: str, seconds: float = 20.0) -> None:
+    def wait_gone(self, name: str, seconds: float = PATIENCE) -> None:
         """Returns when there was such an object and there is none any more."""
         with self._changed:
             gone = self._changed.wait_for(lambda: name in self._history and name not in self._objects, timeout=seconds)

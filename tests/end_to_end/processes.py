@@ -16,12 +16,17 @@ from beehive.clock import RealClock
 
 REPOSITORY: Final = Path(__file__).parents[2]
 
+PATIENCE: Final = 90.0
+"""Seconds that anything may take unless a test says otherwise: what takes two here takes twenty on a machine that is
+busy with other things, or whose disk is. Nobody waits that long but for what never comes.
+"""
+
 _clock: Final = RealClock()
 _never: Final = threading.Event()
 _CRASH: Final = "Fatal Python error"
 
 
-def wait_until(true: Callable[[], bool], what: str, seconds: float = 20.0) -> None:
+def wait_until(true: Callable[[], bool], what: str, seconds: float = PATIENCE) -> None:
     """Returns when something is true that nobody announces (a file, a process); the error says what is not."""
     deadline = _clock.monotonic() + seconds
     while not true():
@@ -57,7 +62,7 @@ class Process:
         for number in numbers:
             self._process.send_signal(number)
 
-    def wait(self, seconds: float = 20.0) -> int:
+    def wait(self, seconds: float = PATIENCE) -> int:
         """Its exit status, negative when a signal has ended it."""
         try:
             return self._process.wait(seconds)

@@ -14,7 +14,7 @@ from beehive.clock import RealClock
 from edged.cri import ContainerId, CriClient, CriError, SandboxId
 from edged.embedded import purge
 from modules.edgecore.config import EMBEDDED_ENDPOINT
-from tests.end_to_end.processes import wait_until
+from tests.end_to_end.processes import PATIENCE, wait_until
 from tests.support.containerd import PrivateContainerd
 from tests.support.images import busybox_image
 
@@ -81,7 +81,7 @@ class ContainerdUnderTest:
     def __init__(self, daemon: PrivateContainerd) -> None:
         self.endpoint = daemon.endpoint
         self._daemon = daemon
-        self._client = CriClient(daemon.endpoint, request_timeout=10)
+        self._client = CriClient(daemon.endpoint, request_timeout=PATIENCE)
         for image in IMAGES:
             daemon.import_image(busybox_image(image, Labels={"name": image}))
 
@@ -104,7 +104,7 @@ class ContainerdUnderTest:
 
     def clear(self, edged_root: Path) -> None:
         """Stops and removes all sandboxes; again, as long as the daemon is still busy starting what is in them."""
-        wait_until(self._cleared, "all sandboxes are removed", 40)
+        wait_until(self._cleared, "all sandboxes are removed")
 
     def left_behind(self) -> dict[str, list[str]]:
         """Also what it should have given back to the machine."""

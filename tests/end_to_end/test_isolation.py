@@ -51,7 +51,7 @@ def said(machine: Machine, *pods: JsonObject) -> dict[str, list[str]]:
     lines = {}
     for each in pods:
         name = each["metadata"]["name"]
-        ended = machine.cloud.pods.wait(name, lambda obj: phase(obj) in ("Succeeded", "Failed"), 40)
+        ended = machine.cloud.pods.wait(name, lambda obj: phase(obj) in ("Succeeded", "Failed"))
         assert phase(ended) == "Succeeded", (name, status_of(ended), machine.edge.lines(ended))
         lines[name] = machine.edge.lines(ended)
     return lines
@@ -120,7 +120,7 @@ def test_namespaces_names_and_network(node: Machine) -> None:
     assert lines["resolver"] == ["search a.test", "nameserver 192.0.2.53", "options ndots:2"]
     assert lines["port"] == ["80"]
     node.cloud.apply(together)
-    ended = node.cloud.pods.wait("together", lambda obj: phase(obj) == "Succeeded", 30)
+    ended = node.cloud.pods.wait("together", lambda obj: phase(obj) == "Succeeded")
     assert node.edge.lines(ended, "a") == node.edge.lines(ended, "b") != []
 
 
@@ -189,6 +189,7 @@ def test_control_groups_limits_and_what_happens_beyond_them(node: Machine) -> No
     assert _first(groups["besteffort"], "cpu.shares", "cpu.weight") in ("2", "1")
     inside = {name: sum(1 for d in group for _ in d.iterdir() if _.is_dir()) for name, group in groups.items()}
     assert all(inside.values()), f"the runtime's own cgroups are below the pods': {inside}"
+    wait_until(lambda: all(node.edge.lines(obj) for obj in made.values()), "each has said its score")
     scores = {name: int(node.edge.lines(obj)[0]) for name, obj in made.items()}
     assert scores["guaranteed"] <= scores["burstable"] < scores["besteffort"] == 1000
     assert {status["status"]["qosClass"] for status in made.values()} == {"Guaranteed", "Burstable", "BestEffort"}

@@ -61,10 +61,10 @@ def test_a_loss_of_power_without_a_cloud(machine: Machine) -> None:
     machine.cloud.kill()
     lose_power(machine)
     machine.start_edge()
-    wait_until(lambda: all(_runs_anew(before[name], now) for name, now in _pods(machine)), "all pods run again", 40)
+    wait_until(lambda: all(_runs_anew(before[name], now) for name, now in _pods(machine)), "all pods run again")
     machine.cloud.start()
     for name, obj in before.items():
-        now = machine.cloud.pods.wait(name, partial(_runs_anew, obj), seconds=30)
+        now = machine.cloud.pods.wait(name, partial(_runs_anew, obj))
         assert now["metadata"]["uid"] == obj["metadata"]["uid"]
         assert restarts_of(now) == 1
         assert _ended(now) == {"exitCode": 255, "reason": "Unknown"}, "nobody saw its end"

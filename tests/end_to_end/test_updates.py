@@ -56,8 +56,8 @@ def test_many_updates_end_in_the_newest_state_with_one_container_at_a_time(machi
         machine.cloud.apply(_updated(directory, name, _image(done[name])))
         done[name] += 1
     for name in names:
-        machine.cloud.pods.wait(name, _is_newest, 60.0)
-    wait_until(lambda: all(_is_newest(machine.cloud.get("Pod", name)) for name in names), "all are as wanted last", 60)
+        machine.cloud.pods.wait(name, _is_newest)
+    wait_until(lambda: all(_is_newest(machine.cloud.get("Pod", name)) for name in names), "all are as wanted last")
     assert list(directory.glob("*/twice")) == []
 
 

@@ -90,7 +90,7 @@ def test_a_pod_waits_for_its_configmap(machine: Machine) -> None:
     machine.cloud.pods.wait("q", is_ready)
     assert not is_ready(machine.cloud.get("Pod", "p"))
     machine.cloud.apply(config_map("late", key="here\n"))
-    made = machine.cloud.pods.wait("p", is_ready, seconds=30)
+    made = machine.cloud.pods.wait("p", is_ready)
     wait_until(lambda: machine.edge.lines(made) == ["here"], "the content was read")
 
 

@@ -20,7 +20,7 @@ AGGREGATED: Final = (
     "application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,application/json"
 )
 JSON: Final = "application/json"
-_SECONDS = 20.0
+_SECONDS = 60.0
 
 
 class Reply(NamedTuple):

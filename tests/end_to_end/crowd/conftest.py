@@ -35,7 +35,7 @@ def crowd(request: pytest.FixtureRequest) -> Iterator[Crowd]:
             machine.cloud.apply(*wanted(cases))
             yield crowd
             crowd.delete_all()
-            wait_until(lambda: not crowd.left_behind(), "nothing is left of any pod; see below", 20)
+            wait_until(lambda: not crowd.left_behind(), "nothing is left of any pod; see below")
         except AssertionError as error:
             raise AssertionError(f"{error}\nleft: {crowd.left_behind()}\n{machine.report()}") from None
         finally:

@@ -10,12 +10,12 @@ from modules.edgecontroller.kinds import JsonObject
 from tests.end_to_end.machine import Machine
 from tests.end_to_end.mirror import Predicate
 from tests.end_to_end.pods import container, phase, pod, status_of
-from tests.end_to_end.processes import mounts_below, wait_until
+from tests.end_to_end.processes import PATIENCE, mounts_below, wait_until
 from tests.end_to_end.runtimes import entries
 from tests.support.leftovers import cgroups_named
 
 _Case = TypeVar("_Case", bound=Callable[..., None])
-_SECONDS = 50.0
+_SECONDS = 2 * PATIENCE
 """For any of them: all begin at the same time."""
 
 

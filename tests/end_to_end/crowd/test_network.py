@@ -9,6 +9,7 @@ import pytest
 
 from tests.end_to_end.crowd.crowd import Crowd, lasting, once, wants
 from tests.end_to_end.pods import container, is_ready
+from tests.end_to_end.processes import PATIENCE
 from tests.support.ports import free_port
 
 pytestmark = pytest.mark.containerd
@@ -18,7 +19,7 @@ _SERVER = "mkdir /www; echo hello > /www/index.html; exec httpd -f -p {} -h /www
 
 def fetched(address: str) -> str:
     """What an HTTP server says."""
-    with urllib.request.urlopen(f"http://{address}/", timeout=5) as answer:
+    with urllib.request.urlopen(f"http://{address}/", timeout=PATIENCE) as answer:
         return str(answer.read().decode())
 
 

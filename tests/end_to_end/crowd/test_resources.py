@@ -94,7 +94,7 @@ def test_a_port_of_the_node_belongs_to_one_pod(crowd: Crowd) -> None:
     def is_refused(obj: Any) -> bool:
         return obj["metadata"]["name"].startswith("resources-port") and phase(obj) == "Failed"
 
-    refused = crowd.machine.cloud.pods.wait_any(is_refused, "pod that is refused", 50)
+    refused = crowd.machine.cloud.pods.wait_any(is_refused, "pod that is refused")
     assert refused["status"]["reason"] == "NodePorts"
     other = {"resources-port-1", "resources-port-2"} - {refused["metadata"]["name"]}
     crowd.wait(other.pop(), is_ready)
