@@ -18,7 +18,7 @@ from modules.edgecore.config.names import EMBEDDED_ENDPOINT
 from modules.edgecore.exit_codes import ExitCode
 from tests.edgehub.certificates.authority import Authority
 from tests.end_to_end.machine import NODE, Machine
-from tests.end_to_end.processes import REPOSITORY, wait_until
+from tests.end_to_end.processes import PATIENCE, REPOSITORY, wait_until
 from tests.end_to_end.runtimes import EmbeddedUnderTest
 
 Lines = dict[str, dict[str, Any]]
@@ -40,7 +40,7 @@ def machine() -> Iterator[Machine]:
 def doctor(machine: Machine, *more: str) -> subprocess.CompletedProcess[str]:
     """Runs the command on the node's file."""
     command = [sys.executable, "-m", "modules.edgecore", "doctor", "--config", str(machine.edge.file), *more]
-    return subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False, timeout=50)
+    return subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False, timeout=PATIENCE)
 
 
 def failures(machine: Machine) -> dict[str, str]:
@@ -102,7 +102,7 @@ def test_certificates_and_runtimes_that_will_not_do(machine: Machine) -> None:
     file.write_text(text)
 
     machine.cloud.kill()
-    machine.cloud.tls_options = ["--certificate-lifetime", "1"]
+    machine.cloud.tls_options = ["--certificate-lifetime", "5"]  # valid yet when it arrives, on any machine
     machine.cloud.start()
     joined = machine.edge.join(machine.cloud, machine.cloud.client.token(3600.0))
     assert joined.returncode == ExitCode.OK, joined.stderr

@@ -15,7 +15,7 @@ from modules.edgecontroller.kinds import JsonObject
 from tests.end_to_end.machine import Machine
 from tests.end_to_end.pods import RUN, container, is_ready, mount, pod, restarts_of, status_of
 
-FAST = {"periodSeconds": 1, "failureThreshold": 1, "timeoutSeconds": 5}
+FAST = {"periodSeconds": 1, "failureThreshold": 1, "timeoutSeconds": 60}
 
 
 class Switch:
@@ -92,7 +92,7 @@ def test_commands_in_the_container_decide(machine: Machine, tmp_path: Path) -> N
     (tmp_path / "started").touch()
     machine.cloud.pods.wait("p", is_ready)
     (tmp_path / "sick").touch()
-    machine.cloud.pods.wait("p", lambda obj: restarts_of(obj) == 1 and is_ready(obj))
+    machine.cloud.pods.wait("p", lambda obj: restarts_of(obj) >= 1 and is_ready(obj))
 
 
 def test_hooks_come_after_the_start_and_before_the_stop(machine: Machine, tmp_path: Path) -> None:
@@ -106,5 +106,5 @@ def test_hooks_come_after_the_start_and_before_the_stop(machine: Machine, tmp_pa
     machine.cloud.pods.wait("p", is_ready)
     assert (tmp_path / "log").read_text() == "start\n"
     machine.cloud.delete("Pod", "p")
-    machine.cloud.pods.wait_gone("p", seconds=20)
+    machine.cloud.pods.wait_gone("p")
     assert (tmp_path / "log").read_text() == "start\nstop\nterm\n"

@@ -15,16 +15,17 @@ import termios
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
 from edged.server.listening import short_name
 from tests.end_to_end.machine import Machine
-from tests.end_to_end.pods import RUN, container, is_ready, pod, restarts_of
-from tests.end_to_end.processes import REPOSITORY, wait_until
+from tests.end_to_end.pods import RUN, container, is_ready, mount, pod, restarts_of
+from tests.end_to_end.processes import PATIENCE, REPOSITORY, wait_until
 from tests.end_to_end.runtimes import EmbeddedUnderTest, RuntimeUnderTest
 
-SECONDS = 30
+SECONDS = PATIENCE
 
 
 def command(machine: Machine, *arguments: str) -> list[str]:
@@ -42,13 +43,18 @@ def edgecore(machine: Machine, *arguments: str, given: str | None = None) -> sub
     )  # fmt: skip
 
 
-SCRIPT = f"echo oops >&2; sleep 0.3; echo one; echo two; echo three; {RUN}"
+SCRIPT = f"echo oops >&2; until [ -e /host/go ]; do sleep 0.05; done; echo one; echo two; echo three; {RUN}"
+"""Waits in between: of two streams nobody knows the order in which the runtime reads them."""
 
 
-def test_pods_and_their_logs(machine: Machine) -> None:
+def test_pods_and_their_logs(machine: Machine, tmp_path: Path) -> None:
     """Once, followed to the end of the container, and of the container before."""
-    machine.cloud.apply(pod("p", container(SCRIPT)))
-    machine.cloud.pods.wait("p", is_ready)
+    host = {"name": "host", "hostPath": {"path": str(tmp_path)}}
+    machine.cloud.apply(pod("p", container(SCRIPT, volumeMounts=[mount("host", "/host")]), volumes=(host,)))
+    made = machine.cloud.pods.wait("p", is_ready)
+    wait_until(lambda: machine.edge.lines(made) == ["oops"], "the first line")
+    (tmp_path / "go").touch()
+    wait_until(lambda: len(machine.edge.lines(made)) == 4, "all lines")
     listed = edgecore(machine, "pods").stdout.splitlines()
     assert [line.split()[:5] for line in listed[1:]] == [["default", "p", "1/1", "Running", "0"]]
     assert edgecore(machine, "logs", "p", "--tail", "2").stdout == "two\nthree\n"

@@ -19,11 +19,11 @@ import pytest
 
 from modules.demo.examples import read_examples
 from modules.edgecore.exit_codes import ExitCode
-from tests.end_to_end.processes import REPOSITORY, mounts_below, processes_of, wait_until
+from tests.end_to_end.processes import PATIENCE, REPOSITORY, mounts_below, processes_of, wait_until
 
 _DEMO: Final = (sys.executable, "-m", "modules.demo")
 _PODS: Final = [name.name for example in read_examples(REPOSITORY / "examples") for name in example.expected]
-_SECONDS: Final = 45
+_SECONDS: Final = PATIENCE
 
 
 class Demo:
@@ -120,7 +120,7 @@ def test_until_ctrl_c() -> None:
         tail, _, curl = commands[2].partition("    or    ")
         logs = Path(tail.split()[-1].removesuffix("/*/*/*.log"))
         assert any("hello from hello" in log.read_text() for log in logs.glob("*hello*/*/*.log"))
-        with urllib.request.urlopen(curl.removeprefix("curl "), timeout=5) as answer:  # noqa: S310 - of this machine
+        with urllib.request.urlopen(curl.removeprefix("curl "), timeout=_SECONDS) as answer:  # noqa: S310 - of this machine
             assert b'"greeter"' in answer.read()
         demo.process.send_signal(signal.SIGINT)
         assert demo.end() == 0, "\n".join(demo.said)
@@ -157,7 +157,7 @@ def test_a_pod_that_does_not_arrive(tmp_path: Path) -> None:
         "kind: Pod\nmetadata: {name: wrong, annotations: {edgecore.io/expect: Succeeded}}\n"
         "spec: {restartPolicy: Never, containers: [{name: app, image: x, command: [sh, -c, exit 3]}]}\n"
     )
-    with _demo("--once", "--timeout", "8", "--examples", str(tmp_path)) as demo:
+    with _demo("--once", "--timeout", "25", "--examples", str(tmp_path)) as demo:
         assert demo.end() == 1
     assert "wrong is Failed, not Succeeded: app: Error, exit status 3" in demo.said
 

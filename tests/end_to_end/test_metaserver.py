@@ -38,7 +38,7 @@ def test_a_node_is_read_and_changed_through_its_own_api(stopped_machine: Machine
     assert [row[:3] for row in kubectl.rows("/api/v1/nodes")] == [[NODE, "Ready", "agent,edge"]]
     assert [row[:2] for row in kubectl.rows("/api/v1/namespaces/default/configmaps")] == [["settings", 1]]
     described(kubectl)
-    assert kubectl.ask(f"{PODS}/web/log?container=app").body == "hello\n"
+    wait_until(lambda: kubectl.ask(f"{PODS}/web/log?container=app").body == "hello\n", "its log")
     changed(kubectl, machine)
     without_cloud(kubectl, machine)
 
@@ -69,7 +69,7 @@ def changed(kubectl: Kubectl, machine: Machine) -> None:
         other = pod("other", terminationGracePeriodSeconds=0)
         assert kubectl.ask(f"{PODS}?fieldManager=kubectl-create", method="POST", body=other).status == 201
         seen = rows_until(events, lambda _, row: (row[0], row[2]) == ("other", "Running"))
-        assert seen[0] == ("ADDED", "other")
+        assert next(kind for kind, name in seen if name == "other") == "ADDED"
         patch = {"metadata": {"labels": {"colour": "red"}}}
         answer = kubectl.ask(
             f"{PODS}/other", method="PATCH", body=patch, Content_Type="application/strategic-merge-patch+json"
@@ -89,7 +89,7 @@ def without_cloud(kubectl: Kubectl, machine: Machine) -> None:
     machine.start_edge()
     wait_until(lambda: answers(machine), "the node is back")
     wait_until(lambda: [row[:3] for row in kubectl.rows(PODS)] == [["web", "1/1", "Running"]], "get pods offline")
-    assert [row[:2] for row in kubectl.rows("/api/v1/nodes")] == [[NODE, "Ready"]]
+    wait_until(lambda: [row[:2] for row in kubectl.rows("/api/v1/nodes")] == [[NODE, "Ready"]], "the node itself")
     refused = kubectl.ask(f"{PODS}/web", method="DELETE")
     assert (refused.status, refused.body["reason"]) == (503, "ServiceUnavailable")
     assert "not connected to the cloud" in refused.body["message"]
