@@ -253,11 +253,18 @@ class EdgeController(Module):
         """Tells nodes, and who watches, of a change."""
         self._feed.changed(event)
         if event.key.kind == _NODE and event.change is Change.DELETED:
-            self._syncs.forget(event.key.name)
-            self._database.forget_node(event.key.name)
+            self._forget(event.key.name)
         if self.hive.members(commands.SOURCE):
             changed = self.message(commands.RESOURCE, Verb.CHANGED, Changed(event.change, event.new))
             self._turns.later(partial(self.broadcast, commands.SOURCE, changed))
+
+    def _forget(self, node: str) -> None:
+        """What a node had, who deletes it forgets, and where it is connected; elsewhere it may have been made again and
+        have something since.
+        """
+        if self._syncs.is_connected(node) or not self._turns.adopting:
+            self._syncs.forget(node)
+            self._database.forget_node(node)
 
     def _claimed_elsewhere(self, claims: Sequence[tuple[str, str]]) -> None:
         for node, cloudcore in claims:

@@ -33,6 +33,8 @@ class Turns:
         self._database = database
         self._changed = changed
         self._claimed = claimed
+        self.adopting = False
+        """Whether the changes that are told of are another cloudcore's."""
         self._later: list[tuple[Cause, Callable[[], None]]] = []
 
     def begin(self) -> None:
@@ -77,5 +79,7 @@ class Turns:
     def _adopt(self, pulled: Pulled) -> None:
         self._claimed(pulled.sessions)
         self._store.adopt(pulled.objects, pulled.version, complete=pulled.complete)
+        self.adopting = True
         for event in self._store.take_events():
             self._changed(event)
+        self.adopting = False

@@ -14,6 +14,7 @@ from beehive.module import Module
 from beehive.testing import Harness
 from modules.cloudhub.connections import ACKNOWLEDGED, ACKNOWLEDGED_RESOURCE, Acknowledged, Connected
 from modules.edgecontroller.cluster import Cluster
+from modules.edgecontroller.database.database import Database
 from modules.edgecontroller.database.errors import DatabaseError
 from modules.edgecontroller.kinds import ObjectKey
 from modules.edgecontroller.manifest_directory import ManifestDirectory
@@ -30,15 +31,21 @@ USES: dict[str, Any] = {
 class Controller:
     """edgecontroller and what a test does to it."""
 
-    def __init__(self, bee: Harness, manifests: Path | None = None) -> None:
+    def __init__(
+        self,
+        bee: Harness,
+        manifests: Path | None = None,
+        database: Database | None = None,
+        nodes: tuple[str, ...] = ("n1", "n2"),
+    ) -> None:
         self.bee = bee
         self.cluster = Cluster(bee.clock)
         directory = ManifestDirectory(manifests, self.cluster) if manifests else None
-        self.database = in_memory()
+        self.database = database or in_memory()
         bee.add(EdgeController, self.cluster, self.database, directory)
         bee.start()
         self.links = 0
-        for each in ("n1", "n2"):
+        for each in nodes:
             self.connected(each)
 
     def command(self, verb: str, **body: Any) -> list[dict[str, Any]]:
