@@ -234,6 +234,8 @@ class EdgeController(Module):
             self._manifests.begin_anew()
             self._manifests.look()
             self._turns.note_changes()
+        for node in sorted(self._database.unclaimed & self._database.connected.keys()):
+            self._database.claim(node, self._database.connected[node], self._cluster.store.next_version())
         for node in self._database.connected:
             self._syncs.connected(node, self._database.syncs_of(node))
             self._feed.connected(node)

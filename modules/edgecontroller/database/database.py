@@ -65,6 +65,8 @@ class Database:
         self.shared = self.outlives_process if shared is None else shared
         self.connected: dict[str, str] = {}
         """The nodes that are connected to this cloudcore, and their connections' ids."""
+        self.unclaimed: set[str] = set()
+        """Those of them whose connection is not written down: newer than those of which the others have written."""
         try:
             self.is_new = self._prepare()
         except DatabaseError:
@@ -147,6 +149,7 @@ class Database:
     def claim(self, node: str, connection: str, version: int) -> None:
         """A node has connected to this cloudcore; `version` is a new one, by which the others see it."""
         self.connected[node] = connection
+        self.unclaimed.add(node)
         self._sessions[node] = version
 
     def commit(self, version: int) -> None:
@@ -164,6 +167,7 @@ class Database:
                 self._write(connection, version)
                 connection.commit()
                 self._seen = version
+                self.unclaimed -= self._sessions.keys()
         except SQLAlchemyError as error:
             raise self._error("commit", error) from error
         finally:
@@ -205,7 +209,7 @@ class Database:
             for kind, namespace, name, body in connection.execute(query.order_by(objects.c.revision))
         ]
         claims = select(sessions.c.node, sessions.c.cloudcore).where(sessions.c.revision > self._seen)
-        claimed = [(node, cloudcore) for node, cloudcore in connection.execute(claims)]
+        claimed = [(node, cloudcore) for node, cloudcore in connection.execute(claims) if node not in self.unclaimed]
         return Pulled(found, version, complete, claimed)
 
     def _write(self, connection: Connection, version: int) -> None:

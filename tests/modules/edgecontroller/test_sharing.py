@@ -77,3 +77,17 @@ def syncs_in(controller: Controller) -> dict[str, Sync]:
     found = controller.database.syncs_of("n1")
     controller.database.commit(0)
     return found
+
+
+def test_a_connection_whose_turn_was_lost_is_newer_than_those_that_were_written(two: Two) -> None:
+    """The node was told to go to where it had come from."""
+    one, other = two
+    other.connected()
+    one.database_fails()
+    one.connected()
+    one.bee.run_for(5.0)
+    assert one.bee.hive.restarts()["edgecontroller"] == 1
+    assert one.down() == []
+    looks(other)
+    assert other.down() == ["disconnected node/n1"]
+    assert list(one.database.connected) == ["n1"]
