@@ -61,7 +61,7 @@ sessions = Table(
 
 
 def prepare(connection: Connection, where: str) -> bool:
-    """Makes the tables when there are none; whether there were none.
+    """Makes the tables when there are none; whether nothing has ever been in them.
 
     Raises:
         DatabaseError: they were made by a newer version.
@@ -70,8 +70,8 @@ def prepare(connection: Connection, where: str) -> bool:
         tables.create_all(connection)
         connection.execute(state.insert().values(id=1, schema_version=SCHEMA_VERSION, revision=0, compacted=0))
         return True
-    found = connection.scalar(select(state.c.schema_version))
+    found, revision = connection.execute(select(state.c.schema_version, state.c.revision)).one()
     if found != SCHEMA_VERSION:
         why = f"its tables have version {found}, this cloudcore knows {SCHEMA_VERSION}; use the other cloudcore again"
         raise DatabaseError("open the database", where, why)
-    return False
+    return bool(revision == 0)

@@ -217,6 +217,18 @@ def test_the_others_hear_where_a_node_has_connected(url: str) -> None:
         assert one.claims == []
 
 
+def test_a_database_is_new_until_something_is_in_it(url: str) -> None:
+    """Not who made the tables alone may have lost another: who starts beside it, and who failed at its first start."""
+    with Cloud(url) as first, Cloud(url, "b") as beside:
+        assert first.database.is_new
+        assert beside.database.is_new
+    with Cloud(url) as second:
+        assert second.database.is_new
+        second.apply(configmap())
+    with Cloud(url) as third:
+        assert not third.database.is_new
+
+
 def test_a_database_of_a_newer_version_is_refused(url: str) -> None:
     with Cloud(url) as cloud:
         with cloud.database.engine.begin() as connection:
