@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Final
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 
-settings.register_profile("edgecore", deadline=None)
+settings.register_profile("edgecore", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("edgecore")
 
 TOGETHER: Final = "tests/end_to_end/crowd/"

@@ -66,7 +66,7 @@ def test_every_goes_on_until_it_is_cancelled(bed: Bed, log: Log) -> None:
     """First after one period."""
     begin = bed.clock.monotonic()
     timer = bed.clock.every(0.02, lambda: log(bed.clock.monotonic() - begin))
-    bed.until(lambda: len(log) == 3)
+    bed.until(lambda: len(log) >= 3)
     assert timer.cancel()
     assert not timer.cancel()
     assert not timer.active

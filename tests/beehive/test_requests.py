@@ -162,7 +162,7 @@ def test_requests_while_the_hive_stops_all_end(threads: Threads) -> None:
                     outcomes[type(error).__name__] += 1
 
         def stop(hive: Hive = hive, stopped: threading.Event = stopped) -> None:
-            hive.stop()
+            hive.stop(60.0)
             stopped.set()
 
         run(ask, ask, stop)

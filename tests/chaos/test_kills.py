@@ -1,17 +1,13 @@
 """`kill -9` at random moments under load; `make chaos` does it 200 times to edgecore and 100 times to cloudcore."""
 
-import pytest
-
 from tests.chaos.kills import run
 
 
-@pytest.mark.timeout(180)
 def test_edgecore_that_is_killed_again_and_again_loses_nothing_and_restarts_no_pod() -> None:
     """On the embedded runtime, with a configmap and its pods changing all the while."""
     assert run(1, 4).versions >= 4
 
 
-@pytest.mark.timeout(180)
 def test_cloudcore_that_is_killed_again_and_again_loses_nothing_and_restarts_no_pod() -> None:
     """It keeps its objects in its database, and with them what it had still to deliver."""
     assert run(2, 3, cloud=True).versions >= 3

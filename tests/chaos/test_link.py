@@ -7,7 +7,6 @@ import pytest
 from tests.chaos.campaign import run
 
 
-@pytest.mark.timeout(120)
 @pytest.mark.parametrize(("seed", "compression"), [(1, False), (2, True)], ids=["plain", "compressed"])
 def test_a_link_that_is_hurt_again_and_again_loses_nothing(tmp_path: Path, seed: int, *, compression: bool) -> None:
     """`make chaos` does it 500 times; here it is a dozen each, with a link that counts as steady early."""

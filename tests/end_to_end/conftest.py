@@ -12,7 +12,7 @@ from tests.end_to_end.machine import Machine
 from tests.end_to_end.runtimes import ContainerdUnderTest, EmbeddedUnderTest, RuntimeUnderTest
 from tests.support.containerd import PrivateContainerd, reason_missing
 
-_LONGEST: Final = 300
+_LONGEST: Final = 600
 """Seconds of a test: several things may take their time in one, and the deadline of each says more than this one."""
 
 

@@ -65,7 +65,9 @@ def test_every_resource_parses_and_prints_back(path: Path) -> None:
 
 @given(st.sampled_from(SAMPLE or [b"{}"]), st.data())
 @settings(
-    max_examples=300, deadline=None, suppress_health_check=[HealthCheck.data_too_large, HealthCheck.large_base_example]
+    max_examples=300,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example],
 )
 def test_mutated_recordings_are_a_message_or_a_frame_error(real: bytes, data: st.DataObject) -> None:
     """Law: real frames, cut, changed or with bytes put in, never end in anything else."""

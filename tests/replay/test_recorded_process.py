@@ -67,7 +67,6 @@ def _live(machine: Machine) -> None:
         pods.wait_gone(name)
 
 
-@pytest.mark.timeout(120)
 @pytest.mark.parametrize("module", [*MODULES, NODE])
 def test_what_a_process_did_happens_again(recorded: Recorded, module: str, tmp_path: Path) -> None:
     result = replay(recorded, tmp_path, module)

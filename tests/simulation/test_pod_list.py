@@ -20,7 +20,6 @@ def _the_cloud_trusts_its_records() -> Iterator[None]:
         yield
 
 
-@pytest.mark.timeout(120)
 def test_its_pods_come_back_through_the_list() -> None:
     """The first seed that loses a pod when the list is not asked for loses none when it is."""
     with patch.object(PodList, "connection_changed", lambda *_, **_connected: None):

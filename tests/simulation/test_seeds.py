@@ -25,7 +25,6 @@ _BATCHES = [
 ]
 
 
-@pytest.mark.timeout(120)
 @pytest.mark.parametrize(("settings", "seeds"), _BATCHES)
 def test_what_must_hold_holds(settings: Settings, seeds: range) -> None:
     outcomes = [run_seed(seed, settings) for seed in seeds]

@@ -170,7 +170,9 @@ def test_binary_frames_are_accepted(cloud: Cloud) -> None:
         cloud.wait_for(lambda message: message.route.operation == "insert")
 
 
-@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(
+    max_examples=30, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture], deadline=None
+)
 @given(garbage=st.binary(max_size=200))
 def test_garbage_is_counted_and_kills_nothing(cloud: Cloud, garbage: bytes) -> None:
     with cloud.node() as node:

@@ -14,7 +14,7 @@ from modules.trace_tools.page import page
 from tests.modules.trace_tools.made import BEGAN, Node, busy_node, message, running_pod
 from tests.support.browser import Browser, browser, why_none
 
-pytestmark = [pytest.mark.skipif(bool(why_none()), reason=why_none()), pytest.mark.timeout(180)]
+pytestmark = pytest.mark.skipif(bool(why_none()), reason=why_none())
 
 OPEN_SECONDS = 15.0
 """Bound for a machine that does other things too; the figure that counts is in the bench."""
