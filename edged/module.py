@@ -100,7 +100,9 @@ class Edged(Module):
         self._parts.start()
 
     def on_stop(self) -> None:
-        """Let go of the runtime: calls that are under way end. Containers are left running."""
+        """Let go of the runtime: calls that are under way end, a container's start in its own time. Containers are left
+        running.
+        """
         if self._parts is not None:
             self._parts.close()
 

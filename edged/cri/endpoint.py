@@ -13,6 +13,8 @@ hive, because what is waited for is another process.
 from __future__ import annotations
 
 import re
+import threading
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NoReturn, Protocol, TypeVar
 
@@ -23,7 +25,7 @@ from edged.cri.errors import ConnectionClosedError, CriError, UnavailableError, 
 from protos.cri.v1 import api_pb2
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from google.protobuf.message import Message
 
@@ -32,6 +34,13 @@ API_VERSIONS: Final = ("runtime.v1", "runtime.v1alpha2")
 
 MAX_MESSAGE_BYTES: Final = 16 * 1024 * 1024
 """kubelet's and containerd's limit for one message, both ways."""
+
+FINISH_SECONDS: Final = 10.0
+"""How long `close` waits for what would be spoilt by being broken off."""
+
+_FINISHED: Final = frozenset({"StartContainer"})
+"""Operations that `close` lets come to their end. Of a start whose client goes, containerd makes a container that has
+ended (StartError): the pod of a job would have failed because the agent was stopped in that moment."""
 
 _ENDPOINT = re.compile(r"(?:unix:(?://)?)?(?P<path>/[\w.@+=,~-][\w./@+=,~-]*)", re.ASCII)
 _SUN_PATH_MAX = 107
@@ -86,7 +95,7 @@ def socket_path(endpoint: str) -> Path:
 
 
 class Endpoint:
-    """A runtime's socket. Thread-safe; `close` ends the calls that are under way."""
+    """A runtime's socket. Thread-safe; `close` ends the calls that are under way, containers' starts last."""
 
     def __init__(self, address: str, probe: Probe) -> None:
         """`address` as for `socket_path`. Connects on the first call."""
@@ -95,6 +104,9 @@ class Endpoint:
         self._calls: dict[str, Callable[..., Any]] = {}
         self._api_version: str | None = None
         self._closed = False
+        self._under_way = 0
+        """Calls that are waited for."""
+        self._ended = threading.Condition()
 
     def call(
         self,
@@ -147,8 +159,9 @@ class Endpoint:
         """As `call`, in a given version of CRI."""
         service, operation = _METHODS[request.DESCRIPTOR.full_name]
         try:
-            call = self._callable(f"/{api_version}.{service}/{operation}", answer)
-            response: Answer = call(request, timeout=timeout)
+            with self._finished(operation, subject):
+                call = self._callable(f"/{api_version}.{service}/{operation}", answer)
+                response: Answer = call(request, timeout=timeout)
         except grpc.RpcError as failure:
             # without its cause, whose text was not redacted
             raise self._error_of(failure, operation, subject, secrets) from None
@@ -159,9 +172,29 @@ class Endpoint:
         return response
 
     def close(self) -> None:
-        """Closes the connection; later calls raise ConnectionClosedError. Closing twice is harmless."""
-        self._closed = True
+        """Closes the connection, when no container is being started any more or `FINISH_SECONDS` have passed; later
+        calls raise ConnectionClosedError, also while this waits. Closing twice is harmless.
+        """
+        with self._ended:
+            self._closed = True
+            self._ended.wait_for(lambda: not self._under_way, FINISH_SECONDS)
         self._channel.close()
+
+    @contextmanager
+    def _finished(self, operation: str, subject: str) -> Iterator[None]:
+        """A call, which `close` waits for if it is one of these. Raises ConnectionClosedError."""
+        waited_for = operation in _FINISHED
+        with self._ended:
+            if self._closed:
+                raise _closed_error(operation, subject)
+            self._under_way += waited_for
+        try:
+            yield
+        finally:
+            if waited_for:
+                with self._ended:
+                    self._under_way -= 1
+                    self._ended.notify_all()
 
     def _read(
         self,

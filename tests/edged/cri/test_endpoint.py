@@ -20,6 +20,7 @@ from edged.cri import (
     SandboxId,
     UnavailableError,
     UnimplementedError,
+    endpoint,
     socket_path,
 )
 from edged.cri.contract import ContainerId
@@ -319,3 +320,68 @@ def test_closing_ends_calls_under_way_and_refuses_later_ones(fakes: Fakes, hangi
     with pytest.raises(ConnectionClosedError):
         client.version()
     client.close()
+
+
+def test_a_container_that_is_being_started_is_waited_for_when_the_connection_is_closed(fakes: Fakes) -> None:
+    """Broken off, it would be one that has ended. Meanwhile nothing else is begun."""
+    entered, go_on = threading.Event(), threading.Event()
+
+    def start(_request: Any, _context: grpc.ServicerContext) -> Message:
+        entered.set()
+        assert go_on.wait(10)
+        return pb.StartContainerResponse()
+
+    server = fakes.server(V1, Version=version_answer, StartContainer=start)
+    client = fakes.client(server.endpoint)
+    ends: list[CriError | None] = []
+
+    def ask() -> None:
+        try:
+            client.start_container(ContainerId("a"))
+        except CriError as error:
+            ends.append(error)
+        else:
+            ends.append(None)
+
+    caller, closer = threading.Thread(target=ask), threading.Thread(target=client.close)
+    caller.start()
+    assert entered.wait(10)
+    closer.start()
+    with pytest.raises(ConnectionClosedError):
+        while True:  # until it is being closed
+            client.version()
+    assert closer.is_alive()
+    assert ends == []
+    go_on.set()
+    for thread in (caller, closer):
+        thread.join(10)
+    assert ends == [None]
+
+
+def test_a_start_that_does_not_end_keeps_nothing_open(
+    fakes: Fakes, hanging: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(endpoint, "FINISH_SECONDS", 0.05)
+    entered = threading.Event()
+
+    def hang(request: Any, context: grpc.ServicerContext) -> Message:
+        entered.set()
+        answer: Message = hanging(request, context)
+        return answer
+
+    server = fakes.server(V1, Version=version_answer, StartContainer=hang)
+    client = fakes.client(server.endpoint)
+    failures: list[CriError] = []
+
+    def ask() -> None:
+        try:
+            client.start_container(ContainerId("a"))
+        except CriError as error:
+            failures.append(error)
+
+    caller = threading.Thread(target=ask)
+    caller.start()
+    assert entered.wait(10)
+    client.close()
+    caller.join(10)
+    assert [type(error) for error in failures] == [ConnectionClosedError]
