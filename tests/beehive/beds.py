@@ -33,7 +33,7 @@ class Bed:
         """A new message as if from outside."""
         return Message.new(self.clock, source="test", resource=resource, operation=operation, content=content)
 
-    def until(self, condition: Callable[[], bool], seconds: float = 10.0) -> None:
+    def until(self, condition: Callable[[], bool], seconds: float = 30.0) -> None:
         """Wait until `condition()`; a failed assertion when it is not so within `seconds` of the runtime's time."""
         if isinstance(self.runtime, Simulation):
             assert self.runtime.scheduler.wait_until(condition, seconds), "not so in virtual time"
@@ -42,6 +42,13 @@ class Bed:
         while not condition():
             assert self.clock.monotonic() < deadline, "not so in time"
             never.wait(_POLL)
+
+    def on_the_clock(self, function: Callable[[], Any]) -> Any:
+        """What `function` returns, run as a timer is: no other fires meanwhile, though the machine stand still."""
+        returned: list[Any] = []
+        self.clock.after(0, lambda: returned.append(function()))
+        self.until(lambda: bool(returned))
+        return returned[0]
 
     def close(self) -> None:
         """Stop the hives and the runtime."""
@@ -57,7 +64,7 @@ class Bed:
         if isinstance(self.runtime, Simulation):
             return left + [repr(one) for one in self.runtime.scheduler.alive()]
         for thread in set(threading.enumerate()) - self._threads:
-            thread.join(2.0)
+            thread.join(10.0)
             left += [thread.name] if thread.is_alive() else []
         return left
 
