@@ -166,13 +166,13 @@ def test_a_runtime_that_starts_later_is_found_by_the_same_client(fakes: Fakes, t
     with pytest.raises(UnavailableError):
         client.version()
     fakes.server(V1, Version=version_answer)
-    for _ in range(100):
+    for _ in range(600):
         try:
             assert client.version().runtime_name == "fake"
             return
         except UnavailableError:
             threading.Event().wait(0.05)
-    pytest.fail("the client did not connect again within 5 s")
+    pytest.fail("the client did not connect again within 30 s")
 
 
 @pytest.fixture
@@ -190,23 +190,23 @@ def hanging() -> Iterator[Callable[[Any, grpc.ServicerContext], Message]]:
 
 def test_a_call_ends_with_the_request_timeout(fakes: Fakes, hanging: Any) -> None:
     server = fakes.server(V1, Version=version_answer, Status=hanging)
-    client = fakes.client(server.endpoint, request_timeout=0.2)
+    client = fakes.client(server.endpoint, request_timeout=1.5)
     with pytest.raises(DeadlineExceededError, match="Status"):
         client.status()
 
 
 @pytest.mark.parametrize(
-    ("call", "least", "most"),
+    ("call", "most"),
     [
-        (lambda c: c.stop_container(ContainerId("a"), 30), 39, 40),
-        (lambda c: c.exec_sync(ContainerId("a"), ["true"], 7), 16, 17),
-        (lambda c: c.run_pod_sandbox(pb.PodSandboxConfig()), 19, 20),
-        (lambda c: c.start_container(ContainerId("a")), 9, 10),
+        (lambda c: c.stop_container(ContainerId("a"), 300), 400),
+        (lambda c: c.exec_sync(ContainerId("a"), ["true"], 70), 170),
+        (lambda c: c.run_pod_sandbox(pb.PodSandboxConfig()), 200),
+        (lambda c: c.start_container(ContainerId("a")), 100),
     ],
     ids=["stop waits for the grace period too", "exec for the command too", "sandboxes twice", "others once"],
 )
-def test_deadlines_are_kubelets(fakes: Fakes, call: Any, least: float, most: float) -> None:
-    """Seconds until the deadline that the runtime sees, with a request timeout of 10 s."""
+def test_deadlines_are_kubelets(fakes: Fakes, call: Any, most: float) -> None:
+    """Seconds until the deadline that the runtime sees, with a request timeout of 100 s; the call may take a while."""
     seen: list[float] = []
 
     def note(answer: Message) -> Any:
@@ -224,15 +224,15 @@ def test_deadlines_are_kubelets(fakes: Fakes, call: Any, least: float, most: flo
         RunPodSandbox=note(pb.RunPodSandboxResponse()),
         StartContainer=note(pb.StartContainerResponse()),
     )
-    call(fakes.client(server.endpoint, request_timeout=10))
-    assert least < seen[0] < most + 0.5  # gRPC rounds deadlines up
+    call(fakes.client(server.endpoint, request_timeout=100))
+    assert most - 25 < seen[0] < most + 1.5  # gRPC rounds deadlines up
 
 
-@pytest.mark.parametrize(("pull_timeout", "least", "most"), [(None, 1e9, float("inf")), (5.0, 4, 5.5)])
+@pytest.mark.parametrize(("pull_timeout", "least", "most"), [(None, 1e9, float("inf")), (100.0, 75, 101.5)])
 def test_pulls_have_the_deadline_they_were_given_and_by_default_none(
     fakes: Fakes, pull_timeout: float | None, least: float, most: float
 ) -> None:
-    """A pull is not bound by the request timeout, here one second."""
+    """A pull is not bound by the request timeout, here ten seconds."""
     seen: list[float] = []
 
     def pull(request: Any, context: grpc.ServicerContext) -> Message:
@@ -240,7 +240,7 @@ def test_pulls_have_the_deadline_they_were_given_and_by_default_none(
         return pb.PullImageResponse(image_ref="sha256:1")
 
     server = fakes.server(V1, Version=version_answer, PullImage=pull)
-    client = fakes.client(server.endpoint, request_timeout=1, pull_timeout=pull_timeout)
+    client = fakes.client(server.endpoint, request_timeout=10, pull_timeout=pull_timeout)
     assert client.pull_image(pb.ImageSpec(image="a")) == "sha256:1"
     assert least <= seen[0] <= most
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from edged.cri import ContainerId, CriClient
     from tests.edged.cri.harness import Pod
 
-PROMPT_SECONDS = 5
+PROMPT_SECONDS = 20
 """What starting, seeing and ending a container may take beyond its grace period, on a busy machine."""
 
 

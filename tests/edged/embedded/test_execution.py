@@ -44,7 +44,7 @@ def test_killed_by_a_signal(node: LocalNode, container: str) -> None:
 def test_too_slow(node: LocalNode, container: str) -> None:
     """A command that exceeds its time is killed with its process group, and said to have been too slow."""
     command = ["sh", "-c", "sleep 1000 & echo $$ $! >pids; wait"]
-    assert _refusal(node, container, *command, timeout=1) is grpc.StatusCode.DEADLINE_EXCEEDED
+    assert _refusal(node, container, *command, timeout=3) is grpc.StatusCode.DEADLINE_EXCEEDED
     for pid in (node.state / "containers" / container / "work/pids").read_text().split():
         wait_for_death(int(pid))
 
@@ -87,8 +87,8 @@ def test_what_goes_on_writing_keeps_no_command_from_having_ended() -> None:
 def test_what_it_leaves_behind(node: LocalNode, container: str) -> None:
     """A background process that holds the output open delays nothing; it ends with the container."""
     started = time.monotonic()
-    answer = node.execute(container, "sh", "-c", "sleep 1000 & echo $!")
-    assert time.monotonic() - started < 5
+    answer = node.execute(container, "sh", "-c", "sleep 1000 & echo $!", timeout=60)
+    assert time.monotonic() - started < 30
     left = int(answer.stdout)
     assert alive(left)
     node.stop(container, 0)

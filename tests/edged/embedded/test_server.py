@@ -70,17 +70,19 @@ def test_no_more_streams_than_threads_allow(node: LocalNode) -> None:
 
 
 def test_slow_stops_hold_nobody_up(node: LocalNode) -> None:
-    """While many containers take their grace period, others are listed and started."""
+    """While many containers take their grace period, others are listed and started. Then they are killed."""
     stubborn = "trap '' TERM; echo up; while :; do read -r x <fifo; done"
     containers = [node.shell(f"mkfifo fifo; {stubborn}") for _ in range(10)]
     for container in containers:
         node.logged(container, "up")
     stops = [
-        node.cri.StopContainer.future(cri.StopContainerRequest(container_id=container, timeout=3))
+        node.cri.StopContainer.future(cri.StopContainerRequest(container_id=container, timeout=3600))
         for container in containers
     ]
     assert node.run("echo hello") == "hello\n"
     assert not any(stop.done() for stop in stops)
+    for container in containers:
+        node.stop(container, 0)
     assert all(stop.result() is not None for stop in stops)
     assert {node.states()[container] for container in containers} == {cri.CONTAINER_EXITED}
 

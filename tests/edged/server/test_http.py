@@ -17,7 +17,7 @@ from edged.server.listening import listen_tcp, listen_unix, short_name
 from edged.server.request import Request
 from edged.server.router import Route, Router
 
-SECONDS = 10
+SECONDS = 30
 
 
 class Followed:
@@ -101,7 +101,7 @@ def server(followed: Followed) -> Iterator[HttpServer]:
 
 
 def ask(server: HttpServer, method: str, path: str) -> tuple[int, str]:
-    connection = HTTPConnection("127.0.0.1", server.port, timeout=5)
+    connection = HTTPConnection("127.0.0.1", server.port, timeout=SECONDS)
     connection.request(method, path)
     response = connection.getresponse()
     body = response.read().decode()
@@ -110,7 +110,7 @@ def ask(server: HttpServer, method: str, path: str) -> tuple[int, str]:
 
 
 def raw(server: HttpServer, request: bytes) -> bytes:
-    with socket.create_connection(("127.0.0.1", server.port), timeout=5) as connection:
+    with socket.create_connection(("127.0.0.1", server.port), timeout=SECONDS) as connection:
         connection.sendall(request)
         connection.shutdown(socket.SHUT_WR)
         return b"".join(iter(lambda: connection.recv(4096), b""))

@@ -12,7 +12,7 @@ from edged.server import proxy
 from edged.server.proxy import forwarded, relay
 from edged.server.request import parse
 
-SECONDS = 10
+SECONDS = 30
 
 
 class Middle:

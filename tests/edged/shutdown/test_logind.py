@@ -26,7 +26,7 @@ CONFIGURATION = """<busconfig><type>session</type><listen>unix:path={path}</list
 <policy context="default"><allow send_destination="*"/><allow own="*"/><allow receive_sender="*"/></policy></busconfig>
 """
 PREPARE: dict[int, Any] = {Field.PATH: PATH, Field.INTERFACE: MANAGER, Field.MEMBER: SIGNAL, Field.SIGNATURE: "b"}
-SECONDS = 10.0
+SECONDS = 30.0
 
 
 @pytest.fixture
