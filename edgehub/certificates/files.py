@@ -57,7 +57,7 @@ def settle(paths: CertificatePaths) -> None:
     """
     waiting = _beside(paths.certificate)
     if is_there(paths.key) and is_there(waiting) and not is_there(_beside(paths.key)):
-        _rename(waiting, paths.certificate)
+        _let_follow(paths.certificate)
 
 
 def is_there(path: Path) -> bool:
@@ -79,6 +79,7 @@ def store(paths: CertificatePaths, authority: bytes | None, certificate: bytes, 
         FilesError: a file or directory cannot be made; those in place are as they were, or fit.
     """
     settle(paths)
+    _remove(_beside(paths.certificate))
     if authority is not None:
         _write(_beside(paths.authority), authority, PUBLIC)
     _write(_beside(paths.key), key, PRIVATE)
@@ -86,7 +87,27 @@ def store(paths: CertificatePaths, authority: bytes | None, certificate: bytes, 
     if authority is not None:
         _rename(_beside(paths.authority), paths.authority)
     _rename(_beside(paths.key), paths.key)
-    _rename(_beside(paths.certificate), paths.certificate)
+    _let_follow(paths.certificate)
+
+
+def _let_follow(certificate: Path) -> None:
+    """Put the new certificate into its place, which another process may do at the same time: a link that dials while a
+    renewal waits for the disk.
+    """
+    try:
+        _rename(_beside(certificate), certificate)
+    except FilesError:
+        if is_there(_beside(certificate)) or not is_there(certificate):
+            raise
+
+
+def _remove(path: Path) -> None:
+    """Of a replacement that was interrupted before the key had its place; nobody may take it for the next one's."""
+    try:
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+            path.unlink()
+    except OSError as error:
+        raise FilesError("cannot remove", str(path), str(error.strerror)) from error
 
 
 def _beside(path: Path) -> Path:

@@ -7,6 +7,7 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from cryptography import x509
@@ -23,7 +24,7 @@ from edgehub.certificates.errors import (
     UnreachableError,
     WrongNodeError,
 )
-from edgehub.certificates.files import settle, store
+from edgehub.certificates.files import read_certificate, settle, store
 from edgehub.certificates.obtain import join, renew
 from edgehub.certificates.settings import CertificatePaths
 from edgehub.tls import client_context
@@ -289,6 +290,47 @@ def test_a_crash_between_the_files_leaves_a_pair_that_fits(
                 renew(settings, CLOCK)
         else:
             renew(settings, CLOCK)
+    renew(settings, CLOCK)
+    client_context(settings.paths.authority, settings.paths.certificate, settings.paths.key)
+
+
+def test_a_link_that_dials_while_the_disk_is_slow_does_not_fail_the_renewal(
+    server: CertificateServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It finishes what it takes for interrupted: the key has its place already, the certificate not yet."""
+    settings = server.settings(tmp_path)
+    join(settings, CLOCK)
+    flush, dials = os.fsync, [0]
+
+    def slow(descriptor: int) -> None:
+        dials[0] += 1
+        settle(settings.paths)
+        flush(descriptor)
+
+    monkeypatch.setattr(os, "fsync", slow)
+    renewed = renew(settings, CLOCK)
+    assert dials[0] == 4
+    assert read_certificate(settings.paths.certificate) == renewed
+    client_context(settings.paths.authority, settings.paths.certificate, settings.paths.key)
+
+
+def test_what_is_left_of_an_interrupted_renewal_is_not_taken_for_the_next_one_s(
+    server: CertificateServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its key is overwritten first, and who looks just then finds a certificate that waits and no key beside it."""
+    settings = server.settings(tmp_path)
+    join(settings, CLOCK)
+    with monkeypatch.context() as patch, pytest.raises(_Crash):
+        patch.setattr(Path, "replace", Mock(side_effect=_Crash))
+        renew(settings, CLOCK)
+    remove = Path.unlink
+
+    def looked(path: Path, *, missing_ok: bool = False) -> None:
+        remove(path, missing_ok=missing_ok)
+        settle(settings.paths)
+        client_context(settings.paths.authority, settings.paths.certificate, settings.paths.key)
+
+    monkeypatch.setattr(Path, "unlink", looked)
     renew(settings, CLOCK)
     client_context(settings.paths.authority, settings.paths.certificate, settings.paths.key)
 
