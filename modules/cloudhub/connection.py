@@ -28,6 +28,8 @@ OPENING_SECONDS: Final = 10.0
 _LINGERING_SECONDS = 1.0
 _WAITING = 512
 """Messages that may wait for a node that does not read."""
+_PORTION = 256 * 1024
+"""Bytes for the socket beyond which no further message is taken: all nodes wait while those of one are encrypted."""
 
 
 class WebsocketLink:
@@ -154,7 +156,7 @@ class Connection:
             self._take_protocol()
         if self.wire.ended:
             raise ConnectionError("the peer has ended TLS")
-        self.flush(now)
+        self.write(now)
 
     def write(self, now: float) -> None:
         """Writes what waits in the link, as far as the socket takes it.
@@ -163,6 +165,10 @@ class Connection:
             OSError: the connection is gone.
         """
         while self.link.waiting and self._protocol.state is OPEN:
+            if len(self._outgoing) >= _PORTION:
+                self.flush(now)
+            if len(self._outgoing) >= _PORTION:
+                break
             self._protocol.send_text(self.link.waiting.popleft())
             self._take_protocol()
         self.flush(now)

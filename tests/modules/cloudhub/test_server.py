@@ -273,6 +273,24 @@ def test_a_link_says_that_it_is_behind_until_the_node_has_taken_all(cloud: Cloud
         wait_until(lambda: not link.is_behind, "all has left")
 
 
+def test_of_what_waits_for_a_node_no_more_is_taken_than_it_reads(cloud: Cloud) -> None:
+    """With TLS all other nodes would wait while it is encrypted; and then it comes, all of it."""
+    frame = encode(cloud.message("default/podpatch/p", "response", "x" * 200_000, source="edgecontroller"))
+    with cloud.node() as node:
+        cloud.wait_for_event("connected")
+        assert cloud.server is not None
+        cloud.server._write_timeout = 60.0
+        ((link, connection),) = cloud.server._connections.items()
+        link.waiting.extend([frame] * 199)
+        link.send(frame)
+        wait_until(lambda: link.is_stuck, "the node has not taken all")
+        assert len(connection._outgoing) < 1_000_000
+        assert link.waiting
+        for _ in range(200):
+            node.recv(DEADLINE)
+        wait_until(lambda: not link.is_behind, "all has left")
+
+
 def test_a_node_that_reads_nothing_is_let_go_and_harms_no_other(cloud: Cloud) -> None:
     answer = {"padding": "x" * 100_000}
     with cloud.node("slow"), cloud.node("other") as other:
