@@ -27,7 +27,7 @@ from tests.interop.forms import form_of
 from tests.interop.traces import needs_traces
 
 pytestmark = needs_traces
-DEADLINE = 10.0
+DEADLINE = 30.0
 CLOCK = RealClock()
 
 OTHERS = {
@@ -49,7 +49,9 @@ class World:
     """Our cloud, and the recorded edge that talks to it."""
 
     def __init__(self, directory: Path) -> None:
-        config = CloudCoreConfig(control_socket=directory / "control", listen_port=0, ack_resend_interval=3600.0)
+        config = CloudCoreConfig(
+            control_socket=directory / "control", listen_port=0, keepalive_interval=3600.0, ack_resend_interval=3600.0
+        )
         self._core = CloudCore(config)
         self._core.start()
         self._link = ExitStack()

@@ -18,7 +18,7 @@ from modules.cloudcore.process import CloudCore
 from modules.edgecontroller.database.engine import make_engine, url_of
 from modules.edgecontroller.database.tables import syncs
 
-DEADLINE = 10.0
+DEADLINE = 30.0
 CLOCK = RealClock()
 
 
@@ -79,7 +79,8 @@ class Stub:
 
     def __init__(self, directory: Path, **options: Any) -> None:
         self.directory = directory
-        options = {"control_socket": directory / "control", "listen_port": 0, **options}
+        patience = {"keepalive_interval": 600.0, "ack_resend_interval": 600.0}  # its edges say nothing by themselves
+        options = {"control_socket": directory / "control", "listen_port": 0, **patience, **options}
         self.config = CloudCoreConfig(**options)
         self.core = CloudCore(self.config)
         self.client = Client(self.config.control_socket)

@@ -21,6 +21,8 @@ kind: Pod
 metadata: {name: web}
 spec: {nodeName: n1, containers: [{name: main, image: "busybox:1.35"}]}
 """
+pytestmark = pytest.mark.timeout(180)  # many processes, each of which takes seconds where all are busy
+
 PROGRAM = [sys.executable, "-m", "modules.cloudcore"]
 DEADLINE = 30
 

@@ -7,7 +7,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from websockets.exceptions import ConnectionClosed
+from websockets.exceptions import WebSocketException
 
 from beehive.errors import BeehiveError
 from modules.cloudcore.client import Client
@@ -147,7 +147,7 @@ def test_a_cloud_that_is_killed_at_any_moment_has_what_it_has_answered(tmp_path:
                         answer = edge.ask("default/podpatch/web", "patch", json.dumps(patch)).content_as(dict)
                         assert answer["Err"] is None
                         answered += 1
-            except (ConnectionClosed, OSError, EOFError, BeehiveError):
+            except (WebSocketException, OSError, EOFError, BeehiveError):
                 deadline.join()
             cloud.start()
             (item,) = cloud.client.run(Get("pod", "web"))

@@ -14,7 +14,7 @@ from modules.cloudhub.certificates.registrar import NAME, TOKEN, Registrar, Regi
 from modules.cloudhub.certificates.store import Files, open_authority
 from tests.modules.cloudhub.certificates.made import YEAR
 
-DEADLINE = 10.0
+DEADLINE = 30.0
 
 
 class Fragile(Registrar):
