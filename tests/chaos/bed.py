@@ -146,6 +146,10 @@ class Bed:
         for thread in self._threads:
             thread.start()
 
+    def wait_for_more_than(self, versions: int) -> None:
+        """The cloud's disk says how fast it takes new ones."""
+        wait_until(lambda: self.versions > versions, f"version {versions + 1} of the pods", PATIENCE)
+
     def rest(self) -> None:
         """Stop changing; wait until everything has arrived."""
         self._stop.set()

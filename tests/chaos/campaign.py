@@ -40,7 +40,7 @@ def run(directory: Path, seed: int, cuts: int, *, nodes: int, pause: float, **ch
         seed: of what is done, and for how long.
         cuts: how many bad things.
         nodes: that share the proxy, and each bad thing.
-        pause: seconds between two of them, at least.
+        pause: seconds between two of them, at least; and at least one version of the pods comes between them.
         changes: of edgehub's settings.
 
     Raises:
@@ -53,8 +53,10 @@ def run(directory: Path, seed: int, cuts: int, *, nodes: int, pause: float, **ch
             whole.load()
             try:
                 for _ in range(cuts):
+                    before = whole.versions
                     _hurt(proxy, draw)
                     _never.wait(pause * draw.uniform(1.0, 1.5))
+                    whole.wait_for_more_than(before)
             finally:
                 whole.rest()
             whole.check()
