@@ -16,7 +16,7 @@ from modules.edgecore.config import EdgeCoreConfig
 from modules.edgecore.config.writing import render
 from modules.edgecore.exit_codes import ExitCode
 from modules.edgecore.ownership import LOCK_FILE
-from tests.end_to_end.processes import Process, wait_until
+from tests.end_to_end.processes import PATIENCE, Process, wait_until
 from tests.support.ports import free_port
 
 Start = Callable[..., Process]
@@ -55,7 +55,7 @@ def _runs(process: Process) -> None:
 
 def _get(port: int, path: str) -> tuple[int, str]:
     try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=5) as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=PATIENCE) as answer:
             return answer.status, answer.read().decode()
     except urllib.error.HTTPError as error:
         return error.code, error.read().decode()

@@ -72,25 +72,37 @@ def _secret(name: str, kind: str, data: dict[str, str]) -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}, "type": kind, "data": encoded}
 
 
-def telltale() -> dict[str, Any]:
+def telltale(directory: Path) -> dict[str, Any]:
     """A pod that has the secret in its environment, arguments and files, and prints it before it fails. Its image is
     pulled with credentials.
 
-    It fails a second after its start, when no worker looks any more: a relist finds it.
+    It fails when it is told to, by a file in the directory, and no worker looks any more: a relist finds it.
     """
     env = [{"name": "PASSWORD", "valueFrom": {"secretKeyRef": {"name": "s", "key": "password"}}}]
     tells = container(
-        'cat /secret/file; echo "password is $PASSWORD" | tee /dev/termination-log; sleep 1; exit 1',
+        'cat /secret/file; echo "password is $PASSWORD" | tee /dev/termination-log;'
+        " until [ -e /host/fail ]; do sleep 0.05; done; exit 1",
         name="tells",
         imagePullPolicy="Always",
         env=env,
         args=["--url=db://user:$(PASSWORD)@host"],
-        volumeMounts=[mount("s", "/secret")],
+        volumeMounts=[mount("s", "/secret"), mount("host", "/host")],
         terminationMessagePolicy="FallbackToLogsOnError",
     )
-    volumes = ({"name": "s", "secret": {"secretName": "s"}},)
+    volumes: tuple[dict[str, Any], ...] = (
+        {"name": "s", "secret": {"secretName": "s"}},
+        {"name": "host", "hostPath": {"path": str(directory)}},
+    )
     return pod("telltale", container(envFrom=[{"secretRef": {"name": "s"}}]), tells, volumes=volumes,
                imagePullSecrets=[{"name": "pull"}])  # fmt: skip
+
+
+def run_telltale(machine: Machine, directory: Path) -> None:
+    """Until it has failed and was started again."""
+    machine.cloud.apply(*secrets(), telltale(directory))
+    machine.cloud.pods.wait("telltale", is_ready)
+    (directory / "fail").touch()
+    machine.cloud.pods.wait("telltale", lambda obj: restarts_of(obj, "tells") >= 1)
 
 
 def records_of(path: Path) -> list[Record]:
@@ -115,11 +127,10 @@ def assert_no_secret(path: Path) -> None:
             assert form not in data, f"{form!r} is in {path.name}"
 
 
-def test_a_run_is_recorded_whole_and_without_a_secret(edge: tuple[Machine, RecordedEdge]) -> None:
+def test_a_run_is_recorded_whole_and_without_a_secret(edge: tuple[Machine, RecordedEdge], tmp_path: Path) -> None:
     """Frames, messages, calls and commits of a pod that does its best to give its secret away."""
     machine, recorded = edge
-    machine.cloud.apply(*secrets(), telltale())
-    machine.cloud.pods.wait("telltale", lambda obj: restarts_of(obj, "tells") >= 1)
+    run_telltale(machine, tmp_path)
     recorded.process.signal(signal.SIGTERM)
     assert recorded.process.wait() == ExitCode.OK
     assert recorded.record.stat().st_mode & 0o777 == 0o600
@@ -157,12 +168,11 @@ def _assert_one_story(records: list[Record]) -> None:
 
 
 def test_the_flight_recorder_is_written_when_asked_and_on_a_signal(
-    edge: tuple[Machine, RecordedEdge], capsys: pytest.CaptureFixture[str]
+    edge: tuple[Machine, RecordedEdge], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """`edgecore trace dump` says which file; SIGUSR2 makes another; both are whole and hold no secret."""
     machine, recorded = edge
-    machine.cloud.apply(*secrets(), telltale())
-    machine.cloud.pods.wait("telltale", lambda obj: restarts_of(obj, "tells") >= 1)
+    run_telltale(machine, tmp_path)
     copy = machine.directory / "copy.trace"
     assert cli.main(["trace", "dump", "--root", str(recorded.root), "-o", str(copy)]) == ExitCode.OK
     assert capsys.readouterr().out == f"{copy}\n"
