@@ -65,9 +65,13 @@ def test_a_registry_opens_for_the_pods_own_secret_and_is_asked_once_for_five_pod
     machine.cloud.pods.wait("wrong", lambda obj: state_of(obj, "waiting").get("reason") == "ImagePullBackOff")
     assert registry.refused > 0
     names = [f"p{number}" for number in range(5)]
+    registry.answers.clear()
     for name in names:
         wanted = pod(name, container(image=image), imagePullSecrets=[{"name": "right"}], hostNetwork=True)
         machine.cloud.apply(wanted)
+    for name in names:
+        machine.cloud.pods.wait(name, lambda obj: state_of(obj, "waiting").get("message", "").startswith("Pulling"))
+    registry.answers.set()
     for name in names:
         machine.cloud.pods.wait(name, lambda obj: phase(obj) == "Running")
     assert registry.resolved == 1

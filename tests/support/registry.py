@@ -43,6 +43,9 @@ class Registry:
         """How often somebody who knew the password asked what a tag is: a pull begins so."""
         self.refused = 0
         """Requests with credentials that are wrong."""
+        self.answers = threading.Event()
+        """Cleared: those who know the password wait for their answer."""
+        self.answers.set()
         outer = self
 
         class Handler(_Handler):
@@ -59,6 +62,7 @@ class Registry:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self.answers.set()
         self._server.shutdown()
         self._thread.join(5)
         self._server.server_close()
@@ -75,6 +79,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.registry.refused += authorization is not None
             self._answer(401, b"", "text/plain", ("WWW-Authenticate", 'Basic realm="test"'))
             return
+        self.registry.answers.wait()
         last = self.path.rpartition("/")[2]
         if "/manifests/" in self.path:
             self.registry.resolved += self.command == "HEAD"
