@@ -21,6 +21,9 @@ from modules.cloudhub.acknowledgement import plain_content
 
 WINDOW = 64
 """Messages to one node that may be under way without an acknowledgement."""
+_ANSWER_SENT = 5
+"""Times that an answer is sent at most. A Go edge acknowledges none for which nobody waits any more (spec/04 §6.1), and
+what it still needs it asks for again; one answer after another, they would come to fill the window."""
 
 
 class Offer(StrEnum):
@@ -49,6 +52,13 @@ class Delivery(msgspec.Struct):
     subject: Subject
     sent_at: float = 0.0
     """Monotonic seconds of the last transmission, when there was one."""
+    times: int = 0
+    """How often it was sent."""
+
+    @property
+    def is_given_up(self) -> bool:
+        """Whether it is not sent again although it was not acknowledged."""
+        return self.message.route.operation == Operation.RESPONSE and self.times >= _ANSWER_SENT
 
 
 class NodeDeliveries:
@@ -117,14 +127,20 @@ class NodeDeliveries:
             again: whether to send again what is overdue. Not while the last time has not left yet: a slow node would
                 get the same objects again and again, and more waits for it than it will ever take.
         """
-        for delivery in self._under_way.values():
-            if again and now - delivery.sent_at >= self._resend_after:
+        overdue = [(key, one) for key, one in self._under_way.items() if now - one.sent_at >= self._resend_after]
+        for key, delivery in overdue if again else ():
+            if delivery.is_given_up:
+                self._drop(key)
+                self._sent.pop(delivery.message.id, None)
+            else:
                 delivery.sent_at = now
+                delivery.times += 1
                 yield delivery.message
         while self._waiting and len(self._under_way) < self._window:
             key = next(iter(self._waiting))
             delivery = self._under_way[key] = self._waiting.pop(key)
             delivery.sent_at = now
+            delivery.times = 1
             self._sent[delivery.message.id] = delivery.subject
             yield delivery.message
 

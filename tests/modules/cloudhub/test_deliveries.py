@@ -36,6 +36,20 @@ def test_a_message_is_sent_again_with_the_same_id_until_it_is_acknowledged() -> 
     assert sent(deliveries, 100) == []
 
 
+def test_answers_that_nobody_acknowledges_do_not_come_to_fill_the_window() -> None:
+    """An edge that had stopped waiting for them asks again; objects are sent until they are acknowledged."""
+    deliveries = NodeDeliveries(RESEND, window=3)
+    late = [about("a", 1, "response", kind="configmap") for _ in range(2)]
+    pod, new = about("p", 1), about("b", 1)
+    for message in (*late, pod, new):
+        deliveries.offer(message)
+    for round_ in range(5):
+        assert sent(deliveries, RESEND * round_) == [*(answer.id for answer in late), pod.id]
+    assert sent(deliveries, RESEND * 5) == [pod.id, new.id]
+    assert sent(deliveries, RESEND * 6) == [pod.id, new.id]
+    assert not deliveries.acknowledge(late[0].id)
+
+
 def test_a_second_or_a_foreign_acknowledgement_says_nothing() -> None:
     deliveries = NodeDeliveries(RESEND)
     message = about("a", 1)
