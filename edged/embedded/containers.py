@@ -25,7 +25,7 @@ from edged.embedded.nursery import MountAbility, Nursery
 from edged.embedded.records import ContainerId, ContainerRecord, Exit
 from edged.embedded.registry import Registry
 from edged.embedded.shepherd.protocol import EXIT_RECORD, START_ERROR_EXIT_CODE, ContainerSpec
-from edged.embedded.shepherds import Shepherds, send_signal
+from edged.embedded.shepherds import START_SECONDS, Shepherds, send_signal
 from edged.embedded.state import StateDirectory, discard, publish, write_record
 from protos.cri.v1 import api_pb2 as cri
 
@@ -92,9 +92,17 @@ class Containers:
             self._shepherds.start(container, spec)
 
     def stop(self, container_id: str, grace_seconds: float) -> None:
-        """Ask a running container to end, kill it after the grace period, and return when nothing of it is left."""
+        """Ask a running container to end, kill it after the grace period, and return when nothing of it is left.
+
+        One that a shepherd is just starting is waited for: perhaps for an edgecore that was killed in that moment, and
+        nobody else would ever end it.
+        """
         container = self._registry.find_container(container_id)
-        if container is None or container.state != cri.CONTAINER_RUNNING:
+        if container is None:
+            return
+        if container.state == cri.CONTAINER_CREATED and container.link is not None:
+            container.decided.wait(START_SECONDS)
+        if container.state != cri.CONTAINER_RUNNING:
             return
         if grace_seconds > 0:
             send_signal(container, plans.stop_signal(container.config))

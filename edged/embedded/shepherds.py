@@ -36,7 +36,7 @@ _log = logging.getLogger(__name__)
 _ATTEMPTS = 2
 """A nursery that is just dying takes a request with it; the next one serves it."""
 
-_START_SECONDS = 60.0
+START_SECONDS = 60.0
 """How long the preparation of a container (mounts on a slow machine) may take."""
 
 
@@ -65,8 +65,8 @@ class Shepherds:
                 self._hand_over(container, spec)
             except OSError as error:
                 raise RunFailedError(attempt, f"no shepherd can be had for it: {error}") from error
-            if not container.decided.wait(_START_SECONDS):
-                raise RunFailedError(attempt, f"it did not come up within {_START_SECONDS:.0f} s")
+            if not container.decided.wait(START_SECONDS):
+                raise RunFailedError(attempt, f"it did not come up within {START_SECONDS:.0f} s")
             if container.run is not None:
                 return
             if container.exit is not None:

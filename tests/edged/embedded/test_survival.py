@@ -2,6 +2,7 @@
 
 import os
 import signal
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,8 +12,10 @@ import pytest
 
 from edged.embedded.records import UNKNOWN_EXIT_CODE, BootId, SandboxRecord
 from edged.embedded.shepherd.procfs import read_stat
+from edged.embedded.shepherd.protocol import receive, send
+from edged.embedded.state import ControlAddress
 from protos.cri.v1 import api_pb2 as cri
-from tests.edged.embedded.node import LocalNode, alive, eventually, wait_for_death
+from tests.edged.embedded.node import DEADLINE_SECONDS, LocalNode, alive, eventually, wait_for_death
 from tests.edged.embedded.server_process import RemoteNode
 
 
@@ -78,6 +81,32 @@ def test_found_containers_obey(remote: RemoteNode) -> None:
     assert remote.ended(created).exit_code == 4
     remote.cri.RemoveContainer(cri.RemoveContainerRequest(container_id=running))
     assert set(remote.states()) == {created}
+
+
+def test_what_is_being_started_for_an_edgecore_that_was_killed_does_not_outlive_its_removal(node: LocalNode) -> None:
+    """The shepherd had been asked and had not come to it yet. Here the test is the shepherd."""
+    container = node.create(["true"])
+    node.disconnect()
+    node.runtime.stop()
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
+        with ControlAddress(node.state / "containers" / container) as address:
+            listener.bind(address)
+        listener.listen()
+        node.restart()
+        assert node.status(container).state == cri.CONTAINER_CREATED
+        removal = node.cri.RemoveContainer.future(cri.RemoveContainerRequest(container_id=container))
+        with pytest.raises(grpc.FutureTimeoutError):
+            removal.result(0.3)
+        control, _ = listener.accept()
+    with control:
+        control.settimeout(DEADLINE_SECONDS)
+        send(control, {"event": "running", "pid": os.getpid(), "started_at": 1})
+        asked = receive(control)
+        assert asked is not None
+        assert (asked[0]["op"], asked[0]["number"]) == ("signal", signal.SIGKILL)
+        send(control, {"event": "exited", "exit_code": 137, "finished_at": 2, "reason": "Error", "message": ""})
+        removal.result(DEADLINE_SECONDS)
+    assert node.states() == {}
 
 
 def test_names_stay_taken(remote: RemoteNode) -> None:
