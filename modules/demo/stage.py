@@ -21,7 +21,7 @@ from modules.edgecontroller.kinds import JsonObject
 from modules.edgecore.config import EdgeCoreConfig
 from modules.edgecore.config.writing import render
 
-_START_SECONDS: Final = 20.0
+_START_SECONDS: Final = 60.0
 _LOG_LINES: Final = 15
 _LONGEST_DIRECTORY: Final = 60
 """Characters of the scratch directory's path; sockets lie below it, and their paths may have 107 bytes."""

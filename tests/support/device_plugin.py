@@ -19,7 +19,7 @@ from protos.deviceplugin.v1beta1 import api_pb2 as proto
 from protos.pluginregistration.v1 import api_pb2 as registration
 
 RESOURCE = "example.com/dev"
-_DEADLINE = 10.0
+_DEADLINE = 60.0
 _MORE, _NO_MORE = True, False
 
 
