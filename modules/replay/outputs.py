@@ -215,6 +215,11 @@ def sent_at(record: Delivered) -> float:
     return record.time - record.handled - record.waited
 
 
+def began(record: Delivered) -> float:
+    """When its handler began."""
+    return record.time - record.handled
+
+
 def _began(record: Record) -> float:
     match record:
         case Delivered():

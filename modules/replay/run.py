@@ -240,6 +240,7 @@ class Stage:
             self._hive.request_then(one.module, message, _DAY, lambda _answer: None)
         else:
             self._hive.send(one.module, message)
+        self._answers.fed(one)
 
     def _await(self, request: Delivered, seconds: float) -> None:
         """Others asked each other: who answers, such as the link with what the cloud says, finds that they wait."""

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from beehive import Operation, RealClock
 from beehive.simulation import Simulation
-from beehive.trace import CriCall, Header, RecordedMessage
+from beehive.trace import CriCall, Delivered, Header, RecordedMessage
 from edged.cri.contract import ContainerRuntime
 from edged.cri.errors import CriError, NotFoundError
 from edged.server.snapshots import ACTOR as SERVER
@@ -20,6 +20,7 @@ from modules.replay.outputs import NODE, Output, View, message_of
 from modules.replay.recorded import Recorded
 from modules.replay.runtime import RecordedRuntime, role
 from modules.replay.sequences import Answer, Sequences
+from modules.replay.stand_in import Turns
 from protos.cri.v1 import api_pb2 as pb
 
 
@@ -63,6 +64,33 @@ def test_what_was_seen_last_since_something_happened_may_be_nothing() -> None:
     other = sequences.other("list", 0.5)
     assert other is not None
     assert other.value == "a"
+
+
+def delivery(span: int, module: str, began: float, way: str = "send", outcome: str = "handled") -> Delivered:
+    message = RecordedMessage("id", "", 0, "", False, "", "s", "", "g", "update", "default/pod/a", b"")  # noqa: FBT003
+    return Delivered(began + 0.25, span, 0, span, "sender", module, way, outcome, "", 0, 0.0, 0.25, message)
+
+
+@pytest.mark.parametrize(
+    ("span", "given", "before"), [(10, 1.0, None), (25, 1.1, 20), (45, 1.6, 30), (65, 2.5, 30), (65, 5.0, None)]
+)
+def test_a_module_comes_to_an_answer_when_it_has_handled_what_was_there_before(
+    span: int, given: float, before: int | None
+) -> None:
+    """It was busy until second 4: what came before the answer was handled before it, what came after it after it."""
+    turns = Turns(
+        [
+            delivery(30, "metamanager", 4.5),
+            delivery(20, "metamanager", 4.0),
+            delivery(40, "metamanager", 9.0, outcome="dead"),
+            delivery(50, "metamanager", 9.0, way="response"),
+            delivery(15, "edged", 8.0),
+            delivery(70, "metamanager", 4.75),
+        ]
+    )
+    found = turns.before(delivery(span, "metamanager", given - 0.25, way="response"))
+    assert (None if found is None else found.span) == before
+    assert turns.before(delivery(span, "edged/worker-0", given, way="response")) is None
 
 
 def test_there_is_no_more_of_changes_than_was_recorded() -> None:
