@@ -185,7 +185,7 @@ class Node:
     def stop(self) -> None:
         """Stop the modules; containers are left running."""
         if self._hive is not None:
-            self._hive.stop()
+            self._hive.stop(60.0)
             self._hive.clock.close()
             self._hive = None
 
