@@ -5,7 +5,8 @@ system (network mounts, configmap volumes with their symlinks), survives the dir
 no thread, runs on the virtual clock, and costs microseconds for as many files as a person writes.
 
 A file counts as a whole: if one of its documents cannot be accepted, the file's former state stays in force
-and the error is reported once, with file and line.
+and the error is reported once, with file and line. One that is rewritten in its place is read when it is the same at
+two looks: half of it may be a manifest too, in which the other half's pods are not wanted.
 """
 
 import logging
@@ -34,6 +35,13 @@ class _File(msgspec.Struct):
     objects: dict[ObjectKey, JsonObject]
     """What the file wanted when it was last good."""
     error: str = ""
+    seen: tuple[int, int, int] = (0, 0, 0)
+    """The signature at the last look."""
+
+    def is_settled(self, signature: tuple[int, int, int]) -> bool:
+        """Whether nobody writes in it any more; what was put in its place by renaming is whole."""
+        before, self.seen = self.seen, signature
+        return signature == before or signature[0] != self.signature[0]
 
 
 class ManifestDirectory:
@@ -68,7 +76,7 @@ class ManifestDirectory:
             return
         for name, signature in found.items():
             known = self._files.get(name)
-            if known is None or known.signature != signature:
+            if known is None or (known.signature != signature and known.is_settled(signature)):
                 self._read(name, signature)
         for name in [name for name in self._files if name not in found]:
             self._remove(name)

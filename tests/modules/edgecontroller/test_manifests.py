@@ -99,6 +99,23 @@ def test_files_come_change_and_go(tmp_path: Path, cluster: Cluster, directory: M
     assert cluster.store.find(SETTINGS) is None
 
 
+def test_a_file_that_is_being_rewritten_in_its_place_is_read_when_it_is_whole(
+    tmp_path: Path, cluster: Cluster, directory: ManifestDirectory, write: Write
+) -> None:
+    """Its first half is a manifest without the pod, and the pod went."""
+    write("a.yaml", CONFIGMAP + "---\n" + POD)
+    directory.look()
+    before = cluster.store.get(WEB)
+    (tmp_path / "a.yaml").write_text(CONFIGMAP.replace('"1"', '"2"'))
+    directory.look()
+    (tmp_path / "a.yaml").write_text(CONFIGMAP.replace('"1"', '"2"') + "---\n" + POD)
+    directory.look()
+    assert cluster.store.get(SETTINGS)["data"] == {"a": "1"}
+    directory.look()
+    assert cluster.store.get(SETTINGS)["data"] == {"a": "2"}
+    assert cluster.store.get(WEB) is before
+
+
 def test_an_unchanged_directory_changes_nothing(cluster: Cluster, directory: ManifestDirectory, write: Write) -> None:
     write("a.yaml", POD)
     directory.look()
@@ -122,7 +139,8 @@ def test_a_broken_file_keeps_its_former_state_in_force(
     write("a.yaml", POD)
     directory.look()
     before = cluster.store.get(WEB)
-    (tmp_path / "a.yaml").write_bytes(broken.encode(errors="surrogateescape"))
+    (tmp_path / ".a.yaml").write_bytes(broken.encode(errors="surrogateescape"))
+    (tmp_path / ".a.yaml").replace(tmp_path / "a.yaml")
     directory.look()
     assert cluster.store.get(WEB) is before
     assert cluster.store.find(SETTINGS) is None
