@@ -16,6 +16,7 @@ from beehive.names import Operation
 from beehive.trace import Change, CriCall, CriEvent, Delivered, LinkFrame, Record, RecordedMessage, StoreCommit
 from metamanager.application import Target, key_of
 from modules.replay.errors import ReplayError
+from modules.replay.event_outputs import is_event
 from modules.replay.events import STREAM
 from modules.replay.outputs import POD_UID, message_of
 from modules.replay.places import Places
@@ -81,6 +82,7 @@ class _Reducer:
         self._name = name
         self.met = False
         """Whether there was something of the pod."""
+        self._others = _pods_in(recorded) - {f"{namespace}/{name}"}
         self._subjects: dict[str, str] = {}
         """Names of pods by the ids of their sandboxes and containers."""
         for call in recorded.calls():
@@ -115,8 +117,10 @@ class _Reducer:
         return not event.subject or self._subjects.get(event.subject, mine) == mine
 
     def _is_of_another(self, resource: str) -> bool:
-        """Whether a resource is another pod, or belongs to one."""
+        """Whether a resource is another pod, belongs to one, or is an event of one (its name begins with the pod's)."""
         parts = resource.split("/")
+        if len(parts) == 3 and is_event(resource):
+            return f"{parts[0]}/{parts[2].rpartition('.')[0]}" in self._others
         if len(parts) != 3 or parts[1] not in _OF_PODS:
             return False
         mine = parts[0] == self._namespace and parts[2] == self._name

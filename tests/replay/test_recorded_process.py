@@ -1,11 +1,14 @@
 """A real `edgecore run --record`, on threads, with a real cloud and the embedded runtime: what it did happens again."""
 
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from beehive.trace import StoreCommit
 from modules.edgecore.config.writing import render
 from modules.replay.fixture import reduced, rerecorded
 from modules.replay.outputs import NODE
@@ -13,7 +16,7 @@ from modules.replay.recorded import Recorded, load
 from modules.replay.run import MODULES, replay
 from tests.end_to_end.machine import Machine
 from tests.end_to_end.pods import config_map, container, is_ready, mount, pod, restarts_of
-from tests.end_to_end.processes import Process
+from tests.end_to_end.processes import PATIENCE, REPOSITORY, Process, wait_until
 from tests.end_to_end.runtimes import EmbeddedUnderTest
 
 
@@ -27,7 +30,7 @@ class RecordedMachine(Machine):
 
     def start_edge(self) -> None:
         """Starts it."""
-        file = self.directory / "edgecore.yaml"
+        file = self.edge.file
         file.write_text(render(self.edge._config(self.cloud.address)))
         arguments = ["run", "--config", str(file), "--record", str(self.trace)]
         self.edge._process = Process("modules.edgecore", arguments, self.directory / "edgecore.log")
@@ -59,12 +62,18 @@ def _live(machine: Machine) -> None:
         pod("crashes", container("exit 3")),
     )
     pods.wait("files", is_ready)
-    pods.wait("crashes", lambda obj: restarts_of(obj) >= 1, 30)
+    pods.wait("crashes", lambda obj: restarts_of(obj) >= 1)
+    wait_until(lambda: "/runs." in _events(machine), "the events of the first second have left")
     cloud.apply(config_map("settings", key="2"))
     for name in ("runs", "files", "crashes"):
         cloud.delete("pod", name, grace=1)
     for name in ("runs", "files", "crashes"):
         pods.wait_gone(name)
+
+
+def _events(machine: Machine) -> str:
+    command = [sys.executable, "-m", "modules.edgecore", "store", "list", "event", "--config", str(machine.edge.file)]
+    return subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=True, timeout=PATIENCE).stdout
 
 
 @pytest.mark.parametrize("module", [*MODULES, NODE])
@@ -75,10 +84,18 @@ def test_what_a_process_did_happens_again(recorded: Recorded, module: str, tmp_p
 
 
 def test_one_pod_of_it_becomes_a_fixture(recorded: Recorded, tmp_path: Path) -> None:
-    """And that is reproduced too."""
+    """And that is reproduced too. Of the other pods nothing is left, nor of their events."""
     for name in ("first", "second"):
         (tmp_path / name).mkdir()
-    made, result = rerecorded(reduced(recorded, "default", "crashes"), tmp_path / "first")
+    smaller = reduced(recorded, "default", "crashes")
+    assert {name for name in ("runs", "files", "crashes") if _has_events(recorded, name)} >= {"runs", "crashes"}
+    assert [name for name in ("runs", "files", "crashes") if _has_events(smaller, name)] == ["crashes"]
+    made, result = rerecorded(smaller, tmp_path / "first")
     assert [one.render() for one in result.differences] == []
     assert replay(made, tmp_path / "second").differences == []
     assert not any("/runs" in one.message.resource for one in made.delivered())
+
+
+def _has_events(recorded: Recorded, pod_name: str) -> bool:
+    keys = (change.key for one in recorded.records if isinstance(one, StoreCommit) for change in one.changes)
+    return any(key.startswith(f"default/event/{pod_name}.") for key in keys)
