@@ -101,22 +101,23 @@ class Feed:
         return {uid: sync for uid, sync in self._syncs.of(node).items() if self._is_lacking(node, uid, sync)}
 
     def _is_lacking(self, node: str, uid: str, sync: Sync) -> bool:
-        obj = self._cluster.store.find(sync.key)
-        return obj is None or uid_of(obj) != uid or self._syncs.is_needed(node, uid, int(version_of(obj)))
+        live = self._live(sync.key, uid)
+        return live is None or self._syncs.is_needed(node, uid, int(version_of(live)))
 
     def _send_missing(self, node: str, lacking: dict[str, Sync], wanted: Iterable[ObjectKey] = ()) -> None:
         """Sends what a node lacks, and what it is to have from now on. Pods come last: the node need not ask for what
         they need.
         """
         for uid, sync in lacking.items():
-            if not self._exists(sync.key, uid):
+            if self._live(sync.key, uid) is None:
                 self._send_deletion(node, uid, sync)
         keys = dict.fromkeys([*(sync.key for sync in lacking.values()), *wanted])
         self._send_objects(node, sorted(keys, key=lambda key: (key.kind == _POD.name, key)))
 
-    def _exists(self, key: ObjectKey, uid: str) -> bool:
+    def _live(self, key: ObjectKey, uid: str) -> JsonObject | None:
+        """The object of this uid; None when it is gone, whoever has its name now."""
         obj = self._cluster.store.find(key)
-        return obj is not None and uid_of(obj) == uid
+        return obj if obj is not None and uid_of(obj) == uid else None
 
     def _send_deletion(self, node: str, uid: str, sync: Sync) -> None:
         """Of what an edge deletes by name, a successor takes the place; of pods it must hear each deletion."""

@@ -83,6 +83,7 @@ class _Reducer:
         self.met = False
         """Whether there was something of the pod."""
         self._others = _pods_in(recorded) - {f"{namespace}/{name}"}
+        """The other pods, as namespace and name."""
         self._subjects: dict[str, str] = {}
         """Names of pods by the ids of their sandboxes and containers."""
         for call in recorded.calls():

@@ -215,7 +215,7 @@ def sent_at(record: Delivered) -> float:
     return record.time - record.handled - record.waited
 
 
-def began(record: Delivered) -> float:
+def handled_from(record: Delivered) -> float:
     """When its handler began."""
     return record.time - record.handled
 

@@ -8,7 +8,7 @@ from typing import Final
 from beehive import Hive, Message, Module, handles
 from beehive.names import Group, ModuleName, Operation
 from beehive.trace import Delivered
-from modules.replay.outputs import began, sent_at
+from modules.replay.outputs import handled_from, sent_at
 from modules.replay.sequences import Answer, Sequences
 
 GROUPS: Final[dict[str, Group]] = {
@@ -67,11 +67,11 @@ class Turns:
         """
         number = bisect_left(self._spans.get(answer.module, []), answer.span)
         last = self._last[answer.module][number - 1] if number else None
-        return last if last is not None and began(last) > answer.time else None
+        return last if last is not None and handled_from(last) > answer.time else None
 
 
 def _later(one: Delivered, other: Delivered) -> Delivered:
-    return other if began(other) >= began(one) else one
+    return other if handled_from(other) >= handled_from(one) else one
 
 
 class Answers:
