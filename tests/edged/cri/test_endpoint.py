@@ -293,7 +293,8 @@ def test_answers_of_many_megabytes_are_read_and_larger_ones_than_16_are_refused(
         client.exec_sync(ContainerId("a"), ["cat"], 0)
 
 
-def test_closing_ends_calls_under_way_and_refuses_later_ones(fakes: Fakes, hanging: Any) -> None:
+def closed_under_way(fakes: Fakes, hanging: Any, operation: str, ask: Callable[[CriClient], object]) -> CriClient:
+    """A client that was closed while this call of it hung, and the call with it."""
     entered = threading.Event()
 
     def hang(request: Any, context: grpc.ServicerContext) -> Message:
@@ -301,22 +302,28 @@ def test_closing_ends_calls_under_way_and_refuses_later_ones(fakes: Fakes, hangi
         answer: Message = hanging(request, context)
         return answer
 
-    server = fakes.server(V1, Version=version_answer, Status=hang)
+    handlers: dict[str, Any] = {"Version": version_answer, operation: hang}
+    server = fakes.server(V1, **handlers)
     client = fakes.client(server.endpoint)
     failures: list[CriError] = []
 
-    def ask() -> None:
+    def call() -> None:
         try:
-            client.status()
+            ask(client)
         except CriError as error:
             failures.append(error)
 
-    caller = threading.Thread(target=ask)
+    caller = threading.Thread(target=call)
     caller.start()
     assert entered.wait(10)
     client.close()
     caller.join(10)
     assert [type(error) for error in failures] == [ConnectionClosedError]
+    return client
+
+
+def test_closing_ends_calls_under_way_and_refuses_later_ones(fakes: Fakes, hanging: Any) -> None:
+    client = closed_under_way(fakes, hanging, "Status", CriClient.status)
     with pytest.raises(ConnectionClosedError):
         client.version()
     client.close()
@@ -362,26 +369,4 @@ def test_a_start_that_does_not_end_keeps_nothing_open(
     fakes: Fakes, hanging: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(endpoint, "FINISH_SECONDS", 0.05)
-    entered = threading.Event()
-
-    def hang(request: Any, context: grpc.ServicerContext) -> Message:
-        entered.set()
-        answer: Message = hanging(request, context)
-        return answer
-
-    server = fakes.server(V1, Version=version_answer, StartContainer=hang)
-    client = fakes.client(server.endpoint)
-    failures: list[CriError] = []
-
-    def ask() -> None:
-        try:
-            client.start_container(ContainerId("a"))
-        except CriError as error:
-            failures.append(error)
-
-    caller = threading.Thread(target=ask)
-    caller.start()
-    assert entered.wait(10)
-    client.close()
-    caller.join(10)
-    assert [type(error) for error in failures] == [ConnectionClosedError]
+    closed_under_way(fakes, hanging, "StartContainer", lambda client: client.start_container(ContainerId("a")))

@@ -237,14 +237,19 @@ def test_a_database_of_a_newer_version_is_refused(url: str) -> None:
             Database(url, "b")
 
 
+def break_within_a_turn(cloud: Cloud) -> None:
+    """Something has changed, and before it is written the connection breaks."""
+    cloud.apply(configmap(a="1"))
+    cloud.turns.begin()
+    cloud.cluster.apply(configmap(a="2"))
+    assert cloud.database._connection is not None
+    cloud.database._connection.connection.driver_connection.close()  # type: ignore[union-attr]
+
+
 def test_a_connection_that_breaks_is_made_again(url: str) -> None:
     """The turn is lost with it, and its changes in memory too."""
     with Cloud(url) as cloud:
-        cloud.apply(configmap(a="1"))
-        cloud.turns.begin()
-        cloud.cluster.apply(configmap(a="2"))
-        assert cloud.database._connection is not None
-        cloud.database._connection.connection.driver_connection.close()  # type: ignore[union-attr]
+        break_within_a_turn(cloud)
         with pytest.raises(DatabaseError):
             cloud.turns.commit()
         cloud.turns.abandon()
@@ -256,11 +261,7 @@ def test_a_connection_that_breaks_is_made_again(url: str) -> None:
 def test_a_turn_is_given_up_although_its_connection_has_broken(url: str) -> None:
     """What it has changed in memory would stay there, and never be written."""
     with Cloud(url) as cloud:
-        cloud.apply(configmap(a="1"))
-        cloud.turns.begin()
-        cloud.cluster.apply(configmap(a="2"))
-        assert cloud.database._connection is not None
-        cloud.database._connection.connection.driver_connection.close()  # type: ignore[union-attr]
+        break_within_a_turn(cloud)
         cloud.turns.abandon()
         cloud.turn()
         assert cloud.cluster.store.get(SETTINGS)["data"] == {"a": "1"}

@@ -11,8 +11,8 @@ import pytest
 from beehive.testing import Harness
 from modules.edgecontroller.database.database import Database
 from modules.edgecontroller.syncs import Sync
+from tests.modules.edgecontroller.controller import Controller
 from tests.modules.edgecontroller.objects import node, pod
-from tests.modules.edgecontroller.test_module import Controller
 
 Two = tuple[Controller, Controller]
 
