@@ -4,22 +4,12 @@ import threading
 from collections import Counter, deque
 from typing import Any
 
-import pykka
 import pytest
 
 from beehive import (
-    DropReason,
-    Hive,
-    Kind,
     Message,
-    Module,
-    Operation,
-    Outcome,
-    Record,
-    ResourceType,
     Threads,
     Way,
-    handles,
 )
 from beehive.delivery import Delivery
 from beehive.errors import InboxFullError
@@ -292,99 +282,6 @@ def test_deferred_commands_of_many_threads_all_arrive() -> None:
     runtime.close()
 
 
-class Blocked(Module):
-    """Handles nothing until it is let go."""
-
-    name = "blocked"
-    group = "slow"
-
-    def __init__(self, gate: pykka.Future[None], log: Log) -> None:
-        super().__init__()
-        self.gate, self.log = gate, log
-
-    @handles(ResourceType.NODE)
-    def wait(self, message: Message) -> None:
-        self.log("waits")
-        self.gate.get()
-
-    @handles(ResourceType.POD)
-    def command(self, message: Message) -> None:
-        self.log(message.content)
-
-    @handles(ResourceType.PODSTATUS, kind=Kind.STATE)
-    def state(self, message: Message) -> None:
-        self.log(message.content)
-
-    @handles(ResourceType.EVENT, kind=Kind.TELEMETRY)
-    def telemetry(self, message: Message) -> None:
-        self.log(message.content)
-
-
-def blocked_hive(
-    bed: Bed, log: Log, taps: tuple[object, ...] = (), patience: float = 0.05
-) -> tuple[Hive, pykka.Future[None]]:
-    """A hive whose one module is inside a handler until the future is set."""
-    gate: pykka.Future[None] = bed.runtime.future()
-    hive = bed.hive(patience=patience, taps=taps)
-    hive.add(Blocked, gate, log)
-    hive.start()
-    hive.send("blocked", bed.message("null/node/n"))
-    bed.until(lambda: log.entries == ["waits"])
-    return hive, gate
-
-
-def test_a_command_without_room_is_a_dead_letter_with_its_reason(bed: Bed, log: Log) -> None:
-    """The sender waits for the hive's patience, the message is kept, and those that had room are handled."""
-    hive, gate = blocked_hive(bed, log)
-    for number in range(COMMAND_CAPACITY):
-        hive.send("blocked", bed.message(content=number))
-    assert hive.depths() == {"blocked": COMMAND_CAPACITY}
-    hive.send("blocked", bed.message(content="too many"))
-    assert [(letter.message.content, letter.reason) for letter in hive.dead_letters] == [
-        ("too many", DropReason.INBOX_FULL)
-    ]
-    gate.set()
-    bed.until(lambda: len(log) == COMMAND_CAPACITY + 1)
-    assert log.entries[1:] == list(range(COMMAND_CAPACITY))
-
-
-def test_every_drop_is_counted_by_its_reason(bed: Bed, log: Log) -> None:
-    """Coalesced states and dropped telemetry are seen by the taps; states keep their place."""
-
-    class Count:
-        def __init__(self) -> None:
-            self.outcomes: Counter[tuple[Outcome, DropReason | None]] = Counter()
-
-        def delivered(self, record: Record) -> None:
-            self.outcomes[record.outcome, record.reason] += 1
-
-    tap = Count()
-    hive, gate = blocked_hive(bed, log, (tap,))
-    for number in range(3):
-        hive.send("blocked", bed.message("default/podstatus", Operation.UPDATE, f"state {number}"))
-        hive.send("blocked", bed.message(content=f"command {number}"))
-    for number in range(TELEMETRY_CAPACITY + 5):
-        hive.send("blocked", bed.message("default/event/e", content=number))
-    gate.set()
-    bed.until(lambda: len(log) == 1 + 4 + TELEMETRY_CAPACITY)
-    assert log.entries[1:5] == ["state 2", "command 0", "command 1", "command 2"]
-    assert log.entries[5:] == list(range(5, TELEMETRY_CAPACITY + 5))
-    bed.until(lambda: tap.outcomes[Outcome.HANDLED, None] == 1 + 4 + TELEMETRY_CAPACITY)
-    assert tap.outcomes[Outcome.COALESCED, DropReason.SUPERSEDED] == 2
-    assert tap.outcomes[Outcome.DROPPED, DropReason.OLDEST_TELEMETRY] == 5
-
-
-def test_states_of_different_sources_are_different_objects(bed: Bed, log: Log) -> None:
-    """Coalescing goes by resource, operation and source: one must not swallow another's."""
-    hive, gate = blocked_hive(bed, log)
-    for operation in (Operation.INSERT, Operation.UPDATE):
-        for source in ("a", "b"):
-            message = bed.message("default/podstatus", operation, f"{operation} of {source}")
-            hive.send("blocked", message.with_route(source=source))
-    gate.set()
-    bed.until(lambda: len(log) == 5)
-
-
 def test_threads_that_press_into_a_small_inbox_lose_nothing() -> None:
     """Stress: eight producers, one consumer, an inbox of four; everything arrives, in each producer's order."""
     runtime = Threads()
@@ -467,23 +364,3 @@ def test_what_is_put_while_it_closes_is_refused_exactly_once(closer_first: bool)
             thread.join(10)
         assert Counter(refused.entries) == Counter((producer, number) for producer in range(4) for number in range(100))
     runtime.close()
-
-
-def test_a_broadcast_does_not_wait_for_a_full_member(bed: Bed, log: Log) -> None:
-    """The sender goes on at once; the member gets the message when it has room, or it is a dead letter."""
-    hive, gate = blocked_hive(bed, log, patience=1.0)
-    for number in range(COMMAND_CAPACITY):
-        hive.send("blocked", bed.message(content=number))
-
-    def broadcast() -> dict[DropReason, int]:
-        for content in ("first", "second"):
-            hive.broadcast("slow", bed.message(content=content))
-        return dict(hive.dead_letters.counts)
-
-    assert bed.on_the_clock(broadcast) == {}
-    bed.until(lambda: hive.dead_letters.counts[DropReason.INBOX_FULL] == 2)
-    hive.slot("blocked").inbox._patience = 60.0
-    hive.broadcast("slow", bed.message(content="third"))
-    gate.set()
-    bed.until(lambda: len(log) == COMMAND_CAPACITY + 2)
-    assert log.entries[-1] == "third"

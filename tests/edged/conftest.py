@@ -4,12 +4,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, ClassVar
 
+import grpc
 import pytest
 
 from beehive import Message, ModuleName
 from beehive.testing import Harness
 from edged.api import Pod
 from edged.cgroups.tree import Tree
+from edged.cri.errors import UnavailableError
 from edged.devices.contract import DeviceWorld
 from edged.keeper import PodKeeper
 from edged.module import Edged
@@ -25,6 +27,11 @@ from edged.volumes import MemoryMounts
 from tests.edged.meta_double import MetaDouble
 
 IMAGE = "docker.io/library/busybox:1.36"
+
+
+def unavailable() -> UnavailableError:
+    """A runtime that cannot be reached."""
+    return UnavailableError("Call", "", grpc.StatusCode.UNAVAILABLE, "the socket is gone")
 
 
 def pod(name: str = "web", **changes: Any) -> dict[str, Any]:

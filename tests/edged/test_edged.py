@@ -6,14 +6,10 @@ from typing import Any
 import grpc
 import pytest
 
-from beehive import Message, ModuleName, State
-from edged.cri.errors import DeadlineExceededError, UnavailableError
+from beehive import State
+from edged.cri.errors import DeadlineExceededError
 from protos.cri.v1 import api_pb2 as cri
-from tests.edged.conftest import Bench, pod
-
-
-def unavailable() -> UnavailableError:
-    return UnavailableError("Call", "", grpc.StatusCode.UNAVAILABLE, "the socket is gone")
+from tests.edged.conftest import Bench, pod, unavailable
 
 
 def timed_out() -> DeadlineExceededError:
@@ -142,96 +138,6 @@ def test_a_changed_label_restarts_nothing(bench: Bench) -> None:
     bench.tell("update", pod(metadata={"labels": {"a": "b"}, "resourceVersion": "2"}))
     bench.run(5)
     assert bench.runtime.calls["create_container"] == 1
-
-
-def test_deletion_stops_with_grace_reports_the_end_and_asks_the_cloud_to_forget_the_pod(bench: Bench) -> None:
-    bench.start()
-    bench.tell("insert", pod())
-    bench.runtime.obeys = 2.0
-    going = {"deletionTimestamp": "2027-01-15T08:00:30Z", "deletionGracePeriodSeconds": 30, "resourceVersion": "2"}
-    bench.tell("update", pod(metadata=going))
-    bench.run(1)
-    assert bench.runtime.running() == ["main"]
-    bench.run(1.5)
-    assert bench.runtime.running() == []
-    assert bench.meta.phases("web")[-1] == "Succeeded"
-    assert bench.meta.deletions == ["default/pod/web"]
-    bench.tell("delete", pod(metadata=going))
-    bench.run(1)
-    assert not bench.runtime.sandboxes
-    assert not bench.runtime.containers
-    assert not list(bench.settings.root.glob("pods/*"))
-    assert bench.snapshots.pods == ()
-
-
-def test_one_that_ignores_the_signal_is_killed_when_its_grace_is_over(bench: Bench) -> None:
-    bench.start()
-    bench.tell("insert", pod())
-    bench.runtime.obeys = float("inf")
-    bench.tell("update", pod(metadata={"deletionTimestamp": "x", "deletionGracePeriodSeconds": 5}))
-    bench.run(4)
-    assert bench.runtime.running() == ["main"]
-    bench.run(2)
-    assert bench.runtime.running() == []
-
-
-def test_the_containers_of_a_pod_are_stopped_beside_each_other(bench: Bench) -> None:
-    bench.start()
-    many = [{"name": f"c{n}", "image": "busybox:1.36", "command": ["sleep", "inf"]} for n in range(5)]
-    bench.tell("insert", pod(containers=many))
-    bench.runtime.obeys = 4.0
-    bench.tell("update", pod(metadata={"deletionTimestamp": "x", "deletionGracePeriodSeconds": 30}))
-    bench.run(5)
-    assert bench.runtime.running() == []
-
-
-def test_pods_that_take_their_time_to_end_keep_no_other_from_ending_or_coming(bench: Bench) -> None:
-    bench.start()
-    names = [f"old-{n}" for n in range(3 * bench.settings.workers)]
-    for name in names:
-        bench.tell("insert", pod(name, containers=[{"name": name, "image": "busybox:1.36"}]))
-    bench.runtime.obeys = float("inf")
-    for name in names:
-        going = {"deletionTimestamp": "x", "deletionGracePeriodSeconds": 30}
-        bench.tell("update", pod(name, metadata=going, containers=[{"name": name, "image": "busybox:1.36"}]))
-    bench.tell("insert", pod("new", containers=[{"name": "new", "image": "busybox:1.36"}]))
-    assert bench.runtime.running() == sorted([*names, "new"])
-    bench.run(31)
-    assert bench.runtime.running() == ["new"]
-
-
-def test_a_forced_deletion_removes_what_still_runs(bench: Bench) -> None:
-    bench.start()
-    bench.tell("insert", pod())
-    bench.tell("delete", pod(metadata={"deletionTimestamp": "x", "deletionGracePeriodSeconds": 0}))
-    bench.run(3)
-    assert not bench.runtime.sandboxes
-    assert bench.snapshots.pods == ()
-
-
-def test_a_delete_of_another_uid_leaves_the_pod_alone(bench: Bench) -> None:
-    """The same name may be another pod by now."""
-    bench.start()
-    bench.tell("insert", pod())
-    bench.tell("delete", pod(metadata={"uid": "an older one"}))
-    assert bench.runtime.running() == ["main"]
-
-
-def test_a_delete_without_a_uid_means_the_name(bench: Bench) -> None:
-    bench.start()
-    bench.tell("insert", pod())
-    bench.bee.send("edged", bench.bee.message("default/pod/web", "delete", None, source="edgecontroller"))
-    bench.run(31)
-    assert not bench.runtime.sandboxes
-
-
-def test_a_deleted_pod_that_never_ran_is_finished_too(bench: Bench) -> None:
-    bench.start()
-    bench.runtime.fail("run_pod_sandbox", unavailable(), times=1000)
-    bench.tell("insert", pod())
-    bench.tell("update", pod(metadata={"deletionTimestamp": "x", "deletionGracePeriodSeconds": 1}))
-    bench.run(10)
-    assert bench.meta.deletions == ["default/pod/web"]
 
 
 def test_what_runs_is_adopted_after_a_restart_of_edged(bench: Bench) -> None:
@@ -425,72 +331,6 @@ def test_pods_are_worked_on_beside_each_other_but_one_pod_never_twice(bench: Ben
     assert bench.runtime.running() == ["c0", "c1", "c2", "c3"]
     assert bench.runtime.calls["pull_image"] == 4
     assert bench.runtime.calls["run_pod_sandbox"] == 4
-
-
-def test_the_node_registers_takes_a_lease_and_is_ready(bench: Bench) -> None:
-    bench.start()
-    bench.run(1)
-    node = bench.meta.cloud["null/node/n1"]
-    ready = next(c for c in node["status"]["conditions"] if c["type"] == "Ready")
-    assert (ready["status"], ready["reason"]) == ("True", "EdgeReady")
-    assert node["status"]["nodeInfo"]["containerRuntimeVersion"] == "fake://1.0"
-    lease = bench.meta.cloud["kube-node-lease/lease/n1"]
-    first = lease["spec"]["renewTime"]
-    bench.run(11)
-    assert bench.meta.cloud["kube-node-lease/lease/n1"]["spec"]["renewTime"] > first
-
-
-def test_a_node_that_is_there_already_is_taken(bench: Bench) -> None:
-    bench.meta.cloud["null/node/n1"] = {"metadata": {"name": "n1", "uid": "old", "resourceVersion": "5"}}
-    bench.start()
-    bench.run(1)
-    assert bench.meta.cloud["kube-node-lease/lease/n1"]["metadata"]["ownerReferences"][0]["uid"] == "old"
-    assert bench.meta.patches["null/nodepatch/n1"]
-
-
-def test_the_node_registers_when_the_cloud_comes(bench: Bench) -> None:
-    bench.meta.connected = False
-    bench.start()
-    bench.run(30)
-    assert not bench.meta.cloud
-    bench.connection("cloud_connected")
-    bench.run(0.5)
-    assert "null/node/n1" in bench.meta.cloud
-
-
-def test_the_node_registers_at_once_when_the_cloud_comes_before_its_absence_is_heard_of(bench: Bench) -> None:
-    bench.meta.connected = False
-
-    def cloud_comes_before_the_answer(message: Message) -> Message | None:
-        answer = bench.meta(message)
-        if message.route.resource == "null/node/n1" and not bench.meta.connected:
-            bench.meta.connected = True
-            event = bench.bee.message("node/connection", "connect", "cloud_connected", source="edgehub")
-            bench.bee.hive.send(ModuleName.EDGED, event)
-        return answer
-
-    bench.bee.answer(ModuleName.METAMANAGER, cloud_comes_before_the_answer)
-    bench.start()
-    assert "null/node/n1" in bench.meta.cloud
-
-
-def test_a_runtime_that_is_down_makes_the_node_not_ready(bench: Bench) -> None:
-    bench.start()
-    bench.run(1)
-    bench.runtime.fail("status", unavailable(), times=3)
-    bench.run(11)
-    conditions = [c for patch in bench.meta.patches["null/nodepatch/n1"] for c in patch["status"]["conditions"]]
-    ready = next(c for c in conditions if c["type"] == "Ready" and c.get("status") == "False")
-    assert "container runtime is down" in ready["message"]
-
-
-def test_an_unchanged_node_status_is_sent_every_hour_only(bench: Bench) -> None:
-    bench.start()
-    bench.run(3500)
-    before = len(bench.meta.patches.get("null/nodepatch/n1", []))
-    assert before <= 1
-    bench.run(7300)
-    assert len(bench.meta.patches["null/nodepatch/n1"]) - before in (2, 3)
 
 
 def test_the_last_words_of_a_container_are_part_of_its_end(bench: Bench) -> None:

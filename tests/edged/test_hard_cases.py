@@ -7,18 +7,14 @@ import grpc
 import pytest
 
 from beehive.names import OK
-from edged.cri.errors import CriError, UnavailableError
+from edged.cri.errors import CriError
 from edged.work.carrier import PodCarrier
 from protos.cri.v1 import api_pb2 as cri
-from tests.edged.conftest import IMAGE, Bench, pod
+from tests.edged.conftest import IMAGE, Bench, pod, unavailable
 
 LABELS = {
     "io.kubernetes.pod.name": "web", "io.kubernetes.pod.namespace": "default", "io.kubernetes.pod.uid": "uid-web",
 }  # fmt: skip
-
-
-def unavailable() -> UnavailableError:
-    return UnavailableError("Call", "", grpc.StatusCode.UNAVAILABLE, "the socket is gone")
 
 
 def owned_sandbox(bench: Bench) -> str:

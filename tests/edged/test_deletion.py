@@ -1,0 +1,93 @@
+"""edged alone on the bus: how pods end that are deleted, in virtual time, on a runtime in memory."""
+
+from tests.edged.conftest import Bench, pod, unavailable
+
+
+def test_deletion_stops_with_grace_reports_the_end_and_asks_the_cloud_to_forget_the_pod(bench: Bench) -> None:
+    bench.start()
+    bench.tell("insert", pod())
+    bench.runtime.obeys = 2.0
+    going = {"deletionTimestamp": "2027-01-15T08:00:30Z", "deletionGracePeriodSeconds": 30, "resourceVersion": "2"}
+    bench.tell("update", pod(metadata=going))
+    bench.run(1)
+    assert bench.runtime.running() == ["main"]
+    bench.run(1.5)
+    assert bench.runtime.running() == []
+    assert bench.meta.phases("web")[-1] == "Succeeded"
+    assert bench.meta.deletions == ["default/pod/web"]
+    bench.tell("delete", pod(metadata=going))
+    bench.run(1)
+    assert not bench.runtime.sandboxes
+    assert not bench.runtime.containers
+    assert not list(bench.settings.root.glob("pods/*"))
+    assert bench.snapshots.pods == ()
+
+
+def test_one_that_ignores_the_signal_is_killed_when_its_grace_is_over(bench: Bench) -> None:
+    bench.start()
+    bench.tell("insert", pod())
+    bench.runtime.obeys = float("inf")
+    bench.tell("update", pod(metadata={"deletionTimestamp": "x", "deletionGracePeriodSeconds": 5}))
+    bench.run(4)
+    assert bench.runtime.running() == ["main"]
+    bench.run(2)
+    assert bench.runtime.running() == []
+
+
+def test_the_containers_of_a_pod_are_stopped_beside_each_other(bench: Bench) -> None:
+    bench.start()
+    many = [{"name": f"c{n}", "image": "busybox:1.36", "command": ["sleep", "inf"]} for n in range(5)]
+    bench.tell("insert", pod(containers=many))
+    bench.runtime.obeys = 4.0
+    bench.tell("update", pod(metadata={"deletionTimestamp": "x", "deletionGracePeriodSeconds": 30}))
+    bench.run(5)
+    assert bench.runtime.running() == []
+
+
+def test_pods_that_take_their_time_to_end_keep_no_other_from_ending_or_coming(bench: Bench) -> None:
+    bench.start()
+    names = [f"old-{n}" for n in range(3 * bench.settings.workers)]
+    for name in names:
+        bench.tell("insert", pod(name, containers=[{"name": name, "image": "busybox:1.36"}]))
+    bench.runtime.obeys = float("inf")
+    for name in names:
+        going = {"deletionTimestamp": "x", "deletionGracePeriodSeconds": 30}
+        bench.tell("update", pod(name, metadata=going, containers=[{"name": name, "image": "busybox:1.36"}]))
+    bench.tell("insert", pod("new", containers=[{"name": "new", "image": "busybox:1.36"}]))
+    assert bench.runtime.running() == sorted([*names, "new"])
+    bench.run(31)
+    assert bench.runtime.running() == ["new"]
+
+
+def test_a_forced_deletion_removes_what_still_runs(bench: Bench) -> None:
+    bench.start()
+    bench.tell("insert", pod())
+    bench.tell("delete", pod(metadata={"deletionTimestamp": "x", "deletionGracePeriodSeconds": 0}))
+    bench.run(3)
+    assert not bench.runtime.sandboxes
+    assert bench.snapshots.pods == ()
+
+
+def test_a_delete_of_another_uid_leaves_the_pod_alone(bench: Bench) -> None:
+    """The same name may be another pod by now."""
+    bench.start()
+    bench.tell("insert", pod())
+    bench.tell("delete", pod(metadata={"uid": "an older one"}))
+    assert bench.runtime.running() == ["main"]
+
+
+def test_a_delete_without_a_uid_means_the_name(bench: Bench) -> None:
+    bench.start()
+    bench.tell("insert", pod())
+    bench.bee.send("edged", bench.bee.message("default/pod/web", "delete", None, source="edgecontroller"))
+    bench.run(31)
+    assert not bench.runtime.sandboxes
+
+
+def test_a_deleted_pod_that_never_ran_is_finished_too(bench: Bench) -> None:
+    bench.start()
+    bench.runtime.fail("run_pod_sandbox", unavailable(), times=1000)
+    bench.tell("insert", pod())
+    bench.tell("update", pod(metadata={"deletionTimestamp": "x", "deletionGracePeriodSeconds": 1}))
+    bench.run(10)
+    assert bench.meta.deletions == ["default/pod/web"]
