@@ -3,6 +3,9 @@ PYTHON ?= python3
 BIN := .venv/bin
 PACKAGES := beehive protos metamanager edgehub edged modules tests
 ARGS ?=
+PIP_INSTALL := $(BIN)/pip install --quiet --progress-bar on --disable-pip-version-check --constraint constraints.txt
+NEEDS_PYTHON := 'import sys; sys.version_info >= (3, 11) or sys.exit("edgecore needs Python 3.11 or later, and $(PYTHON) is %s.%s: make PYTHON=python3.11 …" % sys.version_info[:2])'
+NEEDS_VENV := no virtual environment could be made: on Debian and Ubuntu, apt install python3-venv
 
 .PHONY: chaos fuzz simulate help install run test check format bench
 .DEFAULT_GOAL := help
@@ -20,12 +23,20 @@ help:
 
 install: .venv/installed
 
-.venv/installed: setup.cfg pyproject.toml constraints.txt
-	$(PYTHON) -m venv .venv
-	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+# What runs edgecore, without the developers' tools
+.venv/product: setup.cfg pyproject.toml constraints.txt
+	@$(PYTHON) -c $(NEEDS_PYTHON)
+	@echo "installing edgecore and what it needs in .venv (once) …"
+	@$(PYTHON) -m venv .venv || { echo "$(NEEDS_VENV)" >&2; exit 1; }
+	@$(PIP_INSTALL) --editable .
 	@touch $@
 
-run: install
+.venv/installed: .venv/product
+	@echo "installing the developers' tools in .venv (once) …"
+	@$(PIP_INSTALL) --editable '.[dev]'
+	@touch $@
+
+run: .venv/product
 	@$(BIN)/python -m modules.demo $(ARGS)
 
 test: install

@@ -84,7 +84,7 @@ def _demo(*arguments: str, command: Sequence[str] = _DEMO) -> Iterator[Demo]:
 
 def test_make_run_once() -> None:
     """It ends with 0 as soon as all pods are where they should be, with a line for each change."""
-    make = ["make", "--no-print-directory", "--assume-old=.venv/installed", "run", "ARGS=--once"]
+    make = ["make", "--no-print-directory", "--assume-old=.venv/product", "run", "ARGS=--once"]
     with _demo(command=make) as demo:
         assert demo.end() == 0, "\n".join(demo.said)
     assert re.fullmatch(rf"all {len(_PODS)} pods are where they should be, after \d+\.\d s", demo.said[-1])
