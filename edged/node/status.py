@@ -175,21 +175,28 @@ def worth_sending(new: NodeStatus, sent: NodeStatus | None) -> bool:
 def new_lease(node: Node, seconds: int, now: Nanoseconds) -> Lease:
     """The lease of a node that has registered, owned by it so that it goes with it."""
     name = node.metadata.name
-    owner = OwnerReference(api_version="v1", kind="Node", name=name, uid=node.metadata.uid)
     return Lease(
-        metadata=ObjectMeta(name=name, namespace=LEASE_NAMESPACE, owner_references=(owner,)),
+        metadata=ObjectMeta(name=name, namespace=LEASE_NAMESPACE, owner_references=(_owner(node),)),
         spec=LeaseSpec(holder_identity=name, lease_duration_seconds=seconds, renew_time=format_micro_time(now)),
     )
 
 
-def renewed(lease: Lease, seconds: int, now: Nanoseconds) -> Lease:
-    """The same lease, held for another `seconds` from now on.
+def renewed(lease: Lease, node: Node, seconds: int, now: Nanoseconds) -> Lease:
+    """The same lease, held for another `seconds` from now on. One of an earlier object of the node goes over to this
+    one, or it would be collected with that.
 
     Without what the API server does not take from an update anyway: it is sent seven thousand times a day.
     """
     spec = msgspec.structs.replace(lease.spec, lease_duration_seconds=seconds, renew_time=format_micro_time(now))
-    metadata = msgspec.structs.replace(lease.metadata, uid="", creation_timestamp=None)
+    owners = lease.metadata.owner_references
+    if any(owner.kind == "Node" and owner.uid != node.metadata.uid for owner in owners):
+        owners = (_owner(node),)
+    metadata = msgspec.structs.replace(lease.metadata, uid="", creation_timestamp=None, owner_references=owners)
     return msgspec.structs.replace(lease, metadata=metadata, spec=spec)
+
+
+def _owner(node: Node) -> OwnerReference:
+    return OwnerReference(api_version="v1", kind="Node", name=node.metadata.name, uid=node.metadata.uid)
 
 
 def _less(report: Report, resource: str, amount: int) -> int:

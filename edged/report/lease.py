@@ -43,12 +43,13 @@ class LeaseKeeper:
 
     def renew(self) -> None:
         """Renew the lease, or make it."""
-        if self._node() is None or self._busy:
+        node = self._node()
+        if node is None or self._busy:
             return
         if self._lease is None:
             self._ask()
         else:
-            lease = renewed(self._lease, self._settings.lease_duration, self._now())
+            lease = renewed(self._lease, node, self._settings.lease_duration, self._now())
             self._busy = True
             self._meta.update(*self._address(), encode(lease), then=self._answered)
 
