@@ -142,9 +142,12 @@ class PodReporter:
                 self._send(entry)
 
     def connected(self) -> None:
-        """The cloud is there: send what it has not acknowledged, at once, and of each pod that it did not know."""
+        """The cloud is there: send what it has not acknowledged, at once, and of each pod that it did not know. A pod
+        that is here yet although the cloud has taken its deletion is deleted once more: it may have been lost there.
+        """
         for entry in self._entries.values():
             entry.unknown = False
+            entry.deleting = entry.deleting or entry.deleted
             entry.again = entry.busy
         self.send_all()
 
