@@ -1,7 +1,7 @@
 """`python -m tests.end_to_end.forgetful_cloud`: a cloudcore that forgets which pods a node has, with the Node object.
 
-KubeEdge's drops what happens to pods of a node that it does not know, and tells nobody of it later; nor does it end what
-a node reports and nobody wants. Its API server knows all its objects.
+KubeEdge's drops what happens to pods of a node that it does not know, and tells nobody of it later; nor does it end
+what a node reports and nobody wants. Its API server knows all its objects.
 """
 
 import sys

@@ -6,7 +6,7 @@ import pytest
 
 from modules.edgecontroller.kinds import JsonObject
 from tests.end_to_end.machine import NODE, Machine
-from tests.end_to_end.pods import is_ready, pod
+from tests.end_to_end.pods import is_ready, pod, status_of
 from tests.end_to_end.processes import wait_until
 
 pytestmark = pytest.mark.parametrize("runtime", ["embedded"], indirect=True)
@@ -42,7 +42,7 @@ def test_what_happened_to_pods_while_their_node_was_not_there(stopped_machine: M
     cloud.pods.wait_gone("doomed")
     wait_until(lambda: set(edge.pods()) == {"stays", "db-0", "made"}, "only pods that the cloud has are here")
     assert uid(edge.pods()["db-0"]) == uid(successor) != uid(before["db-0"])
-    assert edge.pods()["stays"]["status"]["startTime"] == before["stays"]["status"]["startTime"]
+    assert status_of(edge.pods()["stays"])["containerID"] == status_of(before["stays"])["containerID"]
     gone = [uid(before[name]) for name in ("deleted", "db-0")]
     wait_until(lambda: not any((edge.root / "edged" / "pods" / each).exists() for each in gone), "nothing is left")
 
@@ -53,7 +53,7 @@ def test_a_cloud_that_has_lost_its_objects_ends_nothing(stopped_machine: Machine
     machine.start()
     machine.cloud.apply(of_node("web"))
     machine.cloud.pods.wait("web", is_ready)
-    started = machine.edge.pods()["web"]["status"]["startTime"]
+    container = status_of(machine.edge.pods()["web"])["containerID"]
     machine.cloud.kill()
     for file in machine.directory.glob("cloud.db*"):
         file.unlink()
@@ -64,4 +64,4 @@ def test_a_cloud_that_has_lost_its_objects_ends_nothing(stopped_machine: Machine
     wait_until(lambda: "has been taken" in machine.edge.tail().rpartition("is registered")[2], "the list is taken")
     machine.cloud.apply(of_node("last"))
     machine.cloud.pods.wait("last", is_ready)
-    assert machine.edge.pods()["web"]["status"]["startTime"] == started
+    assert status_of(machine.edge.pods()["web"])["containerID"] == container
