@@ -25,7 +25,7 @@ from edged.node.machine import Figures
 from edged.parts import Given, Parts
 from edged.probes.network import Network
 from edged.probes.sockets import SocketNetwork
-from edged.reading import belongs_to, read_cloud_pod, read_pod
+from edged.reading import belongs_to, read_cloud_pod, read_node, read_pod
 from edged.server.snapshots import Snapshots
 from edged.settings import EdgedSettings
 from edged.shutdown.logind import ShutdownSource
@@ -135,13 +135,23 @@ class Edged(Module):
     def on_pod_delete(self, message: Message) -> None:
         """A pod is gone in the cloud."""
         resource = Resource.parse(message.route.resource)
-        try:
-            identity = message.content_as(_Skeleton).metadata
-        except ContentError:
-            identity = _Metadata()
+        identity = _identity_in(message)
         if not self.parts.static_pods.was_mirror(message, resource.namespace, resource.name, identity.uid):
             self.parts.keeper.remove(resource.namespace, resource.name, identity.uid, identity.grace)
             self.parts.static_pods.tick()
+
+    @handles(ResourceType.NODE, Operation.INSERT, Operation.UPDATE)
+    def on_node(self, message: Message) -> None:
+        """The cloud says how it has this node now."""
+        node = read_node(message.content_bytes(), message.route.resource, self._given.settings.node_name)
+        if node is not None:
+            self.parts.node.heard(node)
+
+    @handles(ResourceType.NODE, Operation.DELETE)
+    def on_node_delete(self, message: Message) -> None:
+        """The Node object is gone in the cloud. KubeEdge's does not say which it was, only its name."""
+        if Resource.parse(message.route.resource).name == self._given.settings.node_name:
+            self.parts.node.deleted(_identity_in(message).uid)
 
     @handles(ResourceType.CONFIGMAP)
     @handles(ResourceType.SECRET)
@@ -189,3 +199,11 @@ class Edged(Module):
     def on_other(self, message: Message) -> None:
         """What metamanager hands on and this node has no use for."""
         _log.debug("not for edged: %s %s", message.route.operation, message.route.resource)
+
+
+def _identity_in(message: Message) -> _Metadata:
+    """Whom a delete message means; nobody in particular when it has no content."""
+    try:
+        return message.content_as(_Skeleton).metadata
+    except ContentError:
+        return _Metadata()

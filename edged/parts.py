@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pykka
 
-from beehive import Module, ModuleName, Operation
+from beehive import Module, ModuleName, Operation, ResourceType
 from beehive.names import SHUTDOWN_RESOURCE
 from edged import stored
 from edged.admission.admit import Place, allocatable
@@ -40,7 +40,7 @@ from edged.pods.status import NodeView
 from edged.probes.crew import Crew, ProbeWorker
 from edged.probes.network import Network
 from edged.probes.runner import ContainerProbeRunner
-from edged.reading import belongs_to, read_cloud_pod
+from edged.reading import belongs_to, read_cloud_pod, read_node
 from edged.report.node import NodeReporter
 from edged.report.pods import PodReporter
 from edged.server.snapshots import Snapshots
@@ -58,7 +58,7 @@ from edged.work.images import ImageKeeper
 from edged.work.job import Done
 from edged.work.starter import Starter
 from edged.work.worker import Worker
-from metamanager.client import MetaClient, MetaTurnClient
+from metamanager.client import CallError, MetaClient, MetaTurnClient
 
 _log = logging.getLogger(__name__)
 
@@ -97,7 +97,7 @@ class Parts:
         self._owner = str(settings.root.resolve())
         self._client = client = given.connect()
         given.snapshots.runtime = client
-        meta = MetaTurnClient(module)
+        self._meta = meta = MetaTurnClient(module)
         self._lives = Lives(module.runtime, client, given.network, self._turn(self._on_over))
         self._pulls = Pulls(module.runtime, client, settings.pulls, self._turn(self._on_over))
         self._crew = Crew(self._hire_prober)
@@ -136,10 +136,13 @@ class Parts:
         self.stored = stored.StoredPods(module, meta, self.keeper, node)
 
     def start(self) -> None:
-        """Start the actors, and ask for the store's pods at once, whether or not there is a cloud."""
+        """Start the actors, and ask for what the store has at once, whether or not there is a cloud: first for the
+        node, whose labels and taints its pods are measured by.
+        """
         self._start_actors(self._client)
         self._module.every(self._settings.status_period, self._tick)
         self._module.every(self._settings.lease_duration * RENEWAL, self.node.renew)
+        self._meta.list_all(ResourceType.NODE, then=self._on_stored_node)
         self.stored.ask()
 
     def take(self, pod: Pod) -> None:
@@ -152,8 +155,7 @@ class Parts:
 
     def connected(self) -> None:
         """The cloud is there: tell it what it has not heard."""
-        self.node.tick()
-        self.node.renew()
+        self.node.connected()
         self.reporter.connected()
         self.keeper.connected()
         self.stored.connected()
@@ -210,7 +212,7 @@ class Parts:
             self._settings,
             self._given.mounts,
             room,
-            node=lambda: self.node.node,
+            node=lambda: self.node.known,
             changed=self._plugins_changed,
         )
 
@@ -299,6 +301,15 @@ class Parts:
     def _is_mine(self, pod: Pod) -> bool:
         return belongs_to(pod, self._settings.node_name) and not self.static_pods.is_mirror(pod)
 
+    def _on_stored_node(self, answer: list[bytes] | CallError) -> None:
+        if isinstance(answer, CallError):
+            _log.warning("the store does not say how the cloud has this node: %s", answer)
+            return
+        for raw in answer:
+            node = read_node(raw, "from the store", self._settings.node_name)
+            if node is not None:
+                self.node.stored(node)
+
     def _on_listed(self) -> None:
         self._perhaps_all_known()
         self._module.announce_ready()
@@ -347,7 +358,7 @@ class Parts:
         return Place(
             self._settings.node_name,
             there,
-            self.node.node,
+            self.node.known,
             self._settings.allowed_unsafe_sysctls,
             self._upkeep.pressures,
             self.shutdown.imminent,
@@ -356,7 +367,10 @@ class Parts:
     def node_status(self) -> NodeStatus:
         """The node's status of this moment; an empty one while the machine's figures cannot be read."""
         report = self._report()
-        return node_status(report, NodeStatus(), Nanoseconds(0)) if report is not None else NodeStatus()
+        if report is None:
+            return NodeStatus()
+        known = self.node.known
+        return node_status(report, known.status if known is not None else NodeStatus(), Nanoseconds(0))
 
     def _report(self) -> Report | None:
         """The machine and the runtime as they were seen last, and devices and pressure of this moment."""

@@ -1,4 +1,4 @@
-"""Reads a pod that came in a message, from the store or from a file; what is none is left out, and said so in the log.
+"""Reads pods and the node, from messages, the store or files; what cannot be read is left out, and the log says so.
 
 One pod that cannot be read must not keep the others from running. So what edged computes with on its own thread is read
 here once: Go's decoder, too, refuses an amount or a time that is none, and a kubelet never sees such a pod.
@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 from msgspec.structs import replace
 
-from edged.api import Pod, Quantity, decode, parse_quantity, parse_time
+from edged.api import Node, Pod, Quantity, decode, parse_quantity, parse_time
 from edged.api.codec import DecodeError
 from edged.errors import EdgedError
 from edged.pods.critical import CONFIG_MIRROR, CONFIG_SOURCE
@@ -45,6 +45,16 @@ def read_cloud_pod(raw: bytes, about: str) -> Pod | None:
         return pod
     notes = {key: value for key, value in pod.metadata.annotations.items() if key != CONFIG_SOURCE}
     return replace(pod, metadata=replace(pod.metadata, annotations=notes))
+
+
+def read_node(raw: bytes, about: str, name: str) -> Node | None:
+    """The Node object of that name; None for what is none, or another's. `about` says where it is from, for the log."""
+    try:
+        node = decode(Node, raw)
+    except DecodeError as error:
+        _log.error("node %s is left out: %s", about, error)
+        return None
+    return node if node.metadata.name == name else None
 
 
 def check_pod(pod: Pod) -> None:

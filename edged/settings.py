@@ -7,6 +7,7 @@ from pathlib import Path
 
 import msgspec
 
+from edged.api import Taint
 from edged.cgroups.settings import CgroupSettings
 from edged.eviction.thresholds import DEFAULT_HARD, EvictionSettings, parse_thresholds
 from edged.gc.settings import GcSettings
@@ -46,6 +47,9 @@ class EdgedSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     node_labels: dict[str, str] = {}
     """Labels to register with, beside the standard ones (`nodeLabels`)."""
+
+    node_taints: tuple[Taint, ...] = ()
+    """Taints with which a new node registers (`registerWithTaints`)."""
 
     max_pods: int = 110
     """Capacity `pods` (`maxPods`)."""

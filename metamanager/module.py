@@ -16,15 +16,16 @@ from beehive import Group, Message, Module, ModuleName, Operation, Resource, Res
 from beehive.errors import BeehiveError
 from beehive.names import CLOUD_CONNECTED
 from metamanager import effects
+from metamanager.absent_pods import StoredPod
 from metamanager.answers import CONNECTION_LOST, NOT_CONNECTED
 from metamanager.batch import Batch, Outcome
+from metamanager.cloud_pods import CloudPods
 from metamanager.effects import Effect
 from metamanager.errors import StoreDamagedError, StoreError, StoreWriteError
 from metamanager.figures import StoreFigures
 from metamanager.lookup import Lookup
 from metamanager.needs import DEPENDENCIES, Unneeded
-from metamanager.pod_list import PodList
-from metamanager.remote import Remote
+from metamanager.remote import Remote, object_in
 from metamanager.rows import cause_of, head_of, parse, row_of, row_of_message
 from metamanager.rules import HANDED_ON, Change, Step, plan
 from metamanager.shelf import EVENTS_KEPT, Shelf
@@ -58,7 +59,7 @@ class MetaSettings(msgspec.Struct, frozen=True):
     """Whether the cloud is told of events (KubeEdge's modules.edged.reportEvent); they are kept in any case."""
 
     node: str = ""
-    """Name of this node. Empty: the cloud is not asked for the list of its pods (`metamanager.pod_list`)."""
+    """Name of this node. Empty: the cloud is not asked for the list of its pods (`metamanager.cloud_pods`)."""
 
 
 class MetaManager(Module):
@@ -109,12 +110,13 @@ class MetaManager(Module):
         self._closing.callback(self._remote.give_up)
         self._unneeded = Unneeded(self, self._store, self._dropped, self._not_kept_up)
         self._unneeded.look_later()
-        self._pod_list = PodList(
+        self._cloud_pods = CloudPods(
             self,
             self._store,
             self._settings.node,
             self._settings.remote_query_timeout,
             taken=self._listed,
+            gone=self._forgotten,
             failed=self._not_kept_up,
         )
         self._link_changed()
@@ -167,7 +169,7 @@ class MetaManager(Module):
         self._link_changed()
 
     def _link_changed(self) -> None:
-        self._pod_list.connection_changed(connected=self._connected and bool(self._settings.node))
+        self._cloud_pods.connection_changed(connected=self._connected)
 
     @handles()
     def take(self, message: Message) -> None:
@@ -209,6 +211,7 @@ class MetaManager(Module):
         if resource.type in DEPENDENCIES:
             self._unneeded.look_later()
         if change is Change.PUT:
+            self._cloud_pods.said(message.route.resource, message.content_bytes())
             if resource.type == ResourceType.PODPATCH and self._store.get(_pod_of(resource)) is None:
                 return True
             return self._store.put(row_of_message(message, self.clock.now_ms()))
@@ -222,7 +225,7 @@ class MetaManager(Module):
         """Delete the object that is meant and no later one of its name; with a pod goes what was kept for it."""
         uid = head_of(message.content_bytes()).uid or ""
         self._remote.void(message.route.resource)
-        self._pod_list.deleted(message.route.resource, uid)
+        self._cloud_pods.deleted(resource, message.route.resource, uid)
         cause, now = cause_of(message), self.clock.now_ms()
         deleted = self._store.delete(message.route.resource, uid, cause, now)
         if resource.type == ResourceType.POD:
@@ -263,6 +266,8 @@ class MetaManager(Module):
         return []
 
     def _answered(self, requests: list[Message], result: Message | str) -> None:
+        if isinstance(result, Message):
+            self._cloud_pods.said(requests[0].route.resource, object_in(result))
         try:
             outcome = self._lookup.answered(requests, result)
         except (StoreError, UnicodeError) as error:
@@ -347,6 +352,18 @@ class MetaManager(Module):
     def _listed(self, outcome: Outcome) -> None:
         self._batch.add(outcome)
         self._flush_soon()
+
+    def _forgotten(self, pod: StoredPod) -> None:
+        """The cloud does not have a pod any more, and has not said so by itself: as if it had."""
+        identity = {"metadata": {"name": pod.name, "namespace": pod.namespace, "uid": pod.uid}}
+        source = ModuleName.EDGECONTROLLER
+        deletion = self.message(pod.key, Operation.DELETE, identity, source=source, group=Group.RESOURCE)
+        try:
+            self._delete(deletion, parse(pod.key))
+        except StoreError as error:
+            self._not_kept_up(error)
+        else:
+            self._listed(Outcome([effects.to_edged(deletion)], changed=True, otherwise=list))
 
     def _not_kept_up(self, error: StoreError) -> None:
         """What is done now and then could not be done; it is tried again."""

@@ -6,6 +6,10 @@ that changes nothing is therefore a question; with the uid in it, as in each of 
 refuses it when another pod has taken the name. So there are three answers: the pod, NotFound, Conflict.
 """
 
+from typing import NamedTuple
+
+import msgspec
+
 from beehive import Message, Operation, Resource, ResourceType
 from metamanager.rows import parse
 
@@ -29,3 +33,17 @@ def question_of(request: Message) -> Message:
     resource = str(Resource.of(ResourceType.PODPATCH, pod.namespace, pod.name))
     question = request.with_route(operation=Operation.PATCH, resource=resource)
     return question.with_content("{}" if text == _EMPTY else text.decode())
+
+
+class Question(NamedTuple):
+    """What the cloud is asked."""
+
+    resource: str
+    operation: Operation
+    content: str
+
+
+def question_about(namespace: str, name: str, uid: str) -> Question:
+    """The question for the pod of that uid."""
+    resource = str(Resource.of(ResourceType.PODPATCH, namespace, name))
+    return Question(resource, Operation.PATCH, msgspec.json.encode({"metadata": {"uid": uid}}).decode())

@@ -13,7 +13,7 @@ takes them. What differs from KubeEdge, and why:
 - events of this node are kept, a limited number, whether or not the cloud is to have them (KubeEdge keeps none);
 - a pod by its name that the store does not know is asked of the cloud (`metamanager.pod_question`): a store that was
   lost is mended so, and no pod ends because of it;
-- objects of type `node` are not handed to edged for any operation (KubeEdge: not for updates).
+- the node's object is handed to edged like any other (KubeEdge: not its updates).
 """
 
 from enum import Enum, auto
@@ -145,18 +145,18 @@ def plan(operation: str, kind: str, source: str, *, named: bool, connected: bool
         return _PASS_ON
     match operation:
         case Operation.INSERT:
-            return _insert(kind, source, connected=connected)
+            return _insert(source, connected=connected)
         case Operation.UPDATE:
             return _update(kind, source, connected=connected)
         case Operation.PATCH:
             return Plan(Change.PUT, (Step.TO_CLOUD if connected else Step.REFUSE_PATCH,))
         case Operation.DELETE:
-            return _delete(kind, source, connected=connected)
+            return _delete(source, connected=connected)
         case Operation.QUERY:
             return Plan(Change.NONE, (_query(origin_of(kind, named=named), connected=connected),))
         case Operation.RESPONSE:
             to_edged = source == ModuleName.EDGECONTROLLER
-            return Plan(Change.PUT_ANSWER, _edged(kind) if to_edged else (Step.TO_CLOUD,))
+            return Plan(Change.PUT_ANSWER, (Step.TO_EDGED if to_edged else Step.TO_CLOUD,))
         case _ if operation in VOLUME_OPERATIONS:
             return Plan(Change.NONE, (Step.TO_VOLUME_PLUGIN,))
     return _NOTHING
@@ -187,7 +187,7 @@ def _of_the_store_itself(operation: str, source: str) -> Plan:
     return _NOTHING
 
 
-def _insert(kind: str, source: str, *, connected: bool) -> Plan:
+def _insert(source: str, *, connected: bool) -> Plan:
     match source:
         case ModuleName.EDGED:
             return Plan(Change.NONE, (_remote(connected=connected),))
@@ -195,7 +195,7 @@ def _insert(kind: str, source: str, *, connected: bool) -> Plan:
             return Plan(Change.PUT, (Step.TO_TWIN, Step.OK_TO_CLOUD))
         case ModuleName.POLICYCONTROLLER:
             return Plan(Change.PUT, (Step.OK_TO_CLOUD,))
-    return Plan(Change.PUT, (*_edged(kind), Step.OK_TO_CLOUD))
+    return Plan(Change.PUT, (Step.TO_EDGED, Step.OK_TO_CLOUD))
 
 
 def _update(kind: str, source: str, *, connected: bool) -> Plan:
@@ -205,7 +205,7 @@ def _update(kind: str, source: str, *, connected: bool) -> Plan:
         case ModuleName.EDGED:
             return Plan(Change.PUT, (Step.REPORT_TO_CLOUD, Step.OK_TO_SENDER), even_if_old=True)
         case ModuleName.EDGECONTROLLER | ModuleName.DYNAMICCONTROLLER:
-            return Plan(Change.PUT, (*_edged(kind), Step.OK_TO_CLOUD))
+            return Plan(Change.PUT, (Step.TO_EDGED, Step.OK_TO_CLOUD))
         case ModuleName.DEVICECONTROLLER:
             return Plan(Change.PUT, (Step.OK_TO_CLOUD, Step.TO_TWIN))
         case ModuleName.POLICYCONTROLLER:
@@ -215,7 +215,7 @@ def _update(kind: str, source: str, *, connected: bool) -> Plan:
     return _NOTHING
 
 
-def _delete(kind: str, source: str, *, connected: bool) -> Plan:
+def _delete(source: str, *, connected: bool) -> Plan:
     match source:
         case ModuleName.EDGED:
             return Plan(Change.NONE, (Step.TO_CLOUD if connected else Step.REFUSE,))
@@ -223,7 +223,7 @@ def _delete(kind: str, source: str, *, connected: bool) -> Plan:
             return Plan(Change.DELETE, (Step.TO_TWIN, Step.TO_EDGED, Step.OK_TO_CLOUD), even_if_old=True)
         case ModuleName.POLICYCONTROLLER:
             return Plan(Change.DELETE, (Step.OK_TO_CLOUD,))
-    return Plan(Change.DELETE, (*_edged(kind), Step.OK_TO_CLOUD), even_if_old=True)
+    return Plan(Change.DELETE, (Step.TO_EDGED, Step.OK_TO_CLOUD), even_if_old=True)
 
 
 def _query(origin: Origin, *, connected: bool) -> Step:
@@ -241,7 +241,3 @@ def _query(origin: Origin, *, connected: bool) -> Step:
 
 def _remote(*, connected: bool) -> Step:
     return Step.ASK_CLOUD if connected else Step.REFUSE
-
-
-def _edged(kind: str) -> tuple[Step, ...]:
-    return () if kind == ResourceType.NODE else (Step.TO_EDGED,)

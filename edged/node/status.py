@@ -28,6 +28,7 @@ from edged.devices.model import Share
 from edged.eviction.signals import Pressure, Signal
 from edged.eviction.thresholds import EvictionSettings
 from edged.node.machine import Machine
+from edged.node.ownership import with_foreign_conditions, with_foreign_resources
 
 LEASE_NAMESPACE = "kube-node-lease"
 
@@ -64,59 +65,90 @@ class Report(msgspec.Struct, frozen=True):
     """What device plug-ins provide, by resource."""
 
 
-def labels(machine: Machine, node_name: str, extra: dict[str, str]) -> dict[str, str]:
+ANNOTATIONS = {"volumes.kubernetes.io/controller-managed-attach-detach": "true"}
+"""The annotations of a kubelet's own."""
+
+_ROLES = {"node-role.kubernetes.io/agent": "", "node-role.kubernetes.io/edge": ""}
+
+
+def labels(machine: Machine, node_name: str, extra: Mapping[str, str]) -> dict[str, str]:
     """The labels a KubeEdge node registers with; `extra` wins."""
+    return {**own_labels(machine, node_name, {}), **_ROLES, **extra}
+
+
+def own_labels(machine: Machine, node_name: str, extra: Mapping[str, str]) -> dict[str, str]:
+    """The labels whose values the node alone decides: those that a kubelet reconciles, and the configured ones. A role
+    is the administrator's to take away.
+    """
     return {
         "beta.kubernetes.io/arch": machine.architecture,
         "beta.kubernetes.io/os": "linux",
         "kubernetes.io/arch": machine.architecture,
         "kubernetes.io/hostname": node_name,
         "kubernetes.io/os": "linux",
-        "node-role.kubernetes.io/agent": "",
-        "node-role.kubernetes.io/edge": "",
         **extra,
     }
 
 
-def node_object(report: Report, extra_labels: dict[str, str], now: Nanoseconds, *, schedulable: bool = True) -> Node:
-    """The object with which the node registers."""
-    taint = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
+def node_object(
+    report: Report,
+    extra_labels: Mapping[str, str],
+    now: Nanoseconds,
+    *,
+    taints: tuple[Taint, ...] = (),
+    schedulable: bool = True,
+) -> Node:
+    """The object with which the node registers. Taints are given to a new node only, as with a kubelet."""
+    cordon = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
+    spec = NodeSpec(taints=taints) if schedulable else NodeSpec(unschedulable=True, taints=(*taints, cordon))
     return Node(
         metadata=ObjectMeta(
             name=report.node_name,
             labels=labels(report.machine, report.node_name, extra_labels),
-            annotations={"volumes.kubernetes.io/controller-managed-attach-detach": "true"},
+            annotations=ANNOTATIONS,
         ),
-        spec=NodeSpec() if schedulable else NodeSpec(unschedulable=True, taints=(taint,)),
+        spec=spec,
         status=node_status(report, NodeStatus(), now),
     )
 
 
-def node_status(report: Report, old: NodeStatus, now: Nanoseconds) -> NodeStatus:
-    """The status now; transition times are taken over from `old` where nothing changed."""
+def node_status(report: Report, old: NodeStatus, now: Nanoseconds, *, anew: bool = True) -> NodeStatus:
+    """The status now, for a node that the cloud shows as `old`.
+
+    What the node does not decide itself is as it was in `old`: others' conditions, resources that somebody patched in,
+    attached volumes, the phase. So are transition times where nothing changed.
+
+    Args:
+        anew: whether the port is this node's own. KubeEdge's cloudstream writes its tunnel's in the place of what the
+            node has registered with, and that one stays.
+    """
     machine, eviction = report.machine, report.eviction
     memory = machine.memory - eviction.reserve(Signal.MEMORY, machine.memory)
     storage = machine.storage - eviction.reserve(Signal.NODE_FS, machine.storage)
+    capacity = {
+        **_resources(report, memory=machine.memory, storage=machine.storage, cpu=Fraction(machine.cpus)),
+        **{name: str(share.capacity) for name, share in report.devices.items()},
+    }
+    allocatable = {
+        **_resources(
+            report,
+            memory=_less(report, "memory", memory),
+            storage=_less(report, "ephemeral-storage", storage),
+            cpu=max(Fraction(0), machine.cpus - report.reserved.get("cpu", Fraction(0))),
+        ),
+        **{name: str(share.allocatable) for name, share in report.devices.items()},
+    }
+    endpoints = NodeDaemonEndpoints(kubelet_endpoint=DaemonEndpoint(port=max(0, report.port)))
     return NodeStatus(
-        capacity={
-            **_resources(report, memory=machine.memory, storage=machine.storage, cpu=Fraction(machine.cpus)),
-            **{name: str(share.capacity) for name, share in report.devices.items()},
-        },
-        allocatable={
-            **_resources(
-                report,
-                memory=_less(report, "memory", memory),
-                storage=_less(report, "ephemeral-storage", storage),
-                cpu=max(Fraction(0), machine.cpus - report.reserved.get("cpu", Fraction(0))),
-            ),
-            **{name: str(share.allocatable) for name, share in report.devices.items()},
-        },
-        conditions=_conditions(report, old, now),
+        capacity=with_foreign_resources(capacity, old.capacity, old.capacity),
+        allocatable=with_foreign_resources(allocatable, old.allocatable, old.capacity),
+        phase=old.phase,
+        conditions=with_foreign_conditions(_conditions(report, old, now), old.conditions),
         addresses=(
             *(NodeAddress(type="InternalIP", address=address) for address in machine.addresses),
             NodeAddress(type="Hostname", address=report.node_name),
         ),
-        daemon_endpoints=NodeDaemonEndpoints(kubelet_endpoint=DaemonEndpoint(port=max(0, report.port))),
+        daemon_endpoints=endpoints if anew or not old.daemon_endpoints.kubelet_endpoint.port else old.daemon_endpoints,
         node_info=NodeSystemInfo(
             machine_id=machine.machine_id,
             system_uuid=machine.system_uuid,
@@ -143,21 +175,28 @@ def worth_sending(new: NodeStatus, sent: NodeStatus | None) -> bool:
 def new_lease(node: Node, seconds: int, now: Nanoseconds) -> Lease:
     """The lease of a node that has registered, owned by it so that it goes with it."""
     name = node.metadata.name
-    owner = OwnerReference(api_version="v1", kind="Node", name=name, uid=node.metadata.uid)
     return Lease(
-        metadata=ObjectMeta(name=name, namespace=LEASE_NAMESPACE, owner_references=(owner,)),
+        metadata=ObjectMeta(name=name, namespace=LEASE_NAMESPACE, owner_references=(_owner(node),)),
         spec=LeaseSpec(holder_identity=name, lease_duration_seconds=seconds, renew_time=format_micro_time(now)),
     )
 
 
-def renewed(lease: Lease, seconds: int, now: Nanoseconds) -> Lease:
-    """The same lease, held for another `seconds` from now on.
+def renewed(lease: Lease, node: Node, seconds: int, now: Nanoseconds) -> Lease:
+    """The same lease, held for another `seconds` from now on. One of an earlier object of the node goes over to this
+    one, or it would be collected with that.
 
     Without what the API server does not take from an update anyway: it is sent seven thousand times a day.
     """
     spec = msgspec.structs.replace(lease.spec, lease_duration_seconds=seconds, renew_time=format_micro_time(now))
-    metadata = msgspec.structs.replace(lease.metadata, uid="", creation_timestamp=None)
+    owners = lease.metadata.owner_references
+    if any(owner.kind == "Node" and owner.uid != node.metadata.uid for owner in owners):
+        owners = (_owner(node),)
+    metadata = msgspec.structs.replace(lease.metadata, uid="", creation_timestamp=None, owner_references=owners)
     return msgspec.structs.replace(lease, metadata=metadata, spec=spec)
+
+
+def _owner(node: Node) -> OwnerReference:
+    return OwnerReference(api_version="v1", kind="Node", name=node.metadata.name, uid=node.metadata.uid)
 
 
 def _less(report: Report, resource: str, amount: int) -> int:

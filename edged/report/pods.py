@@ -17,6 +17,7 @@ import msgspec
 
 from beehive import ResourceType, Timer
 from edged.api import DeleteOptions, Pod, PodStatus, Preconditions, encode
+from edged.api.versions import version_number
 from edged.pods.model import PodRef, PodUid
 from edged.pods.patch import diff_pod_status
 from edged.pods.phase import Phase
@@ -27,9 +28,6 @@ _log = logging.getLogger(__name__)
 
 PENDING_DELAY = 1.0
 """Seconds that a Pending without trouble is held back."""
-
-_DIGITS = 20
-"""Of the largest resourceVersion that there can be (an unsigned number of 64 bits)."""
 
 _CALM = frozenset({"ContainerCreating", "PodInitializing", ""})
 
@@ -80,7 +78,7 @@ class PodReporter:
 
     def track(self, ref: PodRef, pod: Pod) -> None:
         """Take notice of a pod as it came from the cloud or the store."""
-        version = _number(pod.metadata.resource_version)
+        version = version_number(pod.metadata.resource_version)
         entry = self._entries.get(ref.uid)
         if entry is None:
             mirror = "" if is_static(pod) else None
@@ -95,7 +93,7 @@ class PodReporter:
             return
         if entry.mirror != mirror.metadata.uid:
             entry.mirror, entry.unknown = mirror.metadata.uid, False
-            entry.has, entry.version, entry.sure = mirror.status, _number(mirror.metadata.resource_version), True
+            entry.has, entry.version, entry.sure = mirror.status, version_number(mirror.metadata.resource_version), True
             self._send(entry)
         else:
             self._heard(entry, mirror)
@@ -144,14 +142,17 @@ class PodReporter:
                 self._send(entry)
 
     def connected(self) -> None:
-        """The cloud is there: send what it has not acknowledged, at once, and of each pod that it did not know."""
+        """The cloud is there: send what it has not acknowledged, at once, and of each pod that it did not know. A pod
+        that is here yet although the cloud has taken its deletion is deleted once more: it may have been lost there.
+        """
         for entry in self._entries.values():
             entry.unknown = False
+            entry.deleting = entry.deleting or entry.deleted
             entry.again = entry.busy
         self.send_all()
 
     def _heard(self, entry: _Entry, pod: Pod) -> None:
-        version = _number(pod.metadata.resource_version)
+        version = version_number(pod.metadata.resource_version)
         if entry.busy:
             entry.newer = (version, pod.status)
         else:
@@ -231,11 +232,6 @@ def _is_calm(status: PodStatus) -> bool:
     return status.phase == Phase.PENDING and all(w is None or w.reason in _CALM for w in waiting)
 
 
-def _number(version: str) -> int:
-    """A resourceVersion as a number; 0 for what is none, or is longer than any is."""
-    return int(version) if version.isascii() and version.isdigit() and len(version) <= _DIGITS else 0
-
-
 class _Metadata(msgspec.Struct, rename="camel"):
     resource_version: str = ""
 
@@ -246,6 +242,6 @@ class _Versioned(msgspec.Struct):
 
 def _version_in(answer: bytes) -> int:
     try:
-        return _number(msgspec.json.decode(answer, type=_Versioned).metadata.resource_version)
+        return version_number(msgspec.json.decode(answer, type=_Versioned).metadata.resource_version)
     except msgspec.DecodeError:
         return 0

@@ -172,7 +172,7 @@ class EdgeController(Module):
     def on_call(self, message: Message) -> None:
         """A node's metaserver, through dynamiccontroller."""
         self._turns.begin()
-        result = api_calls.call(self._cluster, message.content_as(api_calls.ApiCall))
+        result = api_calls.call(self._cluster, message.content_as(api_calls.ApiCall), knows_all=self._knows_all())
         self._turns.later(lambda: self.reply(message, result))
         self._turns.note_changes()
 

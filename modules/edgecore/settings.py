@@ -30,6 +30,7 @@ def edged_settings(config: EdgeCoreConfig) -> EdgedSettings:
         register_schedulable=edged.register_schedulable,
         node_ip=edged.node_ip,
         node_labels=edged.node_labels,
+        node_taints=kubelet.register_with_taints,
         max_pods=kubelet.max_pods,
         event_rate=kubelet.event_record_qps,
         event_burst=kubelet.event_burst,

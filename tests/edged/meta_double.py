@@ -51,7 +51,7 @@ class MetaDouble:
         if kind == "event":
             self.events[resource] = message.content_as(dict)
             return None
-        if operation == "query" and kind in ("pod", "configmap", "secret", "csidriver"):
+        if operation == "query" and (kind in ("pod", "configmap", "secret", "csidriver") or resource == "null/node"):
             return message.reply(self._clock, self._stored(resource), source=ModuleName.METAMANAGER)
         if not self.connected:
             return message.error(self._clock, _NOT_CONNECTED, source=ModuleName.METAMANAGER)

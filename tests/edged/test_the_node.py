@@ -1,7 +1,9 @@
 """edged alone on the bus: the node itself, which registers, renews its lease and says how it is."""
 
+from typing import Any
+
 from beehive import Message, ModuleName
-from tests.edged.conftest import Bench, unavailable
+from tests.edged.conftest import Bench, pod, unavailable
 
 
 def test_the_node_registers_takes_a_lease_and_is_ready(bench: Bench) -> None:
@@ -68,3 +70,91 @@ def test_an_unchanged_node_status_is_sent_every_hour_only(bench: Bench) -> None:
     assert before <= 1
     bench.run(7300)
     assert len(bench.meta.patches["null/nodepatch/n1"]) - before in (2, 3)
+
+
+def tell_node(bench: Bench, version: int, operation: str = "update", **metadata: Any) -> None:
+    """The cloud says how it has the node now, as metamanager hands it on; nothing is done yet."""
+    node = bench.meta.cloud["null/node/n1"]
+    node = {**node, "metadata": {**node["metadata"], "resourceVersion": str(version), **metadata}}
+    message = bench.bee.message("null/node/n1", operation, node, source="edgecontroller")
+    bench.bee.hive.send(ModuleName.EDGED, message)
+
+
+def test_a_label_that_came_just_before_its_pod_counts(bench: Bench) -> None:
+    """Both may wait in the inbox. A pod that was refused before stays so, as with a kubelet."""
+    bench.start()
+    bench.tell("insert", pod("early", nodeSelector={"disk": "ssd"}))
+    tell_node(bench, 2000, labels={"disk": "ssd"})
+    bench.post("insert", pod("late", nodeSelector={"disk": "ssd"}))
+    bench.run(2)
+    assert bench.meta.phases("late")[-1] == "Running"
+    assert bench.meta.phases("early") == ["Failed"]
+    assert bench.meta.statuses("early")[-1]["reason"] == "NodeAffinity"
+
+
+def test_taints_count_for_pods_that_come_later_only(bench: Bench) -> None:
+    """The cloud's taint manager ends those that run; a kubelet does not."""
+    bench.start()
+    bench.tell("insert", pod("before"))
+    node = bench.meta.cloud["null/node/n1"]
+    node["spec"] = {"taints": [{"key": "maintenance", "effect": "NoExecute"}]}
+    tell_node(bench, 2000)
+    tolerates = [{"key": "maintenance", "operator": "Exists"}]
+    for name, changes in (("after", {}), ("stands", {"tolerations": tolerates})):
+        bench.post("insert", pod(name, **changes))
+    bench.run(2)
+    assert [bench.meta.phases(name)[-1] for name in ("before", "stands")] == ["Running", "Running"]
+    assert bench.meta.statuses("after")[-1]["reason"] == "TaintToleration"
+
+
+def test_after_a_restart_without_a_cloud_the_store_says_which_labels_the_node_has(bench: Bench) -> None:
+    """Of a pod that the store brings as well."""
+    bench.meta.connected = False
+    labels = {"disk": "ssd"}
+    bench.meta.objects["null/node/n1"] = {"metadata": {"name": "n1", "uid": "nu", "labels": labels}, "spec": {}}
+    bench.meta.objects["default/pod/fits"] = pod("fits", nodeSelector={"disk": "ssd", "kubernetes.io/os": "linux"})
+    bench.meta.objects["default/pod/other"] = pod("other", nodeSelector={"disk": "hdd"})
+    bench.start()
+    bench.run(2)
+    bench.connection("cloud_connected")
+    bench.run(2)
+    assert bench.meta.phases("fits")[-1] == "Running"
+    assert bench.meta.statuses("other")[-1]["reason"] == "NodeAffinity"
+
+
+def test_a_condition_that_somebody_changed_is_put_right_at_once(bench: Bench) -> None:
+    bench.start()
+    bench.run(1)
+    before = len(bench.meta.patches.get("null/nodepatch/n1", []))
+    for condition in bench.meta.cloud["null/node/n1"]["status"]["conditions"]:
+        condition["status"] = "Unknown"
+    tell_node(bench, 2000)
+    bench.run(0.1)
+    [patch] = bench.meta.patches["null/nodepatch/n1"][before:]
+    assert {c["type"]: c["status"] for c in patch["status"]["conditions"]}["Ready"] == "True"
+
+
+def test_a_node_that_was_deleted_is_made_again_at_once_and_has_a_lease_of_its_own(bench: Bench) -> None:
+    """KubeEdge's deletion has no content."""
+    bench.start()
+    bench.run(1)
+    bench.meta.cloud.clear()
+    message = bench.bee.message("default/node/n1", "delete", None, source="edgecontroller")
+    bench.bee.hive.send(ModuleName.EDGED, message)
+    bench.run(0.5)
+    assert set(bench.meta.cloud) == {"null/node/n1", "kube-node-lease/lease/n1"}
+
+
+def test_what_is_said_of_another_node_or_cannot_be_read_changes_nothing(bench: Bench) -> None:
+    bench.start()
+    before = dict(bench.meta.cloud)
+    for operation, resource, content in (
+        ("delete", "null/node/n2", None),
+        ("update", "null/node/n1", {"metadata": {"name": "n2"}}),
+        ("update", "null/node/n1", "text"),
+        ("delete", "null/node/n1", {"metadata": {"name": "n1", "uid": "before"}}),
+    ):
+        bench.bee.hive.send(ModuleName.EDGED, bench.bee.message(resource, operation, content, source="edgecontroller"))
+    bench.run(0.5)
+    assert bench.meta.cloud == before
+    assert bench.bee.hive.restarts()[ModuleName.EDGED] == 0

@@ -1,4 +1,4 @@
-"""The list of the node's pods: asked for in a metaserver's words while the store is new, taken as if pushed."""
+"""The list of the node's pods: asked for in a metaserver's words when the cloud comes, taken as if pushed."""
 
 import base64
 import json
@@ -16,9 +16,29 @@ from beehive.testing import Harness
 from metamanager.application import Application, Progress, StatusError
 from metamanager.batch import Batch
 from metamanager.errors import StoreWriteError
-from metamanager.pod_list import FIRST_DELAY, LISTED, SOON, TRIES, may_replace, pods_in, request_of
+from metamanager.pod_list import (
+    AFTER_REGISTRATION,
+    FIRST_DELAY,
+    LEAST_APART,
+    SOON,
+    TRIES,
+    may_replace,
+    pods_in,
+    request_of,
+)
 from metamanager.sqlite_store import SqliteStore
-from tests.metamanager.support import META, connect, disconnect, from_cloud, node, store_of, thing
+from tests.metamanager.support import (
+    META,
+    NOT_FOUND,
+    cloud_answers,
+    connect,
+    disconnect,
+    from_cloud,
+    from_edged,
+    node,
+    store_of,
+    thing,
+)
 
 HUB, EDGED = ModuleName.EDGEHUB, ModuleName.EDGED
 A, B = "default/pod/a", "default/pod/b"
@@ -59,6 +79,12 @@ def told(*pods: Any, path: Path | None = None) -> Iterator[Harness]:
         bee.answer(HUB, lambda request: answer_to(bee, request, listing(*pods)))
         connect(bee)
         yield bee
+
+
+def answers_with(bee: Harness, request: Message, *listed: Any) -> Message | None:
+    """The cloud's answer to the question for the list; to others none."""
+    is_list = request.route.source == ModuleName.METASERVER
+    return answer_to(bee, request, listing(*listed)) if is_list else None
 
 
 def asked(bee: Harness) -> list[Message]:
@@ -106,15 +132,66 @@ def test_what_is_listed_is_stored_and_told_as_if_pushed() -> None:
         assert len(bee.sent_to(HUB)) == 1
 
 
-def test_it_is_asked_once_for_good(tmp_path: Path) -> None:
-    """Not at a reconnection, and not by the next process."""
+def test_it_is_asked_at_each_connection_and_not_too_often(tmp_path: Path) -> None:
+    """A link that comes and goes does not carry all pods each time. A new process asks at once."""
     with told(pod(), path=tmp_path / "x.db") as bee:
+        for _ in range(10):
+            disconnect(bee)
+            connect(bee)
+            bee.run_for(10)
+        assert len(asked(bee)) == 1
+        bee.run_for(LEAST_APART)
+        assert len(asked(bee)) == 2
+        bee.run_for(DAYS)
+        assert len(asked(bee)) == 2, "a link that holds needs no second list"
         disconnect(bee)
         connect(bee)
+        assert len(asked(bee)) == 3
+    with asking(tmp_path / "x.db") as bee:
+        assert len(asked(bee)) == 1
+
+
+def this_node(uid: str) -> dict[str, Any]:
+    """The Node object."""
+    return {"metadata": {"name": "n1", "uid": uid, "resourceVersion": "1"}}
+
+
+@pytest.mark.parametrize("resource", ["null/node/n1", "default/node/n1"])
+def test_it_is_asked_when_the_node_has_registered_anew(tmp_path: Path, resource: str) -> None:
+    """KubeEdge drops pods that are bound to a node before it takes notice of it. What is said of the same object again,
+    or of another node, is nothing new; neither is it after a restart.
+    """
+    with told(path=tmp_path / "x.db") as bee:
+        bee.send(META, from_cloud(bee, resource, Operation.UPDATE, this_node("first")))
+        bee.run_for(AFTER_REGISTRATION - 1)
+        assert len(asked(bee)) == 1
+        bee.run_for(2)
+        assert len(asked(bee)) == 2
+        bee.send(META, from_cloud(bee, resource, Operation.UPDATE, this_node("first")))
+        bee.send(META, from_cloud(bee, "null/node/n2", Operation.UPDATE, this_node("other")))
+        bee.run_for(DAYS)
+        assert len(asked(bee)) == 2
+        bee.send(META, from_cloud(bee, resource, Operation.DELETE))
+        bee.send(META, from_cloud(bee, resource, Operation.UPDATE, this_node("second")))
+        bee.run_for(AFTER_REGISTRATION + 1)
+        assert len(asked(bee)) == 3
+    with told(path=tmp_path / "x.db") as bee:
+        bee.send(META, from_cloud(bee, resource, Operation.UPDATE, this_node("second")))
         bee.run_for(DAYS)
         assert len(asked(bee)) == 1
-    with asking(tmp_path / "x.db") as bee:
-        assert asked(bee) == []
+
+
+def test_a_registration_that_the_cloud_confirms_is_one_and_a_refusal_is_none() -> None:
+    """The answer to edged's insert; twice, while the list is under way."""
+    with asking() as bee:
+        contents = iter([{"Object": None, "Err": NOT_FOUND}, {"Object": this_node("first"), "Err": None}])
+        for waited in (DAYS, AFTER_REGISTRATION + 1):
+            cloud_answers(bee, lambda _: next(contents))
+            bee.ask(META, from_edged(bee, "null/node/n1", Operation.INSERT, {"metadata": {"name": "n1"}}))
+            bee.answer(HUB, lambda request: answer_to(bee, request, listing()))
+            before = len(asked(bee))
+            bee.run_for(waited)
+        assert len(asked(bee)) == before + 1
 
 
 def test_an_empty_list_is_one_too(tmp_path: Path) -> None:
@@ -122,8 +199,8 @@ def test_an_empty_list_is_one_too(tmp_path: Path) -> None:
     for number, body in enumerate((listing(), listing(items=None))):
         with asking(tmp_path / f"{number}.db") as bee:
             bee.hive.respond(answer_to(bee, asked(bee)[0], body))
-            bee.settle()
-            assert store_of(bee).get(LISTED) is not None
+            bee.run_for(DAYS)
+            assert len(asked(bee)) == 1
             assert bee.sent_to(EDGED) == []
 
 
@@ -140,7 +217,7 @@ def test_what_the_store_has_is_not_undone() -> None:
     }
     listed = (pod("a", version=4), pod("b", version=8), pod("c", version=3), pod("d", version=3))
     with asking(connected=False) as bee:
-        bee.answer(HUB, lambda request: answer_to(bee, request, listing(*listed)))
+        bee.answer(HUB, lambda request: answers_with(bee, request, *listed))
         for name, each in had.items():
             bee.send(META, from_cloud(bee, f"default/pod/{name}", Operation.INSERT, each))
         bee.forget()
@@ -204,7 +281,7 @@ def test_a_refusal_is_none(refuse: Callable[[Harness, Message], Message]) -> Non
         bee.answer(HUB, lambda request: refuse(bee, request))
         connect(bee)
         bee.run_for(FIRST_DELAY - 1)
-        assert (len(asked(bee)), store_of(bee).get(LISTED), bee.sent_to(EDGED)) == (1, None, [])
+        assert (len(asked(bee)), bee.sent_to(EDGED)) == (1, [])
         bee.answer(HUB, lambda request: answer_to(bee, request, listing(pod())))
         bee.run_for(2)
         assert (len(asked(bee)), names(bee)) == (2, ["a"])
@@ -244,7 +321,7 @@ def test_a_link_that_ends_is_not_the_clouds_refusal() -> None:
 
 @pytest.mark.parametrize("call", ["put", "commit", "get"])
 def test_a_store_that_fails_is_tried_again(call: str) -> None:
-    """Nobody is told of a pod that is not durable, and the list is not noted as taken."""
+    """Nobody is told of a pod that is not durable, and the list does not count as taken."""
     error = StoreWriteError("change the database", hint="disk full", batch_lost=True)
     with asking(connected=False) as bee:
         bee.answer(HUB, lambda request: answer_to(bee, request, listing(pod("a"), pod("b"))))
@@ -252,11 +329,9 @@ def test_a_store_that_fails_is_tried_again(call: str) -> None:
             connect(bee)
             bee.settle()
             assert bee.sent_to(EDGED) == []
-        assert store_of(bee).get(LISTED) is None
         bee.run_for(SOON + 1)
         assert names(bee) == ["a", "b"]
         assert [each.route.resource for each in bee.sent_to(EDGED)] == [A, B]
-        assert store_of(bee).get(LISTED) is not None
 
 
 def test_the_module_asks_again_after_a_failure_of_its_own() -> None:
@@ -289,14 +364,14 @@ def test_the_module_asks_again_after_a_failure_of_its_own() -> None:
 def test_what_is_no_pod_of_this_node_is_left_out(item: Any) -> None:
     """A cloud that does not know the selector lists the pods of all nodes."""
     with Harness() as bee:
-        found = pods_in(answer_to(bee, request_from(bee), listing(item, pod("b"))), "n1")
+        found = pods_in(answer_to(bee, request_from(bee), listing(item, pod("b"))), "n1").pods
     assert [each.key for each in found] == [B]
 
 
 def test_a_pod_that_is_not_text_is_none() -> None:
     with Harness() as bee:
         broken = listing(pod()).replace(b'"uid-a"', b'"uid-\xff"')
-        assert pods_in(answer_to(bee, request_from(bee), broken), "n1") == []
+        assert pods_in(answer_to(bee, request_from(bee), broken), "n1").pods == []
 
 
 @pytest.mark.parametrize(
@@ -307,7 +382,7 @@ def test_which_may_be_replaced(uid: str, version: str, *, expected: bool) -> Non
     """Of one pod the store knows which state is newer; another pod of its name gives way when it is older."""
     stored = json.dumps({"metadata": {"uid": uid, "resourceVersion": version}})
     with Harness() as bee:
-        (listed,) = pods_in(answer_to(bee, request_from(bee), listing(pod(uid="u", version=5))), "n1")
+        (listed,) = pods_in(answer_to(bee, request_from(bee), listing(pod(uid="u", version=5))), "n1").pods
     assert may_replace(listed, stored) is expected
     assert may_replace(listed, None)
 

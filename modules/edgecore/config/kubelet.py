@@ -11,6 +11,7 @@ from typing import Annotated
 
 from msgspec import field
 
+from edged.api import Taint
 from edged.cgroups.settings import Driver
 from edged.eviction.thresholds import DEFAULT_HARD
 from modules.edgecore.config.eviction import SIGNAL, THRESHOLD, DurationMap
@@ -29,6 +30,7 @@ from modules.edgecore.config.names import (
 )
 from modules.edgecore.config.priorities import PriorityPeriods
 from modules.edgecore.config.section import Section
+from modules.edgecore.config.taints import Taints
 
 _DAY = 24 * 3600.0
 
@@ -194,6 +196,9 @@ class TailoredKubeletConfig(Section, frozen=True, kw_only=True):
 
     register_node: Annotated[bool, Switch()] = True
     """Whether edgecore creates its Node object in the cloud."""
+
+    register_with_taints: Annotated[tuple[Taint, ...], Taints(64)] = ()
+    """Taints that the Node object has when edgecore creates it. One that exists keeps its own, as with the kubelet."""
 
     registry_burst: Annotated[int, Whole("pulls", 1, 100_000)] = 10
     """Pulls that may begin at once, before registryPullQPS holds them back."""

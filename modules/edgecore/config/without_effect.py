@@ -99,7 +99,6 @@ _KUBELET_SERVER: Final = _accepted(
 _KUBELET_REST: Final = _accepted(
     "featureGates",
     "protectKernelDefaults",
-    "registerWithTaints",
     "userNamespaces",
     configMapAndSecretChangeDetectionStrategy="Get",
     enableControllerAttachDetach=True,

@@ -59,7 +59,8 @@ def test_short_of_memory_the_largest_goes_at_once_and_says_why(node: Bench) -> N
         "The node was low on resource: memory. Threshold quantity: 100Mi, available: 50Mi. "
         "Container big was using 90Mi, request is 0, has larger consumption of memory. "
     )
-    target = next(each for each in status["conditions"] if each["type"] == "DisruptionTarget")
+    said = [each for part in node.meta.statuses("big") for each in part.get("conditions", ())]
+    target = next(each for each in said if each["type"] == "DisruptionTarget" and "status" in each)
     assert (target["status"], target["reason"]) == ("True", "TerminationByKubelet")
     assert node.conditions == {"MemoryPressure": "KubeletHasInsufficientMemory", "Ready": "EdgeReady"}
     node.run(2)

@@ -102,14 +102,16 @@ def test_the_lease_belongs_to_the_node_and_is_renewed_in_place() -> None:
     node = node_object(REPORT, {}, NOW)
     node = replace(node, metadata=replace(node.metadata, uid="u"))
     lease = new_lease(node, 40, NOW)
-    later = renewed(lease, 40, LATER)
+    later = renewed(lease, node, 40, LATER)
     assert lease.metadata.owner_references[0].uid == "u"
     assert lease.spec.renew_time == "2026-11-20T01:54:27.000000Z"
     assert later.spec.renew_time == "2026-11-20T01:55:27.000000Z"
     assert later.metadata == lease.metadata
     known = replace(lease, metadata=replace(lease.metadata, uid="l", resource_version="7", creation_timestamp="then"))
-    sent = renewed(known, 40, LATER).metadata
+    sent = renewed(known, node, 40, LATER).metadata
     assert sent == replace(lease.metadata, resource_version="7"), "what an update cannot change is not sent"
+    again = replace(node, metadata=replace(node.metadata, uid="another"))
+    assert renewed(known, again, 40, LATER).metadata.owner_references[0].uid == "another"
 
 
 def test_this_machine_can_be_read(tmp_path: Path) -> None:

@@ -188,6 +188,20 @@ def test_a_pod_that_has_ended_is_deleted_in_the_cloud_after_its_last_status(
     assert turns.open == []
 
 
+def test_a_deletion_that_the_cloud_took_and_lost_is_asked_for_again_when_it_comes_back(
+    turns: Turns, reporter: PodReporter
+) -> None:
+    """A cloudcore that is killed between its word and its deed."""
+    reporter.finish(UID)
+    turns.answer(None)
+    reporter.send_all()
+    assert turns.open == []
+    reporter.connected()
+    assert turns.answer(None).value["preconditions"] == {"uid": UID}
+    reporter.send_all()
+    assert turns.open == []
+
+
 def test_a_deletion_that_failed_is_asked_for_again(turns: Turns, reporter: PodReporter) -> None:
     reporter.finish(UID)
     turns.answer(AWAY)

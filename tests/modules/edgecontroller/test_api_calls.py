@@ -115,3 +115,12 @@ def nested(levels: int) -> JsonObject:
 )
 def test_what_is_refused_is_a_status(api: Api, request_: dict[str, Any], code: int) -> None:
     assert api(**request_)["code"] == code
+
+
+def test_a_cloud_that_may_not_know_all_says_so_of_its_lists() -> None:
+    """As an API server of a list that goes on."""
+    request = ApiCall(verb="list", api_version="v1", plural="pods")
+    for knows_all, expected in ((True, None), (False, 1)):
+        listed = call(Cluster(Simulation(0).clock), request, knows_all=knows_all).object
+        assert listed is not None
+        assert listed["metadata"].get("remainingItemCount") == expected

@@ -8,9 +8,12 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from edged.api import Taint
 from edged.settings import EdgedSettings
 from edgehub.settings import EdgeHubSettings
 from modules.edgecore.config import EdgeCoreConfig
+from modules.edgecore.config.loading import loads
+from modules.edgecore.config.writing import render
 from modules.edgecore.logs import set_up
 from modules.edgecore.settings import edged_settings, edgehub_settings
 
@@ -30,6 +33,32 @@ def test_the_defaults_of_the_file_and_of_edged_are_the_same() -> None:
     ours = msgspec.structs.asdict(EdgedSettings(node_name="", root=Path(), pod_logs=Path(), runtime_endpoint=""))
     differing = {name for name in ours.keys() - required if ours[name] != theirs[name]}
     assert differing <= {"image_endpoint", "static_pods", "node_labels", "cluster_dns", "node_ip", "resolv_conf"}
+
+
+def test_what_a_node_registers_with_is_in_the_file() -> None:
+    """As KubeEdge's file has it."""
+    text = """
+kind: EdgeCore
+modules:
+  edged:
+    nodeLabels: {disk: ssd}
+    registerSchedulable: false
+    tailoredKubeletConfig:
+      registerNode: false
+      registerWithTaints:
+      - {key: example.com/edge, value: far, effect: NoSchedule}
+      - {key: maintenance, effect: NoExecute}
+"""
+    loaded = loads(text)
+    settings = edged_settings(loaded.config)
+    assert settings.node_labels == {"disk": "ssd"}
+    assert (settings.register_node, settings.register_schedulable) == (False, False)
+    assert settings.node_taints == (
+        Taint(key="example.com/edge", value="far", effect="NoSchedule"),
+        Taint(key="maintenance", effect="NoExecute"),
+    )
+    assert not any("registerWithTaints" in str(each) for each in loaded.warnings)
+    assert edged_settings(loads(render(loaded.config)).config).node_taints == settings.node_taints
 
 
 def test_the_link_of_a_default_node_has_a_url_and_its_name() -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from hypothesis import strategies as st
 
+from edged.api import Taint
 from modules.edgecore.config.eviction import DurationMap
 from modules.edgecore.config.kinds import (
     AbsolutePath,
@@ -22,8 +23,10 @@ from modules.edgecore.config.kinds import (
     TextMap,
     Whole,
 )
+from modules.edgecore.config.names import LABEL_KEY, LABEL_VALUE
 from modules.edgecore.config.priorities import PriorityPeriods
 from modules.edgecore.config.section import Section, keys_of
+from modules.edgecore.config.taints import EFFECTS, Taints
 
 if TYPE_CHECKING:
     from enum import StrEnum
@@ -59,8 +62,17 @@ def settings_of(kind: Kind[Any]) -> st.SearchStrategy[Any]:
             return st.dictionaries(settings_of(kind.priority), settings_of(kind.seconds), max_size=4)
         case DurationMap():
             return st.dictionaries(settings_of(kind.key), settings_of(kind.value), max_size=4)
-        case _:
-            raise NotImplementedError(f"no strategy for {kind}")
+    return _special(kind)
+
+
+def _special(kind: Kind[Any]) -> st.SearchStrategy[Any]:
+    """Of a kind that one key has."""
+    if not isinstance(kind, Taints):
+        raise NotImplementedError(f"no strategy for {kind}")
+    taint = st.builds(
+        Taint, key=settings_of(LABEL_KEY), value=settings_of(LABEL_VALUE), effect=st.sampled_from(EFFECTS)
+    )
+    return st.lists(taint, max_size=3, unique_by=lambda each: (each.key, each.effect)).map(tuple)
 
 
 def sections_of(section: type[Section]) -> st.SearchStrategy[Any]:

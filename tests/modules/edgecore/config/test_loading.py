@@ -216,6 +216,16 @@ def test_a_key_in_other_case_counts() -> None:
         ("shutdownGracePeriodCriticalPods", "10s", "more than shutdownGracePeriod"),
         ("shutdownGracePeriodByPodPriority", "[{priority: 1}]", "each with priority and shutdownGracePeriodSeconds"),
         ("shutdownGracePeriodByPodPriority", "{a: 2}", "want a list"),
+        ("registerWithTaints", "{a: 2}", "want a list of at most 64 taints"),
+        ("registerWithTaints", "[{key: edge}]", "want a list of at most 64 taints"),
+        ("registerWithTaints", "[{key: edge, effect: NoRun}]", "want a list of at most 64 taints"),
+        ("registerWithTaints", "[{key: a b, effect: NoExecute}]", "want a list of at most 64 taints"),
+        ("registerWithTaints", "[{key: a, effect: NoExecute, since: 1}]", "want a list of at most 64 taints"),
+        (
+            "registerWithTaints",
+            "[{key: a, effect: NoExecute}, {key: a, value: b, effect: NoExecute}]",
+            "want a list of at most 64 taints",
+        ),
         (
             "shutdownGracePeriodByPodPriority",
             "[{priority: 1, shutdownGracePeriodSeconds: 1}, {priority: 1, shutdownGracePeriodSeconds: 2}]",

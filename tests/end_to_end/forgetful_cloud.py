@@ -1,0 +1,36 @@
+"""`python -m tests.end_to_end.forgetful_cloud`: a cloudcore that forgets which pods a node has, with the Node object.
+
+KubeEdge's drops what happens to pods of a node that it does not know, and tells nobody of it later; nor does it end
+what a node reports and nobody wants. Its API server knows all its objects.
+"""
+
+import sys
+from unittest.mock import patch
+
+from modules.cloudcore.cli import main
+from modules.edgecontroller import upstream_pods
+from modules.edgecontroller.feed import Feed
+from modules.edgecontroller.kinds import key_for, kind_named
+from modules.edgecontroller.module import EdgeController
+from modules.edgecontroller.store import ObjectEvent
+
+_changed = Feed.changed
+
+
+def changed(feed: Feed, event: ObjectEvent) -> None:
+    """What happens to pods of a node that there is not is lost."""
+    node = (event.new.get("spec") or {}).get("nodeName")
+    is_lost = (
+        event.key.kind == "Pod" and node and feed._cluster.store.find(key_for(kind_named("Node"), "", node)) is None
+    )
+    if not is_lost:
+        _changed(feed, event)
+
+
+if __name__ == "__main__":
+    with (
+        patch.object(Feed, "changed", changed),
+        patch.object(EdgeController, "_knows_all", lambda _: True),
+        patch.object(upstream_pods, "_end_of_unknown", lambda *_: []),
+    ):
+        sys.exit(main())

@@ -1,0 +1,209 @@
+"""Pods that the cloud's list does not have: asked for one by one, and ended when the cloud does not know them."""
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+
+from beehive import Message, ModuleName, Operation
+from beehive.testing import Harness
+from metamanager.absent_pods import StoredPod, absent
+from metamanager.errors import StoreWriteError
+from metamanager.sqlite_store import SqliteStore
+from tests.metamanager.support import META, NOT_FOUND, connect, disconnect, from_cloud
+from tests.metamanager.test_pod_list import (
+    DAYS,
+    EDGED,
+    HUB,
+    A,
+    answer_to,
+    asking,
+    listing,
+    names,
+    pod,
+)
+
+GONE: dict[str, Any] = {"Object": None, "Err": NOT_FOUND}
+OTHER_UID = {"code": 409, "reason": "Conflict", "message": "Precondition failed: UID in precondition: a, UID in x: b"}
+OTHER_VERSION = {
+    "code": 409,
+    "reason": "Conflict",
+    "message": "the object has been modified; try again",
+}
+
+
+class Cloud:
+    """Answers for the list, and for single pods by name."""
+
+    def __init__(self, bee: Harness, body: bytes) -> None:
+        self._bee = bee
+        self.body = body
+        self.pods: dict[str, Callable[[Message], Message | None]] = {}
+        """What else than NotFound is answered."""
+        self.asked: list[tuple[str, str]] = []
+        """Resources and uids."""
+        bee.answer(HUB, self)
+
+    def __call__(self, request: Message) -> Message | None:
+        if request.route.source == ModuleName.METASERVER:
+            return answer_to(self._bee, request, self.body)
+        resource, text = request.route.resource, request.content_as(str)
+        self.asked.append((resource, json.loads(text)["metadata"]["uid"]))
+        answer = self.pods.get(resource.rpartition("/")[2])
+        return answer(request) if answer is not None else self.reply(request, GONE)
+
+    def reply(self, request: Message, content: Any) -> Message:
+        """As edgecontroller's."""
+        return request.reply(self._bee.clock, content, source=ModuleName.EDGECONTROLLER)
+
+    def says(self, name: str, content: Any) -> None:
+        """The answer for a pod."""
+        self.pods[name] = lambda request: self.reply(request, content)
+
+
+@contextmanager
+def a_node_with(*stored: Any, listed: bytes) -> Iterator[tuple[Harness, Cloud]]:
+    """A node whose store has pods, and a cloud that gives a list; not connected yet."""
+    with asking(connected=False) as bee:
+        for each in stored:
+            name = each["metadata"]["name"]
+            bee.send(META, from_cloud(bee, f"default/pod/{name}", Operation.INSERT, each))
+        bee.forget()
+        yield bee, Cloud(bee, listed)
+
+
+def test_a_pod_that_the_cloud_has_forgotten_ends_as_if_it_had_said_so() -> None:
+    """edged hears which one by its uid; nothing is acknowledged, for nothing was delivered."""
+    with a_node_with(pod("a"), pod("b"), listed=listing(pod("b"))) as (bee, cloud):
+        connect(bee)
+        assert cloud.asked == [("default/podpatch/a", "uid-a")]
+        assert names(bee) == ["b"]
+        deletion = bee.sent_to(EDGED)[-1]
+        assert (deletion.route.operation, deletion.route.resource) == (Operation.DELETE, A)
+        assert deletion.content_as(dict)["metadata"] == {"name": "a", "namespace": "default", "uid": "uid-a"}
+        assert [each for each in bee.sent_to(HUB) if each.route.operation == Operation.RESPONSE] == []
+        bee.run_for(DAYS)
+        assert len(cloud.asked) == 1
+
+
+@pytest.mark.parametrize(
+    ("answer", "left"),
+    [
+        ({"Object": None, "Err": {"ErrStatus": OTHER_UID}}, []),
+        ({"ErrStatus": {"code": 404, "reason": "NotFound", "message": "no"}}, []),
+        ({"Object": None, "Err": {"ErrStatus": OTHER_VERSION}}, ["a"]),
+        ({"Object": pod("a"), "Err": None}, ["a"]),
+        ({"Object": None, "Err": {"ErrStatus": {"code": 403, "reason": "Forbidden"}}}, ["a"]),
+        ({"Object": None, "Err": {"ErrStatus": {"code": 500, "reason": "InternalError"}}}, ["a"]),
+        ({}, ["a"]),
+        ("OK", ["a"]),
+        ("pods a not found", ["a"]),
+    ],
+)
+def test_only_an_answer_that_there_is_none_of_its_uid_ends_a_pod(answer: Any, left: list[str]) -> None:
+    with a_node_with(pod("a"), listed=listing()) as (bee, cloud):
+        cloud.says("a", answer)
+        connect(bee)
+        assert names(bee) == left
+        assert len(bee.sent_to(EDGED)) == 1 - len(left)
+
+
+def test_silence_ends_no_pod() -> None:
+    """It is asked again after the next list."""
+    with a_node_with(pod("a"), pod("b"), listed=listing()) as (bee, cloud):
+        cloud.pods["a"] = lambda _: None
+        connect(bee)
+        bee.run_for(DAYS)
+        assert cloud.asked == [("default/podpatch/a", "uid-a")]
+        assert names(bee) == ["a", "b"]
+        cloud.pods.clear()
+        disconnect(bee)
+        connect(bee)
+        assert names(bee) == []
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        listing(metadata={"continue": "token"}),
+        listing(metadata={"remainingItemCount": 3}),
+        b'{"kind": "Status"}',
+        b"[]",
+    ],
+)
+def test_a_list_that_leaves_some_out_ends_none(body: bytes) -> None:
+    """One with more pages, or of a cloud that does not know all its objects yet. No list at all neither."""
+    with a_node_with(pod("a"), listed=body) as (bee, cloud):
+        connect(bee)
+        assert (cloud.asked, names(bee)) == ([], ["a"])
+
+
+def test_a_list_from_before_the_link_ended_ends_none() -> None:
+    """Its pods are taken all the same, and the next one is asked for."""
+    with asking() as bee:
+        bee.send(META, from_cloud(bee, A, Operation.INSERT, pod("a")))
+        request = bee.sent_to(HUB)[0]
+        disconnect(bee)
+        connect(bee)
+        cloud = Cloud(bee, listing(pod("a"), pod("b")))
+        bee.hive.respond(answer_to(bee, request, listing(pod("b"))))
+        bee.run_for(DAYS)
+        assert (cloud.asked, names(bee)) == ([], ["a", "b"])
+
+
+def test_what_the_cloud_deletes_itself_meanwhile_is_not_asked_for() -> None:
+    """They are asked for one at a time."""
+    held: list[Message] = []
+    with a_node_with(pod("a"), pod("b"), pod("c"), listed=listing()) as (bee, cloud):
+        cloud.pods["a"] = held.append
+        connect(bee)
+        assert [resource for resource, _ in cloud.asked] == ["default/podpatch/a"]
+        bee.send(META, from_cloud(bee, "default/pod/b", Operation.DELETE, {"metadata": {"name": "b", "uid": "uid-b"}}))
+        bee.send(META, from_cloud(bee, "default/pod/c", Operation.DELETE, {"metadata": {"name": "c", "uid": "other"}}))
+        bee.hive.respond(cloud.reply(held[0], GONE))
+        bee.settle()
+        assert [resource for resource, _ in cloud.asked] == ["default/podpatch/a", "default/podpatch/c"]
+        assert names(bee) == []
+
+
+def test_the_successor_of_a_name_is_not_ended() -> None:
+    """Listed, it takes the place of the old one in the store, and edged ends that. Pushed while the old one is asked
+    for, it stays.
+    """
+    successor = pod("a", uid="second", version=9)
+    with a_node_with(pod("a"), listed=listing(successor)) as (bee, cloud):
+        connect(bee)
+        assert (cloud.asked, names(bee)) == ([], ["a"])
+        assert [each.route.operation for each in bee.sent_to(EDGED)] == [Operation.UPDATE]
+    held: list[Message] = []
+    with a_node_with(pod("a"), listed=listing()) as (bee, cloud):
+        cloud.pods["a"] = held.append
+        connect(bee)
+        bee.send(META, from_cloud(bee, A, Operation.INSERT, successor))
+        bee.hive.respond(cloud.reply(held[0], {"Object": None, "Err": {"ErrStatus": OTHER_UID}}))
+        bee.settle()
+        assert names(bee) == ["a"]
+        deletion = bee.sent_to(EDGED)[-1]
+        assert deletion.content_as(dict)["metadata"]["uid"] == "uid-a", "edged may have it yet"
+
+
+def test_a_pod_whose_end_is_not_durable_does_not_end_yet() -> None:
+    error = StoreWriteError("change the database", hint="disk full", batch_lost=True)
+    with a_node_with(pod("a"), listed=listing()) as (bee, _):
+        with patch.object(SqliteStore, "commit", side_effect=error):
+            connect(bee)
+            bee.settle()
+        assert bee.sent_to(EDGED) == []
+        disconnect(bee)
+        connect(bee)
+        bee.run_for(DAYS)
+        assert [each.route.operation for each in bee.sent_to(EDGED)] == [Operation.DELETE]
+
+
+def test_which_stored_pods_are_absent() -> None:
+    """By their uids; what cannot be read and what another node has is not asked for."""
+    texts = [json.dumps(each) for each in (pod("a"), pod("b"), pod("c", on="n2"), {"metadata": {"name": "d"}})]
+    assert list(absent([*texts, "[", '"text"'], frozenset({"uid-b"}), "n1")) == [StoredPod("default", "a", "uid-a")]
