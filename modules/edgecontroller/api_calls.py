@@ -29,6 +29,8 @@ class ApiCall(msgspec.Struct, frozen=True, kw_only=True):
     """Of a patch, its media type."""
     options: JsonObject = {}
     body: Any = None
+    node: str = ""
+    """Whose metaserver asks; cloudhub knows it from the connection."""
 
 
 class ApiResult(msgspec.Struct, frozen=True):
