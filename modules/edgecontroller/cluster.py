@@ -171,10 +171,11 @@ class Cluster:
         merged["spec"] = live.get("spec", {})
         for name in ("kind", "apiVersion"):
             merged[name] = live[name]
-        for name in _KEPT if key.kind != _POD.name else (*_KEPT, *_KEPT_OF_PODS):
-            merged["metadata"].pop(name, None)
-            if name in live["metadata"]:
-                merged["metadata"][name] = live["metadata"][name]
+        kept = _KEPT if key.kind != _POD.name else (*_KEPT, *_KEPT_OF_PODS)
+        merged["metadata"] = {
+            **{name: value for name, value in merged["metadata"].items() if name not in kept},
+            **{name: value for name, value in live["metadata"].items() if name in kept},
+        }
         return self.replace(merged)
 
     def put_status(self, key: ObjectKey, status: JsonObject) -> JsonObject:

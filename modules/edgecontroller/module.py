@@ -24,6 +24,7 @@ from modules.cloudhub.refusals import Refusals
 from modules.edgecontroller import api_calls, commands, upstream_nodes
 from modules.edgecontroller.answers import Answer, status_error
 from modules.edgecontroller.authorization.attributes import of_call, of_message
+from modules.edgecontroller.authorization.authorizer import may_have
 from modules.edgecontroller.authorization.gate import Gate
 from modules.edgecontroller.authorization.graph import Graph
 from modules.edgecontroller.cluster import Cluster
@@ -76,10 +77,10 @@ class EdgeController(Module):
         self._database = database
         self._manifests = manifests
         self._syncs = Syncs(database.put_sync)
-        self._feed = Feed(cluster, self._syncs, self._send_down)
+        self._graph = Graph(cluster.store)
+        self._feed = Feed(cluster, self._syncs, self._send_down, partial(may_have, graph=self._graph))
         self._turns = Turns(cluster.store, database, self._changed, self._claimed_elsewhere)
         self.refusals = Refusals(self.clock)
-        self._graph = Graph(cluster.store)
         self._gate = Gate(self._graph, self.refusals)
         self._ended: dict[str, str] = {}
         """Of nodes, connections whose end came before their beginning."""

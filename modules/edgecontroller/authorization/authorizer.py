@@ -8,7 +8,7 @@ import msgspec
 from modules.edgecontroller.authorization.attributes import Attributes
 from modules.edgecontroller.authorization.graph import Graph
 from modules.edgecontroller.authorization.rules import RULES, Scope
-from modules.edgecontroller.kinds import KINDS, JsonObject, ObjectKey
+from modules.edgecontroller.kinds import KINDS, JsonObject, ObjectKey, kind_named
 
 LEASES: Final = "kube-node-lease"
 
@@ -34,6 +34,15 @@ def authorize(asked: Attributes, graph: Graph) -> Decision:
     """Decides on a request."""
     scope = RULES.get((asked.group, asked.resource), {}).get(asked.verb)
     return _UNKNOWN if scope is None else _DECIDE[scope](asked, graph)
+
+
+def may_have(node: str, key: ObjectKey, graph: Graph) -> bool:
+    """Whether a node may be sent an object unasked: what it could read."""
+    kind = kind_named(key.kind)
+    asked = Attributes(
+        node=node, verb="get", group=kind.api_group, resource=kind.plural, namespace=key.namespace, name=key.name
+    )
+    return authorize(asked, graph).allowed
 
 
 def token_refusal(node: str, asked: Attributes, graph: Graph) -> str:
