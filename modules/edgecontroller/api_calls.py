@@ -72,6 +72,8 @@ def _on_one(cluster: Cluster, request: ApiCall, key: ObjectKey, kind: Kind) -> J
             return cluster.store.get(key)
         case "updatestatus":
             return cluster.put_status(key, _object(request).get("status") or {})
+        case "update" if request.subresource:
+            return cluster.put_status(key, _object(request).get("status") or {})
         case "update":
             return cluster.update(_named(_object(request), kind, request))
         case "patch":

@@ -96,13 +96,15 @@ def of_message(resource_type: str, operation: str, request: Request) -> Attribut
 
 
 def of_call(node: str, call: ApiCall) -> Attributes:
-    """Of a request of a node's metaserver, an Application."""
+    """Of a request of a node's metaserver, an Application; the verb `updatestatus` is its word for an update of the
+    subresource.
+    """
     group, slash, _ = call.api_version.partition("/")
-    status = "status" if call.verb == "updatestatus" else ""
-    subresource = call.subresource or status
+    of_status = call.verb == "updatestatus"
+    subresource = call.subresource or ("status" if of_status else "")
     return Attributes(
         node=node,
-        verb=call.verb,
+        verb="update" if of_status else call.verb,
         group=group if slash else "",
         resource=f"{call.plural}/{subresource}" if subresource else call.plural,
         namespace=call.namespace,

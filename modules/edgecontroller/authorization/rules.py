@@ -34,7 +34,7 @@ RULES: Final[dict[tuple[str, str], dict[str, Scope]]] = {
         "create": Scope.MIRROR,
         "delete": Scope.RESTRICTED,
     },
-    ("", "pods/status"): {"update": Scope.RESTRICTED, "patch": Scope.RESTRICTED, "updatestatus": Scope.RESTRICTED},
+    ("", "pods/status"): {"update": Scope.RESTRICTED, "patch": Scope.RESTRICTED},
     ("", "secrets"): {"get": Scope.REFERRED},
     ("", "configmaps"): {"get": Scope.REFERRED},
     ("", "serviceaccounts"): {"get": Scope.REFERRED},
@@ -49,7 +49,7 @@ RULES: Final[dict[tuple[str, str], dict[str, Scope]]] = {
         "update": Scope.OWN_NODE,
         "patch": Scope.OWN_NODE,
     },
-    ("", "nodes/status"): {"update": Scope.OWN_NODE, "patch": Scope.OWN_NODE, "updatestatus": Scope.OWN_NODE},
+    ("", "nodes/status"): {"update": Scope.OWN_NODE, "patch": Scope.OWN_NODE},
     ("coordination.k8s.io", "leases"): {
         "get": Scope.OWN_LEASE,
         "create": Scope.OWN_LEASE,
@@ -63,6 +63,4 @@ RULES: Final[dict[tuple[str, str], dict[str, Scope]]] = {
     ("", "endpoints"): READ_ALL,
     ("discovery.k8s.io", "endpointslices"): READ_ALL,
 }
-"""By API group and resource, and by verb. `updatestatus` is how an Application spells the update of a status."""
-
-VERBS: Final = ("get", "list", "create", "update", "updatestatus", "patch", "delete")
+"""By API group and resource, and by verb."""
