@@ -4,6 +4,7 @@ it.
 Everything that changes objects goes through here, whether a manifest, a command or an edge wants it.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from copy import deepcopy
@@ -20,6 +21,7 @@ from modules.edgecontroller.kinds import (
     is_being_deleted,
     key_of,
     kind_named,
+    reporter_of,
     uid_of,
 )
 from modules.edgecontroller.merge_schema import schema_of
@@ -216,7 +218,7 @@ class Cluster:
         return live if seconds else self.store.remove(key)
 
     def record_event(self, event: JsonObject) -> None:
-        """Keeps a Kubernetes Event; only the newest thousand.
+        """Keeps a Kubernetes Event. Of more than a thousand the oldest goes, of whoever has reported the most.
 
         Raises:
             ApiError: it is not one.
@@ -231,8 +233,7 @@ class Cluster:
             self.store.replace(_without_version(event))
         kept = self.store.list(_EVENT)
         if len(kept) > _EVENTS_KEPT:
-            oldest = min(kept, key=lambda obj: int(obj["metadata"]["resourceVersion"]))
-            self.store.remove(key_of(oldest))
+            self.store.remove(key_of(_oldest_of_the_most(kept)))
 
     def pods_on(self, node: str) -> list[JsonObject]:
         """The pods of a node."""
@@ -270,6 +271,13 @@ class Cluster:
     def _place_waiting_pods(self) -> None:
         for pod in self.store.select(_POD, lambda pod: not pod["spec"].get("nodeName")):
             self.store.replace(self._placed(pod))
+
+
+def _oldest_of_the_most(events: list[JsonObject]) -> JsonObject:
+    reported = Counter(reporter_of(event) for event in events)
+    most = max(reported, key=reported.__getitem__)
+    of_most = (event for event in events if reporter_of(event) == most)
+    return min(of_most, key=lambda event: int(event["metadata"]["resourceVersion"]))
 
 
 def _without_version(obj: JsonObject) -> JsonObject:

@@ -122,9 +122,10 @@ class EdgeController(Module):
         (cloudhub has forgotten what an earlier process acknowledged).
         """
         self._answer(message, upstream_nodes.insert)
-        node = Resource.parse(message.route.resource, Side.CLOUD).node
-        self._syncs.started_anew(node)
-        self._feed.connected(node)
+        resource = Resource.parse(message.route.resource, Side.CLOUD)
+        if resource.name == resource.node:
+            self._syncs.started_anew(resource.node)
+            self._feed.connected(resource.node)
 
     @handles(None, Operation.CONNECTED, source=ModuleName.CLOUDHUB, kind=Kind.STATE)
     def on_connected(self, message: Message) -> None:

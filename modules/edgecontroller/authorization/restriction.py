@@ -11,7 +11,7 @@ from typing import Any, Final
 from modules.edgecontroller.authorization.attributes import user_of
 from modules.edgecontroller.authorization.authorizer import LEASES, node_of
 from modules.edgecontroller.authorization.graph import Graph
-from modules.edgecontroller.kinds import JsonObject, ObjectKey, metadata_of, uid_of
+from modules.edgecontroller.kinds import JsonObject, ObjectKey, metadata_of, reporter_of, uid_of
 from modules.edgecontroller.references import other_references_of, references_of
 
 _MIRROR: Final = "kubernetes.io/config.mirror"
@@ -152,14 +152,10 @@ def _lease(node: str, old: JsonObject | None, new: JsonObject | None, _: Graph) 
 def _event(node: str, old: JsonObject | None, new: JsonObject | None, graph: Graph) -> str:
     if new is None:
         return f"node {node!r} cannot delete events"
-    if old is not None and _reporter(old) not in ("", node):
-        return f"node {node!r} can only change events that it has reported"
+    if any(reporter_of(event) not in ("", node) for event in (old, new) if event is not None):
+        return f"node {node!r} can only report events in its own name"
     about = [_is_about_own(node, event, graph) for event in (old, new) if event is not None]
     return "" if all(about) else f"node {node!r} can only report events about itself and its pods"
-
-
-def _reporter(event: JsonObject) -> str:
-    return str(_part(event, "source").get("host") or event.get("reportingInstance") or "")
 
 
 def _is_about_own(node: str, event: JsonObject, graph: Graph) -> bool:
