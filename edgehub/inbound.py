@@ -79,7 +79,7 @@ class Inbound:
         self._hooks.confirmed(frames)
 
     def received(self, frame: bytes) -> None:
-        """A message came."""
+        """A message came. That its sender waits is said between modules; nobody here waits under the cloud's id."""
         if self._silent:
             return
         self._counters.received_bytes += len(frame)
@@ -89,7 +89,7 @@ class Inbound:
             self._reject(Rejection(error.reason), f"{error}; {len(frame)} bytes")
             return
         self._counters.count("received", message.route, len(frame))
-        self._deliver(message)
+        self._deliver(message.with_header(sync=False) if message.header.sync else message)
 
     def skipped(self, head: bytes, size: int) -> None:
         """A message over the limit was thrown away; whoever waits for it as an answer is told at once."""

@@ -1,4 +1,4 @@
-"""What a node with a certificate of its own tried and got, as messages of an edge: each is refused, in KubeEdge's form."""
+"""What a node with a certificate of its own tried and got: each message is refused, in KubeEdge's form."""
 
 import json
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Each cell of the table of what nodes may do, tried by a node on its own and on its neighbour's; docs show the table."""
+"""Each cell of the table of what nodes may do, tried by a node on its own and on its neighbour's."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -30,7 +30,10 @@ _NAMES = {
 }
 _OTHERS = (("", "namespaces"), ("apps", "deployments"), ("", "pods/exec"), ("", "pods/ephemeralcontainers"))
 CELLS = [
-    (*resource, verb) for resource in dict.fromkeys((*RULES, *_OTHERS, *_KINDS)) for verb in (*_COLUMNS, "updatestatus") if resource != _TOKEN
+    (*resource, verb)
+    for resource in dict.fromkeys((*RULES, *_OTHERS, *_KINDS))
+    for verb in (*_COLUMNS, "updatestatus")
+    if resource != _TOKEN
 ]
 
 
