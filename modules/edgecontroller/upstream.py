@@ -8,7 +8,7 @@ from beehive.message import Message
 from beehive.names import Operation, ResourceType
 from beehive.resource import Side, type_of
 from modules.edgecontroller import upstream_nodes, upstream_objects, upstream_pods
-from modules.edgecontroller.answers import refusal, status_error
+from modules.edgecontroller.answers import Answer, refusal, status_error
 from modules.edgecontroller.errors import ForbiddenError
 from modules.edgecontroller.kinds import kind_named
 from modules.edgecontroller.requests import Handling, Result
@@ -62,14 +62,24 @@ _EMPTY_OF: dict[str, str] = {
     ResourceType.LEASE: "Lease",
     ResourceType.CERTIFICATE_SIGNING_REQUEST: "CertificateSigningRequest",
 }
-_NOT_ANSWERED = (ResourceType.EVENT, ResourceType.PODSTATUS)
+_NOT_ANSWERED = frozenset(
+    {
+        (ResourceType.EVENT, Operation.INSERT),
+        (ResourceType.EVENT, Operation.UPDATE),
+        (ResourceType.EVENT, Operation.PATCH),
+        (ResourceType.PODSTATUS, Operation.UPDATE),
+        (ResourceType.NODESTATUS, Operation.UPDATE),
+    }
+)
 
 
 def refused(request: Message, error: ForbiddenError) -> list[Result]:
     """What answers a request that is not allowed, in KubeEdge's form for errors of its type."""
     resource_type, operation = type_of(request.route.resource, Side.CLOUD), request.route.operation
-    if resource_type in _NOT_ANSWERED:
+    if (resource_type, operation) in _NOT_ANSWERED:
         return []
+    if resource_type == ResourceType.NODESTATUS:
+        return [Answer(error.message, resource_type=ResourceType.NODE)]
     if resource_type == ResourceType.SERVICE_ACCOUNT_TOKEN or (
         resource_type == ResourceType.POD and operation == Operation.DELETE
     ):

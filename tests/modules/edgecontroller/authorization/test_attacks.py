@@ -42,8 +42,6 @@ FOREIGN = [
     ("null/node/n3", "insert", {"metadata": {"name": "n3"}}),
     ("null/node/n2", "update", {"metadata": {"name": "n2", "labels": {"a": "b"}}}),
     ("null/nodepatch/n2", "patch", patch(status={"phase": "Gone"})),
-    ("null/nodestatus/n2", "update", {"Status": {"phase": "Gone"}}),
-    ("null/nodestatus/n9", "insert", {"metadata": {"name": "n9"}}),
     ("kube-node-lease/lease/n2", "query", None),
     ("kube-node-lease/lease/n2", "update", {"spec": {"holderIdentity": "n1"}}),
     ("default/lease/n1", "insert", {"spec": {"holderIdentity": "n1"}}),
@@ -55,6 +53,8 @@ FOREIGN = [
 """Requests that are answered with 403: they change nothing and tell nothing."""
 
 SILENT = [
+    ("null/nodestatus/n2", "update", {"Status": {"phase": "Gone"}}),
+    ("null/nodestatus/n9", "update", {"Status": {"phase": "Gone"}}),
     ("default/podstatus/their-pod", "update", {"Name": "their-pod", "Status": {"phase": "Failed"}}),
     ("default/podstatus", "update", [{"Name": "their-pod", "Status": {"phase": "Failed"}}]),
     ("default/event/their-event", "update", {"reason": "forged", "involvedObject": {"kind": "Node", "name": "n1"}}),
@@ -84,6 +84,13 @@ def test_reports_about_others_change_nothing(world: World, resource: str, operat
     assert world.says(resource, operation, content) is None
     assert world.everything() == before
     assert world.controller.down() == []
+
+
+def test_an_old_edge_is_told_in_words_that_it_makes_no_other_node(world: World) -> None:
+    """KubeEdge's form for that request."""
+    before = world.everything()
+    assert "is forbidden" in world.says("null/nodestatus/n9", "insert", {"metadata": {"name": "n9"}})
+    assert world.everything() == before
 
 
 def test_of_a_list_of_statuses_only_its_own_count(world: World) -> None:
