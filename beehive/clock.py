@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from beehive.alarms import Alarm, Alarms
+from beehive.ids import unpredictable_id
 
 _log = logging.getLogger(__name__)
 
@@ -44,7 +45,7 @@ class Clock(ABC):
     """Now, timers, randomness and what is made of them."""
 
     random: random.Random
-    """Seeded from the system in production and from the run's seed in simulation. Not for cryptography."""
+    """The operating system's in production; seeded with the run's seed in simulation, where nothing is secret."""
 
     @abstractmethod
     def now(self) -> float:
@@ -75,7 +76,7 @@ class Clock(ABC):
         return int(self.now() * 1_000_000_000)
 
     def new_id(self) -> str:
-        """A UUID version 4 in lower case with hyphens, drawn from `random`."""
+        """A UUID version 4 in lower case with hyphens, drawn from `random`, or as hard to predict."""
         digits = (self.random.getrandbits(128) & _UUID_RANDOM | _UUID_FIXED).to_bytes(16, "big").hex()
         return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
 
@@ -115,9 +116,10 @@ class RealClock(Clock):
 
     now = staticmethod(time.time)
     monotonic = staticmethod(time.monotonic)
+    new_id = staticmethod(unpredictable_id)
 
     def __init__(self) -> None:
-        self.random = random.Random()  # noqa: S311 - jitter and ids, not cryptography
+        self.random = random.SystemRandom()
         self._alarms = Alarms()
         self._lock = threading.Lock()
         self._changed = threading.Condition(self._lock)

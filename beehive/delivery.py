@@ -59,6 +59,7 @@ class DropReason(StrEnum):
     LATE_ANSWER = "answer after the deadline"
     DOUBLE_ANSWER = "second answer"
     UNKNOWN_ANSWER = "answer to no known request"
+    FOREIGN_ANSWER = "answer of one that was not asked"
 
 
 class Record(msgspec.Struct, frozen=True, gc=False):

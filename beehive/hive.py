@@ -175,7 +175,7 @@ class Hive:
     def request_then(self, destination: str, message: Message, seconds: float, done: Callable[[Any], None]) -> None:
         """Send, and call `done` once with the answer or with the error; on whatever thread it comes."""
         message = message.as_request()
-        if self.waiters.register(message, seconds, done):
+        if self.waiters.register(message, seconds, done, asked=(destination,)):
             self._deliver(destination, message, _REQUEST)
 
     def broadcast_request(self, group: str, message: Message, seconds: float) -> Future[list[Message]]:
@@ -185,16 +185,25 @@ class Hive:
         """
         future: Future[list[Message]] = self.runtime.future()
         message = message.as_request()
-        expected = len(self._groups.get(group, ()))
-        if self.waiters.register(message, seconds, lambda result: _settle(future, result), max(1, expected)):
+        members = self._groups.get(group, ())
+        done, asked = (lambda result: _settle(future, result)), (group, *members)
+        if self.waiters.register(message, seconds, done, max(1, len(members)), asked):
             reached = self._broadcast(group, message, Way.REQUEST)
             if not reached:
                 self.waiters.cancel(message.id, _undeliverable(group, message))
         return future
 
-    def respond(self, message: Message) -> bool:
-        """Give an answer to whoever waits for it; one that nobody waits for is counted, dropped, and False."""
-        reason = self._respond_observed(message) if self.taps else self.waiters.answer(message)
+    def respond(self, message: Message, by: str | None = None) -> bool:
+        """Give an answer to whoever waits for it; one that nobody waits for is counted, dropped, and False.
+
+        Args:
+            message: the answer.
+            by: the module that answers; of one that was not asked, an answer is a dead letter. None: in the name of
+                whichever was asked.
+        """
+        reason = self._respond_observed(message, by) if self.taps else self.waiters.answer(message, by)
+        if reason is DropReason.FOREIGN_ANSWER:
+            self.dead_letters.add(DeadLetter(self.clock.now(), by or "", message, reason))
         if reason is not None:
             _log.debug("%s: %s %s", reason, message.route.resource, message.parent_id)
         return reason is None
@@ -331,14 +340,14 @@ class Hive:
         except StopError:
             _log.exception("modules left running after a failed start")
 
-    def _respond_observed(self, message: Message) -> DropReason | None:
+    def _respond_observed(self, message: Message, by: str | None) -> DropReason | None:
         """Give an answer, in a span of its own, in whose course the asker goes on; and tell the taps."""
         asker = self.waiters.asker(message.header.parent_msg_id)
         turn = own()
         cause, before = turn.span, turn.trace
         span = turn.span = self.next_span()
         trace = turn.trace = before or span
-        reason = self.waiters.answer(message)
+        reason = self.waiters.answer(message, by)
         turn.span, turn.trace = cause, before
         outcome = Outcome.HANDLED if reason is None else Outcome.DROPPED
         now, way = self._monotonic(), Way.RESPONSE

@@ -97,12 +97,16 @@ class Module(Actor):
         self.hive.broadcast(group, message)
 
     def respond(self, message: Message) -> None:
-        """Give an answer to whoever waits for it."""
-        self.hive.respond(message)
+        """Give an answer to whoever waits for it, having asked this module."""
+        self.hive.respond(message, self.name)
 
     def reply(self, request: Message, content: Any = OK, *, source: str | None = None) -> None:
         """Answer a request."""
-        self.hive.respond(request.reply(self.clock, content, source=source))
+        self.hive.respond(request.reply(self.clock, content, source=source), self.name)
+
+    def delegate(self, request: Message, destination: str) -> None:
+        """Let a module, or the members of a group, answer a request that was put to this module and is handed on."""
+        self.hive.waiters.delegate(request.id, self.name, (destination, *self.hive.members(destination)))
 
     def request(
         self, destination: str, message: Message, seconds: float, then: Callable[[Message | BeehiveError], None]

@@ -3,11 +3,13 @@
 The waiter is registered before the message leaves, so an answer cannot come too early (in KubeEdge it can, and a
 request in some thousands is lost). It leaves exactly once: with the answer, or with its deadline. What comes after
 that is counted as late or double and dropped.
+
+A waiter is bound to whom it asked. To know its id is not enough to answer a request: ids are on the wire.
 """
 
 import threading
 from collections import Counter, OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import msgspec
@@ -30,6 +32,10 @@ class _Waiter(msgspec.Struct, eq=False):
     answers: list[Message] = []
     timer: Timer | None = None
     asker: str = ""
+    asked: frozenset[str] = frozenset()
+    """Modules that may answer; empty: any."""
+    resource: str = ""
+    """What the request was about."""
 
 
 class Waiters:
@@ -53,7 +59,9 @@ class Waiters:
         """The open requests, oldest first."""
         return list(self._open)
 
-    def register(self, message: Message, seconds: float, done: Done, expected: int = 0) -> bool:
+    def register(
+        self, message: Message, seconds: float, done: Done, expected: int = 0, asked: Iterable[str] = ()
+    ) -> bool:
         """Wait for the answer to `message`; `done` is called once, on the answering or the clock's thread.
 
         False, and `done` has got a `RequestError`, when a request with the same id waits already: one answer cannot
@@ -64,8 +72,9 @@ class Waiters:
             seconds: the deadline; at once when not positive.
             done: gets the answer, or a `RequestTimeoutError`.
             expected: 0 for one answer; for a group the number of answers, which come as a list.
+            asked: the modules whose answers count; none: everybody's.
         """
-        waiter = _Waiter(done, expected, asker=current().actor)
+        waiter = _Waiter(done, expected, asker=current().actor, asked=frozenset(asked), resource=message.route.resource)
         key = message.header.msg_id
         if self._open.setdefault(key, waiter) is not waiter:
             hint = "its id must be its own; wait for the first one's end before sending it again"
@@ -79,12 +88,24 @@ class Waiters:
         waiter = self._open.get(key)
         return "" if waiter is None else waiter.asker
 
-    def answer(self, message: Message) -> DropReason | None:
-        """Give an answer to its waiter; the reason when there is none."""
+    def resource(self, key: str) -> str:
+        """What an open request is about; empty when there is no such request."""
+        waiter = self._open.get(key)
+        return "" if waiter is None else waiter.resource
+
+    def answer(self, message: Message, by: str | None = None) -> DropReason | None:
+        """Give an answer to its waiter; the reason when there is none.
+
+        Args:
+            message: the answer.
+            by: the module that answers; None: whichever was asked.
+        """
         key = message.header.parent_msg_id
         waiter = self._open.get(key)
         if waiter is None:
             return self._count_unmatched(key)
+        if by is not None and waiter.asked and by not in waiter.asked:
+            return self._count(DropReason.FOREIGN_ANSWER)
         if not waiter.expected:
             return None if self._finish(key, waiter, message) else self._count_unmatched(key)
         with self._lock:
@@ -94,6 +115,12 @@ class Waiters:
         if not complete or self._finish(key, waiter, list(waiter.answers)):
             return None
         return self._count_unmatched(key)
+
+    def delegate(self, key: str, by: str, to: Iterable[str]) -> None:
+        """Let others answer an open request too; only who was asked can."""
+        waiter = self._open.get(key)
+        if waiter is not None and by in waiter.asked:
+            waiter.asked = waiter.asked.union(to)
 
     def cancel(self, key: str, error: BeehiveError) -> None:
         """End a wait with an error."""
@@ -131,6 +158,10 @@ class Waiters:
     def _count_unmatched(self, key: str) -> DropReason:
         with self._lock:
             reason = self._closed.get(key, DropReason.UNKNOWN_ANSWER)
+        return self._count(reason)
+
+    def _count(self, reason: DropReason) -> DropReason:
+        with self._lock:
             self.unmatched[reason] += 1
         return reason
 

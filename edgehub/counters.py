@@ -25,6 +25,7 @@ class Rejection(StrEnum):
     TOO_LARGE = "too large"
     UNKNOWN_GROUP = "unknown group"
     UNKNOWN_SOURCE = "unknown source"
+    INTERNAL = "only this node says that"
 
 
 class Refusal(StrEnum):

@@ -1,7 +1,9 @@
 """Where a message from the cloud goes: a decision and nothing else.
 
 The table is KubeEdge's (edge/pkg/edgehub/messagehandler; spec/03 §3.3), by wire group. One thing is added: an answer
-that nobody waits for any more is not always dropped, see `late_object`.
+that nobody waits for any more is not always dropped, see `late_object`. And one is taken away: what only modules of
+this node say to each other (that the link is up, that the machine shuts down, what edged asks and reports) is not for
+the cloud to say. KubeEdge's edge takes it from anybody.
 """
 
 from enum import Enum
@@ -45,11 +47,29 @@ _ACKNOWLEDGED_ANSWERS = frozenset(
 """Types whose query answers the cloud sends again until they are acknowledged (cloudhub's noAckRequired)."""
 
 
+_OWN_SOURCES = frozenset(
+    {
+        ModuleName.EDGEHUB,
+        ModuleName.METAMANAGER,
+        ModuleName.EDGED,
+        ModuleName.METASERVER,
+        ModuleName.DEVICETWIN,
+        ModuleName.EVENTBUS,
+        ModuleName.EDGESTREAM,
+        Source.EDGEHUB,
+        Source.BUS,
+        Source.META,
+    }
+)
+_OWN_OPERATIONS = frozenset({Operation.QUERY, Operation.PATCH, Operation.CONNECT})
+_OWN_TYPES = frozenset({ResourceType.CONNECTION, ResourceType.SHUTDOWN, ResourceType.STORE, ResourceType.EVENT})
+
+
 def decide(message: Message) -> Decision:
     """Where a message goes."""
     match message.route.group:
         case Group.RESOURCE | Group.FUNC:
-            return _ANSWER if message.parent_id else Decision(Step.BROADCAST, Group.META)
+            return _ANSWER if message.parent_id else _unasked(message)
         case Group.TWIN:
             return Decision(Step.BROADCAST, Group.TWIN)
         case Group.USER:
@@ -78,6 +98,15 @@ def late_object(answer: Message) -> Message | None:
     if not wanted:
         return None
     return answer.with_header(parent_msg_id="").with_route(operation=Operation.UPDATE)
+
+
+def _unasked(message: Message) -> Decision:
+    """To metamanager, unless it is what metamanager is told by modules of this node only."""
+    route = message.route
+    own = route.source in _OWN_SOURCES or route.operation in _OWN_OPERATIONS
+    if own or type_of(route.resource, Side.EDGE) in _OWN_TYPES:
+        return Decision(Step.REJECT, Rejection.INTERNAL)
+    return Decision(Step.BROADCAST, Group.META)
 
 
 def _user(source: str) -> Decision:

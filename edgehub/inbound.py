@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable
 from typing import NamedTuple
 
-from beehive import FrameError, Group, Hive, Message, Operation, Source, decode
+from beehive import FrameError, Group, Hive, Message, ModuleName, Operation, Source, decode
 from beehive.names import CLOUD_CONNECTED, CLOUD_DISCONNECTED, CONNECTION_RESOURCE
 from edgehub.counters import LinkCounters, Rejection
 from edgehub.dispatch import Step, decide, late_object
@@ -79,7 +79,7 @@ class Inbound:
         self._hooks.confirmed(frames)
 
     def received(self, frame: bytes) -> None:
-        """A message came."""
+        """A message came. That its sender waits is said between modules; nobody here waits under the cloud's id."""
         if self._silent:
             return
         self._counters.received_bytes += len(frame)
@@ -89,7 +89,7 @@ class Inbound:
             self._reject(Rejection(error.reason), f"{error}; {len(frame)} bytes")
             return
         self._counters.count("received", message.route, len(frame))
-        self._deliver(message)
+        self._deliver(message.with_header(sync=False) if message.header.sync else message)
 
     def skipped(self, head: bytes, size: int) -> None:
         """A message over the limit was thrown away; whoever waits for it as an answer is told at once."""
@@ -108,7 +108,7 @@ class Inbound:
                 content=text,
                 parent_id=parent,
             )
-            self._hive.respond(error)
+            self._hive.respond(error, ModuleName.EDGEHUB)
             self._hooks.answered(parent)
 
     def _deliver(self, message: Message) -> None:
@@ -126,7 +126,7 @@ class Inbound:
             self._answer(message)
 
     def _answer(self, answer: Message) -> None:
-        claimed = self._hive.respond(answer)
+        claimed = self._hive.respond(answer, ModuleName.EDGEHUB)
         if claimed or answer.route.operation == Operation.RESPONSE:
             self._hooks.answered(answer.parent_id)
         if claimed:

@@ -375,6 +375,9 @@ class MetaManager(Module):
             _log.warning("the store is looked through later: %s", error)
 
     def _deliver(self, effect: Effect) -> None:
+        """A request that is handed on is answered by whoever gets it; its sender waits for that."""
+        if effect.message.header.sync and effect.way is not Way.RESPONSE:
+            self.delegate(effect.message, effect.destination)
         if effect.way is Way.SEND:
             self.send(effect.destination, effect.message)
         elif effect.way is Way.BROADCAST:

@@ -23,11 +23,14 @@ from modules.cloudhub.connections import ACKNOWLEDGED, ACKNOWLEDGED_RESOURCE, Ac
 from modules.cloudhub.deliveries import NodeDeliveries, Offer, Subject, subject_of
 from modules.cloudhub.inlet import Inlet
 from modules.cloudhub.link import FrameCame, Link, LinkClosed, LinkOpened
-from modules.cloudhub.routing import CA_RESOURCE, Destination, destination_of, on_node
+from modules.cloudhub.refusals import Refusals
+from modules.cloudhub.routing import CA_RESOURCE, Destination, destination_of, kind_of, on_node, wants_answer
 
 _log = logging.getLogger(__name__)
 _TICK = 1.0
 """Seconds between looks at keepalives and at deliveries that are due again."""
+_LONGEST_ECHO = 1024
+"""Characters of a refused message's resource that its answer repeats."""
 _TELL_AFTER = 0.05
 """Seconds for which acknowledgements are collected: so many nodes' are written down at once."""
 
@@ -99,6 +102,7 @@ class CloudHub(Module):
         """Of which edgecontroller is to be told."""
         self.counts: Counter[str] = Counter()
         """Messages that were not passed on, by reason."""
+        self.refusals = Refusals(self.clock)
 
     def on_start(self) -> None:
         """Begins to accept connections; those of a life before have ended with it."""
@@ -190,7 +194,7 @@ class CloudHub(Module):
             case Destination.KEEPALIVE:
                 self._connections[node].alive_at = self.clock.monotonic()
             case Destination.WAITER:
-                self.respond(message)
+                self._resolve(node, message)
             case Destination.ACKNOWLEDGE:
                 self._acknowledged(node, self._deliveries[node].acknowledge(message.parent_id))
             case Destination.LOG:
@@ -201,6 +205,8 @@ class CloudHub(Module):
                 self._answer_ca(node, message)
             case Destination.DISCARD:
                 self._drop("an echo of the cloud's own", message)
+            case Destination.REFUSED:
+                self._refuse(node, message)
             case destination:
                 self._to_controller(destination, on_node(message, node))
 
@@ -215,6 +221,22 @@ class CloudHub(Module):
             self.broadcast(group, message)
         else:
             self._drop(f"nobody here for: {destination.value}", message)
+
+    def _resolve(self, node: str, answer: Message) -> None:
+        """An answer is for who asked this node; another's waiter is none of its business."""
+        if self.hive.waiters.resource(answer.parent_id).startswith(f"node/{node}/"):
+            self.respond(answer)
+        else:
+            self.refusals.note(node, "answer to nothing that this node was asked", "volume", answer.route.resource)
+
+    def _refuse(self, node: str, message: Message) -> None:
+        route = message.route
+        about = f"{route.operation[:100]} {route.resource[:100]}"
+        self.refusals.note(node, "not a message of an edge", kind_of(message), about)
+        if wants_answer(message):
+            text = "cloudhub: no node may send this: group, resource type or operation is none of an edge's"
+            error = message.error(self.clock, text, source=self.name, group=Group.RESOURCE)
+            self._write(node, error.with_route(resource=f"node/{node}/{route.resource[:_LONGEST_ECHO]}"))
 
     def _answer_ca(self, node: str, message: Message) -> None:
         answer = message.reply(self.clock, self._settings.ca_pem, source=self.name)

@@ -1,10 +1,17 @@
-"""Where a message from a node goes (spec/04 §3, in KubeEdge's order)."""
+"""Where a message from a node goes: KubeEdge's dispatcher, in its order, as an allow-list.
+
+KubeEdge hands on whatever it does not know, with the source and the operation that the node wrote. Here a node can say
+what the edges of KubeEdge say and nothing else; what is internal to the cloud's bus (commands, connections that begin
+and end, acknowledgements, calls of dynamiccontroller) it cannot spell. The source of what is handed on is the node, as
+cloudhub knows it from the connection.
+"""
 
 import re
 from enum import Enum
 
 from beehive.message import Message
-from beehive.names import Group, ModuleName, Operation
+from beehive.names import Group, ModuleName, Operation, ResourceType
+from beehive.resource import Side, type_of
 
 _VOLUME = re.compile(r"^\w[-\w.+]*/volume/\w[-\w.+]*", re.ASCII)
 _TASK_OPERATIONS = ("prepull", "upgrade", Operation.NODE_ACTION_STATUS)
@@ -33,6 +40,7 @@ class Destination(Enum):
     DYNAMIC = "send to the dynamic controller"
     DEVICES = "broadcast to the device controller"
     OBJECTS = "broadcast to the edge controller"
+    REFUSED = "refuse: nothing that an edge says"
 
 
 _BY_OPERATION = {
@@ -45,6 +53,43 @@ _BY_SOURCE = {
     ModuleName.METASERVER: Destination.DYNAMIC,
     ModuleName.DEVICETWIN: Destination.DEVICES,
 }
+
+
+_APPLICATIONS = ("null", "watchapp/sync")
+"""Resources of what a metaserver sends: requests of the API, and which watches it has."""
+_OBJECT_GROUPS = (Group.META, Group.RESOURCE)
+OBJECT_REQUESTS = frozenset(
+    {
+        (ResourceType.NODE, Operation.INSERT),
+        (ResourceType.NODE, Operation.QUERY),
+        (ResourceType.NODE, Operation.UPDATE),
+        (ResourceType.NODEPATCH, Operation.PATCH),
+        (ResourceType.NODESTATUS, Operation.INSERT),
+        (ResourceType.NODESTATUS, Operation.UPDATE),
+        (ResourceType.POD, Operation.INSERT),
+        (ResourceType.POD, Operation.DELETE),
+        (ResourceType.PODPATCH, Operation.PATCH),
+        (ResourceType.PODSTATUS, Operation.UPDATE),
+        (ResourceType.LEASE, Operation.INSERT),
+        (ResourceType.LEASE, Operation.QUERY),
+        (ResourceType.LEASE, Operation.UPDATE),
+        (ResourceType.CONFIGMAP, Operation.QUERY),
+        (ResourceType.SECRET, Operation.QUERY),
+        (ResourceType.PERSISTENT_VOLUME, Operation.QUERY),
+        (ResourceType.PERSISTENT_VOLUME_CLAIM, Operation.QUERY),
+        (ResourceType.VOLUME_ATTACHMENT, Operation.QUERY),
+        (ResourceType.SERVICE_ACCOUNT_TOKEN, Operation.QUERY),
+        (ResourceType.CERTIFICATE_SIGNING_REQUEST, Operation.INSERT),
+        (ResourceType.CERTIFICATE_SIGNING_REQUEST, Operation.QUERY),
+        (ResourceType.EVENT, Operation.INSERT),
+        (ResourceType.EVENT, Operation.UPDATE),
+        (ResourceType.EVENT, Operation.PATCH),
+    }
+)
+"""What an edge asks and reports of objects: type and operation (KubeEdge's upstream controller)."""
+
+_ASKING = (Operation.QUERY, Operation.INSERT, Operation.UPDATE, Operation.PATCH, Operation.DELETE)
+_USER = "system:node:"
 
 
 def destination_of(message: Message) -> Destination:
@@ -60,9 +105,33 @@ def destination_of(message: Message) -> Destination:
         return Destination.ROUTER
     if route.resource == CA_RESOURCE:
         return Destination.CA
-    return _BY_SOURCE.get(route.source, Destination.OBJECTS)
+    destination = _BY_SOURCE.get(route.source, Destination.OBJECTS)
+    return destination if _is_allowed(message, destination) else Destination.REFUSED
+
+
+def _is_allowed(message: Message, destination: Destination) -> bool:
+    route = message.route
+    if destination is Destination.DYNAMIC:
+        return route.resource in _APPLICATIONS
+    if destination is Destination.OBJECTS:
+        asked = (type_of(route.resource, Side.EDGE), route.operation)
+        return route.group in _OBJECT_GROUPS and asked in OBJECT_REQUESTS
+    return True
+
+
+def kind_of(message: Message) -> str:
+    """The type of object that a message is about, by which refusals are counted; `other` where no edge would say it."""
+    kind = type_of(message.route.resource, Side.EDGE)
+    return kind if kind in {known for known, _ in OBJECT_REQUESTS} else "other"
+
+
+def wants_answer(message: Message) -> bool:
+    """Whether its sender may wait for an answer. That it does is not on the wire."""
+    return message.header.sync or message.route.operation in _ASKING
 
 
 def on_node(message: Message, node: str) -> Message:
-    """The message as cloud modules get it: the resource prefixed with the node of the connection."""
-    return message.with_route(resource=f"node/{node}/{message.route.resource}")
+    """The message as cloud modules get it: the resource prefixed with the node of the connection, and from that node
+    whatever source it names (its Kubernetes user, which is no module's name).
+    """
+    return message.with_route(resource=f"node/{node}/{message.route.resource}", source=f"{_USER}{node}")

@@ -52,6 +52,7 @@ class DynamicController(Module):
         if isinstance(call, str):
             self._answer(message, node, _rejected(app, call))
             return
+        call = msgspec.structs.replace(call, node=node)
         request = self.message(commands.RESOURCE, Command.CALL, call)
         self.request(ModuleName.EDGECONTROLLER, request, SECONDS, lambda answer: self._done(message, node, app, answer))
 

@@ -29,6 +29,8 @@ class ApiCall(msgspec.Struct, frozen=True, kw_only=True):
     """Of a patch, its media type."""
     options: JsonObject = {}
     body: Any = None
+    node: str = ""
+    """Whose metaserver asks; cloudhub knows it from the connection."""
 
 
 class ApiResult(msgspec.Struct, frozen=True):
@@ -79,6 +81,8 @@ def _on_one(cluster: Cluster, request: ApiCall, key: ObjectKey, kind: Kind) -> J
         case "get":
             return cluster.store.get(key)
         case "updatestatus":
+            return cluster.put_status(key, _object(request).get("status") or {})
+        case "update" if request.subresource:
             return cluster.put_status(key, _object(request).get("status") or {})
         case "update":
             return cluster.update(_named(_object(request), kind, request))

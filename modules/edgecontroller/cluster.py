@@ -4,6 +4,9 @@ it.
 Everything that changes objects goes through here, whether a manifest, a command or an edge wants it.
 """
 
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from copy import deepcopy
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
@@ -18,6 +21,8 @@ from modules.edgecontroller.kinds import (
     is_being_deleted,
     key_of,
     kind_named,
+    reporter_of,
+    uid_of,
 )
 from modules.edgecontroller.merge_schema import schema_of
 from modules.edgecontroller.object_rules import check_rules, check_shape
@@ -30,10 +35,18 @@ from modules.edgecontroller.strategic_merge import merge, merge_plain
 if TYPE_CHECKING:
     from beehive.clock import Clock
 
+Admission = Callable[[JsonObject | None, JsonObject | None], None]
+"""What a change passes that somebody asks for: the object before (None: it is created) and after (None: deleted). It
+raises an ApiError for what must not be."""
+
 _POD = kind_named("Pod")
 _NODE = kind_named("Node")
 _EVENT = kind_named("Event")
 _EVENTS_KEPT = 1000
+_KEPT = ("name", "namespace", "deletionTimestamp", "deletionGracePeriodSeconds")
+"""Of the metadata, what a patch of the status does not touch."""
+_KEPT_OF_PODS = ("ownerReferences", "finalizers")
+"""Likewise (Kubernetes' podStatusStrategy); a node's pod must not begin to belong to somebody by its status."""
 _STORAGE = ("PersistentVolumeClaim", "PersistentVolume")
 
 
@@ -59,6 +72,16 @@ class Cluster:
         self.clock = clock
         self.store = ObjectStore(clock, first_version)
         self._default_node = default_node
+        self._admission: Admission | None = None
+
+    @contextmanager
+    def restricted(self, admission: Admission) -> Iterator[None]:
+        """Meanwhile, all that is asked for passes an admission; what the control plane does of itself does not."""
+        self._admission = admission
+        try:
+            yield
+        finally:
+            self._admission = None
 
     def apply(self, document: Any) -> tuple[JsonObject, Outcome]:
         """Makes the object as the manifest wants it.
@@ -95,6 +118,7 @@ class Cluster:
             InvalidError: it breaks a rule of its kind.
         """
         check_rules(check_shape(obj))
+        self._admit(None, obj)
         return self._create(complete(obj))
 
     def update(self, obj: JsonObject) -> JsonObject:
@@ -110,7 +134,17 @@ class Cluster:
         if new["kind"] == _POD.name:
             new = {**new, "status": live.get("status", {})}
             check_pod_update(live, new)
+        self._admit(live, new)
         return self._bound(self.store.replace(new))
+
+    def replace(self, obj: JsonObject) -> JsonObject:
+        """Stores a new state of an object, which somebody asks for: see `ObjectStore.replace`.
+
+        Raises:
+            ApiError: as there, or it is not admitted.
+        """
+        self._admit(self.store.get(key_of(obj), uid_of(obj)), obj)
+        return self.store.replace(obj)
 
     def patch(self, key: ObjectKey, patch: JsonObject, *, strategic: bool) -> JsonObject:
         """Merges a patch into an object: a strategic one, or a JSON merge patch.
@@ -139,10 +173,12 @@ class Cluster:
         merged["spec"] = live.get("spec", {})
         for name in ("kind", "apiVersion"):
             merged[name] = live[name]
-        for name in ("name", "namespace", "deletionTimestamp", "deletionGracePeriodSeconds"):
-            if name in live["metadata"]:
-                merged["metadata"][name] = live["metadata"][name]
-        return self.store.replace(merged)
+        kept = _KEPT if key.kind != _POD.name else (*_KEPT, *_KEPT_OF_PODS)
+        merged["metadata"] = {
+            **{name: value for name, value in merged["metadata"].items() if name not in kept},
+            **{name: value for name, value in live["metadata"].items() if name in kept},
+        }
+        return self.replace(merged)
 
     def put_status(self, key: ObjectKey, status: JsonObject) -> JsonObject:
         """Replaces the object's status whole, as edges of 2019 report it.
@@ -153,7 +189,7 @@ class Cluster:
             NotFoundError: there is no such object.
             BadRequestError: the status is not of the form it should be.
         """
-        new = self.store.replace({**self.store.get(key), "status": status})
+        new = self.replace({**self.store.get(key), "status": status})
         if key.kind == _POD.name and is_deletion_complete(new):
             self.delete(key, grace=0)
         return new
@@ -173,6 +209,7 @@ class Cluster:
             ConflictError: its uid is another.
         """
         live = self.store.get(key, uid)
+        self._admit(live, None)
         if key.kind != _POD.name:
             return self.store.remove(key)
         seconds = grace_for_deletion(live, grace)
@@ -181,21 +218,22 @@ class Cluster:
         return live if seconds else self.store.remove(key)
 
     def record_event(self, event: JsonObject) -> None:
-        """Keeps a Kubernetes Event; only the newest thousand.
+        """Keeps a Kubernetes Event. Of more than a thousand the oldest goes, of whoever has reported the most.
 
         Raises:
             ApiError: it is not one.
         """
         check_shape(event)
         key = key_of(event)
-        if self.store.find(key) is None:
+        live = self.store.find(key)
+        self._admit(live, event)
+        if live is None:
             self.store.create(event)
         else:
             self.store.replace(_without_version(event))
         kept = self.store.list(_EVENT)
         if len(kept) > _EVENTS_KEPT:
-            oldest = min(kept, key=lambda obj: int(obj["metadata"]["resourceVersion"]))
-            self.store.remove(key_of(oldest))
+            self.store.remove(key_of(_oldest_of_the_most(kept)))
 
     def pods_on(self, node: str) -> list[JsonObject]:
         """The pods of a node."""
@@ -204,6 +242,10 @@ class Cluster:
     def list(self, kind: Kind, namespace: str | None = None) -> list[JsonObject]:
         """The objects of a kind."""
         return self.store.list(kind, namespace)
+
+    def _admit(self, old: JsonObject | None, new: JsonObject | None) -> None:
+        if self._admission is not None:
+            self._admission(old, new)
 
     def _create(self, obj: JsonObject) -> JsonObject:
         new = self.store.create(self._placed(obj))
@@ -229,6 +271,13 @@ class Cluster:
     def _place_waiting_pods(self) -> None:
         for pod in self.store.select(_POD, lambda pod: not pod["spec"].get("nodeName")):
             self.store.replace(self._placed(pod))
+
+
+def _oldest_of_the_most(events: list[JsonObject]) -> JsonObject:
+    reported = Counter(reporter_of(event) for event in events)
+    most = max(reported, key=reported.__getitem__)
+    of_most = (event for event in events if reporter_of(event) == most)
+    return min(of_most, key=lambda event: int(event["metadata"]["resourceVersion"]))
 
 
 def _without_version(obj: JsonObject) -> JsonObject:

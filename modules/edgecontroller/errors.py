@@ -2,6 +2,7 @@
 
 ApiError                    carries a metav1.Status
 ├── NotFoundError           404
+├── ForbiddenError          403: who asks may not
 ├── AlreadyExistsError      409 AlreadyExists
 ├── ConflictError           409 Conflict: another resourceVersion or uid than the caller believes
 ├── InvalidError            422: the object breaks a rule of its kind
@@ -68,6 +69,18 @@ class NotFoundError(ApiError):
     def __init__(self, resource: str, name: str, group: str = "") -> None:
         message = f'{_qualified(resource, group)} "{name}" not found'
         super().__init__("cannot find an object", message, _details(name, resource, group))
+
+
+class ForbiddenError(ApiError):
+    """Who asks may not do that."""
+
+    code = 403
+    reason = "Forbidden"
+
+    def __init__(self, resource: str, name: str, why: str, group: str = "") -> None:
+        named = f' "{name}"' if name else ""
+        message = f"{_qualified(resource, group)}{named} is forbidden: {why}"
+        super().__init__("cannot let a node do that", message, _details(name, resource, group))
 
 
 class AlreadyExistsError(ApiError):

@@ -24,10 +24,18 @@ class Feed:
         cluster: the objects.
         syncs: what the connected nodes have.
         send: sends a message to a node.
+        may_have: whether a node may read an object; of what it may not, it gets no more than the deletion.
     """
 
-    def __init__(self, cluster: Cluster, syncs: Syncs, send: Callable[[Downstream], None]) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        syncs: Syncs,
+        send: Callable[[Downstream], None],
+        may_have: Callable[[str, ObjectKey], bool],
+    ) -> None:
         self._cluster = cluster
+        self._may_have = may_have
         self._syncs = syncs
         self._send = send
         self._locations = LocationCache()
@@ -130,7 +138,9 @@ class Feed:
         """Sends objects in the versions that the node has not got."""
         for key in keys:
             obj = self._cluster.store.find(key)
-            if obj is not None and self._syncs.is_needed(node, uid_of(obj), int(version_of(obj))):
+            if obj is None or not self._syncs.is_needed(node, uid_of(obj), int(version_of(obj))):
+                continue
+            if self._may_have(node, key):
                 self.send(self._message_for(node, key, obj))
 
     def _message_for(self, node: str, key: ObjectKey, obj: JsonObject) -> Downstream:
@@ -146,8 +156,8 @@ class Feed:
             return [node["metadata"]["name"] for node in self._cluster.list(_NODE)]
         holders = dict.fromkeys(self._locations.nodes_of(event.key))
         if event.change is Change.DELETED:
-            holders |= dict.fromkeys(self._syncs.holders(uid_of(event.new)))
-        return list(holders)
+            return [*(holders | dict.fromkeys(self._syncs.holders(uid_of(event.new))))]
+        return [node for node in holders if self._may_have(node, event.key)]
 
 
 def _node_of(pod: JsonObject) -> str:

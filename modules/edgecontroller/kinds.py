@@ -136,3 +136,10 @@ def version_of(obj: JsonObject) -> str:
 def is_being_deleted(obj: JsonObject) -> bool:
     """A deletion with a grace period has begun."""
     return bool(metadata_of(obj).get("deletionTimestamp"))
+
+
+def reporter_of(event: JsonObject) -> str:
+    """The node that has reported an Event; empty when it does not say."""
+    source = event.get("source")
+    host = source.get("host") if isinstance(source, dict) else None
+    return str(host or event.get("reportingInstance") or "")

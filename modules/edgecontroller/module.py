@@ -18,16 +18,21 @@ from beehive.handlers import handles
 from beehive.message import Message
 from beehive.module import Module
 from beehive.names import Group, ModuleName, Operation, ResourceType
-from beehive.resource import Resource, Side
+from beehive.resource import Resource, Side, type_of
 from modules.cloudhub.connections import ACKNOWLEDGED, Acknowledged, Connected, Taken
+from modules.cloudhub.refusals import Refusals
 from modules.edgecontroller import api_calls, commands, upstream_nodes
 from modules.edgecontroller.answers import Answer, status_error
+from modules.edgecontroller.authorization.attributes import of_call, of_message
+from modules.edgecontroller.authorization.authorizer import may_have
+from modules.edgecontroller.authorization.gate import Gate
+from modules.edgecontroller.authorization.graph import Graph
 from modules.edgecontroller.cluster import Cluster
 from modules.edgecontroller.commands import Changed, Verb
 from modules.edgecontroller.database.database import Database
 from modules.edgecontroller.database.listener import Listen, Listener, can_listen
 from modules.edgecontroller.downstream import Downstream
-from modules.edgecontroller.errors import TOO_DEEP, ApiError, BadRequestError
+from modules.edgecontroller.errors import TOO_DEEP, ApiError, BadRequestError, ForbiddenError
 from modules.edgecontroller.feed import Feed
 from modules.edgecontroller.kinds import kind_named
 from modules.edgecontroller.manifest_directory import ManifestDirectory
@@ -35,7 +40,7 @@ from modules.edgecontroller.requests import Handling, Request
 from modules.edgecontroller.store import Change, ObjectEvent
 from modules.edgecontroller.syncs import Syncs
 from modules.edgecontroller.turns import Turns
-from modules.edgecontroller.upstream import handles_requests, handling_of
+from modules.edgecontroller.upstream import handles_requests, handling_of, refused
 
 _log = logging.getLogger(__name__)
 _LOOK_EVERY = 1.0
@@ -46,6 +51,7 @@ _POLL_BESIDE_NOTIFICATIONS = 5.0
 _REPEAT_EVERY = 10.0
 """Seconds between looks at what nodes have not acknowledged (KubeEdge's sync controller: 5)."""
 _NODE = kind_named("Node").name
+_POD, _VOLUME = kind_named("Pod"), kind_named("PersistentVolume")
 _HELD = {
     kind_named(kind).singular: kind_named(kind)
     for kind in ("ConfigMap", "Secret", "PersistentVolumeClaim", "PersistentVolume", "VolumeAttachment")
@@ -71,8 +77,11 @@ class EdgeController(Module):
         self._database = database
         self._manifests = manifests
         self._syncs = Syncs(database.put_sync)
-        self._feed = Feed(cluster, self._syncs, self._send_down)
+        self._graph = Graph(cluster.store)
+        self._feed = Feed(cluster, self._syncs, self._send_down, partial(may_have, graph=self._graph))
         self._turns = Turns(cluster.store, database, self._changed, self._claimed_elsewhere)
+        self.refusals = Refusals(self.clock)
+        self._gate = Gate(self._graph, self.refusals)
         self._ended: dict[str, str] = {}
         """Of nodes, connections whose end came before their beginning."""
 
@@ -105,7 +114,6 @@ class EdgeController(Module):
     @handles_requests
     def on_request(self, message: Message) -> None:
         """An edge asks or reports."""
-        self._note_holder(message)
         self._answer(message, handling_of(message))
 
     @handles(ResourceType.NODE, Operation.INSERT)
@@ -114,11 +122,12 @@ class EdgeController(Module):
         (cloudhub has forgotten what an earlier process acknowledged).
         """
         self._answer(message, upstream_nodes.insert)
-        node = Resource.parse(message.route.resource, Side.CLOUD).node
-        self._syncs.started_anew(node)
-        self._feed.connected(node)
+        resource = Resource.parse(message.route.resource, Side.CLOUD)
+        if resource.name == resource.node:
+            self._syncs.started_anew(resource.node)
+            self._feed.connected(resource.node)
 
-    @handles(None, Operation.CONNECTED, kind=Kind.STATE)
+    @handles(None, Operation.CONNECTED, source=ModuleName.CLOUDHUB, kind=Kind.STATE)
     def on_connected(self, message: Message) -> None:
         """A node is there, and this cloudcore's from now on: send what it has not acknowledged."""
         connected = message.content_as(Connected)
@@ -131,7 +140,7 @@ class EdgeController(Module):
         self._syncs.connected(node, self._database.syncs_of(node))
         self._feed.connected(node)
 
-    @handles(None, Operation.DISCONNECTED, kind=Kind.STATE)
+    @handles(None, Operation.DISCONNECTED, source=ModuleName.CLOUDHUB, kind=Kind.STATE)
     def on_disconnected(self, message: Message) -> None:
         """A node is gone; whether it is ready, its lease says. While both wait, the end of a connection may be before
         its beginning: it has taken the place of an earlier connection's.
@@ -143,7 +152,7 @@ class EdgeController(Module):
         else:
             self._ended[node] = connected.connection
 
-    @handles(None, ACKNOWLEDGED)
+    @handles(None, ACKNOWLEDGED, source=ModuleName.CLOUDHUB)
     def on_acknowledged(self, message: Message) -> None:
         """A node has stored objects, or their deletion."""
         self._turns.begin()
@@ -172,9 +181,17 @@ class EdgeController(Module):
     def on_call(self, message: Message) -> None:
         """A node's metaserver, through dynamiccontroller."""
         self._turns.begin()
-        result = api_calls.call(self._cluster, message.content_as(api_calls.ApiCall), knows_all=self._knows_all())
+        result = self._called(message.content_as(api_calls.ApiCall))
         self._turns.later(lambda: self.reply(message, result))
         self._turns.note_changes()
+
+    def _called(self, call: api_calls.ApiCall) -> api_calls.ApiResult:
+        try:
+            self._gate.pass_through(of_call(call.node, call))
+        except ForbiddenError as error:
+            return api_calls.ApiResult(refusal=error.status())
+        with self._cluster.restricted(self._gate.admission(call.node)):
+            return api_calls.call(self._cluster, call, knows_all=self._knows_all())
 
     def _note_holder(self, message: Message) -> None:
         """A node that asks for a configmap, or for storage, keeps it, and so must hear of its changes; also of its
@@ -187,9 +204,15 @@ class EdgeController(Module):
 
     def _answer(self, message: Message, handling: Handling) -> None:
         self._turns.begin()
+        where = message.route.resource, Side.CLOUD
         try:
             request = Request.of(message, manifests_loaded=self._knows_all())
-            results = handling(self._cluster, request)
+            self._gate.pass_through(of_message(type_of(*where), message.route.operation, request))
+            self._note_holder(message)
+            with self._cluster.restricted(self._gate.admission(request.node)):
+                results = handling(self._cluster, request)
+        except ForbiddenError as error:
+            results = refused(message, error)
         except ApiError as error:
             results = [status_error(error)]
         except (ContentError, ResourceError) as error:
@@ -230,6 +253,8 @@ class EdgeController(Module):
 
     def _take_up(self) -> None:
         self._feed.learn_pods()
+        for kind in (_POD, _VOLUME):
+            self._graph.learn(self._cluster.list(kind))
         if self._manifests is not None:
             self._manifests.begin_anew()
             self._manifests.look()
@@ -253,6 +278,7 @@ class EdgeController(Module):
 
     def _changed(self, event: ObjectEvent) -> None:
         """Tells nodes, and who watches, of a change."""
+        self._graph.changed(event)
         self._feed.changed(event)
         if event.key.kind == _NODE and event.change is Change.DELETED:
             self._forget(event.key.name)

@@ -9,6 +9,9 @@ from typing import Any
 
 from modules.edgecontroller.kinds import JsonObject, ObjectKey
 
+_CONTAINERS = ("initContainers", "containers", "ephemeralContainers")
+_SECRET_FIELDS = ("secretRef", "nodePublishSecretRef")
+
 
 def references_of(pod: JsonObject) -> list[ObjectKey]:
     """The configmaps and secrets that a pod's spec names, each once, in the order of their appearance."""
@@ -17,11 +20,39 @@ def references_of(pod: JsonObject) -> list[ObjectKey]:
     return list(dict.fromkeys(found))
 
 
+def other_references_of(pod: JsonObject) -> list[ObjectKey]:
+    """What else a pod's node may read for it: claims, the service account, secrets of volumes (Kubernetes'
+    VisitPodSecretNames); nobody pushes these.
+    """
+    meta, spec = pod["metadata"], pod.get("spec") or {}
+    namespace = meta.get("namespace", "default")
+    account = spec.get("serviceAccountName") or spec.get("serviceAccount") or "default"
+    found = [ObjectKey("ServiceAccount", namespace, account)]
+    for volume in spec.get("volumes") or []:
+        claim = _part(volume, "persistentVolumeClaim").get("claimName")
+        if not claim and volume.get("ephemeral"):
+            claim = f"{meta.get('name')}-{volume.get('name')}"
+        if claim:
+            found.append(ObjectKey("PersistentVolumeClaim", namespace, claim))
+        found += [ObjectKey("Secret", namespace, name) for name in _secrets_of_source(volume)]
+    return list(dict.fromkeys(found))
+
+
+def _secrets_of_source(volume: JsonObject) -> Iterator[str]:
+    """By whatever source of the volume: `secretRef.name`, `nodePublishSecretRef.name`, `azureFile.secretName`."""
+    for kind, source in volume.items():
+        if not isinstance(source, dict) or kind == "secret":
+            continue
+        names = [source.get("secretName"), *(_part(source, field).get("name") for field in _SECRET_FIELDS)]
+        yield from (name for name in names if isinstance(name, str) and name)
+
+
 def _named_in(spec: JsonObject) -> Iterator[tuple[str, str]]:
     for volume in spec.get("volumes") or []:
         yield from _named_in_volume(volume)
-    for container in [*(spec.get("initContainers") or []), *(spec.get("containers") or [])]:
-        yield from _named_in_container(container)
+    for field in _CONTAINERS:
+        for container in spec.get(field) or []:
+            yield from _named_in_container(container)
     for secret in spec.get("imagePullSecrets") or []:
         yield "Secret", secret.get("name", "")
 
@@ -45,7 +76,8 @@ def _named_in_container(container: JsonObject) -> Iterator[tuple[str, str]]:
 
 
 def _part(obj: Any, name: str) -> JsonObject:
-    return obj.get(name) or {}
+    part = obj.get(name)
+    return part if isinstance(part, dict) else {}
 
 
 class LocationCache:

@@ -8,16 +8,16 @@ from beehive.message import Message
 from beehive.names import Operation, ResourceType
 from beehive.resource import Side, type_of
 from modules.edgecontroller import upstream_nodes, upstream_objects, upstream_pods
+from modules.edgecontroller.answers import Answer, refusal, status_error
+from modules.edgecontroller.errors import ForbiddenError
 from modules.edgecontroller.kinds import kind_named
-from modules.edgecontroller.requests import Handling
+from modules.edgecontroller.requests import Handling, Result
 
 Method = TypeVar("Method", bound=Callable[..., None])
 
-_OF_ANY_OPERATION: dict[str, Handling] = {
-    ResourceType.PODPATCH: upstream_pods.patch,
-    ResourceType.NODEPATCH: upstream_nodes.patch,
-}
-_OF_ONE_OPERATION: dict[tuple[str, str], Handling] = {
+HANDLINGS: dict[tuple[str, str], Handling] = {
+    (ResourceType.PODPATCH, Operation.PATCH): upstream_pods.patch,
+    (ResourceType.NODEPATCH, Operation.PATCH): upstream_nodes.patch,
     (ResourceType.PODSTATUS, Operation.UPDATE): upstream_pods.report,
     (ResourceType.POD, Operation.INSERT): upstream_pods.insert,
     (ResourceType.POD, Operation.DELETE): upstream_pods.delete,
@@ -49,14 +49,45 @@ _OF_ONE_OPERATION: dict[tuple[str, str], Handling] = {
 
 def handles_requests(method: Method) -> Method:
     """Mark a module's method as the handler of all of them."""
-    for resource_type in _OF_ANY_OPERATION:
-        handles(resource_type)(method)
-    for resource_type, operation in _OF_ONE_OPERATION:
+    for resource_type, operation in HANDLINGS:
         handles(resource_type, operation)(method)
     return method
+
+
+_EMPTY_OF: dict[str, str] = {
+    ResourceType.PODPATCH: "Pod",
+    ResourceType.NODEPATCH: "Node",
+    ResourceType.POD: "Pod",
+    ResourceType.NODE: "Node",
+    ResourceType.LEASE: "Lease",
+    ResourceType.CERTIFICATE_SIGNING_REQUEST: "CertificateSigningRequest",
+}
+_NOT_ANSWERED = frozenset(
+    {
+        (ResourceType.EVENT, Operation.INSERT),
+        (ResourceType.EVENT, Operation.UPDATE),
+        (ResourceType.EVENT, Operation.PATCH),
+        (ResourceType.PODSTATUS, Operation.UPDATE),
+        (ResourceType.NODESTATUS, Operation.UPDATE),
+    }
+)
+
+
+def refused(request: Message, error: ForbiddenError) -> list[Result]:
+    """What answers a request that is not allowed, in KubeEdge's form for errors of its type."""
+    resource_type, operation = type_of(request.route.resource, Side.CLOUD), request.route.operation
+    if (resource_type, operation) in _NOT_ANSWERED:
+        return []
+    if resource_type == ResourceType.NODESTATUS:
+        return [Answer(error.message, resource_type=ResourceType.NODE)]
+    if resource_type == ResourceType.SERVICE_ACCOUNT_TOKEN or (
+        resource_type == ResourceType.POD and operation == Operation.DELETE
+    ):
+        return [status_error(error)]
+    return [refusal(error, "" if operation == Operation.QUERY else _EMPTY_OF.get(resource_type, ""))]
 
 
 def handling_of(request: Message) -> Handling:
     """What answers a request that has come to the method marked."""
     resource_type = type_of(request.route.resource, Side.CLOUD)
-    return _OF_ANY_OPERATION.get(resource_type) or _OF_ONE_OPERATION[resource_type, request.route.operation]
+    return HANDLINGS[resource_type, request.route.operation]

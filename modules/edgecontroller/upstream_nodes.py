@@ -66,7 +66,10 @@ def update(cluster: Cluster, request: Request) -> list[Result]:
         name: {**(live["metadata"].get(name) or {}), **getattr(asked, name)} for name in ("labels", "annotations")
     }
     wanted = {name: value for name, value in merged.items() if value}
-    node = cluster.store.replace({**live, "metadata": {**live["metadata"], **wanted}})
+    try:
+        node = cluster.replace({**live, "metadata": {**live["metadata"], **wanted}})
+    except ApiError as error:
+        return [refusal(error, "Node")]
     return [Answer(OK, version_of(node))]
 
 
@@ -96,7 +99,7 @@ def report(cluster: Cluster, request: Request) -> list[Result]:
     content: JsonObject = request.content_as(dict)
     convert(content, _NodeStatusRequest, "NodeStatusRequest")
     merged = merged_node(node, content, cluster.clock.now(), _STATUS_UPDATE_FREQUENCY)
-    return [Answer(OK, version_of(cluster.store.replace(merged)), ResourceType.NODE)]
+    return [Answer(OK, version_of(cluster.replace(merged)), ResourceType.NODE)]
 
 
 def _bare_node(key: ObjectKey) -> JsonObject:

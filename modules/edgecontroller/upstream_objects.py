@@ -7,6 +7,7 @@ import msgspec
 from beehive.names import Operation
 from edged.api import TokenRequest
 from modules.edgecontroller.answers import Answer, object_answer, refusal, typed_answer
+from modules.edgecontroller.authorization.attributes import user_of
 from modules.edgecontroller.cluster import Cluster
 from modules.edgecontroller.errors import ApiError, BadRequestError, NotFoundError
 from modules.edgecontroller.kinds import JsonObject, Kind, kind_named
@@ -56,15 +57,20 @@ def put_lease(cluster: Cluster, request: Request) -> list[Result]:
         lease = request.object(_LEASE)
         if request.message.route.operation == Operation.INSERT:
             return [typed_answer(cluster.create(lease), with_version=False)]
-        return [typed_answer(cluster.store.replace(lease), with_version=False)]
+        return [typed_answer(cluster.replace(lease), with_version=False)]
     except ApiError as error:
         return [refusal(error, "Lease")]
 
 
 def create_signing_request(cluster: Cluster, request: Request) -> list[Result]:
-    """An edge wants a certificate signed; it is kept, and nobody here approves it."""
+    """An edge wants a certificate signed; it is kept in the node's name, and nobody here approves it."""
     try:
-        return [typed_answer(cluster.create(request.object(_CSR)))]
+        wanted = request.object(_CSR)
+        spec = wanted.get("spec")
+        if not isinstance(spec, dict):
+            raise BadRequestError("CertificateSigningRequest: spec: an object is wanted")
+        named = {**spec, "username": user_of(request.node), "groups": ["system:nodes", "system:authenticated"]}
+        return [typed_answer(cluster.create({**wanted, "spec": named}))]
     except ApiError as error:
         return [refusal(error, "CertificateSigningRequest")]
 

@@ -1,5 +1,6 @@
 """What edges report of pods: statuses, patches, mirror pods, deletions (spec/07 §3)."""
 
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -8,7 +9,7 @@ from edged.api import DeleteOptions, PodStatus
 from modules.edgecontroller.answers import Answer, refusal, status_error, typed_answer
 from modules.edgecontroller.cluster import Cluster
 from modules.edgecontroller.downstream import deletion_of_unknown
-from modules.edgecontroller.errors import ApiError, ConflictError, NotFoundError
+from modules.edgecontroller.errors import ApiError, ConflictError, ForbiddenError, NotFoundError
 from modules.edgecontroller.kinds import JsonObject, ObjectKey, kind_named, uid_of
 from modules.edgecontroller.requests import Request, Result
 from modules.edgecontroller.shapes import convert
@@ -56,7 +57,8 @@ def _report_one(cluster: Cluster, request: Request, one: PodStatusRequest) -> li
     if pod is None or (one.uid and uid_of(pod) != one.uid):
         return _end_of_unknown(cluster, request, key, one.uid)
     convert(one.status, PodStatus, f"status of {key}")
-    cluster.put_status(key, merged_pod_status(pod, one.status, cluster.clock.now()))
+    with suppress(ForbiddenError):  # of one; the others count
+        cluster.put_status(key, merged_pod_status(pod, one.status, cluster.clock.now()))
     return []
 
 

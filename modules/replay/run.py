@@ -244,7 +244,7 @@ class Stage:
 
     def _await(self, request: Delivered, seconds: float) -> None:
         """Others asked each other: who answers, such as the link with what the cloud says, finds that they wait."""
-        self._hive.waiters.register(request.message.message(), seconds, lambda _answer: None)
+        self._hive.waiters.register(request.message.message(), seconds, lambda _answer: None, asked=(request.module,))
 
     def _given(self) -> frozenset[str]:
         """Ids of messages that came from outside of what is replayed."""

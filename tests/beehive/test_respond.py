@@ -1,6 +1,16 @@
-"""Whoever gives an answer to the bus learns whether somebody waited for it; edgehub stores what nobody did."""
+"""Whoever gives an answer to the bus learns whether somebody waited for it; edgehub stores what nobody did. Only those
+may answer who were asked.
+"""
 
-from beehive import Message
+from pathlib import Path
+
+import beehive
+import edged
+import edgehub
+import metamanager
+import modules
+from beehive import Message, Module, handles
+from beehive.delivery import DropReason
 from beehive.testing import Harness
 
 
@@ -16,3 +26,88 @@ def test_respond_says_whether_somebody_waited() -> None:
         assert future.get().id == answer.id
         assert not bee.hive.respond(answer)
         assert not bee.hive.respond(bee.message("default/pod/p", "response", parent_id="nobody"))
+
+
+class _Asked(Module):
+    """Remembers what it was asked and leaves the answer to others."""
+
+    name = "asked"
+    group = "some"
+
+    @handles()
+    def take(self, message: Message) -> None:
+        """Says nothing."""
+
+
+class _Other(Module):
+    """Answers what it was never asked, knowing the request's id."""
+
+    name = "other"
+    group = "rest"
+
+    @handles()
+    def take(self, message: Message) -> None:
+        """Forges an answer to the request that the content names."""
+        forged = self.message("default/secret/s", "response", "forged", parent_id=message.content_as(str))
+        self.respond(forged)
+
+
+def test_who_was_not_asked_cannot_answer() -> None:
+    """To know a request's id is not enough: the forged answer is a dead letter, and the asker waits on."""
+    with Harness() as bee:
+        bee.add(_Asked)
+        bee.add(_Other)
+        bee.start()
+        question = bee.message("default/secret/s", "query")
+        future = bee.future("asked", question)
+        bee.send("other", bee.message("a/b/c", "forge", question.id))
+        assert not future.settled
+        assert [(letter.module, letter.reason) for letter in bee.hive.dead_letters] == [
+            ("other", DropReason.FOREIGN_ANSWER)
+        ]
+        assert bee.hive.waiters.unmatched == {DropReason.FOREIGN_ANSWER: 1}
+        assert bee.hive.respond(question.reply(bee.clock, "honest"), "asked")
+        assert future.get().content == "honest"
+
+
+def test_of_a_group_every_member_may_answer_and_nobody_else() -> None:
+    """As of one module."""
+    with Harness() as bee:
+        bee.add(_Asked)
+        bee.add(_Other)
+        bee.start()
+        question = bee.message("default/secret/s", "query")
+        future = bee.hive.broadcast_request("some", question, 60.0)
+        assert not bee.hive.respond(question.reply(bee.clock, "forged"), "other")
+        assert bee.hive.respond(question.reply(bee.clock, "honest"), "asked")
+        assert [answer.content for answer in future.get()] == ["honest"]
+
+
+def test_who_was_asked_may_hand_a_request_on() -> None:
+    """Then the other answers; who was not asked cannot make himself, or anybody, one who may."""
+    with Harness() as bee:
+        bee.add(_Asked)
+        bee.add(_Other)
+        bee.start()
+        question = bee.message("default/secret/s", "query")
+        future = bee.future("asked", question)
+        bee.hive.waiters.delegate(question.id, "other", ["other"])
+        assert not bee.hive.respond(question.reply(bee.clock, "forged"), "other")
+        bee.hive.waiters.delegate(question.id, "asked", ["other"])
+        assert bee.hive.respond(question.reply(bee.clock, "honest"), "other")
+        assert future.get().content == "honest"
+
+
+def test_modules_say_who_answers() -> None:
+    """No module of the product answers in the name of whichever was asked."""
+    packages = [Path(package.__file__ or "").parent for package in (beehive, edged, edgehub, metamanager, modules)]
+    calls = [
+        f"{path.name}: {line.strip()}"
+        for package in packages
+        for path in package.rglob("*.py")
+        for line in path.read_text().splitlines()
+        if "hive.respond(" in line and path.name != "testing.py"
+    ]
+    assert [call for call in calls if "self.name)" not in call and "ModuleName." not in call] == [
+        "stand_in.py: self._hive.respond(reply)"  # a recorded answer, to the question that was asked then
+    ]

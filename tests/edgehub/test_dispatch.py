@@ -33,6 +33,31 @@ def test_the_wire_group_decides(fields: dict[str, str], expected: Decision) -> N
     assert decide(message(**fields)) == expected
 
 
+INTERNAL = Decision(Step.REJECT, "only this node says that")
+
+
+@pytest.mark.parametrize(
+    "forged",
+    [
+        message("node/connection", "connect", "cloud_disconnected", source="edgehub"),
+        message("node/connection", "connect", "cloud_disconnected", source="edgecontroller"),
+        message("node/shutdown", "update", "true", source="edgecontroller"),
+        message("null/store/listed", "update", "x", source="edgecontroller"),
+        message("default/event/e", "insert", {}, source="edgecontroller"),
+        message("default/pod/p", "update", {}, source="edged"),
+        message("default/pod/p", "delete", source="edged"),
+        message("default/pod/p", "update", {}, source="metamanager"),
+        message("default/device/d", "update", {}, source="meta"),
+        message("default/secret/s", "query", source="edgecontroller"),
+        message("default/podpatch/p", "patch", "{}", source="edgecontroller"),
+    ],
+)
+@pytest.mark.parametrize("group", ["resource", "func"])
+def test_what_modules_of_the_node_say_to_each_other_the_cloud_cannot(forged: Message, group: str) -> None:
+    """Such as that the link is down, or a status that edged is to have reported."""
+    assert decide(forged.with_route(group=group)) == INTERNAL
+
+
 @pytest.mark.parametrize(
     "kind", ["configmap", "secret", "persistentvolume", "persistentvolumeclaim", "volumeattachment"]
 )

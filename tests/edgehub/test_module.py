@@ -163,6 +163,12 @@ def test_other_late_answers_are_counted_and_dropped(bed: Bed) -> None:
     assert bed.bee.hive.waiters.unmatched[DropReason.UNKNOWN_ANSWER] == 1
 
 
+def test_nobody_waits_under_an_id_of_the_cloud(bed: Bed) -> None:
+    """Who answers what came from the cloud sends to the cloud, whatever the frame's header says."""
+    bed.deliver(message("default/pod/p", "insert", sync=True))
+    assert not bed.got[ModuleName.METAMANAGER][-1].header.sync
+
+
 @pytest.mark.parametrize(
     ("frame", "reason"),
     [
@@ -174,6 +180,7 @@ def test_other_late_answers_are_counted_and_dropped(bed: Bed) -> None:
         (b"[" * 100_000, Rejection.NOT_JSON),
         (b'{"header":{"msg_id":"a"},"route":{"group":"x","operation":"o","resource":"r"}}', Rejection.UNKNOWN_GROUP),
         (b'{"header":{"msg_id":"a"},"route":{"group":"user","operation":"o"}}', Rejection.UNKNOWN_SOURCE),
+        (b'{"header":{"msg_id":"a"},"route":{"group":"func","source":"edged","operation":"o"}}', Rejection.INTERNAL),
     ],
 )
 def test_what_cannot_be_taken_is_counted_and_logged_and_the_link_stays(

@@ -30,7 +30,7 @@ def started(machine: Machine) -> Kubectl:
 
 @pytest.mark.parametrize("runtime", ["embedded"], indirect=True)
 def test_a_node_is_read_and_changed_through_its_own_api(stopped_machine: Machine) -> None:
-    """get, describe, logs, watch; create, patch and delete, which the cloud carries out. Then without it."""
+    """get, describe, logs, watch; patch and delete, which the cloud carries out where a node may. Then without it."""
     machine = stopped_machine
     kubectl = started(machine)
     assert kubectl.resources()["pods"] == "v1"
@@ -62,20 +62,22 @@ def reasons(kubectl: Kubectl, path: str) -> set[str]:
 
 
 def changed(kubectl: Kubectl, machine: Machine) -> None:
-    """`kubectl create`, `patch`, `delete`, watched by `kubectl get -w`."""
+    """`kubectl create` and `patch`, which no node may, `label node`, `delete`; watched by `kubectl get -w`."""
     listed = kubectl.ask(f"{PODS}?limit=500", TABLE).body
     revision = listed["metadata"]["resourceVersion"]
     with kubectl.watch(f"{PODS}?resourceVersion={revision}&watch=true", TABLE) as events:
         other = pod("other", terminationGracePeriodSeconds=0)
-        assert kubectl.ask(f"{PODS}?fieldManager=kubectl-create", method="POST", body=other).status == 201
+        refused = kubectl.ask(f"{PODS}?fieldManager=kubectl-create", method="POST", body=other)
+        assert (refused.status, refused.body["reason"]) == (403, "Forbidden"), "a node makes mirror pods only"
+        machine.cloud.apply(other)
         seen = rows_until(events, lambda _, row: (row[0], row[2]) == ("other", "Running"))
         assert next(kind for kind, name in seen if name == "other") == "ADDED"
+        strategic = "application/strategic-merge-patch+json"
         patch = {"metadata": {"labels": {"colour": "red"}}}
-        answer = kubectl.ask(
-            f"{PODS}/other", method="PATCH", body=patch, Content_Type="application/strategic-merge-patch+json"
-        )
-        assert answer.body["metadata"]["labels"] == {"colour": "red"}
-        wait_until(lambda: [row[0] for row in kubectl.rows(f"{PODS}?labelSelector=colour%3Dred")] == ["other"], "label")
+        assert kubectl.ask(f"{PODS}/other", method="PATCH", body=patch, Content_Type=strategic).status == 403
+        answer = kubectl.ask(f"/api/v1/nodes/{NODE}", method="PATCH", body=patch, Content_Type=strategic)
+        assert answer.body["metadata"]["labels"]["colour"] == "red"
+        wait_until(lambda: len(kubectl.rows("/api/v1/nodes?labelSelector=colour%3Dred")) == 1, "label")
         assert kubectl.ask(f"{PODS}/other", method="DELETE", body={"gracePeriodSeconds": 0}).body["status"] == "Success"
         rows_until(events, lambda kind, row: (kind, row[0]) == ("DELETED", "other"))
     refused = kubectl.ask(f"{PODS}/other", method="DELETE")

@@ -93,10 +93,18 @@ class World:
         parent = message["header"].get("parent_msg_id")
         header = message["header"] | ({"parent_msg_id": self._ids.get(parent, parent)} if parent else {})
         known = self._known.get(_key(message["route"]["resource"]), {})
-        content = _with_identity(message["content"], known)
+        content = self._bound(_with_identity(message["content"], known), message["route"]["resource"])
         assert self._connection is not None
         told = msgspec.convert({**message, "header": header, "content": content}, Message)
         self._connection.send(encode(told), text=True)
+
+    def _bound(self, content: Any, resource: str) -> Any:
+        """A request for a token, bound to the pod as this cloud knows it."""
+        if "/serviceaccounttoken/" not in resource or content == "OK":
+            return content
+        reference = content["spec"]["boundObjectRef"]
+        known = self._known[f"{resource.partition('/')[0]}/pod/{reference['name']}"]
+        return {**content, "spec": {**content["spec"], "boundObjectRef": {**reference, "uid": known["uid"]}}}
 
     def cloud_said(self, recorded: Json) -> Message:
         """Our cloud's counterpart of a message that the real one sent; people do what must be done for it."""

@@ -69,7 +69,7 @@ def test_an_answer_has_the_object_and_the_nodes_resource(bee: Harness) -> None:
     content = content_of(answer)
     assert (content["ID"], content["Status"]) == ("f00", "Approved")
     assert json.loads(base64.b64decode(content["RespBody"])) == FOUND
-    assert asked == [ApiCall(verb="get", api_version="v1", plural="pods", namespace="default", name="web")]
+    assert asked == [ApiCall(verb="get", api_version="v1", plural="pods", namespace="default", name="web", node="n1")]
 
 
 def test_a_refusal_is_gos_status_error(bee: Harness) -> None:

@@ -53,7 +53,8 @@ class Controller:
 
     def asks(self, resource: str, operation: str, content: Any = None, node_name: str = "n1") -> Message:
         """A request of an edge."""
-        message = self.bee.message(f"node/{node_name}/{resource}", operation, content, source="edged", group="meta")
+        source = f"system:node:{node_name}"
+        message = self.bee.message(f"node/{node_name}/{resource}", operation, content, source=source, group="meta")
         self.bee.send(EdgeController.name, message)
         return message
 
@@ -89,4 +90,5 @@ class Controller:
     def acknowledged(self, uid: str, version: int, *, is_delete: bool = False) -> None:
         """The node has acknowledged; edgecontroller gets to it with the next message, or as time passes."""
         content = [Acknowledged("n1", uid, version, is_delete)]
-        self.bee.hive.send(EdgeController.name, self.bee.message(ACKNOWLEDGED_RESOURCE, ACKNOWLEDGED, content))
+        told = self.bee.message(ACKNOWLEDGED_RESOURCE, ACKNOWLEDGED, content, source="cloudhub")
+        self.bee.hive.send(EdgeController.name, told)

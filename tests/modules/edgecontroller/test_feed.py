@@ -30,12 +30,30 @@ def test_a_changed_configmap_goes_to_the_nodes_that_hold_it(controller: Controll
 
 
 def test_a_node_that_asked_for_a_configmap_hears_of_its_changes(controller: Controller) -> None:
-    controller.apply(configmap(a="1"))
+    controller.apply(configmap(a="1"), pod(**USES))
+    controller.down()
     request = controller.asks("default/configmap/settings", "query")
     assert controller.answer_to(request).content["data"] == {"a": "1"}
     controller.bee.forget()
     controller.apply(configmap(a="2"))
     assert controller.down() == ["update node/n1/default/configmap/settings"]
+
+
+def test_a_node_hears_of_a_configmap_no_more_when_its_pod_has_gone(controller: Controller) -> None:
+    """It may not read it any more; of the deletion it hears, and with the next pod it has the newest."""
+    controller.apply(configmap(a="1"), pod(**USES))
+    controller.command("remove", kind="pod", name="web", grace=0)
+    controller.down()
+    controller.apply(configmap(a="2"))
+    controller.connected()
+    controller.bee.run_for(60)
+    assert "update node/n1/default/configmap/settings" not in controller.down()
+    controller.apply(pod("next", **USES))
+    assert controller.down() == ["insert node/n1/default/configmap/settings", "insert node/n1/default/pod/next"]
+    controller.command("remove", kind="pod", name="next", grace=0)
+    controller.down()
+    controller.command("remove", kind="cm", name="settings")
+    assert controller.down() == ["delete node/n1/default/configmap/settings"]
 
 
 def test_a_node_that_connects_is_told_all_it_needs(controller: Controller) -> None:

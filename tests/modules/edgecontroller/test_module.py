@@ -135,17 +135,27 @@ def test_a_lease_is_looked_for_made_and_renewed(controller: Controller) -> None:
     assert conflict["Err"]["ErrStatus"]["reason"] == "Conflict"
 
 
-@pytest.mark.parametrize(
-    "kind", ["configmap", "secret", "persistentvolume", "persistentvolumeclaim", "volumeattachment"]
-)
+NEEDY: dict[str, Any] = {
+    "volumes": [
+        {"name": "a", "configMap": {"name": "nothing"}},
+        {"name": "b", "secret": {"secretName": "nothing"}},
+        {"name": "c", "persistentVolumeClaim": {"claimName": "nothing"}},
+    ]
+}
+
+
+@pytest.mark.parametrize("kind", ["configmap", "secret", "persistentvolumeclaim", "volumeattachment"])
 def test_what_is_not_there_is_answered_in_a_form_that_no_edge_stores(controller: Controller, kind: str) -> None:
+    controller.apply(pod(**NEEDY))
     content = controller.answer_to(controller.asks(f"default/{kind}/nothing", "query")).content
     assert content["Object"] is None
     assert content["Err"]["ErrStatus"]["code"] == 404
 
 
 def test_a_token_says_who_it_is_for_and_until_when(controller: Controller) -> None:
-    request = {"spec": {"expirationSeconds": 3607, "boundObjectRef": {"kind": "Pod", "name": "web", "uid": "u"}}}
+    controller.apply(pod())
+    uid = controller.cluster.store.get(WEB)["metadata"]["uid"]
+    request = {"spec": {"expirationSeconds": 3607, "boundObjectRef": {"kind": "Pod", "name": "web", "uid": uid}}}
     content = controller.answer_to(controller.asks("default/serviceaccounttoken/default", "query", request)).content
     header, claims, signature = content["status"]["token"].split(".")
     decoded = json.loads(base64.urlsafe_b64decode(claims + "=="))
@@ -153,11 +163,13 @@ def test_a_token_says_who_it_is_for_and_until_when(controller: Controller) -> No
     assert signature == "", "nobody vouches for it"
     assert decoded["sub"] == "system:serviceaccount:default:default"
     assert decoded["exp"] - decoded["iat"] == 3607
-    assert decoded["kubernetes.io"]["pod"] == {"name": "web", "uid": "u"}
+    assert decoded["kubernetes.io"]["pod"] == {"name": "web", "uid": uid}
 
 
 def test_events_are_kept_and_patched_without_an_answer(controller: Controller) -> None:
-    event = {"metadata": {"name": "web.1", "namespace": "default"}, "reason": "Started", "count": 1}
+    about = {"kind": "Pod", "namespace": "default", "name": "web"}
+    meta = {"name": "web.1", "namespace": "default"}
+    event = {"metadata": meta, "reason": "Started", "count": 1, "involvedObject": about}
     for operation, content in [
         ("insert", event),
         ("patch", {"event": event, "patchData": '{"count":2}'}),

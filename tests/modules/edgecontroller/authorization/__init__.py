@@ -1,0 +1,1 @@
+"""Tests of what nodes may do."""
