@@ -65,6 +65,13 @@ class Feed:
         if event.change is Change.DELETED and self._locations.forget(event.key):
             self.learn_pods()
 
+    def undone(self, event: ObjectEvent) -> None:
+        """A change of which `changed` was told has not taken place."""
+        if event.key.kind == _POD.name:
+            self._pods[_node_of(event.new)].pop(event.key, None)
+            if event.old is not None:
+                self._learn(event.key, event.old)
+
     def connected(self, node: str) -> None:
         """A node is there: sends what it lacks, from now on."""
         self._lacked.pop(node, None)

@@ -5,15 +5,14 @@ It works in turns (see `turns`), one for each run of messages. Waiting for the d
 could go on meanwhile.
 """
 
-import logging
 from collections.abc import Callable, Sequence
 from functools import partial
+from http import HTTPStatus
 from typing import Any, ClassVar
 
 import msgspec
 
 from beehive.delivery import Kind
-from beehive.errors import ContentError, ResourceError
 from beehive.handlers import handles
 from beehive.message import Message
 from beehive.module import Module
@@ -21,13 +20,15 @@ from beehive.names import Group, ModuleName, Operation, ResourceType
 from beehive.resource import Resource, Side
 from modules.cloudhub.connections import ACKNOWLEDGED, Acknowledged, Connected, Taken
 from modules.edgecontroller import api_calls, commands, upstream_nodes
-from modules.edgecontroller.answers import Answer, status_error
+from modules.edgecontroller.answers import Answer, refusal, status_error
 from modules.edgecontroller.cluster import Cluster
 from modules.edgecontroller.commands import Changed, Verb
 from modules.edgecontroller.database.database import Database
+from modules.edgecontroller.database.errors import DatabaseError
 from modules.edgecontroller.database.listener import Listen, Listener, can_listen
 from modules.edgecontroller.downstream import Downstream
-from modules.edgecontroller.errors import TOO_DEEP, ApiError, BadRequestError
+from modules.edgecontroller.errors import ApiError
+from modules.edgecontroller.failures import Failures
 from modules.edgecontroller.feed import Feed
 from modules.edgecontroller.kinds import kind_named
 from modules.edgecontroller.manifest_directory import ManifestDirectory
@@ -37,7 +38,6 @@ from modules.edgecontroller.syncs import Syncs
 from modules.edgecontroller.turns import Turns
 from modules.edgecontroller.upstream import handles_requests, handling_of
 
-_log = logging.getLogger(__name__)
 _LOOK_EVERY = 1.0
 """Seconds between looks at the manifests."""
 _POLL_EVERY = 0.25
@@ -72,7 +72,8 @@ class EdgeController(Module):
         self._manifests = manifests
         self._syncs = Syncs(database.put_sync)
         self._feed = Feed(cluster, self._syncs, self._send_down)
-        self._turns = Turns(cluster.store, database, self._changed, self._claimed_elsewhere)
+        self._turns = Turns(cluster.store, database, self._changed, self._claimed_elsewhere, self._undone)
+        self.failures = Failures()
         self._ended: dict[str, str] = {}
         """Of nodes, connections whose end came before their beginning."""
 
@@ -106,52 +107,39 @@ class EdgeController(Module):
     def on_request(self, message: Message) -> None:
         """An edge asks or reports."""
         self._note_holder(message)
-        self._answer(message, handling_of(message))
+        self._handle(message, lambda: self._answer(message, handling_of(message)), self._refuse)
 
     @handles(ResourceType.NODE, Operation.INSERT)
     def on_node_insert(self, message: Message) -> None:
         """A node registers, as it does at each start of its process. Its store may be a new one: send what it needs
         (cloudhub has forgotten what an earlier process acknowledged).
         """
-        self._answer(message, upstream_nodes.insert)
-        node = Resource.parse(message.route.resource, Side.CLOUD).node
-        self._syncs.started_anew(node)
-        self._feed.connected(node)
+
+        def register() -> None:
+            self._answer(message, upstream_nodes.insert)
+            self._turns.note_changes()
+            node = Resource.parse(message.route.resource, Side.CLOUD).node
+            self._syncs.started_anew(node)
+            self._feed.connected(node)
+
+        self._handle(message, register, self._refuse)
 
     @handles(None, Operation.CONNECTED, kind=Kind.STATE)
     def on_connected(self, message: Message) -> None:
         """A node is there, and this cloudcore's from now on: send what it has not acknowledged."""
-        connected = message.content_as(Connected)
-        node = connected.client_id
-        if self._ended.pop(node, None) == connected.connection:
-            self._left(node)
-            return
-        self._turns.begin()
-        self._database.claim(node, connected.connection, self._cluster.store.next_version())
-        self._syncs.connected(node, self._database.syncs_of(node))
-        self._feed.connected(node)
+        self._handle(message, lambda: self._connected(message.content_as(Connected)), self._turn_away)
 
     @handles(None, Operation.DISCONNECTED, kind=Kind.STATE)
     def on_disconnected(self, message: Message) -> None:
         """A node is gone; whether it is ready, its lease says. While both wait, the end of a connection may be before
         its beginning: it has taken the place of an earlier connection's.
         """
-        connected = message.content_as(Connected)
-        node = connected.client_id
-        if self._database.connected.get(node) == connected.connection:
-            self._left(node)
-        else:
-            self._ended[node] = connected.connection
+        self._handle(message, lambda: self._disconnected(message.content_as(Connected)))
 
     @handles(None, ACKNOWLEDGED)
     def on_acknowledged(self, message: Message) -> None:
         """A node has stored objects, or their deletion."""
-        self._turns.begin()
-        for one in message.content_as(list[Acknowledged]):
-            if one.is_delete:
-                self._syncs.gone(one.node, one.uid)
-            else:
-                self._syncs.acknowledged(one.node, one.uid, one.version)
+        self._handle(message, lambda: self._acknowledged(message.content_as(list[Acknowledged])))
 
     @handles(None, Verb.APPLY, source=commands.SOURCE)
     def on_apply(self, message: Message) -> None:
@@ -171,10 +159,16 @@ class EdgeController(Module):
     @handles(None, Verb.CALL, source=ModuleName.DYNAMICCONTROLLER)
     def on_call(self, message: Message) -> None:
         """A node's metaserver, through dynamiccontroller."""
-        self._turns.begin()
-        result = api_calls.call(self._cluster, message.content_as(api_calls.ApiCall))
-        self._turns.later(lambda: self.reply(message, result))
-        self._turns.note_changes()
+
+        def call() -> None:
+            result = api_calls.call(self._cluster, message.content_as(api_calls.ApiCall))
+            self._turns.later(lambda: self.reply(message, result))
+
+        def refuse(_: Message, error: ApiError) -> None:
+            refused = api_calls.ApiResult(refusal=error.status())
+            self._turns.later(lambda: self.reply(message, refused))
+
+        self._handle(message, call, refuse)
 
     def _note_holder(self, message: Message) -> None:
         """A node that asks for a configmap, or for storage, keeps it, and so must hear of its changes; also of its
@@ -185,33 +179,82 @@ class EdgeController(Module):
         if held is not None:
             self._feed.note_holder(Request.of(message, manifests_loaded=True).key(held), resource.node)
 
-    def _answer(self, message: Message, handling: Handling) -> None:
-        self._turns.begin()
+    def _handle(
+        self, message: Message, work: Callable[[], None], refuse: Callable[[Message, ApiError], None] | None = None
+    ) -> None:
+        """Does the work of one message. When it fails, nothing of it remains, and `refuse` tells whoever asked.
+
+        Raises:
+            DatabaseError: the turn is lost; the supervisor starts the module again, and it is tried again.
+        """
         try:
-            request = Request.of(message, manifests_loaded=self._knows_all())
-            results = handling(self._cluster, request)
-        except ApiError as error:
-            results = [status_error(error)]
-        except (ContentError, ResourceError) as error:
-            _log.warning("an edge's request cannot be read: %s", error)
-            results = [status_error(BadRequestError(str(error)))]
-        except RecursionError:
-            results = [status_error(BadRequestError(TOO_DEEP))]
-        for result in results:
+            self._turns.attempt(work)
+        except DatabaseError:
+            raise
+        except Exception as error:  # noqa: BLE001 - one sender's message must not stop everybody's module
+            refusal = self.failures.refusal_of(message, error)
+            if refuse is not None:
+                refuse(message, refusal)
+
+    def _answer(self, message: Message, handling: Handling) -> None:
+        for result in handling(self._cluster, Request.of(message, manifests_loaded=self._knows_all())):
             if isinstance(result, Answer):
                 self._send_answer(message, result)
             else:
                 self._feed.send(result)
-        self._turns.note_changes()
+
+    def _refuse(self, message: Message, error: ApiError) -> None:
+        """A lister's form where an edge would keep what it is answered as the object (spec/05 §5.2)."""
+        is_query = message.route.operation == Operation.QUERY and error.code >= HTTPStatus.INTERNAL_SERVER_ERROR
+        self._send_answer(message, refusal(error) if is_query else status_error(error))
 
     def _command(self, message: Message, kind: type[Any], run: Callable[[Cluster, Any], commands.Result]) -> None:
-        self._turns.begin()
-        try:
+        def carry_out() -> None:
             result = run(self._cluster, message.content_as(kind))
-        except ContentError as error:
-            result = commands.Result([commands.Item(error=str(error))])
-        self._turns.later(lambda: self.reply(message, result))
-        self._turns.note_changes()
+            self._turns.later(lambda: self.reply(message, result))
+
+        def refuse(_: Message, error: ApiError) -> None:
+            refused = commands.Result([commands.Item(error=error.message)])
+            self._turns.later(lambda: self.reply(message, refused))
+
+        self._handle(message, carry_out, refuse)
+
+    def _connected(self, connected: Connected) -> None:
+        node = connected.client_id
+        if self._ended.pop(node, None) == connected.connection:
+            self._left(node)
+            return
+        self._database.claim(node, connected.connection, self._cluster.store.next_version())
+        self._syncs.connected(node, self._database.syncs_of(node))
+        self._feed.connected(node)
+
+    def _disconnected(self, connected: Connected) -> None:
+        node = connected.client_id
+        if self._database.connected.get(node) == connected.connection:
+            self._left(node)
+        else:
+            self._ended[node] = connected.connection
+
+    def _acknowledged(self, acknowledged: list[Acknowledged]) -> None:
+        for one in acknowledged:
+            if one.is_delete:
+                self._syncs.gone(one.node, one.uid)
+            else:
+                self._syncs.acknowledged(one.node, one.uid, one.version)
+
+    def _turn_away(self, message: Message, _: ApiError) -> None:
+        """A node could not be taken on: its connection ends, and it tries again."""
+        node = message.route.resource.partition("/")[2]
+        connection = self._database.connected.get(node)
+        if connection is not None:
+            self._end_connection(node, connection)
+
+    def _undone(self, events: list[ObjectEvent], nodes: set[str]) -> None:
+        for event in events:
+            self._feed.undone(event)
+        for node in nodes:
+            if self._syncs.is_connected(node):
+                self._syncs.connected(node, self._database.syncs_of(node))
 
     def look_for_changes(self) -> None:
         """An empty turn: it takes over what other cloudcores have changed."""
@@ -272,9 +315,12 @@ class EdgeController(Module):
         for node, cloudcore in claims:
             connection = self._database.connected.get(node)
             if connection is not None and cloudcore != self._database.cloudcore:
-                self._left(node)
-                taken = self.message(f"node/{node}", Operation.DISCONNECTED, Taken(connection), group=Group.RESOURCE)
-                self._turns.later(partial(self.send, ModuleName.CLOUDHUB, taken))
+                self._end_connection(node, connection)
+
+    def _end_connection(self, node: str, connection: str) -> None:
+        self._left(node)
+        taken = self.message(f"node/{node}", Operation.DISCONNECTED, Taken(connection), group=Group.RESOURCE)
+        self._turns.later(partial(self.send, ModuleName.CLOUDHUB, taken))
 
     def _left(self, node: str) -> None:
         self._database.connected.pop(node, None)
