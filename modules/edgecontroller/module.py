@@ -5,6 +5,7 @@ It works in turns (see `turns`), one for each run of messages. Waiting for the d
 could go on meanwhile.
 """
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
 from http import HTTPStatus
@@ -18,7 +19,7 @@ from beehive.message import Message
 from beehive.module import Module
 from beehive.names import Group, ModuleName, Operation, ResourceType
 from beehive.resource import Resource, Side
-from modules.cloudhub.connections import ACKNOWLEDGED, Acknowledged, Connected, Taken
+from modules.cloudhub.connections import ACKNOWLEDGED, HANDLED, HANDLED_RESOURCE, Acknowledged, Connected, Taken
 from modules.edgecontroller import api_calls, commands, upstream_nodes
 from modules.edgecontroller.answers import Answer, refusal, status_error
 from modules.edgecontroller.cluster import Cluster
@@ -74,6 +75,8 @@ class EdgeController(Module):
         self._feed = Feed(cluster, self._syncs, self._send_down)
         self._turns = Turns(cluster.store, database, self._changed, self._claimed_elsewhere, self._undone)
         self.failures = Failures()
+        self._handled: Counter[str] = Counter()
+        """Messages of each node that were handled, of which cloudhub was not told yet."""
         self._ended: dict[str, str] = {}
         """Of nodes, connections whose end came before their beginning."""
 
@@ -102,12 +105,19 @@ class EdgeController(Module):
     def on_batch_end(self) -> None:
         """Makes durable what the messages have changed, and tells of it."""
         self._turns.commit()
+        if self._handled:
+            handled, self._handled = dict(self._handled), Counter()
+            self.send(ModuleName.CLOUDHUB, self.message(HANDLED_RESOURCE, HANDLED, handled))
 
     @handles_requests
     def on_request(self, message: Message) -> None:
         """An edge asks or reports."""
-        self._note_holder(message)
-        self._handle(message, lambda: self._answer(message, handling_of(message)), self._refuse)
+
+        def answer() -> None:
+            self._note_holder(message)
+            self._answer(message, handling_of(message))
+
+        self._answered(message, answer)
 
     @handles(ResourceType.NODE, Operation.INSERT)
     def on_node_insert(self, message: Message) -> None:
@@ -122,7 +132,7 @@ class EdgeController(Module):
             self._syncs.started_anew(node)
             self._feed.connected(node)
 
-        self._handle(message, register, self._refuse)
+        self._answered(message, register)
 
     @handles(None, Operation.CONNECTED, kind=Kind.STATE)
     def on_connected(self, message: Message) -> None:
@@ -202,6 +212,11 @@ class EdgeController(Module):
                 self._send_answer(message, result)
             else:
                 self._feed.send(result)
+
+    def _answered(self, message: Message, work: Callable[[], None]) -> None:
+        """Does the work of a node's message, or refuses it; in both cases it has been handled then."""
+        self._handle(message, work, self._refuse)
+        self._handled[Resource.parse(message.route.resource, Side.CLOUD).node] += 1
 
     def _refuse(self, message: Message, error: ApiError) -> None:
         """A lister's form where an edge would keep what it is answered as the object (spec/05 §5.2)."""
@@ -325,6 +340,7 @@ class EdgeController(Module):
     def _left(self, node: str) -> None:
         self._database.connected.pop(node, None)
         self._syncs.disconnected(node)
+        self._feed.disconnected(node)
 
     def _send_down(self, down: Downstream) -> None:
         sent = self.message(

@@ -138,3 +138,13 @@ def test_one_bad_status_of_a_list_takes_no_other_with_it(controller: Controller)
     ]
     controller.asks("default/podstatus", "update", msgspec.to_builtins(reports))
     assert controller.cluster.store.get(ObjectKey("Pod", "default", "two"))["status"]["phase"] == "Running"
+
+
+def test_cloudhub_hears_how_many_of_each_nodes_messages_have_been_handled(controller: Controller) -> None:
+    """Also of those that were refused; or it would hold back the node's next ones."""
+    controller.bee.forget()
+    for node_name, content in (("n1", {"status": {}}), ("n1", "nonsense"), ("n2", {"status": {}})):
+        about = f"node/{node_name}/default/podpatch/web"
+        controller.bee.hive.send(EdgeController.name, controller.bee.message(about, "patch", content, source="edged"))
+    controller.bee.settle()
+    assert controller.handled() == [{"n1": 2, "n2": 1}]
