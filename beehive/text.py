@@ -11,13 +11,13 @@ from typing import Final
 CLIPPED: Final = 200
 """Characters of one foreign value in a log line or an error."""
 
-_UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
-_UNSAFE_IN_LINES = re.compile(_UNSAFE.pattern.replace("\x00-\x1f", "\x00-\x08\x0b-\x1f"))
+UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+_UNSAFE_IN_LINES = re.compile(UNSAFE.pattern.replace("\x00-\x1f", "\x00-\x08\x0b-\x1f"))
 
 
 def printable(text: str) -> str:
     """The text on one line, with nothing in it that a terminal obeys."""
-    return _UNSAFE.sub(_escaped, text)
+    return UNSAFE.sub(_escaped, text)
 
 
 def printable_lines(text: str) -> str:

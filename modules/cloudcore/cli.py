@@ -12,6 +12,7 @@ from modules.cloudcore import verbs
 from modules.cloudcore.config import CloudCoreConfig, TlsConfig
 from modules.edgecore.exit_codes import ExitCode
 from modules.edgecore.version import VERSION
+from modules.printing.terminal import complain
 
 _DEFAULTS = CloudCoreConfig()
 _TLS = TlsConfig()
@@ -24,7 +25,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         return int(chosen.command(chosen))
     except BeehiveError as error:
-        sys.stderr.write(f"cloudcore: {error}\n")
+        complain("cloudcore", str(error))
         return ExitCode.INTERNAL_ERROR
     except BrokenPipeError:
         sys.stderr.close()

@@ -65,6 +65,8 @@ class ObjectStore:
         self._objects: dict[ObjectKey, JsonObject] = {}
         self._of_kind: defaultdict[str, dict[ObjectKey, JsonObject]] = defaultdict(dict)
         """The same, by kind."""
+        self._changed_at: dict[ObjectKey, float] = {}
+        """Monotonic seconds at which each object was last seen to change, here or by another cloudcore."""
         self._events: deque[ObjectEvent] = deque()
         self._since: deque[ObjectEvent] = deque()
         """The changes since the savepoint, in order."""
@@ -92,6 +94,7 @@ class ObjectStore:
         for event in undone:
             if event.old is None:
                 del self._objects[event.key], self._of_kind[event.key.kind][event.key]
+                self._changed_at.pop(event.key, None)
             else:
                 self._set(event.key, event.old)
         self._version = self._saved_version
@@ -102,6 +105,11 @@ class ObjectStore:
     def find(self, key: ObjectKey) -> JsonObject | None:
         """The object, or None. It must not be changed."""
         return self._objects.get(key)
+
+    def unchanged_for(self, key: ObjectKey) -> float:
+        """Seconds since an object was last seen to change, by this cloud's clock, whatever times it has in it."""
+        now = self._clock.monotonic()
+        return now - self._changed_at.get(key, now)
 
     def get(self, key: ObjectKey, uid: str = "") -> JsonObject:
         """The object. It must not be changed.
@@ -228,6 +236,7 @@ class ObjectStore:
     def _note(self, change: Change, key: ObjectKey, new: JsonObject, old: JsonObject | None) -> None:
         if change is Change.DELETED:
             del self._objects[key], self._of_kind[key.kind][key]
+            self._changed_at.pop(key, None)
         else:
             self._set(key, new)
         event = ObjectEvent(change, key, new, old)
@@ -236,6 +245,7 @@ class ObjectStore:
 
     def _set(self, key: ObjectKey, obj: JsonObject) -> None:
         self._objects[key] = self._of_kind[key.kind][key] = obj
+        self._changed_at[key] = self._clock.monotonic()
 
 
 def _generation_of(obj: JsonObject) -> int:
