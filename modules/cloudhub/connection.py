@@ -29,6 +29,8 @@ OPENING_SECONDS: Final = 10.0
 _LINGERING_SECONDS = 1.0
 _WAITING = 512
 """Messages that may wait for a node that does not read."""
+_WAITING_BYTES = 8 * 1024 * 1024
+"""Bytes of them beyond which the node is not read either: it must take answers before it asks more."""
 _UNREAD_FRAMES = 64
 _UNREAD_BYTES = 64 * 1024
 """Messages that have come and were not looked at yet, beyond which a connection is not read: TCP holds it back."""
@@ -53,6 +55,7 @@ class WebsocketLink:
     def __init__(self, wake: Callable[["WebsocketLink"], None]) -> None:
         self._wake = wake
         self.waiting: deque[bytes] = deque()
+        self._sent_bytes = self._taken_bytes = 0
         self.is_closed = False
         self.is_stuck = False
         """Whether the socket has no room for what was taken out of `waiting`."""
@@ -78,7 +81,19 @@ class WebsocketLink:
         if len(self.waiting) >= _WAITING:
             raise ConnectionError("the node does not read what it is sent")
         self.waiting.append(frame)
+        self._sent_bytes += len(frame)
         self._wake(self)
+
+    def take(self) -> bytes:
+        """The next message for the socket; only for the server's thread."""
+        frame = self.waiting.popleft()
+        self._taken_bytes += len(frame)
+        return frame
+
+    @property
+    def waiting_bytes(self) -> int:
+        """Bytes of the messages that wait."""
+        return self._sent_bytes - self._taken_bytes
 
     @property
     def has_room(self) -> bool:
@@ -160,7 +175,7 @@ class Connection:
     def may_be_read(self) -> bool:
         """Whether there is room for what comes."""
         is_full = len(self.unread) >= _UNREAD_FRAMES or self._unread_bytes >= _UNREAD_BYTES
-        return not is_full and len(self._outgoing) < _UNSENT_BYTES
+        return not is_full and len(self._outgoing) < _UNSENT_BYTES and self.link.waiting_bytes < _WAITING_BYTES
 
     @property
     def has_to_pass(self) -> bool:
@@ -237,7 +252,7 @@ class Connection:
                 self.flush(now)
             if len(self._outgoing) >= _PORTION:
                 break
-            self._protocol.send_text(self.link.waiting.popleft())
+            self._protocol.send_text(self.link.take())
             self._take_protocol()
         self.flush(now)
 

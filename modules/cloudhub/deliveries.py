@@ -21,6 +21,9 @@ from modules.cloudhub.acknowledgement import plain_content
 
 WINDOW = 64
 """Messages to one node that may be under way without an acknowledgement."""
+WAITING = 4096
+"""Messages that may wait for room in the window, beyond which answers are not taken: who asks again and again, and
+acknowledges nothing, can ask once more later."""
 SUPERSEDED = 256
 """Messages that were sent and superseded since, whose acknowledgements still count: what a node never acknowledges, and
 is ever sent anew, must not fill the memory."""
@@ -36,6 +39,7 @@ class Offer(StrEnum):
     ON_ITS_WAY = "this version or a newer one is on its way"
     ACKNOWLEDGED = "the node has this version"
     NO_VERSION = "no resourceversion in the header"
+    NO_ROOM = "too many answers wait for the node"
 
 
 class Subject(msgspec.Struct, frozen=True):
@@ -93,6 +97,8 @@ class NodeDeliveries:
         """Queues a message, unless the node has, or will have, what it says (spec/04 §5.1)."""
         subject = subject_of(message)
         if message.route.operation == Operation.RESPONSE:
+            if len(self._waiting) >= WAITING:
+                return Offer.NO_ROOM
             self._queue(f"answer {message.id}", message, subject)
             return Offer.QUEUED
         if not subject.is_delete and subject.version < 0:

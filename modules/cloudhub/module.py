@@ -263,7 +263,7 @@ class CloudHub(Module):
             self._send_due(node)
         elif offer is Offer.ACKNOWLEDGED:
             self._acknowledged(node, subject_of(message))
-        elif offer is Offer.NO_VERSION:
+        elif offer in (Offer.NO_VERSION, Offer.NO_ROOM):
             self._drop(offer.value, message)
 
     def _acknowledged(self, node: str, subject: Subject | None) -> None:
