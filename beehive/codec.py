@@ -5,15 +5,17 @@ beyond that (keys in another case or twice, unknown keys, `null` for a missing v
 invalid UTF-8) takes the slow path, which reads member by member in order, as encoding/json does. Everything else is a
 `FrameError`: a counted, logged rejection at the border, never an exception inside a module.
 
-Two things are read otherwise than in Go. A content is not looked into, so a number in it that no float64 can hold
-passes. And nesting is limited by the interpreter's stack (about 1,000) instead of 10,000.
+Some things are read otherwise than in Go. A content is not looked into, so a number in it that no float64 can hold
+passes. Nesting is limited by the interpreter's stack (about 1,000) instead of 10,000. A text of header or route has
+`LONGEST_TEXT` bytes at most: it is kept in tables and written to logs. And what takes the slow path is limited in bytes
+and members, because it costs a hundred times as much; no Kubernetes object that a Go peer sends takes it.
 """
 
 import codecs
 import json
 import re
 from collections.abc import Iterator
-from typing import Any, NoReturn, TypeVar, cast
+from typing import Any, Final, NoReturn, TypeVar, cast
 
 import msgspec
 
@@ -50,9 +52,19 @@ _HEADER_TYPES: dict[str, type[Any]] = {
     "type": str,
 }
 _ROUTE_TYPES: dict[str, type[Any]] = dict.fromkeys(Route.__struct_fields__, str)
+_UTF8_BYTES = 4
+"""Bytes of a character at most."""
 _INT64 = range(-(2**63), 2**63)
 _MALFORMED = (msgspec.DecodeError, UnicodeError, RecursionError)
 _GO_UTF8 = "beehive-go-utf8"
+LONGEST_TEXT: Final = 1024
+"""Bytes of any text of header and route. The longest resource of KubeEdge's is `node/NODE/NAMESPACE/TYPE/NAME`, of two
+names of 253 bytes and two of 63.
+"""
+SLOW_BYTES: Final = 1024 * 1024
+"""Characters of a frame that is read member by member."""
+_SLOW_MEMBERS = 64
+"""Members of such a frame, of its header and of its route."""
 _CLOSING = len('"content":' + "}" + ',"route":{}')
 """Bytes of a frame from its content on, without the content itself, that leave no room for another header or route."""
 
@@ -63,8 +75,16 @@ def decode(frame: bytes | str) -> Message:
     """The message in a frame; its content stays undecoded.
 
     Raises:
-        FrameError: the frame is not a message; `reason` is one of `empty`, `json`, `type`.
+        FrameError: the frame is not a message; `reason` is one of `empty`, `json`, `type`, `too large`.
     """
+    message = _decode(frame)
+    too_long = _too_long(message)
+    if too_long:
+        raise FrameError("too large", f"{too_long} is longer than {LONGEST_TEXT} bytes", "Kubernetes names are shorter")
+    return message
+
+
+def _decode(frame: bytes | str) -> Message:
     text = frame if isinstance(frame, str) else _utf8(frame)
     try:
         envelope = _envelope.decode(text)
@@ -80,8 +100,12 @@ def encode(message: Message) -> bytes:
     """The frame of a message: UTF-8 JSON, keys in Go's order, empty fields left out as Go leaves them out.
 
     Raises:
-        ContentError: the content has no JSON form.
+        ContentError: the content has no JSON form, or a text of header or route is longer than a peer may send.
     """
+    too_long = _too_long(message)
+    if too_long:
+        hint = f"{LONGEST_TEXT} bytes at most"
+        raise ContentError("cannot encode a message", f"its {too_long} begins {message.route.resource[:80]!r}", hint)
     if isinstance(message.content, msgspec.Raw) and not len(message.content):
         message = message.with_content(None)
     try:
@@ -89,6 +113,21 @@ def encode(message: Message) -> bytes:
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
         about = f"{message.route.operation} {message.route.resource} {message.id}"
         raise ContentError("cannot encode the content as JSON", about, str(error)) from error
+
+
+def _too_long(message: Message) -> str:
+    """The name of a text of header or route that is too long; empty when none is."""
+    header, route = message.header, message.route
+    size = len(route.resource) + len(route.operation) + len(route.source) + len(route.group) + len(route.destination)
+    size += len(header.msg_id) + len(header.parent_msg_id) + len(header.resourceversion) + len(header.type)
+    if size * _UTF8_BYTES <= LONGEST_TEXT:
+        return ""
+    for part in (header, route):
+        for name in part.__struct_fields__:
+            text = getattr(part, name)
+            if isinstance(text, str) and len(text.encode("utf-8", "surrogatepass")) > LONGEST_TEXT:
+                return name
+    return ""
 
 
 def _utf8(frame: bytes) -> str:
@@ -110,6 +149,8 @@ def _may_repeat(text: str, size: int, content: msgspec.Raw) -> bool:
 
 
 def _decode_as_go(text: str) -> Message:
+    if len(text) > SLOW_BYTES:
+        raise FrameError("too large", f"{len(text)} characters", f"of an unusual form, {SLOW_BYTES} are read at most")
     header: dict[str, Any] = {}
     route: dict[str, Any] = {}
     content = msgspec.Raw(b"null")
@@ -150,7 +191,11 @@ def _members(text: str, path: str) -> Iterator[tuple[str, str]]:
     if text[0] != "{":
         raise FrameError("type", f"{path} is not an object", "a JSON object is wanted")
     at = _skip_space(text, 1)
+    count = 0
     while text[at] != "}":
+        count += 1
+        if count > _SLOW_MEMBERS:
+            raise FrameError("too large", f"{path} has more than {_SLOW_MEMBERS} members", "the fields are fixed")
         key, at = _value_at(text, at)
         begin = _skip_space(text, _skip_space(text, at) + 1)
         _, end = _value_at(text, begin)

@@ -13,7 +13,8 @@ CAPACITY = 1000
 """Letters kept; older ones are only counted."""
 
 CAPACITY_BYTES = 4 * 1024 * 1024
-"""Bytes of content kept at most: a thousand messages of a megabyte would be more than the whole agent may have."""
+"""Bytes kept at most, texts of header and route included: a thousand messages of a megabyte would be more than the
+whole agent may have."""
 
 
 class DeadLetter(msgspec.Struct, frozen=True):
@@ -35,29 +36,33 @@ class DeadLetters:
     def __init__(self, capacity: int = CAPACITY, capacity_bytes: int = CAPACITY_BYTES) -> None:
         self._capacity = capacity
         self._capacity_bytes = capacity_bytes
-        self._letters: deque[DeadLetter] = deque()
+        self._letters: deque[tuple[DeadLetter, int]] = deque()
         self._bytes = 0
         self._lock = threading.Lock()
         self.counts: Counter[DropReason] = Counter()
 
     def add(self, letter: DeadLetter) -> None:
         """Keep a letter and count it; the oldest make room, so that a huge one may be kept alone or not at all."""
+        size = _size(letter)
         with self._lock:
             self.counts[letter.reason] += 1
-            self._letters.append(letter)
-            self._bytes += _size(letter)
+            self._letters.append((letter, size))
+            self._bytes += size
             while len(self._letters) > self._capacity or self._bytes > self._capacity_bytes:
-                self._bytes -= _size(self._letters.popleft())
+                self._bytes -= self._letters.popleft()[1]
 
     def __iter__(self) -> Iterator[DeadLetter]:
         with self._lock:
-            return iter(list(self._letters))
+            return iter([letter for letter, _ in self._letters])
 
     def __len__(self) -> int:
         return len(self._letters)
 
 
 def _size(letter: DeadLetter) -> int:
-    """Bytes of an undecoded content; what is an object already belongs to whoever made it."""
-    content = letter.message.content
-    return len(content) if isinstance(content, (msgspec.Raw, bytes, str)) else 0
+    """Bytes of its texts, and of an undecoded content; what is an object already belongs to whoever made it."""
+    message = letter.message
+    texts = [*msgspec.structs.astuple(message.header), *msgspec.structs.astuple(message.route)]
+    size = sum([len(text) for text in texts if isinstance(text, str)]) + len(letter.module) + len(letter.detail)
+    content = message.content
+    return size + (len(content) if isinstance(content, (msgspec.Raw, bytes, str)) else 0)

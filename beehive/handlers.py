@@ -8,6 +8,7 @@ message comes.
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, TypeVar
 
+from beehive.cache import are_short
 from beehive.delivery import Kind
 from beehive.message import Message
 from beehive.resource import Side, type_of
@@ -76,9 +77,10 @@ class HandlerTable:
     def _remember(self, key: tuple[str, str, str]) -> Handler | None:
         resource, operation, source = key
         handler = self._search(type_of(resource, self._side), operation, source)
-        if len(self._cache) >= _CACHE_LIMIT:
-            self._cache.clear()
-        self._cache[key] = handler
+        if are_short(*key):
+            if len(self._cache) >= _CACHE_LIMIT:
+                self._cache.clear()
+            self._cache[key] = handler
         return handler
 
     def _search(self, resource_type: str, operation: str, source: str) -> Handler | None:

@@ -31,10 +31,14 @@ from beehive.requests import Waiters
 from beehive.runtime import Future, Running, Runtime
 from beehive.slot import Readiness, Slot
 from beehive.supervisor import Failed, Supervisor
+from beehive.text import clipped
 
 _log = logging.getLogger(__name__)
 
 _STOP_SECONDS = 10.0
+
+_DETAIL = 1024
+"""Characters of an exception's text that a dead letter keeps: it may quote what was sent."""
 
 _SEND, _REQUEST, _COMMAND, _HANDLED = Way.SEND, Way.REQUEST, Kind.COMMAND, Outcome.HANDLED
 """Looked up once: a member of an enum costs as much as a call."""
@@ -246,12 +250,12 @@ class Hive:
     def bury(self, module: str, delivery: Delivery, reason: DropReason, detail: str = "") -> None:
         """Make a delivery a dead letter. Of a request, whoever waits for the answer is told at once."""
         message = delivery.message
-        self.dead_letters.add(DeadLetter(self.clock.now(), module, message, reason, detail))
+        self.dead_letters.add(DeadLetter(self.clock.now(), module, message, reason, detail[:_DETAIL]))
         self.report(module, delivery, Outcome.DEAD, reason)
         if delivery.way is Way.REQUEST:
             self.waiters.undeliverable(message.id, _undeliverable(module, message, reason))
-        _log.warning("dead letter for %s: %s: %s %s %s %s", module, reason, message.route.operation,
-                     message.route.resource, message.id, detail)  # fmt: skip
+        _log.warning("dead letter for %s: %s: %s %s %s %s", clipped(module), reason, clipped(message.route.operation),
+                     clipped(message.route.resource), clipped(message.id), clipped(detail))  # fmt: skip
 
     def module_failed(self, name: str, error: BaseException) -> None:
         """Told by a slot; the supervisor takes it from here."""

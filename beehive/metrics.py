@@ -20,6 +20,7 @@ from prometheus_client.metrics_core import (
 )
 from prometheus_client.registry import Collector
 
+from beehive.cache import are_short
 from beehive.delivery import DropReason, Outcome, Record
 from beehive.hive import Hive
 from beehive.names import ModuleName, Operation, ResourceType, Source
@@ -123,9 +124,10 @@ class BusMetrics(Collector):
         cell = self._cells.get(labels)
         if cell is None:
             cell = self._cells[labels] = _Cell(*self._histograms_of(record))
-        if len(self._found) >= _CACHE_LIMIT:
-            self._found.clear()
-        self._found[key] = cell
+        if are_short(*key):
+            if len(self._found) >= _CACHE_LIMIT:
+                self._found.clear()
+            self._found[key] = cell
         return cell
 
     def _labels(self, record: Record) -> tuple[str, ...]:

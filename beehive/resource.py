@@ -6,10 +6,10 @@ every string that a peer sends can be routed and printed back unchanged.
 """
 
 from enum import Enum
-from functools import lru_cache
 
 import msgspec
 
+from beehive.cache import remembered
 from beehive.errors import ResourceError
 
 NULL_NAMESPACE = "null"
@@ -113,7 +113,7 @@ def trim_node(text: str) -> str:
     return tokens[2] if len(tokens) == 3 and tokens[0] == "node" else text
 
 
-@lru_cache(maxsize=1024)
+@remembered(1024)
 def type_of(text: str, side: Side) -> str:
     """The type token by which handlers are chosen; empty when the string has none. Never raises."""
     try:

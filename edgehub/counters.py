@@ -8,10 +8,10 @@ different fields, so no lock is needed.
 from collections import Counter
 from collections.abc import Callable, Mapping
 from enum import StrEnum
-from functools import lru_cache
 from typing import NamedTuple
 
 from beehive import Operation, ResourceType
+from beehive.cache import remembered
 from beehive.message import Route
 from beehive.resource import Side, type_of
 
@@ -93,7 +93,7 @@ class LinkCounters:
         self.payload[_traffic(direction, route.operation, route.resource)] += size
 
 
-@lru_cache(maxsize=1024)
+@remembered(1024)
 def _traffic(direction: str, operation: str, resource: str) -> Traffic:
     kind = type_of(resource, Side.EDGE) or ("node" if resource == "node" else "")
     return Traffic(

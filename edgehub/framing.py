@@ -21,6 +21,8 @@ HEAD_BYTES = 2048
 
 _FINAL, _COMPRESSED, _RESERVED, _OPCODE, _MASKED, _LENGTH = 0x80, 0x40, 0x70, 0x0F, 0x80, 0x7F
 _LONGEST_CONTROL = 125
+_EMPTY_FRAGMENTS = 1024
+"""Of one message: a flush makes one, and an endless message of them would look like a link that is alive."""
 _SIXTEEN_BITS, _SIXTY_FOUR_BITS = 126, 127
 
 
@@ -77,6 +79,7 @@ class FrameReader:
         self._kind: Opcode | None = None
         self._message = bytearray()
         self._size = 0
+        self._empty = 0
 
     def feed(self, data: bytes | memoryview) -> Iterator[Received | Skipped]:
         """The events that these bytes complete; the iterator must be read to its end.
@@ -110,6 +113,9 @@ class FrameReader:
             self._compressed = self._compressed or header.compressed
             self._kind = self._kind or header.opcode
             self._size += header.length
+            self._empty += not header.length
+            if self._empty > _EMPTY_FRAGMENTS:
+                raise ProtocolError(f"a message with more than {_EMPTY_FRAGMENTS} empty fragments")
             if self._size > self._limit:
                 del self._message[HEAD_BYTES:]
         self._frame, self._missing = header, header.length
@@ -137,7 +143,7 @@ class FrameReader:
     def _message_end(self) -> Received | Skipped:
         kind, payload, size = self._kind or Opcode.TEXT, bytes(self._message), self._size
         compressed, self._compressed = self._compressed, False
-        self._kind, self._message, self._size = None, bytearray(), 0
+        self._kind, self._message, self._size, self._empty = None, bytearray(), 0, 0
         if compressed:
             return self._inflated(kind, payload, size)
         return Received(kind, payload) if size <= self._limit else Skipped(payload, size)

@@ -5,12 +5,12 @@ content as text. The others are copies of the object's metadata, so that an old 
 without decoding what is stored.
 """
 
-from functools import lru_cache
 from typing import Final
 
 import msgspec
 
 from beehive import Form, Message, Resource
+from beehive.cache import remembered
 from beehive.errors import ResourceError
 
 _LONGEST_NUMBER = 18
@@ -138,7 +138,7 @@ def row_of_message(message: Message, now_ms: int) -> Row:
     return row_of(message.route.resource, message.content_bytes(), now_ms, cause_of(message))
 
 
-@lru_cache(maxsize=1024)
+@remembered(1024)
 def parse(resource: str) -> Resource:
     """The resource; one outside the grammar has no type (KubeEdge stores it under the whole string)."""
     try:

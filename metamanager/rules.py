@@ -17,10 +17,10 @@ takes them. What differs from KubeEdge, and why:
 """
 
 from enum import Enum, auto
-from functools import lru_cache
 from typing import NamedTuple
 
 from beehive import ModuleName, Operation, ResourceType
+from beehive.cache import remembered
 
 
 class Change(Enum):
@@ -126,7 +126,7 @@ _PASS_ON = Plan(Change.NONE, (Step.TO_CLOUD,))
 _RECORD = Plan(Change.PUT_EVENT, (Step.EVENT_TO_CLOUD,), even_if_old=True)
 
 
-@lru_cache(maxsize=512)
+@remembered(512)
 def plan(operation: str, kind: str, source: str, *, named: bool, connected: bool) -> Plan:
     """The plan for a message.
 

@@ -75,8 +75,13 @@ def _read(text: bytes, file: str) -> dict[str, Any]:
     """YAML is read only here, and only on nodes that have such files."""
     if len(text) > LARGEST:
         raise ManifestError(_ATTEMPTED, file, f"a pod has at most {LARGEST} bytes")
+    from beehive.yaml_reader import YamlError, check  # noqa: PLC0415 - its parser is 3 MB
+
     try:
+        check(text.decode())
         pod = msgspec.yaml.decode(text)
+    except YamlError as error:
+        raise ManifestError(_ATTEMPTED, file, f"it is neither YAML nor JSON: line {error.line}: {error.why}") from error
     except (msgspec.DecodeError, *_UNFORESEEN) as error:
         raise ManifestError(_ATTEMPTED, file, f"it is neither YAML nor JSON: {error}") from error
     if not isinstance(pod, dict) or pod.get("kind") != "Pod":

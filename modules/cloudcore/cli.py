@@ -12,6 +12,7 @@ from modules.cloudcore import verbs
 from modules.cloudcore.config import CloudCoreConfig, TlsConfig
 from modules.edgecore.exit_codes import ExitCode
 from modules.edgecore.version import VERSION
+from modules.printing.terminal import complain
 
 _DEFAULTS = CloudCoreConfig()
 _TLS = TlsConfig()
@@ -24,7 +25,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         return int(chosen.command(chosen))
     except BeehiveError as error:
-        sys.stderr.write(f"cloudcore: {error}\n")
+        complain("cloudcore", str(error))
         return ExitCode.INTERNAL_ERROR
     except BrokenPipeError:
         sys.stderr.close()
@@ -149,9 +150,11 @@ def _add_socket(parser: argparse.ArgumentParser) -> None:
 def _run(chosen: argparse.Namespace) -> int:
     import logging  # noqa: PLC0415 - the other commands do without the modules and their libraries
 
+    from beehive import log_lines  # noqa: PLC0415
     from modules.cloudcore.process import RunOptions, run  # noqa: PLC0415
 
-    logging.basicConfig(level=chosen.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    formatter = log_lines.LineFormatter("%(asctime)s %(levelname)s %(name)s: %(message)s")
+    log_lines.set_up(logging.StreamHandler(), chosen.log_level, formatter)
     address, port = _address_and_port(chosen.listen)
     settings = {
         "listen_address": address,

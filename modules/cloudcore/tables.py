@@ -2,13 +2,15 @@
 
 from collections.abc import Collection, Sequence
 
+from beehive.text import printable
 from modules.edgecontroller.kinds import JsonObject, Kind
-from modules.edgecontroller.times import seconds_of
 from modules.printing.columns import Column, columns_of
 from modules.printing.fields import text_at
 
 _LEASE_SECONDS = 40
 """A kubelet's lease duration."""
+_LONGEST_LEASE = 300
+"""So long a node that says so may be silent; longer ones would never be missed."""
 
 _NAMESPACE = Column("Namespace", lambda obj, _: text_at(obj, "metadata.namespace"))
 
@@ -40,7 +42,7 @@ def table(
 
 
 def _row(columns: Sequence[Column], obj: JsonObject, now: float, *, silent: bool) -> list[str]:
-    cells = [str(column.cell(obj, now)) for column in columns]
+    cells = [printable(str(column.cell(obj, now))) for column in columns]
     return [cell.replace("Ready", "NotReady") if silent and cell.startswith("Ready") else cell for cell in cells]
 
 
@@ -56,15 +58,18 @@ def aligned(rows: Sequence[Sequence[str]], widths: list[int] | None = None) -> l
     return ["   ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=False)).rstrip() for row in rows]
 
 
-def silent_nodes(leases: Sequence[JsonObject], now: float) -> set[str]:
+def silent_nodes(leases: Sequence[tuple[JsonObject, float]]) -> set[str]:
     """Nodes whose lease has run out: what they last said of themselves is not true any more.
 
-    A cluster's node controller writes this into the node's conditions; nobody does so here.
+    A cluster's node controller writes this into the node's conditions; nobody does so here. Like that controller, this
+    goes by when the cloud saw the lease change: the node's own clock may be anything.
+
+    Args:
+        leases: with the seconds since the cloud saw each change.
     """
-    specs = {lease["metadata"]["name"]: lease.get("spec") or {} for lease in leases}
-    renewed = {name: seconds_of(str(spec.get("renewTime") or "")) for name, spec in specs.items()}
-    return {
-        name
-        for name, at in renewed.items()
-        if at is not None and now - at > int(specs[name].get("leaseDurationSeconds") or _LEASE_SECONDS)
-    }
+    return {lease["metadata"]["name"] for lease, seconds in leases if seconds > _seconds_of(lease)}
+
+
+def _seconds_of(lease: JsonObject) -> int:
+    duration = (lease.get("spec") or {}).get("leaseDurationSeconds")
+    return min(duration, _LONGEST_LEASE) if isinstance(duration, int) and duration > 0 else _LEASE_SECONDS

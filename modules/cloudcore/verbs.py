@@ -1,12 +1,9 @@
 """`cloudcore apply`, `get` and `delete`: what they ask the stub and what they print."""
 
 import argparse
-import json
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-
-import yaml
 
 from beehive.clock import RealClock
 from modules.cloudcore.client import Client
@@ -15,6 +12,10 @@ from modules.edgecontroller.commands import Apply, Delete, Get, Item
 from modules.edgecontroller.kinds import JsonObject, Kind, kind_called, kind_named
 from modules.edgecontroller.manifests import ManifestError, items_of, read_manifests, text_of
 from modules.edgecore.exit_codes import ExitCode
+from modules.printing.terminal import complain, say_json, say_lines, say_yaml
+
+_Leases = Sequence[tuple[JsonObject, float]]
+"""Leases of nodes, with the seconds since the cloud saw each change."""
 
 
 def apply(chosen: argparse.Namespace) -> int:
@@ -45,7 +46,7 @@ def get(chosen: argparse.Namespace) -> int:
 
 def token(chosen: argparse.Namespace) -> int:
     """`cloudcore token`: prints a new one, and nothing else."""
-    _print([Client(chosen.socket).token(chosen.lifetime)])
+    say_lines([Client(chosen.socket).token(chosen.lifetime)])
     return ExitCode.OK
 
 
@@ -80,7 +81,7 @@ def _watch(client: Client, command: Get, kind: Kind, chosen: argparse.Namespace)
                 if change == "DELETED":
                     rows[1].append("(deleted)")
                 lines = aligned(rows, widths)
-                _print(lines if head else lines[1:])
+                say_lines(lines if head else lines[1:])
                 head = False
             else:
                 _print_objects(kind, [item.object], chosen)
@@ -89,54 +90,55 @@ def _watch(client: Client, command: Get, kind: Kind, chosen: argparse.Namespace)
     return ExitCode.OK
 
 
-def _leases(client: Client) -> list[JsonObject]:
-    return [item.object for item in client.run(Get("leases", namespace="kube-node-lease")) if item.object is not None]
+def _leases(client: Client) -> _Leases:
+    items = client.run(Get("leases", namespace="kube-node-lease"))
+    return [(item.object, item.unchanged_for) for item in items if item.object is not None]
 
 
 def _print_objects(
-    kind: Kind, objects: Sequence[JsonObject], chosen: argparse.Namespace, leases: Sequence[JsonObject] = ()
+    kind: Kind,
+    objects: Sequence[JsonObject],
+    chosen: argparse.Namespace,
+    leases: _Leases = (),
 ) -> None:
     one = bool(chosen.name) or chosen.watch
     shown = objects[0] if one and objects else {"apiVersion": "v1", "kind": "List", "items": list(objects)}
     if chosen.output == "json":
-        _print([json.dumps(shown, indent=2)])
+        say_json(shown, indent=2)
     elif chosen.output == "yaml":
-        _print([yaml.dump(shown, Dumper=yaml.CSafeDumper, sort_keys=False, allow_unicode=True).rstrip()])
+        say_yaml(shown)
     elif chosen.output == "name":
-        _print(f"{kind.singular}/{obj['metadata']['name']}" for obj in objects)
+        say_lines(f"{kind.singular}/{obj['metadata']['name']}" for obj in objects)
     elif objects:
-        _print(aligned(_rows(kind, objects, chosen, leases)))
+        say_lines(aligned(_rows(kind, objects, chosen, leases)))
     else:
         sys.stderr.write("No resources found\n")
 
 
 def _rows(
-    kind: Kind, objects: Sequence[JsonObject], chosen: argparse.Namespace, leases: Sequence[JsonObject] = ()
+    kind: Kind,
+    objects: Sequence[JsonObject],
+    chosen: argparse.Namespace,
+    leases: _Leases = (),
 ) -> list[list[str]]:
     now = RealClock().now()
     wide, namespaces = chosen.output == "wide", chosen.all_namespaces
-    return table(kind, objects, now, wide=wide, namespaces=namespaces, silent=silent_nodes(leases, now))
+    return table(kind, objects, now, wide=wide, namespaces=namespaces, silent=silent_nodes(leases))
 
 
 def _print_outcomes(items: Sequence[Item]) -> int:
     for item in items:
         if item.object is not None:
             kind = kind_named(item.object["kind"])
-            _print([f"{kind.singular}/{item.object['metadata']['name']} {item.outcome}"])
+            say_lines([f"{kind.singular}/{item.object['metadata']['name']} {item.outcome}"])
     return _print_errors(items)
 
 
 def _print_errors(items: Sequence[Item]) -> int:
     errors = [item.error for item in items if item.error]
     for error in errors:
-        sys.stderr.write(f"cloudcore: {error}\n")
+        complain("cloudcore", error)
     return ExitCode.INTERNAL_ERROR if errors else ExitCode.OK
-
-
-def _print(lines: Iterable[str]) -> None:
-    for line in lines:
-        sys.stdout.write(line + "\n")
-    sys.stdout.flush()
 
 
 def _text_of(file: str) -> tuple[str, str]:

@@ -22,12 +22,25 @@ if TYPE_CHECKING:
     from modules.cloudhub.wire import Wire
 
 _log = logging.getLogger(__name__)
-_READ = 64 * 1024
+_READ = 16 * 1024
+"""Bytes of one reading. Compressed, they may be a thousand times as many, all of which are there at once."""
 OPENING_SECONDS: Final = 10.0
 """How long a peer has for TLS and the upgrade."""
 _LINGERING_SECONDS = 1.0
 _WAITING = 512
 """Messages that may wait for a node that does not read."""
+_WAITING_BYTES = 8 * 1024 * 1024
+"""Bytes of them beyond which the node is not read either: it must take answers before it asks more."""
+_UNREAD_FRAMES = 64
+_UNREAD_BYTES = 64 * 1024
+"""Messages that have come and were not looked at yet, beyond which a connection is not read: TCP holds it back."""
+_PASSED_FRAMES = 16
+_PASSED_BYTES = 64 * 1024
+"""Messages that cloudhub may have of one connection at a time; a larger one is alone."""
+_FRAGMENTS = 16 * 1024
+"""Frames of one message: an endless one of empty frames would never reach the limit of bytes."""
+_UNSENT_BYTES = 1024 * 1024
+"""Bytes for the socket beyond which nothing is read: each ping is answered."""
 _PORTION = 256 * 1024
 """Bytes for the socket beyond which no further message is taken: all nodes wait while those of one are encrypted."""
 
@@ -42,9 +55,15 @@ class WebsocketLink:
     def __init__(self, wake: Callable[["WebsocketLink"], None]) -> None:
         self._wake = wake
         self.waiting: deque[bytes] = deque()
+        self._sent_bytes = self._taken_bytes = 0
         self.is_closed = False
         self.is_stuck = False
         """Whether the socket has no room for what was taken out of `waiting`."""
+        self.passed_frames = self.passed_bytes = 0
+        """Of all messages that were handed to cloudhub; only the server's thread counts these."""
+        self.is_held = False
+        """Whether the server waits until cloudhub has handled more of them."""
+        self._handled_frames = self._handled_bytes = 0
 
     @property
     def is_behind(self) -> bool:
@@ -62,7 +81,32 @@ class WebsocketLink:
         if len(self.waiting) >= _WAITING:
             raise ConnectionError("the node does not read what it is sent")
         self.waiting.append(frame)
+        self._sent_bytes += len(frame)
         self._wake(self)
+
+    def take(self) -> bytes:
+        """The next message for the socket; only for the server's thread."""
+        frame = self.waiting.popleft()
+        self._taken_bytes += len(frame)
+        return frame
+
+    @property
+    def waiting_bytes(self) -> int:
+        """Bytes of the messages that wait."""
+        return self._sent_bytes - self._taken_bytes
+
+    @property
+    def has_room(self) -> bool:
+        """Whether cloudhub may be handed another message."""
+        frames = self.passed_frames - self._handled_frames
+        return frames <= 0 or (frames < _PASSED_FRAMES and self.passed_bytes - self._handled_bytes < _PASSED_BYTES)
+
+    def handled(self, size: int) -> None:
+        """See `Link`. Only cloudhub's thread calls it."""
+        self._handled_bytes += size
+        self._handled_frames += 1
+        if self.is_held:
+            self._wake(self)
 
     def close(self) -> None:
         """Ends the TCP connection without a close frame, as KubeEdge does."""
@@ -109,9 +153,13 @@ class Connection:
         self._admit = admit
         self._opened = opened
         self._protocol = ServerProtocol(extensions=enable_server_permessage_deflate(None), max_size=max_frame_bytes)
-        self._parts: list[bytes] = []
-        self.read_at = now
-        """Monotonic seconds of the last reading."""
+        self.unread: deque[bytes] = deque()
+        """Messages that have come and were not looked at yet."""
+        self._unread_bytes = 0
+        self._message = bytearray()
+        self._fragments = 0
+        self.alive_at = 0.0
+        """Monotonic seconds of the last keepalive that was handed to cloudhub."""
         self._outgoing = bytearray()
         self._moved_at = now
         self._drop_at: float | None = now + OPENING_SECONDS
@@ -122,6 +170,42 @@ class Connection:
     def has_to_write(self) -> bool:
         """Whether something waits until the socket takes it."""
         return bool(self._outgoing)
+
+    @property
+    def may_be_read(self) -> bool:
+        """Whether there is room for what comes."""
+        is_full = len(self.unread) >= _UNREAD_FRAMES or self._unread_bytes >= _UNREAD_BYTES
+        return not is_full and len(self._outgoing) < _UNSENT_BYTES and self.link.waiting_bytes < _WAITING_BYTES
+
+    @property
+    def has_to_pass(self) -> bool:
+        """Whether cloudhub is to be handed a message, and may be."""
+        if not self.unread:
+            return False
+        if self.link.has_room:
+            return True
+        self.link.is_held = True
+        return self.link.has_room  # it may have handled one since, and not have seen that it is waited for
+
+    def keep(self, frame: bytes) -> None:
+        """Lets a message that has come wait for its turn."""
+        self.unread.append(frame)
+        self._unread_bytes += len(frame)
+
+    def pass_next(self) -> bytes:
+        """The message whose turn it is; it counts as handed to cloudhub."""
+        return self._passed(self.unread.popleft())
+
+    def pass_last(self) -> bytes:
+        """Likewise the message that has come last, which is handed on before its turn."""
+        return self._passed(self.unread.pop())
+
+    def _passed(self, frame: bytes) -> bytes:
+        self._unread_bytes -= len(frame)
+        self.link.is_held = False
+        self.link.passed_frames += 1
+        self.link.passed_bytes += len(frame)
+        return frame
 
     def is_overdue(self, now: float, write_timeout: float) -> bool:
         """Whether it must be dropped: not opened, not written, or not ended by the peer in time."""
@@ -134,7 +218,6 @@ class Connection:
         Raises:
             OSError: the connection is gone.
         """
-        self.read_at = now
         try:
             sealed = self.socket.recv(_READ)
         except BlockingIOError:
@@ -169,7 +252,7 @@ class Connection:
                 self.flush(now)
             if len(self._outgoing) >= _PORTION:
                 break
-            self._protocol.send_text(self.link.waiting.popleft())
+            self._protocol.send_text(self.link.take())
             self._take_protocol()
         self.flush(now)
 
@@ -205,10 +288,13 @@ class Connection:
             if isinstance(event, Request):
                 self._upgrade(event)
             elif isinstance(event, Frame) and event.opcode in DATA_OPCODES:
-                self._parts.append(bytes(event.data))
+                self._message += event.data
+                self._fragments += 1
                 if event.fin:
-                    message, self._parts = b"".join(self._parts), []
+                    message, self._message, self._fragments = bytes(self._message), bytearray(), 0
                     yield message
+                elif self._fragments >= _FRAGMENTS:
+                    raise ConnectionError(f"a message of more than {_FRAGMENTS} frames")
 
     def _upgrade(self, request: Request) -> None:
         refusal = self._admit(self, request)

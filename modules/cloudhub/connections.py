@@ -12,6 +12,13 @@ ACKNOWLEDGED: Final = "acknowledged"
 
 ACKNOWLEDGED_RESOURCE: Final = "cloudhub/acknowledged"
 
+HANDLED: Final = "handled"
+"""The operation by which a controller tells cloudhub how many messages of each node it has handled: a dictionary of
+numbers. Of no node does it get more until then than a few.
+"""
+
+HANDLED_RESOURCE: Final = "cloudhub/handled"
+
 
 class Connected(msgspec.Struct, frozen=True):
     """A connection has begun or ended (KubeEdge's event, spec/04 §8, and which connection)."""

@@ -21,6 +21,12 @@ from modules.cloudhub.acknowledgement import plain_content
 
 WINDOW = 64
 """Messages to one node that may be under way without an acknowledgement."""
+WAITING = 4096
+"""Messages that may wait for room in the window, beyond which answers are not taken: who asks again and again, and
+acknowledges nothing, can ask once more later."""
+SUPERSEDED = 256
+"""Messages that were sent and superseded since, whose acknowledgements still count: what a node never acknowledges, and
+is ever sent anew, must not fill the memory."""
 _ANSWER_SENT = 5
 """Times that an answer is sent at most. A Go edge acknowledges none for which nobody waits any more (spec/04 §6.1), and
 what it still needs it asks for again; one answer after another, they would come to fill the window."""
@@ -33,6 +39,7 @@ class Offer(StrEnum):
     ON_ITS_WAY = "this version or a newer one is on its way"
     ACKNOWLEDGED = "the node has this version"
     NO_VERSION = "no resourceversion in the header"
+    NO_ROOM = "too many answers wait for the node"
 
 
 class Subject(msgspec.Struct, frozen=True):
@@ -77,6 +84,8 @@ class NodeDeliveries:
         self._under_way: dict[str, Delivery] = {}
         self._sent: dict[str, Subject] = {}
         """What an acknowledgement may come for, by message id: also what was superseded since."""
+        self._superseded: dict[str, None] = {}
+        """Those of them that were, oldest first."""
         self._acknowledged: dict[str, int] = {}
         self._deletions: dict[str, str] = {}
         """The uids whose deletions are pending, by resource; not those of pods."""
@@ -88,6 +97,8 @@ class NodeDeliveries:
         """Queues a message, unless the node has, or will have, what it says (spec/04 §5.1)."""
         subject = subject_of(message)
         if message.route.operation == Operation.RESPONSE:
+            if len(self._waiting) >= WAITING:
+                return Offer.NO_ROOM
             self._queue(f"answer {message.id}", message, subject)
             return Offer.QUEUED
         if not subject.is_delete and subject.version < 0:
@@ -106,6 +117,7 @@ class NodeDeliveries:
         second time.
         """
         subject = self._sent.pop(message_id, None)
+        self._superseded.pop(message_id, None)
         if subject is None:
             return None
         if subject.is_delete:
@@ -130,8 +142,8 @@ class NodeDeliveries:
         overdue = [(key, one) for key, one in self._under_way.items() if now - one.sent_at >= self._resend_after]
         for key, delivery in overdue if again else ():
             if delivery.is_given_up:
-                self._drop(key)
                 self._sent.pop(delivery.message.id, None)
+                self._drop(key)
             else:
                 delivery.sent_at = now
                 delivery.times += 1
@@ -156,8 +168,17 @@ class NodeDeliveries:
 
     def _drop(self, key: str) -> None:
         dropped = self._waiting.pop(key, None) or self._under_way.pop(key, None)
+        if dropped is not None and dropped.message.id in self._sent:
+            self._note_superseded(dropped.message.id)
         if dropped is not None and self._deletions.get(dropped.subject.resource) == key:
             del self._deletions[dropped.subject.resource]
+
+    def _note_superseded(self, message_id: str) -> None:
+        self._superseded[message_id] = None
+        if len(self._superseded) > SUPERSEDED:
+            oldest = next(iter(self._superseded))
+            del self._superseded[oldest]
+            self._sent.pop(oldest, None)
 
     def _drop_deletion_of_namesake(self, subject: Subject) -> None:
         """An edge deletes most objects by name: a deletion resent after its successor came would take that away.
@@ -170,10 +191,11 @@ class NodeDeliveries:
 
     def _forget_older(self, subject: Subject) -> None:
         """Messages about the object that were superseded: their acknowledgements say nothing new."""
-        under_way = {delivery.message.id for delivery in self._under_way.values()}
-        for message_id, sent in list(self._sent.items()):
-            if sent.key == subject.key and sent.version <= subject.version and message_id not in under_way:
-                del self._sent[message_id]
+        for message_id in list(self._superseded):
+            sent = self._sent.get(message_id)
+            if sent is None or (sent.key == subject.key and sent.version <= subject.version):
+                self._sent.pop(message_id, None)
+                del self._superseded[message_id]
 
 
 def _says_as_much(pending: Subject, offered: Subject) -> bool:

@@ -24,6 +24,9 @@ class Link(Protocol):
             OSError: the connection is gone, or too much waits to be written already.
         """
 
+    def handled(self, size: int) -> None:
+        """One of the messages that came over it, of so many bytes, has been handled; never blocks."""
+
     def close(self) -> None:
         """Ends the connection at once; never blocks, never raises, may be called again."""
 
@@ -48,6 +51,8 @@ class FrameCame(msgspec.Struct, frozen=True):
     node: str
     link: Link
     message: Message
+    size: int = 0
+    """Bytes of its frame."""
 
 
 LinkEvent = LinkOpened | LinkClosed | FrameCame

@@ -7,7 +7,7 @@ says at the next connection, to whichever cloudcore, what is still to be sent.
 import logging
 from collections import Counter
 from collections.abc import Callable
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import msgspec
 
@@ -19,12 +19,13 @@ from beehive.module import Module
 from beehive.names import Group, ModuleName, Operation, ResourceType
 from beehive.resource import Form, Resource, Side, trim_node
 from modules.cloudhub.acknowledgement import needs_acknowledgement, plain_content
-from modules.cloudhub.connections import ACKNOWLEDGED, ACKNOWLEDGED_RESOURCE, Acknowledged, Connected, Taken
+from modules.cloudhub.connections import ACKNOWLEDGED, ACKNOWLEDGED_RESOURCE, HANDLED, Acknowledged, Connected, Taken
 from modules.cloudhub.deliveries import NodeDeliveries, Offer, Subject, subject_of
 from modules.cloudhub.inlet import Inlet
 from modules.cloudhub.link import FrameCame, Link, LinkClosed, LinkOpened
 from modules.cloudhub.refusals import Refusals
 from modules.cloudhub.routing import CA_RESOURCE, Destination, destination_of, kind_of, on_node, wants_answer
+from modules.cloudhub.upstream import BYTES, MESSAGES, Upstream
 
 _log = logging.getLogger(__name__)
 _TICK = 1.0
@@ -46,6 +47,10 @@ class CloudHubSettings(msgspec.Struct, frozen=True):
     """Seconds after which what was not acknowledged is sent again."""
     ca_pem: str = ""
     """What nodes get that ask for the Kubernetes CA."""
+    messages_under_way: int = MESSAGES
+    """Messages of one node that controllers have at a time."""
+    bytes_under_way: int = BYTES
+    """Bytes of them."""
 
 
 class Transport(Protocol):
@@ -68,6 +73,15 @@ class _Connection(msgspec.Struct):
     alive_at: float
     """Monotonic seconds of the last keepalive."""
     id: str
+
+
+class _Passing(NamedTuple):
+    """A message for a controller."""
+
+    group: str
+    message: Message
+    link: Link
+    size: int
 
 
 class CloudHub(Module):
@@ -103,6 +117,7 @@ class CloudHub(Module):
         self.counts: Counter[str] = Counter()
         """Messages that were not passed on, by reason."""
         self.refusals = Refusals(self.clock)
+        self._upstream: Upstream[_Passing] = Upstream(settings.messages_under_way, settings.bytes_under_way)
 
     def on_start(self) -> None:
         """Begins to accept connections; those of a life before have ended with it."""
@@ -129,9 +144,9 @@ class CloudHub(Module):
                 self._opened(node, link)
             case LinkClosed(node=node, link=link):
                 self._closed(node, link)
-            case FrameCame(node=node, link=link, message=received):
-                if self._is_current(node, link):
-                    self._received(node, received)
+            case FrameCame(node=node, link=link, message=received, size=size):
+                if self._is_current(node, link) and not self._received(node, received, size):
+                    link.handled(size)
 
     @handles()
     def to_node(self, message: Message) -> None:
@@ -153,6 +168,14 @@ class CloudHub(Module):
         connection = self._connections.get(node)
         if connection is not None and connection.id == message.content_as(Taken).connection:
             self._disconnect(node, "the node has connected to another cloudcore")
+
+    @handles(None, HANDLED)
+    def handled(self, message: Message) -> None:
+        """A controller has handled messages of nodes, and may have more."""
+        now = self.clock.monotonic()
+        for node, count in message.content_as(dict[str, int]).items():
+            for passing in self._upstream.handled(node, count, now):
+                self._pass_on(passing)
 
     def nodes(self) -> list[str]:
         """The nodes that are connected."""
@@ -189,7 +212,8 @@ class CloudHub(Module):
         connection = self._connections.get(node)
         return connection is not None and connection.link is link
 
-    def _received(self, node: str, message: Message) -> None:
+    def _received(self, node: str, message: Message, size: int) -> bool:
+        """Takes a message of a node; whether a controller is to handle it."""
         match destination_of(message):
             case Destination.KEEPALIVE:
                 self._connections[node].alive_at = self.clock.monotonic()
@@ -208,9 +232,10 @@ class CloudHub(Module):
             case Destination.REFUSED:
                 self._refuse(node, message)
             case destination:
-                self._to_controller(destination, on_node(message, node))
+                return self._to_controller(destination, node, on_node(message, node), size)
+        return False
 
-    def _to_controller(self, destination: Destination, message: Message) -> None:
+    def _to_controller(self, destination: Destination, node: str, message: Message, size: int) -> bool:
         group = {
             Destination.OBJECTS: Group.EDGECONTROLLER,
             Destination.DEVICES: Group.DEVICECONTROLLER,
@@ -218,9 +243,16 @@ class CloudHub(Module):
             Destination.TASKS: Group.TASKMANAGER,
         }.get(destination)
         if group is Group.EDGECONTROLLER or (group is not None and self.hive.members(group)):
-            self.broadcast(group, message)
-        else:
-            self._drop(f"nobody here for: {destination.value}", message)
+            passing = _Passing(group, message, self._connections[node].link, size)
+            for each in self._upstream.offer(node, passing, size, self.clock.monotonic()):
+                self._pass_on(each)
+            return True
+        self._drop(f"nobody here for: {destination.value}", message)
+        return False
+
+    def _pass_on(self, passing: "_Passing") -> None:
+        self.broadcast(passing.group, passing.message)
+        passing.link.handled(passing.size)
 
     def _resolve(self, node: str, answer: Message) -> None:
         """An answer is for who asked this node; another's waiter is none of its business."""
@@ -253,7 +285,7 @@ class CloudHub(Module):
             self._send_due(node)
         elif offer is Offer.ACKNOWLEDGED:
             self._acknowledged(node, subject_of(message))
-        elif offer is Offer.NO_VERSION:
+        elif offer in (Offer.NO_VERSION, Offer.NO_ROOM):
             self._drop(offer.value, message)
 
     def _acknowledged(self, node: str, subject: Subject | None) -> None:
@@ -293,6 +325,8 @@ class CloudHub(Module):
 
     def _tick(self) -> None:
         now = self.clock.monotonic()
+        for _, passing in self._upstream.look(now):
+            self._pass_on(passing)
         for node, connection in list(self._connections.items()):
             if now - connection.alive_at > self._settings.keepalive_interval:
                 self._disconnect(node, f"no keepalive for {self._settings.keepalive_interval:g} s")

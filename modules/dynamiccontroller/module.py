@@ -16,6 +16,7 @@ from beehive.module import Module
 from beehive.names import Group, ModuleName, Operation
 from beehive.resource import Resource, Side
 from metamanager.application import Application, PatchInfo, Progress, StatusError, Verb, target_of
+from modules.cloudhub.connections import HANDLED, HANDLED_RESOURCE
 from modules.edgecontroller import commands
 from modules.edgecontroller.api_calls import ApiCall, ApiResult
 from modules.edgecontroller.commands import Verb as Command
@@ -47,6 +48,7 @@ class DynamicController(Module):
             app = message.content_as(Application)
         except ContentError as error:
             _log.warning("an Application of node %s cannot be read: %s", node, error)
+            self._handled(node)
             return
         call = call_of(app)
         if isinstance(call, str):
@@ -75,7 +77,11 @@ class DynamicController(Module):
         answer = self.message(
             str(resource), Operation.APPLICATION_RESPONSE, content, group=Group.RESOURCE, parent_id=request.id
         )
+        self._handled(node)
         self.send(ModuleName.CLOUDHUB, answer)
+
+    def _handled(self, node: str) -> None:
+        self.send(ModuleName.CLOUDHUB, self.message(HANDLED_RESOURCE, HANDLED, {node: 1}))
 
 
 def call_of(app: Application) -> ApiCall | str:

@@ -10,7 +10,7 @@ import msgspec
 
 from modules.edgecontroller.cluster import Cluster
 from modules.edgecontroller.errors import ApiError, BadRequestError
-from modules.edgecontroller.kinds import JsonObject, key_for, kind_called
+from modules.edgecontroller.kinds import JsonObject, ObjectKey, key_for, key_of, kind_called
 from modules.edgecontroller.manifests import items_of
 
 SOURCE = "control"
@@ -64,6 +64,8 @@ class Item(msgspec.Struct, frozen=True, omit_defaults=True):
     object: JsonObject | None = None
     outcome: str = ""
     error: str = ""
+    unchanged_for: float = 0.0
+    """Of an object that was read: seconds since the cloud saw it change."""
 
 
 class Result(msgspec.Struct, frozen=True):
@@ -105,11 +107,16 @@ def get(cluster: Cluster, command: Get) -> Result:
     try:
         kind = kind_called(command.kind)
         if command.name:
-            return Result([Item(cluster.store.get(key_for(kind, command.namespace or "", command.name)))])
+            cluster.store.get(key := key_for(kind, command.namespace or "", command.name))
+            return Result([_read(cluster, key)])
     except ApiError as error:
         return Result([Item(error=str(error))])
     namespace = command.namespace if kind.namespaced else None
-    return Result([Item(obj) for obj in cluster.store.list(kind, namespace)])
+    return Result([_read(cluster, key_of(obj)) for obj in cluster.store.list(kind, namespace)])
+
+
+def _read(cluster: Cluster, key: ObjectKey) -> Item:
+    return Item(cluster.store.find(key), unchanged_for=round(cluster.store.unchanged_for(key), 3))
 
 
 def delete(cluster: Cluster, command: Delete) -> Result:

@@ -6,6 +6,8 @@ ApiError                    carries a metav1.Status
 ├── AlreadyExistsError      409 AlreadyExists
 ├── ConflictError           409 Conflict: another resourceVersion or uid than the caller believes
 ├── InvalidError            422: the object breaks a rule of its kind
+├── InternalError           500: the server's own mistake
+├── TooLargeError           413 RequestEntityTooLarge
 ├── BadRequestError         400: the request itself cannot be read
 └── UnknownKindError        404: no such kind is kept here
 
@@ -116,6 +118,23 @@ class InvalidError(ApiError):
         details = _details(name, kind, group)
         details["causes"] = [{"reason": "FieldValueInvalid", "message": why, "field": field}]
         super().__init__("cannot accept an object", message, details)
+
+
+class InternalError(ApiError):
+    """The server's own mistake, worded as `apierrors.NewInternalError` does."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__("cannot answer a request", f"Internal error occurred: {why}")
+
+
+class TooLargeError(ApiError):
+    """The request has more bytes than are looked at (`apierrors.NewRequestEntityTooLargeError`)."""
+
+    code = 413
+    reason = "RequestEntityTooLarge"
+
+    def __init__(self, limit: int) -> None:
+        super().__init__("cannot read a request", f"Request entity is too large: limit is {limit}")
 
 
 class BadRequestError(ApiError):

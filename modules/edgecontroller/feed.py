@@ -14,6 +14,8 @@ from modules.edgecontroller.store import Change, ObjectEvent
 from modules.edgecontroller.syncs import Sync, Syncs
 
 _POD, _NODE, _DRIVER = kind_named("Pod"), kind_named("Node"), kind_named("CSIDriver")
+_MOST_HELD = 2000
+"""Objects that a node holds, beyond which it is not noted that it asks for one that is not there."""
 _FIRST_AS_UPDATE = ("Secret", "Node")
 
 
@@ -50,8 +52,18 @@ class Feed:
             self._learn(key_of(pod), pod)
 
     def note_holder(self, key: ObjectKey, node: str) -> None:
-        """A node wants to hear of an object, which need not be there yet."""
-        self._locations.note(key, node)
+        """A node wants to hear of an object, which need not be there yet; of what is not there, of so many at most."""
+        if self._cluster.store.find(key) is not None or self._locations.count(node) < _MOST_HELD:
+            self._locations.note(key, node)
+
+    def disconnected(self, node: str) -> None:
+        """A node is gone: what it has asked for, and neither has nor needs for a pod, is forgotten."""
+        self._lacked.pop(node, None)
+        self._locations.forget_node(node)
+        for key in self._pods.get(node, ()):
+            pod = self._cluster.store.find(key)
+            if pod is not None:
+                self._locations.learn(pod)
 
     def note_answered(self, node: str, content: object) -> None:
         """A node gets an answer; when it is an object, the node has that from now on."""
@@ -73,6 +85,13 @@ class Feed:
         if event.change is Change.DELETED and self._locations.forget(event.key):
             self.learn_pods()
 
+    def undone(self, event: ObjectEvent) -> None:
+        """A change of which `changed` was told has not taken place."""
+        if event.key.kind == _POD.name:
+            self._pods[_node_of(event.new)].pop(event.key, None)
+            if event.old is not None:
+                self._learn(event.key, event.old)
+
     def connected(self, node: str) -> None:
         """A node is there: sends what it lacks, from now on."""
         self._lacked.pop(node, None)
@@ -80,7 +99,7 @@ class Feed:
             if sync.key.kind not in (_POD.name, _NODE.name):
                 self._locations.note(sync.key, node)
         drivers = [key_of(driver) for driver in self._cluster.list(_DRIVER)]
-        wanted = [*drivers, *self._locations.on_node(node), *self._pods[node]]
+        wanted = [*drivers, *self._locations.on_node(node), *self._pods.get(node, ())]
         self._send_missing(node, self._lacking(node), wanted)
 
     def repeat(self) -> None:

@@ -11,11 +11,10 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 import msgspec
-import yaml
 
 from beehive.errors import BeehiveError
+from beehive.yaml_reader import YamlError, documents
 
-_TIMESTAMP_TAG = "tag:yaml.org,2002:timestamp"
 _MAX_BYTES = 16 * 1024 * 1024
 
 
@@ -33,16 +32,6 @@ class Document(msgspec.Struct, frozen=True):
     content: Any
     line: int
     """Where it begins, counted from 1."""
-
-
-class _Loader(yaml.CSafeLoader):
-    """PyYAML's safe loader on libyaml, without timestamps."""
-
-
-_Loader.yaml_implicit_resolvers = {
-    first: [(tag, expression) for tag, expression in resolvers if tag != _TIMESTAMP_TAG]
-    for first, resolvers in yaml.CSafeLoader.yaml_implicit_resolvers.items()
-}
 
 
 def text_of(source: Path | BinaryIO, where: str) -> str:
@@ -75,8 +64,8 @@ def read_manifests(text: str, where: str) -> list[Document]:
     Raises:
         ManifestError: the text cannot be read; nothing of it counts.
     """
-    documents = _read_json(text, where) if where.endswith(".json") else _read_yaml(text, where)
-    return [document for document in documents if document.content is not None]
+    found = _read_json(text, where) if where.endswith(".json") else _read_yaml(text, where)
+    return [document for document in found if document.content is not None]
 
 
 def items_of(contents: Iterable[Any]) -> Iterator[Any]:
@@ -99,24 +88,16 @@ def _read_json(text: str, where: str) -> list[Document]:
 
 
 def _read_yaml(text: str, where: str) -> list[Document]:
-    documents = []
-    loader = None
+    found: list[Document] = []
     try:
-        loader = _Loader(text)
-        while loader.check_node() and (node := loader.get_node()) is not None:
-            documents.append(Document(_plain(loader.construct_document(node)), node.start_mark.line + 1))
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        raise ManifestError(where, mark.line + 1 if mark else 1, str(error.problem or error.context)) from error
-    except yaml.YAMLError as error:
-        raise ManifestError(where, 1, str(error)) from error
+        for content, line in documents(text):
+            found.append(Document(_plain(content), line))
+    except YamlError as error:
+        raise ManifestError(where, error.line, error.why) from error
     except (RecursionError, TypeError, ValueError) as error:
-        line = documents[-1].line + 1 if documents else 1
+        line = found[-1].line + 1 if found else 1
         raise ManifestError(where, line, f"not plain data: {error}") from error
-    finally:
-        if loader is not None:
-            loader.dispose()
-    return documents
+    return found
 
 
 def _plain(value: Any) -> Any:

@@ -5,24 +5,24 @@ It works in turns (see `turns`), one for each run of messages. Waiting for the d
 could go on meanwhile.
 """
 
-import logging
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
+from http import HTTPStatus
 from typing import Any, ClassVar
 
 import msgspec
 
 from beehive.delivery import Kind
-from beehive.errors import ContentError, ResourceError
 from beehive.handlers import handles
 from beehive.message import Message
 from beehive.module import Module
 from beehive.names import Group, ModuleName, Operation, ResourceType
 from beehive.resource import Resource, Side, type_of
-from modules.cloudhub.connections import ACKNOWLEDGED, Acknowledged, Connected, Taken
+from modules.cloudhub.connections import ACKNOWLEDGED, HANDLED, HANDLED_RESOURCE, Acknowledged, Connected, Taken
 from modules.cloudhub.refusals import Refusals
 from modules.edgecontroller import api_calls, commands, upstream_nodes
-from modules.edgecontroller.answers import Answer, status_error
+from modules.edgecontroller.answers import Answer, refusal, status_error
 from modules.edgecontroller.authorization.attributes import of_call, of_message
 from modules.edgecontroller.authorization.authorizer import may_have
 from modules.edgecontroller.authorization.gate import Gate
@@ -30,19 +30,20 @@ from modules.edgecontroller.authorization.graph import Graph
 from modules.edgecontroller.cluster import Cluster
 from modules.edgecontroller.commands import Changed, Verb
 from modules.edgecontroller.database.database import Database
+from modules.edgecontroller.database.errors import DatabaseError
 from modules.edgecontroller.database.listener import Listen, Listener, can_listen
 from modules.edgecontroller.downstream import Downstream
-from modules.edgecontroller.errors import TOO_DEEP, ApiError, BadRequestError, ForbiddenError
+from modules.edgecontroller.errors import ApiError, ForbiddenError
+from modules.edgecontroller.failures import Failures
 from modules.edgecontroller.feed import Feed
 from modules.edgecontroller.kinds import kind_named
 from modules.edgecontroller.manifest_directory import ManifestDirectory
-from modules.edgecontroller.requests import Handling, Request
+from modules.edgecontroller.requests import Handling, Request, Result
 from modules.edgecontroller.store import Change, ObjectEvent
 from modules.edgecontroller.syncs import Syncs
 from modules.edgecontroller.turns import Turns
 from modules.edgecontroller.upstream import handles_requests, handling_of, refused
 
-_log = logging.getLogger(__name__)
 _LOOK_EVERY = 1.0
 """Seconds between looks at the manifests."""
 _POLL_EVERY = 0.25
@@ -79,9 +80,12 @@ class EdgeController(Module):
         self._syncs = Syncs(database.put_sync)
         self._graph = Graph(cluster.store)
         self._feed = Feed(cluster, self._syncs, self._send_down, partial(may_have, graph=self._graph))
-        self._turns = Turns(cluster.store, database, self._changed, self._claimed_elsewhere)
+        self._turns = Turns(cluster.store, database, self._changed, self._claimed_elsewhere, self._undone)
         self.refusals = Refusals(self.clock)
         self._gate = Gate(self._graph, self.refusals)
+        self.failures = Failures()
+        self._handled: Counter[str] = Counter()
+        """Messages of each node that were handled, of which cloudhub was not told yet."""
         self._ended: dict[str, str] = {}
         """Of nodes, connections whose end came before their beginning."""
 
@@ -110,57 +114,47 @@ class EdgeController(Module):
     def on_batch_end(self) -> None:
         """Makes durable what the messages have changed, and tells of it."""
         self._turns.commit()
+        if self._handled:
+            handled, self._handled = dict(self._handled), Counter()
+            self.send(ModuleName.CLOUDHUB, self.message(HANDLED_RESOURCE, HANDLED, handled))
 
     @handles_requests
     def on_request(self, message: Message) -> None:
         """An edge asks or reports."""
-        self._answer(message, handling_of(message))
+        self._answered(message, lambda: self._answer(message, handling_of(message)))
 
     @handles(ResourceType.NODE, Operation.INSERT)
     def on_node_insert(self, message: Message) -> None:
         """A node registers, as it does at each start of its process. Its store may be a new one: send what it needs
         (cloudhub has forgotten what an earlier process acknowledged).
         """
-        self._answer(message, upstream_nodes.insert)
-        resource = Resource.parse(message.route.resource, Side.CLOUD)
-        if resource.name == resource.node:
-            self._syncs.started_anew(resource.node)
-            self._feed.connected(resource.node)
+
+        def register() -> None:
+            self._answer(message, upstream_nodes.insert)
+            self._turns.note_changes()
+            resource = Resource.parse(message.route.resource, Side.CLOUD)
+            if resource.name == resource.node:
+                self._syncs.started_anew(resource.node)
+                self._feed.connected(resource.node)
+
+        self._answered(message, register)
 
     @handles(None, Operation.CONNECTED, source=ModuleName.CLOUDHUB, kind=Kind.STATE)
     def on_connected(self, message: Message) -> None:
         """A node is there, and this cloudcore's from now on: send what it has not acknowledged."""
-        connected = message.content_as(Connected)
-        node = connected.client_id
-        if self._ended.pop(node, None) == connected.connection:
-            self._left(node)
-            return
-        self._turns.begin()
-        self._database.claim(node, connected.connection, self._cluster.store.next_version())
-        self._syncs.connected(node, self._database.syncs_of(node))
-        self._feed.connected(node)
+        self._handle(message, lambda: self._connected(message.content_as(Connected)), self._turn_away)
 
     @handles(None, Operation.DISCONNECTED, source=ModuleName.CLOUDHUB, kind=Kind.STATE)
     def on_disconnected(self, message: Message) -> None:
         """A node is gone; whether it is ready, its lease says. While both wait, the end of a connection may be before
         its beginning: it has taken the place of an earlier connection's.
         """
-        connected = message.content_as(Connected)
-        node = connected.client_id
-        if self._database.connected.get(node) == connected.connection:
-            self._left(node)
-        else:
-            self._ended[node] = connected.connection
+        self._handle(message, lambda: self._disconnected(message.content_as(Connected)))
 
     @handles(None, ACKNOWLEDGED, source=ModuleName.CLOUDHUB)
     def on_acknowledged(self, message: Message) -> None:
         """A node has stored objects, or their deletion."""
-        self._turns.begin()
-        for one in message.content_as(list[Acknowledged]):
-            if one.is_delete:
-                self._syncs.gone(one.node, one.uid)
-            else:
-                self._syncs.acknowledged(one.node, one.uid, one.version)
+        self._handle(message, lambda: self._acknowledged(message.content_as(list[Acknowledged])))
 
     @handles(None, Verb.APPLY, source=commands.SOURCE)
     def on_apply(self, message: Message) -> None:
@@ -180,16 +174,19 @@ class EdgeController(Module):
     @handles(None, Verb.CALL, source=ModuleName.DYNAMICCONTROLLER)
     def on_call(self, message: Message) -> None:
         """A node's metaserver, through dynamiccontroller."""
-        self._turns.begin()
-        result = self._called(message.content_as(api_calls.ApiCall))
-        self._turns.later(lambda: self.reply(message, result))
-        self._turns.note_changes()
+
+        def call() -> None:
+            result = self._called(message.content_as(api_calls.ApiCall))
+            self._turns.later(lambda: self.reply(message, result))
+
+        def refuse(_: Message, error: ApiError) -> None:
+            refused = api_calls.ApiResult(refusal=error.status())
+            self._turns.later(lambda: self.reply(message, refused))
+
+        self._handle(message, call, refuse)
 
     def _called(self, call: api_calls.ApiCall) -> api_calls.ApiResult:
-        try:
-            self._gate.pass_through(of_call(call.node, call))
-        except ForbiddenError as error:
-            return api_calls.ApiResult(refusal=error.status())
+        self._gate.pass_through(of_call(call.node, call))
         with self._cluster.restricted(self._gate.admission(call.node)):
             return api_calls.call(self._cluster, call, knows_all=self._knows_all())
 
@@ -202,39 +199,102 @@ class EdgeController(Module):
         if held is not None:
             self._feed.note_holder(Request.of(message, manifests_loaded=True).key(held), resource.node)
 
-    def _answer(self, message: Message, handling: Handling) -> None:
-        self._turns.begin()
-        where = message.route.resource, Side.CLOUD
+    def _handle(
+        self, message: Message, work: Callable[[], None], refuse: Callable[[Message, ApiError], None] | None = None
+    ) -> None:
+        """Does the work of one message. When it fails, nothing of it remains, and `refuse` tells whoever asked.
+
+        Raises:
+            DatabaseError: the turn is lost; the supervisor starts the module again, and it is tried again.
+        """
         try:
-            request = Request.of(message, manifests_loaded=self._knows_all())
-            self._gate.pass_through(of_message(type_of(*where), message.route.operation, request))
-            self._note_holder(message)
-            with self._cluster.restricted(self._gate.admission(request.node)):
-                results = handling(self._cluster, request)
-        except ForbiddenError as error:
-            results = refused(message, error)
-        except ApiError as error:
-            results = [status_error(error)]
-        except (ContentError, ResourceError) as error:
-            _log.warning("an edge's request cannot be read: %s", error)
-            results = [status_error(BadRequestError(str(error)))]
-        except RecursionError:
-            results = [status_error(BadRequestError(TOO_DEEP))]
+            self._turns.attempt(work)
+        except DatabaseError:
+            raise
+        except Exception as error:  # noqa: BLE001 - one sender's message must not stop everybody's module
+            refusal = self.failures.refusal_of(message, error)
+            if refuse is not None:
+                refuse(message, refusal)
+
+    def _answer(self, message: Message, handling: Handling) -> None:
+        """What answers a node's message, which the node authorizer has let pass."""
+        request = Request.of(message, manifests_loaded=self._knows_all())
+        self._gate.pass_through(
+            of_message(type_of(message.route.resource, Side.CLOUD), message.route.operation, request)
+        )
+        self._note_holder(message)
+        with self._cluster.restricted(self._gate.admission(request.node)):
+            results = handling(self._cluster, request)
+        self._send_results(message, results)
+
+    def _send_results(self, message: Message, results: Iterable[Result]) -> None:
         for result in results:
             if isinstance(result, Answer):
                 self._send_answer(message, result)
             else:
                 self._feed.send(result)
-        self._turns.note_changes()
+
+    def _answered(self, message: Message, work: Callable[[], None]) -> None:
+        """Does the work of a node's message, or refuses it; in both cases it has been handled then."""
+        self._handle(message, work, self._refuse)
+        self._handled[Resource.parse(message.route.resource, Side.CLOUD).node] += 1
+
+    def _refuse(self, message: Message, error: ApiError) -> None:
+        """A lister's form where an edge would keep what it is answered as the object (spec/05 §5.2)."""
+        if isinstance(error, ForbiddenError):
+            self._send_results(message, refused(message, error))
+            return
+        is_query = message.route.operation == Operation.QUERY and error.code >= HTTPStatus.INTERNAL_SERVER_ERROR
+        self._send_answer(message, refusal(error) if is_query else status_error(error))
 
     def _command(self, message: Message, kind: type[Any], run: Callable[[Cluster, Any], commands.Result]) -> None:
-        self._turns.begin()
-        try:
+        def carry_out() -> None:
             result = run(self._cluster, message.content_as(kind))
-        except ContentError as error:
-            result = commands.Result([commands.Item(error=str(error))])
-        self._turns.later(lambda: self.reply(message, result))
-        self._turns.note_changes()
+            self._turns.later(lambda: self.reply(message, result))
+
+        def refuse(_: Message, error: ApiError) -> None:
+            refused = commands.Result([commands.Item(error=error.message)])
+            self._turns.later(lambda: self.reply(message, refused))
+
+        self._handle(message, carry_out, refuse)
+
+    def _connected(self, connected: Connected) -> None:
+        node = connected.client_id
+        if self._ended.pop(node, None) == connected.connection:
+            self._left(node)
+            return
+        self._database.claim(node, connected.connection, self._cluster.store.next_version())
+        self._syncs.connected(node, self._database.syncs_of(node))
+        self._feed.connected(node)
+
+    def _disconnected(self, connected: Connected) -> None:
+        node = connected.client_id
+        if self._database.connected.get(node) == connected.connection:
+            self._left(node)
+        else:
+            self._ended[node] = connected.connection
+
+    def _acknowledged(self, acknowledged: list[Acknowledged]) -> None:
+        for one in acknowledged:
+            if one.is_delete:
+                self._syncs.gone(one.node, one.uid)
+            else:
+                self._syncs.acknowledged(one.node, one.uid, one.version)
+
+    def _turn_away(self, message: Message, _: ApiError) -> None:
+        """A node could not be taken on: its connection ends, and it tries again."""
+        node = message.route.resource.partition("/")[2]
+        connection = self._database.connected.get(node)
+        if connection is not None:
+            self._end_connection(node, connection)
+
+    def _undone(self, events: list[ObjectEvent], nodes: set[str]) -> None:
+        for event in events:
+            self._graph.undone(event)
+            self._feed.undone(event)
+        for node in nodes:
+            if self._syncs.is_connected(node):
+                self._syncs.connected(node, self._database.syncs_of(node))
 
     def look_for_changes(self) -> None:
         """An empty turn: it takes over what other cloudcores have changed."""
@@ -298,13 +358,17 @@ class EdgeController(Module):
         for node, cloudcore in claims:
             connection = self._database.connected.get(node)
             if connection is not None and cloudcore != self._database.cloudcore:
-                self._left(node)
-                taken = self.message(f"node/{node}", Operation.DISCONNECTED, Taken(connection), group=Group.RESOURCE)
-                self._turns.later(partial(self.send, ModuleName.CLOUDHUB, taken))
+                self._end_connection(node, connection)
+
+    def _end_connection(self, node: str, connection: str) -> None:
+        self._left(node)
+        taken = self.message(f"node/{node}", Operation.DISCONNECTED, Taken(connection), group=Group.RESOURCE)
+        self._turns.later(partial(self.send, ModuleName.CLOUDHUB, taken))
 
     def _left(self, node: str) -> None:
         self._database.connected.pop(node, None)
         self._syncs.disconnected(node)
+        self._feed.disconnected(node)
 
     def _send_down(self, down: Downstream) -> None:
         sent = self.message(

@@ -81,8 +81,9 @@ def _check_pod(obj: JsonObject) -> None:
     fields = {"initContainers": spec.init_containers, "containers": spec.containers}
     paths = {f"spec.{field}[{i}]": container for field, of in fields.items() for i, container in enumerate(of)}
     _check_names(obj, "spec.containers", [container.name for container in paths.values()])
+    volumes = {volume.name for volume in spec.volumes}
     for path, container in paths.items():
-        _check_container(obj, path, container, {volume.name for volume in spec.volumes})
+        _check_container(obj, path, container, volumes)
 
 
 def _check_container(obj: JsonObject, path: str, container: Container, volumes: set[str]) -> None:
@@ -101,11 +102,13 @@ def _check_container(obj: JsonObject, path: str, container: Container, volumes: 
 
 
 def _check_names(obj: JsonObject, path: str, names: Sequence[str]) -> None:
+    seen: set[str] = set()
     for index, name in enumerate(names):
         if not _LABEL.fullmatch(name):
             raise _invalid(obj, f"{path}[{index}].name", "a lowercase RFC 1123 label is wanted")
-        if name in names[:index]:
+        if name in seen:
             raise _invalid(obj, f"{path}[{index}].name", f"Duplicate value: {name}")
+        seen.add(name)
 
 
 def _invalid(obj: JsonObject, field: str, why: str) -> InvalidError:

@@ -113,11 +113,26 @@ class LocationCache:
 
     def on_node(self, node: str) -> list[ObjectKey]:
         """The objects that a node holds."""
-        return list(self._keys[node])
+        return list(self._keys.get(node, ()))
+
+    def count(self, node: str) -> int:
+        """How many those are."""
+        return len(self._keys.get(node, ()))
+
+    def forget_node(self, node: str) -> None:
+        """Drops what is noted of a node."""
+        for key in self._keys.pop(node, {}):
+            nodes = self._nodes[key]
+            del nodes[node]
+            if not nodes:
+                del self._nodes[key]
 
     def forget(self, key: ObjectKey) -> bool:
         """Drops the entry of a deleted object, after its deletion has been sent; whether there was one."""
         nodes = self._nodes.pop(key, {})
         for node in nodes:
-            del self._keys[node][key]
+            keys = self._keys[node]
+            del keys[key]
+            if not keys:
+                del self._keys[node]
         return bool(nodes)

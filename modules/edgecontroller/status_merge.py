@@ -35,9 +35,10 @@ def merged_pod_status(pod: JsonObject, reported: JsonObject, now: float) -> Json
     status["startTime"] = old.get("startTime") or status.get("startTime") or rfc3339(now)
     if isinstance(status.get("containerStatuses"), list):
         status["containerStatuses"].sort(key=lambda container: str(container.get("name")))
-    order = [container.get("name") for container in pod.get("spec", {}).get("initContainers") or []]
+    containers = pod.get("spec", {}).get("initContainers") or []
+    order = {container.get("name"): place for place, container in reversed(list(enumerate(containers)))}
     if isinstance(status.get("initContainerStatuses"), list):
-        status["initContainerStatuses"].sort(key=lambda c: order.index(c["name"]) if c.get("name") in order else -1)
+        status["initContainerStatuses"].sort(key=lambda c: order.get(c.get("name"), -1))
     if old.get("qosClass"):
         status.setdefault("qosClass", old["qosClass"])
     return status

@@ -65,7 +65,12 @@ class ObjectStore:
         self._objects: dict[ObjectKey, JsonObject] = {}
         self._of_kind: defaultdict[str, dict[ObjectKey, JsonObject]] = defaultdict(dict)
         """The same, by kind."""
+        self._changed_at: dict[ObjectKey, float] = {}
+        """Monotonic seconds at which each object was last seen to change, here or by another cloudcore."""
         self._events: deque[ObjectEvent] = deque()
+        self._since: deque[ObjectEvent] = deque()
+        """The changes since the savepoint, in order."""
+        self._saved_version = first_version
 
     @property
     def version(self) -> int:
@@ -78,9 +83,33 @@ class ObjectStore:
         self._events.clear()
         return events
 
+    def save(self) -> None:
+        """Sets the savepoint, to which `roll_back` returns. No changes may wait to be taken."""
+        self._since.clear()
+        self._saved_version = self._version
+
+    def roll_back(self) -> list[ObjectEvent]:
+        """Undoes what has changed since the savepoint; gives that, latest first."""
+        undone = list(reversed(self._since))
+        for event in undone:
+            if event.old is None:
+                del self._objects[event.key], self._of_kind[event.key.kind][event.key]
+                self._changed_at.pop(event.key, None)
+            else:
+                self._set(event.key, event.old)
+        self._version = self._saved_version
+        self._events.clear()
+        self._since.clear()
+        return undone
+
     def find(self, key: ObjectKey) -> JsonObject | None:
         """The object, or None. It must not be changed."""
         return self._objects.get(key)
+
+    def unchanged_for(self, key: ObjectKey) -> float:
+        """Seconds since an object was last seen to change, by this cloud's clock, whatever times it has in it."""
+        now = self._clock.monotonic()
+        return now - self._changed_at.get(key, now)
 
     def get(self, key: ObjectKey, uid: str = "") -> JsonObject:
         """The object. It must not be changed.
@@ -122,7 +151,8 @@ class ObjectStore:
         meta = new["metadata"]
         meta["uid"] = self._clock.new_id()
         meta["creationTimestamp"] = rfc3339(self._clock.now())
-        meta.pop("deletionTimestamp", None)
+        for name in ("deletionTimestamp", "generation"):
+            meta.pop(name, None)
         if key.namespace:
             meta["namespace"] = key.namespace
         if kind.counts_generations:
@@ -148,10 +178,12 @@ class ObjectStore:
         for name in ("uid", "creationTimestamp", "resourceVersion", "generation", "namespace"):
             if name in old_meta:
                 meta[name] = old_meta[name]
+            else:
+                meta.pop(name, None)
         if new == old:
             return old
         if "generation" in meta and _spec_changed(old, new):
-            meta["generation"] = old_meta["generation"] + 1
+            meta["generation"] = _generation_of(old) + 1
         return self._store(Change.MODIFIED, key, new, old)
 
     def remove(self, key: ObjectKey) -> JsonObject:
@@ -188,6 +220,7 @@ class ObjectStore:
             if obj is not None and obj != old:
                 self._note(Change.MODIFIED if old else Change.ADDED, key, obj, old)
         self._version = max(self._version, version)
+        self.save()
 
     def next_version(self) -> int:
         """A resourceVersion of its own, for what is no object."""
@@ -203,12 +236,22 @@ class ObjectStore:
     def _note(self, change: Change, key: ObjectKey, new: JsonObject, old: JsonObject | None) -> None:
         if change is Change.DELETED:
             del self._objects[key], self._of_kind[key.kind][key]
+            self._changed_at.pop(key, None)
         else:
             self._set(key, new)
-        self._events.append(ObjectEvent(change, key, new, old))
+        event = ObjectEvent(change, key, new, old)
+        self._events.append(event)
+        self._since.append(event)
 
     def _set(self, key: ObjectKey, obj: JsonObject) -> None:
         self._objects[key] = self._of_kind[key.kind][key] = obj
+        self._changed_at[key] = self._clock.monotonic()
+
+
+def _generation_of(obj: JsonObject) -> int:
+    """As it was counted; of an object that has something else there, counting begins anew."""
+    generation = metadata_of(obj).get("generation")
+    return generation if isinstance(generation, int) else 0
 
 
 def _spec_changed(old: JsonObject, new: JsonObject) -> bool:

@@ -11,10 +11,11 @@ sends:
 * `$retainKeys`: the only keys that an object keeps.
 
 Everything here is a pure function; the arguments are never changed and the result shares nothing with the
-patch.
+patch. The time is linear in the object and the patch: a node chooses how long the lists are.
 """
 
-from collections.abc import Iterable
+from collections import deque
+from collections.abc import Hashable, Iterable
 from copy import deepcopy
 from typing import Any
 
@@ -73,7 +74,7 @@ def _field_named_by(key: str) -> str:
 def _retained(original: JsonObject, patch: JsonObject) -> JsonObject:
     if _RETAIN_KEYS not in patch:
         return dict(original)
-    keep = _list_of(patch[_RETAIN_KEYS], _RETAIN_KEYS)
+    keep = {key for key in _list_of(patch[_RETAIN_KEYS], _RETAIN_KEYS) if isinstance(key, str)}
     extra = [key for key in patch if not key.startswith("$") and patch[key] is not None and key not in keep]
     if extra:
         raise BadRequestError(f"the patch sets {extra[0]!r}, which its $retainKeys does not list")
@@ -108,10 +109,15 @@ def _merge_value(old: Any, new: Any, field: Field) -> Any:
 
 def _merge_set(old: list[Any], patch: JsonObject, name: str) -> list[Any]:
     removed = _list_of(patch.get(_DELETE_VALUES + name, []), _DELETE_VALUES + name)
-    kept = [value for value in old if value not in removed]
-    added = [value for value in patch.get(name, []) if value not in kept]
+    taken_out = {_identity(value) for value in removed}
+    kept = [value for value in old if _identity(value) not in taken_out]
+    there = {_identity(value) for value in kept}
+    added = [value for value in patch.get(name, []) if _identity(value) not in there]
     order = _list_of(patch.get(_ORDER + name, []), _ORDER + name)
-    return _ordered(kept + added, order, old)
+    values = [(_identity(value), value) for value in kept + added]
+    ordered = _ordered([one for one, _ in values], [_identity(one) for one in order], [_identity(one) for one in old])
+    by_identity = {**{_identity(value): value for value in order}, **dict(values)}
+    return [by_identity[identity] for identity in ordered]
 
 
 def _merge_list(old: list[Any], patch: JsonObject, name: str, field: Field) -> list[Any]:
@@ -132,7 +138,7 @@ def _merge_list(old: list[Any], patch: JsonObject, name: str, field: Field) -> l
     return [merged[identity] for identity in _ordered(list(merged), order, before)]
 
 
-def _ordered(values: list[Any], order: list[Any], before: list[Any]) -> list[Any]:
+def _ordered(values: list[Hashable], order: list[Hashable], before: list[Hashable]) -> list[Hashable]:
     """The values in the patch's order; those only the original has keep their place relative to their old
     neighbours.
 
@@ -140,20 +146,39 @@ def _ordered(values: list[Any], order: list[Any], before: list[Any]) -> list[Any
     """
     if not order:
         return values
-    listed = [value for value in order if value in values]
-    others = [value for value in values if value not in order]
-    result: list[Any] = []
+    present, placed = set(values), set(order)
+    listed = deque(value for value in order if value in present)
+    others = deque(value for value in values if value not in placed)
+    place = {value: at for at, value in reversed(list(enumerate(before)))}
+    result: list[Hashable] = []
     while listed and others:
-        in_front = others[0] in before and listed[0] in before and before.index(others[0]) < before.index(listed[0])
-        result.append((others if in_front else listed).pop(0))
-    return result + listed + others
+        first, second = place.get(others[0]), place.get(listed[0])
+        in_front = first is not None and second is not None and first < second
+        result.append((others if in_front else listed).popleft())
+    return [*result, *listed, *others]
 
 
-def _key_of(element: JsonObject, key: str, name: str) -> Any:
+def _key_of(element: JsonObject, key: str, name: str) -> Hashable:
     value = element.get(key)
     if not isinstance(value, str | int):
         raise BadRequestError(f"{name}: an element has no {key!r}, by which the list is merged")
-    return value
+    return _identity(value)
+
+
+def _identity(value: Any) -> Hashable:
+    """A key that is equal for equal JSON values, and hashes so that nobody can choose values that collide.
+
+    Python hashes a number to itself, so numbers are looked up by their digits: text is hashed with a secret.
+    """
+    if isinstance(value, float) and not value.is_integer():
+        return (value.hex(),)
+    if isinstance(value, int | float):
+        return (hex(int(value)),)
+    if isinstance(value, list):
+        return ("[", *map(_identity, value))
+    if isinstance(value, dict):
+        return frozenset((key, _identity(member)) for key, member in value.items())
+    return value if isinstance(value, str) else None
 
 
 def _objects(value: Any, name: str) -> list[JsonObject]:

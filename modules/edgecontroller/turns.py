@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 
 from beehive.causes import Cause, here, resumed
 from modules.edgecontroller.database.database import Database, Pulled
+from modules.edgecontroller.database.errors import DatabaseError
 from modules.edgecontroller.store import ObjectEvent, ObjectStore
 
 
@@ -20,6 +21,7 @@ class Turns:
         database: where they are kept.
         changed: told of each change of an object, of this cloudcore or another, in order.
         claimed: told of the nodes that have connected to other cloudcores.
+        undone: told of the changes that are so no more, latest first, and of the nodes whose syncs are not.
     """
 
     def __init__(
@@ -28,11 +30,13 @@ class Turns:
         database: Database,
         changed: Callable[[ObjectEvent], None],
         claimed: Callable[[Sequence[tuple[str, str]]], None],
+        undone: Callable[[list[ObjectEvent], set[str]], None],
     ) -> None:
         self._store = store
         self._database = database
         self._changed = changed
         self._claimed = claimed
+        self._undone = undone
         self.adopting = False
         """Whether the changes that are told of are another cloudcore's."""
         self._later: list[tuple[Cause, Callable[[], None]]] = []
@@ -45,6 +49,28 @@ class Turns:
         """
         if not self._database.in_turn:
             self._adopt(self._database.begin())
+
+    def attempt(self, work: Callable[[], None]) -> None:
+        """Does the work of one message, in a turn. When it raises, nothing of it remains, in the store, in what is to
+        be written or in what is to be done later; the turn's other messages are none the worse for it.
+
+        Raises:
+            DatabaseError: the turn itself is over.
+            Exception: the work's.
+        """
+        self.begin()
+        self._database.keep()
+        self._store.save()
+        acts = len(self._later)
+        try:
+            work()
+            self.note_changes()
+        except DatabaseError:
+            raise
+        except Exception:
+            del self._later[acts:]
+            self._undone(self._store.roll_back(), self._database.drop())
+            raise
 
     def note_changes(self) -> None:
         """Takes down what was changed since the last call."""
@@ -65,6 +91,7 @@ class Turns:
         if self._database.in_turn:
             self.note_changes()
             self._database.commit(self._store.version)
+            self._store.save()
         later, self._later = self._later, []
         for cause, act in later:
             with resumed(cause):
@@ -74,6 +101,7 @@ class Turns:
         """Gives up a turn that has begun."""
         self._later.clear()
         self._store.take_events()
+        self._store.save()
         self._database.abandon()
 
     def _adopt(self, pulled: Pulled) -> None:

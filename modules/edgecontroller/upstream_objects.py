@@ -9,7 +9,7 @@ from edged.api import TokenRequest
 from modules.edgecontroller.answers import Answer, object_answer, refusal, typed_answer
 from modules.edgecontroller.authorization.attributes import user_of
 from modules.edgecontroller.cluster import Cluster
-from modules.edgecontroller.errors import ApiError, BadRequestError, NotFoundError
+from modules.edgecontroller.errors import ApiError, BadRequestError, NotFoundError, TooLargeError
 from modules.edgecontroller.kinds import JsonObject, Kind, kind_named
 from modules.edgecontroller.merge_schema import schema_of
 from modules.edgecontroller.requests import Handling, Request, Result
@@ -19,6 +19,8 @@ from modules.edgecontroller.tokens import token_for
 
 _LEASE = kind_named("Lease")
 _EVENT = kind_named("Event")
+_LONGEST_EVENT = 16 * 1024
+"""Bytes of an event: a thousand are kept. An API server takes messages of 1,024 characters."""
 _CSR = kind_named("CertificateSigningRequest")
 
 
@@ -84,6 +86,8 @@ def create_token(cluster: Cluster, request: Request) -> list[Result]:
 
 def record_event(cluster: Cluster, request: Request) -> list[Result]:
     """Events are kept for people to read; nothing is answered."""
+    if len(request.message.content_raw()) > _LONGEST_EVENT:
+        raise TooLargeError(_LONGEST_EVENT)
     if request.message.route.operation == Operation.PATCH:
         info = convert(request.content_as(dict), _EventPatchInfo, "EventPatchInfo")
         patch = request.message.with_content(info.patchData).content_as(dict)

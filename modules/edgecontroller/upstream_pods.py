@@ -47,7 +47,10 @@ def report(cluster: Cluster, request: Request) -> list[Result]:
     content = request.plain_content()
     results: list[Result] = []
     for one in convert([content] if request.name else content, list[PodStatusRequest], "podstatus"):
-        results += _report_one(cluster, request, one)
+        try:
+            results += _report_one(cluster, request, one)
+        except ApiError as error:
+            results.append(status_error(error))
     return results
 
 

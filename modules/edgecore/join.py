@@ -27,6 +27,7 @@ from modules.edgecore.config.names import HTTPS_URL, NODE_NAME, WEBSOCKET_SERVER
 from modules.edgecore.config.writing import MINIMAL_KEYS, keys_chosen, render
 from modules.edgecore.exit_codes import ExitCode
 from modules.edgecore.settings import certificate_settings
+from modules.printing.terminal import complain
 
 if TYPE_CHECKING:
     import argparse
@@ -180,4 +181,4 @@ def _wrong(option: str, value: str, want: str) -> ConfigError:
 
 
 def _say(text: str) -> None:
-    sys.stderr.write(f"edgecore: {text}\n")
+    complain("edgecore", text)

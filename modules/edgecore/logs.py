@@ -4,18 +4,19 @@ import logging
 import sys
 import time
 
+from beehive import log_lines
+from beehive.log_lines import LineFormatter
+
 _FORMAT = "%(asctime)s.%(msecs)03dZ %(levelname)-7s %(threadName)s %(name)s: %(message)s"
 _TIME = "%Y-%m-%dT%H:%M:%S"
 
 
-class _UtcFormatter(logging.Formatter):
+class _UtcFormatter(LineFormatter):
     converter = staticmethod(time.gmtime)
 
 
 def set_up(level: str) -> None:
     """Log to standard error from `level` (a name of the logging module, any case) upwards."""
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(_UtcFormatter(_FORMAT, _TIME))
-    logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
+    log_lines.set_up(logging.StreamHandler(sys.stderr), level, _UtcFormatter(_FORMAT, _TIME))
     for name in ("pykka", "websockets", "sqlalchemy"):
         logging.getLogger(name).setLevel(logging.WARNING)

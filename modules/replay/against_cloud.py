@@ -1,5 +1,6 @@
 """Our cloudhub against a captured edge; see `modules.replay.foreign`."""
 
+import sys
 from collections.abc import Callable
 from functools import partial
 
@@ -32,7 +33,8 @@ class AgainstCloud:
         self.ear = Ear(self.hive)
         self._ours: list[Output] = []
         self._link: _NodeLink | None = None
-        self.hive.add(CloudHub, CloudHubSettings(), self._make_transport, {})
+        settings = CloudHubSettings(messages_under_way=sys.maxsize, bytes_under_way=sys.maxsize)
+        self.hive.add(CloudHub, settings, self._make_transport, {})
         self.hive.add(stand_in(ModuleName.EDGECONTROLLER), self._reached_controller)
 
     def start(self) -> None:
@@ -94,6 +96,9 @@ class _NodeLink:
     def send(self, frame: bytes) -> None:
         """See `Link`."""
         self._cloud.said(frame)
+
+    def handled(self, size: int) -> None:
+        """See `Link`."""
 
     def close(self) -> None:
         """See `Link`."""

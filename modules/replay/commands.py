@@ -6,7 +6,6 @@ Differences go to standard output; what is said about the replay goes to standar
 import argparse
 import logging
 import os
-import sys
 import tempfile
 import threading
 import time
@@ -17,6 +16,7 @@ from pathlib import Path
 from beehive import BeehiveError
 from beehive.trace import FileWriter
 from modules.edgecore.exit_codes import ExitCode
+from modules.printing.terminal import complain, say
 from modules.replay.fixture import reduced, rerecorded
 from modules.replay.foreign import replay_capture
 from modules.replay.recorded import Recorded, load
@@ -42,7 +42,7 @@ def _record_fixture(chosen: argparse.Namespace) -> int:
     old = reduced(load(chosen.file), namespace or "default", name)
     with directory() as root:
         new, result = rerecorded(old, root)
-    sys.stdout.write(differences_text(old, result))
+    say(differences_text(old, result).rstrip("\n"))
     write(chosen.output, new)
     _say(f"{chosen.output}: {len(new.records)} records, {chosen.output.stat().st_size} bytes")
     return ExitCode.OK
@@ -63,7 +63,7 @@ def _run(chosen: argparse.Namespace) -> int:
     recorded = load(chosen.file)
     _warn(recorded)
     result = replayed(recorded, _MODULES.get(chosen.module, chosen.module or ""), chosen.until, pace_of(chosen.speed))
-    sys.stdout.write(differences_text(recorded, result))
+    say(differences_text(recorded, result).rstrip("\n"))
     _say(figures_text(result))
     return ExitCode.DIFFERENT if chosen.check and result.differences else ExitCode.OK
 
@@ -124,4 +124,4 @@ def _guarded(command: Callable[[], int]) -> int:
 
 
 def _say(text: str) -> None:
-    sys.stderr.write(f"edgecore: {text}\n")
+    complain("edgecore", text)

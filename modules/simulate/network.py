@@ -276,6 +276,9 @@ class CloudLink:
             raise OSError("the connection is closed")
         self._connection.send_down(frame)
 
+    def handled(self, size: int) -> None:
+        """Nothing waits for it here."""
+
     def close(self) -> None:
         """Ends the connection."""
         if not self._closed:

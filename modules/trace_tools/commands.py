@@ -11,11 +11,10 @@ from itertools import islice
 from pathlib import Path
 from typing import Final
 
-import msgspec
-
 from beehive import BeehiveError
 from beehive.trace import Record, TraceReader, read
 from modules.edgecore.exit_codes import ExitCode
+from modules.printing.terminal import complain, say_json, say_lines
 from modules.trace_tools.columns import Facts, pack
 from modules.trace_tools.diagnosis import State, diagnose
 from modules.trace_tools.event import Event
@@ -70,10 +69,10 @@ def _explain(chosen: argparse.Namespace) -> int:
     diagnosis = diagnose(story)
     telling = tell(story, diagnosis, began, everything=chosen.all)
     if chosen.json:
-        sys.stdout.write(msgspec.json.encode(telling).decode() + "\n")
+        say_json(telling)
     else:
         colour = sys.stdout.isatty() and "NO_COLOR" not in os.environ
-        sys.stdout.write("\n".join(lines(telling, colour=colour)) + "\n")
+        say_lines(lines(telling, colour=colour), colours=colour)
     return ExitCode.USAGE if diagnosis.state is State.UNKNOWN else ExitCode.OK
 
 
@@ -146,4 +145,4 @@ def _write(output: Path | None, pieces: Iterable[bytes]) -> int:
 
 
 def _say(text: str) -> None:
-    sys.stderr.write(f"edgecore: {text}\n")
+    complain("edgecore", text)

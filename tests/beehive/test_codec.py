@@ -9,6 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from beehive import ContentError, FrameError, Header, Message, Operation, Route, decode, encode
+from beehive.codec import LONGEST_TEXT, SLOW_BYTES
 
 FRAME: dict[str, Any] = {
     "header": {"msg_id": "id", "parent_msg_id": "parent", "timestamp": 17, "resourceversion": "9", "sync": True},
@@ -163,7 +164,7 @@ def test_a_content_that_speaks_of_headers_is_not_mistaken() -> None:
     ],
 )
 def test_what_go_refuses_is_refused_with_a_countable_reason(frame: str | bytes, reason: str) -> None:
-    """`FrameError.reason` is one of three words."""
+    """`FrameError.reason` is one of four words."""
     with pytest.raises(FrameError) as caught:
         decode(frame)
     assert caught.value.reason == reason
@@ -325,8 +326,59 @@ def _decode_or_refuse(frame: bytes | str) -> None:
     try:
         message = decode(frame)
     except FrameError as error:
-        assert error.reason in ("empty", "json", "type")
+        assert error.reason in ("empty", "json", "type", "too large")
         return
     assert all(isinstance(field, str) for field in msgspec.structs.astuple(message.route))
     assert isinstance(message.header.timestamp, int)
     assert decode(encode(message)).header == message.header
+
+
+@pytest.mark.parametrize("field", ["source", "destination", "group", "operation", "resource"])
+def test_a_text_of_the_route_has_a_kibibyte_at_most(field: str) -> None:
+    """Tables and logs keep it."""
+    for size, fits in ((LONGEST_TEXT, True), (LONGEST_TEXT + 1, False), (2_000_000, False)):
+        frame = text({**FRAME, "route": {**FRAME["route"], field: "x" * size}})
+        for variant in (frame, frame.replace('"route"', '"Route"')):
+            if fits or len(variant) < SLOW_BYTES or variant is frame:
+                assert (refusal_of(variant) == "") is fits
+        route = Route(**{field: "x" * size})
+        if fits:
+            assert decode(encode(Message(route=route))).route == route
+        else:
+            with pytest.raises(ContentError, match="1024 bytes at most"):
+                encode(Message(route=route))
+
+
+def test_the_limit_of_a_text_is_in_bytes() -> None:
+    fits = "é" * (LONGEST_TEXT // 2)
+    assert refusal_of(text({"route": {"resource": fits}})) == ""
+    assert refusal_of(text({"route": {"resource": fits + "é"}})) == "too large"
+
+
+@pytest.mark.parametrize("field", ["msg_id", "parent_msg_id", "resourceversion", "type"])
+def test_a_text_of_the_header_likewise(field: str) -> None:
+    assert refusal_of(text({"header": {field: "x" * (LONGEST_TEXT + 1)}})) == "too large"
+
+
+@pytest.mark.parametrize("where", ["{%s}", '{"header":{%s}}', '{"Route":{%s}}'])
+def test_members_without_number_are_refused_before_they_are_read(where: str) -> None:
+    """Sixteen mebibytes of them took five seconds."""
+    assert refusal_of(where % ",".join(['"":0'] * 65)) == "too large"
+    assert refusal_of(where % ",".join(['"":0'] * 60)) == ""
+    assert refusal_of(where % ",".join(['"":0'] * 3_000_000)) == "too large"
+
+
+def test_an_unusual_form_has_a_mebibyte_at_most_and_a_usual_one_any_size() -> None:
+    content = "x" * SLOW_BYTES
+    assert refusal_of(text({**FRAME, "content": content})) == ""
+    assert refusal_of(text({**FRAME, "Content": content})) == "too large"
+    assert refusal_of(text({**FRAME, "Content": content[:1000]})) == ""
+
+
+def refusal_of(frame: str) -> str:
+    """Why a frame is refused; empty when it is not."""
+    try:
+        decode(frame)
+    except FrameError as error:
+        return error.reason
+    return ""

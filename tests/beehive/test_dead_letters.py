@@ -4,7 +4,7 @@ import threading
 
 import msgspec
 
-from beehive import DropReason, Message
+from beehive import DropReason, Header, Message, Route
 from beehive.dead_letters import DeadLetter, DeadLetters
 
 
@@ -39,6 +39,16 @@ def test_large_contents_are_bounded_in_bytes() -> None:
     letters.add(letter("small"))
     assert contents(letters) == ["small"]
     assert letters.counts[DropReason.NO_MODULE] == 5
+
+
+def test_names_count_as_contents_do() -> None:
+    """A peer chooses them too."""
+    letters = DeadLetters(capacity_bytes=10_000)
+    for _ in range(100):
+        letters.add(
+            DeadLetter(0.0, "nobody", Message(Header(msg_id="i"), Route(resource="r" * 2000)), DropReason.POISON)
+        )
+    assert 0 < len(letters) < 5
 
 
 def test_counts_are_exact_when_threads_add() -> None:

@@ -152,6 +152,7 @@ def test_a_message_over_the_limit_is_never_held_in_memory(fragments: int) -> Non
         (b"\x01\x01a\x81\x01b", "out of its place"),
         (b"\x81\x7f\x80\x00\x00\x00\x00\x00\x00\x00", "63 bits"),
         (b"HTTP/1.1 400 Bad Request\r\n\r\n", "reserved bits"),
+        (b"\x01\x01a" + b"\x00\x00" * 2000, "empty fragments"),
     ],
 )
 def test_what_is_not_websocket_is_an_error_that_says_why(data: bytes, about: str) -> None:

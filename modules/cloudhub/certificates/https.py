@@ -1,8 +1,8 @@
 """The HTTPS server of certificates, port 10002 in KubeEdge.
 
 Threads: one that accepts, and one for each connection, outside the actor model because a blocking read of a socket
-has no other form. One request a connection, a bounded number of connections, bounded headers (http.server's) and
-body: whoever connects is a stranger.
+has no other form. One request a connection, with one deadline, a bounded number of connections (`guests`), bounded
+headers and body: whoever connects is a stranger.
 """
 
 import logging
@@ -12,20 +12,23 @@ import threading
 from collections.abc import Callable
 from email.utils import formatdate
 from http import HTTPStatus
+from http.client import LineTooLong
 from http.server import BaseHTTPRequestHandler
 from socketserver import ThreadingTCPServer
 from typing import Any
 
 from modules.cloudhub.certificates.enrolment import Answer, Request, refusal
+from modules.cloudhub.certificates.guests import SECONDS, Guest, Guests
 from modules.cloudhub.certificates.names import node_in
 from modules.cloudhub.lingering import end_gently
 
 _log = logging.getLogger(__name__)
 _LARGEST_BODY = 1024 * 1024
 """KubeEdge's limit."""
-_SECONDS = 10.0
-"""A client may be silent so long."""
-_CONNECTIONS = 64
+_HEADERS = 32 * 1024
+"""Bytes of request line and headers."""
+_LOOK_EVERY = 0.5
+"""Seconds between looks at what is overdue."""
 
 Respond = Callable[[Request], Answer]
 
@@ -39,18 +42,27 @@ class HttpsServer:
         context: of TLS.
         respond: answers requests, on the connection's thread.
         now: seconds since the epoch, for the header Date.
+        monotonic: seconds, for deadlines.
 
     Raises:
         OSError: the address cannot be listened on.
     """
 
     def __init__(
-        self, address: str, port: int, context: ssl.SSLContext, respond: Respond, now: Callable[[], float]
+        self,
+        address: str,
+        port: int,
+        context: ssl.SSLContext,
+        respond: Respond,
+        now: Callable[[], float],
+        monotonic: Callable[[], float],
     ) -> None:
-        self._server = _Server(address, port, context, respond, now)
+        self._server = _Server(address, port, context, respond, now, monotonic)
         host, bound_port = self._server.socket.getsockname()[:2]
         self._address = (str(host), int(bound_port))
-        self._thread = threading.Thread(target=self._server.serve_forever, name="certificates/accept", daemon=True)
+        self._thread = threading.Thread(
+            target=self._server.serve_forever, args=(_LOOK_EVERY,), name="certificates/accept", daemon=True
+        )
 
     @property
     def address(self) -> tuple[str, int]:
@@ -74,28 +86,41 @@ class _Server(ThreadingTCPServer):
     block_on_close = False
 
     def __init__(
-        self, address: str, port: int, context: ssl.SSLContext, respond: Respond, now: Callable[[], float]
+        self,
+        address: str,
+        port: int,
+        context: ssl.SSLContext,
+        respond: Respond,
+        now: Callable[[], float],
+        monotonic: Callable[[], float],
     ) -> None:
         self.address_family = socket.AF_INET6 if ":" in address else socket.AF_INET
         self.respond = respond
         self.now = now
+        self.guests = Guests(monotonic)
         self._context = context
-        self._room = threading.BoundedSemaphore(_CONNECTIONS)
         super().__init__((address, port), _Handler)
 
     def process_request(self, request: Any, client_address: Any) -> None:
         """Gives a connection its thread, if there is room for one more."""
-        if not self._room.acquire(blocking=False):
-            _log.warning("certificates: %d connections at once; one more is refused", _CONNECTIONS)
+        guest = self.guests.come(str(client_address[0]), request)
+        if guest is None:
+            _log.warning("certificates: too many connections at once; one more is refused")
             self.close_request(request)
             return
-        super().process_request(request, client_address)
+        super().process_request(request, (*client_address, guest))
+
+    def service_actions(self) -> None:
+        """Now and then, and after each connection."""
+        self.guests.end_overdue()
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
         """Serves a connection; the handshake is done here so that a slow one holds up nobody."""
+        guest: Guest = client_address[-1]
         try:
-            request.settimeout(_SECONDS)
+            request.settimeout(SECONDS)
             secure = self._context.wrap_socket(request, server_side=True, do_handshake_on_connect=False)
+            self.guests.secured(guest, secure)
             try:
                 secure.do_handshake()
             except OSError as error:
@@ -104,7 +129,7 @@ class _Server(ThreadingTCPServer):
             else:
                 super().process_request_thread(secure, client_address)
         finally:
-            self._room.release()
+            self.guests.gone(guest)
 
     def shutdown_request(self, request: Any) -> None:
         """Ends a connection when its answer has been read."""
@@ -116,9 +141,36 @@ class _Server(ThreadingTCPServer):
         _log.info("certificates: %s: connection failed", client_address[0], exc_info=True)
 
 
+class _Bounded:
+    """A reader whose lines are request line and headers: of all of them, so many bytes are read."""
+
+    def __init__(self, file: Any) -> None:
+        self._file = file
+        self._left = _HEADERS
+        self.read = file.read
+        self.close = file.close
+
+    def readline(self, limit: int) -> bytes:
+        """The next line.
+
+        Raises:
+            LineTooLong: there are too many; http.server answers with 431.
+        """
+        line: bytes = self._file.readline(min(limit, self._left + 1))
+        self._left -= len(line)
+        if self._left < 0:
+            raise LineTooLong("header")
+        return line
+
+
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     server: _Server
+
+    def setup(self) -> None:
+        """Bounds what is read before the body."""
+        super().setup()
+        self.rfile = _Bounded(self.rfile)  # type: ignore[assignment]
 
     def do_GET(self) -> None:
         """Reads the body, if there is one, and answers."""
@@ -128,7 +180,9 @@ class _Handler(BaseHTTPRequestHandler):
         elif len(length) > 9 or int(length) > _LARGEST_BODY:
             self._send(refusal(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"a body has at most {_LARGEST_BODY} bytes"))
         else:
-            self._send(self.server.respond(self._request(self.rfile.read(int(length)))))
+            request = self._request(self.rfile.read(int(length)))
+            self.server.guests.answered(self.client_address[-1])  # type: ignore[arg-type]
+            self._send(self.server.respond(request))
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - http.server's name
         """Into our log, without the headers: one is a token."""

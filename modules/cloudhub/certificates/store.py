@@ -75,7 +75,7 @@ def open_authority(files: Files, names: Sequence[str], now: float) -> Authority:
 
 def _authority(files: Files, now: float) -> Authority:
     there = [path for path in (files.authority, files.authority_key) if path.exists()]
-    if not there:
+    if not there or _was_interrupted(files, there):
         authority = Authority.create(now)
         _write(files.authority_key, authority.key_pem, 0o600)
         _write(files.authority, authority.pem.encode(), 0o644)
@@ -88,6 +88,11 @@ def _authority(files: Files, now: float) -> Authority:
     if not isinstance(key, ec.EllipticCurvePrivateKey) or key.public_key() != certificate.public_key():
         raise AuthorityError(_MAKE, str(files.directory), "ca.crt and ca.key do not belong together")
     return Authority(certificate, key)
+
+
+def _was_interrupted(files: Files, there: Sequence[Path]) -> bool:
+    """Whether the making of the authority was: nobody can have been given anything by a key alone."""
+    return list(there) == [files.authority_key] and not files.server.exists() and not files.server_key.exists()
 
 
 def _serves(files: Files, authority: Authority, names: Sequence[str]) -> bool:
@@ -107,7 +112,9 @@ def _read(path: Path) -> bytes:
 
 
 def _write(path: Path, data: bytes, mode: int) -> None:
-    """Writes a file so that it is there whole or not at all, and never readable for others than `mode` says."""
+    """Writes a file so that it is there whole or not at all, also after a loss of power, and never readable for others
+    than `mode` says.
+    """
     new = path.with_name(path.name + ".new")
     new.unlink(missing_ok=True)
     descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
@@ -116,3 +123,8 @@ def _write(path: Path, data: bytes, mode: int) -> None:
         file.flush()
         os.fsync(file.fileno())
     new.replace(path)
+    directory = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(directory)
+    finally:
+        os.close(directory)

@@ -44,6 +44,10 @@ class Graph:
         """Keeps up with a change."""
         self._put(event.key, None if event.change is Change.DELETED else event.new)
 
+    def undone(self, event: ObjectEvent) -> None:
+        """Goes back to how an object was before a change that is so no more."""
+        self._put(event.key, event.old)
+
     def find(self, key: ObjectKey) -> JsonObject | None:
         """An object as it is now."""
         return self._store.find(key)

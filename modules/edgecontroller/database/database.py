@@ -19,9 +19,10 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from modules.edgecontroller.database.engine import make_engine, shown, url_of
 from modules.edgecontroller.database.errors import DatabaseError
+from modules.edgecontroller.database.pending import Pending
 from modules.edgecontroller.database.tables import objects, prepare, sessions, state, syncs
 from modules.edgecontroller.kinds import JsonObject, ObjectKey
-from modules.edgecontroller.store import Change, ObjectEvent
+from modules.edgecontroller.store import ObjectEvent
 from modules.edgecontroller.syncs import Sync
 
 _FORGET_AFTER = 10_000
@@ -75,10 +76,8 @@ class Database:
         self._connection: Connection | None = None
         self._seen = 0
         """The revision up to which all is known; negative when what is known may be more than there is."""
-        self._objects: dict[ObjectKey, ObjectEvent] = {}
-        self._syncs: dict[tuple[str, str], Sync | None] = {}
-        self._sessions: dict[str, int] = {}
-        self._forgotten: set[str] = set()
+        self._turn, self._message = Pending(), Pending()
+        """What the turn is to write, and what is to be added to it when the message at hand has been handled."""
 
     def _prepare(self) -> bool:
         """Tries twice: another cloudcore may be making the tables too."""
@@ -115,12 +114,16 @@ class Database:
         return pulled
 
     def put(self, event: ObjectEvent) -> None:
-        """A change of an object, to be written at the end of the turn."""
-        self._objects[event.key] = event
+        """A change of an object, to be written at the end of the turn.
+
+        Raises:
+            ValueError, TypeError, RecursionError: the object has no JSON form.
+        """
+        self._message.put(event)
 
     def put_sync(self, node: str, uid: str, sync: Sync | None) -> None:
         """A change of what a node has, likewise."""
-        self._syncs[node, uid] = sync
+        self._message.syncs[node, uid] = sync
 
     def syncs_of(self, node: str) -> dict[str, Sync]:
         """What a node has, by uid; what this turn has changed of it included.
@@ -133,24 +136,28 @@ class Database:
             rows = self._current().execute(query.where(syncs.c.node == node)).all()
         except SQLAlchemyError as error:
             raise self._error("read what a node has", error) from error
-        written = {
-            uid: Sync(ObjectKey(kind, namespace, name), version)
-            for uid, kind, namespace, name, version in rows
-            if node not in self._forgotten
-        }
-        known = written | {uid: sync for (whose, uid), sync in self._syncs.items() if whose == node}
-        return {uid: sync for uid, sync in known.items() if sync is not None}
+        written = {uid: Sync(ObjectKey(kind, namespace, name), version) for uid, kind, namespace, name, version in rows}
+        return self._message.syncs_of(node, self._turn.syncs_of(node, written))
 
     def forget_node(self, node: str) -> None:
         """Nothing is known any more of what a node has."""
-        self._syncs = {key: sync for key, sync in self._syncs.items() if key[0] != node}
-        self._forgotten.add(node)
+        self._message.forget_node(node)
+
+    def keep(self) -> None:
+        """What was changed until now is written at the end of the turn, whatever becomes of the next message."""
+        self._turn.add(self._message)
+
+    def drop(self) -> set[str]:
+        """What was changed since the last `keep` is not; gives the nodes of whose syncs that is so."""
+        nodes = {node for node, _ in self._message.syncs} | self._message.forgotten
+        self._message.clear()
+        return nodes
 
     def claim(self, node: str, connection: str, version: int) -> None:
         """A node has connected to this cloudcore; `version` is a new one, by which the others see it."""
         self.connected[node] = connection
         self.unclaimed.add(node)
-        self._sessions[node] = version
+        self._message.sessions[node] = version
 
     def commit(self, version: int) -> None:
         """Ends the turn and makes what it has changed durable.
@@ -162,12 +169,13 @@ class Database:
             DatabaseError: it could not be; nothing has changed.
         """
         connection = self._current()
+        self.keep()
         try:
-            if self._objects or self._syncs or self._sessions or self._forgotten:
+            if self._turn:
                 self._write(connection, version)
                 connection.commit()
                 self._seen = version
-                self.unclaimed -= self._sessions.keys()
+                self.unclaimed -= self._turn.sessions.keys()
         except SQLAlchemyError as error:
             raise self._error("commit", error) from error
         finally:
@@ -192,7 +200,7 @@ class Database:
 
     def _end(self) -> None:
         connection, self._connection = self._connection, None
-        for pending in (self._objects, self._syncs, self._sessions, self._forgotten):
+        for pending in (self._turn, self._message):
             pending.clear()
         if connection is not None:
             try:
@@ -214,15 +222,16 @@ class Database:
 
     def _write(self, connection: Connection, version: int) -> None:
         """Rows are deleted and inserted and not updated: that is the same SQL everywhere."""
-        keys = [{f"k_{name}": value for name, value in key._asdict().items()} for key in self._objects]
-        _replace(connection, objects, ("kind", "namespace", "name"), keys, map(_row, self._objects.values()))
-        _replace(connection, syncs, ("node",), [{"k_node": node} for node in sorted(self._forgotten)], ())
-        keys = [{"k_node": node, "k_uid": uid} for node, uid in self._syncs]
+        turn = self._turn
+        keys = [{f"k_{name}": value for name, value in key._asdict().items()} for key in turn.objects]
+        _replace(connection, objects, ("kind", "namespace", "name"), keys, turn.objects.values())
+        _replace(connection, syncs, ("node",), [{"k_node": node} for node in sorted(turn.forgotten)], ())
+        keys = [{"k_node": node, "k_uid": uid} for node, uid in turn.syncs]
         rows = ({"node": node, "uid": uid, **sync.key._asdict(), "version": sync.version}
-                for (node, uid), sync in self._syncs.items() if sync is not None)  # fmt: skip
+                for (node, uid), sync in turn.syncs.items() if sync is not None)  # fmt: skip
         _replace(connection, syncs, ("node", "uid"), keys, rows)
-        keys = [{"k_node": node} for node in self._sessions]
-        claims = ({"node": node, "cloudcore": self.cloudcore, "revision": at} for node, at in self._sessions.items())
+        keys = [{"k_node": node} for node in turn.sessions]
+        claims = ({"node": node, "cloudcore": self.cloudcore, "revision": at} for node, at in turn.sessions.items())
         _replace(connection, sessions, ("node",), keys, claims)
         connection.execute(update(state).values(revision=version))
         if version // _FORGET_EVERY != self._seen // _FORGET_EVERY:
@@ -239,12 +248,6 @@ class Database:
     def _error(self, attempt: str, error: SQLAlchemyError) -> DatabaseError:
         reason = str(getattr(error, "orig", None) or error).strip().splitlines()
         return DatabaseError(attempt, self.where, reason[0] if reason else type(error).__name__)
-
-
-def _row(event: ObjectEvent) -> dict[str, Any]:
-    gone = event.change is Change.DELETED
-    body = None if gone else msgspec.json.encode(event.new)
-    return {**event.key._asdict(), "revision": int(event.new["metadata"]["resourceVersion"]), "body": body}
 
 
 def _replace(

@@ -6,8 +6,6 @@ import sys
 from collections.abc import Sequence
 from typing import Final
 
-import msgspec
-
 from beehive import RealClock
 from modules.edgecore.cli import default_root
 from modules.edgecore.config import ConfigError, EdgeCoreConfig, load
@@ -18,6 +16,7 @@ from modules.edgecore.doctor.verdict import Level, Verdict, failed
 from modules.edgecore.exit_codes import ExitCode
 from modules.edgecore.join import DEFAULT_FILE
 from modules.edgecore.serving import socket_path
+from modules.printing.terminal import say_json, say_lines
 
 _SIGNS: Final = {Level.OK: "✔", Level.WARNING: "!", Level.FAILED: "✘", Level.UNKNOWN: "?"}
 _COLOURS: Final = {Level.OK: 32, Level.WARNING: 33, Level.FAILED: 31, Level.UNKNOWN: 33}
@@ -63,7 +62,7 @@ def _loaded(chosen: argparse.Namespace) -> LoadResult:
 
 def _print(verdicts: Sequence[Verdict], *, as_json: bool) -> None:
     if as_json:
-        sys.stdout.buffer.write(msgspec.json.format(msgspec.json.encode(verdicts), indent=2) + b"\n")
+        say_json(verdicts, indent=2)
         return
     terminal = sys.stdout.isatty()
-    sys.stdout.writelines(f"{line}\n" for line in lines(verdicts, terminal=terminal))
+    say_lines(lines(verdicts, terminal=terminal), colours=terminal)

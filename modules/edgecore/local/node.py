@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import socket
-import sys
 from collections.abc import Mapping
 from contextlib import contextmanager
 from http.client import HTTPConnection, HTTPException
@@ -24,6 +23,7 @@ from modules.edgecore.config import ConfigError, EdgeCoreConfig, load
 from modules.edgecore.exit_codes import ExitCode
 from modules.edgecore.join import DEFAULT_FILE
 from modules.edgecore.serving import socket_path
+from modules.printing.terminal import complain
 
 if TYPE_CHECKING:
     import argparse
@@ -173,4 +173,4 @@ def said() -> Iterator[None]:
 
 def say(text: str) -> None:
     """Say something about the result, on standard error."""
-    sys.stderr.write(f"edgecore: {text}\n")
+    complain("edgecore", text)

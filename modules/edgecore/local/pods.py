@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import sys
 from time import time
 from typing import TYPE_CHECKING
 
+from beehive.text import printable
 from edged.api import ContainerStatus, Pod, parse_time
 from edged.api.times import SECOND
 from modules.edgecore.exit_codes import ExitCode
 from modules.edgecore.local.node import node_of, said
+from modules.printing.terminal import say_json, say_lines
 
 if TYPE_CHECKING:
     import argparse
@@ -22,9 +23,9 @@ def pods(chosen: argparse.Namespace) -> int:
     with said():
         node = node_of(chosen)
         if chosen.output == "json":
-            sys.stdout.write(node.get("/pods").decode() + "\n")
+            say_json(node.get("/pods"))
         else:
-            sys.stdout.write(table([_HEAD, *(row(pod, time()) for pod in _sorted(node.pods()))]))
+            say_lines(table([_HEAD, *(row(pod, time()) for pod in _sorted(node.pods()))]))
     return ExitCode.OK
 
 
@@ -70,11 +71,11 @@ def age(seconds: float) -> str:
     return f"{max(0, int(seconds))}s"
 
 
-def table(rows: list[tuple[str, ...]]) -> str:
+def table(rows: list[tuple[str, ...]]) -> list[str]:
     """Columns as wide as what is in them."""
+    rows = [tuple(map(printable, row)) for row in rows]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = ["   ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
-    return "\n".join(lines) + "\n"
+    return ["   ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
 
 
 def _reason(status: ContainerStatus) -> str:

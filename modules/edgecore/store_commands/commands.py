@@ -5,7 +5,6 @@ What is a secret is shown as a mark, also where it stands in another object; the
 
 import argparse
 import difflib
-import sys
 from collections.abc import Callable, Iterable, Sequence
 from functools import wraps
 from time import gmtime, strftime
@@ -15,11 +14,13 @@ import yaml
 
 from beehive.errors import BeehiveError
 from beehive.names import Operation
+from beehive.text import printable
 from beehive.trace.redact import Redactor
 from metamanager.history import MARK_KEY
 from modules.edgecore.config import ConfigError
 from modules.edgecore.exit_codes import ExitCode
 from modules.edgecore.store_commands.database import Change, Stored, StoreReadError, opened
+from modules.printing.terminal import complain, say_json, say_lines, say_yaml
 
 _Command = Callable[[argparse.Namespace], None]
 
@@ -62,9 +63,9 @@ def get(chosen: argparse.Namespace) -> None:
         stored = database.get(chosen.key)
     text = stored.value if chosen.show_secrets else _redacted(stored.key, stored.value)
     if chosen.json:
-        sys.stdout.write(f"{text}\n")
+        say_json(_as_json(text))
     else:
-        sys.stdout.write(_as_yaml(text))
+        say_yaml(msgspec.json.decode(_as_json(text)), width=120)
 
 
 @_command
@@ -87,7 +88,7 @@ def diff(chosen: argparse.Namespace) -> None:
     with opened(chosen) as database:
         old, new = _pair(database.changes(chosen.key), chosen)
     lines = difflib.unified_diff(_lines(old), _lines(new), _title(old), _title(new), lineterm="")
-    sys.stdout.writelines(f"{line}\n" for line in lines)
+    say_lines(lines)
 
 
 def _pair(changes: Sequence[Change], chosen: argparse.Namespace) -> tuple[Change, Change]:
@@ -180,16 +181,16 @@ def _told(change: Change) -> dict[str, object]:
 
 
 def _print_json(value: object) -> None:
-    sys.stdout.buffer.write(msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n")
+    say_json(value, indent=2)
 
 
 def _print_table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    lines = [heads, *rows]
+    lines = [heads, *([printable(cell) for cell in row] for row in rows)]
     widths = [max(len(line[place]) for line in lines) for place in range(len(heads))]
     for line in lines:
         padded = "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True))
-        sys.stdout.write(f"{padded.rstrip()}\n")
+        say_lines([padded.rstrip()])
 
 
 def _say(text: str) -> None:
-    sys.stderr.write(f"edgecore: {text}\n")
+    complain("edgecore", text)

@@ -11,6 +11,7 @@ from modules.edgecore.cli import default_root
 from modules.edgecore.config import ConfigError, EdgeCoreConfig, load
 from modules.edgecore.exit_codes import ExitCode
 from modules.edgecore.trace_socket import SOCKET, ask
+from modules.printing.terminal import complain
 
 
 def dump(chosen: argparse.Namespace) -> int:
@@ -44,4 +45,4 @@ def _copy(source: Path, target: Path) -> Path:
 
 
 def _say(text: str) -> None:
-    sys.stderr.write(f"edgecore: {text}\n")
+    complain("edgecore", text)

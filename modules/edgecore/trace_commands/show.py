@@ -14,6 +14,7 @@ from beehive.trace import TraceReader, read
 from modules.edgecore.exit_codes import ExitCode
 from modules.edgecore.trace_commands.lines import json_line, text_line
 from modules.edgecore.trace_commands.selection import Filter, seconds_of
+from modules.printing.terminal import complain, say_json, say_lines
 
 LONG: Final = 16 * 1024 * 1024
 """Bytes of a trace from which on progress is shown on a terminal."""
@@ -36,7 +37,7 @@ def show(chosen: argparse.Namespace) -> int:
 
 
 def _show(trace: TraceReader, wanted: Filter, chosen: argparse.Namespace) -> None:
-    began, out, colour = trace.header.began, sys.stdout, _colour(chosen.color)
+    began, colour = trace.header.began, _colour(chosen.color)
     progress = _Progress(trace)
     for record in trace:
         progress.step()
@@ -44,11 +45,11 @@ def _show(trace: TraceReader, wanted: Filter, chosen: argparse.Namespace) -> Non
             continue
         progress.clear()
         if chosen.json:
-            out.write(json_line(record, began, trace.traceparent(record)).decode() + "\n")
+            say_json(json_line(record, began, trace.traceparent(record)))
         else:
-            out.write(text_line(record, began, colour=colour) + "\n")
+            say_lines([text_line(record, began, colour=colour)], colours=colour, flush=False)
     progress.clear()
-    out.flush()
+    sys.stdout.flush()
     if trace.skipped:
         _say(f"{trace.skipped} records are of kinds that this version does not know")
     if trace.damage:
@@ -99,4 +100,4 @@ class _Progress:
 
 
 def _say(text: str) -> None:
-    sys.stderr.write(f"edgecore: {text}\n")
+    complain("edgecore", text)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from beehive.message import Header, Message, Route
-from modules.cloudhub.deliveries import NodeDeliveries, Offer
+from modules.cloudhub.deliveries import SUPERSEDED, WAITING, NodeDeliveries, Offer
 
 RESEND = 5.0
 _ids = count()
@@ -59,6 +59,32 @@ def test_a_second_or_a_foreign_acknowledgement_says_nothing() -> None:
     assert deliveries.acknowledge(message.id)
     assert not deliveries.acknowledge(message.id)
     assert not deliveries.acknowledge("unheard of")
+
+
+def test_what_is_never_acknowledged_is_not_kept_without_end() -> None:
+    """A node that patches its own pod, and acknowledges nothing of what it is then sent."""
+    deliveries = NodeDeliveries(RESEND)
+    messages = [about("a", version) for version in range(10 * SUPERSEDED)]
+    for message in messages:
+        deliveries.offer(message)
+        sent(deliveries)
+    assert len(deliveries._sent) <= SUPERSEDED + 1
+    assert deliveries.acknowledge(messages[0].id) is None
+    late, newest = deliveries.acknowledge(messages[-2].id), deliveries.acknowledge(messages[-1].id)
+    assert late is not None
+    assert newest is not None
+    assert (late.version, newest.version) == (10 * SUPERSEDED - 2, 10 * SUPERSEDED - 1)
+    assert not deliveries._sent
+    assert not deliveries._superseded
+
+
+def test_answers_to_who_acknowledges_nothing_are_bounded() -> None:
+    deliveries = NodeDeliveries(RESEND)
+    offers = [deliveries.offer(about(f"c{number}", 1, "response", kind="configmap")) for number in range(WAITING + 10)]
+    assert offers.count(Offer.NO_ROOM) == 10
+    assert deliveries.offer(about("p", 1)) is Offer.QUEUED, "what the cloud itself wants to say has room"
+    sent(deliveries)
+    assert deliveries.offer(about("c", 1, "response", kind="configmap")) is Offer.QUEUED
 
 
 def test_only_the_newest_version_is_pending() -> None:

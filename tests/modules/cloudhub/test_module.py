@@ -23,6 +23,10 @@ class ListLink:
         self.frames: list[Message] = []
         self.closed = False
         self.is_behind = False
+        self.handled_bytes: list[int] = []
+
+    def handled(self, size: int) -> None:
+        self.handled_bytes.append(size)
 
     def send(self, frame: bytes) -> None:
         if self.closed:

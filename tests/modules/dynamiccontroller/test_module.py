@@ -11,6 +11,7 @@ import pytest
 
 from beehive import Message, ModuleName
 from beehive.testing import Harness
+from modules.cloudhub.connections import HANDLED
 from modules.dynamiccontroller.module import DynamicController
 from modules.edgecontroller.api_calls import ApiCall, ApiResult
 
@@ -114,4 +115,5 @@ def test_watches_are_taken_note_of_by_nobody(bee: Harness) -> None:
 
 def test_what_is_no_application_is_dropped(bee: Harness) -> None:
     bee.send(ModuleName.DYNAMICCONTROLLER, bee.message("node/n1/null", "null", [1]))
-    assert bee.sent == []
+    (told,) = bee.sent
+    assert (told.message.route.operation, told.message.content) == (HANDLED, {"n1": 1}), "and another may come"

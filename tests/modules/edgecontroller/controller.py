@@ -6,7 +6,7 @@ from typing import Any
 
 from beehive.message import Message
 from beehive.testing import Harness
-from modules.cloudhub.connections import ACKNOWLEDGED, ACKNOWLEDGED_RESOURCE, Acknowledged, Connected
+from modules.cloudhub.connections import ACKNOWLEDGED, ACKNOWLEDGED_RESOURCE, HANDLED, Acknowledged, Connected
 from modules.edgecontroller.cluster import Cluster
 from modules.edgecontroller.database.database import Database
 from modules.edgecontroller.database.errors import DatabaseError
@@ -64,9 +64,19 @@ class Controller:
 
     def down(self) -> list[str]:
         """What was sent to nodes unasked since the last look."""
-        messages = [message for message in self.bee.sent_to("cloudhub") if not message.parent_id]
+        messages = self.unasked()
         self.bee.forget()
         return [f"{message.route.operation} {message.route.resource}" for message in messages]
+
+    def unasked(self) -> list[Message]:
+        """The same as messages."""
+        sent = self.bee.sent_to("cloudhub")
+        return [message for message in sent if not message.parent_id and message.route.operation != HANDLED]
+
+    def handled(self) -> list[dict[str, int]]:
+        """What cloudhub was told that has been handled, each time."""
+        told = [message for message in self.bee.sent_to("cloudhub") if message.route.operation == HANDLED]
+        return [message.content_as(dict[str, int]) for message in told]
 
     def connected(self, node_name: str = "n1") -> None:
         self.links += 1

@@ -52,7 +52,9 @@ class Cloud:
         self.cluster = Cluster(Simulation(len(name)).clock)
         self.seen: list[ObjectEvent] = []
         self.claims: list[tuple[str, str]] = []
-        self.turns = Turns(self.cluster.store, self.database, self.seen.append, self.claims.extend)
+        self.turns = Turns(
+            self.cluster.store, self.database, self.seen.append, self.claims.extend, lambda _events, _nodes: None
+        )
         self.turn()
 
     def __enter__(self) -> "Cloud":

@@ -201,3 +201,13 @@ def test_other_files_and_a_missing_directory_are_left_alone(tmp_path: Path, clus
     assert not directory.loaded
     ManifestDirectory(tmp_path, cluster).look()
     assert cluster.store.take_events() == []
+
+
+def test_a_manifest_of_a_few_lines_does_not_stand_for_gigabytes() -> None:
+    """396 bytes took 3 GiB and 54 s."""
+    lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
+    lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 9)]
+    with pytest.raises(ManifestError, match=r"b\.yaml:5.*without aliases"):
+        read_manifests("\n".join(lines), "b.yaml")
+    with pytest.raises(ManifestError, match=r"b\.yaml:1.*nested"):
+        read_manifests("[" * 100_000, "b.yaml")

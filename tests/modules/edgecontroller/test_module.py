@@ -77,7 +77,7 @@ def test_an_unknown_pod_is_deleted_when_all_manifests_are_known(
             controller.apply(pod())
         controller.down()
         controller.asks(resource, "patch" if "patch" in resource else "update", content)
-        (deletion,) = [message for message in bee.sent_to("cloudhub") if not message.parent_id]
+        (deletion,) = controller.unasked()
         assert deletion.route.operation == "delete"
         assert deletion.content["metadata"] == {"name": "web", "namespace": "default", "uid": "unheard-of"}
 

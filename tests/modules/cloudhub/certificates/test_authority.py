@@ -1,6 +1,7 @@
 """What the authority makes and refuses."""
 
 import json
+import os
 import ssl
 import stat
 from base64 import b64decode
@@ -175,3 +176,32 @@ def test_an_authority_that_cannot_be_used_is_not_replaced(tmp_path: Path, spoil:
     spoil(files)
     with pytest.raises(AuthorityError, match=reason):
         open_authority(files, NAMES, NOW)
+
+
+def test_a_making_that_a_loss_of_power_interrupted_is_begun_again(tmp_path: Path) -> None:
+    """Of an authority of which there is nothing but the key, nobody can have anything."""
+    files = Files(tmp_path)
+    open_authority(files, ["127.0.0.1"], NOW)
+    for path in (files.authority, files.server, files.server_key):
+        path.unlink()
+    assert open_authority(files, ["127.0.0.1"], NOW).pem == files.authority.read_text()
+
+
+def test_each_file_is_in_its_directory_before_the_next_is_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without it, a loss of power five seconds after the first start makes another authority."""
+    done: list[str] = []
+    replace, fsync = Path.replace, os.fsync
+
+    def replaced(path: Path, target: Path) -> Path:
+        done.append(target.name)
+        return replace(path, target)
+
+    def flushed(descriptor: int) -> None:
+        done.append("directory" if stat.S_ISDIR(os.fstat(descriptor).st_mode) else "file")
+        fsync(descriptor)
+
+    monkeypatch.setattr(Path, "replace", replaced)
+    monkeypatch.setattr(os, "fsync", flushed)
+    open_authority(Files(tmp_path), ["127.0.0.1"], NOW)
+    names = ["ca.key", "ca.crt", "server.key", "server.crt"]
+    assert done == [step for name in names for step in ("file", name, "directory")]

@@ -4,6 +4,7 @@ import http.client
 import socket
 import ssl
 from collections.abc import Iterator
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from modules.cloudhub.certificates import tokens
 from modules.cloudhub.certificates.authority import Authority
 from modules.cloudhub.certificates.contexts import https_context
 from modules.cloudhub.certificates.enrolment import Enrolment
+from modules.cloudhub.certificates.guests import MOST, Guests
 from modules.cloudhub.certificates.https import HttpsServer
 from modules.cloudhub.certificates.store import Files, open_authority
 from tests.modules.cloudhub.certificates.made import NOW, YEAR, chain, csr
@@ -30,14 +32,19 @@ class Server:
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
+        self.later = 0.0
         self.files = Files(directory / "tls")
         self.authority = open_authority(self.files, ["127.0.0.1"], TODAY - YEAR)
         enrolment = Enrolment(self.authority, NODES.__contains__, 3 * YEAR)
         context = https_context(self.files)
         self.server = HttpsServer(
-            "127.0.0.1", 0, context, lambda request: enrolment.answer(request, TODAY), lambda: NOW
+            "127.0.0.1", 0, context, lambda request: enrolment.answer(request, TODAY), lambda: NOW, self.monotonic
         )
         self.server.start()
+
+    def monotonic(self) -> float:
+        """The clock of its deadlines, which a test may put forward."""
+        return CLOCK.monotonic() + self.later
 
     def client(self, chain: Path | None = None) -> ssl.SSLContext:
         """TLS of an edge that has the CA, and perhaps a certificate."""
@@ -153,24 +160,67 @@ def test_clients_that_say_nothing_or_nonsense_hold_up_nobody(server: Server) -> 
             connection.close()
 
 
-def test_connections_beyond_the_limit_are_closed_and_room_comes_back(server: Server) -> None:
-    """65 silent clients: one of them is closed at once; when the others are gone, the server serves again."""
-    silent = [socket.create_connection(server.server.address, timeout=DEADLINE) for _ in range(65)]
-    assert silent[-1].recv(1) == b""
-    for connection in silent:
-        connection.close()
-    assert served_in_the_end(server)
+@pytest.mark.parametrize("addresses", [1, 8])
+def test_those_who_drip_hold_up_nobody(server: Server, addresses: int) -> None:
+    """64 connections that send a byte now and then, as long as they like; who joins is served at once."""
+    with ExitStack() as stack:
+        dripping = [
+            stack.enter_context(
+                socket.create_connection(
+                    server.server.address, timeout=DEADLINE, source_address=(f"127.0.0.{2 + number % addresses}", 0)
+                )
+            )
+            for number in range(64)
+        ]
+        for drop in dripping[-8:]:
+            drop.sendall(b"\x16")
+        for _ in range(3):
+            assert server.get("/ca.crt")[0] == 200
+        assert dripping[0].recv(1) == b"", "the oldest has gone"
 
 
-def served_in_the_end(server: Server) -> bool:
-    """Whether a client that tries again and again is served before the deadline."""
-    deadline = CLOCK.monotonic() + DEADLINE
-    while CLOCK.monotonic() < deadline:
-        try:
-            return server.get("/ca.crt")[0] == 200
-        except OSError:
-            continue
-    return False
+def test_a_request_has_one_deadline_however_slowly_it_comes(server: Server) -> None:
+    with (
+        socket.create_connection(server.server.address, timeout=DEADLINE) as plain,
+        server.client().wrap_socket(plain, server_hostname="127.0.0.1") as secure,
+    ):
+        secure.sendall(b"GET /ca.crt HTTP/1.1\r\nHost:")
+        server.later = 11.0
+        with suppress(OSError):
+            assert secure.recv(1) == b""
+    assert server.get("/ca.crt")[0] == 200
+
+
+@pytest.mark.parametrize("lines", [[b"X: " + b"x" * 40_000], [b"X: " + b"x" * 1000] * 50])
+def test_headers_have_a_bound(server: Server, lines: list[bytes]) -> None:
+    with (
+        socket.create_connection(server.server.address, timeout=DEADLINE) as plain,
+        server.client().wrap_socket(plain, server_hostname="127.0.0.1") as secure,
+    ):
+        secure.sendall(b"GET /ca.crt HTTP/1.1\r\n" + b"\r\n".join(lines) + b"\r\n\r\n")
+        assert secure.recv(100).startswith(b"HTTP/1.1 431 ")
+
+
+def test_who_has_said_what_he_wants_is_not_sent_away() -> None:
+    """Also where there is no room for another."""
+    times = iter(range(1000))
+    guests = Guests(lambda: float(next(times)) / 1000)
+    with ExitStack() as stack:
+        pairs = [[stack.enter_context(end) for end in socket.socketpair()] for _ in range(MOST + 2)]
+        first = [guests.come(f"10.0.0.{number}", pairs[number][0]) for number in range(MOST)]
+        for guest in first[:-1]:
+            assert guest is not None
+            guests.answered(guest)
+        assert guests.come("10.0.1.1", pairs[MOST][0]) is not None
+        assert [guest is not None and guest.is_ended for guest in first] == [False] * (MOST - 1) + [True]
+        last = guests.come("10.0.1.2", pairs[MOST + 1][0])
+        assert last is not None, "the one before has said nothing either"
+        guests.answered(last)
+        assert guests.come("10.0.1.3", pairs[0][0]) is None
+        for guest in first:
+            assert guest is not None
+            guests.gone(guest)
+        assert len(guests) == 2
 
 
 def test_the_server_does_not_speak_tls_1_1(server: Server) -> None:

@@ -66,6 +66,7 @@ class Cloud:
                     self.ended += 1
                 case FrameCame():
                     self.frames.append(str(event.message.content_as(str)))
+                    event.link.handled(event.size)
             self._changed.notify_all()
 
     def wait(self, condition: str) -> None:

@@ -74,7 +74,7 @@ def test_ages_in_their_largest_unit(seconds: float, shown: str) -> None:
 
 
 def test_columns_are_as_wide_as_what_is_in_them() -> None:
-    assert table([("A", "B"), ("long", "b"), ("x", "")]) == "A      B\nlong   b\nx\n"
+    assert table([("A", "B"), ("long", "b"), ("x", "")]) == ["A      B", "long   b", "x"]
 
 
 def chosen(**options: Any) -> argparse.Namespace:
