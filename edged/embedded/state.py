@@ -12,17 +12,20 @@ the files beside them are for edgecore's user alone.
 """
 
 import fcntl
+import logging
 import os
-import shutil
 from pathlib import Path
 from typing import TypeVar
 
 import msgspec
 from google.protobuf.message import Message
 
+from beehive.files.removal import remove_tree
 from edged.embedded.errors import StateDirectoryError
 from edged.embedded.shepherd.files import write_atomically
 from edged.embedded.shepherd.protocol import CONTROL_SOCKET
+
+_log = logging.getLogger(__name__)
 
 RECORD = "record.json"
 REQUEST = "request.pb"
@@ -73,7 +76,7 @@ def discard(directory: Path) -> None:
         directory.rename(hidden)
     except FileNotFoundError:
         return
-    shutil.rmtree(hidden, ignore_errors=True)
+    _empty(hidden)
 
 
 def write_record(path: Path, record: msgspec.Struct) -> None:
@@ -125,4 +128,12 @@ def _clean(directory: Path) -> None:
     """Remove what a crash left half made or half removed."""
     for path in directory.iterdir():
         if path.name.startswith(_HIDDEN):
-            shutil.rmtree(path, ignore_errors=True)
+            _empty(path)
+
+
+def _empty(path: Path) -> None:
+    """What cannot be removed is named, and tried again at the next start."""
+    try:
+        remove_tree(path)
+    except OSError as error:
+        _log.warning("cannot remove what a container has left: %s", error)

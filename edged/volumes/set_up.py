@@ -7,6 +7,8 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
+from beehive.files.durable import make_directories
+from beehive.files.walking import Walk
 from edged.api import Nanoseconds
 from edged.volumes.atomic_writer import AtomicWriter
 from edged.volumes.errors import VolumeError
@@ -81,7 +83,7 @@ def _check_host_path(plan: HostPath) -> None:
         raise VolumeError("cannot use the host path", str(plan.path), f"type {plan.type!r} is unknown")
     what, fits = _CHECKS[plan.type]
     if plan.type == "DirectoryOrCreate" and not plan.path.exists():
-        plan.path.mkdir(mode=0o755, parents=True, exist_ok=True)
+        make_directories(plan.path, 0o755)
     if plan.type == "FileOrCreate" and not plan.path.exists():
         plan.path.touch(mode=0o644, exist_ok=True)
     try:
@@ -103,12 +105,13 @@ def _write_files(plan: Files, now: Nanoseconds, group: int | None) -> None:
 
 
 def _give_all_to_group(directory: Path, group: int) -> None:
-    for path in (directory, *directory.rglob("*")):
-        _give_to_group(path, group)
+    _give_to_group(directory, group)
+    for found in Walk(directory):
+        _give_to_group(Path(found.entry.name), group, within=found.within)
 
 
-def _give_to_group(path: Path, group: int) -> None:
+def _give_to_group(path: Path, group: int, within: int | None = None) -> None:
     try:
-        os.chown(path, -1, group, follow_symlinks=False)
+        os.chown(path, -1, group, dir_fd=within, follow_symlinks=False)
     except PermissionError as error:
         raise VolumeError("cannot give the volume to the group", f"{path}: {group}", "fsGroup needs root") from error

@@ -2,11 +2,11 @@
 
 import errno
 import glob
-import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
 from beehive import Clock
+from beehive.files.removal import remove_tree
 from edged.api import Container, Nanoseconds, Pod
 from edged.logs.files import remove_log
 from edged.pods.labels import ref_of
@@ -96,7 +96,7 @@ class PodFiles:
         for path in (*logs, self._paths.pod(ref.uid)):
             if _is_directory(path):
                 self._refuse_mounts(path)
-                shutil.rmtree(path)
+                remove_tree(path)
 
     def remove_container(self, ref: PodRef, name: str, attempt: int) -> None:
         """Remove the logs and last words of a container that is gone. Raises OSError."""

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from beehive.files.removal import remove_tree
 from edged.api import (
     ConfigMap,
     ConfigMapProjection,
@@ -287,3 +288,18 @@ def test_host_path_is_checked(tmp_path: Path, kind: str, name: str, *, good: boo
     else:
         with pytest.raises(VolumeError, match=r"hostPath type check failed|type 'Nonsense' is unknown"):
             set_up(plan, at(0))
+
+
+def test_files_may_lie_as_deep_as_a_path_reaches(tmp_path: Path) -> None:
+    """A configmap's item names them; what is deeper than the kernel takes is refused in its words."""
+    deep = KeyToPath(key="greeting", path="a/" * 1500 + "file")
+    plan = planned(Volume(name="v", config_map=ConfigMapVolumeSource(name="cm", items=(deep,))), tmp_path)
+    path = set_up(plan, at(0))
+    assert (path / deep.path).read_text() == "hello"
+    version = (path / "..data").readlink()
+    set_up(plan, at(1))
+    assert (path / "..data").readlink() == version
+    remove_tree(path)
+    deeper = KeyToPath(key="greeting", path="a/" * 3000 + "file")
+    with pytest.raises(OSError, match="name too long"):
+        set_up(planned(Volume(config_map=ConfigMapVolumeSource(name="cm", items=(deeper,))), tmp_path), at(0))

@@ -15,6 +15,7 @@ from edged.pods.model import PodRef, PodUid
 from edged.settings import EdgedSettings
 from edged.volumes import VolumeError
 from edged.work.files import PodFiles
+from tests.beehive.files.trees import make_deep
 
 POD = Pod(
     metadata=ObjectMeta(name="web", namespace="default", uid="u1"),
@@ -113,10 +114,23 @@ def test_a_removal_that_was_interrupted_is_found_again(files: PodFiles, tmp_path
     """The pod's directory goes last; of the pod nothing more is known than its uid."""
     prepare(files)
     files.make_log_directory(POD)
-    with patch("shutil.rmtree", side_effect=OSError("the power went")), pytest.raises(OSError, match="power"):
+    with (
+        patch("edged.work.files.remove_tree", side_effect=OSError("the power went")),
+        pytest.raises(OSError, match="power"),
+    ):
         files.remove(ref_of(POD))
     assert files.pods() == ["u1"]
     files.remove(PodRef(PodUid("u1"), "", ""))
+    assert files.pods() == []
+    assert list((tmp_path / "logs").iterdir()) == []
+
+
+def test_what_a_container_has_nested_deeply_is_removed(files: PodFiles, tmp_path: Path) -> None:
+    """1,500 directories in an emptyDir ended the removal with RecursionError, again and again."""
+    prepare(files)
+    make_deep(tmp_path / "edged/pods/u1/volumes/kubernetes.io~empty-dir/v", 1500)
+    make_deep(tmp_path / "logs/default_web_u1/main", 1500)
+    files.remove(ref_of(POD))
     assert files.pods() == []
     assert list((tmp_path / "logs").iterdir()) == []
 
