@@ -6,6 +6,7 @@ beside, fsync, rename, fsync the directory.
 """
 
 import contextlib
+import errno
 import os
 from pathlib import Path
 
@@ -74,4 +75,4 @@ def make_directories(path: Path, mode: int = 0o777) -> None:
         with contextlib.suppress(FileExistsError):
             each.mkdir(mode=mode)
     if not path.is_dir():
-        raise NotADirectoryError(20, os.strerror(20), str(path))
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(path))

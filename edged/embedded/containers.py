@@ -26,7 +26,7 @@ from edged.embedded.records import ContainerId, ContainerRecord, Exit
 from edged.embedded.registry import Registry
 from edged.embedded.shepherd.protocol import EXIT_RECORD, START_ERROR_EXIT_CODE, ContainerSpec
 from edged.embedded.shepherds import START_SECONDS, Shepherds, send_signal
-from edged.embedded.state import StateDirectory, discard, publish, write_record
+from edged.embedded.state import SUBDIRECTORIES, StateDirectory, discard, publish, write_record
 from protos.cri.v1 import api_pb2 as cri
 
 _SIGKILL = 9
@@ -71,7 +71,7 @@ class Containers:
         )
         self._registry.add_container(container)
         try:
-            publish(container.directory, request, container.record, ("work", "root"))
+            publish(container.directory, request, container.record, SUBDIRECTORIES)
         except OSError:
             self._registry.remove_container(container_id)
             raise
