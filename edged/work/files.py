@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from beehive import Clock
+from beehive.files.reading import read_file
 from beehive.files.removal import remove_tree
 from edged.api import Container, Nanoseconds, Pod
 from edged.logs.files import remove_log
@@ -26,6 +27,9 @@ from edged.volumes import (
 from protos.cri.v1 import api_pb2 as cri
 
 _DIRECTORY_MODE = 0o750
+_HOSTS = Path("/etc/hosts")
+_LONGEST_HOSTS = 1024 * 1024
+"""Bytes of the machine's /etc/hosts that are copied."""
 
 
 class PodFiles:
@@ -103,20 +107,19 @@ class PodFiles:
         remove_log(self._paths.pod_logs(ref) / log_path(name, attempt))
         self._paths.last_words(ref.uid, name, attempt).unlink(missing_ok=True)
 
-    def _etc_hosts(self, pod: Pod, ips: tuple[str, ...]) -> Path | None:
-        """The pod's /etc/hosts; on the host's network the host's own, with the pod's aliases when it has any."""
+    def _etc_hosts(self, pod: Pod, ips: tuple[str, ...]) -> Path:
+        """The pod's /etc/hosts, a file of its own: on the host's network a copy of the machine's, for a container may
+        write to it (kubelet's makeHostsMount).
+        """
         aliases = [(alias.ip, alias.hostnames) for alias in pod.spec.host_aliases]
-        hosts = Path("/etc/hosts")
-        if pod.spec.host_network and not aliases:
-            return hosts if hosts.exists() else None
         path = self._paths.etc_hosts(ref_of(pod).uid)
         if pod.spec.host_network:
-            text = host_hosts_file(hosts.read_text() if hosts.exists() else "", aliases)
+            text = host_hosts_file(_machine_hosts(), aliases)
         else:
             domain = domain_of(pod, self._settings.cluster_domain)
-            text = hosts_file(hostname_of(pod), domain, ips, aliases)
-        if not _holds(path, text.encode()):
-            path.write_text(text)
+            text = hosts_file(hostname_of(pod), domain, ips, aliases).encode()
+        if not _holds(path, text):
+            path.write_bytes(text)
             path.chmod(0o644)
         return path
 
@@ -143,6 +146,14 @@ def _is_directory(path: Path) -> bool:
         if error.errno != errno.ENAMETOOLONG:
             raise
         return False
+
+
+def _machine_hosts() -> bytes:
+    """The machine's /etc/hosts; nothing where there is none."""
+    try:
+        return read_file(_HOSTS, _LONGEST_HOSTS)
+    except FileNotFoundError:
+        return b""
 
 
 def _holds(path: Path, content: bytes) -> bool:

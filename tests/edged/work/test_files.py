@@ -6,6 +6,7 @@ from pathlib import Path
 from unittest.mock import patch
 
 import pytest
+from msgspec.structs import replace
 
 from beehive.simulation import Simulation
 from edged.api import Container, ObjectMeta, Pod, PodSpec
@@ -74,6 +75,19 @@ def test_what_a_container_has_written_to_its_hosts_keeps_no_other_from_starting(
     assert mounted(files)["/etc/hosts"].read_bytes() == right
     path.write_bytes(right + b"10.0.0.9 more")
     assert mounted(files)["/etc/hosts"].read_bytes() == right
+
+
+def test_on_the_hosts_network_a_container_gets_a_copy_of_the_machines_hosts(files: PodFiles) -> None:
+    """Root without any capability owned the machine's own file, and wrote to it."""
+    prepare(files)
+    pod = replace(POD, spec=replace(POD.spec, host_network=True))
+    seen = {m.container_path: Path(m.host_path) for m in files.mounts(pod, MAIN, 0, {}, {}, ())}["/etc/hosts"]
+    assert seen != Path("/etc/hosts")
+    assert not seen.is_symlink()
+    machine = Path("/etc/hosts").read_bytes()
+    assert seen.read_bytes() == b"# Kubernetes-managed hosts file (host network).\n" + machine
+    seen.write_text("10.6.6.6 bank.example\n")
+    assert Path("/etc/hosts").read_bytes() == machine
 
 
 def test_hosts_are_written_anew_only_when_they_changed(files: PodFiles) -> None:
