@@ -41,6 +41,13 @@ def set_aside(path: Path, root: Path, why: str) -> bool:
     return True
 
 
+def make_way(path: Path, root: Path, *, links: bool = False) -> None:
+    """Set aside what is in the place of an ordinary file and is none; a link to one is one if `links`. Never raises."""
+    is_file = path.is_file() and (links or not path.is_symlink())
+    if not is_file and os.path.lexists(path):
+        set_aside(path, root, "an ordinary file is wanted there")
+
+
 def all_set_aside(root: Path) -> list[Path]:
     """What was set aside, oldest first."""
     try:

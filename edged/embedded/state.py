@@ -21,7 +21,7 @@ from typing import TypeVar
 import msgspec
 from google.protobuf.message import DecodeError, Message
 
-from beehive.files.damaged import set_aside
+from beehive.files.damaged import make_way, set_aside
 from beehive.files.durable import make_directories, put_in_place, replace_file, sync_directory, write_file
 from beehive.files.reading import read_file
 from beehive.files.removal import remove_tree
@@ -150,9 +150,8 @@ class ControlAddress:
 
 def _lock(root: Path) -> int:
     path = root / "lock"
-    if path.is_dir() and not path.is_symlink():
-        set_aside(path, root, "an ordinary file is wanted")
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    make_way(path, root)
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -10,6 +10,7 @@ import os
 from contextlib import ExitStack
 from pathlib import Path
 
+from beehive.files.damaged import make_way
 from edged.errors import EdgedError
 
 LOCK_FILE = "edgecore.lock"
@@ -35,6 +36,7 @@ def take(root: Path, stack: ExitStack) -> None:
     """
     try:
         root.mkdir(mode=_MODE, parents=True, exist_ok=True)
+        make_way(root / LOCK_FILE, root)
         lock = os.open(root / LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o640)
     except OSError as error:
         hint = f"{error.strerror}; modules.edged.rootDirectory, or --root, names another"
