@@ -22,7 +22,7 @@ from beehive.files.walking import Walk
 from edged.api import Nanoseconds
 from edged.volumes.payload import Payload, VolumeFile
 
-_DATA = "..data"
+DATA = "..data"
 _NEXT = "..data_tmp"
 _HIDDEN = ".."
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -58,7 +58,7 @@ class AtomicWriter:
     def _current(self) -> Path | None:
         """The directory of the version in force; only a link within the volume counts."""
         try:
-            name = str((self._directory / _DATA).readlink())
+            name = str((self._directory / DATA).readlink())
         except OSError:
             return None
         version = self._directory / name
@@ -94,13 +94,13 @@ class AtomicWriter:
         following = self._directory / _NEXT
         following.unlink(missing_ok=True)
         following.symlink_to(version.name)
-        following.replace(self._directory / _DATA)
+        following.replace(self._directory / DATA)
 
     def _show(self, payload: Payload) -> None:
         """A link at the top for the first component of each path; one that stands is left alone."""
         for name in _tops(payload):
             link = self._directory / name
-            target = Path(_DATA, name)
+            target = Path(DATA, name)
             if link.is_symlink() and link.readlink() == target:
                 continue
             remove_tree(link)
@@ -108,7 +108,7 @@ class AtomicWriter:
 
     def _clean(self, payload: Payload, current: Path | None) -> None:
         """Remove links to files that are gone, and versions that are no longer in force."""
-        keep = _tops(payload) | {_DATA} | ({current.name} if current else set())
+        keep = _tops(payload) | {DATA} | ({current.name} if current else set())
         for entry in list(self._directory.iterdir()):
             if entry.name not in keep:
                 remove_tree(entry)
@@ -121,6 +121,8 @@ def _write_file(path: Path, file: VolumeFile) -> None:
     with os.fdopen(descriptor, "wb") as stream:
         stream.write(file.data)
         os.fchmod(stream.fileno(), file.mode)
+        if file.owner is not None and os.geteuid() == 0:  # containers of another user's agent are that user's too
+            os.fchown(stream.fileno(), file.owner, -1)
 
 
 def _holds(version: Path, payload: Payload) -> bool:
@@ -134,7 +136,8 @@ def _is_file(path: Path, file: VolumeFile) -> bool:
         found = path.lstat()
     except FileNotFoundError:
         return False
-    same_mode = found.st_mode & 0o777 == file.mode
+    same_owner = file.owner is None or os.geteuid() != 0 or found.st_uid == file.owner
+    same_mode = found.st_mode & 0o777 == file.mode and same_owner
     return same_mode and found.st_size == len(file.data) and path.read_bytes() == file.data
 
 

@@ -43,6 +43,7 @@ from edged.pods.paths import PodPaths
 from edged.volumes import (
     Files,
     HostPath,
+    MemoryMounts,
     MissingContentError,
     VolumeError,
     VolumePlan,
@@ -247,11 +248,11 @@ def test_group_owns_what_is_the_pods_own(tmp_path: Path) -> None:
     empty = set_up(planned(Volume(name="e", empty_dir=EmptyDirVolumeSource()), tmp_path), at(0), 4242)
     assert (empty.stat().st_gid, stat.S_IMODE(empty.stat().st_mode)) == (4242, 0o2777)
     plan = planned(Volume(name="s", secret=SecretVolumeSource(secret_name=SEC, default_mode=0o400)), tmp_path)
-    path = set_up(plan, at(0), 4242)
+    path = set_up(plan, at(0), 4242, mounts := MemoryMounts())
     found = (path / "password").stat()
     assert (found.st_gid, stat.S_IMODE(found.st_mode)) == (4242, 0o440)
     version = (path / "..data").readlink()
-    set_up(plan, at(9), 4242)
+    set_up(plan, at(9), 4242, mounts)
     assert (path / "..data").readlink() == version
 
 
