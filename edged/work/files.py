@@ -61,14 +61,10 @@ class PodFiles:
         environment: Mapping[str, str],
         ips: tuple[str, ...],
     ) -> list[cri.Mount]:
-        """The mounts of one container.
-
-        A runtime that gives containers a root of their own also gets the pod's /etc/hosts and the file for the
-        container's last words, as a kubelet's does.
+        """The mounts of one container, with the pod's /etc/hosts and the file for the container's last words, as a
+        kubelet has them. The embedded runtime leaves those two out where it cannot mount.
         """
         sub_paths = self._volumes.sub_paths(pod, container, volumes)
-        if not self._settings.own_root:
-            return container_mounts(pod, container, volumes, environment, sub_paths=sub_paths)
         return container_mounts(
             pod,
             container,

@@ -25,10 +25,8 @@ POD = Pod(
 MAIN = POD.spec.containers[0]
 
 
-def files_in(root: Path, *, own_root: bool = True) -> PodFiles:
-    settings = EdgedSettings(
-        node_name="n1", root=root / "edged", pod_logs=root / "logs", runtime_endpoint="", own_root=own_root
-    )
+def files_in(root: Path) -> PodFiles:
+    settings = EdgedSettings(node_name="n1", root=root / "edged", pod_logs=root / "logs", runtime_endpoint="")
     return PodFiles(settings, Simulation(1).clock)
 
 
@@ -107,12 +105,6 @@ def test_each_attempt_has_last_words_of_its_own(files: PodFiles) -> None:
     first.write_text("good bye")
     assert mounted(files, attempt=1)["/dev/termination-log"].read_text() == ""
     assert first.read_text() == "good bye"
-
-
-def test_a_runtime_without_roots_gets_neither(tmp_path: Path) -> None:
-    files = files_in(tmp_path, own_root=False)
-    prepare(files)
-    assert mounted(files) == {}
 
 
 def test_files_and_logs_go_and_once_more_is_no_error(files: PodFiles, tmp_path: Path) -> None:
