@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from beehive.files.durable import put_in_place, write_file
+from beehive.files.reading import read_file
 from edgehub.certificates.certificate import Certificate
 from edgehub.certificates.errors import FilesError
 from edgehub.certificates.settings import CertificatePaths
@@ -38,9 +39,7 @@ def read_certificate(path: Path) -> Certificate | None:
         FilesError: the file cannot be read, or holds no certificate.
     """
     try:
-        with path.open("rb") as file:
-            text = file.read(LONGEST)
-        return Certificate.from_pem(text)
+        return Certificate.from_pem(read_file(path, LONGEST))
     except FileNotFoundError:
         return None
     except OSError as error:
