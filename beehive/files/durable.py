@@ -23,6 +23,25 @@ def replace_file(path: Path, content: bytes, mode: int = OWNER_ONLY) -> None:
     put_in_place(following, path)
 
 
+def replace_soon(path: Path, content: bytes, mode: int = OWNER_ONLY) -> None:
+    """Replace the file for every process that reads it from now on. It is durable only after `make_durable`; a loss of
+    power before that may leave an empty one. Raises OSError.
+    """
+    following = beside(path)
+    _write(following, content, mode, durable=False)
+    following.replace(path)
+
+
+def make_durable(path: Path) -> None:
+    """Put a file and its name on the disk. Raises OSError."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+    sync_directory(path.parent)
+
+
 def beside(path: Path) -> Path:
     """Where the content that is to follow is written: a hidden name, which a listing of the directory passes over."""
     return path.with_name(f".{path.name}{_NEW}")
@@ -32,6 +51,10 @@ def write_file(path: Path, content: bytes, mode: int = OWNER_ONLY) -> None:
     """Write a file anew, its content durable, its name not yet. One that cannot be written does not stay half written.
     Raises OSError.
     """
+    _write(path, content, mode, durable=True)
+
+
+def _write(path: Path, content: bytes, mode: int, *, durable: bool) -> None:
     with contextlib.suppress(FileNotFoundError):
         path.unlink()
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, mode)
@@ -40,7 +63,8 @@ def write_file(path: Path, content: bytes, mode: int = OWNER_ONLY) -> None:
             os.fchmod(descriptor, mode)
             file.write(content)
             file.flush()
-            os.fsync(descriptor)
+            if durable:
+                os.fsync(descriptor)
     except BaseException:
         with contextlib.suppress(OSError):
             path.unlink()

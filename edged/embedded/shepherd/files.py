@@ -4,9 +4,16 @@ import json
 from pathlib import Path
 from typing import Any
 
-from beehive.files.durable import replace_file
+from beehive.files.durable import make_durable, replace_file, replace_soon
+
+__all__ = ["make_durable", "write_json", "write_json_soon"]
 
 
 def write_json(path: Path, content: Any) -> None:
     """Replace the file at `path`, durably; readable by its owner only, for environments hold secrets."""
     replace_file(path, json.dumps(content).encode())
+
+
+def write_json_soon(path: Path, content: Any) -> None:
+    """The same for whoever reads it from now on; on the disk after `make_durable`."""
+    replace_soon(path, json.dumps(content).encode())

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from beehive.files.durable import beside, make_directories, replace_file
+from beehive.files.durable import beside, make_directories, make_durable, replace_file, replace_soon
 from beehive.files.removal import remove_tree
 
 
@@ -30,6 +30,14 @@ def test_it_is_flushed_before_it_has_its_name_and_the_name_after(
     replace_file(tmp_path / "file", b"new")
     assert steps == ["fsync .file.new", "rename .file.new file", f"fsync {tmp_path.name}"]
     assert (tmp_path / "file").read_bytes() == b"new"
+
+
+def test_a_file_that_is_flushed_later_is_whole_for_everybody_before(tmp_path: Path) -> None:
+    replace_file(tmp_path / "file", b"old")
+    replace_soon(tmp_path / "file", b"new")
+    assert (tmp_path / "file").read_bytes() == b"new"
+    make_durable(tmp_path / "file")
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
 @pytest.mark.parametrize("mode", [0o600, 0o644])
