@@ -48,6 +48,12 @@ def make_way(path: Path, root: Path, *, links: bool = False) -> None:
         set_aside(path, root, "an ordinary file is wanted there")
 
 
+def make_way_for_directory(path: Path, root: Path) -> None:
+    """Set aside what is in the place of a directory and is none. Never raises."""
+    if not path.is_dir() and os.path.lexists(path):
+        set_aside(path, root, "a directory is wanted there")
+
+
 def all_set_aside(root: Path) -> list[Path]:
     """What was set aside, oldest first."""
     try:

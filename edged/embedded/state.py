@@ -21,7 +21,7 @@ from typing import TypeVar
 import msgspec
 from google.protobuf.message import DecodeError, Message
 
-from beehive.files.damaged import make_way, set_aside
+from beehive.files.damaged import make_way, make_way_for_directory, set_aside
 from beehive.files.durable import make_directories, put_in_place, replace_file, sync_directory, write_file
 from beehive.files.reading import read_file
 from beehive.files.removal import remove_tree
@@ -74,8 +74,7 @@ class StateDirectory:
 
     def _make(self, directory: Path) -> None:
         """Whatever else is in its place gives way."""
-        if not directory.is_dir() and os.path.lexists(directory):
-            self.set_aside(directory, "a directory is wanted")
+        make_way_for_directory(directory, self.root)
         directory.mkdir(exist_ok=True)
         directory.chmod(_TRAVERSABLE)
 

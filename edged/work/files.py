@@ -1,11 +1,12 @@
 """A pod's files on the node: its directories and volumes, and what of them a container sees."""
 
-import errno
 import glob
+import os
 from collections.abc import Mapping
 from pathlib import Path
 
 from beehive import Clock
+from beehive.files.damaged import make_way_for_directory
 from beehive.files.reading import read_file
 from beehive.files.removal import remove_tree
 from edged.api import Container, Nanoseconds, Pod
@@ -49,7 +50,9 @@ class PodFiles:
 
     def prepare(self, pod: Pod, sources: PodSources) -> dict[str, Path]:
         """Make the pod's directory and volumes, or bring them up to date; where each volume is, by name."""
-        self._paths.pod(ref_of(pod).uid).mkdir(mode=_DIRECTORY_MODE, parents=True, exist_ok=True)
+        directory = self._paths.pod(ref_of(pod).uid)
+        make_way_for_directory(directory, self._settings.root)
+        directory.mkdir(mode=_DIRECTORY_MODE, parents=True, exist_ok=True)
         return self._volumes.prepare(pod, sources, Nanoseconds(self._clock.now_ns()))
 
     def mounts(
@@ -94,8 +97,9 @@ class PodFiles:
         logs = [self._paths.pod_logs(ref)] if ref.name else self._paths.logs.glob(f"*_{glob.escape(ref.uid)}")
         self._volumes.remove(ref.uid)
         for path in (*logs, self._paths.pod(ref.uid)):
-            if _is_directory(path):
+            if path.is_dir() and not path.is_symlink():
                 self._refuse_mounts(path)
+            if os.path.lexists(path):
                 remove_tree(path)
 
     def remove_container(self, ref: PodRef, name: str, attempt: int) -> None:
@@ -132,16 +136,6 @@ class PodFiles:
         for target in points_below(self._volumes.mounts, directory):
             hint = "it is a mount point; unmount it, the removal is tried again"
             raise VolumeError("remove a pod's files", str(target), hint, retryable=True)
-
-
-def _is_directory(path: Path) -> bool:
-    """One whose name is too long was never made: that of a pod's logs has the pod's in it, which may be long enough."""
-    try:
-        return path.is_dir() and not path.is_symlink()
-    except OSError as error:
-        if error.errno != errno.ENAMETOOLONG:
-            raise
-        return False
 
 
 def _machine_hosts() -> bytes:

@@ -8,6 +8,7 @@ from unittest.mock import patch
 import pytest
 from msgspec.structs import replace
 
+from beehive.files.damaged import all_set_aside
 from beehive.simulation import Simulation
 from edged.api import Container, ObjectMeta, Pod, PodSpec
 from edged.pods.errors import ConfigError
@@ -161,6 +162,21 @@ def test_links_are_removed_and_not_followed(files: PodFiles, tmp_path: Path) -> 
     files.remove(ref_of(POD))
     assert (precious / "file").read_text() == "kept"
     assert files.pods() == []
+    assert list((tmp_path / "logs").iterdir()) == []
+
+
+def test_what_is_no_directory_gives_way_to_the_pods(files: PodFiles, tmp_path: Path) -> None:
+    """Of one that nobody knows it is removed like the directory."""
+    place = tmp_path / "edged" / "pods" / "u1"
+    place.parent.mkdir(parents=True)
+    place.write_text("what a failing disk has made of it")
+    assert files.pods() == ["u1"]
+    files.remove(PodRef(PodUid("u1"), "", ""))
+    assert files.pods() == []
+    place.symlink_to("/nowhere")
+    prepare(files)
+    assert place.is_dir()
+    assert [path.name for path in all_set_aside(tmp_path / "edged")] == ["u1.1"]
 
 
 def test_what_is_mounted_is_not_emptied(files: PodFiles, tmp_path: Path) -> None:

@@ -79,3 +79,34 @@ def test_every_file_is_spoilt_and_the_node_starts(tmp_path: Path, spoil: Spoil) 
     found = damaged(config)
     assert any("a" * 64 in path for path in found)
     assert f"edgecore_damaged_entries {float(len(found))}" in metrics
+
+
+_DIRECTORIES = (
+    "device-plugins",
+    "plugins_registry",
+    "pod-resources",
+    "pods",
+    "traces",
+    "embedded/containers",
+    "plugins",
+)
+
+
+def _file(path: Path) -> None:
+    path.write_text("no directory")
+
+
+def _dangling(path: Path) -> None:
+    path.symlink_to("/nowhere/at all")
+
+
+@pytest.mark.parametrize("put", [_file, os.mkfifo, _dangling], ids=["a file", "a pipe", "a dangling link"])
+def test_what_is_in_a_directorys_place_gives_way(tmp_path: Path, put: Spoil) -> None:
+    config = _config(tmp_path / "node", free_port())
+    root = config.modules.edged.root_directory
+    for name in _DIRECTORIES:
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        put(root / name)
+    _run(config, tmp_path, 0)
+    assert len(damaged(config)) == len(_DIRECTORIES)
+    assert all((root / name).is_dir() for name in ("device-plugins", "plugins_registry", "embedded/containers"))
