@@ -75,7 +75,8 @@ def open_authority(files: Files, names: Sequence[str], now: float) -> Authority:
 
 def _authority(files: Files, now: float) -> Authority:
     there = [path for path in (files.authority, files.authority_key) if path.exists()]
-    if not there:
+    if not there or (there == [files.authority_key] and not files.server_key.exists()):
+        # a key alone, before there ever was a server's: the first start was cut off, and no node knows this authority
         authority = Authority.create(now)
         replace_file(files.authority_key, authority.key_pem, 0o600)
         replace_file(files.authority, authority.pem.encode(), 0o644)
