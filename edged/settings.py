@@ -104,9 +104,6 @@ class EdgedSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Who ends when the machine shuts down, the lowest priority first; none: nobody waits for the pods
     (`shutdownGracePeriod`, `shutdownGracePeriodCriticalPods`, `shutdownGracePeriodByPodPriority`)."""
 
-    own_root: bool = True
-    """Whether the runtime gives containers a file system of their own; the embedded one does not."""
-
     static_pods: Path | None = None
     """Directory of static pods (`staticPodPath`); None means that there are none."""
 

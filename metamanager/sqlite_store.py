@@ -12,6 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from beehive.files.damaged import make_way
 from metamanager import _sqlite_sql as sql
 from metamanager import damage
 from metamanager.errors import StoreDamagedError, StoreError, StoreWriteError
@@ -193,7 +194,12 @@ class SqliteStore:
 
 
 def _open(path: Path) -> sqlite3.Connection:
-    """A connection to the file, or to a new one with what can be read of it when it is damaged."""
+    """A connection to the file, or to a new one with what can be read of it when it is damaged. A directory, a pipe or
+    a link to nothing in its place gives way; but a configuration may name anything, and what is not called a database
+    is not moved.
+    """
+    if path.suffix == ".db":
+        make_way(path, path.parent, links=True)
     if not damage.is_marked(path):
         try:
             return open_file(path)

@@ -155,20 +155,31 @@ def _page_sizes(directory: Path) -> tuple[str, ...]:
 
 def _removed(directory: Path) -> bool:
     """Remove a cgroup from the leaves up; False when a process is in one of them."""
-    for inner, _, _ in os.walk(directory, topdown=False):
+    for inner in reversed(_all_below(directory)):
         try:
-            Path(inner).rmdir()
+            inner.rmdir()
         except FileNotFoundError:
             continue
         except OSError as error:
             if error.errno in (errno.EBUSY, errno.ENOTEMPTY):
                 return False
-            raise CgroupError("cannot remove the cgroup", inner, error.strerror or "", retryable=True) from error
+            raise CgroupError("cannot remove the cgroup", str(inner), error.strerror or "", retryable=True) from error
     return True
 
 
 def _processes(directories: Iterable[Path]) -> Iterator[int]:
     for directory in directories:
-        for inner, _, _ in os.walk(directory):
+        for inner in _all_below(directory):
             with suppress(OSError):
-                yield from (int(word) for word in (Path(inner) / "cgroup.procs").read_text().split() if word != "0")
+                yield from (int(word) for word in (inner / "cgroup.procs").read_text().split() if word != "0")
+
+
+def _all_below(directory: Path) -> list[Path]:
+    """A cgroup and those below it, each after the one that it is in. A pod that may make cgroups may nest them deeper
+    than a function can call itself.
+    """
+    found = [directory]
+    for path in found:
+        with suppress(OSError), os.scandir(path) as entries:
+            found += [path / entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
+    return found

@@ -5,16 +5,21 @@ a plug-in's answer and the file has been given is given again.
 """
 
 import logging
-import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import msgspec
 
+from beehive.files.damaged import set_aside
+from beehive.files.durable import replace_file
+from beehive.files.reading import read_file
 from edged.devices.model import Device, Grant
 from edged.pods.model import PodUid
 
 _log = logging.getLogger(__name__)
+
+_LONGEST = 64 * 1024 * 1024
+"""Bytes of the file that are read."""
 
 ContainerGrants = dict[str, dict[str, Grant]]
 """By container and resource."""
@@ -81,23 +86,20 @@ class Ledger:
         return {uid: {name: dict(has) for name, has in grants.items()} for uid, grants in self._pods.items()}
 
 
-def read_checkpoint(path: Path) -> Checkpoint:
-    """What the former agent knew. A file that cannot be read counts as none, as with a kubelet."""
+def read_checkpoint(path: Path, root: Path) -> Checkpoint:
+    """What the former agent knew. A file that cannot be read counts as none, as with a kubelet, and is set aside in the
+    agent's root directory.
+    """
     try:
-        return msgspec.json.decode(path.read_bytes(), type=Checkpoint)
+        return msgspec.json.decode(read_file(path, _LONGEST), type=Checkpoint)
     except FileNotFoundError:
         return Checkpoint()
     except (OSError, msgspec.MsgspecError) as error:
         _log.error("cannot read which devices pods have: %s: %s; it counts as lost", path, error)
+        set_aside(path, root, str(error))
         return Checkpoint()
 
 
 def write_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
     """Replace the file, on the disk too. Raises OSError."""
-    following = path.with_name(f".{path.name}.new")
-    descriptor = os.open(following, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(msgspec.json.encode(checkpoint))
-        file.flush()
-        os.fsync(file.fileno())
-    following.replace(path)
+    replace_file(path, msgspec.json.encode(checkpoint))

@@ -110,7 +110,7 @@ class NodeDevices:
         self._pods = pods
         self._registered: dict[Path, tuple[str, DevicePlugin]] = {}
         file = self._directory / CHECKPOINT
-        known = read_checkpoint(file) if world is not None else Checkpoint()
+        known = read_checkpoint(file, root) if world is not None else Checkpoint()
         self._news = News(host, changed)
         self.manager = DeviceManager(host.clock, file, known, lambda: host.call_soon(self._news.tell))
 

@@ -4,15 +4,21 @@ import os
 import signal
 import socket
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import PurePosixPath
 
-from edged.embedded.errors import InvalidRequestError, NotProvidedError, WrongStateError
+from edged.embedded.errors import InvalidRequestError, MountPlanError, NotProvidedError, WrongStateError
 from edged.embedded.model import Container
 from edged.embedded.mount_plan import HostView, Kind, Volume, plan_mounts
 from edged.embedded.nursery import MountAbility
-from edged.embedded.shepherd.protocol import ContainerSpec, Namespacing, ProcessSpec, UserSpec
+from edged.embedded.shepherd.protocol import ContainerSpec, Namespacing, ProcessSpec, Step, UserSpec
 from edged.embedded.users import resolve_user
 from protos.cri.v1 import api_pb2 as cri
+
+_HOSTS, _PODS_HOSTS = "/etc/hosts", "etc-hosts"
+_MESSAGE_PATH = "io.kubernetes.container.terminationMessagePath"
+"""Annotation of a container, a kubelet's."""
+_DEVICES = PurePosixPath("/dev")
 
 DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
@@ -33,7 +39,8 @@ def check_request(request: cri.CreateContainerRequest) -> None:
         raise InvalidRequestError(attempt, f'the working directory "{config.working_dir}" is not absolute')
     _check_log_path(attempt, config.log_path)
     for mount in config.mounts:
-        _check_mount(attempt, mount)
+        if not _is_optional(config, mount):
+            _check_mount(attempt, mount)
 
 
 def _check_log_path(attempt: str, path: str) -> None:
@@ -75,6 +82,22 @@ def needs_mounts(config: cri.ContainerConfig, host: HostView) -> bool:
     return any(_volumes(config)) or any(_missing_directories(config, host))
 
 
+def wants_mounts(config: cri.ContainerConfig) -> bool:
+    """Whether it has a file that it can do without where nothing can be mounted: the pod's /etc/hosts, and the one for
+    what it says when it ends.
+    """
+    return any(_is_optional(config, mount) for mount in config.mounts)
+
+
+def missing_mount_point(config: cri.ContainerConfig, host: HostView) -> PurePosixPath | None:
+    """A file of /dev that is not there, for the container's last words: usually /dev/termination-log. A mount point in
+    memory would take with it that the container sees devices come and go.
+    """
+    path = PurePosixPath(config.annotations.get(_MESSAGE_PATH, ""))
+    is_missing = path.parent == _DEVICES and host.kind(path) is Kind.MISSING
+    return path if is_missing and wants_mounts(config) else None
+
+
 def require_mounts(config: cri.ContainerConfig, ability: MountAbility) -> None:
     """Raise WrongStateError when this machine does not let containers have mounts."""
     if ability.namespacing:
@@ -90,24 +113,34 @@ def require_mounts(config: cri.ContainerConfig, ability: MountAbility) -> None:
 def plan_container(container: Container, ability: MountAbility, host: HostView) -> ContainerSpec:
     """What the shepherd is told. Raises MountPlanError when a volume cannot be placed."""
     config = container.config
-    private = needs_mounts(config, host)
-    namespacing: Namespacing = ability.namespacing if private else ""
+    namespacing, steps = _private_root(container, ability, host)
     resources = config.linux.resources
     return ContainerSpec(
         directory=str(container.directory),
         log=container.log_path,
         namespacing=namespacing,
-        steps=plan_mounts(
-            list(_volumes(config)),
-            list(_missing_directories(config, host)),
-            host,
-            PurePosixPath(container.root),
-        )
-        if private
-        else [],
+        steps=steps,
         process=_plan_process(container, namespacing),
         oom_score_adj=resources.oom_score_adj if config.linux.HasField("resources") else None,
     )
+
+
+def _private_root(container: Container, ability: MountAbility, host: HostView) -> tuple[Namespacing, list[Step]]:
+    """How it gets a root of its own, and what is mounted there; nothing without volumes, unless root can mount what is
+    optional. A user namespace has a price: set-user-id programs have no effect in it.
+    """
+    config = container.config
+    volumes, directories = list(_volumes(config)), list(_missing_directories(config, host))
+    is_needed = bool(volumes or directories)
+    root = PurePosixPath(container.root)
+    if ability.namespacing == "mount" or (ability.namespacing and is_needed):
+        optional = list(_optional_volumes(config, host))
+        with suppress(MountPlanError):
+            if optional or is_needed:
+                return ability.namespacing, plan_mounts([*volumes, *optional], directories, host, root)
+    if not is_needed:
+        return "", []
+    return ability.namespacing, plan_mounts(volumes, directories, host, root)
 
 
 def _plan_process(container: Container, namespacing: Namespacing) -> ProcessSpec:
@@ -130,10 +163,31 @@ def _environment(container: Container) -> dict[str, str]:
 
 def _volumes(config: cri.ContainerConfig) -> Iterator[Volume]:
     for mount in config.mounts:
-        yield Volume(PurePosixPath(mount.container_path), PurePosixPath(mount.host_path), mount.readonly)
+        if not _is_optional(config, mount):
+            yield _volume(mount)
     for device in config.devices:
         if device.container_path != device.host_path:
             yield Volume(PurePosixPath(device.container_path), PurePosixPath(device.host_path), readonly=False)
+
+
+def _optional_volumes(config: cri.ContainerConfig, host: HostView) -> Iterator[Volume]:
+    """Those that have a mount point, or may have one made in memory."""
+    for mount in config.mounts:
+        path = PurePosixPath(mount.container_path)
+        is_plain = path.is_absolute() and ".." not in path.parts
+        has_point = is_plain and (_DEVICES not in path.parents or host.kind(path) is not Kind.MISSING)
+        if _is_optional(config, mount) and has_point:
+            yield _volume(mount)
+
+
+def _is_optional(config: cri.ContainerConfig, mount: cri.Mount) -> bool:
+    """A file that edged gives to every container; of a volume that the pod mounts there the source has another name."""
+    is_hosts = mount.container_path == _HOSTS and PurePosixPath(mount.host_path).name == _PODS_HOSTS
+    return is_hosts or mount.container_path == config.annotations.get(_MESSAGE_PATH)
+
+
+def _volume(mount: cri.Mount) -> Volume:
+    return Volume(PurePosixPath(mount.container_path), PurePosixPath(mount.host_path), mount.readonly)
 
 
 def _missing_directories(config: cri.ContainerConfig, host: HostView) -> Iterator[PurePosixPath]:

@@ -5,9 +5,11 @@ periods are real time: they are the patience with real processes.
 """
 
 import os
+from contextlib import suppress
 from pathlib import Path
 
 from beehive.clock import Clock
+from beehive.files.durable import make_directories
 from edged.embedded import container_plan as plans
 from edged.embedded.announcer import Announcer
 from edged.embedded.errors import (
@@ -26,7 +28,7 @@ from edged.embedded.records import ContainerId, ContainerRecord, Exit
 from edged.embedded.registry import Registry
 from edged.embedded.shepherd.protocol import EXIT_RECORD, START_ERROR_EXIT_CODE, ContainerSpec
 from edged.embedded.shepherds import START_SECONDS, Shepherds, send_signal
-from edged.embedded.state import StateDirectory, discard, publish, write_record
+from edged.embedded.state import SUBDIRECTORIES, StateDirectory, discard, publish, write_record
 from protos.cri.v1 import api_pb2 as cri
 
 _SIGKILL = 9
@@ -71,7 +73,7 @@ class Containers:
         )
         self._registry.add_container(container)
         try:
-            publish(container.directory, request, container.record, ("work", "root"))
+            publish(container.directory, request, container.record, SUBDIRECTORIES)
         except OSError:
             self._registry.remove_container(container_id)
             raise
@@ -163,11 +165,14 @@ class Containers:
 
     def _prepare(self, container: Container) -> ContainerSpec:
         """Plan it now: volumes may have changed since it was created. Make the directories that are its own."""
-        private = plans.needs_mounts(container.config, self._host)
-        ability = self._nursery.mount_ability() if private else MountAbility("", "")
-        for mount in container.config.mounts:
+        config = container.config
+        mounts = plans.needs_mounts(config, self._host) or plans.wants_mounts(config)
+        ability = self._nursery.mount_ability() if mounts else MountAbility("", "")
+        if ability.namespacing == "mount" and (point := plans.missing_mount_point(config, self._host)) is not None:
+            _make_mount_point(Path(point))
+        for mount in config.mounts:
             if not Path(mount.host_path).exists():
-                Path(mount.host_path).mkdir(parents=True)  # as containerd does for a hostPath without a type
+                make_directories(Path(mount.host_path))  # as containerd does for a hostPath without a type
         if container.log_path:
             Path(container.log_path).parent.mkdir(parents=True, exist_ok=True)
         spec = plans.plan_container(container, ability, self._host)
@@ -180,3 +185,9 @@ class Containers:
         write_record(container.directory / EXIT_RECORD, exit_)
         container.finished(exit_)
         self._announcer.container(cri.CONTAINER_STOPPED_EVENT, container)
+
+
+def _make_mount_point(path: Path) -> None:
+    """An empty file of /dev, which is in memory, that nobody writes to: each container has its own mounted over it."""
+    with suppress(OSError):
+        os.close(os.open(path, os.O_RDONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o444))

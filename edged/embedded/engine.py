@@ -1,27 +1,20 @@
 """The embedded runtime without its gRPC server: all parts put together on one state directory."""
 
-import logging
 from pathlib import Path
-
-import msgspec
-from google.protobuf.message import DecodeError
 
 from beehive.clock import Clock
 from edged.embedded.announcer import Announcer
 from edged.embedded.containers import Containers
 from edged.embedded.events import EventHub
 from edged.embedded.images import Images
-from edged.embedded.model import Container, Sandbox
 from edged.embedded.nursery import Nursery
-from edged.embedded.records import ContainerId, ContainerRecord, SandboxId, SandboxRecord
+from edged.embedded.recovery import Recovery
 from edged.embedded.registry import Registry
-from edged.embedded.sandboxes import Sandboxes, current_boot_id
+from edged.embedded.sandboxes import Sandboxes
 from edged.embedded.shepherds import Shepherds
-from edged.embedded.state import RECORD, REQUEST, StateDirectory, discard, entries, read_record
+from edged.embedded.state import StateDirectory
 from edged.embedded.watcher import Watcher
 from protos.cri.v1 import api_pb2 as cri
-
-_log = logging.getLogger(__name__)
 
 
 class Engine:
@@ -50,8 +43,7 @@ class Engine:
         self.sandboxes = Sandboxes(self._state, self.registry, self.containers, announcer, clock)
         try:
             self._nursery.start()
-            self._find_sandboxes()
-            self._find_containers()
+            Recovery(self._state, self.registry, self._shepherds).run()
             self.watcher.start()
         except BaseException:
             self.close()
@@ -70,32 +62,6 @@ class Engine:
         self._nursery.stop()
         self._state.release()
 
-    def _find_sandboxes(self) -> None:
-        boot_id = current_boot_id()
-        for directory in entries(self._state.sandboxes):
-            record = read_record(directory / RECORD, SandboxRecord)
-            request = cri.RunPodSandboxRequest()
-            if record is None or not _read_request(directory, request):
-                _forget(directory)
-                continue
-            if record.boot_id != boot_id:
-                record = msgspec.structs.replace(record, stopped=True)
-            self.registry.add_sandbox(Sandbox(SandboxId(directory.name), directory, request, record))
-
-    def _find_containers(self) -> None:
-        boot_id = current_boot_id()
-        for directory in entries(self._state.containers):
-            record = read_record(directory / RECORD, ContainerRecord)
-            request = cri.CreateContainerRequest()
-            if record is None or not _read_request(directory, request):
-                _forget(directory)
-                continue
-            container = Container(ContainerId(directory.name), directory, request, record)
-            sandbox = self.registry.find_sandbox(container.sandbox_id)
-            rebooted = sandbox is not None and sandbox.record.boot_id != boot_id
-            self._shepherds.find(container, rebooted=rebooted)
-            self.registry.adopt_container(container)
-
 
 def purge(root: Path, clock: Clock) -> None:
     """Kill and remove every container and sandbox of the state directory at `root`.
@@ -111,17 +77,3 @@ def purge(root: Path, clock: Clock) -> None:
             engine.sandboxes.remove(sandbox.id)
     finally:
         engine.close()
-
-
-def _read_request(directory: Path, request: cri.RunPodSandboxRequest | cri.CreateContainerRequest) -> bool:
-    try:
-        request.ParseFromString((directory / REQUEST).read_bytes())
-    except (FileNotFoundError, DecodeError):
-        return False
-    return True
-
-
-def _forget(directory: Path) -> None:
-    """Drop what a power failure has left unreadable."""
-    _log.warning("unreadable state, removed: %s", directory)
-    discard(directory)

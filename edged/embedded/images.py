@@ -12,11 +12,15 @@ from pathlib import Path
 import msgspec
 
 from beehive.clock import Clock
+from beehive.files.damaged import set_aside
+from beehive.files.durable import replace_file
+from beehive.files.reading import read_file
 from edged.embedded.errors import InvalidRequestError
-from edged.embedded.shepherd.files import write_atomically
 from protos.cri.v1 import api_pb2 as cri
 
 _ID_PREFIX = "sha256:"
+_LONGEST = 16 * 1024 * 1024
+"""Bytes of the file of names that are read."""
 _NOMINAL_SIZE = 1
 """Bytes. Clients made after kubelet's take an image of size zero for one that is not there."""
 
@@ -85,14 +89,18 @@ class Images:
         with self._lock:
             names = {key: name for key, name in {**self._names, **new}.items() if key != forget}
             if names != self._names:
-                write_atomically(self._file, msgspec.json.encode(sorted(names.values())))
+                replace_file(self._file, msgspec.json.encode(sorted(names.values())))
                 self._names = names
 
 
 def _read_names(path: Path) -> list[str]:
+    """Those that are remembered. They are a convenience: what cannot be read is set aside."""
     try:
-        return msgspec.json.decode(path.read_bytes(), type=list[str])
-    except (FileNotFoundError, msgspec.DecodeError):
+        return msgspec.json.decode(read_file(path, _LONGEST), type=list[str])
+    except FileNotFoundError:
+        return []
+    except (OSError, msgspec.MsgspecError) as error:
+        set_aside(path, path.parent, str(error))
         return []
 
 

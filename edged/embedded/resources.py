@@ -3,9 +3,9 @@
 import contextlib
 from pathlib import Path
 
+from beehive.files.durable import replace_file
 from edged.embedded.errors import NotProvidedError
 from edged.embedded.model import Container
-from edged.embedded.shepherd.files import write_atomically
 from edged.embedded.shepherd.procfs import all_processes, descendants
 from edged.embedded.shepherd.protocol import Pid
 from edged.embedded.state import REQUEST
@@ -22,7 +22,7 @@ def update_resources(container: Container, wanted: cri.LinuxContainerResources) 
         reason = "the embedded runtime enforces no CPU or memory limits, so there are none to change"
         raise NotProvidedError(f"update the resources of container {container.id}", reason)
     current.oom_score_adj = wanted.oom_score_adj
-    write_atomically(container.directory / REQUEST, container.request.SerializeToString())
+    replace_file(container.directory / REQUEST, container.request.SerializeToString())
     if container.state == cri.CONTAINER_RUNNING and container.run is not None:
         _set_oom_score(container.run.pid, wanted.oom_score_adj)
 

@@ -7,6 +7,7 @@ nursery, and the kernel refuses connections to it exactly when its holder is gon
 import contextlib
 import logging
 import os
+import signal
 import socket
 from collections.abc import Callable
 from functools import partial
@@ -26,6 +27,8 @@ from edged.embedded.shepherd.protocol import (
     EXIT_RECORD,
     RUN_RECORD,
     ContainerSpec,
+    receive,
+    send,
     to_memory_file,
 )
 from edged.embedded.state import ControlAddress, read_record, write_record
@@ -35,6 +38,9 @@ _log = logging.getLogger(__name__)
 
 _ATTEMPTS = 2
 """A nursery that is just dying takes a request with it; the next one serves it."""
+
+_END_SECONDS = 15.0
+"""For what is killed; only processes stuck in the kernel take longer."""
 
 START_SECONDS = 60.0
 """How long the preparation of a container (mounts on a slow machine) may take."""
@@ -91,6 +97,24 @@ class Shepherds:
         if container.run is not None:
             container.decided.set()
 
+    def end_unknown(self, directory: Path) -> bool:
+        """End what runs of a container of which no more is known than its directory; whether nothing is left."""
+        sock = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        sock.settimeout(_END_SECONDS)
+        try:
+            with sock:
+                if _reach(sock, directory):
+                    send(sock, {"id": 1, "op": "signal", "number": signal.SIGKILL})
+                    while receive(sock) is not None:
+                        pass
+        except TimeoutError:
+            _log.error("the processes of a container do not end: %s", directory)
+            return False
+        except OSError as error:
+            _log.debug("the shepherd of %s has gone: %s", directory, error)
+        kill_leftovers(directory / "work")
+        return True
+
     def _hand_over(self, container: Container, spec: ContainerSpec) -> None:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         spec_file = to_memory_file("container", spec)
@@ -106,10 +130,7 @@ class Shepherds:
 
     def _connect(self, container: Container) -> bool:
         sock = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        try:
-            with ControlAddress(container.directory) as address:
-                sock.connect(address)
-        except OSError:
+        if not _reach(sock, container.directory):
             sock.close()
             return False
         self._watch(container, sock)
@@ -163,6 +184,16 @@ def send_signal(container: Container, number: int) -> None:
         container.link.begin("signal", number=number)
     except ShepherdGoneError:
         return
+
+
+def _reach(sock: socket.socket, directory: Path) -> bool:
+    """Connect to the shepherd of a container; False when it has none."""
+    try:
+        with ControlAddress(directory) as address:
+            sock.connect(address)
+    except OSError:
+        return False
+    return True
 
 
 def _listen(directory: Path) -> socket.socket:

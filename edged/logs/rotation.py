@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from beehive import Clock
+from beehive.files.durable import put_in_place
 from edged.api import Pod
 from edged.cri.contract import ContainerId, ContainerRuntime
 from edged.cri.errors import CriError
@@ -142,5 +143,7 @@ def pack(file: Path) -> None:
         os.fchmod(raw.fileno(), os.fstat(source.fileno()).st_mode & 0o777)
         with gzip.GzipFile("", "wb", _LEVEL, raw) as target:
             shutil.copyfileobj(source, target, PIECE)
-    unfinished.rename(packed)
+        raw.flush()
+        os.fsync(raw.fileno())
+    put_in_place(unfinished, packed)
     file.unlink()

@@ -1,7 +1,7 @@
 """What a pod takes of the node's disk: its logs and volumes, counted file by file, and therefore seldom.
 
 Counting is the dear part of statistics, so what was counted counts for a while (kubelet's volumeStatsAggPeriod), and
-only for pods that are asked for.
+only for pods that are asked for. What holds more files than are counted at a time is counted over several looks.
 """
 
 import os
@@ -13,7 +13,7 @@ from msgspec import Struct
 from beehive import Clock
 from edged.pods.model import PodRef, PodUid
 from edged.pods.paths import PodPaths
-from edged.volumes.usage import DiskUsage, disk_usage
+from edged.volumes.usage import Counts, DiskUsage, disk_usage
 
 
 class VolumeUsage(Struct, frozen=True, gc=False):
@@ -48,6 +48,7 @@ class PodDisks:
         self._clock = clock
         self._period = period
         self._counted: dict[PodUid, tuple[float, PodDisk]] = {}
+        self._counts: dict[PodUid, Counts] = {}
 
     def of(self, ref: PodRef) -> PodDisk:
         """What the pod takes, or took less than `period` ago."""
@@ -62,22 +63,24 @@ class PodDisks:
     def keep(self, uids: set[PodUid]) -> None:
         """Forget all pods but these."""
         self._counted = {uid: entry for uid, entry in self._counted.items() if uid in uids}
+        for uid in [uid for uid in self._counts if uid not in uids]:
+            self._counts.pop(uid).keep(())
 
     def _count(self, ref: PodRef) -> PodDisk:
-        directory = self._paths.pod(ref.uid)
-        logs = {each.name: disk_usage(each) for each in _directories(self._paths.pod_logs(ref))}
+        directory, counts = self._paths.pod(ref.uid), self._counts.setdefault(ref.uid, Counts())
+        logs = {each.name: counts.look(each) for each in _directories(self._paths.pod_logs(ref))}
         words = disk_usage(directory / "containers")
         hosts = disk_usage(self._paths.etc_hosts(ref.uid))
         return PodDisk(
-            logs, tuple(self._volumes(ref.uid)), DiskUsage(words.size + hosts.size, words.inodes + hosts.inodes)
+            logs, tuple(self._volumes(ref.uid, counts)), DiskUsage(words.size + hosts.size, words.inodes + hosts.inodes)
         )
 
-    def _volumes(self, uid: PodUid) -> Iterator[VolumeUsage]:
+    def _volumes(self, uid: PodUid, counts: Counts) -> Iterator[VolumeUsage]:
         top = self._paths.volumes(uid)
         for plugin in _directories(top):
             for volume in _directories(plugin):
                 if _device(volume) == _device(top):
-                    yield VolumeUsage(volume.name, volume, disk_usage(volume), local=True)
+                    yield VolumeUsage(volume.name, volume, counts.look(volume), local=True)
                 else:
                     yield VolumeUsage(volume.name, volume, _of_mount(volume), local=False)
 

@@ -11,16 +11,18 @@ left.
 """
 
 import os
-import shutil
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from beehive.files.durable import make_directories
+from beehive.files.removal import remove_tree
+from beehive.files.walking import Walk
 from edged.api import Nanoseconds
 from edged.volumes.payload import Payload, VolumeFile
 
-_DATA = "..data"
+DATA = "..data"
 _NEXT = "..data_tmp"
 _HIDDEN = ".."
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -56,7 +58,7 @@ class AtomicWriter:
     def _current(self) -> Path | None:
         """The directory of the version in force; only a link within the volume counts."""
         try:
-            name = str((self._directory / _DATA).readlink())
+            name = str((self._directory / DATA).readlink())
         except OSError:
             return None
         version = self._directory / name
@@ -73,7 +75,8 @@ class AtomicWriter:
             if self._prepare is not None:
                 self._prepare(version)
         except Exception:
-            shutil.rmtree(version, ignore_errors=True)
+            with suppress(OSError):
+                remove_tree(version)
             raise
         return version
 
@@ -91,53 +94,52 @@ class AtomicWriter:
         following = self._directory / _NEXT
         following.unlink(missing_ok=True)
         following.symlink_to(version.name)
-        following.replace(self._directory / _DATA)
+        following.replace(self._directory / DATA)
 
     def _show(self, payload: Payload) -> None:
         """A link at the top for the first component of each path; one that stands is left alone."""
         for name in _tops(payload):
             link = self._directory / name
-            target = Path(_DATA, name)
+            target = Path(DATA, name)
             if link.is_symlink() and link.readlink() == target:
                 continue
-            _remove(link)
+            remove_tree(link)
             link.symlink_to(target)
 
     def _clean(self, payload: Payload, current: Path | None) -> None:
         """Remove links to files that are gone, and versions that are no longer in force."""
-        keep = _tops(payload) | {_DATA} | ({current.name} if current else set())
+        keep = _tops(payload) | {DATA} | ({current.name} if current else set())
         for entry in list(self._directory.iterdir()):
             if entry.name not in keep:
-                _remove(entry)
+                remove_tree(entry)
 
 
 def _write_file(path: Path, file: VolumeFile) -> None:
     """A new file with exactly its mode, in a directory of a version that nobody reads yet."""
-    path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+    make_directories(path.parent, 0o755)
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
     with os.fdopen(descriptor, "wb") as stream:
         stream.write(file.data)
         os.fchmod(stream.fileno(), file.mode)
+        if file.owner is not None and os.geteuid() == 0:  # containers of another user's agent are that user's too
+            os.fchown(stream.fileno(), file.owner, -1)
 
 
 def _holds(version: Path, payload: Payload) -> bool:
     """Whether a version consists of exactly these files, contents and modes."""
-    present = {str(path.relative_to(version)) for path in version.rglob("*") if not path.is_dir()}
-    return present == set(payload) and all(_is_file(version / path, file) for path, file in payload.items())
+    present = sum(not found.entry.is_dir(follow_symlinks=False) for found in Walk(version))
+    return present == len(payload) and all(_is_file(version / path, file) for path, file in payload.items())
 
 
 def _is_file(path: Path, file: VolumeFile) -> bool:
-    found = path.lstat()
-    same_mode = found.st_mode & 0o777 == file.mode
+    try:
+        found = path.lstat()
+    except FileNotFoundError:
+        return False
+    same_owner = file.owner is None or os.geteuid() != 0 or found.st_uid == file.owner
+    same_mode = found.st_mode & 0o777 == file.mode and same_owner
     return same_mode and found.st_size == len(file.data) and path.read_bytes() == file.data
 
 
 def _tops(payload: Payload) -> set[str]:
     return {path.partition("/")[0] for path in payload}
-
-
-def _remove(path: Path) -> None:
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path)
-    else:
-        path.unlink(missing_ok=True)

@@ -4,6 +4,7 @@ The kernel's table is the only memory of them: an agent that was killed finds in
 goes through `Mounts`, so that a node that is simulated or replayed touches no machine.
 """
 
+import errno
 import os
 import re
 from pathlib import Path
@@ -26,8 +27,19 @@ class Mounts(Protocol):
     def points(self) -> list[Path]:
         """Everything that is mounted on the node, in the order of mounting; a point twice that is mounted over."""
 
-    def tmpfs(self, target: Path, size: int) -> None:
-        """Mount memory at a directory; `size` in bytes, 0 for the kernel's own bound (half of the memory)."""
+    def has(self, point: Path) -> bool:
+        """Whether something is mounted at exactly this path, in which no link is."""
+
+    def tmpfs(self, target: Path, size: int, *, mode: int = 0o777, group: int = 0, secret: bool = False) -> None:
+        """Mount memory at a directory.
+
+        Args:
+            target: the directory.
+            size: in bytes, 0 for the kernel's own bound (half of the memory).
+            mode: of the new root directory.
+            group: that it belongs to.
+            secret: what is in it never goes to swap, where the kernel has that (6.4 and later; kubelet's noswap).
+        """
 
     def bind(self, source: Path, target: Path) -> None:
         """Show a directory or file, with what is mounted below it, at another of its kind."""
@@ -44,10 +56,23 @@ class KernelMounts:
         lines = _TABLE.read_bytes().splitlines()
         return [Path(os.fsdecode(_ESCAPED.sub(_unescaped, line.split(b" ")[4]))) for line in lines]
 
-    def tmpfs(self, target: Path, size: int) -> None:
+    def has(self, point: Path) -> bool:
+        """See `Mounts`. Asked at each turn of a pod for each volume in memory, so only lines that name it are read."""
+        wanted = _escaped(os.fsencode(point))
+        table = _TABLE.read_bytes()
+        return wanted in table and any(line.split(b" ")[4] == wanted for line in table.splitlines() if wanted in line)
+
+    def tmpfs(self, target: Path, size: int, *, mode: int = 0o777, group: int = 0, secret: bool = False) -> None:
         """See `Mounts`."""
-        options = f"mode=0777,size={size}" if size else "mode=0777"
-        _call("mount memory", target, "mount", b"tmpfs", os.fsencode(target), b"tmpfs", 0, options.encode())
+        options = f"mode={mode:o},gid={group}" + (f",size={size}" if size else "")
+        for more in (",noswap", "") if secret else ("",):
+            try:
+                _mount_tmpfs(target, options + more)
+            except VolumeError as error:
+                if not more or getattr(error.__cause__, "errno", 0) != errno.EINVAL:
+                    raise
+            else:
+                return
 
     def bind(self, source: Path, target: Path) -> None:
         """See `Mounts`."""
@@ -69,7 +94,11 @@ class MemoryMounts:
         """See `Mounts`."""
         return [point for _, point, _ in self.mounted]
 
-    def tmpfs(self, target: Path, size: int) -> None:
+    def has(self, point: Path) -> bool:
+        """See `Mounts`."""
+        return any(mounted == point for _, mounted, _ in self.mounted)
+
+    def tmpfs(self, target: Path, size: int, *, mode: int = 0o777, group: int = 0, secret: bool = False) -> None:  # noqa: ARG002
         """See `Mounts`."""
         self.mounted.append(("tmpfs", target.resolve(), size))
 
@@ -93,7 +122,11 @@ def points_below(mounts: Mounts, directory: Path) -> list[Path]:
 
 def is_mounted(mounts: Mounts, path: Path) -> bool:
     """Whether something is mounted at exactly this path."""
-    return path.resolve() in mounts.points()
+    return mounts.has(path.resolve())
+
+
+def _mount_tmpfs(target: Path, options: str) -> None:
+    _call("mount memory", target, "mount", b"tmpfs", os.fsencode(target), b"tmpfs", 0, options.encode())
 
 
 def _call(attempt: str, on: Path, function: str, *arguments: Any) -> None:
@@ -108,6 +141,11 @@ def _call(attempt: str, on: Path, function: str, *arguments: Any) -> None:
     error = VolumeError(attempt, str(on), hint, retryable=True)
     error.__cause__ = OSError(number, os.strerror(number), str(on))
     raise error
+
+
+def _escaped(path: bytes) -> bytes:
+    """As /proc writes it."""
+    return re.sub(rb"[ \t\n\\]", lambda found: b"\\%03o" % found[0][0], path)
 
 
 def _unescaped(code: re.Match[bytes]) -> bytes:

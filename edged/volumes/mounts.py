@@ -14,6 +14,8 @@ SubPaths = Callable[[int, VolumeMount, str], Path]
 """Where on the node a path within a volume is: takes the mount's place in its container, the mount, and the path."""
 
 _HOSTS_FILE = "/etc/hosts"
+HOST_HEADER = b"# Kubernetes-managed hosts file (host network).\n"
+"""First line of the /etc/hosts of a pod on the host's network, as a kubelet writes it."""
 _PROPAGATION = {
     None: cri.PROPAGATION_PRIVATE,
     "": cri.PROPAGATION_PRIVATE,
@@ -76,9 +78,12 @@ def hosts_file(hostname: str, domain: str, ips: Iterable[str], aliases: Iterable
     return "\n".join([*lines, *_aliases(aliases)]) + "\n"
 
 
-def host_hosts_file(host: str, aliases: Iterable[tuple[str, Iterable[str]]]) -> str:
-    """The same for a pod on the host's network: the host's text, and the pod's aliases (nodeHostsFileContent)."""
-    return "\n".join(["# Kubernetes-managed hosts file (host network).", host, *_aliases(aliases)]) + "\n"
+def host_hosts_file(host: bytes, aliases: Iterable[tuple[str, Iterable[str]]]) -> bytes:
+    """The same for a pod on the host's network: the host's text as it is, whatever its encoding, and the pod's aliases
+    (kubelet's nodeHostsFileContent, byte for byte).
+    """
+    added = _aliases(aliases)
+    return b"".join([HOST_HEADER, host, *([("\n".join(added) + "\n").encode()] if added else [])])
 
 
 def _aliases(aliases: Iterable[tuple[str, Iterable[str]]]) -> list[str]:

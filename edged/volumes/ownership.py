@@ -6,6 +6,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from beehive.files.walking import Walk
 from edged.api import Pod
 from edged.volumes.errors import VolumeError
 
@@ -36,9 +37,8 @@ def give_away(directory: Path, owner: Owner, *, read_only: bool = False) -> None
     """
     if owner.on_mismatch_only and _is_given(directory, owner.group, read_only=read_only):
         return
-    for _, directories, files, handle in os.fwalk(directory, topdown=False, follow_symlinks=False):
-        for name in (*files, *directories):
-            _give(name, owner.group, read_only=read_only, within=handle)
+    for found in Walk(directory):
+        _give(found.entry.name, owner.group, read_only=read_only, within=found.within)
     # the directory itself last: an interrupted run does not pass for a complete one
     _give(str(directory), owner.group, read_only=read_only)
 

@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from edged.api import (
     ConfigMap,
+    Container,
     DownwardAPIVolumeFile,
     KeyToPath,
     Pod,
@@ -21,6 +22,7 @@ from edged.volumes.errors import MissingContentError, VolumeError
 
 DEFAULT_MODE = 0o644
 _PERMISSIONS = 0o777
+_OWNERS_ALONE = 0o600
 
 
 class VolumeFile(Struct, frozen=True, gc=False):
@@ -28,6 +30,8 @@ class VolumeFile(Struct, frozen=True, gc=False):
 
     data: bytes
     mode: int = DEFAULT_MODE
+    owner: int | None = None
+    """User that it belongs to; None for the agent's."""
 
     def __repr__(self) -> str:
         return f"VolumeFile({len(self.data)} bytes, mode={self.mode:o})"
@@ -131,12 +135,36 @@ def _projection(
         if token is None:
             account = pod.spec.service_account_name or "default"
             raise MissingContentError("no token for the service account", account, "the cloud grants tokens")
-        return {safe_path(wanted.path): VolumeFile(token.encode(), _mode(None, mode))}
+        return {safe_path(wanted.path): _token_file(pod, token.encode(), _mode(None, mode))}
     raise VolumeError(
         "cannot project into the volume",
         "a source of an unknown kind",
         "configMap, secret, downwardAPI and serviceAccountToken are known",
     )
+
+
+def _token_file(pod: Pod, token: bytes, mode: int) -> VolumeFile:
+    """A token is for whom the pod says and nobody else: the one user that all its containers have, or its fsGroup,
+    which may read it then. Of a pod that says neither, everybody may (kubelet's projectedVolumeMounter).
+    """
+    user, security = common_user(pod), pod.spec.security_context
+    if user is None and (security is None or security.fs_group is None):
+        return VolumeFile(token, mode)
+    return VolumeFile(token, _OWNERS_ALONE, user)
+
+
+def common_user(pod: Pod) -> int | None:
+    """The user that all containers of a pod run as; None when one does not say, or they differ (kubelet's
+    FsUserFrom).
+    """
+    default = pod.spec.security_context.run_as_user if pod.spec.security_context is not None else None
+    users = {_user_of(container, default) for container in (*pod.spec.init_containers, *pod.spec.containers)}
+    return users.pop() if len(users) == 1 else None
+
+
+def _user_of(container: Container, default: int | None) -> int | None:
+    own = container.security_context
+    return own.run_as_user if own is not None and own.run_as_user is not None else default
 
 
 def _absent(kind: str, name: str, *, optional: bool | None) -> dict[str, VolumeFile]:

@@ -23,6 +23,10 @@ EMPTY_DIRECTORY = "empty-dir"
 """How a kubelet calls the kind in a volume's directory."""
 
 
+_ON_DISK = frozenset({"configmap"})
+"""Kinds of files that a kubelet keeps on the disk; secrets, tokens and facts of the pod are in memory."""
+
+
 class EmptyDirectory(Struct, frozen=True):
     """A directory of the pod's own that everybody may write to."""
 
@@ -48,6 +52,8 @@ class Files(Struct, frozen=True):
 
     path: Path
     payload: Payload
+    memory: int | None = None
+    """Bytes of memory that it may take, 0 without a bound of ours; None for a directory on the disk."""
 
 
 VolumePlan = EmptyDirectory | MemoryDirectory | HostPath | Files
@@ -66,7 +72,8 @@ def plan_volume(
     if volume.empty_dir is not None:
         return _empty_directory(pod, volume.name, volume.empty_dir, paths, memory)
     kind, payload = _files(pod, volume, sources, view)
-    return Files(paths.volume(uid, kind, volume.name), payload)
+    size = None if kind in _ON_DISK else memory_size(pod, None, memory)
+    return Files(paths.volume(uid, kind, volume.name), payload, size)
 
 
 def _empty_directory(

@@ -1,5 +1,6 @@
 """Makes a planned volume real: directories, files, checks of the node's own paths."""
 
+import logging
 import os
 import stat
 from collections.abc import Callable
@@ -7,14 +8,22 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
+from beehive.files.durable import make_directories
+from beehive.files.removal import remove_tree
+from beehive.files.walking import Walk
 from edged.api import Nanoseconds
-from edged.volumes.atomic_writer import AtomicWriter
+from edged.volumes.atomic_writer import DATA, AtomicWriter
 from edged.volumes.errors import VolumeError
 from edged.volumes.mounting import KernelMounts, Mounts, is_mounted
 from edged.volumes.plan import EmptyDirectory, Files, HostPath, MemoryDirectory, VolumePlan
 
-_GROUP_READS = 0o040
+_log = logging.getLogger(__name__)
+
+_GROUP_READS = 0o440
+_OPEN = 0o777
 _OPEN_TO_GROUP = 0o2777
+_READABLE = 0o755
+_PRIVATE = 0o700
 
 _CHECKS: dict[str, tuple[str, Callable[[int], bool]]] = {
     "Directory": ("a directory", stat.S_ISDIR),
@@ -35,43 +44,58 @@ def set_up(plan: VolumePlan, now: Nanoseconds, group: int | None = None, mounts:
     """
     match plan:
         case MemoryDirectory():
-            _mount_memory(plan, mounts or KernelMounts())
-            _open_to_group(plan.path, group)
+            _mount_memory(plan, group, mounts or KernelMounts())
         case HostPath():
             _check_host_path(plan)
         case EmptyDirectory():
-            _make_directory(plan.path, 0o777)
-            _open_to_group(plan.path, group)
+            _make_directory(plan.path, _OPEN if group is None else _OPEN_TO_GROUP, group)
         case Files():
-            _make_directory(plan.path, 0o755)
+            _make_directory(plan.path, _READABLE if os.geteuid() == 0 or plan.memory is None else _PRIVATE)
+            if plan.memory is not None:
+                _keep_in_memory(plan.path, plan.memory, mounts or KernelMounts())
             _write_files(plan, now, group)
     return plan.path
 
 
-def _mount_memory(plan: MemoryDirectory, mounts: Mounts) -> None:
+def _mount_memory(plan: MemoryDirectory, group: int | None, mounts: Mounts) -> None:
     """Once: what was written stays while the pod lives, also when the agent begins again. It is gone with the machine's
     restart, and so is everything else of the pod.
     """
-    _make_directory(plan.path, 0o777)
+    _make_directory(plan.path, _OPEN)
     if not is_mounted(mounts, plan.path):
-        mounts.tmpfs(plan.path, plan.size)
+        mode = _OPEN if group is None else _OPEN_TO_GROUP
+        mounts.tmpfs(plan.path, plan.size, mode=mode, group=group or 0)
 
 
-def _open_to_group(path: Path, group: int | None) -> None:
-    if group is not None:
-        _give_to_group(path, group)
-        path.chmod(_OPEN_TO_GROUP)
+def _keep_in_memory(path: Path, size: int, mounts: Mounts) -> None:
+    """No secret comes to the disk. One that an agent before this one has put there stays while the pod lives: its
+    containers see that directory. Without the right to mount (an agent that is not root) it is on the disk too, in a
+    directory of the agent's own.
+    """
+    if is_mounted(mounts, path) or os.path.lexists(path / DATA):
+        return
+    try:
+        mounts.tmpfs(path, size, mode=_READABLE, secret=True)
+    except VolumeError as error:
+        if not isinstance(error.__cause__, PermissionError):
+            raise
+        _log.debug("a secret volume is on the disk: %s", error)
 
 
-def _make_directory(path: Path, mode: int) -> None:
-    """The directory with exactly this mode, whatever the umask; one that stands keeps what its users made of
-    it.
+def _make_directory(path: Path, mode: int, group: int | None = None) -> None:
+    """The directory with exactly this mode, whatever the umask, and group. One that stands keeps what its users have
+    made of it (kubelet: it is ready), so it appears when it is complete.
     """
     if path.is_dir():
         return
     path.parent.mkdir(mode=0o750, parents=True, exist_ok=True)
-    path.mkdir()
-    path.chmod(mode)
+    making = path.with_name(f".{path.name}.new")
+    remove_tree(making)
+    making.mkdir()
+    if group is not None:
+        _give_to_group(making, group)
+    making.chmod(mode)
+    making.rename(path)
 
 
 def _check_host_path(plan: HostPath) -> None:
@@ -81,7 +105,7 @@ def _check_host_path(plan: HostPath) -> None:
         raise VolumeError("cannot use the host path", str(plan.path), f"type {plan.type!r} is unknown")
     what, fits = _CHECKS[plan.type]
     if plan.type == "DirectoryOrCreate" and not plan.path.exists():
-        plan.path.mkdir(mode=0o755, parents=True, exist_ok=True)
+        make_directories(plan.path, 0o755)
     if plan.type == "FileOrCreate" and not plan.path.exists():
         plan.path.touch(mode=0o644, exist_ok=True)
     try:
@@ -103,12 +127,13 @@ def _write_files(plan: Files, now: Nanoseconds, group: int | None) -> None:
 
 
 def _give_all_to_group(directory: Path, group: int) -> None:
-    for path in (directory, *directory.rglob("*")):
-        _give_to_group(path, group)
+    _give_to_group(directory, group)
+    for found in Walk(directory):
+        _give_to_group(Path(found.entry.name), group, within=found.within)
 
 
-def _give_to_group(path: Path, group: int) -> None:
+def _give_to_group(path: Path, group: int, within: int | None = None) -> None:
     try:
-        os.chown(path, -1, group, follow_symlinks=False)
+        os.chown(path, -1, group, dir_fd=within, follow_symlinks=False)
     except PermissionError as error:
         raise VolumeError("cannot give the volume to the group", f"{path}: {group}", "fsGroup needs root") from error

@@ -1,10 +1,12 @@
 """Measures emptyDir volumes that have a limit, beside everything else: a pod that has filled one is to go.
 
 Only pods that ask for a limit are measured, every ten seconds, as a kubelet's eviction manager does it: in between a
-pod may take more. Memory needs no measuring, for the kernel keeps its bound.
+pod may take more. A volume of very many files is counted over several looks. Memory needs no measuring, for the kernel
+keeps its bound.
 """
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import NamedTuple
 
 from beehive import Actor
@@ -13,7 +15,7 @@ from edged.pods.errors import ConfigError
 from edged.pods.model import PodUid
 from edged.pods.paths import PodPaths
 from edged.volumes.plan import EMPTY_DIRECTORY
-from edged.volumes.usage import disk_usage, limit_of, over_its_limit
+from edged.volumes.usage import Counts, limit_of, over_its_limit
 
 PERIOD = 10.0
 """Seconds between two looks (kubelet's evictionMonitoringPeriod)."""
@@ -39,24 +41,27 @@ class SizeWatch(Actor):
         super().__init__()
         self._paths = paths
         self._tell = tell
+        self._counts = Counts()
 
     def on_receive(self, message: object) -> None:
         """Measure."""
         if not isinstance(message, Measure):
             return
+        self._counts.keep({path for pod in message.pods for path in self._directories(pod).values()})
         reasons = [(PodUid(pod.metadata.uid), self._excess(pod)) for pod in message.pods]
         self._tell(Measured(tuple((uid, reason) for uid, reason in reasons if reason is not None)))
 
     def _excess(self, pod: Pod) -> str | None:
-        """A volume whose name is none was never made; the pod's status says so."""
-        try:
-            return over_its_limit(pod, self._sizes(pod))
-        except ConfigError:
-            return None
+        sizes = {name: self._counts.look(path).size for name, path in self._directories(pod).items()}
+        return over_its_limit(pod, sizes)
 
-    def _sizes(self, pod: Pod) -> dict[str, int]:
+    def _directories(self, pod: Pod) -> dict[str, Path]:
+        """A volume whose name is none was never made; the pod's status says so."""
         uid = PodUid(pod.metadata.uid)
-        return {name: disk_usage(self._paths.volume(uid, EMPTY_DIRECTORY, name)).size for name in limited_volumes(pod)}
+        try:
+            return {name: self._paths.volume(uid, EMPTY_DIRECTORY, name) for name in limited_volumes(pod)}
+        except ConfigError:
+            return {}
 
 
 def limited_volumes(pod: Pod) -> list[str]:

@@ -22,7 +22,8 @@ _OPEN = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
 def resolve_sub_path(volume: Path, sub_path: str) -> Path:
     """The path on the node of a path within a volume, links followed; it may not leave the volume.
 
-    A directory is made for a path that does not exist, as kubelet does. Raises VolumeError.
+    A directory is made for a path that does not exist, with the volume's own mode, so that whoever may write to the
+    volume may write to it (kubelet's SafeMakeDir). Raises VolumeError.
     """
     with _opened(volume, sub_path) as (_, path):
         return path
@@ -56,14 +57,18 @@ def _opened(volume: Path, sub_path: str) -> Iterator[tuple[int, Path]]:
     parts = PurePosixPath(sub_path).parts
     if not parts or sub_path.startswith("/") or ".." in parts:
         raise VolumeError("cannot mount the sub path", repr(sub_path), "a relative path without .. is wanted")
-    root = os.path.realpath(volume)
-    target = os.path.realpath(Path(root, sub_path))
+    try:
+        root = os.path.realpath(volume)
+        target = os.path.realpath(Path(root, sub_path))
+    except RecursionError:
+        raise VolumeError("cannot mount the sub path", repr(sub_path), "too many links lead to it") from None
     if os.path.commonpath((root, target)) != root:
         raise VolumeError("cannot mount the sub path", repr(sub_path), "a link in it leads out of the volume")
     handle = os.open(root, _OPEN)
+    mode = stat.S_IMODE(os.fstat(handle).st_mode)
     try:
         for part in Path(target).relative_to(root).parts:
-            following = _step(handle, part, sub_path)
+            following = _step(handle, part, sub_path, mode)
             os.close(handle)
             handle = following
         yield handle, Path(target)
@@ -71,10 +76,10 @@ def _opened(volume: Path, sub_path: str) -> Iterator[tuple[int, Path]]:
         os.close(handle)
 
 
-def _step(handle: int, part: str, sub_path: str) -> int:
+def _step(handle: int, part: str, sub_path: str, mode: int) -> int:
     """The next component, made when it is missing."""
     try:
-        opened = _open_or_make(handle, part)
+        opened = _open_or_make(handle, part, mode)
     except OSError as error:
         raise VolumeError(
             "cannot mount the sub path", repr(sub_path), f"{part}: {error.strerror}", retryable=True
@@ -85,12 +90,18 @@ def _step(handle: int, part: str, sub_path: str) -> int:
     return opened
 
 
-def _open_or_make(handle: int, part: str) -> int:
+def _open_or_make(handle: int, part: str, mode: int) -> int:
+    """Its mode is set through the descriptor, for the umask has a say in mkdir's; it is the group's by the volume's bit
+    that hands the group on.
+    """
     try:
         return os.open(part, _OPEN, dir_fd=handle)
     except FileNotFoundError:
         os.mkdir(part, _MODE, dir_fd=handle)
-        return os.open(part, _OPEN, dir_fd=handle)
+    made = os.open(part, _OPEN, dir_fd=handle)
+    if stat.S_ISDIR(os.fstat(made).st_mode):
+        Path(f"/proc/self/fd/{made}").chmod(mode)
+    return made
 
 
 def _is_same(place: Path, found: os.stat_result) -> bool:

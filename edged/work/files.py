@@ -1,12 +1,14 @@
 """A pod's files on the node: its directories and volumes, and what of them a container sees."""
 
-import errno
 import glob
-import shutil
+import os
 from collections.abc import Mapping
 from pathlib import Path
 
 from beehive import Clock
+from beehive.files.damaged import make_way_for_directory
+from beehive.files.reading import read_file
+from beehive.files.removal import remove_tree
 from edged.api import Container, Nanoseconds, Pod
 from edged.logs.files import remove_log
 from edged.pods.labels import ref_of
@@ -26,6 +28,9 @@ from edged.volumes import (
 from protos.cri.v1 import api_pb2 as cri
 
 _DIRECTORY_MODE = 0o750
+_HOSTS = Path("/etc/hosts")
+_LONGEST_HOSTS = 1024 * 1024
+"""Bytes of the machine's /etc/hosts that are copied."""
 
 
 class PodFiles:
@@ -45,7 +50,9 @@ class PodFiles:
 
     def prepare(self, pod: Pod, sources: PodSources) -> dict[str, Path]:
         """Make the pod's directory and volumes, or bring them up to date; where each volume is, by name."""
-        self._paths.pod(ref_of(pod).uid).mkdir(mode=_DIRECTORY_MODE, parents=True, exist_ok=True)
+        directory = self._paths.pod(ref_of(pod).uid)
+        make_way_for_directory(directory, self._settings.root)
+        directory.mkdir(mode=_DIRECTORY_MODE, parents=True, exist_ok=True)
         return self._volumes.prepare(pod, sources, Nanoseconds(self._clock.now_ns()))
 
     def mounts(
@@ -57,14 +64,10 @@ class PodFiles:
         environment: Mapping[str, str],
         ips: tuple[str, ...],
     ) -> list[cri.Mount]:
-        """The mounts of one container.
-
-        A runtime that gives containers a root of their own also gets the pod's /etc/hosts and the file for the
-        container's last words, as a kubelet's does.
+        """The mounts of one container, with the pod's /etc/hosts and the file for the container's last words, as a
+        kubelet has them. The embedded runtime leaves those two out where it cannot mount.
         """
         sub_paths = self._volumes.sub_paths(pod, container, volumes)
-        if not self._settings.own_root:
-            return container_mounts(pod, container, volumes, environment, sub_paths=sub_paths)
         return container_mounts(
             pod,
             container,
@@ -94,29 +97,29 @@ class PodFiles:
         logs = [self._paths.pod_logs(ref)] if ref.name else self._paths.logs.glob(f"*_{glob.escape(ref.uid)}")
         self._volumes.remove(ref.uid)
         for path in (*logs, self._paths.pod(ref.uid)):
-            if _is_directory(path):
+            if path.is_dir() and not path.is_symlink():
                 self._refuse_mounts(path)
-                shutil.rmtree(path)
+            if os.path.lexists(path):
+                remove_tree(path)
 
     def remove_container(self, ref: PodRef, name: str, attempt: int) -> None:
         """Remove the logs and last words of a container that is gone. Raises OSError."""
         remove_log(self._paths.pod_logs(ref) / log_path(name, attempt))
         self._paths.last_words(ref.uid, name, attempt).unlink(missing_ok=True)
 
-    def _etc_hosts(self, pod: Pod, ips: tuple[str, ...]) -> Path | None:
-        """The pod's /etc/hosts; on the host's network the host's own, with the pod's aliases when it has any."""
+    def _etc_hosts(self, pod: Pod, ips: tuple[str, ...]) -> Path:
+        """The pod's /etc/hosts, a file of its own: on the host's network a copy of the machine's, for a container may
+        write to it (kubelet's makeHostsMount).
+        """
         aliases = [(alias.ip, alias.hostnames) for alias in pod.spec.host_aliases]
-        hosts = Path("/etc/hosts")
-        if pod.spec.host_network and not aliases:
-            return hosts if hosts.exists() else None
         path = self._paths.etc_hosts(ref_of(pod).uid)
         if pod.spec.host_network:
-            text = host_hosts_file(hosts.read_text() if hosts.exists() else "", aliases)
+            text = host_hosts_file(_machine_hosts(), aliases)
         else:
             domain = domain_of(pod, self._settings.cluster_domain)
-            text = hosts_file(hostname_of(pod), domain, ips, aliases)
-        if not _holds(path, text.encode()):
-            path.write_text(text)
+            text = hosts_file(hostname_of(pod), domain, ips, aliases).encode()
+        if not _holds(path, text):
+            path.write_bytes(text)
             path.chmod(0o644)
         return path
 
@@ -135,14 +138,12 @@ class PodFiles:
             raise VolumeError("remove a pod's files", str(target), hint, retryable=True)
 
 
-def _is_directory(path: Path) -> bool:
-    """One whose name is too long was never made: that of a pod's logs has the pod's in it, which may be long enough."""
+def _machine_hosts() -> bytes:
+    """The machine's /etc/hosts; nothing where there is none."""
     try:
-        return path.is_dir() and not path.is_symlink()
-    except OSError as error:
-        if error.errno != errno.ENAMETOOLONG:
-            raise
-        return False
+        return read_file(_HOSTS, _LONGEST_HOSTS)
+    except FileNotFoundError:
+        return b""
 
 
 def _holds(path: Path, content: bytes) -> bool:

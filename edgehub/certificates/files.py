@@ -8,10 +8,11 @@ files in place fit. KubeEdge writes the key world-writable (0622); here it is th
 
 import base64
 import contextlib
-import os
 from pathlib import Path
 from typing import Final
 
+from beehive.files.durable import put_in_place, write_file
+from beehive.files.reading import read_file
 from edgehub.certificates.certificate import Certificate
 from edgehub.certificates.errors import FilesError
 from edgehub.certificates.settings import CertificatePaths
@@ -38,9 +39,7 @@ def read_certificate(path: Path) -> Certificate | None:
         FilesError: the file cannot be read, or holds no certificate.
     """
     try:
-        with path.open("rb") as file:
-            text = file.read(LONGEST)
-        return Certificate.from_pem(text)
+        return Certificate.from_pem(read_file(path, LONGEST))
     except FileNotFoundError:
         return None
     except OSError as error:
@@ -118,25 +117,13 @@ def _write(path: Path, data: bytes, mode: int) -> None:
     """Write a file anew, durably; it never exists with another mode than its own."""
     try:
         path.parent.mkdir(mode=_DIRECTORY, parents=True, exist_ok=True)
-        with contextlib.suppress(FileNotFoundError):
-            path.unlink()
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, mode)
-        with os.fdopen(descriptor, "wb") as file:
-            os.fchmod(descriptor, mode)
-            file.write(data)
-            file.flush()
-            os.fsync(descriptor)
+        write_file(path, data, mode)
     except OSError as error:
         raise FilesError("cannot write", str(path), str(error.strerror)) from error
 
 
 def _rename(source: Path, target: Path) -> None:
     try:
-        source.replace(target)
-        directory = os.open(target.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            os.fsync(directory)
-        finally:
-            os.close(directory)
+        put_in_place(source, target)
     except OSError as error:
         raise FilesError("cannot replace", str(target), str(error.strerror)) from error

@@ -12,6 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from beehive.files.damaged import make_way
 from edgehub.errors import OutboxError
 from edgehub.outbox import _sql as sql
 from edgehub.outbox.store import Kept
@@ -102,6 +103,7 @@ def open_outbox(path: Path, now: float) -> SqliteOutbox:
     Raises:
         OutboxError: neither is possible.
     """
+    make_way(path, path.parent, links=True)
     try:
         return _sound(path)
     except OutboxError as error:

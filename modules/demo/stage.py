@@ -1,10 +1,10 @@
 """The scratch directory of the demo and what runs in it: a cloud stub and an edge node on the embedded runtime."""
 
 import os
-import shutil
 import socket
 import tempfile
 import threading
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self, TextIO
@@ -12,6 +12,7 @@ from typing import Final, Self, TextIO
 import msgspec
 
 from beehive.errors import BeehiveError
+from beehive.files.removal import remove_tree
 from modules.cloudcore.client import Client
 from modules.demo import orphans
 from modules.demo.child import Child
@@ -133,7 +134,8 @@ class Stage:
         for child in self._children:
             child.end(self._events)
         left = orphans.end_all(self._events)
-        shutil.rmtree(self.directory, ignore_errors=True)
+        with suppress(OSError):
+            remove_tree(self.directory)
         if left:
             self._complain.write(f"demo: these processes do not even end by SIGKILL: {left}\n")
         if self.directory.exists():

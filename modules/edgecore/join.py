@@ -6,7 +6,6 @@ certificate it has done its work, and it would lie about for as long as it is va
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import os
 import re
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import msgspec
 
 from beehive import RealClock
+from beehive.files.durable import replace_file
 from edgehub.certificates.errors import CertificateError
 from edgehub.certificates.times import shown
 from modules.edgecore.config import ConfigError, EdgeCoreConfig, Problem, load, verify
@@ -161,19 +161,11 @@ def _check_writable(file: Path) -> None:
 
 
 def _write(file: Path, text: str) -> None:
-    """Write the file in one step; what was there is kept as `FILE.before-join`."""
+    """Write the file in one step, durably; what was there is kept as `FILE.before-join`."""
     file.parent.mkdir(parents=True, exist_ok=True)
-    new = file.with_name(file.name + ".new")
-    with contextlib.suppress(FileNotFoundError):
-        new.unlink()
-    descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, _MODE)
-    with os.fdopen(descriptor, "w", encoding="utf-8") as output:
-        output.write(text)
-        output.flush()
-        os.fsync(descriptor)
     if file.exists():
         shutil.copy2(file, file.with_name(file.name + ".before-join"))
-    new.replace(file)
+    replace_file(file, text.encode(), _MODE)
 
 
 def _wrong(option: str, value: str, want: str) -> ConfigError:

@@ -10,12 +10,15 @@ import os
 from contextlib import ExitStack
 from pathlib import Path
 
+from beehive.files.damaged import make_way, make_way_for_directory
 from edged.errors import EdgedError
 
 LOCK_FILE = "edgecore.lock"
 """Beside the pods; holds the process id of whoever has the lock, for people to read."""
 
 _MODE = 0o750
+_DIRECTORIES = ("device-plugins", "embedded", "plugins", "plugins_registry", "pod-resources", "pods", "traces")
+"""That the parts of an edgecore make below its root directory."""
 
 
 class RootDirectoryError(EdgedError):
@@ -35,6 +38,7 @@ def take(root: Path, stack: ExitStack) -> None:
     """
     try:
         root.mkdir(mode=_MODE, parents=True, exist_ok=True)
+        _make_way(root)
         lock = os.open(root / LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o640)
     except OSError as error:
         hint = f"{error.strerror}; modules.edged.rootDirectory, or --root, names another"
@@ -48,3 +52,10 @@ def take(root: Path, stack: ExitStack) -> None:
         raise RootDirectoryTakenError("another edgecore runs on the root directory", str(root), hint) from error
     os.ftruncate(lock, 0)
     os.pwrite(lock, f"{os.getpid()}\n".encode(), 0)
+
+
+def _make_way(root: Path) -> None:
+    """What is in the place of the lock or of a directory, and is none, would end every start."""
+    make_way(root / LOCK_FILE, root)
+    for name in _DIRECTORIES:
+        make_way_for_directory(root / name, root)

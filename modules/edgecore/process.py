@@ -43,6 +43,7 @@ from metamanager.metrics import StoreCollector
 from metamanager.module import MetaManager
 from metamanager.store import Store
 from modules.edgecore.config import EdgeCoreConfig
+from modules.edgecore.damaged import DamagedCollector
 from modules.edgecore.exit_codes import ExitCode
 from modules.edgecore.logs import set_up
 from modules.edgecore.memory import use_one_arena
@@ -107,6 +108,7 @@ def start(config: EdgeCoreConfig, stack: ExitStack, tracing: Tracing) -> Hive:
     hive.taps.append(BusMetrics(registry))
     tracing.attach(hive, stack)
     registry.register(HiveCollector(hive))
+    registry.register(DamagedCollector(config))
     snapshots = Snapshots()
     _add_modules(hive, config, snapshots, registry, tracing, stack)
     serve(config, hive, snapshots, lambda: generate_latest(registry), stack)

@@ -51,7 +51,6 @@ def edged_settings(config: EdgeCoreConfig) -> EdgedSettings:
             int(kubelet.shutdown_grace_period_critical_pods),
             kubelet.shutdown_grace_period_by_pod_priority,
         ),
-        own_root=not config.uses_embedded_runtime,
         static_pods=Path(kubelet.static_pod_path) if kubelet.static_pod_path else None,
         cgroups=_cgroup_settings(config),
         cpu_quota=kubelet.cpu_cfs_quota,

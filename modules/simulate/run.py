@@ -1,17 +1,17 @@
 """Carries a plan out and says what came of it."""
 
 import os
-import shutil
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 
 import msgspec
 
 from beehive.delivery import DropReason
+from beehive.files.removal import remove_tree
 from modules.simulate.cloud import SimulatedCloud
 from modules.simulate.convergence import disagreements
 from modules.simulate.documents import document_of, kind_of
@@ -229,4 +229,5 @@ def scratch_directory(parent: Path | None = None) -> Iterator[Path]:
     try:
         yield path
     finally:
-        shutil.rmtree(path, ignore_errors=True)
+        with suppress(OSError):
+            remove_tree(path)

@@ -72,21 +72,19 @@ class _Recorder(CriClient):
         return super().create_container(sandbox_id, config, sandbox_config)
 
 
-def requests_of(manifest: JsonObject, endpoint: str, directory: Path, *, own_root: bool) -> Requests:
+def requests_of(manifest: JsonObject, endpoint: str, directory: Path) -> Requests:
     """Start the pod as edged does, without the rest of edged, give what it asked for, and remove the pod.
 
     Args:
         manifest: of a pod without volumes, with one container.
         endpoint: the runtime's.
         directory: for the pod's files, which the configuration names.
-        own_root: as in `EdgedSettings`.
     """
     pod = decode(Pod, msgspec.json.encode(manifest))
     clock = RealClock()
     client = _Recorder(endpoint)
     settings = EdgedSettings(
         node_name="", root=directory / "kubelet", pod_logs=directory / "logs", runtime_endpoint=endpoint,
-        own_root=own_root,
     )  # fmt: skip
     backoffs = BackOffs(BackOffPolicy())
     events = PodEvents(EventRecorder(clock, "", lambda _occurrence: None))

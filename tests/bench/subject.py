@@ -71,15 +71,14 @@ class Subject:
 @contextmanager
 def bare_runtime(machine: Machine, runtime: RuntimeUnderTest) -> Iterator[BareRuntime]:
     """The bare calls on the same runtime, with the configurations that edged makes."""
-    own_root = runtime.name != EmbeddedUnderTest.name
     endpoint = runtime.endpoint
-    if not own_root:
+    if runtime.name == EmbeddedUnderTest.name:
         endpoint = f"unix://{EdgeCoreConfig.embedded(machine.edge.root).embedded_runtime_socket}"
     directory = machine.directory / "bare"
     directory.mkdir()
     manifest = sleeper("template")
     manifest["metadata"]["uid"] = "template"
-    bare = BareRuntime(endpoint, requests_of(manifest, endpoint, directory, own_root=own_root))
+    bare = BareRuntime(endpoint, requests_of(manifest, endpoint, directory))
     try:
         yield bare
     finally:

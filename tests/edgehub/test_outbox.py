@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from beehive import Message, encode
+from beehive.files.damaged import all_set_aside
 from edgehub.errors import OutboxError
 from edgehub.outbox import generate
 from edgehub.outbox.recording import OutboxEntry, recording
@@ -82,9 +83,18 @@ def test_a_file_that_is_broken_in_the_middle_is_put_aside_too(tmp_path: Path) ->
 
 def test_a_file_that_cannot_be_opened_is_an_error_with_a_hint(tmp_path: Path) -> None:
     """And nothing is put aside."""
-    (tmp_path / "outbox.db").mkdir()
+    (tmp_path / "file").touch()
     with pytest.raises(OutboxError, match=r"open the outbox: .*outbox\.db .*see the disk"):
-        open_outbox(tmp_path / "outbox.db", 0.0)
+        open_outbox(tmp_path / "file" / "outbox.db", 0.0)
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_a_directory_in_its_place_gives_way(tmp_path: Path) -> None:
+    """Else nothing would wait on the disk until somebody has removed it."""
+    (tmp_path / "outbox.db").mkdir()
+    with closing(open_outbox(tmp_path / "outbox.db", 0.0)) as store:
+        assert store.load() == []
+    assert [path.name for path in all_set_aside(tmp_path)] == ["outbox.db.1"]
 
 
 def test_a_change_that_fails_changes_nothing(tmp_path: Path) -> None:

@@ -7,5 +7,5 @@ process with nothing but this package loaded: forking it takes a millisecond, wh
 its own for each container takes thirty.
 
 This package runs without site-packages (`python -I -S`), so it imports the standard library only, and little
-of that.
+of that; besides it only `beehive.files`, which does the same.
 """

@@ -1,7 +1,7 @@
 """Entry of the nursery process: `python -I -S <this file> FD`, FD being its end of a socket pair.
 
-The parents of this package are registered empty, because their real `__init__` would import gRPC and with it
-twenty megabytes into every shepherd.
+The parents of this package, and the package of the bus with its `files`, are registered empty, because their real
+`__init__` would import gRPC and with it twenty megabytes into every shepherd.
 """
 
 import sys
@@ -12,7 +12,9 @@ _EMBEDDED = Path(__file__).resolve().parent.parent
 
 
 def _register_empty_parents() -> None:
-    for name, directory in (("edged", _EMBEDDED.parent), ("edged.embedded", _EMBEDDED)):
+    edged = _EMBEDDED.parent
+    packages = (("edged", edged), ("edged.embedded", _EMBEDDED), ("beehive", edged.parent / "beehive"))
+    for name, directory in packages:
         module = ModuleType(name)
         module.__path__ = [str(directory)]
         sys.modules[name] = module

@@ -1,24 +1,19 @@
-"""Small files that are either whole or absent: what the state directory is made of.
-
-They are renamed into place but not forced to the disk: what ran before a power failure does not run after it,
-so losing the last records of it costs nothing, and an edge node's flash memory is slow.
-"""
+"""Records of a container, as its shepherd writes them."""
 
 import json
-import os
 from pathlib import Path
 from typing import Any
 
+from beehive.files.durable import make_durable, replace_file, replace_soon
 
-def write_atomically(path: Path, content: bytes) -> None:
-    """Replace the file at `path`; readable by its owner only, because container environments hold secrets."""
-    temporary = path.with_name(f"{path.name}.new")
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(content)
-    temporary.rename(path)
+__all__ = ["make_durable", "write_json", "write_json_soon"]
 
 
 def write_json(path: Path, content: Any) -> None:
-    """As `write_atomically`, of `content` as JSON."""
-    write_atomically(path, json.dumps(content).encode())
+    """Replace the file at `path`, durably; readable by its owner only, for environments hold secrets."""
+    replace_file(path, json.dumps(content).encode())
+
+
+def write_json_soon(path: Path, content: Any) -> None:
+    """The same for whoever reads it from now on; on the disk after `make_durable`."""
+    replace_soon(path, json.dumps(content).encode())

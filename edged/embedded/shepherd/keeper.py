@@ -21,7 +21,7 @@ from typing import Any
 from edged.embedded.shepherd import kernel, roots
 from edged.embedded.shepherd.commands import Commands
 from edged.embedded.shepherd.connections import Connection, Connections, close_all
-from edged.embedded.shepherd.files import write_json
+from edged.embedded.shepherd.files import make_durable, write_json, write_json_soon
 from edged.embedded.shepherd.launch import LaunchError, Streams, launch
 from edged.embedded.shepherd.log_file import LogFile, LogPipe
 from edged.embedded.shepherd.poller import Poller
@@ -69,6 +69,8 @@ class Keeper:
             return
         self._connections.greeting = lambda connection: connection.send({"event": "running", **run})
         self._connections.tell({"event": "running", **run})
+        with contextlib.suppress(OSError):  # told first: nobody waits for the disk
+            make_durable(self._directory / RUN_RECORD)
         while not self._done:
             self._poller.wait(self._patience_left())
             if self._exit_code is not None:
@@ -90,7 +92,7 @@ class Keeper:
         started_at = time.time_ns()
         close_all(list(streams))
         run = RunRecord(pid=self._main, started_at=started_at)
-        write_json(self._directory / RUN_RECORD, run)
+        write_json_soon(self._directory / RUN_RECORD, run)
         return run
 
     def _open_streams(self) -> Streams:

@@ -7,6 +7,7 @@ Two operations on one volume never run beside each other: the second fails, and 
 executor).
 """
 
+import logging
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -15,6 +16,9 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import msgspec
 
+from beehive.files.durable import beside, replace_file
+from beehive.files.reading import read_file
+from beehive.files.removal import remove_tree
 from edged.api import Pod, Secret
 from edged.api.persistent import CSIDriver, SecretReference, VolumeAttachment
 from edged.pods.model import PodUid
@@ -36,7 +40,12 @@ from edged.volumes.ownership import Owner, give_away
 if TYPE_CHECKING:
     from edged.volumes.csi.client import CsiClient, Wish
 
+_log = logging.getLogger(__name__)
+
 _DATA = "vol_data.json"
+_DATA_MODE = 0o644
+_LONGEST = 1024 * 1024
+"""Bytes of such a file that are read."""
 _PLUGIN = "csi"
 
 
@@ -112,7 +121,8 @@ class CsiMounter:
         for data in sorted(self._paths.volume_kind(uid, _PLUGIN).glob(f"*/{_DATA}")):
             volume = _read(data)
             if volume is None:
-                data.unlink(missing_ok=True)
+                _log.error("what a storage driver was asked for cannot be read: %s; only its mounts are undone", data)
+                remove_tree(data)
                 continue
             with self._alone(volume.key):
                 self._unpublish(volume, data)
@@ -225,30 +235,27 @@ def _secrets(sources: CsiSources, reference: SecretReference | None) -> dict[str
 
 
 def _write(path: Path, value: PublishedVolume) -> None:
-    """Durably enough for a process that is killed; what a machine's restart loses, it has unmounted too."""
-    path.parent.mkdir(mode=0o750, parents=True, exist_ok=True)
-    following = _unfinished(path)
-    following.write_bytes(msgspec.json.encode(value))
-    following.replace(path)
+    """It says what has to be undone, to an agent after a loss of power too. Written again only when it changed: each
+    turn of a volume that is republished comes here.
+    """
+    if _read(path) != value:
+        path.parent.mkdir(mode=0o750, parents=True, exist_ok=True)
+        remove_tree(path)
+        replace_file(path, msgspec.json.encode(value), _DATA_MODE)
 
 
 def _forget(path: Path) -> None:
     """The file goes last, and its directory with it."""
-    _unfinished(path).unlink(missing_ok=True)
-    path.unlink(missing_ok=True)
+    beside(path).unlink(missing_ok=True)
+    remove_tree(path)
     _remove_empty(path.parent)
-
-
-def _unfinished(path: Path) -> Path:
-    """What a write that was interrupted leaves."""
-    return path.with_name(f".{path.name}.new")
 
 
 def _read(path: Path) -> PublishedVolume | None:
     """None for what is gone, or is no such file: it cannot be undone, and its directory's removal says what is left."""
     try:
-        return msgspec.json.decode(path.read_bytes(), type=PublishedVolume)
-    except (OSError, msgspec.DecodeError):
+        return msgspec.json.decode(read_file(path, _LONGEST), type=PublishedVolume)
+    except (OSError, msgspec.MsgspecError):
         return None
 
 

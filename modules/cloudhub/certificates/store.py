@@ -4,7 +4,6 @@ KubeEdge has the same in secrets of its namespace. The authority is made once an
 to join again; the server's certificate is made again when its names change.
 """
 
-import os
 import ssl
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,6 +13,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
+from beehive.files.durable import replace_file
 from modules.cloudhub.certificates.authority import Authority, names_in, normal_names
 from modules.cloudhub.certificates.errors import AuthorityError
 
@@ -63,8 +63,8 @@ def open_authority(files: Files, names: Sequence[str], now: float) -> Authority:
         authority = _authority(files, now)
         if not _serves(files, authority, names):
             certificate, key = authority.make_server_certificate(names, now)
-            _write(files.server_key, key, 0o600)
-            _write(files.server, certificate, 0o644)
+            replace_file(files.server_key, key, 0o600)
+            replace_file(files.server, certificate, 0o644)
     except OSError as error:
         raise AuthorityError(_MAKE, str(files.directory), str(error)) from error
     except ValueError as error:
@@ -77,8 +77,8 @@ def _authority(files: Files, now: float) -> Authority:
     there = [path for path in (files.authority, files.authority_key) if path.exists()]
     if not there or _was_interrupted(files, there):
         authority = Authority.create(now)
-        _write(files.authority_key, authority.key_pem, 0o600)
-        _write(files.authority, authority.pem.encode(), 0o644)
+        replace_file(files.authority_key, authority.key_pem, 0o600)
+        replace_file(files.authority, authority.pem.encode(), 0o644)
         return authority
     if len(there) == 1:
         hint = f"only {there[0].name} is there; restore the other, or remove it so that a new authority is made"
@@ -109,22 +109,3 @@ def _serves(files: Files, authority: Authority, names: Sequence[str]) -> bool:
 def _read(path: Path) -> bytes:
     with path.open("rb") as file:
         return file.read(_LARGEST)
-
-
-def _write(path: Path, data: bytes, mode: int) -> None:
-    """Writes a file so that it is there whole or not at all, also after a loss of power, and never readable for others
-    than `mode` says.
-    """
-    new = path.with_name(path.name + ".new")
-    new.unlink(missing_ok=True)
-    descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    new.replace(path)
-    directory = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(directory)
-    finally:
-        os.close(directory)

@@ -40,6 +40,7 @@ def check_all(facts: Facts) -> list[Verdict]:
     if facts.cloud is None or facts.cloud.secure:
         found += _each("certificate", facts.identity, lambda own: check_identity(own, facts.configured.node, facts.now))
     found += _each("cloud", facts.cloud, lambda cloud: check_cloud(cloud, facts.now))
+    found += _each("damaged files", facts.damaged, check_damaged)
     found += _each("other agents", facts.others, check_others)
     return found
 
@@ -182,6 +183,15 @@ def check_outbox(outbox: Database, now: float) -> Iterator[Verdict]:
         yield warning("outbox", text, "the oldest are dropped one day: see why the cloud does not take them")
     else:
         yield ok("outbox", f"{outbox.rows} messages wait for the cloud on the disk")
+
+
+def check_damaged(damaged: tuple[str, ...]) -> Iterator[Verdict]:
+    """The node has gone on without it."""
+    for each in damaged:
+        hint = "edgecore could not read it at a start, its log says why; is the disk dying? see dmesg; then remove it"
+        yield warning("damaged files", each, hint)
+    if not damaged:
+        yield ok("damaged files", "nothing had to be set aside")
 
 
 def check_others(others: tuple[str, ...]) -> Iterator[Verdict]:

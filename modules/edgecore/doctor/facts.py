@@ -159,5 +159,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     cloud: Cloud | None = None
     database: Database | None = None
     outbox: Database | None = None
+    damaged: tuple[str, ...] | None = None
+    """Paths of what could not be read at a start and was set aside."""
     others: tuple[str, ...] | None = None
     """Leftovers of another kubelet or KubeEdge."""

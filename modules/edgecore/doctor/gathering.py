@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from beehive import Clock
 from modules.edgecore.config.loading import LoadResult
+from modules.edgecore.damaged import damaged
 from modules.edgecore.doctor import databases, machine, network, node
 from modules.edgecore.doctor.facts import Configured, Facts
 from modules.edgecore.settings import edged_settings
@@ -35,6 +36,7 @@ def facts(loaded: LoadResult, clock: Clock) -> Facts:
         "cloud": lambda: network.cloud(config, clock),
         "database": lambda: databases.database(config, clock),
         "outbox": lambda: databases.outbox(config, clock),
+        "damaged": lambda: damaged(config),
         "others": lambda: machine.others(loaded.source),
     }
     return Facts(now=clock.now(), configured=_configured(loaded), **at_once(parts, SECONDS, clock))

@@ -48,7 +48,9 @@ class World:
         self.restart()
 
     def restart(self, _: object = None) -> None:
-        self.manager = DeviceManager(self.simulation.clock, self.file, read_checkpoint(self.file), lambda: None)
+        self.manager = DeviceManager(
+            self.simulation.clock, self.file, read_checkpoint(self.file, self.file.parent), lambda: None
+        )
 
     def list(self, health: dict[str, bool]) -> None:
         """A new connection, each time, says which devices there are."""
@@ -82,7 +84,7 @@ class World:
                 ids = containers[container.name][RESOURCE].ids
                 assert len(ids) == wanted_devices(container)[RESOURCE]
                 assert all(holders.setdefault(device, uid) == uid for device in ids), "two pods have one device"
-        assert read_checkpoint(self.file).pods == self.manager.pods()
+        assert read_checkpoint(self.file, self.file.parent).pods == self.manager.pods()
 
 
 @given(STEPS)

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from beehive.files.damaged import all_set_aside
 from edged.api import Container, Pod, from_value
 from edged.devices.choice import Room, choose, has_choice, missing, reusable
 from edged.devices.errors import RegistrationError
@@ -17,6 +18,7 @@ from edged.devices.model import GRACE_SECONDS, Device, DeviceMount, DeviceNode, 
 from edged.devices.rules import check_resource, endpoint_in, is_extended_resource, wanted_devices
 from edged.pods.model import PodUid
 from tests.edged.conftest import pod
+from tests.support.spoiling import SPOILT, Spoil
 
 UID = PodUid("u")
 IDS = st.frozensets(st.sampled_from("abcdefgh"))
@@ -209,21 +211,35 @@ def test_the_file_holds_everything_and_only_the_owner_may_read_it(tmp_path: Path
     grant = Grant((Device("a", numa=(0, 1)),), Needs({"A": "1"}, (DeviceMount("/m", "/h", read_only=True),)))
     file = tmp_path / "checkpoint"
     written = Checkpoint({"r/x": (Device("a"),)}, {UID: {"main": {"r/x": grant}}})
-    assert read_checkpoint(file) == Checkpoint()
+    assert read_checkpoint(file, file.parent) == Checkpoint()
     write_checkpoint(file, written)
     assert file.stat().st_mode & 0o777 == 0o600
-    read = read_checkpoint(file)
+    read = read_checkpoint(file, file.parent)
     assert (list(read.devices["r/x"]), read.pods) == ([Device("a")], written.pods)
     assert [path.name for path in tmp_path.iterdir()] == ["checkpoint"]
 
 
-@pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"pods": 1}', b"\xff"])
+@pytest.mark.parametrize("spoil", SPOILT.values(), ids=SPOILT)
 def test_a_file_that_cannot_be_read_counts_as_none(
-    tmp_path: Path, content: bytes, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, spoil: Spoil, caplog: pytest.LogCaptureFixture
 ) -> None:
+    """It is set aside, so that the next can be written."""
+    file = tmp_path / "c"
+    written = Checkpoint({"r/x": (Device("a"),)}, {})
+    write_checkpoint(file, written)
+    spoil(file)
+    assert read_checkpoint(file, tmp_path) == Checkpoint()
+    write_checkpoint(file, written)
+    assert read_checkpoint(file, tmp_path).devices.keys() == {"r/x"}
+    if all_set_aside(tmp_path):
+        assert "counts as lost" in caplog.text
+
+
+@pytest.mark.parametrize("content", [b"[]", b'{"pods": 1}'])
+def test_a_file_that_says_something_else_counts_as_none(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "c").write_bytes(content)
-    assert read_checkpoint(tmp_path / "c") == Checkpoint()
-    assert "counts as lost" in caplog.text
+    assert read_checkpoint(tmp_path / "c", tmp_path) == Checkpoint()
+    assert [path.name for path in all_set_aside(tmp_path)] == ["c.1"]
 
 
 def test_the_ledger() -> None:

@@ -192,5 +192,70 @@ def test_where_namespaces_are_forbidden(directory: Path) -> None:
             node.create(["true"], _mounts(("/data", directory)))
         assert refusal.value.code() is grpc.StatusCode.FAILED_PRECONDITION
         assert node.run("echo runs") == "runs\n"
+        hosts = directory / "etc-hosts"
+        hosts.touch()
+        assert node.run("echo runs", _mounts(("/etc/hosts", hosts))) == "runs\n", "what edged gives all is left out"
         info = node.cri.Status(cri.StatusRequest(verbose=True)).info["volumes"]
         assert '"possible": false' in info
+
+
+_WORDS = "/dev/embedded-test-message"
+
+
+@pytest.fixture
+def own_files(node: Node) -> Iterator[cri.ContainerConfig]:
+    """What edged gives every container: /etc/hosts of its pod, and a file for its last words."""
+    hosts, words = node.directory / "etc-hosts", node.directory / "words"
+    hosts.write_text("10.1.2.3 pod\n")
+    words.touch()
+    for path in (hosts, words):
+        path.chmod(0o666)
+    config = _mounts(("/etc/hosts", hosts), (_WORDS, words))
+    config.annotations["io.kubernetes.container.terminationMessagePath"] = _WORDS
+    yield config
+    Path(_WORDS).unlink(missing_ok=True)
+
+
+@pytest.mark.parametrize("has_volume", [False, True])
+def test_a_container_has_hosts_and_last_words_of_its_own(
+    node: Node, volume: Path, own_files: cri.ContainerConfig, has_volume: bool
+) -> None:
+    """Not the machine's: they were shared by all, and stayed. Only without volumes, and without root, there is nothing
+    to mount with, and the machine's files are what this user may do to them.
+    """
+    before = Path("/etc/hosts").read_bytes()
+    if has_volume:
+        own_files.mounts.append(cri.Mount(container_path="/embedded-test-data", host_path=str(volume)))
+    script = f"cat /etc/hosts; echo 10.6.6.6 bank >>/etc/hosts; echo bye >{_WORDS}; true"
+    printed = node.run(script, own_files)
+    assert Path("/etc/hosts").read_bytes() == before
+    is_root = (node.directory / "words").read_text() != ""
+    if is_root:
+        assert Path(_WORDS).read_bytes() == b"", "no more than a mount point"
+        assert (node.directory / "words").read_text() == "bye\n"
+    if is_root or has_volume:
+        assert printed == "10.1.2.3 pod\n"
+        assert (node.directory / "etc-hosts").read_text() == "10.1.2.3 pod\n10.6.6.6 bank\n"
+    if not is_root:
+        assert not Path(_WORDS).exists()
+
+
+def test_a_message_path_that_is_none_is_no_hindrance(node: Node, own_files: cri.ContainerConfig) -> None:
+    """Relative, out of everything, or a directory: there is no message, and the container runs."""
+    for path in ("relative", "/../x", "/etc", "/dev/null/below", "/etc/hosts"):
+        own_files.mounts[1].container_path = path
+        own_files.annotations["io.kubernetes.container.terminationMessagePath"] = path
+        assert node.run("echo runs", own_files) == "runs\n"
+
+
+def test_devices_that_come_later_are_seen(node: Node, own_files: cri.ContainerConfig) -> None:
+    """/dev stays the machine's: an edge node's containers wait for what is plugged in."""
+    later = Path("/dev/embedded-test-later")
+    container = node.shell(f"while [ ! -e {later} ]; do sleep 0.01; done; echo seen", own_files)
+    if os.geteuid() != 0:
+        pytest.skip("only root can make a file there")
+    later.touch()
+    try:
+        assert node.ended(container).exit_code == 0
+    finally:
+        later.unlink()

@@ -13,6 +13,7 @@ from edged.embedded.records import BootId, Exit, SandboxRecord
 from edged.embedded.shepherd.procfs import parse_stat, read_stat
 from edged.embedded.state import StateDirectory, discard, entries, publish, read_record, write_record
 from protos.cri.v1 import api_pb2 as cri
+from tests.beehive.files.trees import make_deep
 
 _RECORD = SandboxRecord(created_at=1, ip="127.0.0.1", boot_id=BootId("b"))
 
@@ -54,6 +55,19 @@ def test_half_made_directories_are_cleaned(tmp_path: Path) -> None:
     state = StateDirectory(tmp_path)
     assert list(state.containers.iterdir()) == []
     state.release()
+
+
+def test_what_a_container_has_nested_deeply_ends_no_start(tmp_path: Path) -> None:
+    """1,500 directories in its HOME ended its removal with RecursionError, and then every start of the agent."""
+    state = StateDirectory(tmp_path)
+    publish(state.containers / "a", cri.CreateContainerRequest(), _RECORD, ("work",))
+    make_deep(state.containers / "a/work/deep", 1500)
+    make_deep(state.containers / ".half/work/deep", 1500)
+    discard(state.containers / "a")
+    state.release()
+    assert [path.name for path in state.containers.iterdir()] == [".half"]
+    StateDirectory(tmp_path).release()
+    assert list(state.containers.iterdir()) == []
 
 
 def test_one_owner(tmp_path: Path) -> None:

@@ -88,6 +88,9 @@ def test_hosts_file() -> None:
 
 
 def test_hosts_file_of_a_pod_on_the_hosts_network() -> None:
-    """The host's own, and the pod's aliases."""
-    text = host_hosts_file("127.0.0.1 localhost\n", [("1.2.3.4", ("a", "b"))])
-    assert text.index("127.0.0.1 localhost") < text.index("1.2.3.4\ta\tb\n")
+    """The host's own as it is, and the pod's aliases (kubelet's Test_nodeHostsFileContent)."""
+    header = b"# Kubernetes-managed hosts file (host network).\n"
+    host = b"127.0.0.1 localhost\n\xff no text"
+    assert host_hosts_file(host, []) == header + host
+    added = b"\n# Entries added by HostAliases.\n1.2.3.4\ta\tb\n5.6.7.8\tc\n"
+    assert host_hosts_file(host, [("1.2.3.4", ("a", "b")), ("5.6.7.8", ("c",))]) == header + host + added

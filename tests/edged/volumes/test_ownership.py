@@ -6,8 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from beehive.files.removal import remove_tree
+from beehive.files.walking import Walk
 from edged.api import PodSecurityContext
 from edged.volumes.ownership import Owner, give_away, owner_of
+from tests.beehive.files.trees import make_deep
 from tests.edged.pods.builders import a_pod
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="giving files to a group needs root")
@@ -66,3 +69,12 @@ def test_on_root_mismatch_a_volume_that_is_given_is_left_alone(
 )
 def test_whose_the_volumes_are(security: PodSecurityContext | None, expected: Owner | None) -> None:
     assert owner_of(a_pod(security_context=security)) == expected
+
+
+def test_a_tree_that_a_container_has_made_is_given_whatever_its_depth(tmp_path: Path) -> None:
+    """Deeper than a function can call itself, and than there are descriptors."""
+    top = make_deep(tmp_path / "volume", 2000, files=True)
+    give_away(top, Owner(4242))
+    given = {found.entry.stat(follow_symlinks=False).st_gid for found in Walk(top)}
+    remove_tree(top)
+    assert given == {4242}

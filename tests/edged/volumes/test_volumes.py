@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from beehive.files.removal import remove_tree
 from edged.api import (
     ConfigMap,
     ConfigMapProjection,
@@ -42,6 +43,7 @@ from edged.pods.paths import PodPaths
 from edged.volumes import (
     Files,
     HostPath,
+    MemoryMounts,
     MissingContentError,
     VolumeError,
     VolumePlan,
@@ -246,11 +248,11 @@ def test_group_owns_what_is_the_pods_own(tmp_path: Path) -> None:
     empty = set_up(planned(Volume(name="e", empty_dir=EmptyDirVolumeSource()), tmp_path), at(0), 4242)
     assert (empty.stat().st_gid, stat.S_IMODE(empty.stat().st_mode)) == (4242, 0o2777)
     plan = planned(Volume(name="s", secret=SecretVolumeSource(secret_name=SEC, default_mode=0o400)), tmp_path)
-    path = set_up(plan, at(0), 4242)
+    path = set_up(plan, at(0), 4242, mounts := MemoryMounts())
     found = (path / "password").stat()
     assert (found.st_gid, stat.S_IMODE(found.st_mode)) == (4242, 0o440)
     version = (path / "..data").readlink()
-    set_up(plan, at(9), 4242)
+    set_up(plan, at(9), 4242, mounts)
     assert (path / "..data").readlink() == version
 
 
@@ -287,3 +289,18 @@ def test_host_path_is_checked(tmp_path: Path, kind: str, name: str, *, good: boo
     else:
         with pytest.raises(VolumeError, match=r"hostPath type check failed|type 'Nonsense' is unknown"):
             set_up(plan, at(0))
+
+
+def test_files_may_lie_as_deep_as_a_path_reaches(tmp_path: Path) -> None:
+    """A configmap's item names them; what is deeper than the kernel takes is refused in its words."""
+    deep = KeyToPath(key="greeting", path="a/" * 1500 + "file")
+    plan = planned(Volume(name="v", config_map=ConfigMapVolumeSource(name="cm", items=(deep,))), tmp_path)
+    path = set_up(plan, at(0))
+    assert (path / deep.path).read_text() == "hello"
+    version = (path / "..data").readlink()
+    set_up(plan, at(1))
+    assert (path / "..data").readlink() == version
+    remove_tree(path)
+    deeper = KeyToPath(key="greeting", path="a/" * 3000 + "file")
+    with pytest.raises(OSError, match="name too long"):
+        set_up(planned(Volume(config_map=ConfigMapVolumeSource(name="cm", items=(deeper,))), tmp_path), at(0))

@@ -6,7 +6,9 @@ from pathlib import Path
 from unittest.mock import patch
 
 import pytest
+from msgspec.structs import replace
 
+from beehive.files.damaged import all_set_aside
 from beehive.simulation import Simulation
 from edged.api import Container, ObjectMeta, Pod, PodSpec
 from edged.pods.errors import ConfigError
@@ -15,6 +17,7 @@ from edged.pods.model import PodRef, PodUid
 from edged.settings import EdgedSettings
 from edged.volumes import VolumeError
 from edged.work.files import PodFiles
+from tests.beehive.files.trees import make_deep
 
 POD = Pod(
     metadata=ObjectMeta(name="web", namespace="default", uid="u1"),
@@ -23,10 +26,8 @@ POD = Pod(
 MAIN = POD.spec.containers[0]
 
 
-def files_in(root: Path, *, own_root: bool = True) -> PodFiles:
-    settings = EdgedSettings(
-        node_name="n1", root=root / "edged", pod_logs=root / "logs", runtime_endpoint="", own_root=own_root
-    )
+def files_in(root: Path) -> PodFiles:
+    settings = EdgedSettings(node_name="n1", root=root / "edged", pod_logs=root / "logs", runtime_endpoint="")
     return PodFiles(settings, Simulation(1).clock)
 
 
@@ -75,6 +76,19 @@ def test_what_a_container_has_written_to_its_hosts_keeps_no_other_from_starting(
     assert mounted(files)["/etc/hosts"].read_bytes() == right
 
 
+def test_on_the_hosts_network_a_container_gets_a_copy_of_the_machines_hosts(files: PodFiles) -> None:
+    """Root without any capability owned the machine's own file, and wrote to it."""
+    prepare(files)
+    pod = replace(POD, spec=replace(POD.spec, host_network=True))
+    seen = {m.container_path: Path(m.host_path) for m in files.mounts(pod, MAIN, 0, {}, {}, ())}["/etc/hosts"]
+    assert seen != Path("/etc/hosts")
+    assert not seen.is_symlink()
+    machine = Path("/etc/hosts").read_bytes()
+    assert seen.read_bytes() == b"# Kubernetes-managed hosts file (host network).\n" + machine
+    seen.write_text("10.6.6.6 bank.example\n")
+    assert Path("/etc/hosts").read_bytes() == machine
+
+
 def test_hosts_are_written_anew_only_when_they_changed(files: PodFiles) -> None:
     """Other containers read the file meanwhile."""
     prepare(files)
@@ -94,12 +108,6 @@ def test_each_attempt_has_last_words_of_its_own(files: PodFiles) -> None:
     assert first.read_text() == "good bye"
 
 
-def test_a_runtime_without_roots_gets_neither(tmp_path: Path) -> None:
-    files = files_in(tmp_path, own_root=False)
-    prepare(files)
-    assert mounted(files) == {}
-
-
 def test_files_and_logs_go_and_once_more_is_no_error(files: PodFiles, tmp_path: Path) -> None:
     prepare(files)
     files.make_log_directory(POD)
@@ -113,10 +121,23 @@ def test_a_removal_that_was_interrupted_is_found_again(files: PodFiles, tmp_path
     """The pod's directory goes last; of the pod nothing more is known than its uid."""
     prepare(files)
     files.make_log_directory(POD)
-    with patch("shutil.rmtree", side_effect=OSError("the power went")), pytest.raises(OSError, match="power"):
+    with (
+        patch("edged.work.files.remove_tree", side_effect=OSError("the power went")),
+        pytest.raises(OSError, match="power"),
+    ):
         files.remove(ref_of(POD))
     assert files.pods() == ["u1"]
     files.remove(PodRef(PodUid("u1"), "", ""))
+    assert files.pods() == []
+    assert list((tmp_path / "logs").iterdir()) == []
+
+
+def test_what_a_container_has_nested_deeply_is_removed(files: PodFiles, tmp_path: Path) -> None:
+    """1,500 directories in an emptyDir ended the removal with RecursionError, again and again."""
+    prepare(files)
+    make_deep(tmp_path / "edged/pods/u1/volumes/kubernetes.io~empty-dir/v", 1500)
+    make_deep(tmp_path / "logs/default_web_u1/main", 1500)
+    files.remove(ref_of(POD))
     assert files.pods() == []
     assert list((tmp_path / "logs").iterdir()) == []
 
@@ -141,6 +162,21 @@ def test_links_are_removed_and_not_followed(files: PodFiles, tmp_path: Path) -> 
     files.remove(ref_of(POD))
     assert (precious / "file").read_text() == "kept"
     assert files.pods() == []
+    assert list((tmp_path / "logs").iterdir()) == []
+
+
+def test_what_is_no_directory_gives_way_to_the_pods(files: PodFiles, tmp_path: Path) -> None:
+    """Of one that nobody knows it is removed like the directory."""
+    place = tmp_path / "edged" / "pods" / "u1"
+    place.parent.mkdir(parents=True)
+    place.write_text("what a failing disk has made of it")
+    assert files.pods() == ["u1"]
+    files.remove(PodRef(PodUid("u1"), "", ""))
+    assert files.pods() == []
+    place.symlink_to("/nowhere")
+    prepare(files)
+    assert place.is_dir()
+    assert [path.name for path in all_set_aside(tmp_path / "edged")] == ["u1.1"]
 
 
 def test_what_is_mounted_is_not_emptied(files: PodFiles, tmp_path: Path) -> None:

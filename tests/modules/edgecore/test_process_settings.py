@@ -23,7 +23,6 @@ def test_an_embedded_node_keeps_everything_below_its_root(tmp_path: Path) -> Non
     assert settings.root.is_relative_to(tmp_path)
     assert settings.pod_logs.is_relative_to(tmp_path)
     assert settings.runtime_endpoint.startswith(f"unix://{tmp_path}")
-    assert not settings.own_root
 
 
 def test_the_defaults_of_the_file_and_of_edged_are_the_same() -> None:

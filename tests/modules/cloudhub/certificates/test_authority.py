@@ -161,6 +161,19 @@ def test_a_server_certificate_of_another_authority_is_replaced(tmp_path: Path) -
     assert authority.has_signed(x509.load_pem_x509_certificate(files.server.read_bytes()))
 
 
+def test_a_first_start_that_was_cut_off_is_made_up_for(tmp_path: Path) -> None:
+    """Power was lost between the key and its certificate: no node knows that authority. Later it may be known."""
+    files = Files(tmp_path)
+    open_authority(files, NAMES, NOW)
+    for path in (files.authority, files.server, files.server_key):
+        path.unlink()
+    authority = open_authority(files, NAMES, NOW)
+    assert authority.has_signed(x509.load_pem_x509_certificate(files.server.read_bytes()))
+    files.authority.unlink()
+    with pytest.raises(AuthorityError, match=r"only ca\.key is there"):
+        open_authority(files, NAMES, NOW)
+
+
 @pytest.mark.parametrize(
     ("spoil", "reason"),
     [

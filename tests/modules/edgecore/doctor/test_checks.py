@@ -57,6 +57,7 @@ HEALTHY = Facts(
     cloud=Cloud(secure=True, link=LINK, certificates=CERTIFICATES),
     database=Database(path="/var/lib/kubeedge/edgecore.db", exists=True, size=4 << 20, changed=NOW - 40),
     outbox=Database(path="/var/lib/kubeedge/edgecore-outbox.db", exists=True, rows=3),
+    damaged=(),
     others=(),
 )
 
@@ -147,6 +148,9 @@ BROKEN = {
         {"cloud": Cloud(secure=True, link=with_(LINK, ahead=2 * DAY))}, "clock", "2 days behind: it says 2026-11-20"
     ),
     "clock ahead": Broken({"cloud": Cloud(secure=True, link=with_(LINK, ahead=-300.0))}, "clock", "5 minutes ahead"),
+    "a spoilt file": Broken(
+        {"damaged": ("/var/lib/edged/damaged/c.1",)}, "damaged files", "damaged/c.1", Level.WARNING
+    ),
     "a kubelet": Broken({"others": ("process 9 is a kubelet",)}, "other agents", "process 9", Level.WARNING),
     "keys without effect": Broken(
         {"configured": with_(HEALTHY.configured, without_effect=4)}, "configuration", "4 keys are set", Level.WARNING
@@ -173,7 +177,7 @@ def test_what_is_wrong_is_named(what: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "part", ["running", "directories", "ports", "kernel", "identity", "cloud", "database", "others"]
+    "part", ["running", "directories", "ports", "kernel", "identity", "cloud", "database", "damaged", "others"]
 )
 def test_what_is_late_is_unknown_and_no_failure(part: str) -> None:
     """A part that did not come back says so in its line."""

@@ -1,0 +1,69 @@
+"""What is done with an entry that a program finds spoilt among those that it keeps: it is set aside, and the program
+goes on without it.
+
+Set aside means renamed into a directory of the program's own, whose entries are what a doctor and the metrics show. The
+newest of them are kept for whoever wants to know what happened.
+"""
+
+import logging
+import os
+from contextlib import suppress
+from pathlib import Path
+
+from beehive.files.durable import put_in_place
+from beehive.files.removal import remove_tree
+
+_log = logging.getLogger(__name__)
+
+DIRECTORY = "damaged"
+"""Name of the directory, below the root of what is kept."""
+
+KEPT = 16
+"""Entries that are kept."""
+
+
+def set_aside(path: Path, root: Path, why: str) -> bool:
+    """Take an entry, a directory perhaps, out of the way, into `root / DIRECTORY`; whether that was possible.
+
+    Never raises: who finds a spoilt entry goes on, whatever becomes of it. It is named in the log.
+    """
+    quarantine = root / DIRECTORY
+    try:
+        quarantine.mkdir(mode=0o700, exist_ok=True)
+        put_in_place(path, target := _free_name(quarantine, path.name))
+    except OSError as error:
+        _log.error("%s is damaged (%s) and cannot be set aside: %s", path, why, error)
+        return False
+    _log.error("%s is damaged (%s); it was set aside as %s", path, why, target)
+    with suppress(OSError):
+        for old in all_set_aside(root)[:-KEPT]:
+            remove_tree(old)
+    return True
+
+
+def make_way(path: Path, root: Path, *, links: bool = False) -> None:
+    """Set aside what is in the place of an ordinary file and is none; a link to one is one if `links`. Never raises."""
+    is_file = path.is_file() and (links or not path.is_symlink())
+    if not is_file and os.path.lexists(path):
+        set_aside(path, root, "an ordinary file is wanted there")
+
+
+def make_way_for_directory(path: Path, root: Path) -> None:
+    """Set aside what is in the place of a directory and is none. Never raises."""
+    if not path.is_dir() and os.path.lexists(path):
+        set_aside(path, root, "a directory is wanted there")
+
+
+def all_set_aside(root: Path) -> list[Path]:
+    """What was set aside, oldest first."""
+    try:
+        with os.scandir(root / DIRECTORY) as entries:
+            found = [(entry.stat(follow_symlinks=False).st_ctime_ns, entry.path) for entry in entries]
+    except OSError:
+        return []
+    return [Path(path) for _, path in sorted(found)]
+
+
+def _free_name(quarantine: Path, name: str) -> Path:
+    taken = set(os.listdir(quarantine))  # noqa: PTH208 - names alone
+    return quarantine / next(each for number in range(1, 2 + len(taken)) if (each := f"{name}.{number}") not in taken)

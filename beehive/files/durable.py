@@ -1,0 +1,102 @@
+"""Replacing a file so that a loss of power at any moment leaves the old content or the new, never half of one.
+
+A rename alone is not enough: a journalling file system may put the new name on the disk before the content, and what is
+there after a loss of power is an empty file (ext4 protects files that are replaced, not those that are new). So: write
+beside, fsync, rename, fsync the directory.
+"""
+
+import contextlib
+import errno
+import os
+from pathlib import Path
+
+OWNER_ONLY = 0o600
+_NEW = ".new"
+
+
+def replace_file(path: Path, content: bytes, mode: int = OWNER_ONLY) -> None:
+    """Replace the file at `path`, or make it; durable when the call returns. It never exists with another mode than
+    `mode`, whatever the umask. Raises OSError: then what was there is as it was.
+    """
+    following = beside(path)
+    write_file(following, content, mode)
+    put_in_place(following, path)
+
+
+def replace_soon(path: Path, content: bytes, mode: int = OWNER_ONLY) -> None:
+    """Replace the file for every process that reads it from now on. It is durable only after `make_durable`; a loss of
+    power before that may leave an empty one. Raises OSError.
+    """
+    following = beside(path)
+    _write(following, content, mode, durable=False)
+    following.replace(path)
+
+
+def make_durable(path: Path) -> None:
+    """Put a file and its name on the disk. Raises OSError."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+    sync_directory(path.parent)
+
+
+def beside(path: Path) -> Path:
+    """Where the content that is to follow is written: a hidden name, which a listing of the directory passes over."""
+    return path.with_name(f".{path.name}{_NEW}")
+
+
+def write_file(path: Path, content: bytes, mode: int = OWNER_ONLY) -> None:
+    """Write a file anew, its content durable, its name not yet. One that cannot be written does not stay half written.
+    Raises OSError.
+    """
+    _write(path, content, mode, durable=True)
+
+
+def _write(path: Path, content: bytes, mode: int, *, durable: bool) -> None:
+    with contextlib.suppress(FileNotFoundError):
+        path.unlink()
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, mode)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            os.fchmod(descriptor, mode)
+            file.write(content)
+            file.flush()
+            if durable:
+                os.fsync(descriptor)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            path.unlink()
+        raise
+
+
+def put_in_place(source: Path, target: Path) -> None:
+    """Rename a file or a directory over `target`, durably. Raises OSError."""
+    source.replace(target)
+    sync_directory(target.parent)
+
+
+def sync_directory(directory: Path) -> None:
+    """Make the names in a directory durable. Raises OSError."""
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def make_directories(path: Path, mode: int = 0o777) -> None:
+    """Make a directory and those above it; no error when it is there. `Path.mkdir(parents=True)` calls itself for each
+    level, and a path that a pod names may have more of them than Python's stack. Raises OSError.
+    """
+    missing = []
+    at = path
+    while not at.is_dir() and at != at.parent:
+        missing.append(at)
+        at = at.parent
+    for each in reversed(missing):
+        with contextlib.suppress(FileExistsError):
+            each.mkdir(mode=mode)
+    if not path.is_dir():
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(path))

@@ -1,0 +1,240 @@
+"""Removing a tree that somebody else may have made: `shutil.rmtree` calls itself for each level, and 1,500 nested
+directories end it with RecursionError.
+
+Nothing is done by path, so that none is too long and no link is followed: each directory is opened through the one that
+it is in. Those of the first levels stay open while what is in them is removed. What is deeper is moved up into a
+directory of the removal's own and removed from there, so that a tree of any depth takes a fixed number of descriptors
+and no memory, and each directory is gone through once. What is mounted in the tree is not entered, and is an error.
+"""
+
+import errno
+import os
+from contextlib import suppress
+from pathlib import Path
+
+from beehive.files.descriptors import mount_of, open_directory, open_without_rights
+
+_LEVELS = 16
+"""Directories that are open at a time; each takes two descriptors."""
+
+_PASSES = 8
+"""Over one directory: some file systems leave names out of a listing while others are removed."""
+
+_PRIVATE = 0o700
+_NO_DESCRIPTORS = (errno.EMFILE, errno.ENFILE)
+
+
+def remove_tree(path: Path) -> None:
+    """Remove a file, a link, or a directory with all that is in it. What is gone already is no error.
+
+    Everything that can be removed is, whatever cannot. Raises OSError, the first that stood in the way.
+    """
+    try:
+        above = open_directory(path.parent.resolve())
+    except FileNotFoundError:
+        return
+    removal = _Removal(above, path)
+    try:
+        removal.run()
+    finally:
+        removal.close()
+        os.close(above)
+
+
+class _Level:
+    """A directory that is being emptied. `above` is the one that it is in, -1 for the top, which stays for now."""
+
+    def __init__(self, above: int, name: str, descriptor: int) -> None:
+        self.above = above
+        self.name = name
+        self.descriptor = descriptor
+        self.passes = 0
+        self.look()
+
+    def look(self) -> None:
+        """Go through it, or once more."""
+        self.passes += 1
+        self.entries = os.scandir(self.descriptor)
+
+    def close(self) -> None:
+        """Let go of it."""
+        self.entries.close()
+        os.close(self.descriptor)
+
+
+class _Removal:
+    def __init__(self, above: int, path: Path) -> None:
+        self._above = above
+        self._path = path
+        self._error: OSError | None = None
+        self._removed = 0
+        self._levels: list[_Level] = []
+        self._top = self._deep = -1
+        self._deep_name = ""
+        self._moved = 0
+
+    def run(self) -> None:
+        """Again as long as something goes: what is written meanwhile is removed too, but not for ever."""
+        name = self._path.name
+        if self._unlink(self._above, name):
+            return self._complain()
+        self._top = self._open(self._above, name)
+        self._mount = mount_of(self._top)
+        for _ in range(_PASSES):
+            before, self._error = self._removed, None
+            self._empty_top()
+            is_new = self._error is None
+            if self._rmdir(self._above, name):
+                return None
+            if self._removed == before and not is_new:
+                break
+        return self._complain()
+
+    def close(self) -> None:
+        """Let go of everything that is open."""
+        while self._levels:
+            self._levels.pop().close()
+        for descriptor in (self._deep, self._top):
+            if descriptor >= 0:
+                os.close(descriptor)
+
+    def _complain(self) -> None:
+        if self._error is not None:
+            raise self._error
+
+    def _empty_top(self) -> None:
+        """Empty the directory itself, then, in the order of moving, what was moved out of its depths."""
+        self._empty(_Level(-1, "", os.dup(self._top)))
+        emptied = 0
+        while emptied < self._moved:
+            self._levels = []
+            self._enter(self._deep, str(emptied))
+            self._go_on()
+            emptied += 1
+        if self._deep >= 0:
+            os.close(self._deep)
+            self._rmdir(self._top, self._deep_name)
+            self._deep, self._deep_name, self._moved = -1, "", 0
+
+    def _empty(self, first: _Level) -> None:
+        self._levels = [first]
+        self._go_on()
+
+    def _go_on(self) -> None:
+        """Empty the levels that are open, and remove them."""
+        while self._levels:
+            level = self._levels[-1]
+            name = self._next_directory(level)
+            if name is not None:
+                self._enter(level.descriptor, name)
+            elif level.above < 0 or self._is_done(level):
+                self._levels.pop().close()
+
+    def _next_directory(self, level: _Level) -> str | None:
+        """What is no directory is removed on the way."""
+        try:
+            for entry in level.entries:
+                if entry.name == self._deep_name:
+                    continue
+                if entry.is_dir(follow_symlinks=False) or not self._unlink(level.descriptor, entry.name):
+                    return entry.name
+        except OSError as error:
+            self._note(error, level.name)
+        return None
+
+    def _is_done(self, level: _Level) -> bool:
+        """Whether a level that was gone through is gone, or nothing more can be done. Else what is in it has come
+        meanwhile, for all else went without an error, and it is gone through again.
+        """
+        is_new = self._error is None
+        if self._rmdir(level.above, level.name) or not is_new or level.passes >= _PASSES:
+            return True
+        self._error = None
+        try:
+            level.look()
+        except OSError as error:
+            self._note(error, level.name)
+            return True
+        return False
+
+    def _enter(self, within: int, name: str) -> None:
+        """Begin with a directory, or move it up when too many are open."""
+        if len(self._levels) >= _LEVELS:
+            self._move_up(within, name)
+            return
+        descriptor = -1
+        try:
+            descriptor = self._open(within, name)
+            if mount_of(descriptor) != self._mount:
+                raise OSError(errno.EBUSY, "something is mounted there")
+            self._levels.append(_Level(within, name, descriptor))
+        except OSError as error:
+            if descriptor >= 0:
+                os.close(descriptor)
+            if error.errno in _NO_DESCRIPTORS and len(self._levels) > 1:
+                self._move_up(within, name)
+            else:
+                self._note(error, name)
+
+    def _open(self, within: int, name: str) -> int:
+        """A directory, with the rights to empty it, as far as this user can give them. Raises OSError."""
+        try:
+            descriptor = open_directory(name, within)
+        except PermissionError:
+            return open_without_rights(name, within)
+        if os.fstat(descriptor).st_mode & _PRIVATE != _PRIVATE:
+            with suppress(OSError):
+                os.fchmod(descriptor, _PRIVATE)
+        return descriptor
+
+    def _move_up(self, within: int, name: str) -> None:
+        """Only who may write to a directory may move it: its `..` changes."""
+        try:
+            try:
+                self._rename_into_depths(within, name)
+            except PermissionError:
+                os.close(open_without_rights(name, within))
+                self._rename_into_depths(within, name)
+        except OSError as error:
+            self._note(error, name)
+
+    def _rename_into_depths(self, within: int, name: str) -> None:
+        """The directory of what was deep is made with the first of it."""
+        if self._deep < 0:
+            self._deep_name = f".removing-{os.urandom(8).hex()}"
+            os.mkdir(self._deep_name, _PRIVATE, dir_fd=self._top)
+            self._deep = open_directory(self._deep_name, self._top)
+        os.rename(name, str(self._moved), src_dir_fd=within, dst_dir_fd=self._deep)
+        self._moved += 1
+        self._removed += 1
+
+    def _rmdir(self, within: int, name: str) -> bool:
+        """Whether it is gone."""
+        try:
+            os.rmdir(name, dir_fd=within)
+            self._removed += 1
+        except FileNotFoundError:
+            return True
+        except OSError as error:
+            self._note(error, name)
+            return False
+        return True
+
+    def _unlink(self, within: int, name: str) -> bool:
+        """False for a directory, which Linux says by EISDIR."""
+        try:
+            os.unlink(name, dir_fd=within)
+            self._removed += 1
+        except FileNotFoundError:
+            return True
+        except IsADirectoryError:
+            return False
+        except OSError as error:
+            self._note(error, name)
+        return True
+
+    def _note(self, error: OSError, name: str) -> None:
+        """The first one is told, by the top's path: the path of what is deep may be too long to be one."""
+        if self._error is None and not isinstance(error, FileNotFoundError):
+            where = str(self._path) if name == self._path.name else f"{self._path}: {name or '.'}"
+            self._error = OSError(error.errno, error.strerror, where)

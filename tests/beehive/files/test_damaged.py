@@ -1,0 +1,53 @@
+"""What is spoilt is set aside, where it is found, and never stops anybody."""
+
+from pathlib import Path
+
+import pytest
+
+from beehive.files.damaged import KEPT, all_set_aside, make_way, set_aside
+
+
+def test_files_and_directories_of_one_name_are_kept_beside_each_other(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    for text in ("first", "second"):
+        (tmp_path / "f").write_text(text)
+        assert set_aside(tmp_path / "f", tmp_path, "it is spoilt")
+    (tmp_path / "f").mkdir()
+    assert set_aside(tmp_path / "f", tmp_path, "it is a directory")
+    kept = all_set_aside(tmp_path)
+    assert [path.name for path in kept] == ["f.1", "f.2", "f.3"]
+    assert kept[0].read_text() == "first"
+    assert "is damaged (it is spoilt)" in caplog.text
+
+
+def test_only_the_newest_are_kept(tmp_path: Path) -> None:
+    for number in range(KEPT + 3):
+        (tmp_path / str(number)).touch()
+        set_aside(tmp_path / str(number), tmp_path, "spoilt")
+    assert len(all_set_aside(tmp_path)) == KEPT
+    assert all_set_aside(tmp_path)[-1].name == f"{KEPT + 2}.1"
+
+
+def test_what_cannot_be_set_aside_is_said_and_no_error(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (tmp_path / "damaged").write_text("somebody's file")
+    (tmp_path / "f").touch()
+    assert not set_aside(tmp_path / "f", tmp_path, "spoilt")
+    assert not set_aside(tmp_path / "missing", tmp_path, "spoilt")
+    assert "cannot be set aside" in caplog.text
+    assert all_set_aside(tmp_path) == []
+
+
+@pytest.mark.parametrize("links", [True, False])
+def test_what_is_no_ordinary_file_gives_way(tmp_path: Path, links: bool) -> None:
+    (tmp_path / "file").touch()
+    make_way(tmp_path / "file", tmp_path)
+    make_way(tmp_path / "missing", tmp_path)
+    assert all_set_aside(tmp_path) == []
+    (tmp_path / "link").symlink_to("file")
+    (tmp_path / "dangling").symlink_to("nowhere")
+    (tmp_path / "directory").mkdir()
+    for name in ("link", "dangling", "directory"):
+        make_way(tmp_path / name, tmp_path, links=links)
+    expected = {"dangling.1", "directory.1"} | (set() if links else {"link.1"})
+    assert {path.name for path in all_set_aside(tmp_path)} == expected

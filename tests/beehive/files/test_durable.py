@@ -1,0 +1,85 @@
+"""A file is the old one or the new one, on the disk too."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from beehive.files.durable import beside, make_directories, make_durable, replace_file, replace_soon
+from beehive.files.removal import remove_tree
+
+
+def test_it_is_flushed_before_it_has_its_name_and_the_name_after(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In this order: a file system may put a name on the disk before the content that it stands for."""
+    steps: list[str] = []
+    fsync, replace = os.fsync, Path.replace
+
+    def flushed(descriptor: int) -> None:
+        name = Path(f"/proc/self/fd/{descriptor}").readlink().name
+        steps.append(f"fsync {name}")
+        fsync(descriptor)
+
+    def renamed(source: Path, target: Path) -> Path:
+        steps.append(f"rename {source.name} {target.name}")
+        return replace(source, target)
+
+    monkeypatch.setattr(os, "fsync", flushed)
+    monkeypatch.setattr(Path, "replace", renamed)
+    replace_file(tmp_path / "file", b"new")
+    assert steps == ["fsync .file.new", "rename .file.new file", f"fsync {tmp_path.name}"]
+    assert (tmp_path / "file").read_bytes() == b"new"
+
+
+def test_a_file_that_is_flushed_later_is_whole_for_everybody_before(tmp_path: Path) -> None:
+    replace_file(tmp_path / "file", b"old")
+    replace_soon(tmp_path / "file", b"new")
+    assert (tmp_path / "file").read_bytes() == b"new"
+    make_durable(tmp_path / "file")
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+@pytest.mark.parametrize("mode", [0o600, 0o644])
+def test_it_has_its_mode_whatever_the_umask(tmp_path: Path, mode: int) -> None:
+    before = os.umask(0o077)
+    try:
+        replace_file(tmp_path / "file", b"", mode)
+    finally:
+        os.umask(before)
+    assert (tmp_path / "file").stat().st_mode & 0o777 == mode
+
+
+def test_what_a_crash_left_beside_is_no_hindrance(tmp_path: Path) -> None:
+    """Not even a link to a file of somebody else's."""
+    (tmp_path / "precious").write_text("kept")
+    beside(tmp_path / "file").symlink_to(tmp_path / "precious")
+    replace_file(tmp_path / "file", b"new")
+    assert (tmp_path / "precious").read_text() == "kept"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "precious"]
+
+
+def test_a_full_disk_leaves_what_was_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    replace_file(tmp_path / "file", b"old")
+
+    def full(_descriptor: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fsync", full)
+        with pytest.raises(OSError, match="No space"):
+            replace_file(tmp_path / "file", b"new")
+    assert (tmp_path / "file").read_bytes() == b"old"
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_directories_of_any_depth_are_made(tmp_path: Path) -> None:
+    """`mkdir(parents=True)` ends with RecursionError where the path is still short enough for the kernel."""
+    deep = tmp_path.joinpath(*["d"] * 1500)
+    make_directories(deep)
+    make_directories(deep)
+    assert deep.is_dir()
+    remove_tree(tmp_path / "d")
+    (tmp_path / "file").touch()
+    with pytest.raises(NotADirectoryError):
+        make_directories(tmp_path / "file" / "below")

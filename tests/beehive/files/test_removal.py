@@ -1,0 +1,173 @@
+"""Any tree that a container can make is removed, and nothing but it."""
+
+import os
+import resource
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from beehive.files.removal import remove_tree
+from tests.beehive.files.trees import make_deep
+
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="mounting and becoming another user need root")
+
+
+def _open_descriptors() -> int:
+    return len(os.listdir("/proc/self/fd"))  # noqa: PTH208
+
+
+@pytest.mark.parametrize("depth", [1, 15, 16, 17, 33, 2500])
+def test_a_tree_of_any_depth_goes(tmp_path: Path, depth: int) -> None:
+    """`shutil.rmtree` ends with RecursionError from a depth of 1,000; a path may have 4,096 bytes."""
+    top, before = tmp_path / "top", _open_descriptors()
+    make_deep(top, depth, name="d" * 20)
+    remove_tree(top)
+    assert list(tmp_path.iterdir()) == []
+    assert _open_descriptors() == before
+
+
+def test_a_wide_and_deep_tree_goes(tmp_path: Path) -> None:
+    """Many deep ones beside each other, with files at every level."""
+    top = tmp_path / "top"
+    for number in range(20):
+        make_deep(top / str(number), 40, files=True)
+    for number in range(500):
+        (top / f"f{number}").touch()
+    remove_tree(top)
+    assert not top.exists()
+
+
+def test_links_are_removed_and_not_followed(tmp_path: Path) -> None:
+    precious = tmp_path / "precious"
+    precious.mkdir()
+    (precious / "file").write_text("kept")
+    top = make_deep(tmp_path / "top", 30)
+    (top / "link").symlink_to(precious)
+    (top / "dangling").symlink_to("nowhere")
+    remove_tree(top)
+    (tmp_path / "alias").symlink_to(precious)
+    remove_tree(tmp_path / "alias")
+    assert (precious / "file").read_text() == "kept"
+    assert [path.name for path in tmp_path.iterdir()] == ["precious"]
+
+
+def test_what_is_not_there_is_no_error_and_a_file_is_removed(tmp_path: Path) -> None:
+    remove_tree(tmp_path / "missing")
+    remove_tree(tmp_path / "missing" / "too")
+    (tmp_path / "file").touch()
+    remove_tree(tmp_path / "file")
+    assert list(tmp_path.iterdir()) == []
+
+
+@contextmanager
+def _descriptors(most: int) -> Iterator[None]:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def test_few_descriptors_are_enough(tmp_path: Path) -> None:
+    """A node that is short of them still gets rid of pods."""
+    top = make_deep(tmp_path / "top", 300)
+    used = max(int(name) for name in os.listdir("/proc/self/fd"))  # noqa: PTH208
+    with _descriptors(used + 12):
+        remove_tree(top)
+    assert not top.exists()
+
+
+def test_what_stands_in_the_way_is_said_and_all_else_goes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As with a file that the file system does not let go."""
+    top = tmp_path / "top"
+    make_deep(top / "deep", 40)
+    (top / "a").mkdir()
+    (top / "a" / "stuck").touch()
+    real = os.unlink
+
+    def unlink(name: str, *, dir_fd: int) -> None:
+        if name == "stuck":
+            raise PermissionError(1, "Operation not permitted")
+        real(name, dir_fd=dir_fd)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "unlink", unlink)
+        with pytest.raises(OSError, match=r"not permitted.*top: stuck"):
+            remove_tree(top)
+    assert sorted(path.name for path in top.rglob("*")) == ["a", "stuck"]
+    remove_tree(top)
+    assert not top.exists()
+
+
+def test_what_comes_meanwhile_goes_too_but_not_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A container that is not quite dead goes on to write."""
+    top = tmp_path / "top"
+    (top / "a").mkdir(parents=True)
+    real, left = os.rmdir, [3]
+
+    def rmdir(name: str, *, dir_fd: int) -> None:
+        if left[0]:
+            left[0] -= 1
+            (top / "a" / f"new-{left[0]}").touch()
+        real(name, dir_fd=dir_fd)
+
+    monkeypatch.setattr(os, "rmdir", rmdir)
+    remove_tree(top)
+    assert not top.exists()
+    (top / "a").mkdir(parents=True)
+    left[0] = 10**9
+    with pytest.raises(OSError, match="not empty"):
+        remove_tree(top)
+
+
+@needs_root
+def test_what_is_mounted_in_it_is_not_entered(tmp_path: Path) -> None:
+    """A bind mount of the same file system too, which has the same device."""
+    precious, top = tmp_path / "precious", tmp_path / "top"
+    precious.mkdir()
+    (precious / "file").write_text("kept")
+    point = make_deep(top, 5) / "d/d/d/d/d/point"
+    point.mkdir()
+    subprocess.run(["mount", "--bind", precious, point], check=True)
+    try:
+        with pytest.raises(OSError, match="mounted"):
+            remove_tree(top)
+    finally:
+        subprocess.run(["umount", point], check=True)
+    assert (precious / "file").read_text() == "kept"
+    remove_tree(top)
+    assert not top.exists()
+
+
+_AS_NOBODY = """
+import os, sys
+from pathlib import Path
+from beehive.files.removal import remove_tree
+from tests.beehive.files.trees import make_deep
+os.setgroups([]); os.setgid(65534); os.setuid(65534)
+top = Path(sys.argv[1]) / "top"
+make_deep(top, 40)
+at = os.open(top, os.O_RDONLY)
+for _ in range(40):
+    below = os.open("d", os.O_RDONLY, dir_fd=at)
+    os.chmod(f"/proc/self/fd/{at}", 0)
+    at = below
+remove_tree(top)
+assert not top.exists()
+"""
+
+
+@needs_root
+def test_directories_that_nobody_may_read_go_without_root(tmp_path: Path) -> None:
+    """As an agent without root does with what its containers have closed."""
+    for directory in (tmp_path, *tmp_path.parents[:2]):
+        directory.chmod(0o755)
+    (tmp_path / "own").mkdir(mode=0o777)
+    (tmp_path / "own").chmod(0o777)
+    subprocess.run([sys.executable, "-c", _AS_NOBODY, tmp_path / "own"], check=True, cwd=Path(__file__).parents[3])
+    assert list((tmp_path / "own").iterdir()) == []

@@ -1,0 +1,196 @@
+"""Who may do what with a volume, and which never come to the disk."""
+
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from edged.api import (
+    ConfigMapProjection,
+    ConfigMapVolumeSource,
+    DownwardAPIVolumeSource,
+    EmptyDirVolumeSource,
+    Nanoseconds,
+    Pod,
+    PodSecurityContext,
+    ProjectedVolumeSource,
+    SecretVolumeSource,
+    SecurityContext,
+    ServiceAccountTokenProjection,
+    Volume,
+    VolumeProjection,
+)
+from edged.pods.downward import DownwardView
+from edged.pods.model import PodUid
+from edged.pods.paths import PodPaths
+from edged.volumes import Files, MemoryMounts, PodVolumes, VolumeError, VolumeFile, resolve_sub_path, set_up
+from edged.volumes.mounting import is_mounted
+from edged.volumes.payload import projected_payload
+from tests.edged.pods.builders import UID, a_container, a_pod, at
+from tests.edged.volumes.mounting import needs_mounts, nothing_mounted_at_the_end
+from tests.edged.volumes.test_volumes import Known, needs_root, planned
+
+
+@needs_root
+@pytest.mark.parametrize("medium", ["", "Memory"])
+def test_what_a_container_makes_of_its_volume_stays(tmp_path: Path, medium: str) -> None:
+    """postgres wants its directory to be closed to others; it was opened again at each turn, while it ran."""
+    plan = planned(Volume(name="e", empty_dir=EmptyDirVolumeSource(medium=medium)), tmp_path)
+    path = set_up(plan, at(0), 4242, mounts := MemoryMounts())
+    os.chown(path, 1000, 1000)
+    path.chmod(0o700)
+    set_up(plan, at(1), 4242, mounts)
+    found = path.stat()
+    assert (found.st_uid, found.st_gid, stat.S_IMODE(found.st_mode)) == (1000, 1000, 0o700)
+
+
+@needs_root
+def test_a_volume_that_a_crash_left_half_made_is_given_to_the_group(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has its name only when it is complete."""
+    plan = planned(Volume(name="e", empty_dir=EmptyDirVolumeSource()), tmp_path)
+
+    def killed(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "chown", killed)
+        with pytest.raises(KeyboardInterrupt):
+            set_up(plan, at(0), 4242)
+    assert not plan.path.exists()
+    assert set_up(plan, at(0), 4242).stat().st_gid == 4242
+    assert [path.name for path in plan.path.parent.iterdir()] == ["e"]
+
+
+TOKEN = VolumeProjection(service_account_token=ServiceAccountTokenProjection(path="token"))
+
+
+def _runs_as(*users: int | None, pod: int | None = None, group: int | None = None) -> Pod:
+    """A pod with an init container and others, of these users."""
+    init, *others = (
+        a_container(f"c{number}", security_context=None if user is None else SecurityContext(run_as_user=user))
+        for number, user in enumerate(users)
+    )
+    return a_pod(*others, init=(init,), security_context=PodSecurityContext(run_as_user=pod, fs_group=group))
+
+
+@pytest.mark.parametrize(
+    ("pod", "mode", "owner"),
+    [
+        (_runs_as(None, None), 0o644, None),
+        (_runs_as(1000, None), 0o644, None),
+        (_runs_as(1000, 1001), 0o644, None),
+        (_runs_as(1000, 1000), 0o600, 1000),
+        (_runs_as(None, 1000, pod=1000), 0o600, 1000),
+        (_runs_as(None, 0, pod=1000), 0o644, None),
+        (_runs_as(None, None, group=7), 0o600, None),
+        (_runs_as(1000, 1000, group=7), 0o600, 1000),
+    ],
+    ids=["nobody says", "one says", "they differ", "all", "by the pod", "one differs", "a group", "both"],
+)
+def test_a_token_is_for_whom_the_pod_says(pod: Pod, mode: int, owner: int | None) -> None:
+    """As a kubelet gives it (projectedVolumeMounter); other files of the volume have the volume's mode."""
+    sources = (TOKEN, VolumeProjection(config_map=ConfigMapProjection(name="cm")))
+    made = projected_payload(pod, ProjectedVolumeSource(sources=sources), Known(), DownwardView())
+    assert (made["token"].mode, made["token"].owner) == (mode, owner)
+    assert (made["greeting"].mode, made["greeting"].owner) == (0o644, None)
+
+
+@needs_root
+def test_a_token_on_the_node_belongs_to_the_containers_user_and_the_group(tmp_path: Path) -> None:
+    """0600 of its user; the group may read it, too. What an agent before this one left open is closed."""
+    projected = Volume(name="p", projected=ProjectedVolumeSource(sources=(TOKEN,)))
+    plan = planned(projected, tmp_path, security_context=PodSecurityContext(run_as_user=1000))
+    assert isinstance(plan, Files)
+    mounts = MemoryMounts()
+    set_up(Files(plan.path, {"token": VolumeFile(b"eyJ")}, plan.memory), at(0), None, mounts)
+    path = set_up(plan, at(1), None, mounts)
+    found = (path / "token").stat()
+    assert (found.st_uid, stat.S_IMODE(found.st_mode)) == (1000, 0o600)
+    found = (set_up(plan, at(2), 4242, mounts) / "token").stat()
+    assert (found.st_uid, found.st_gid, stat.S_IMODE(found.st_mode)) == (1000, 4242, 0o640)
+    version = (path / "..data").readlink()
+    set_up(plan, at(3), 4242, mounts)
+    assert (path / "..data").readlink() == version
+
+
+_IN_MEMORY = (
+    Volume(name="s", secret=SecretVolumeSource(secret_name="sec")),  # noqa: S106 - a name
+    Volume(name="p", projected=ProjectedVolumeSource(sources=(TOKEN,))),
+    Volume(name="d", downward_api=DownwardAPIVolumeSource()),
+)
+_FILES = ("greeting", "raw")
+_ON_DISK = Volume(name="c", config_map=ConfigMapVolumeSource(name="cm"))
+
+
+@needs_mounts
+def test_secrets_tokens_and_facts_are_in_memory_and_configmaps_on_the_disk(tmp_path: Path) -> None:
+    """As with a kubelet. Mounted once, found again by another agent, gone with the pod."""
+    pod = a_pod(volumes=(*_IN_MEMORY, _ON_DISK))
+    with nothing_mounted_at_the_end(tmp_path) as mounts:
+        paths = PodPaths(tmp_path)
+        made = PodVolumes(paths, mounts).prepare(pod, Known(), Nanoseconds(0))
+        again = PodVolumes(paths, mounts)
+        assert again.prepare(pod, Known(), Nanoseconds(1)) == made
+        assert sorted(mounts.points()[-3:]) == sorted(made[name] for name in "spd")
+        assert (made["s"] / "password").read_bytes() == b"s3cr3t"
+        found = [
+            path for path in tmp_path.rglob("*") if path.is_file() and path.stat().st_dev == tmp_path.stat().st_dev
+        ]
+        assert {path.name for path in found} == {"greeting", "raw"}
+        again.remove(PodUid(UID))
+        assert not any(is_mounted(mounts, path) for path in made.values())
+        assert list(made["s"].iterdir()) == []
+
+
+class _Forbidden(MemoryMounts):
+    """Of an agent that is not root."""
+
+    def tmpfs(self, target: Path, size: int, *, mode: int = 0o777, group: int = 0, secret: bool = False) -> None:
+        raise VolumeError("mount memory", str(target), "mounting needs root") from PermissionError()
+
+
+def test_who_may_not_mount_keeps_them_on_the_disk(tmp_path: Path) -> None:
+    mounts = _Forbidden()
+    path = set_up(planned(_IN_MEMORY[0], tmp_path), at(0), None, mounts)
+    assert (path / "password").read_bytes() == b"s3cr3t"
+    assert mounts.mounted == []
+
+
+def test_what_a_former_agent_has_on_the_disk_stays_where_its_containers_see_it(tmp_path: Path) -> None:
+    """A mount over it would hide what follows from them."""
+    plan = planned(_IN_MEMORY[0], tmp_path)
+    assert isinstance(plan, Files)
+    set_up(Files(plan.path, {"password": VolumeFile(b"former")}), at(0))
+    mounts = MemoryMounts()
+    assert (set_up(plan, at(1), None, mounts) / "password").read_bytes() == b"s3cr3t"
+    assert mounts.mounted == []
+
+
+@pytest.mark.parametrize("mode", [0o777, 0o2777, 0o755])
+def test_a_directory_made_for_a_sub_path_is_as_open_as_its_volume(tmp_path: Path, mode: int) -> None:
+    """It was root's alone: a container of another user could not write to it."""
+    volume = tmp_path / "volume"
+    volume.mkdir()
+    if os.geteuid() == 0:
+        os.chown(volume, -1, 4242)
+    volume.chmod(mode)
+    before = os.umask(0o077)
+    try:
+        made = resolve_sub_path(volume, "a/b")
+    finally:
+        os.umask(before)
+    assert made == volume / "a" / "b"
+    assert {stat.S_IMODE(path.stat().st_mode) for path in (made, made.parent)} == {mode}
+    if mode & stat.S_ISGID:
+        assert {path.stat().st_gid for path in (made, made.parent)} == {volume.stat().st_gid}
+
+
+def test_a_chain_of_links_is_refused(tmp_path: Path) -> None:
+    """A container can make it longer than a function can call itself."""
+    for number in range(1500):
+        (tmp_path / f"l{number}").symlink_to(f"l{number + 1}")
+    with pytest.raises(VolumeError, match="too many links"):
+        resolve_sub_path(tmp_path, "l0")
