@@ -64,6 +64,8 @@ def _run(chosen: argparse.Namespace) -> int:
     _warn(recorded)
     result = replayed(recorded, _MODULES.get(chosen.module, chosen.module or ""), chosen.until, pace_of(chosen.speed))
     sys.stdout.write(differences_text(recorded, result))
+    for reason, number in result.not_played.items():
+        _say(f"not played: {number} of {reason}")
     _say(figures_text(result))
     return ExitCode.DIFFERENT if chosen.check and result.differences else ExitCode.OK
 
@@ -78,6 +80,8 @@ def replayed(recorded: Recorded, module: str, until: float | None, pace: Pace | 
 
 
 def _warn(recorded: Recorded) -> None:
+    for damage in recorded.damage:
+        _say(f"not replayed: {damage}")
     if recorded.runs > 1:
         _say("the trace has several runs; this is the first")
     lost = sum(1 for note in recorded.notes("lost"))

@@ -69,6 +69,8 @@ class Replayed(msgspec.Struct, frozen=True):
     """Real seconds."""
     records: Callable[[], tuple[Record, ...]]
     """Makes what the replay did, as a recorder would have written it."""
+    not_played: dict[str, int] = {}
+    """Of a capture: how many steps were not played, by the reason."""
 
 
 def replay(

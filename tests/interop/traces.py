@@ -30,6 +30,22 @@ FILES: Final = {
 KUBEEDGE = TRACES.parent / "recordings" / "kubeedge"
 needs_kubeedge = pytest.mark.skipif(not KUBEEDGE.is_dir(), reason=f"the recordings are not at {KUBEEDGE}")
 
+KUBEEDGE_FILES: Final = tuple(
+    KUBEEDGE / f"{name}.jsonl"
+    for name in (
+        "start", "d1-device-created", "d2-desired-changed", "d3-reported", "d5-offline", "j1-prepull",
+        "j1-prepull-fails", "j2-configupdate", "j3-nodeupgrade", "m1-metaserver", "m2-token", "m2-token-refresh",
+        "m4-ephemeral", "m6-static", "r1-rest-eventbus", "r3-rest-servicebus", "r4-servicebus-rest", "r5-rules-deleted",
+        "s1-logs", "s2-logs-follow-cut", "s3-exec-v5", "s5-exec-tty", "s7-attach", "s8-exec-cut", "s9-tunnel-cut",
+    )
+)  # fmt: skip
+"""Scenarios of one life of an edgecore of 2026, with devices, rules, jobs, the metaserver and the stream tunnel."""
+KUBEEDGE_MQTT: Final = tuple(
+    KUBEEDGE / f"{name}.mqtt.jsonl"
+    for name in ("start", "d1-device-created", "d3-reported", "d5-offline", "r1-rest-eventbus")
+)
+"""What went over MQTT meanwhile: other lines than those of the link."""
+
 
 def recordings(*years: str) -> list[Path]:
     """The files of these recordings, or of all, in order of time within each; none where they are not at hand."""
