@@ -24,6 +24,7 @@ from beehive.trace.errors import TraceError
 from beehive.trace.flight import FlightRecorder
 from beehive.trace.format import FORMAT, Header
 from beehive.trace.redact import Redactor
+from beehive.trace.secrets import KnownSecrets
 from beehive.trace.stream import StreamRecorder, Waiting
 from beehive.trace.writer import SUFFIX, keep_newest, open_writer
 from edged.cri.recording import recording
@@ -105,10 +106,13 @@ class Tracing:
         self._root = config.modules.edged.root_directory
         self._config = config
         self._record = record
-        self._redactor = Redactor()
+        self._redactor = Redactor(KnownSecrets(self._wall))
         self._lock = threading.Lock()
         self._last_failure: float | None = None
         self._dumper: Any = None
+
+    def _wall(self) -> float:
+        return self._hive.clock.now()
 
     def attach(self, hive: Hive, stack: ExitStack) -> None:
         """Observe a hive that has not been started; everything ends with the stack.
