@@ -149,9 +149,11 @@ def _add_socket(parser: argparse.ArgumentParser) -> None:
 def _run(chosen: argparse.Namespace) -> int:
     import logging  # noqa: PLC0415 - the other commands do without the modules and their libraries
 
+    from beehive.quiet import quieten_libraries  # noqa: PLC0415
     from modules.cloudcore.process import RunOptions, run  # noqa: PLC0415
 
     logging.basicConfig(level=chosen.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    quieten_libraries()
     address, port = _address_and_port(chosen.listen)
     settings = {
         "listen_address": address,

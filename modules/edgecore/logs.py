@@ -4,6 +4,8 @@ import logging
 import sys
 import time
 
+from beehive.quiet import quieten_libraries
+
 _FORMAT = "%(asctime)s.%(msecs)03dZ %(levelname)-7s %(threadName)s %(name)s: %(message)s"
 _TIME = "%Y-%m-%dT%H:%M:%S"
 
@@ -17,5 +19,4 @@ def set_up(level: str) -> None:
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_UtcFormatter(_FORMAT, _TIME))
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
-    for name in ("pykka", "websockets", "sqlalchemy"):
-        logging.getLogger(name).setLevel(logging.WARNING)
+    quieten_libraries()
