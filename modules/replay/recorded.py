@@ -104,6 +104,10 @@ class Recorded(msgspec.Struct, frozen=True):
         found = [one for one in self.records if isinstance(one, CriCall) and not _is_closed(one) and _of_edged(one)]
         return sorted(found, key=lambda record: record.time - record.seconds)
 
+    def cut_off(self) -> list[CriCall]:
+        """Calls that edged made and, because it was stopping, did not wait for."""
+        return [one for one in self.records if _is_closed(one)]
+
     def events(self) -> list[CriEvent]:
         """What the runtime told by itself, and what edged learnt of it, in their order; not that edged was stopping."""
         found = [record for record in self.records if isinstance(record, CriEvent)]
