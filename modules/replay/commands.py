@@ -71,8 +71,7 @@ def _run(chosen: argparse.Namespace) -> int:
 
 
 def replayed(recorded: Recorded, module: str, until: float | None, pace: Pace | None) -> Replayed:
-    """What the modules log is not said: it was logged when it happened."""
-    logging.getLogger().addHandler(logging.NullHandler())
+    """What came of the replay of a trace or a capture."""
     with directory() as root:
         if recorded.foreign:
             return replay_capture(recorded, root, module, until=until, pace=pace)
@@ -112,7 +111,11 @@ def pace_of(speed: str) -> Pace | None:
 
 @contextmanager
 def directory() -> Iterator[Path]:
-    """An empty directory for a replay, on a fast disk if there is one."""
+    """An empty directory for a replay, on a fast disk if there is one.
+
+    What the modules log in a replay is not said: it was logged when it happened.
+    """
+    logging.getLogger().addHandler(logging.NullHandler())
     fast = Path("/dev/shm")  # noqa: S108 - a directory of its own is made in it
     parent = fast if os.access(fast, os.W_OK) else None
     with tempfile.TemporaryDirectory(prefix="edgecore-replay-", dir=parent) as name:
@@ -122,6 +125,8 @@ def directory() -> Iterator[Path]:
 def _guarded(command: Callable[[], int]) -> int:
     try:
         return command()
+    except BrokenPipeError:
+        raise
     except (BeehiveError, OSError) as error:
         _say(f"error: {error}")
         return ExitCode.USAGE
