@@ -27,7 +27,7 @@ class CoreStore:
     def __init__(self, url: str) -> None:
         self.name = "the database of the configured URL"
         try:
-            engine = sa.create_engine(url, pool_size=1, max_overflow=0)
+            engine = sa.create_engine(url, pool_size=1, max_overflow=0, hide_parameters=True)
             self.name = engine.url.render_as_string(hide_password=True)
             self._engine = engine
             self._make_tables()

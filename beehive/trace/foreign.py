@@ -1,7 +1,8 @@
 """Captures of other programs as traces: JSON lines written by a proxy between a real cloudcore and edgecore.
 
-One object a line, as `shared/traces/README.md` describes it. A whole websocket message becomes a `LinkFrame`, seen from
-the node; every other line (TLS, HTTP, fragments, closes) becomes a `Note` that holds it. There are no deliveries in
+One object a line, with its time (`ts`), `kind`, and for what went over a connection `listener`, `conn` and `dir`. A
+whole websocket message becomes a `LinkFrame`, seen from the node; every other line (TLS, HTTP, fragments, closes, and
+whatever else was recorded beside them) becomes a `Note` that holds it. There are no deliveries in
 them and so no causes but the messages' own parent ids.
 """
 
@@ -17,13 +18,13 @@ _DIRECTIONS = {"cloud->edge": Direction.IN, "edge->cloud": Direction.OUT}
 
 
 class _Line(msgspec.Struct):
-    """What is read of a line."""
+    """What is read of a line, of whatever kind it is."""
 
-    ts: float
-    kind: str = ""
-    conn: int = 0
-    dir: str = ""
-    listener: str = ""
+    ts: float | None = None
+    kind: Any = None
+    conn: Any = None
+    dir: Any = None
+    listener: Any = None
     msg: msgspec.Raw = msgspec.Raw()
 
 
@@ -45,22 +46,31 @@ class ForeignFrames:
         self.damage = ""
 
     def __iter__(self) -> Iterator[Header | Record]:
-        began: float | None = None
+        began, time = None, 0.0
         while text := self._file.readline(FRAME_BYTES):
-            parsed = self._parse(text)
-            if parsed is None:
+            parsed = self._parse(text) if text.strip() else None
+            if parsed is None and self.damage:
                 return
+            self.offset += len(text)
+            if parsed is None:
+                continue
             line, data = parsed
             if began is None:
-                began = line.ts
+                began = line.ts or 0.0
                 yield Header(FORMAT, "foreign capture", "", began, why=self._name)
-            self.offset += len(text)
-            yield _record(line, data, line.ts - began)
+            time = time if line.ts is None else line.ts - began
+            yield _record(line, data, time)
 
     def _parse(self, text: bytes) -> tuple[_Line, Any] | None:
-        """What a line says: a message's frame is left as it is, everything else is decoded."""
+        """What a line says: a message's frame is left as it is, everything else is decoded.
+
+        The first line must have a time and a kind, by which a capture is told from other JSON lines. A later one
+        without a time happened when the one before it did.
+        """
         try:
             line = _line.decode(text)
+            if not self.offset and (line.ts is None or not isinstance(line.kind, str)):
+                raise msgspec.ValidationError("Object missing required field `ts` or `kind`")
             return line, None if _is_frame(line) else msgspec.json.decode(text)
         except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
             if not self.offset:
@@ -71,11 +81,13 @@ class ForeignFrames:
 
 
 def _is_frame(line: _Line) -> bool:
-    return line.kind == "ws" and line.dir in _DIRECTIONS and len(line.msg) > 0
+    return line.kind == "ws" and isinstance(line.dir, str) and line.dir in _DIRECTIONS and bytes(line.msg)[:1] == b"{"
 
 
 def _record(line: _Line, data: Any, time: float) -> Record:
     if _is_frame(line):
         frame = bytes(line.msg)
-        return LinkFrame(time, 0, 0, 0, _DIRECTIONS[line.dir], line.conn, len(frame), frame)
-    return Note(time, 0, 0, 0, NoteKind.FOREIGN, "", f"{line.listener} {line.dir} {line.kind}".strip(), data)
+        number = line.conn if isinstance(line.conn, int) else 0
+        return LinkFrame(time, 0, 0, 0, _DIRECTIONS[line.dir], number, len(frame), frame)
+    what = " ".join(part for part in (line.listener, line.dir, line.kind) if isinstance(part, str))
+    return Note(time, 0, 0, 0, NoteKind.FOREIGN, "", what, data)

@@ -20,8 +20,9 @@ import msgspec
 from beehive.message import Header as MessageHeader
 from beehive.message import Message, Route
 
-FORMAT: Final = 1
-"""Number of this format; a reader refuses what is higher."""
+FORMAT: Final = 2
+"""Number of this format; a reader refuses what is higher. In the first every record had its contents in itself; the
+second has large ones once, see `beehive.trace.contents`."""
 
 FRAME_BYTES: Final = 64 * 1024 * 1024
 """Longest record that is written or read. KubeEdge's frames end at 12 MiB."""
@@ -226,7 +227,17 @@ class Note(Base, frozen=True, array_like=True, gc=False, tag="note"):
 Record = Delivered | TimerFired | CriCall | CriEvent | LinkFrame | StoreCommit | Note
 """What follows the header."""
 
-AnyRecord = Header | Record
+
+class Content(msgspec.Struct, frozen=True, array_like=True, gc=False, tag="content"):
+    """A large content, which the records after it refer to."""
+
+    key: bytes
+    """Its hash."""
+    data: bytes
+    """As it is, or in pieces, see `beehive.trace.contents`."""
+
+
+AnyRecord = Header | Content | Record
 """All that a frame may hold."""
 
 

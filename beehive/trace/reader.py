@@ -14,9 +14,10 @@ from typing import IO, Final
 
 import msgspec
 
+from beehive.trace.contents import Contents
 from beehive.trace.errors import TraceError
 from beehive.trace.foreign import ForeignFrames
-from beehive.trace.format import FORMAT, AnyRecord, Header, Record, traceparent
+from beehive.trace.format import FORMAT, AnyRecord, Content, Header, Record, traceparent
 from beehive.trace.frames import BIN32, Frames, decode
 from beehive.trace.writer import parts_of
 
@@ -68,7 +69,7 @@ class TraceReader:
     def __iter__(self) -> Iterator[Record]:
         """The records, oldest first."""
         for record in self._records:
-            if not isinstance(record, Header):
+            if not isinstance(record, Header | Content):
                 yield record
 
     def close(self) -> None:
@@ -105,12 +106,12 @@ class TraceReader:
             self.done = before + frames.offset
             if record is None:
                 self.skipped += 1
-            else:
+            elif not isinstance(record, Content):
                 yield self._placed(record, path)
         if frames.damage:
             self.damage = f"{path}: {frames.damage}"
 
-    def _placed(self, record: AnyRecord, path: Path) -> AnyRecord:
+    def _placed(self, record: Header | Record, path: Path) -> AnyRecord:
         if isinstance(record, Header):
             self._begin(record, path)
             return record
@@ -134,10 +135,11 @@ class TraceReader:
 
 
 class _Decoded:
-    """Frames, decoded."""
+    """Frames, decoded and with their contents."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._frames = Frames(file)
+        self._contents = Contents(file.fileno(), decode)
 
     @property
     def offset(self) -> int:
@@ -148,7 +150,11 @@ class _Decoded:
         return self._frames.damage
 
     def __iter__(self) -> Iterator[AnyRecord | None]:
-        return map(decode, self._frames)
+        for body in self._frames:
+            record = decode(body)
+            if isinstance(record, Content):
+                self._contents.learn(record, self._frames.offset - len(body), len(body))
+            yield record if record is None or isinstance(record, Header | Content) else self._contents.whole(record)
 
 
 def read(path: Path | str) -> TraceReader:

@@ -7,6 +7,9 @@ What is replaced: all values of Kubernetes secrets and of their annotations, tok
 field, and every value of `KnownSecrets` wherever it stands. The form is kept where a reader of the body needs it: a
 value that was base64 is base64 of its hash's text, and in pull credentials the user stays and the password goes. So a
 replay makes of a redacted body just what the recorded run made of it, redacted.
+
+What cannot be judged is replaced whole: a text that is no JSON where JSON is due, one in which it would take too long
+to look for what is known, and all contents once not every secret value is known any more (`KnownSecrets.is_full`).
 """
 
 import base64
@@ -21,7 +24,8 @@ import msgspec
 
 from beehive.names import Operation
 from beehive.resource import Side, type_of
-from beehive.trace.secrets import KnownSecrets
+from beehive.trace.needles import Found, TooMuchWorkError
+from beehive.trace.secrets import SHORTEST, KnownSecrets
 
 MARK: Final = "redacted:"
 
@@ -42,10 +46,10 @@ _FIELDS: Final = frozenset(
 )
 """Fields, in lower case and without underscores, whose text is a secret in any object."""
 
+_QUOTE: Final = rb'\\*"'
 _SUSPECT: Final = re.compile(
-    rb'"(?:ReqBody"|kind"\s*:\s*"Secret(?:List)?"|\.?dockerconfig|\w*(?:token|password)"\s*:\s*"|auths"\s*:)'.replace(
-        b'"', rb'\\*"'
-    ),
+    b'"(?:ReqBody%(q)s|kind%(q)s\\s*:\\s*%(q)sSecret(?:List)?%(q)s|\\.?dockerconfig'
+    b"|\\w*(?:token|password)%(q)s\\s*:\\s*%(q)s|auths%(q)s\\s*:)" % {b"q": _QUOTE},
     re.IGNORECASE,
 )
 """Cheap test of a text: whether it may hold what its form tells to be secret, be it in a text inside of it."""
@@ -110,7 +114,7 @@ class Redactor:
         try:
             return self._frame(frame)
         except (msgspec.DecodeError, UnicodeError, RecursionError):
-            return msgspec.json.encode(self.mark(frame))
+            return self._whole(frame)
 
     def _frame(self, frame: bytes) -> bytes:
         envelope = _envelope.decode(frame)
@@ -129,12 +133,17 @@ class Redactor:
 
     def _walked(self, text: bytes, how: "Callable[[Redactor, Any], Any]") -> bytes:
         """What cannot be gone through, because it is no JSON or nested too deeply, is replaced whole."""
+        if self.known.is_full:
+            return self._whole(text)
         try:
             value = msgspec.json.decode(text)
             redacted = how(self, value)
             return text if redacted == value else msgspec.json.encode(redacted)
         except (msgspec.DecodeError, UnicodeError, RecursionError):
-            return msgspec.json.encode(self.mark(text))
+            return self._whole(text)
+
+    def _whole(self, text: bytes) -> bytes:
+        return msgspec.json.encode(self.mark(text))
 
     def _hidden(self, value: str) -> str:
         """A value that is secret by its place."""
@@ -145,17 +154,26 @@ class Redactor:
         return self.mark(data)
 
     def _holds_known(self, data: bytes) -> bool:
-        return any(form in data for known in self.known.known() for form in known.forms) or (
-            b"\\u" in data and bool(self.known.known())
-        )
+        return self.known.is_full or self.known.any_in(data) or (b"\\u" in data and len(self.known) > 0)
 
     def _without_known(self, text: str) -> str:
-        for known in self.known.known():
-            for form in known.forms:
-                piece = form.decode("utf-8", "surrogateescape")
-                if piece in text:
-                    text = text.replace(piece, self.mark(known.value))
-        return text
+        if len(text) < SHORTEST or not (len(self.known) or self.known.is_full):
+            return text
+        data, errors = _bytes_of(text)
+        if self.known.is_full:
+            return self.mark(data)
+        try:
+            found = self.known.find(data)
+        except TooMuchWorkError:
+            return self.mark(data)
+        return self._replaced(data, found).decode("utf-8", errors) if found else text
+
+    def _replaced(self, data: bytes, found: list[Found]) -> bytes:
+        pieces, end = [], 0
+        for one in found:
+            pieces += [data[end : one.begin], self.mark(one.of).encode()]
+            end = one.end
+        return b"".join((*pieces, data[end:]))
 
 
 class _Route(msgspec.Struct):
@@ -303,6 +321,16 @@ def _is_application(value: dict[str, Any]) -> bool:
 
 def _is_docker(value: dict[str, Any]) -> bool:
     return isinstance(value.get("auths"), dict)
+
+
+def _bytes_of(text: str) -> tuple[bytes, str]:
+    """A text's bytes, and how they are decoded again: it may have come of bytes that are no UTF-8, or of JSON that
+    escaped half a character.
+    """
+    try:
+        return text.encode("utf-8", "surrogateescape"), "surrogateescape"
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "surrogatepass"), "surrogatepass"
 
 
 def _json(text: bytes) -> Any:

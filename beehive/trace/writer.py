@@ -11,17 +11,22 @@ from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from time import gmtime, strftime
-from typing import IO, Final, Protocol
+from typing import IO, Final, NoReturn, Protocol
 
 import msgspec
 
+from beehive.trace.contents import Shortener
 from beehive.trace.errors import TraceError
-from beehive.trace.format import Header, Record
+from beehive.trace.format import Header, Note, NoteKind, Record
 from beehive.trace.frames import Frames, encode
 
 SUFFIX: Final = ".trace"
 PART_BYTES: Final = 64 * 1024 * 1024
 PARTS: Final = 16
+FILE_BYTES: Final = 256 * 1024 * 1024
+"""Bytes of a trace in one file, unless somebody says otherwise."""
+_FEWEST: Final = 4
+"""Parts that a small directory has at least: so that three quarters of what fits are there after a rotation."""
 
 
 class Writer(Protocol):
@@ -41,35 +46,65 @@ class Writer(Protocol):
 class FileWriter:
     """A trace in one file. What is there of an earlier run stays; a new header follows it.
 
+    Args:
+        path: of the file.
+        header: of the run.
+        limit: bytes that the file may have; what would make it longer is not written, but a note that says so.
+
     Raises:
-        TraceError: the file cannot be opened, or is something else than a trace.
+        TraceError: the file cannot be opened, is something else than a trace, or has no room for more.
     """
 
-    def __init__(self, path: Path, header: Header) -> None:
+    def __init__(self, path: Path, header: Header, limit: int | None = None) -> None:
         self._path = path
+        self._limit = limit
+        self._contents = Shortener()
         self._file = _open(path)
         self.size = self._file.tell()
         """Bytes so far."""
+        if limit is not None and self.size >= limit:
+            self.close()
+            raise _full(path, limit, "give another file, or delete it")
         self._append(encode(header))
 
     def write(self, records: Iterable[Record]) -> None:
         """See `Writer`."""
-        data = b"".join(map(encode, records))
+        data: list[bytes] = []
+        size = self.size
+        for record in records:
+            frames = b"".join(map(encode, self._contents.records(record)))
+            if self._limit is not None and size + len(frames) > self._limit:
+                self._end(data, record.time, self._limit)
+            data.append(frames)
+            size += len(frames)
         if data:
-            self._append(data)
+            self._append(b"".join(data))
 
     def close(self) -> None:
         """See `Writer`."""
         self._file.close()
 
+    def _end(self, data: list[bytes], time: float, limit: int) -> NoReturn:
+        """Write what there is room for, and why there is no more."""
+        text = f"the recording ends here: the file may have {limit} bytes"
+        self._append(b"".join((*data, encode(Note(time, 0, 0, 0, NoteKind.LOST, "", text)))))
+        raise _full(self._path, limit, "a directory keeps the newest instead; --record-limit gives more room")
+
     def _append(self, data: bytes) -> None:
+        """Append whole frames: where the disk has no room for all, nothing of them stays."""
         rest = memoryview(data)
         try:
             while rest:
                 rest = rest[self._file.write(rest) :]
         except OSError as error:
+            with suppress(OSError):
+                self._file.truncate(self.size)
             raise TraceError("cannot write the trace", str(self._path), error.strerror or str(error)) from error
         self.size += len(data)
+
+
+def _full(path: Path, limit: int, hint: str) -> TraceError:
+    return TraceError("cannot write the trace", f"{path} has no more room in its {limit} bytes", hint)
 
 
 class DirectoryWriter:
@@ -129,13 +164,24 @@ def keep_newest(directory: Path, number: int) -> None:
             old.unlink(missing_ok=True)
 
 
-def open_writer(path: Path, header: Header) -> Writer:
+def open_writer(path: Path, header: Header, limit: int | None = None) -> Writer:
     """A writer into a directory when `path` is one, otherwise into a file.
+
+    Args:
+        path: of the file or directory.
+        header: of the run.
+        limit: bytes at most. A file ends there; of a directory the oldest parts go. None: `FILE_BYTES` of a file, and
+            `PARTS` parts of a directory.
 
     Raises:
         TraceError: see `FileWriter`.
     """
-    return DirectoryWriter(path, header) if path.is_dir() else FileWriter(path, header)
+    if not path.is_dir():
+        return FileWriter(path, header, FILE_BYTES if limit is None else limit)
+    if limit is None:
+        return DirectoryWriter(path, header)
+    part = min(PART_BYTES, limit // _FEWEST)
+    return DirectoryWriter(path, header, part_bytes=part, parts=max(_FEWEST, limit // part))
 
 
 def _open(path: Path) -> IO[bytes]:

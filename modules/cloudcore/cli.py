@@ -151,10 +151,12 @@ def _run(chosen: argparse.Namespace) -> int:
     import logging  # noqa: PLC0415 - the other commands do without the modules and their libraries
 
     from beehive import log_lines  # noqa: PLC0415
+    from beehive.quiet import quieten_libraries  # noqa: PLC0415
     from modules.cloudcore.process import RunOptions, run  # noqa: PLC0415
 
     formatter = log_lines.LineFormatter("%(asctime)s %(levelname)s %(name)s: %(message)s")
     log_lines.set_up(logging.StreamHandler(), chosen.log_level, formatter)
+    quieten_libraries()
     address, port = _address_and_port(chosen.listen)
     settings = {
         "listen_address": address,

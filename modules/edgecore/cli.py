@@ -15,10 +15,11 @@ import sys
 from enum import StrEnum
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Protocol, cast
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, cast
 
 from modules.edgecore import doctor, local, store_commands, trace_commands
 from modules.edgecore.config import ConfigError, EdgeCoreConfig, Problem, load, verify
+from modules.edgecore.config.durations import parse_size
 from modules.edgecore.exit_codes import ExitCode
 from modules.edgecore.trace_commands import replaying
 from modules.edgecore.version import CONFIG_API_VERSION, CRI_VERSIONS, KUBEEDGE_COMMIT, VERSION
@@ -33,6 +34,9 @@ CONFIG_COMMANDS: Final = "modules.edgecore.config.commands"
 """Where the commands of `edgecore config` are."""
 
 
+_LEAST: Final = 1 << 20
+"""Bytes that a recording may have at least."""
+
 FAULT_PROFILES: Final = ("none", "link", "process", "disk", "runtime", "cloud", "all")
 """`modules.simulate.draw.Profile`, which is not imported for its names alone."""
 
@@ -46,10 +50,19 @@ class LogLevel(StrEnum):
     ERROR = "error"
 
 
+class Recording(NamedTuple):
+    """What `run` records to."""
+
+    path: Path
+    """File or directory."""
+    limit: int | None
+    """Bytes that it may take; None for the default."""
+
+
 class RunProcess(Protocol):
     """What `modules.edgecore.process.run` must be."""
 
-    def __call__(self, config: EdgeCoreConfig, *, log_level: LogLevel, record: Path | None) -> int:
+    def __call__(self, config: EdgeCoreConfig, *, log_level: LogLevel, record: Recording | None) -> int:
         """Runs the node until a signal ends it, recording it to `record`; the exit status."""
 
 
@@ -112,7 +125,25 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
         metavar="FILE|DIR",
         help="record everything to a file, or in parts to a directory (one that exists, or a name that ends in /)",
     )
+    parser.add_argument(
+        "--record-limit",
+        type=_size,
+        metavar="SIZE",
+        help="bytes that the recording may take, such as 64Mi: a file ends there (default 256Mi), of a directory the "
+        "oldest parts go (default 1Gi)",
+    )
     parser.set_defaults(command=f"{__name__}:run")
+
+
+def _size(text: str) -> int:
+    """Bytes; an argument of less than `_LEAST` is refused."""
+    try:
+        size = parse_size(text)
+    except ValueError:
+        size = 0
+    if size < _LEAST:
+        raise argparse.ArgumentTypeError(f"{text!r} is no size of at least 1Mi, such as 64Mi or 1Gi")
+    return size
 
 
 def _add_join(parser: argparse.ArgumentParser) -> None:
@@ -170,7 +201,8 @@ def run(chosen: argparse.Namespace) -> int:
         return ExitCode.CONFIGURATION
     process = cast("RunProcess", _imported(PROCESS))
     try:
-        record = recording_path(chosen.record)
+        path = recording_path(chosen.record)
+        record = None if path is None else Recording(path, chosen.record_limit)
     except OSError as error:
         _say(f"error: --record {chosen.record}: {error.strerror}")
         return ExitCode.START_FAILED

@@ -6,6 +6,7 @@ import time
 
 from beehive import log_lines
 from beehive.log_lines import LineFormatter
+from beehive.quiet import quieten_libraries
 
 _FORMAT = "%(asctime)s.%(msecs)03dZ %(levelname)-7s %(threadName)s %(name)s: %(message)s"
 _TIME = "%Y-%m-%dT%H:%M:%S"
@@ -18,5 +19,4 @@ class _UtcFormatter(LineFormatter):
 def set_up(level: str) -> None:
     """Log to standard error from `level` (a name of the logging module, any case) upwards."""
     log_lines.set_up(logging.StreamHandler(sys.stderr), level, _UtcFormatter(_FORMAT, _TIME))
-    for name in ("pykka", "websockets", "sqlalchemy"):
-        logging.getLogger(name).setLevel(logging.WARNING)
+    quieten_libraries()

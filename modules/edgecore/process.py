@@ -9,7 +9,6 @@ import signal
 import sys
 from collections.abc import Callable
 from contextlib import ExitStack
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry, generate_latest
@@ -55,7 +54,7 @@ from modules.edgecore.tracing import Tracing
 from modules.edgecore.version import KUBELET_VERSION
 
 if TYPE_CHECKING:
-    from modules.edgecore.cli import LogLevel
+    from modules.edgecore.cli import LogLevel, Recording
 
 _log = logging.getLogger(__name__)
 
@@ -63,15 +62,15 @@ STOP_DEADLINE = 20.0
 """Seconds that all modules together get to end."""
 
 
-def run(config: EdgeCoreConfig, *, log_level: "LogLevel", record: Path | None = None) -> int:
+def run(config: EdgeCoreConfig, *, log_level: "LogLevel", record: "Recording | None" = None) -> int:
     """Run the node until SIGTERM or SIGINT; the exit status, see `ExitCode`.
 
-    `record` is a file or directory that everything which comes into the modules is recorded to.
+    `record` says where everything which comes into the modules is recorded to.
     """
     set_up(log_level)
     use_one_arena()
     shutdown = Shutdown(at_once=ExitCode.INTERRUPTED)
-    tracing = Tracing(config, record)
+    tracing = Tracing(config, *(record or ()))
     shutdown.on(signal.SIGUSR2, lambda: tracing.dump_soon("SIGUSR2"))
     try:
         with ExitStack() as stack:

@@ -24,6 +24,7 @@ from beehive.trace.errors import TraceError
 from beehive.trace.flight import FlightRecorder
 from beehive.trace.format import FORMAT, Header
 from beehive.trace.redact import Redactor
+from beehive.trace.secrets import KnownSecrets
 from beehive.trace.stream import StreamRecorder, Waiting
 from beehive.trace.writer import SUFFIX, keep_newest, open_writer
 from edged.cri.recording import recording
@@ -99,16 +100,21 @@ class Tracing:
     Args:
         config: of the node.
         record: file or directory that everything is recorded to; None for the flight recorder alone.
+        limit: bytes that it may take; None for what `open_writer` gives.
     """
 
-    def __init__(self, config: EdgeCoreConfig, record: Path | None = None) -> None:
+    def __init__(self, config: EdgeCoreConfig, record: Path | None = None, limit: int | None = None) -> None:
         self._root = config.modules.edged.root_directory
         self._config = config
         self._record = record
-        self._redactor = Redactor()
+        self._limit = limit
+        self._redactor = Redactor(KnownSecrets(self._wall))
         self._lock = threading.Lock()
         self._last_failure: float | None = None
         self._dumper: Any = None
+
+    def _wall(self) -> float:
+        return self._hive.clock.now()
 
     def attach(self, hive: Hive, stack: ExitStack) -> None:
         """Observe a hive that has not been started; everything ends with the stack.
@@ -181,7 +187,7 @@ class Tracing:
         return Dumped(path, records)
 
     def _start_stream(self, path: Path, stack: ExitStack) -> None:
-        writer = open_writer(path, self._header)
+        writer = open_writer(path, self._header, self._limit)
         waiting = Waiting()
         running = self._hive.runtime.start(
             StreamRecorder, waiting, writer, Serialiser(self._origin, self._redactor), name="trace/recorder"

@@ -64,13 +64,14 @@ def _run(chosen: argparse.Namespace) -> int:
     _warn(recorded)
     result = replayed(recorded, _MODULES.get(chosen.module, chosen.module or ""), chosen.until, pace_of(chosen.speed))
     say(differences_text(recorded, result).rstrip("\n"))
+    for reason, number in result.not_played.items():
+        say(f"not played: {number} of {reason}")
     _say(figures_text(result))
     return ExitCode.DIFFERENT if chosen.check and result.differences else ExitCode.OK
 
 
 def replayed(recorded: Recorded, module: str, until: float | None, pace: Pace | None) -> Replayed:
-    """What the modules log is not said: it was logged when it happened."""
-    logging.getLogger().addHandler(logging.NullHandler())
+    """What came of the replay of a trace or a capture."""
     with directory() as root:
         if recorded.foreign:
             return replay_capture(recorded, root, module, until=until, pace=pace)
@@ -78,6 +79,8 @@ def replayed(recorded: Recorded, module: str, until: float | None, pace: Pace | 
 
 
 def _warn(recorded: Recorded) -> None:
+    for damage in recorded.damage:
+        _say(f"not replayed: {damage}")
     if recorded.runs > 1:
         _say("the trace has several runs; this is the first")
     lost = sum(1 for note in recorded.notes("lost"))
@@ -108,7 +111,11 @@ def pace_of(speed: str) -> Pace | None:
 
 @contextmanager
 def directory() -> Iterator[Path]:
-    """An empty directory for a replay, on a fast disk if there is one."""
+    """An empty directory for a replay, on a fast disk if there is one.
+
+    What the modules log in a replay is not said: it was logged when it happened.
+    """
+    logging.getLogger().addHandler(logging.NullHandler())
     fast = Path("/dev/shm")  # noqa: S108 - a directory of its own is made in it
     parent = fast if os.access(fast, os.W_OK) else None
     with tempfile.TemporaryDirectory(prefix="edgecore-replay-", dir=parent) as name:
@@ -118,6 +125,8 @@ def directory() -> Iterator[Path]:
 def _guarded(command: Callable[[], int]) -> int:
     try:
         return command()
+    except BrokenPipeError:
+        raise
     except (BeehiveError, OSError) as error:
         _say(f"error: {error}")
         return ExitCode.USAGE

@@ -107,7 +107,9 @@ class View:
             "resourceversion": message.resourceversion,
             **({"answers": parent} if parent else {}),
         }
-        about = ("answer", parent) if answer else (to, message.resource)
+        about: Hashable = ("answer", parent) if answer else (to, message.resource)
+        if way == "frame" and self._module == NODE:  # metamanager acknowledges, edged says: no order between the two
+            about = (to, message.resource, "answers" if parent else message.source)
         title = f"{way} {what} to {to}"
         return [Output(time, about, title, (title, *lines({**envelope, "content": content})), not looks)]
 

@@ -7,7 +7,19 @@ from zlib import crc32
 
 import msgspec
 
-from beehive.trace import CriCall, CriEvent, Delivered, Header, LinkFrame, Note, Record, StoreCommit, TraceReader, read
+from beehive.trace import (
+    CriCall,
+    CriEvent,
+    Delivered,
+    Header,
+    LinkFrame,
+    Note,
+    Record,
+    StoreCommit,
+    TraceError,
+    TraceReader,
+    read,
+)
 from edged.cri.errors import ConnectionClosedError
 from edged.cri.recording_events import ENDED
 from edged.server.snapshots import ACTOR as SERVER
@@ -49,6 +61,8 @@ class Recorded(msgspec.Struct, frozen=True):
     records: tuple[Record, ...]
     runs: int = 1
     """How many runs the trace has; this is the first."""
+    damage: tuple[str, ...] = ()
+    """Where and why files could not be read, or not to their end."""
 
     @property
     def foreign(self) -> bool:
@@ -90,6 +104,10 @@ class Recorded(msgspec.Struct, frozen=True):
         found = [one for one in self.records if isinstance(one, CriCall) and not _is_closed(one) and _of_edged(one)]
         return sorted(found, key=lambda record: record.time - record.seconds)
 
+    def cut_off(self) -> list[CriCall]:
+        """Calls that edged made and, because it was stopping, did not wait for."""
+        return [one for one in self.records if _is_closed(one)]
+
     def events(self) -> list[CriEvent]:
         """What the runtime told by itself, and what edged learnt of it, in their order; not that edged was stopping."""
         found = [record for record in self.records if isinstance(record, CriEvent)]
@@ -115,31 +133,52 @@ def load(path: Path) -> Recorded:
         TraceError: it cannot be read.
         ReplayError: it begins somewhere in the middle of a run.
     """
-    captures = sorted(path.glob("*.jsonl")) if path.is_dir() else []
-    if captures:
-        return _capture(captures)
+    found = sorted(path.glob("*.jsonl")) if path.is_dir() else []
+    if found:
+        return captures(found)
     with read(path) as trace:
         records = tuple(record for record in _of_first_run(trace))
         header = trace.header
+        damage = (trace.damage,) if trace.damage else ()
     if header.program != FOREIGN and header.why != RECORDED:
         hint = "only what `edgecore run --record` wrote begins where a run does"
         raise ReplayError("cannot replay the trace", f"{path} was written for: {header.why or 'nothing said'}", hint)
     if not records:
         raise ReplayError("cannot replay the trace", f"{path} has no records", "record a run that does something")
-    return Recorded(header, records, len(trace.runs))
+    return Recorded(header, records, len(trace.runs), damage)
 
 
-def _capture(paths: list[Path]) -> Recorded:
-    """Captures that follow each other."""
+def captures(paths: list[Path]) -> Recorded:
+    """Captures that follow each other in time, whatever their names are.
+
+    Raises:
+        TraceError: one cannot be read.
+    """
     found: list[Record] = []
-    first: Header | None = None
-    for path in paths:
+    headers, damage = _headers_of(paths)
+    first = min(headers.values(), key=lambda header: header.began)
+    for path in sorted(headers, key=lambda path: headers[path].began):
         with read(path) as trace:
-            first = first or trace.header
             later = trace.header.began - first.began
             found += [msgspec.structs.replace(record, time=record.time + later) for record in trace]
-    assert first is not None  # noqa: S101 - there is one
-    return Recorded(first, tuple(_one_after_the_other(sorted(found, key=lambda record: record.time))))
+            damage += [trace.damage] if trace.damage else []
+    records = _one_after_the_other(sorted(found, key=lambda record: record.time))
+    return Recorded(first, tuple(records), damage=tuple(damage))
+
+
+def _headers_of(paths: list[Path]) -> tuple[dict[Path, Header], list[str]]:
+    """The headers of captures, and of other files among them why they are none. One capture there must be."""
+    found: dict[Path, Header] = {}
+    errors: list[TraceError] = []
+    for path in paths:
+        try:
+            with read(path) as trace:
+                found[path] = trace.header
+        except TraceError as error:
+            errors.append(error)
+    if not found:
+        raise errors[0]
+    return found, list(map(str, errors))
 
 
 def _of_first_run(trace: TraceReader) -> list[Record]:

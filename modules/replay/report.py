@@ -34,8 +34,9 @@ def figures_text(result: Replayed) -> str:
     """How much was replayed, and how fast."""
     took = max(result.took, 1e-9)
     module = result.module or "the node"
+    done = len(result.recorded) - sum(1 for one in result.differences if one.recorded is not None)
     return (
-        f"{module}: {result.fed} messages in, {len(result.replayed)} of {len(result.recorded)} recorded things done; "
+        f"{module}: {result.fed} messages in, {done} of {len(result.recorded)} recorded things done; "
         f"{result.seconds:.1f} s in {took:.2f} s: {result.seconds / took:.0f} times real time, "
         f"{result.fed / took:.0f} messages/s"
     )

@@ -32,7 +32,7 @@ from modules.replay.outbox import outbox_of
 from modules.replay.outputs import NODE, Output, View, belongs, message_of, sent_at, subject_of
 from modules.replay.places import Places
 from modules.replay.recorded import Recorded
-from modules.replay.runtime import RecordedRuntime
+from modules.replay.runtime import RecordedRuntime, role
 from modules.replay.stand_in import Answers, stand_in
 from modules.replay.store import RecordedStore
 from modules.replay.timers import RecordedTimers, timed
@@ -69,6 +69,8 @@ class Replayed(msgspec.Struct, frozen=True):
     """Real seconds."""
     records: Callable[[], tuple[Record, ...]]
     """Makes what the replay did, as a recorder would have written it."""
+    not_played: dict[str, int] = {}
+    """Of a capture: how many steps were not played, by the reason."""
 
 
 def replay(
@@ -113,6 +115,7 @@ class Stage:
         self._answers = Answers(self._hive, self._deliveries, lambda actor: bool(module) and belongs(actor, module))
         self._runtime = RecordedRuntime(self._simulation, recorded.calls(), self._places.ours, recorded.events())
         self._cloud = RecordedCloud(self._simulation, recorded)
+        self._cut_off = {role(call.method, call.request) for call in recorded.cut_off()}
         self._figures = RecordedFigures(self._clock, recorded.notes("figures"))
         present = {one.module for one in self._deliveries} | {one.sender.partition("/")[0] for one in self._deliveries}
         for name in MODULES:
@@ -156,9 +159,11 @@ class Stage:
         )
 
     def _was_under_way(self, call: CriCall, view: View) -> bool:
-        """Whether a call that has no record may have been made and not have ended when the recording did: then its
-        pod was not touched any more.
+        """Whether a call that has no record may have been made and not have ended when the recording did: it was cut
+        off then, or its pod was not touched any more.
         """
+        if role(call.method, call.request) in self._cut_off:
+            return True
         request = msgspec.json.decode(call.request)
         config = request.get("sandbox_config") or request.get("config") or {}
         subject = subject_of(request)

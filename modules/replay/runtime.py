@@ -62,6 +62,8 @@ _ANSWERS: Final[dict[str, type[Message] | list[type[Message]]]] = {
 }
 """Messages that answers are; ids stand for themselves."""
 
+_LEAVE_IT: Final = frozenset({"exec_sync", "pull_image", "remove_image", "reopen_container_log"})
+"""Calls of `CHANGES` that leave a pod as the lists show it."""
 _SOON: Final = 0.02
 """Seconds within which two looks are of one moment."""
 _ASKERS: Final = ("/Pleg", "")
@@ -98,6 +100,8 @@ class RecordedRuntime:
         self.unanswered: list[CriCall] = []
         """Calls that the recorded run never made."""
         self._lists = RecordedLists(calls, events)
+        self._pending = self._changes_of_pods(calls)
+        """What changed each pod, and this run has yet to begin."""
         self._answers = Sequences((_key(call), Answer(call.time - call.seconds, call.time, call)) for call in calls)
 
     def container_events(
@@ -132,6 +136,8 @@ class RecordedRuntime:
         answer = self._answers.change(key) if method in CHANGES else self._look(key, call)
         if answer is None:
             self.unanswered.append(call)
+        elif method in CHANGES:
+            self._pending.get(self._pod_of(call), {}).pop(id(answer.value), None)
         self._wait(None if answer is None else answer.end - now)
         assert answer is not None  # noqa: S101 - one that is not there is waited for without end
         if method in CHANGES:
@@ -142,11 +148,33 @@ class RecordedRuntime:
 
     def _note_change(self, call: CriCall, end: float) -> None:
         self._changed[current().actor] = end
+        pod = self._pod_of(call)
+        if call.method not in _LEAVE_IT:
+            self._changed_pods[pod] = end
+
+    def _changes_of_pods(self, calls: list[CriCall]) -> dict[str, dict[int, CriCall]]:
+        """What changed each pod, by the identity of the call."""
+        found: dict[str, dict[int, CriCall]] = {}
+        for call in calls:
+            if call.method in CHANGES and call.method not in _LEAVE_IT:
+                found.setdefault(self._pod_of(call), {})[id(call)] = call
+        return found
+
+    def _pod_of(self, call: CriCall) -> str:
+        """Uid of the pod that a call is about; empty for none."""
         request = msgspec.json.decode(call.request)
         config = request.get("sandbox_config") or request.get("config") or {}
-        pod = config.get("metadata", {}).get("uid") or self._lists.pods.get(_subject_in(call.request), "")
-        if call.method != "exec_sync":
-            self._changed_pods[pod] = end
+        return config.get("metadata", {}).get("uid") or self._lists.pods.get(_subject_in(call.request), "")
+
+    def _next_change(self, pod: str, now: float) -> Callable[[CriCall], bool]:
+        """Whether a recorded look of a worker began before what this run has yet to do to the worker's pod.
+
+        Spans tell: they are numbered when a call begins. What this run has left out for long, it does not do. Who looks
+        while the worker works, as the PLEG does, may have seen it or not.
+        """
+        pending = self._pending.get(pod, {}).values() if pod else ()
+        first = min((call.span for call in pending if call.time - call.seconds > now - LATE), default=None)
+        return lambda look: first is None or look.span < first
 
     def _look(self, key: Hashable, call: CriCall) -> Answer[CriCall] | None:
         """What was seen at this time. What nobody looked at then is as it was when it was last looked at, or put
@@ -155,7 +183,9 @@ class RecordedRuntime:
         actor, now = current().actor, call.time
         asker, since = _asker(actor), self._changed.get(actor, 0.0)
         of_pod, subject = _pod_in(call.request), _subject_in(call.request)
-        answer = self._of_this_moment(asker, key, of_pod, now)
+        pod = "" if asker else of_pod or self._lists.pods.get(subject, "")
+        before = self._next_change(pod, now)
+        answer = self._of_this_moment(asker, key, of_pod, now, before)
         if answer is None and of_pod:
             answer = self._put_together(call, self._changed_pods.get(of_pod, 0.0))
         if answer is None and subject:
@@ -163,18 +193,22 @@ class RecordedRuntime:
         if answer is None:
             ahead = LATE if asker and call.method not in LISTS else NEAR
             since = max(since, self._changed_pods.get(of_pod, 0.0))
-            answer = self._answers.near((asker, key), now, since, ahead=ahead)
+            answer = self._answers.near((asker, key), now, since, ahead=ahead, seen=before)
         return answer or self._put_together(call, 0.0) or self._of_another_time(asker, key, now)
 
-    def _of_this_moment(self, asker: str, key: Hashable, pod: str, now: float) -> Answer[CriCall] | None:
+    def _of_this_moment(
+        self, asker: str, key: Hashable, pod: str, now: float, before: Callable[[CriCall], bool]
+    ) -> Answer[CriCall] | None:
         """What the same asker saw a moment ago, or a moment later. Because of events the PLEG looks more or less often:
         of a pod it sees that only if nothing is told of the pod in between.
         """
         if not (asker and pod):
-            return self._answers.near((asker, key), now, self._changed.get(current().actor, 0.0), ahead=_SOON)
+            return self._answers.near(
+                (asker, key), now, self._changed.get(current().actor, 0.0), ahead=_SOON, seen=before
+            )
         since = max(self._changed_pods.get(pod, 0.0), self._lists.told(pod, now), now - _SOON)
         ahead = min(_SOON, self._lists.next_told(pod, now) - now)
-        return self._answers.near((asker, key), now, since, ahead=ahead)
+        return self._answers.near((asker, key), now, since, ahead=ahead, seen=before)
 
     def _happened(self, subject: str, now: float) -> float:
         """When something was last done to a sandbox or container, or to its pod, or was told of it."""

@@ -5,7 +5,7 @@ anything being wrong: timers have jitter. They get the answer that was given at 
 its answers in their order.
 """
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from typing import Generic, NamedTuple, TypeVar
 
 T = TypeVar("T")
@@ -43,7 +43,15 @@ class Sequences(Generic[T]):
         self._next[key] = at + 1
         return answers[at]
 
-    def near(self, key: Hashable, now: float, since: float = 0.0, *, ahead: float = NEAR) -> Answer[T] | None:
+    def near(
+        self,
+        key: Hashable,
+        now: float,
+        since: float = 0.0,
+        *,
+        ahead: float = NEAR,
+        seen: Callable[[T], bool] = lambda _value: True,
+    ) -> Answer[T] | None:
         """The answer of this time; None when there was none.
 
         Args:
@@ -51,12 +59,13 @@ class Sequences(Generic[T]):
             now: when.
             since: when who asks has changed something last: what was recorded before does not show that.
             ahead: seconds that it may have been recorded later.
+            seen: whether an answer may be seen already.
         """
         answers, at = self._answers.get(key, []), self._next.get(key, 0)
         while at < len(answers) and answers[at].end < max(now - LATE, since):
             at += 1
         self._next[key] = at
-        if at < len(answers) and answers[at].begin <= now + ahead:
+        if at < len(answers) and answers[at].begin <= now + ahead and seen(answers[at].value):
             self._next[key] = at + 1
             return answers[at]
         return None

@@ -17,6 +17,7 @@ GROUPS: Final[dict[str, Group]] = {
     ModuleName.EDGEHUB: Group.HUB,
     ModuleName.CLOUDHUB: Group.CLOUDHUB,
     ModuleName.EDGECONTROLLER: Group.EDGECONTROLLER,
+    ModuleName.DYNAMICCONTROLLER: Group.DYNAMICCONTROLLER,
 }
 """Modules that can be stood in for, with their groups."""
 

@@ -19,7 +19,7 @@ from modules.trace_tools.columns import Facts, pack
 from modules.trace_tools.diagnosis import State, diagnose
 from modules.trace_tools.event import Event
 from modules.trace_tools.events import events_of
-from modules.trace_tools.gather import gather
+from modules.trace_tools.gather import Story, gather
 from modules.trace_tools.mermaid import ARROWS, mermaid
 from modules.trace_tools.names import named
 from modules.trace_tools.page import page
@@ -36,6 +36,10 @@ MOST: Final = 1_000_000
 
 class TooLongError(BeehiveError):
     """There is more in the trace than can be shown."""
+
+
+class NotThereError(BeehiveError):
+    """The trace has nothing of the object that is to be shown."""
 
 
 def explain(chosen: argparse.Namespace) -> int:
@@ -56,6 +60,8 @@ def view(chosen: argparse.Namespace) -> int:
 def _guarded(command: Callable[[], int]) -> int:
     try:
         return command()
+    except BrokenPipeError:
+        raise
     except (BeehiveError, OSError) as error:
         _say(f"error: {error}")
         return ExitCode.USAGE
@@ -108,11 +114,24 @@ def _chosen(chosen: argparse.Namespace) -> Iterable[Event]:
         found: Iterable[Event] = _events(chosen.file)
     else:
         kind, _, name = chosen.object.partition(" ")
-        found = gather(lambda: _events(chosen.file), Target.parse(kind, name)).events
+        found = _story_of(chosen.file, Target.parse(kind, name)).events
     begin, end = chosen.begin, chosen.end
     return (
         event for event in named(found) if (begin is None or event.end >= begin) and (end is None or event.sent <= end)
     )
+
+
+def _story_of(path: Path, target: Target) -> Story:
+    """The story of an object that is in the trace.
+
+    Raises:
+        NotThereError: there is nothing of it.
+    """
+    story = gather(lambda: _events(path), target)
+    diagnosis = diagnose(story)
+    if diagnosis.state is State.UNKNOWN:
+        raise NotThereError("cannot show the object", f"{target} is not in the trace", diagnosis.why)
+    return story
 
 
 def _events(path: Path) -> Iterator[Event]:

@@ -92,7 +92,7 @@ def _of_pod(story: Story, pod: _Pod) -> Diagnosis:
 
 def _what_there_is(story: Story) -> str:
     if not story.others:
-        return f"nor is any other {story.target.kind}"
+        return f"nor is any other object of the kind {story.target.kind}"
     return f"which has for example {', '.join(sorted(story.others))}"
 
 

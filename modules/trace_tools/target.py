@@ -9,8 +9,18 @@ from typing import Final
 import msgspec
 
 from beehive import BeehiveError
+from beehive.names import ResourceType
 from beehive.resource import NULL_NAMESPACE
 
+_KINDS: Final = {
+    "po": "pod",
+    "cm": "configmap",
+    "no": "node",
+    "ev": "event",
+    "sa": "serviceaccount",
+}
+"""Kinds as kubectl's short names call them."""
+_TYPES: Final = frozenset(map(str, ResourceType))
 _SUFFIXES: Final = ("", "patch", "status")
 _CLUSTER: Final = frozenset({NULL_NAMESPACE, "", "default", "namespace"})
 """Namespaces under which KubeEdge sends objects that have none."""
@@ -29,17 +39,18 @@ class Target(msgspec.Struct, frozen=True):
 
     @classmethod
     def parse(cls, kind: str, name: str) -> "Target":
-        """`pod default/nginx`, `node lab-edge`.
+        """`pod default/nginx`, `node lab-edge`; the kind also as `pods` or `po`.
 
         Raises:
             TargetError: neither NAME nor NAMESPACE/NAME.
         """
+        kind = _singular(kind.lower())
         namespace, slash, rest = name.partition("/")
         if not slash:
             namespace, rest = ("default", name) if kind == "pod" else ("", name)
         if not kind or not rest or "/" in rest:
             raise TargetError("cannot look for the object", f"{kind} {name}", "give for example: pod default/nginx")
-        return cls(kind.lower(), namespace, rest)
+        return cls(kind, namespace, rest)
 
     def __str__(self) -> str:
         place = f"{self.namespace}/" if self.namespace else ""
@@ -72,3 +83,9 @@ def parts(about: str) -> tuple[str, str, str]:
     """Namespace, type and name of a resource; empty ones when it is none. What follows a blank is a container."""
     tokens = about.partition(" ")[0].split("/")
     return (tokens[0], tokens[1], tokens[2]) if len(tokens) == 3 else ("", "", "")
+
+
+def _singular(kind: str) -> str:
+    """A kind as resource strings have it."""
+    plain = kind.removesuffix("s")
+    return _KINDS.get(plain, plain if plain in _TYPES and kind not in _TYPES else kind)

@@ -19,8 +19,7 @@ from edgehub.errors import SettingsError
 from tests.edgehub.clouds import PATIENCE, LibraryCloud, ScriptedCloud
 from tests.edgehub.links import settings
 from tests.edgehub.messages import message
-
-TRACES = Path("/work/shared/traces")
+from tests.interop.traces import is_message, lines_of, needs_traces, recordings
 
 
 class Recorder(Module):
@@ -154,11 +153,11 @@ def test_a_node_stops_promptly_while_it_dials() -> None:
         cloud.connection().read_request()
 
 
-@pytest.mark.parametrize("trace", sorted(TRACES.glob("*/*.jsonl")), ids=lambda path: f"{path.parent.name}/{path.stem}")
+@needs_traces
+@pytest.mark.parametrize("trace", recordings(), ids=lambda path: f"{path.parent.name}/{path.stem}")
 def test_what_a_real_cloud_sent_is_taken(trace: Path) -> None:
     """Every recorded message reaches metamanager, or is an answer nobody here waits for; none is rejected."""
-    recorded = [json.loads(line) for line in trace.read_text().splitlines()]
-    frames = [one["msg"] for one in recorded if one["kind"] == "ws" and one["dir"] == "cloud->edge"]
+    frames = [one["msg"] for one in lines_of(trace) if is_message(one) and one["dir"] == "cloud->edge"]
     pushed = [one for one in frames if not one["header"].get("parent_msg_id") and one["route"]["group"] == "resource"]
     with LibraryCloud() as cloud, node(cloud.port) as joined:
         connection = cloud.accept()

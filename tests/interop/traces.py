@@ -1,27 +1,73 @@
-"""The messages that a real cloudcore and a real edgecore exchanged, as the recordings have them."""
+"""The messages that a real cloudcore and a real edgecore exchanged, as the recordings have them.
+
+Each file that a test reads is named here: what else lies beside them, now or later, is another test's.
+"""
 
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
 TRACES = Path(__file__).resolve().parents[3] / "shared" / "traces"
 needs_traces = pytest.mark.skipif(not TRACES.is_dir(), reason=f"the recorded traces are not at {TRACES}")
 
+FILES: Final = {
+    "2019": ("00-register", "01-pod-add", "04-configmap-secret-pod", "06-pod-delete"),
+    "today": (
+        "00-register",
+        "01-pod-add",
+        "02-pod-update-label",
+        "04-configmap-secret-pod",
+        "06-pod-delete",
+        "09-idle-keepalive-lease-nodestatus",
+        "13-edgecore-restart-with-pod",
+    ),
+}
+"""Names of the files of each recording, in order of time."""
 
-def recordings() -> list[Path]:
-    """All files of all recordings, in order of time within each."""
-    return sorted(TRACES.glob("*/*.jsonl"))
+KUBEEDGE = TRACES.parent / "recordings" / "kubeedge"
+needs_kubeedge = pytest.mark.skipif(not KUBEEDGE.is_dir(), reason=f"the recordings are not at {KUBEEDGE}")
+
+KUBEEDGE_FILES: Final = tuple(
+    KUBEEDGE / f"{name}.jsonl"
+    for name in (
+        "start", "d1-device-created", "d2-desired-changed", "d3-reported", "d5-offline", "j1-prepull",
+        "j1-prepull-fails", "j2-configupdate", "j3-nodeupgrade", "m1-metaserver", "m2-token", "m2-token-refresh",
+        "m4-ephemeral", "m6-static", "r1-rest-eventbus", "r3-rest-servicebus", "r4-servicebus-rest", "r5-rules-deleted",
+        "s1-logs", "s2-logs-follow-cut", "s3-exec-v5", "s5-exec-tty", "s7-attach", "s8-exec-cut", "s9-tunnel-cut",
+    )
+)  # fmt: skip
+"""Scenarios of one life of an edgecore of 2026, with devices, rules, jobs, the metaserver and the stream tunnel."""
+KUBEEDGE_MQTT: Final = tuple(
+    KUBEEDGE / f"{name}.mqtt.jsonl"
+    for name in ("start", "d1-device-created", "d3-reported", "d5-offline", "r1-rest-eventbus")
+)
+"""What went over MQTT meanwhile: other lines than those of the link."""
+
+
+def recordings(*years: str) -> list[Path]:
+    """The files of these recordings, or of all, in order of time within each; none where they are not at hand."""
+    named = [TRACES / year / f"{name}.jsonl" for year in years or FILES for name in FILES[year]]
+    return named if TRACES.is_dir() else []
+
+
+def lines_of(path: Path) -> list[dict[str, Any]]:
+    """The lines of a recording, of whatever kind."""
+    return [json.loads(line) for line in path.read_text().splitlines() if line.strip()]
 
 
 def messages(path: Path) -> Iterator[dict[str, Any]]:
     """The websocket messages of one file, both directions."""
-    for line in path.read_text().splitlines():
-        entry = json.loads(line)
-        if entry["kind"] == "ws":
-            yield entry["msg"]
+    for line in lines_of(path):
+        if is_message(line):
+            yield line["msg"]
+
+
+def is_message(line: dict[str, Any]) -> bool:
+    """Whether a line holds a message between cloud and edge; a frame of the tunnel is a `ws` too, and has none."""
+    return line.get("kind") == "ws" and "msg" in line
 
 
 def frame(message: dict[str, Any]) -> bytes:

@@ -1,13 +1,13 @@
 """The recorded messages of a real KubeEdge, as tests of the cloud side replay them."""
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from tests.interop.traces import TRACES, needs_traces
+from tests.interop import traces
+from tests.interop.traces import is_message, lines_of, needs_traces
 
 __all__ = ["Step", "needs_traces", "recordings", "steps_of"]
 
@@ -46,12 +46,11 @@ class Step(msgspec.Struct, frozen=True):
 
 def recordings(year: str = "today") -> list[Path]:
     """The files of one recording, in order of time."""
-    return sorted((TRACES / year).glob("*.jsonl")) if TRACES.is_dir() else []
+    return traces.recordings(year)
 
 
 def steps_of(path: Path) -> Iterator[Step]:
     """The websocket messages of a file."""
-    for line in path.read_text().splitlines():
-        entry = json.loads(line)
-        if entry["kind"] == "ws":
+    for entry in lines_of(path):
+        if is_message(entry):
             yield Step(entry["dir"] == "edge->cloud", entry["msg"])

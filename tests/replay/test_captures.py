@@ -8,7 +8,7 @@ import pytest
 from modules.edgecore.cli import main
 from modules.edgecore.exit_codes import ExitCode
 from modules.replay.commands import replayed
-from modules.replay.recorded import load
+from modules.replay.recorded import captures, load
 from tests.interop.traces import TRACES, needs_traces, recordings
 
 pytestmark = needs_traces
@@ -17,20 +17,20 @@ pytestmark = needs_traces
 @pytest.mark.parametrize("year", ["today", "2019"])
 def test_our_edge_takes_every_step_of_the_real_one(year: str) -> None:
     """A whole year's captures as one life of a node."""
-    result = replayed(load(TRACES / year), "", None, None)
+    result = replayed(captures(recordings(year)), "", None, None)
     assert [one.render() for one in result.differences] == []
     assert len(result.recorded) >= 10
 
 
-OF_TODAY = [TRACES / "today", *(path for path in recordings() if path.parent.name == "today")]
+OF_TODAY = [recordings("today"), *([path] for path in recordings("today"))]
 
 
-@pytest.mark.parametrize("path", OF_TODAY, ids=lambda path: path.stem)
-def test_our_cloudhub_brings_what_the_real_one_brought(path: Path) -> None:
+@pytest.mark.parametrize("paths", OF_TODAY, ids=lambda paths: f"{paths[0].stem}-{len(paths)}")
+def test_our_cloudhub_brings_what_the_real_one_brought(paths: list[Path]) -> None:
     """Each capture of today, and all of them as one life. A cloud of 2019 sent objects without asking for their
     acknowledgement, which ours does not do.
     """
-    result = replayed(load(path), "cloudhub", None, None)
+    result = replayed(captures(paths), "cloudhub", None, None)
     assert [one.render() for one in result.differences] == []
     assert result.recorded
 
@@ -47,5 +47,5 @@ def test_an_acknowledgement_that_is_missing_is_found(tmp_path: Path) -> None:
 
 
 def test_a_module_that_a_capture_does_not_show_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["replay", str(TRACES / "today"), "--module", "edged"]) == ExitCode.USAGE
+    assert main(["replay", str(recordings("today")[0]), "--module", "edged"]) == ExitCode.USAGE
     assert "--module cloudhub" in capsys.readouterr().err

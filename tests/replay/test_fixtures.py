@@ -1,5 +1,8 @@
 """Recorded runs that today's code must reproduce, and one that it must not."""
 
+import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -8,7 +11,9 @@ from modules.edgecore.cli import main
 from modules.edgecore.exit_codes import ExitCode
 from modules.replay.outputs import NODE
 from modules.replay.recorded import load
+from modules.replay.report import figures_text
 from modules.replay.run import MODULES, replay
+from tests.end_to_end.processes import REPOSITORY
 from tests.replay.fixtures import CHANGED, FIXTURES, path_of
 
 
@@ -74,3 +79,28 @@ def test_what_begins_in_the_middle_of_a_run_is_refused(tmp_path: Path, capsys: p
     (tmp_path / "flight.trace").write_bytes(path_of("init").read_bytes().replace(b"\xa6record", b"\xa6crash!", 1))
     assert main(["replay", str(tmp_path / "flight.trace")]) == ExitCode.USAGE
     assert "run --record" in capsys.readouterr().err
+
+
+def test_making_a_fixture_says_what_was_made_and_nothing_else(tmp_path: Path) -> None:
+    """Not what the modules log in the replay: as a process, for in a test somebody takes what is logged."""
+    made = tmp_path / "made.trace"
+    command = ["trace", "record-fixture", str(path_of("init")), "default/init-pod", "-o", str(made)]
+    done = subprocess.run(
+        [sys.executable, "-m", "modules.edgecore", *command], capture_output=True, text=True, check=True, cwd=REPOSITORY
+    )
+    (line,) = done.stderr.splitlines()
+    assert "made.trace: " in line
+    assert " records, " in line
+
+
+@pytest.mark.parametrize("fixture", [CHANGED, "crashes"])
+def test_no_more_is_done_than_was_recorded(fixture: str, tmp_path: Path) -> None:
+    """What is done now and was not then is a difference, and none of what was recorded."""
+    result = replay(load(path_of(fixture)), tmp_path, "edged")
+    found = re.search(r"(\d+) of (\d+) recorded things done", figures_text(result))
+    assert found is not None
+    missing = [one for one in result.differences if one.recorded is not None]
+    assert [int(number) for number in found.groups()] == [
+        len(result.recorded) - len(missing),
+        len(result.recorded),
+    ]

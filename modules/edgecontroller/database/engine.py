@@ -63,9 +63,9 @@ def make_engine(url: URL, *, durable: bool = True) -> Engine:
     Raises:
         DatabaseError: there is no driver for it, or its file cannot be made.
     """
-    options: dict[str, Any] = {"pool_size": 2, "max_overflow": 0}
+    options: dict[str, Any] = {"pool_size": 2, "max_overflow": 0, "hide_parameters": True}
     if url.get_backend_name() == "sqlite":
-        options = {"connect_args": {"check_same_thread": False}}
+        options = {"connect_args": {"check_same_thread": False}, "hide_parameters": True}
         if not url.database or url.database == ":memory:":
             options["poolclass"] = StaticPool
         else:

@@ -2,8 +2,10 @@
 
 import base64
 import string
+from base64 import urlsafe_b64encode
 from collections.abc import Callable
 from typing import Any
+from urllib.parse import quote, quote_plus
 
 import msgspec
 import pytest
@@ -11,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beehive.trace.redact import MARK, Redactor
-from beehive.trace.secrets import CAPACITY, KnownSecrets
+from beehive.trace.secrets import BYTES, CAPACITY, KnownSecrets
 
 PASSWORD = "correct horse / battery"  # noqa: S105
 POD = "default/pod/p"
@@ -208,11 +210,83 @@ def _all_escaped(text: str) -> str:
     return "".join(f"\\u{units[at : at + 2].hex()}" for at in range(0, len(units), 2))
 
 
-def test_what_is_known_is_bounded() -> None:
+def test_the_first_value_is_known_after_thousands_of_others(redactor: Redactor) -> None:
+    """None is forgotten while there is room, in any form; a search does not compare with each."""
+    redactor.known.learn(PASSWORD.encode())
+    for number in range(CAPACITY - 1):
+        redactor.known.learn(b"another password: %d" % number)
+    assert len(redactor.known) == CAPACITY
+    for form in (PASSWORD, b64(PASSWORD), b64(PASSWORD).rstrip("="), quote(PASSWORD, safe=""), quote_plus(PASSWORD)):
+        assert redactor.text(f"with {form} in it") == f"with {redactor.mark(PASSWORD.encode())} in it"
+    assert redactor.text("without") == "without"
+
+
+def test_when_there_is_no_room_contents_are_left_out(redactor: Redactor, caplog: pytest.LogCaptureFixture) -> None:
+    """A value that could not be learnt may stand anywhere, so nothing is let through; that is logged once."""
+    for number in range(CAPACITY + 2):
+        redactor.known.learn(b"password: %d" % number)
+    unknown = f"password: {CAPACITY + 1}"
+    assert redactor.known.is_full
+    assert len(redactor.known) == CAPACITY
+    frame = {"header": {"msg_id": "1"}, "route": {"resource": POD, "operation": "insert"}, "content": {"a": unknown}}
+    seen = msgspec.json.decode(redactor.frame(msgspec.json.encode(frame)))
+    assert seen["route"] == frame["route"]
+    assert seen["content"].startswith(MARK)
+    for text in (redactor.text(unknown), redactor.value(unknown)):
+        assert text.startswith(MARK)
+    for content in (redactor.json(b'{"a":"b"}'), redactor.content(SECRET, "insert", b"{}"), redactor.secret(b"{}")):
+        assert msgspec.json.decode(content).startswith(MARK)
+    assert len(caplog.records) == 1
+    assert "leave out all contents" in caplog.text
+
+
+def test_many_large_values_are_bounded_too() -> None:
+    """By their bytes."""
     known = KnownSecrets()
-    for number in range(CAPACITY + 10):
-        known.learn(b"password-%d" % number)
-    assert len(known) == CAPACITY
-    values = {one.value for one in known.known()}
-    assert b"password-%d" % (CAPACITY + 9) in values
-    assert b"password-0" not in values
+    for number in range(BYTES // 60_000 + 1):
+        known.learn(b"%06d" % number * 10_000)
+    assert known.is_full
+
+
+def test_many_short_values_are_bounded_too() -> None:
+    """They are not looked for, but their places are known by them."""
+    known = KnownSecrets()
+    for number in range(CAPACITY + 1):
+        known.learn(b"%04x!" % number)
+    assert known.is_full
+
+
+def test_tokens_that_have_expired_make_room() -> None:
+    """They are of no use to anybody, and a node gets thousands of them in a week; others are kept."""
+    now = [1_000_000.0]
+    known = KnownSecrets(lambda: now[0])
+    redactor = Redactor(known)
+    known.learn(PASSWORD.encode())
+    old = [_token(number, now[0] + 3600) for number in range(CAPACITY - 1)]
+    for token in old:
+        known.learn(token)
+    now[0] += 3 * 3600
+    new = _token(CAPACITY, now[0] + 3600)
+    known.learn(new)
+    assert not known.is_full
+    assert len(known) == 2
+    assert redactor.text(f"{new.decode()} {PASSWORD}") == f"{redactor.mark(new)} {redactor.mark(PASSWORD.encode())}"
+
+
+def _token(number: int, expires: float) -> bytes:
+    claims = urlsafe_b64encode(msgspec.json.encode({"jti": number, "exp": expires})).rstrip(b"=")
+    return b"eyJhbGciOiJSUzI1NiJ9." + claims + b".c2lnbmF0dXJl"
+
+
+def test_a_text_in_which_it_takes_too_long_to_look_is_hidden_whole(redactor: Redactor) -> None:
+    for size in range(300, 3000, 10):
+        redactor.known.learn(b"a" * size + b"b")
+    assert redactor.text("a" * 100_000) == redactor.mark(b"a" * 100_000)
+    seen = msgspec.json.decode(redactor.json(msgspec.json.encode({"log": "a" * 100_000})))
+    assert seen["log"].startswith(MARK)
+
+
+def test_a_million_backslashes_are_read_once(redactor: Redactor) -> None:
+    """Each run of them was read from each of its places, with the interpreter's lock held: for minutes."""
+    text = b'{"a":"' + b"\\" * 1_000_000 + b'"}'
+    assert redactor.json(text) == text

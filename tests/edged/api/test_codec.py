@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -24,8 +23,8 @@ from edged.api import (
     kube_name,
     to_value,
 )
+from tests.interop.traces import messages, needs_traces, recordings
 
-TRACES = Path("/work/shared/traces")
 _KINDS: dict[str, type[KubeStruct]] = {
     "pod": Pod,
     "podpatch": Pod,
@@ -40,11 +39,8 @@ _NOT_KEPT = {"managedFields", "fieldsV1", "deprecatedTopology"}
 
 
 def _objects() -> Iterator[tuple[str, type[KubeStruct], dict[str, Any]]]:
-    for file in sorted(TRACES.rglob("*.jsonl")):
-        for line in file.read_text().splitlines():
-            message = json.loads(line).get("msg")
-            if not isinstance(message, dict) or "route" not in message:
-                continue
+    for file in recordings():
+        for message in messages(file):
             resource = message["route"]["resource"].split("/")
             content = message["content"]
             if isinstance(content, dict) and "Object" in content:
@@ -70,7 +66,7 @@ def _kept(value: Any) -> Any:
     return value
 
 
-@pytest.mark.skipif(not OBJECTS, reason=f"no recordings at {TRACES}")
+@needs_traces
 def test_every_recorded_object_survives() -> None:
     """Each object that real cloud and edge exchanged is written as it was read, managedFields aside."""
     for name, kind, content in OBJECTS:

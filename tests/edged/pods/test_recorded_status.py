@@ -1,7 +1,6 @@
 """The statuses of recorded pods are those that a real kubelet sent for them, key for key."""
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,17 +12,15 @@ from edged.pods.model import ContainerFacts, ContainerId, ProbeFacts, RunState, 
 from edged.pods.patch import diff_pod_status
 from edged.pods.status import NodeView, pod_status
 from tests.edged.pods.builders import at
+from tests.interop.traces import TRACES, messages, needs_traces
 
-TRACES = Path("/work/shared/traces/today")
 NODE = NodeView(ips=("192.0.2.2",), runtime="containerd")
 
 
 def _messages(file: str, kind: str, operation: str) -> list[Any]:
-    lines = (json.loads(line).get("msg") or {} for line in (TRACES / file).read_text().splitlines())
-    messages = [m for m in lines if "route" in m]
     return [
         m["content"]
-        for m in messages
+        for m in messages(TRACES / "today" / file)
         if m["route"]["resource"].split("/")[1:2] == [kind] and m["route"]["operation"] == operation
     ]
 
@@ -48,7 +45,7 @@ def _recorded_container(seen: dict[str, Any], sandbox: str, created: int) -> Con
     )
 
 
-@pytest.mark.skipif(not TRACES.exists(), reason=f"no recordings at {TRACES}")
+@needs_traces
 @pytest.mark.parametrize("file", ["01-pod-add.jsonl", "04-configmap-secret-pod.jsonl"])
 def test_life_of_a_recorded_pod_up_to_ready(file: str) -> None:
     """From the pod that came and the facts at each step, the patches that a kubelet sent come out."""
@@ -71,7 +68,7 @@ def test_life_of_a_recorded_pod_up_to_ready(file: str) -> None:
         old = new
 
 
-@pytest.mark.skipif(not TRACES.exists(), reason=f"no recordings at {TRACES}")
+@needs_traces
 def test_end_of_a_recorded_pod() -> None:
     """A deleted pod that always restarts is reported Succeeded when its containers are gone, as a kubelet
     did.

@@ -1,12 +1,16 @@
 """`edgecore trace explain`, `export` and `view`, as they are called."""
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from beehive.trace import open_writer
 from modules.edgecore.cli import main
+from tests.end_to_end.processes import REPOSITORY
 from tests.modules.trace_tools.made import HEADER, Node, arrives, running_pod
 
 
@@ -96,3 +100,42 @@ def test_view_writes_beside_nothing(
     assert page.startswith("<!doctype html>")
     assert "http" not in page.replace("http-equiv", "")
     assert "run.trace.html: 22 events" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("kind", ["pods", "po", "Pod"])
+def test_a_kind_is_called_as_kubectl_calls_it(trace: Path, kind: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["trace", "explain", str(trace), kind, "default/web"]) == 0
+    assert capsys.readouterr().out.startswith("pod default/web: running\n")
+
+
+def test_a_kind_of_which_there_is_none_is_said_in_english(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["trace", "explain", str(trace), "leases", "x"]) == 2
+    assert "nor is any other object of the kind lease" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("command", [["view"], ["export", "--perfetto"], ["export", "--mermaid"]])
+def test_an_object_that_is_not_there_is_not_shown(
+    trace: Path, tmp_path: Path, command: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An error with names that are, and no empty page."""
+    page = tmp_path / "page"
+    assert main(["trace", *command, str(trace), "--object", "pod default/nope", "-o", str(page)]) == 2
+    said = capsys.readouterr().err
+    assert "pod default/nope is not in the trace" in said
+    assert "default/late, default/web" in said
+    assert not page.exists()
+
+
+@pytest.mark.parametrize("command", ["export --mermaid", "export --perfetto", "explain", "show"])
+def test_a_reader_that_has_seen_enough_ends_it_quietly(trace: Path, command: str) -> None:
+    """`edgecore trace export … | head -0`: exit status 0 and not a word."""
+    name, *options = command.split()
+    what = ["pod", "default/web"] if name == "explain" else []
+    arguments = [sys.executable, "-m", "modules.edgecore", "trace", name, *options, str(trace), *what]
+    reading, writing = os.pipe()
+    os.close(reading)
+    try:
+        done = subprocess.run(arguments, stdout=writing, stderr=subprocess.PIPE, cwd=REPOSITORY, check=False)
+    finally:
+        os.close(writing)
+    assert (done.returncode, done.stderr) == (0, b"")

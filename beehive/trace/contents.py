@@ -1,0 +1,187 @@
+"""Large contents stand in a trace once: what repeats one refers to it.
+
+A pod of 2 MB goes over the link, twice over the bus, into the store and, with its annotations, into every list that
+the runtime gives, each second. So a content of `LARGE` bytes or more is written as a record of its own (`Content`)
+under its hash, and the records that have it name the hash; as do contents that have only a long string in common. A
+part of a rotated trace, and what a later run appends, name nothing of another one.
+
+In the place of a content's bytes stands a zero byte, with which no JSON text begins, and a msgpack array of pieces:
+bytes as they are, and references as an extension.
+"""
+
+import hashlib
+import os
+import re
+from collections.abc import Callable, Iterator
+from typing import Final
+
+import msgspec
+
+from beehive.trace.format import (
+    FRAME_BYTES,
+    Change,
+    Content,
+    CriCall,
+    CriEvent,
+    Delivered,
+    LinkFrame,
+    Record,
+    StoreCommit,
+)
+
+LARGE: Final = 4096
+"""Bytes from which a content, or a string in it, is written once."""
+
+_KNOWN: Final = 16 * 1024
+"""Contents that a writer remembers; then it begins anew."""
+
+_REFERENCE: Final = 1
+_COMPOSED: Final = b"\0"
+_DEPTH: Final = 4
+"""A frame has a content, which has strings."""
+_KEPT_BYTES: Final = 8 * 1024 * 1024
+"""Bytes of contents that a reader keeps in memory; others are read again."""
+
+MISSING: Final = b'"(this content is not in what is left of the trace)"'
+
+_STRING: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
+_CONTENT: Final = b'"content":'
+
+Piece = bytes | msgspec.msgpack.Ext
+
+_pieces = msgspec.msgpack.Decoder(list[bytes | msgspec.msgpack.Ext])
+
+
+class Shortener:
+    """Makes records small for one file."""
+
+    def __init__(self) -> None:
+        self._known: set[bytes] = set()
+
+    def records(self, record: Record) -> Iterator[Record | Content]:
+        """The record as it is written, after the contents that it has and that were not written before."""
+        new: list[Content] = []
+        short = mapped(record, lambda data: self._content(data, new), lambda frame: self._frame(frame, new))
+        yield from new
+        yield short
+
+    def _content(self, data: bytes, new: list[Content]) -> bytes:
+        if len(data) < LARGE:
+            return data
+        return _composed([self._reference(data, new, whole=False)])
+
+    def _frame(self, data: bytes, new: list[Content]) -> bytes:
+        """A message's content is the end of its frame."""
+        begin, end = data.find(_CONTENT) + len(_CONTENT), data.rfind(b"}")
+        if len(data) < LARGE or begin < len(_CONTENT) or end - begin < LARGE:
+            return self._content(data, new)
+        return _composed([data[:begin], self._reference(data[begin:end], new, whole=False), data[end:]])
+
+    def _reference(self, data: bytes, new: list[Content], *, whole: bool) -> msgspec.msgpack.Ext:
+        """Names a content, which is written unless it was; `whole`: not in pieces."""
+        key = hashlib.blake2b(data, digest_size=16).digest()
+        if key not in self._known:
+            if len(self._known) >= _KNOWN:
+                self._known.clear()
+            self._known.add(key)
+            pieces: list[Piece] = [data] if whole else self._in_pieces(data, new)
+            new.append(Content(key, data if len(pieces) == 1 else _composed(pieces)))
+        return msgspec.msgpack.Ext(_REFERENCE, key)
+
+    def _in_pieces(self, data: bytes, new: list[Content]) -> list[Piece]:
+        """A text without its long strings, which stand for themselves."""
+        pieces: list[Piece] = []
+        end = 0
+        for found in _STRING.finditer(data):
+            if LARGE <= found.end() - found.start() < len(data):
+                pieces += [data[end : found.start()], self._reference(found.group(), new, whole=True)]
+                end = found.end()
+        return [*pieces, data[end:]]
+
+
+class Contents:
+    """Puts records of one file together again.
+
+    Args:
+        descriptor: of the file.
+    """
+
+    def __init__(self, descriptor: int, decode: Callable[[bytes], object]) -> None:
+        self._descriptor = descriptor
+        self._decode = decode
+        self._places: dict[bytes, tuple[int, int]] = {}
+        self._kept: dict[bytes, bytes] = {}
+        self._size = 0
+
+    def learn(self, content: Content, place: int, size: int) -> None:
+        """There is a content; its record's body is so many bytes at that place of the file."""
+        self._places[content.key] = place, size
+        self._kept.pop(content.key, None)
+
+    def whole(self, record: Record) -> Record:
+        """The record as it was before it was made small."""
+        return mapped(record, self._whole, self._whole)
+
+    def _whole(self, data: bytes) -> bytes:
+        if not data.startswith(_COMPOSED):
+            return data
+        try:
+            return self._put_together(data, _DEPTH)
+        except (msgspec.DecodeError, KeyError, OSError, ValueError):
+            return MISSING
+
+    def _put_together(self, data: bytes, depth: int) -> bytes:
+        """KeyError: a reference to what is not there; ValueError: no writer writes that."""
+        if not data.startswith(_COMPOSED):
+            return data
+        found, size = [], 0
+        for piece in _pieces.decode(data[1:]):
+            part = piece if isinstance(piece, bytes) else self._named(bytes(piece.data), depth)
+            size += len(part)
+            if size > FRAME_BYTES:
+                raise ValueError(size)
+            found.append(part)
+        return b"".join(found)
+
+    def _named(self, key: bytes, depth: int) -> bytes:
+        if key not in self._kept:
+            if not depth:
+                raise ValueError(key)
+            place, size = self._places[key]
+            content = self._decode(os.pread(self._descriptor, size, place))
+            if not isinstance(content, Content):
+                raise ValueError(key)
+            self._keep(key, self._put_together(content.data, depth - 1))
+        return self._kept[key]
+
+    def _keep(self, key: bytes, data: bytes) -> None:
+        while self._kept and self._size + len(data) > _KEPT_BYTES:
+            self._size -= len(self._kept.pop(next(iter(self._kept))))
+        self._kept[key] = data
+        self._size += len(data)
+
+
+def mapped(record: Record, content: Callable[[bytes], bytes], frame: Callable[[bytes], bytes]) -> Record:
+    """A record with its contents exchanged."""
+    replace = msgspec.structs.replace
+    match record:
+        case Delivered(message=message) if message.content:
+            return replace(record, message=replace(message, content=content(message.content)))
+        case LinkFrame():
+            return replace(record, frame=frame(record.frame))
+        case CriCall():
+            return replace(record, request=content(record.request), answer=content(record.answer))
+        case CriEvent():
+            return replace(record, detail=content(record.detail))
+        case StoreCommit():
+            return replace(record, changes=tuple(_changed(change, content) for change in record.changes))
+        case _:
+            return record
+
+
+def _changed(change: Change, content: Callable[[bytes], bytes]) -> Change:
+    return msgspec.structs.replace(change, value=content(change.value))
+
+
+def _composed(pieces: list[Piece]) -> bytes:
+    return _COMPOSED + msgspec.msgpack.encode(pieces)
