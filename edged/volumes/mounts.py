@@ -14,6 +14,8 @@ SubPaths = Callable[[int, VolumeMount, str], Path]
 """Where on the node a path within a volume is: takes the mount's place in its container, the mount, and the path."""
 
 _HOSTS_FILE = "/etc/hosts"
+_LONGEST_PATH = 4095
+"""Bytes (Linux' PATH_MAX, less the closing zero)."""
 _PROPAGATION = {
     None: cri.PROPAGATION_PRIVATE,
     "": cri.PROPAGATION_PRIVATE,
@@ -42,7 +44,7 @@ def container_mounts(
         last_words: the file that becomes the container's terminationMessagePath.
         sub_paths: binds sub paths; without it they are only looked up.
 
-    Raises VolumeError.
+    Raises VolumeError, and TooLargeError for a subPathExpr that becomes longer than a path can be.
     """
 
     def look_up(_index: int, mount: VolumeMount, sub_path: str) -> Path:
@@ -110,7 +112,7 @@ def _mount(
 
 
 def _expanded(expression: str, environment: Mapping[str, str]) -> str:
-    text = expand(expression, environment)
+    text = expand(expression, environment, _LONGEST_PATH)
     if "$(" in text:
         raise VolumeError("cannot expand subPathExpr", repr(expression), "a variable in it is not set")
     return text
