@@ -75,7 +75,12 @@ def container_config(pod: Pod, container: Container, context: ContainerContext) 
 def _security(pod: Pod, container: Container, context: ContainerContext) -> cri.LinuxContainerSecurityContext:
     """A target counts only where containers do not see each other's processes anyway (generateLinuxContainerConfig)."""
     security = container_security(
-        pod, container, context.image_user, context.seccomp_root, seccomp_default=context.seccomp_default
+        pod,
+        container,
+        context.image_user,
+        context.seccomp_root,
+        seccomp_default=context.seccomp_default,
+        masked=context.machine.masked_paths,
     )
     if context.target is not None and security.namespace_options.pid == cri.CONTAINER:
         security.namespace_options.pid = cri.TARGET

@@ -28,12 +28,15 @@ class Machine(Struct, frozen=True, gc=False):
             CAP_SYS_RESOURCE, None when it may give any. Asking for less makes every container fail.
         cfs_quota: whether CPU limits are enforced (`cpuCFSQuota`).
         cfs_period: microseconds in which a limited container gets its share (`cpuCFSQuotaPeriod`).
+        masked_paths: what of this machine's own /sys no container may read: how its processors are throttled tells of
+            the other containers' work.
     """
 
     memory: int
     smallest_oom_adjust: int | None = None
     cfs_quota: bool = True
     cfs_period: int = _PERIOD_US
+    masked_paths: tuple[str, ...] = ()
 
 
 def linux_resources(pod: Pod, container: Container, machine: Machine) -> cri.LinuxContainerResources:
