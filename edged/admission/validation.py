@@ -23,6 +23,7 @@ REASON: Final = "FailedValidation"
 _MOST: Final = 20
 """Faults that are told."""
 _LONGEST_VALUE: Final = 80
+_LONGEST_PATH: Final = 4095
 _LARGEST_INT32: Final = 2**31 - 1
 _LARGEST_INT64: Final = 2**63 - 1
 _LARGEST_PORT: Final = 65535
@@ -189,9 +190,11 @@ def _modes(path: str, items: Iterable[KeyToPath | DownwardAPIVolumeFile]) -> Ite
 
 
 def _plain(path: str, text: str) -> Iterator[str]:
-    """A path of files."""
+    """A path of files, as the kernel takes it."""
     if "\0" in text:
         yield _fault(path, text, "must not contain a zero byte")
+    if len(text) > _LONGEST_PATH or len(text.encode()) > _LONGEST_PATH:
+        yield f"{path}: Too long: may not be more than {_LONGEST_PATH} bytes"
 
 
 def _mode(path: str, mode: int | None) -> Iterator[str]:

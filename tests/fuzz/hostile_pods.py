@@ -8,11 +8,17 @@ import json
 import logging
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from random import Random
 from typing import Any, Final
 
+from edged.embedded.container_plan import check_request, plan_container, stop_signal
+from edged.embedded.errors import RequestRefusedError
+from edged.embedded.host_files import HostFiles
+from edged.embedded.model import Container
+from edged.embedded.nursery import MountAbility
+from edged.embedded.records import ContainerId, ContainerRecord
 from edged.pods import labels
 from edged.probes.testing import ServerKey
 from protos.cri.v1 import api_pb2 as cri
@@ -147,6 +153,7 @@ _TEXTS: Final = (
     "Localhost", "Memory", "File", "SIGKILL", "SIGRTMIN+99", "*", "::1", "256.1.1.1", "9" * 4400,
     "2026-13-40T00:00:00Z", "0001-01-01T00:00:00Z", "9999-12-31T23:59:59Z", "metadata.labels['", "limits.", "%s%n",
     "{}", "a\r\nb", "A" * 70, "Bidirectional", "DirectoryOr", "0777", "docker.io/" + "a/" * 300, "busybox@sha256:0",
+    "/a" * 2040, "/" + "x" * 300, "a/" * 9000,
 )  # fmt: skip
 
 
@@ -289,6 +296,8 @@ def _live(bench: Bench, hostile: dict[str, Any], *, grown: bool) -> None:
         bench.tell("update" if grown else "insert", hostile)
         bench.run(60)
         must(_good_runs(bench), "the other pod runs")
+        for config in bench.runtime.configs.values():
+            _plan(config)
         going = {"deletionTimestamp": "2027-01-15T08:00:00Z", "deletionGracePeriodSeconds": 1}
         bench.tell("update", {**hostile, "metadata": {**hostile["metadata"], **going}})
         bench.run(60)
@@ -300,6 +309,16 @@ def _live(bench: Bench, hostile: dict[str, Any], *, grown: bool) -> None:
     finally:
         bench.stop()
         OpenEdged.started.clear()
+
+
+def _plan(config: cri.ContainerConfig) -> None:
+    """What the embedded runtime would make of it."""
+    with suppress(RequestRefusedError):
+        check_request(cri.CreateContainerRequest(config=config))
+        stop_signal(config)
+        request = cri.CreateContainerRequest(config=config, sandbox_config=cri.PodSandboxConfig(hostname="h"))
+        container = Container(ContainerId("c"), Path("/nowhere"), request, ContainerRecord(created_at=0))
+        plan_container(container, MountAbility("mount", ""), HostFiles())
 
 
 def _good_runs(bench: Bench) -> bool:

@@ -114,6 +114,10 @@ def container(**fields: Any) -> dict[str, Any]:
             'containers[0].volumeMounts[0].subPath: Invalid value: "a\0b": must not contain a zero byte',
         ),
         (
+            container(workingDir="/é" * 1366),
+            "containers[0].workingDir: Too long: may not be more than 4095 bytes",
+        ),
+        (
             {"volumes": [{"name": "v", "hostPath": {"path": "/\0"}}]},
             'volumes[0].hostPath.path: Invalid value: "/\0": must not contain a zero byte',
         ),
