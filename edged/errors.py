@@ -5,6 +5,11 @@ whether trying again can help without anybody changing anything. The shape is th
 `beehive.errors.BeehiveError`.
 """
 
+_LONGEST = 1024
+"""Characters of an object's name in an error: a message shows in statuses, events and logs, and a pod may name things
+as it likes.
+"""
+
 
 class EdgedError(Exception):
     """Base of all errors that edged raises on purpose.
@@ -18,7 +23,7 @@ class EdgedError(Exception):
 
     def __init__(self, attempt: str, on: str = "", hint: str = "", *, retryable: bool = False) -> None:
         self.attempt = attempt
-        self.on = on
+        self.on = on = on if len(on) <= _LONGEST else f"{on[:_LONGEST]}… ({len(on)} characters)"
         self.hint = hint
         self.retryable = retryable
         text = f"{attempt}: {on}" if on else attempt

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from msgspec.structs import replace
 
 from edged.admission.admit import Place, refusal
+from edged.admission.validation import invalid
 from edged.api import Pod
 from edged.deadlines import Deadlines
 from edged.events.pods import PodEvents
@@ -130,23 +131,28 @@ class PodKeeper:
         if known is None:
             self._end_namesakes(record)
         self._reporter.track(record.ref, pod)
-        if known is None:
-            self._admit(record)
+        if not echo:
+            self._admit(record, new=known is None)
         self.statuses.recompute(record)
         if not echo:
             self.rounds.want(record)
 
-    def _admit(self, record: PodRecord) -> None:
-        """A pod that has been here before (its status has a start) is not asked again, as it may well run.
+    def _admit(self, record: PodRecord, *, new: bool) -> None:
+        """A pod that has been here before (its status has a start) is not asked again whether there is room, as it may
+        well run; but no pod may become one that no node could run.
 
         Pods that are ending make room for others: a kubelet would refuse the successor for good.
         """
-        if record.ending or is_terminal(record.pod) or record.pod.status.start_time:
+        if record.ending or is_terminal(record.pod):
             return
-        others = [r.pod for r in self.pods if r is not record and not r.ending and not is_terminal(r.pod)]
-        verdict = refusal(record.pod, others, self._place())
+        begins = new and not record.pod.status.start_time
+        verdict = invalid(record.pod)
         if verdict is not None:
-            self.end(record.ref.uid, verdict)
+            verdict = replace(verdict, refused=begins)
+        elif begins:
+            others = [r.pod for r in self.pods if r is not record and not r.ending and not is_terminal(r.pod)]
+            verdict = refusal(record.pod, others, self._place())
+        if verdict is not None and self.end(record.ref.uid, verdict):
             self._events.refused(record.pod, verdict.reason, verdict.message)
 
     def _former(self, pod: Pod) -> PodRecord | None:

@@ -10,7 +10,6 @@ import select
 import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import Future
 from typing import Self
 
 from edged.embedded.errors import (
@@ -18,9 +17,10 @@ from edged.embedded.errors import (
     InvalidRequestError,
     RunFailedError,
     ShepherdGoneError,
+    TooManyError,
     WrongStateError,
 )
-from edged.embedded.link import Answer, ShepherdLink
+from edged.embedded.link import ShepherdLink
 from edged.embedded.model import Container
 from edged.embedded.shepherd.protocol import to_memory_file
 from protos.cri.v1 import api_pb2 as cri
@@ -49,19 +49,22 @@ def execute(
         InvalidRequestError, WrongStateError: nothing to execute, or nowhere.
         RunFailedError: the command could not be started.
         DeadlinePassedError: it took longer than `timeout`, and was killed.
+        TooManyError: this process may have no more files, or has no more memory; it holds nothing of the attempt.
     """
     attempt = f"execute a command in container {container.id}"
     if not request.cmd or any("\0" in text for text in request.cmd):
         raise InvalidRequestError(attempt, "the request has no command, or a NUL character in it")
     if container.link is None or container.state != cri.CONTAINER_RUNNING:
         raise WrongStateError(attempt, "it is not running")
-    with _Command(container.link, list(request.cmd)) as command:
-        on_cancel(command.wake)
-        try:
+    try:
+        with _Command(container.link, list(request.cmd)) as command:
+            on_cancel(command.wake)
             finished = command.gather(request.timeout or None)
             answer = command.answer.result(0) if finished else None
-        except ShepherdGoneError as error:
-            raise WrongStateError(attempt, "the container ended meanwhile") from error
+    except ShepherdGoneError as error:
+        raise WrongStateError(attempt, "the container ended meanwhile") from error
+    except OSError as error:
+        raise TooManyError(attempt, error.strerror or str(error), "see ulimit -n and the node's memory") from error
     if answer is None:
         raise DeadlinePassedError(attempt, f"it took longer than {request.timeout} s and was killed")
     if "error" in answer:
@@ -72,11 +75,13 @@ def execute(
 
 
 class _Stream:
-    """One pipe and what came through it."""
+    """One pipe and what came through it. `kept_open` and `handed_on` close its ends."""
 
-    def __init__(self) -> None:
+    def __init__(self, kept_open: contextlib.ExitStack, handed_on: contextlib.ExitStack) -> None:
         self.kept = bytearray()
         self.read_end, self.write_end = os.pipe2(os.O_CLOEXEC)
+        kept_open.callback(os.close, self.read_end)
+        handed_on.callback(os.close, self.write_end)
         os.set_blocking(self.read_end, False)
 
     def pump(self, room: int) -> bool:
@@ -90,27 +95,26 @@ class _Stream:
 
 
 class _Command:
-    """One command from request to answer; leaving it kills a command that has not ended."""
+    """One command from request to answer; leaving it kills a command that has not ended.
+
+    It needs six descriptors while it begins: what it has got is closed when it cannot have the next.
+    """
 
     def __init__(self, link: ShepherdLink, argv: list[str]) -> None:
-        self.stdout, self.stderr = _Stream(), _Stream()
         self._link = link
         self._argv = argv
-        self._wakeup = _Wakeup()
-        self._request = 0
-        self.answer: Future[Answer] = Future()
 
     def __enter__(self) -> Self:
-        arguments = to_memory_file("arguments", self._argv)
-        ours = [arguments, self.stdout.write_end, self.stderr.write_end]
-        try:
-            self._request, self.answer = self._link.begin("exec", ours)
-        except ShepherdGoneError:
-            self._close()
-            raise
-        finally:
-            for descriptor in ours:
-                os.close(descriptor)
+        with contextlib.ExitStack() as kept_open:
+            with contextlib.ExitStack() as handed_on:
+                self.stdout, self.stderr = (_Stream(kept_open, handed_on) for _ in range(2))
+                self._wakeup = _Wakeup()
+                kept_open.callback(self._wakeup.close)
+                arguments = to_memory_file("arguments", self._argv)
+                handed_on.callback(os.close, arguments)
+                theirs = [arguments, self.stdout.write_end, self.stderr.write_end]
+                self._request, self.answer = self._link.begin("exec", theirs)
+            self._open = kept_open.pop_all()
         self.answer.add_done_callback(lambda _: self.wake())
         return self
 
@@ -118,7 +122,7 @@ class _Command:
         if not self.answer.done():
             with contextlib.suppress(ShepherdGoneError):
                 self._link.begin("kill-exec", exec=self._request)
-        self._close()
+        self._open.close()
 
     def wake(self) -> None:
         """The command has ended, or nobody waits for it any more."""
@@ -150,11 +154,6 @@ class _Command:
 
     def _room(self) -> int:
         return OUTPUT_LIMIT - len(self.stdout.kept) - len(self.stderr.kept)
-
-    def _close(self) -> None:
-        self._wakeup.close()
-        os.close(self.stdout.read_end)
-        os.close(self.stderr.read_end)
 
 
 class _Wakeup:

@@ -1,5 +1,6 @@
 """The real file system as the mount planner asks for it."""
 
+import errno
 import os
 import stat
 from pathlib import PurePosixPath
@@ -16,6 +17,10 @@ class HostFiles:
             mode = os.lstat(path).st_mode
         except (FileNotFoundError, NotADirectoryError, PermissionError):
             return Kind.MISSING
+        except OSError as error:
+            if error.errno in (errno.ENAMETOOLONG, errno.ELOOP):
+                return Kind.MISSING
+            raise
         if stat.S_ISLNK(mode):
             return Kind.LINK
         return Kind.DIRECTORY if stat.S_ISDIR(mode) else Kind.FILE

@@ -21,6 +21,9 @@ from edged.embedded.shepherd.protocol import Step
 _LINK_LIMIT = 40
 """Symbolic links followed for one path, as in Linux."""
 
+_DEEPEST = 64
+"""Components of a container path: what is planned for one grows with their number squared."""
+
 _ROOT = PurePosixPath("/")
 
 
@@ -120,6 +123,8 @@ class _Plan:
 
     def _resolve(self, path: PurePosixPath, kind: Kind) -> PurePosixPath:
         """Follow `path` to where it really is; what is missing on the way is planned to be made."""
+        if len(path.parts) > _DEEPEST:
+            raise _refusal(PurePosixPath(*path.parts[:4], "…"), f"it is deeper than {_DEEPEST} directories")
         at, pending, links = _ROOT, list(reversed(path.parts[1:])), 0
         while pending:
             name = pending.pop()

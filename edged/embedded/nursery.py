@@ -36,8 +36,12 @@ class Nursery:
     def start(self) -> None:
         """Start the process and let it find out, meanwhile, what the machine permits."""
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self.request("probe", [theirs.fileno()], scratch=str(self._scratch))
-        theirs.close()
+        with theirs:
+            try:
+                self.request("probe", [theirs.fileno()], scratch=str(self._scratch))
+            except OSError:
+                ours.close()
+                raise
         self._probing = ours
 
     def request(self, operation: str, descriptors: list[int], **fields: Any) -> None:

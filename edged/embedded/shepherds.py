@@ -116,16 +116,15 @@ class Shepherds:
         return True
 
     def _hand_over(self, container: Container, spec: ContainerSpec) -> None:
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        spec_file = to_memory_file("container", spec)
-        try:
-            with theirs, _listen(container.directory) as listener:
-                self._nursery.request("shepherd", [spec_file, theirs.fileno(), listener.fileno()])
-        except OSError:
-            ours.close()
-            raise
-        finally:
-            os.close(spec_file)
+        with contextlib.ExitStack() as kept_open, contextlib.ExitStack() as handed_on:
+            ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            kept_open.enter_context(ours)
+            handed_on.enter_context(theirs)
+            spec_file = to_memory_file("container", spec)
+            handed_on.callback(os.close, spec_file)
+            listener = handed_on.enter_context(_listen(container.directory))
+            self._nursery.request("shepherd", [spec_file, theirs.fileno(), listener.fileno()])
+            kept_open.pop_all()
         self._watch(container, ours)
 
     def _connect(self, container: Container) -> bool:
@@ -199,7 +198,11 @@ def _reach(sock: socket.socket, directory: Path) -> bool:
 def _listen(directory: Path) -> socket.socket:
     (directory / CONTROL_SOCKET).unlink(missing_ok=True)
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    with ControlAddress(directory) as address:
-        listener.bind(address)
-    listener.listen()
+    try:
+        with ControlAddress(directory) as address:
+            listener.bind(address)
+        listener.listen()
+    except OSError:
+        listener.close()
+        raise
     return listener

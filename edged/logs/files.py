@@ -10,9 +10,9 @@ import gzip
 import logging
 import os
 import re
+import stat
 import zlib
 from collections.abc import Iterator
-from contextlib import suppress
 from io import BufferedReader
 from pathlib import Path
 from typing import Final
@@ -28,12 +28,31 @@ MOST: Final = 32
 _LOOKS: Final = 10
 """At files that are rotated all the while. Rotations are many seconds apart, and opening takes milliseconds."""
 
+_OURS: Final = 3
+"""Parts of a log's path that are made for its pod: `<pod>/<container>/<attempt>.log`. Those above are the machine's."""
+
+_DIRECTORY: Final = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
+
 LONGEST_LINE: Final = 1024 * 1024
 """Bytes of a line that are taken at a time; runtimes break lines at 16 KiB."""
 
 
 class PackedFile(gzip.GzipFile):
-    """A packed log that ends where it is damaged: a rotation that a loss of power broke off hides no other file."""
+    """A packed log that ends where it is damaged: a rotation that a loss of power broke off hides no other file.
+
+    Args:
+        packed: closed with it.
+        name: for the log.
+    """
+
+    def __init__(self, packed: BufferedReader, name: str) -> None:
+        super().__init__(name, "rb", fileobj=packed)
+        self._packed = packed
+
+    def close(self) -> None:
+        """Let go of both."""
+        super().close()
+        self._packed.close()
 
     def readline(self, size: int | None = -1) -> bytes:
         """As of any file."""
@@ -106,9 +125,42 @@ def _readable(path: Path) -> list[Path]:
 def _opened(path: Path, older: list[Path]) -> list[LogFile]:
     files: list[LogFile] = []
     for each in (*older, path):
-        with suppress(FileNotFoundError):
-            files.append(PackedFile(each) if each.suffix == ".gz" else each.open("rb"))
+        try:
+            file = open_log(each)
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            if each is path:
+                raise
+            _log.warning("the rotated log %s is left out: %s", each, error.strerror)
+            continue
+        files.append(PackedFile(file, str(each)) if each.suffix == ".gz" else file)
     return files
+
+
+def open_log(path: Path) -> BufferedReader:
+    """Open one file of a log: a regular one that is really there.
+
+    Containers may have got hold of the directory of logs. A link in a file's place, or in that of the directories of
+    its container and its pod, is not followed, nor is a pipe waited for.
+
+    Raises:
+        OSError: it cannot be opened, or is none.
+    """
+    *directories, name = path.parts[-_OURS:]
+    within = os.open(Path(*path.parts[: -len(directories) - 1]), _DIRECTORY)
+    try:
+        for part in directories:
+            following = os.open(part, _DIRECTORY | os.O_NOFOLLOW, dir_fd=within)
+            os.close(within)
+            within = following
+        descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=within)
+    finally:
+        os.close(within)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise OSError(errno.EINVAL, "it is no regular file", str(path))
+    return os.fdopen(descriptor, "rb")
 
 
 def _seek_tail(file: LogFile, wanted: int) -> int:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import Final
 
-from edged.logs.files import LONGEST_LINE, LogFile, PackedFile, keep_tail, open_all
+from edged.logs.files import LONGEST_LINE, LogFile, PackedFile, keep_tail, open_all, open_log
 from edged.logs.lines import LogLine, parse_line
 from edged.logs.options import LogOptions
 
@@ -52,7 +52,7 @@ class LogReader:
         view, left = _View(self._options), self._options.limit
         out = bytearray()
         for raw in self._raw(gone_within):
-            out += view.shown(raw)
+            out += view.cut() if raw is None else view.shown(raw)
             if out and (len(out) >= PIECE or not raw or left is not None):
                 piece = bytes(out if left is None else out[:left])
                 out.clear()
@@ -68,8 +68,8 @@ class LogReader:
         for file in self._files:
             file.close()
 
-    def _raw(self, gone_within: Callable[[float], bool]) -> Iterator[bytes]:
-        """Lines of the files as they are; nothing, before it is waited for more."""
+    def _raw(self, gone_within: Callable[[float], bool]) -> Iterator[bytes | None]:
+        """Lines of the files as they are; nothing, before it is waited for more; None where a file ends."""
         for file in self._files[:-1]:
             yield from _ended_lines(file)
         file = self._files[-1]
@@ -116,6 +116,10 @@ class _View:
             return b""
         return self._text(parsed, ends=raw.endswith(b"\n"))
 
+    def cut(self) -> bytes:
+        """The file has ended. What was not finished in it does not go on in another, whose first line is its own."""
+        return self.shown(b"\n") if self._unfinished is not None else b""
+
     def _text(self, line: LogLine, *, ends: bool) -> bytes:
         """`ends`: the line of the file does; one that is longer than what is taken at a time goes on."""
         prefix = line.time + b" " if self._options.timestamps and self._fresh else b""
@@ -135,19 +139,17 @@ def _lines(file: LogFile) -> Iterator[bytes]:
     return iter(lambda: file.readline(LONGEST_LINE), b"")
 
 
-def _ended_lines(file: LogFile) -> Iterator[bytes]:
-    """Of a file that nobody writes to any more: a line that was never finished does not go on in the next file."""
-    last = b"\n"
-    for last in _lines(file):
-        yield last
-    if not last.endswith(b"\n"):
-        yield b"\n"
+def _ended_lines(file: LogFile) -> Iterator[bytes | None]:
+    """Of a file that nobody writes to any more."""
+    yield from _lines(file)
+    yield None
 
 
-def _whole_lines(file: LogFile) -> Iterator[bytes]:
-    """Without one that is still being written: it is read again at the next look."""
+def _whole_lines(file: LogFile) -> Iterator[bytes | None]:
+    """Without one that is still being written: it is read again at the next look. What was emptied begins anew."""
     if not isinstance(file, PackedFile) and os.fstat(file.fileno()).st_size < file.tell():
         file.seek(0)
+        yield None
     for raw in _lines(file):
         if not raw.endswith(b"\n") and len(raw) < LONGEST_LINE:
             file.seek(-len(raw), os.SEEK_CUR)
@@ -156,10 +158,12 @@ def _whole_lines(file: LogFile) -> Iterator[bytes]:
 
 
 def _successor(path: Path, file: LogFile) -> LogFile | None:
-    """The file that took the place of one that was rotated away; None while it is itself the one that is written."""
+    """The file that took the place of one that was rotated away; None while it is itself the one that is written, and
+    while what is there is no log.
+    """
     try:
-        successor = path.open("rb")
-    except FileNotFoundError:
+        successor = open_log(path)
+    except OSError:
         return None
     if os.path.sameopenfile(successor.fileno(), file.fileno()):
         successor.close()

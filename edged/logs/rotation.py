@@ -26,7 +26,7 @@ from edged.api import Pod
 from edged.cri.contract import ContainerId, ContainerRuntime
 from edged.cri.errors import CriError
 from edged.gc.settings import LogPolicy
-from edged.logs.files import rotated
+from edged.logs.files import open_log, rotated
 from edged.pods.errors import ConfigError
 from edged.pods.labels import ref_of
 from edged.pods.paths import PodPaths, log_path
@@ -136,10 +136,14 @@ def free_name(file: Path, now: datetime) -> Path:
         now += timedelta(seconds=1)
 
 
+def _without_links(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NOFOLLOW, 0o600)
+
+
 def pack(file: Path) -> None:
-    """Replace a file by its packed form, or leave it as it is. Raises OSError."""
+    """Replace a file by its packed form, or leave it as it is. No link is followed. Raises OSError."""
     packed, unfinished = file.with_name(f"{file.name}.gz"), file.with_name(f"{file.name}{_UNFINISHED}")
-    with file.open("rb") as source, unfinished.open("wb") as raw:
+    with open_log(file) as source, open(unfinished, "xb", opener=_without_links) as raw:
         os.fchmod(raw.fileno(), os.fstat(source.fileno()).st_mode & 0o777)
         with gzip.GzipFile("", "wb", _LEVEL, raw) as target:
             shutil.copyfileobj(source, target, PIECE)

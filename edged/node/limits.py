@@ -8,17 +8,25 @@ _CAP_SYS_RESOURCE = 1 << 24
 
 
 def pod_machine(memory: int, *, cpu_quota: bool = True, cpu_quota_period: float = 0.1) -> Machine:
-    """What containers' resources depend on, for a node with so many bytes of memory; the period is in seconds.
+    """What containers' resources and security depend on, for a node with so many bytes of memory and a period
+    in seconds.
 
     Without CAP_SYS_RESOURCE no container may get a lower oom_score_adj than this process has: the kernel refuses it and
-    the container would not start (spec/10 §1).
+    the container would not start.
     """
     return Machine(
         memory=memory,
         smallest_oom_adjust=None if _may_lower_oom_score() else _own_oom_score(),
         cfs_quota=cpu_quota,
         cfs_period=round(cpu_quota_period * 1_000_000),
+        masked_paths=throttled_processors(),
     )
+
+
+def throttled_processors(root: Path = Path("/sys/devices/system/cpu")) -> tuple[str, ...]:
+    """Where the processors say how often they were throttled, which is masked (kubelet's defaultMaskedPaths)."""
+    found = root.glob("cpu[0-9]*/thermal_throttle")
+    return tuple(map(str, sorted(found, key=lambda path: (len(path.parent.name), path.parent.name))))
 
 
 def _may_lower_oom_score() -> bool:

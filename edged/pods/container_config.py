@@ -8,7 +8,7 @@ from msgspec import Struct
 from edged.api import Container, Pod
 from edged.devices.model import DeviceNode, Needs
 from edged.pods.errors import ConfigError
-from edged.pods.expansion import expand_all
+from edged.pods.expansion import LARGEST_START, expand_all, size_of
 from edged.pods.labels import container_annotations, container_labels
 from edged.pods.model import ContainerId
 from edged.pods.paths import log_path
@@ -47,11 +47,12 @@ def container_config(pod: Pod, container: Container, context: ContainerContext) 
     check_not_root(pod, container, context.image_user)
     if container.volume_devices:
         raise ConfigError("cannot map block devices", container.name, "volumeDevices is not supported")
+    command, args = _command_line(container, context.environment)
     return cri.ContainerConfig(
         metadata=cri.ContainerMetadata(name=container.name, attempt=context.attempt),
         image=cri.ImageSpec(image=context.image, user_specified_image=container.image),
-        command=expand_all(container.command, context.environment),
-        args=expand_all(container.args, context.environment),
+        command=command,
+        args=args,
         working_dir=container.working_dir,
         envs=[_variable(name, value) for name, value in context.environment.items()],
         mounts=[*_device_mounts(context.devices), *context.mounts],
@@ -74,12 +75,26 @@ def container_config(pod: Pod, container: Container, context: ContainerContext) 
 def _security(pod: Pod, container: Container, context: ContainerContext) -> cri.LinuxContainerSecurityContext:
     """A target counts only where containers do not see each other's processes anyway (generateLinuxContainerConfig)."""
     security = container_security(
-        pod, container, context.image_user, context.seccomp_root, seccomp_default=context.seccomp_default
+        pod,
+        container,
+        context.image_user,
+        context.seccomp_root,
+        seccomp_default=context.seccomp_default,
+        masked=context.machine.masked_paths,
     )
     if context.target is not None and security.namespace_options.pid == cri.CONTAINER:
         security.namespace_options.pid = cri.TARGET
         security.namespace_options.target_id = context.target
     return security
+
+
+def _command_line(container: Container, environment: Mapping[str, str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Command and arguments with their references replaced. Raises TooLargeError when they and the variables are more
+    than a process can be started with.
+    """
+    room = LARGEST_START - sum(size_of(name) + size_of(value) + 2 for name, value in environment.items())
+    whole = expand_all((*container.command, *container.args), environment, room)
+    return whole[: len(container.command)], whole[len(container.command) :]
 
 
 def _variable(name: str, value: str) -> cri.KeyValue:

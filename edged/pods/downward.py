@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 
 from msgspec import Struct
@@ -29,22 +29,10 @@ def field_value(pod: Pod, selector: ObjectFieldSelector, view: DownwardView) -> 
     if (subscript := _SUBSCRIPT.fullmatch(path)) is not None:
         kind, key = subscript.groups()
         return (pod.metadata.labels if kind == "labels" else pod.metadata.annotations).get(key, "")
-    values = {
-        "metadata.name": pod.metadata.name,
-        "metadata.namespace": pod.metadata.namespace,
-        "metadata.uid": pod.metadata.uid,
-        "metadata.labels": _lines(pod.metadata.labels),
-        "metadata.annotations": _lines(pod.metadata.annotations),
-        "spec.nodeName": pod.spec.node_name,
-        "spec.serviceAccountName": pod.spec.service_account_name,
-        "status.hostIP": _first(view.host_ips),
-        "status.hostIPs": ",".join(view.host_ips),
-        "status.podIP": _first(view.pod_ips),
-        "status.podIPs": ",".join(view.pod_ips),
-    }
-    if path not in values:
-        raise FieldReferenceError("cannot resolve the fieldRef", repr(path), f"known are {', '.join(values)}")
-    return values[path]
+    value = _FIELDS.get(path)
+    if value is None:
+        raise FieldReferenceError("cannot resolve the fieldRef", repr(path), f"known are {', '.join(_FIELDS)}")
+    return value(pod, view)
 
 
 def resource_value(pod: Pod, container: Container, selector: ResourceFieldSelector, view: DownwardView) -> str:
@@ -83,3 +71,18 @@ def _lines(values: Mapping[str, str]) -> str:
 
 def _first(addresses: Sequence[str]) -> str:
     return addresses[0] if addresses else ""
+
+
+_FIELDS: Mapping[str, Callable[[Pod, DownwardView], str]] = {
+    "metadata.name": lambda pod, _: pod.metadata.name,
+    "metadata.namespace": lambda pod, _: pod.metadata.namespace,
+    "metadata.uid": lambda pod, _: pod.metadata.uid,
+    "metadata.labels": lambda pod, _: _lines(pod.metadata.labels),
+    "metadata.annotations": lambda pod, _: _lines(pod.metadata.annotations),
+    "spec.nodeName": lambda pod, _: pod.spec.node_name,
+    "spec.serviceAccountName": lambda pod, _: pod.spec.service_account_name,
+    "status.hostIP": lambda _, view: _first(view.host_ips),
+    "status.hostIPs": lambda _, view: ",".join(view.host_ips),
+    "status.podIP": lambda _, view: _first(view.pod_ips),
+    "status.podIPs": lambda _, view: ",".join(view.pod_ips),
+}

@@ -10,8 +10,8 @@ from typing import Protocol
 
 from edged.api import ConfigMap, Container, EnvFromSource, EnvVar, EnvVarSource, Pod, Secret
 from edged.pods.downward import DownwardView, field_value, resource_value
-from edged.pods.errors import ConfigError, MissingSourceError
-from edged.pods.expansion import expand
+from edged.pods.errors import ConfigError, MissingSourceError, TooLargeError
+from edged.pods.expansion import LARGEST_START, LARGEST_TEXT, expand, size_of
 
 
 class Sources(Protocol):
@@ -25,25 +25,44 @@ class Sources(Protocol):
 
 
 def environment(pod: Pod, container: Container, sources: Sources, view: DownwardView) -> dict[str, str]:
-    """Names and values in order. Raises MissingSourceError and FieldReferenceError; no value shows in an
+    """Names and values in order. Raises MissingSourceError, FieldReferenceError and TooLargeError; no value shows in an
     error.
     """
     variables: dict[str, str] = {}
+    room = _Room()
     for source in container.env_from:
-        variables |= {
-            source.prefix + key: value
-            for key, value in _all_keys(source, sources)
-            if is_variable_name(source.prefix + key)
-        }
+        for key, value in _all_keys(source, sources):
+            name = source.prefix + key
+            room.take(name, value)
+            if is_variable_name(name):
+                variables[name] = value
     for variable in container.env:
-        value = _value(pod, container, variable, variables, sources, view)
-        if value is not None:
+        own = _value(pod, container, variable, variables, sources, view)
+        if own is not None:
+            room.take(variable.name, own)
             variables.pop(variable.name, None)
-            variables[variable.name] = value
+            variables[variable.name] = own
     for name, value in variables.items():
         if "\0" in value:
             raise ConfigError("cannot set the variable", name, "its value holds a zero byte")
     return variables
+
+
+class _Room:
+    """What is left of the bytes that a container's variables may have. One that another replaces counts too: it is made
+    all the same.
+    """
+
+    def __init__(self) -> None:
+        self._left = LARGEST_START
+
+    def take(self, name: str, value: str) -> None:
+        size = size_of(name) + 1 + size_of(value)
+        if size > LARGEST_TEXT:
+            raise TooLargeError("set the variable", name, f"with its name it has more than {LARGEST_TEXT} bytes")
+        self._left -= size + 1
+        if self._left < 0:
+            raise TooLargeError("set the variable", name, f"all variables have more than {LARGEST_START} bytes")
 
 
 def impossible_names(container: Container, sources: Sources) -> dict[str, tuple[str, ...]]:
@@ -94,13 +113,21 @@ def _value(
 ) -> str | None:
     """The value of one variable; None when it is optional and not there."""
     if variable.value or variable.value_from is None:
-        return expand(variable.value, known)
+        return _expanded(variable, known)
     source = variable.value_from
     if source.field_ref is not None:
         return field_value(pod, source.field_ref, view)
     if source.resource_field_ref is not None:
         return resource_value(pod, container, source.resource_field_ref, view)
     return _value_of_key(source, sources)
+
+
+def _expanded(variable: EnvVar, known: dict[str, str]) -> str:
+    """Raises TooLargeError; a value may be a secret's, so that only the name is told."""
+    try:
+        return expand(variable.value, known)
+    except TooLargeError as error:
+        raise TooLargeError("set the variable", variable.name, error.hint) from None
 
 
 def _value_of_key(source: EnvVarSource, sources: Sources) -> str | None:

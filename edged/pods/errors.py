@@ -22,3 +22,7 @@ class FieldReferenceError(ConfigError):
 
 class RunAsRootError(ConfigError):
     """A container that must not run as root would."""
+
+
+class TooLargeError(ConfigError):
+    """What the container is to be started with is more than the kernel takes."""

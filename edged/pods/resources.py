@@ -12,6 +12,7 @@ SMALLEST_SHARES = 2
 
 _PERIOD_US = 100_000
 _SMALLEST_QUOTA_US = 1_000
+_LARGEST_QUOTA_US = 2**63 - 1
 _LARGEST_SHARES = 262_144
 _GUARANTEED_ADJUST = -997
 _BEST_EFFORT_ADJUST = 1000
@@ -28,12 +29,15 @@ class Machine(Struct, frozen=True, gc=False):
             CAP_SYS_RESOURCE, None when it may give any. Asking for less makes every container fail.
         cfs_quota: whether CPU limits are enforced (`cpuCFSQuota`).
         cfs_period: microseconds in which a limited container gets its share (`cpuCFSQuotaPeriod`).
+        masked_paths: what of this machine's own /sys no container may read: how its processors are throttled tells of
+            the other containers' work.
     """
 
     memory: int
     smallest_oom_adjust: int | None = None
     cfs_quota: bool = True
     cfs_period: int = _PERIOD_US
+    masked_paths: tuple[str, ...] = ()
 
 
 def linux_resources(pod: Pod, container: Container, machine: Machine) -> cri.LinuxContainerResources:
@@ -62,9 +66,9 @@ def cpu_shares(milli_cpu: int) -> int:
 
 def cpu_quota(milli_cpu: int, period: int) -> int:
     """Microseconds of so many thousandths of a CPU in a period of so many; 0 for none, never less than the kernel
-    takes (MilliCPUToQuota).
+    takes (MilliCPUToQuota), nor more than CRI's number holds.
     """
-    return max(milli_cpu * period // 1000, _SMALLEST_QUOTA_US) if milli_cpu else 0
+    return min(max(milli_cpu * period // 1000, _SMALLEST_QUOTA_US), _LARGEST_QUOTA_US) if milli_cpu else 0
 
 
 def oom_score_adjust(pod: Pod, container: Container, machine: Machine) -> int:

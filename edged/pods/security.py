@@ -1,5 +1,6 @@
 """A container's and a sandbox's security, from the pod's and the container's own settings."""
 
+from collections.abc import Sequence
 from pathlib import PurePosixPath
 
 from msgspec import Struct
@@ -15,6 +16,7 @@ _UNMASKED = "Unmasked"
 _MASKED_PATHS = (
     "/proc/asound",
     "/proc/acpi",
+    "/proc/interrupts",
     "/proc/kcore",
     "/proc/keys",
     "/proc/latency_stats",
@@ -64,9 +66,17 @@ def check_not_root(pod: Pod, container: Container, image_user: ImageUser) -> Non
 
 
 def container_security(
-    pod: Pod, container: Container, image_user: ImageUser, seccomp_root: PurePosixPath, *, seccomp_default: bool = False
+    pod: Pod,
+    container: Container,
+    image_user: ImageUser,
+    seccomp_root: PurePosixPath,
+    *,
+    seccomp_default: bool = False,
+    masked: Sequence[str] = (),
 ) -> cri.LinuxContainerSecurityContext:
-    """What the runtime applies to one container (kubelet's determineEffectiveSecurityContext)."""
+    """What the runtime applies to one container (kubelet's determineEffectiveSecurityContext). `masked` are paths of
+    this machine that containers may not read, beside those of every machine.
+    """
     own, shared = _contexts(pod, container)
     security = cri.LinuxContainerSecurityContext(
         privileged=bool(own.privileged),
@@ -81,7 +91,7 @@ def container_security(
         security.capabilities.add_capabilities.extend(own.capabilities.add)
         security.capabilities.drop_capabilities.extend(own.capabilities.drop)
     if own.proc_mount != _UNMASKED:
-        security.masked_paths.extend(_MASKED_PATHS)
+        security.masked_paths.extend((*_MASKED_PATHS, *masked))
         security.readonly_paths.extend(_READONLY_PATHS)
     _set_user(security, own, shared, image_user)
     _set_label(security, own.se_linux_options or shared.se_linux_options)

@@ -189,7 +189,7 @@ class ProbeManager:
             self._take(uid, watch, due, Answer(Outcome.UNKNOWN, str(error)))
             return
         attempt = Attempt(watch.container.id, target, watch.timing.limit)
-        self._crew.ask(attempt, lambda answer: self._take(uid, watch, due, answer), lambda: watch.due == due)
+        self._crew.ask(uid, attempt, lambda answer: self._take(uid, watch, due, answer), lambda: watch.due == due)
 
     def _take(self, uid: PodUid, watch: _Watch, due: float | None, answer: Answer) -> None:
         """An answer has come. One that was asked for before the probe was held back is not heard any more."""

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from edged.api import Container
 from edged.api.probes import ExecAction, HTTPGetAction, IntOrString, Probe, TCPSocketAction
+from edged.pods.errors import TooLargeError
 from edged.pods.expansion import expand_all
 from edged.probes.errors import TargetError
 
@@ -68,10 +69,13 @@ def probe_target(probe: Probe, container: Container, pod_ip: str) -> Target:
 
 def exec_target(action: ExecAction, container: Container) -> ExecTarget:
     """The command, with `$(NAME)` of those variables that the pod states as values: others are not known here
-    (kubelet's ExpandContainerCommandOnlyStatic).
+    (kubelet's ExpandContainerCommandOnlyStatic). Raises TargetError when it gets larger than a command can be.
     """
     static = {variable.name: variable.value for variable in container.env if variable.value_from is None}
-    return ExecTarget(expand_all(action.command, static))
+    try:
+        return ExecTarget(expand_all(action.command, static))
+    except TooLargeError as error:
+        raise TargetError(f"container {container.name}", error.hint) from None
 
 
 def http_target(action: HTTPGetAction, container: Container, pod_ip: str, agent: str) -> HttpTarget:

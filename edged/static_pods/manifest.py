@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from edged.admission.validation import invalid
 from edged.api import Pod, from_value
 from edged.api.codec import DecodeError
 from edged.pods.critical import CONFIG_MIRROR, CONFIG_SOURCE
@@ -54,10 +55,13 @@ def static_pod(text: bytes, file: str, node: str) -> dict[str, Any]:
     spec["tolerations"] = [*(spec.get("tolerations") or []), {"operator": "Exists", "effect": "NoExecute"}]
     whole = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec, "status": {"phase": "Pending"}}
     try:
-        check_pod(from_value(Pod, whole))
+        read = from_value(Pod, whole)
+        check_pod(read)
         msgspec.json.encode(whole)  # as which it goes over the bus; in YAML `on` is a truth, and may be a key
     except (DecodeError, RecursionError, TypeError) as error:
         raise ManifestError(_ATTEMPTED, file, str(error)) from error
+    if (verdict := invalid(read)) is not None:
+        raise ManifestError(_ATTEMPTED, file, verdict.message)
     return whole
 
 

@@ -58,8 +58,8 @@ class Containers(Core):
             container.started_at = self._clock.now_ns()
             self._announce(pb.CONTAINER_STARTED_EVENT, container_id, self.homes[container_id])
             command = self.configs[container_id].command
-            if list(command[:1]) == ["exit"]:
-                self._exit(container, int(command[1]), "")
+            if command[:1] == ["exit"] and len(command) == 2 and command[1].isdecimal():
+                self._exit(container, int(command[1][:3]), "")
 
     @call
     def stop_container(self, container_id: ContainerId, grace_seconds: int) -> None:

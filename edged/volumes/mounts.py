@@ -16,6 +16,8 @@ SubPaths = Callable[[int, VolumeMount, str], Path]
 _HOSTS_FILE = "/etc/hosts"
 HOST_HEADER = b"# Kubernetes-managed hosts file (host network).\n"
 """First line of the /etc/hosts of a pod on the host's network, as a kubelet writes it."""
+_LONGEST_PATH = 4095
+"""Bytes (Linux' PATH_MAX, less the closing zero)."""
 _PROPAGATION = {
     None: cri.PROPAGATION_PRIVATE,
     "": cri.PROPAGATION_PRIVATE,
@@ -44,7 +46,7 @@ def container_mounts(
         last_words: the file that becomes the container's terminationMessagePath.
         sub_paths: binds sub paths; without it they are only looked up.
 
-    Raises VolumeError.
+    Raises VolumeError, and TooLargeError for a subPathExpr that becomes longer than a path can be.
     """
 
     def look_up(_index: int, mount: VolumeMount, sub_path: str) -> Path:
@@ -115,7 +117,7 @@ def _mount(
 
 
 def _expanded(expression: str, environment: Mapping[str, str]) -> str:
-    text = expand(expression, environment)
+    text = expand(expression, environment, _LONGEST_PATH)
     if "$(" in text:
         raise VolumeError("cannot expand subPathExpr", repr(expression), "a variable in it is not set")
     return text

@@ -35,6 +35,8 @@ from metamanager.client import MetaClient, NotFoundError
 T = TypeVar("T", ConfigMap, Secret, PersistentVolumeClaim, PersistentVolume, VolumeAttachment, CSIDriver)
 _DEFAULT_LIFE = 3600
 _REFRESH_AT = 0.8
+_LONGEST = 253
+"""Characters of an object's name."""
 _LONGEST_USE = 24 * 3600.0
 
 
@@ -118,6 +120,8 @@ class PodSources:
 
     def token(self, wanted: ServiceAccountTokenProjection) -> str | None:
         """A token of the pod's service account; None when the account does not exist."""
+        if not can_exist(self._namespace, self._account):
+            return None
         try:
             return self._tokens.get(self._pod, wanted, self._ask_for_token)
         except NotFoundError:
@@ -127,8 +131,14 @@ class PodSources:
     def _namespace(self) -> str:
         return self._pod.metadata.namespace
 
+    @property
+    def _account(self) -> str:
+        return self._pod.spec.service_account_name or "default"
+
     def _get(self, kind: type[T], resource: ResourceType, namespace: str, name: str) -> T | None:
         key = (resource, namespace, name)
+        if not can_exist(namespace, name):
+            return None
         if key not in self._found:
             try:
                 self._found[key] = decode(kind, self._meta.get(resource, namespace, name))
@@ -138,9 +148,15 @@ class PodSources:
         return found
 
     def _ask_for_token(self, request: TokenRequest) -> TokenRequest:
-        account = self._pod.spec.service_account_name or "default"
-        answer = self._meta.token(self._pod.metadata.namespace, account, encode(request))
+        answer = self._meta.token(self._namespace, self._account, encode(request))
         return decode(TokenRequest, answer)
+
+
+def can_exist(namespace: str, name: str) -> bool:
+    """Whether an object may have that name: one without, or with a slash in it, asks metamanager for something else."""
+    return bool(name) and all(
+        "/" not in part and part.isprintable() and len(part) <= _LONGEST for part in (namespace, name)
+    )
 
 
 def _request(pod: Pod, audience: str, life: int) -> TokenRequest:

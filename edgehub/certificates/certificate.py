@@ -1,13 +1,14 @@
 """What a certificate says: whose it is, and from when until when. Pure; nothing is verified here, TLS does that."""
 
 import base64
-import re
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Final, NamedTuple
 
 from edgehub.certificates import der
 
-_PEM: Final = re.compile(rb"-----BEGIN CERTIFICATE-----\s(.+?)-----END CERTIFICATE-----", re.DOTALL)
+_BEGIN: Final = b"-----BEGIN CERTIFICATE-----"
+_END: Final = b"-----END CERTIFICATE-----"
 _ORGANISATION: Final = bytes.fromhex("55040a")
 _COMMON_NAME: Final = bytes.fromhex("550403")
 _VERSION: Final = 0xA0
@@ -53,7 +54,21 @@ class Certificate(NamedTuple):
 
 def pem_blocks(text: bytes) -> list[bytes]:
     """All certificates of a PEM file as DER; ValueError when one cannot be read."""
-    return [base64.b64decode(body) for body in _PEM.findall(text)]
+    return [base64.b64decode(body) for body in _bodies(text)]
+
+
+def _bodies(text: bytes) -> Iterator[bytes]:
+    """What stands between the lines that open and close a certificate. Each part of the text is looked at once."""
+    at, end = 0, -1
+    while (begin := text.find(_BEGIN, at)) >= 0:
+        at = begin + len(_BEGIN)
+        if end < at:
+            end = text.find(_END, at)
+        if end < 0:
+            return
+        if text[at : at + 1].isspace() and end > at + 1:
+            yield text[at + 1 : end]
+            at = end + len(_END)
 
 
 def _names(body: bytes) -> dict[bytes, str]:

@@ -38,10 +38,10 @@ class Netlink:
         self._socket = socket.socket(socket.AF_NETLINK, kind, socket.NETLINK_ROUTE)
         try:
             self._socket.bind((0, GROUPS))
+            self._bell = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         except OSError:
             self._socket.close()
             raise
-        self._bell = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._lock = threading.Lock()
         self._stopping = self._closed = False
 

@@ -55,6 +55,11 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
         help="of the websocket; port 0 takes a free one (default %(default)s)",
     )
     _add_tls(parser)
+    parser.add_argument(
+        "--allow-without-tls",
+        action="store_true",
+        help="listen on an address that other machines reach, without --tls: everybody there can be any node",
+    )
     parser.add_argument("--node", metavar="NAME", help="node of pods that name none (default: the only node)")
     parser.add_argument(
         "--database",
@@ -153,11 +158,18 @@ def _run(chosen: argparse.Namespace) -> int:
     from beehive import log_lines  # noqa: PLC0415
     from beehive.quiet import quieten_libraries  # noqa: PLC0415
     from modules.cloudcore.process import RunOptions, run  # noqa: PLC0415
+    from modules.edgecore.config.dangers import is_loopback  # noqa: PLC0415
 
     formatter = log_lines.LineFormatter("%(asctime)s %(levelname)s %(name)s: %(message)s")
     log_lines.set_up(logging.StreamHandler(), chosen.log_level, formatter)
     quieten_libraries()
     address, port = _address_and_port(chosen.listen)
+    if not (chosen.tls or chosen.allow_without_tls or is_loopback(address) or port < 0):
+        sys.stderr.write(
+            f"cloudcore run: other machines reach {address}, and without TLS each of them can be any node and gets its "
+            "secrets: add --tls, listen on 127.0.0.1, or say --allow-without-tls\n"
+        )
+        return ExitCode.USAGE
     settings = {
         "listen_address": address,
         "listen_port": port,

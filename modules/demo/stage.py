@@ -160,7 +160,9 @@ def _config(root: Path, cloud: str, port: int) -> EdgeCoreConfig:
     """The embedded defaults below `root`, for the cloud at an address and a port of the node's own."""
     replace = msgspec.structs.replace
     config = EdgeCoreConfig.embedded(root)
-    hub, edged = config.modules.edge_hub, config.modules.edged
+    hub = config.modules.edge_hub
+    # the demo's own cloudcore listens there, on the loopback interface, before the node begins, and both end together
+    edged = replace(config.modules.edged, allow_unisolated_root=True)
     kubelet = replace(edged.tailored_kubelet_config, read_only_port=port)
     return replace(
         config,

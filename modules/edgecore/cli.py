@@ -19,8 +19,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, cast
 
 from modules.edgecore import doctor, local, store_commands, trace_commands
 from modules.edgecore.config import ConfigError, EdgeCoreConfig, Problem, load, verify
-from modules.edgecore.config.durations import parse_size
-from modules.edgecore.exit_codes import ExitCode
+BAfrom modules.edgecore.exit_codes import ExitCode
 from modules.edgecore.trace_commands import replaying
 from modules.edgecore.version import CONFIG_API_VERSION, CRI_VERSIONS, KUBEEDGE_COMMIT, VERSION
 
@@ -118,6 +117,11 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
         metavar="DIR",
         help="without a file: embedded runtime, everything below DIR (default ~/.local/state/edgecore)",
     )
+    parser.add_argument(
+        "--allow-unisolated-root",
+        action="store_true",
+        help="run as root with the embedded runtime and a cloud without TLS: whoever answers there is root here",
+    )
     levels = [level.value for level in LogLevel]
     parser.add_argument("--log-level", choices=levels, default=LogLevel.INFO.value, help="default: info")
     parser.add_argument(
@@ -195,6 +199,7 @@ def run(chosen: argparse.Namespace) -> int:
     """Makes the configuration and hands it to the assembly, whose exit status it gives."""
     try:
         config = _configured(chosen.config) if chosen.config else _embedded(chosen.root or default_root())
+        refuse_unisolated_root(config, str(chosen.config or "edgecore run"), allowed=chosen.allow_unisolated_root)
     except ConfigError as error:
         for problem in error.problems:
             _say(f"error: {problem.render(error.source)}")
@@ -207,6 +212,21 @@ def run(chosen: argparse.Namespace) -> int:
         _say(f"error: --record {chosen.record}: {error.strerror}")
         return ExitCode.START_FAILED
     return process(config, log_level=LogLevel(chosen.log_level), record=record)
+
+
+def refuse_unisolated_root(config: EdgeCoreConfig, source: str, *, allowed: bool) -> None:
+    """Raise ConfigError for a node on which whoever answers on the cloud's address would be root, unless somebody has
+    said that it may be so.
+    """
+    if allowed or config.modules.edged.allow_unisolated_root or not is_unisolated_root(config, os.geteuid()):
+        return
+    server = config.modules.edge_hub.websocket.server
+    text = f"as root with the embedded runtime and without TLS, whoever answers on {server} would be root here"
+    hint = (
+        "run as another user, use containerd, or `edgecore join` a cloud with TLS; "
+        "--allow-unisolated-root, for a machine that may be lost"
+    )
+    raise ConfigError(source, (Problem(path="", text=text, hint=hint, check="unisolated-root"),))
 
 
 def recording_path(text: str | None) -> Path | None:

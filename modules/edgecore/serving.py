@@ -8,11 +8,13 @@ from typing import Any, Final
 from beehive import Hive
 from edged.server.http import HttpServer
 from edged.server.listening import listen_tcp, listen_unix
+from edged.server.pages import NoPages
 from edged.server.router import Router
 from edged.server.routes import acting_routes, reading_routes
 from edged.server.snapshots import Snapshots
 from edged.server.streaming import StreamingSettings
 from modules.edgecore.config import EdgeCoreConfig
+from modules.edgecore.config.names import host_name
 from modules.edgecore.config.section import Section, keys_of
 from modules.edgecore.config.writing import value_of
 
@@ -50,7 +52,8 @@ def serve(
     acting = acting_routes(snapshots, hive.clock, streaming, debugging=kubelet.enable_debugging_handlers)
     if kubelet.read_only_port:
         routes = reading + (acting if edged.streaming_on_read_only_port else [])
-        _start(HttpServer(listen_tcp(kubelet.address, kubelet.read_only_port), Router(routes), hive.clock), stack)
+        service = NoPages(Router(routes), {config.node_name, host_name()})
+        _start(HttpServer(listen_tcp(kubelet.address, kubelet.read_only_port), service, hive.clock), stack)
     if edged.enable:
         path = socket_path(config)
         stack.callback(path.unlink, missing_ok=True)

@@ -5,7 +5,6 @@ a page in a browser could have sent are refused: nobody who speaks this API need
 stranger could otherwise reach the loopback interface through one.
 """
 
-import ipaddress
 import logging
 from collections.abc import Callable
 from typing import Any, Final
@@ -15,6 +14,7 @@ import msgspec
 from beehive import Clock, Hive, ModuleName, ResourceType, State
 from edged.server.answers import Answer, Handler, Reply, json, text
 from edged.server.errors import RequestError
+from edged.server.pages import is_from_page
 from edged.server.request import Request
 from metamanager.application import Target, Verb
 from modules.metaserver import discovery
@@ -182,18 +182,8 @@ def refuse_pages(request: Request) -> None:
     Raises:
         ApiError: 403.
     """
-    host = request.header("host")
-    name = host.rpartition(":")[0] if ":" in host.rpartition("]")[2] else host
-    if request.header("origin") or not (name in ("", "localhost") or _is_address(name.strip("[]"))):
+    if is_from_page(request):
         raise ApiError(403, "pages of browsers are not served, nor other names of this server than its address")
-
-
-def _is_address(name: str) -> bool:
-    try:
-        ipaddress.ip_address(name)
-    except ValueError:
-        return False
-    return True
 
 
 def _json(value: dict[str, Any]) -> Answer:

@@ -16,11 +16,13 @@ from modules.printing.fields import map_at, text_at
 _KEY = r"[A-Za-z0-9](?:[-A-Za-z0-9_./]*[A-Za-z0-9])?"
 _SET = re.compile(rf"({_KEY})\s+(in|notin)\s*\(([^()]*)\)")
 _EQUAL = re.compile(rf"({_KEY})\s*(==|=|!=)\s*([-A-Za-z0-9_.]*)")
-_NUMBER = re.compile(rf"({_KEY})\s*([<>])\s*(-?[0-9]+)")
+_NUMBER = re.compile(rf"({_KEY})\s*([<>])\s*(-?[0-9]{{1,19}})")
 _EXISTS = re.compile(rf"(!?)\s*({_KEY})")
-_COMMA = re.compile(r",(?![^(]*\))")
 _FIELD = re.compile(r"((?:\\.|[^\\=!])*)(==|=|!=)((?:\\.|[^\\=])*)")
 _ESCAPED = re.compile(r"\\([\\,=])")
+
+MOST_REQUIREMENTS: Final = 256
+"""Conditions of one selector: each is asked of each object."""
 
 _OF_ANY: Final = ("metadata.name", "metadata.namespace")
 _OF_EVENTS: Final = (
@@ -90,8 +92,23 @@ def parse_selector(resource: Resource, labels: str, fields: str) -> Selector:
 
 
 def _requirements(text: str) -> Iterable[Requirement]:
-    for part in _COMMA.split(text) if text.strip() else ():
+    for count, part in enumerate(_label_parts(text) if text.strip() else ()):
+        if count == MOST_REQUIREMENTS:
+            raise ApiError(400, f"unable to parse requirement: a selector has at most {MOST_REQUIREMENTS}")
         yield _requirement(part.strip())
+
+
+def _label_parts(text: str) -> Iterable[str]:
+    """The parts between commas that do not stand in parentheses."""
+    pending: list[str] = []
+    for part in text.split(","):
+        pending.append(part)
+        opened, closed = (part.rfind(each) for each in "()")
+        if closed > opened or (opened < 0 and len(pending) == 1):
+            yield ",".join(pending)
+            pending = []
+    if pending:
+        yield ",".join(pending)
 
 
 def _requirement(part: str) -> Requirement:
@@ -120,7 +137,9 @@ def _compares(value: str | None, operator: str, bound: int) -> bool:
 
 
 def _terms(resource: Resource, text: str) -> Iterable[FieldTerm]:
-    for part in re.split(r"(?<!\\),", text) if text.strip() else ():
+    for count, part in enumerate(re.split(r"(?<!\\),", text) if text.strip() else ()):
+        if count == MOST_REQUIREMENTS:
+            raise ApiError(400, f"invalid field selector: it has at most {MOST_REQUIREMENTS} conditions")
         found = _FIELD.fullmatch(part)
         if found is None:
             raise ApiError(400, f"invalid field selector: {part[:200]!r} is none")

@@ -65,7 +65,7 @@ def _run(chosen: argparse.Namespace) -> int:
     result = replayed(recorded, _MODULES.get(chosen.module, chosen.module or ""), chosen.until, pace_of(chosen.speed))
     say(differences_text(recorded, result).rstrip("\n"))
     for reason, number in result.not_played.items():
-        say(f"not played: {number} of {reason}")
+        _say(f"not played: {number} of {reason}")
     _say(figures_text(result))
     return ExitCode.DIFFERENT if chosen.check and result.differences else ExitCode.OK
 

@@ -11,8 +11,8 @@ from typing import Any, Final
 import msgspec
 
 _TIME: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)")
-_NOT_IN_THE_TRACE: Final = frozenset({"dns_config"})
-"""Keys of requests to the runtime that come from files of the machine, which no trace has (resolv.conf)."""
+_NOT_IN_THE_TRACE: Final = frozenset({"dns_config", "masked_paths"})
+"""Keys of requests to the runtime that come from files of the machine, which no trace has (resolv.conf, processors)."""
 
 
 def normal(value: Any) -> Any:

@@ -214,7 +214,13 @@ class Edge:
             config.modules,
             meta_manager=_replace(config.modules.meta_manager, meta_server=server),
             edge_hub=_replace(hub, websocket=_replace(hub.websocket, server=f"ws://{cloud_address}")),
-            edged=_replace(edged, hostname_override=NODE, tailored_kubelet_config=kubelet, **self.edged),
+            edged=_replace(
+                edged,
+                hostname_override=NODE,
+                allow_unisolated_root=True,
+                tailored_kubelet_config=kubelet,
+                **self.edged,
+            ),
         )
         return _replace(config, modules=modules)
 

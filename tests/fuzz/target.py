@@ -22,11 +22,13 @@ class Target(msgspec.Struct, frozen=True):
     """Feeds it. Documented refusals end here; whatever it raises is a finding."""
     share: float = 1.0
     """How many cases it gets of an even part: less for what is slow."""
+    make: Callable[[Random, Sequence[bytes]], bytes] = mutate
+    """Makes the input of a case from the good ones."""
 
     def case(self, seed: int, number: int, seeds: Sequence[bytes]) -> tuple[bytes, Random]:
         """The input of a case, and the randomness of its check. A function of its arguments."""
         random = Random(f"{self.name}/{seed}/{number}")
-        return mutate(random, seeds), random
+        return self.make(random, seeds), random
 
 
 def must(true: bool, what: str) -> None:

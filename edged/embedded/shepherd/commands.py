@@ -10,6 +10,9 @@ from edged.embedded.shepherd.launch import LaunchError, Streams, launch
 from edged.embedded.shepherd.protocol import Namespacing, Pid, ProcessSpec, from_memory_file
 from edged.embedded.shepherd.roots import join
 
+_DESCRIPTORS = 3
+"""Of a command: its arguments, and where its two streams go."""
+
 
 class _Asked(NamedTuple):
     by: Connection
@@ -26,12 +29,19 @@ class Commands:
         self._running: dict[Pid, _Asked] = {}
 
     def start(self, asker: Connection, request: int, main: Pid, descriptors: list[int]) -> None:
-        """Execute the argument list in the first descriptor, in the mounts of `main`, on the other two."""
+        """Execute the argument list in the first descriptor, in the mounts of `main`, on the other two.
+
+        The kernel leaves descriptors out that this process may not have (EMFILE): then nothing is executed.
+        """
+        if len(descriptors) != _DESCRIPTORS:
+            close_all(descriptors)
+            asker.send({"id": request, "error": "the shepherd may open no more files"})
+            return
         arguments, stdout, stderr = descriptors
-        spec = ProcessSpec(**{**self._like, "argv": from_memory_file(arguments)})
         try:
+            spec = ProcessSpec(**{**self._like, "argv": from_memory_file(arguments)})
             pid = launch(spec, Streams(stdout, stderr), lambda: join(main, self._namespacing))
-        except LaunchError as error:
+        except (LaunchError, OSError) as error:
             asker.send({"id": request, "error": str(error)})
         else:
             self._running[pid] = _Asked(asker, request)

@@ -29,8 +29,16 @@ def launch(spec: ProcessSpec, streams: Streams, prepare: Callable[[], None]) -> 
     `prepare` runs in the new process first: it builds or joins the container's mounts. Raises LaunchError.
     """
     parent = os.getpid()
-    report_read, report_write = os.pipe2(os.O_CLOEXEC)
-    pid = os.fork()
+    try:
+        report_read, report_write = os.pipe2(os.O_CLOEXEC)
+    except OSError as error:
+        raise LaunchError(f"cannot start another process: {error.strerror}") from error
+    try:
+        pid = os.fork()
+    except OSError as error:
+        os.close(report_read)
+        os.close(report_write)
+        raise LaunchError(f"cannot start another process: {error.strerror}") from error
     if pid == 0:
         _become(spec, streams, prepare, parent, report_write)
     os.close(report_write)

@@ -9,7 +9,7 @@ _READ_SIZE = 64 * 1024
 _PIPE_LIMIT = 1024 * 1024
 """Bytes that can be in a pipe (/proc/sys/fs/pipe-max-size): more at its end is somebody writing for ever."""
 
-_FLAGS = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+_FLAGS = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 _MODE = 0o640
 
 

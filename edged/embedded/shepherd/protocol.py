@@ -95,10 +95,15 @@ def receive(sock: socket.socket, descriptor_limit: int = 0) -> tuple[dict[str, A
 
 
 def to_memory_file(name: str, content: Any) -> int:
-    """Put `content` as JSON into an anonymous file; the caller closes the descriptor."""
+    """Put `content` as JSON into an anonymous file; the caller closes the descriptor. Raises OSError."""
+    text = json.dumps(content).encode()
     descriptor = os.memfd_create(name, os.MFD_CLOEXEC)
-    with os.fdopen(descriptor, "wb", closefd=False) as file:
-        file.write(json.dumps(content).encode())
+    try:
+        with os.fdopen(descriptor, "wb", closefd=False) as file:
+            file.write(text)
+    except OSError:
+        os.close(descriptor)
+        raise
     return descriptor
 
 

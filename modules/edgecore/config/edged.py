@@ -23,6 +23,11 @@ from modules.edgecore.config.section import Section
 class Edged(Section, frozen=True, kw_only=True):
     """The node and its pods."""
 
+    allow_unisolated_root: Annotated[bool, Switch()] = False
+    """Whether edgecore may run as root with the embedded runtime, which isolates nothing, and a cloud without TLS.
+    Ours. Whoever answers on the cloud's address is root on this machine then; without it `edgecore run` refuses. For
+    throw-away machines; the flag `--allow-unisolated-root` says the same."""
+
     enable: Annotated[bool, Switch()] = True
     """Whether this node runs pods."""
 

@@ -30,11 +30,15 @@ class Remark(msgspec.Struct, frozen=True, kw_only=True):
     column: int | None = None
     """Column in that line, counted from 1; only given for errors of the YAML itself."""
 
+    check: str = ""
+    """Name of the check that found it, when it has one: what settings do together."""
+
     def render(self, source: str) -> str:
         """One line in the form compilers use, `file:line:column: path: text (hint)`."""
         place = ":".join(str(part) for part in (source, self.line, self.column) if part is not None)
         hint = f" ({self.hint})" if self.hint else ""
-        return ": ".join(part for part in (place, self.path, self.text + hint) if part)
+        name = f" [{self.check}]" if self.check else ""
+        return ": ".join(part for part in (place, self.path, self.text + hint + name) if part)
 
 
 class Problem(Remark, frozen=True, kw_only=True):

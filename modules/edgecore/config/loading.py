@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from modules.edgecore.config.dangers import dangers
 from modules.edgecore.config.errors import (
     ConfigError,
     ConfigSyntaxError,
@@ -36,7 +37,7 @@ class LoadResult(msgspec.Struct, frozen=True, kw_only=True):
     """Name of the file, for messages."""
 
     warnings: tuple[Remark, ...] = ()
-    """What a person should look at: unknown keys, keys in odd spelling."""
+    """What a person should look at: unknown keys, keys in odd spelling, settings that are dangerous together."""
 
     without_effect: tuple[Remark, ...] = ()
     """Keys of KubeEdge's with a chosen value that this edgecore does not use."""
@@ -67,7 +68,9 @@ def loads(text: str, source: str = "configuration") -> LoadResult:
         raise ConfigSyntaxError(source, (document,))
     config, findings = read(EdgeCoreConfig, KNOWN, document)
     problems = findings.problems or _broken(config, document)
-    warnings = tuple(findings.warnings)
+    told, fatal = _dangers(config, document, findings.without_effect)
+    problems = [*problems, *fatal]
+    warnings = (*findings.warnings, *told)
     if problems:
         raise ConfigError(source, tuple(sorted(problems, key=lambda problem: problem.line or 0)), warnings)
     return LoadResult(
@@ -90,6 +93,21 @@ def _broken(config: EdgeCoreConfig, document: Document) -> list[Problem]:
         Problem(path=join(path), text=what, hint=hint, line=document.line_of(path))
         for path, what, hint in broken_rules(config)
     ]
+
+
+def _dangers(
+    config: EdgeCoreConfig, document: Document, without_effect: list[Remark]
+) -> tuple[list[Remark], list[Problem]]:
+    """What settings do together: what there is to be warned of, and what makes the file unusable."""
+    told: list[Remark] = []
+    fatal: list[Problem] = []
+    for each in dangers(config, document.value, [remark.path for remark in without_effect]):
+        path, line = join(each.path), document.line_of(each.path)
+        if each.fatal:
+            fatal.append(Problem(path=path, text=each.text, hint=each.hint, line=line, check=each.check))
+        else:
+            told.append(Remark(path=path, text=each.text, hint=each.hint, line=line, check=each.check))
+    return told, fatal
 
 
 def _unreadable(source: str, text: str, hint: str) -> ConfigUnreadableError:

@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from modules.edgecore.config.dangers import CHECKS
 from modules.edgecore.config.docstrings import text_of
 from modules.edgecore.config.model import EdgeCoreConfig
 from modules.edgecore.config.section import Section, keys_of
@@ -52,9 +53,16 @@ $ edgecore run --config edgecore.yaml
 
 def reference() -> str:
     """The whole document."""
-    parts = [_HEAD, *_section(EdgeCoreConfig.default(), ""), "## Accepted, without effect\n"]
+    parts = [_HEAD, *_dangers(), *_section(EdgeCoreConfig.default(), ""), "## Accepted, without effect\n"]
     parts.append("\n".join(f"- `{path}`" for path in sorted(_known_paths(KNOWN, ""))))
     return "\n".join(parts) + "\n"
+
+
+def _dangers() -> Iterator[str]:
+    yield "## Dangerous together\n"
+    yield "`config check`, `run` and `doctor` warn of these, by name:\n"
+    yield "| check | what it finds |\n|---|---|"
+    yield "\n".join(f"| `{name}` | {text} |" for name, text in CHECKS.items()) + "\n"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

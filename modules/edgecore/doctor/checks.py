@@ -51,8 +51,12 @@ def _each(name: str, part: T | None, check: Callable[[T], Iterator[Verdict]]) ->
 
 def check_configuration(configured: Configured) -> Iterator[Verdict]:
     """It was read; whoever could not read it gets no further."""
-    for text in configured.warnings:
-        yield warning("configuration", text, f"`edgecore config check {configured.source}` says more")
+    for name, text in configured.warnings:
+        yield warning(name or "configuration", text, f"`edgecore config check {configured.source}` says more")
+    if configured.unisolated_root:
+        text = "as root with the embedded runtime and without TLS, whoever answers as the cloud would be root here"
+        hint = "run as another user, use containerd, or `edgecore join` a cloud with TLS"
+        yield failed("unisolated-root", text, hint)
     if configured.without_effect:
         text = f"{configured.source}: {configured.without_effect} keys are set that have no effect"
         yield warning("configuration", text, f"`edgecore config check {configured.source}` names them")

@@ -140,7 +140,10 @@ class Configured(msgspec.Struct, frozen=True, kw_only=True):
     embedded: bool
     cgroup_driver: str = "cgroupfs"
     own_cgroups: bool = False
-    warnings: tuple[str, ...] = ()
+    warnings: tuple[tuple[str, str], ...] = ()
+    """The name of the check, or nothing, and what it says."""
+    unisolated_root: bool = False
+    """Whether `edgecore run` refuses it to this user."""
     without_effect: int = 0
 
 

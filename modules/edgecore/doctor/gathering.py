@@ -5,12 +5,14 @@ one that never comes back (a name server, a socket that hangs) must not keep the
 they are daemons, and what is late is left out.
 """
 
+import os
 from collections.abc import Callable
 from queue import Empty, SimpleQueue
 from threading import Thread
 from typing import Any, Final
 
 from beehive import Clock
+from modules.edgecore.config.dangers import is_unisolated_root
 from modules.edgecore.config.loading import LoadResult
 from modules.edgecore.damaged import damaged
 from modules.edgecore.doctor import databases, machine, network, node
@@ -75,6 +77,7 @@ def _configured(loaded: LoadResult) -> Configured:
         embedded=config.uses_embedded_runtime,
         cgroup_driver=str(cgroups.driver),
         own_cgroups=cgroups.per_qos,
-        warnings=tuple(each.render(loaded.source) for each in loaded.warnings),
+        warnings=tuple((each.check, each.render(loaded.source)) for each in loaded.warnings),
+        unisolated_root=is_unisolated_root(config, os.geteuid()) and not config.modules.edged.allow_unisolated_root,
         without_effect=len(loaded.without_effect),
     )

@@ -1,18 +1,30 @@
 """Commands beside a container's main process: output, time-outs, what they leave behind, clients that give up."""
 
+import contextlib
 import os
+import resource
 import threading
 import time
+from collections.abc import Iterator
 from concurrent.futures import Future
 from pathlib import Path
 from types import SimpleNamespace
-from typing import cast
+from typing import Any, cast
 
 import grpc
 import pytest
 
-from edged.embedded.execution import OUTPUT_LIMIT, _Command
+from beehive.clock import RealClock
+from edged.embedded.errors import RequestRefusedError, RunFailedError, ShepherdGoneError, TooManyError
+from edged.embedded.execution import OUTPUT_LIMIT, _Command, execute
 from edged.embedded.link import Answer, ShepherdLink
+from edged.embedded.model import Container
+from edged.embedded.nursery import Nursery
+from edged.embedded.shepherd.commands import Commands
+from edged.embedded.shepherd.connections import Connection
+from edged.embedded.shepherd.protocol import ContainerSpec, Pid, ProcessSpec, to_memory_file
+from edged.embedded.shepherds import Shepherds
+from edged.embedded.watcher import Watcher
 from protos.cri.v1 import api_pb2 as cri
 from tests.edged.embedded.node import LocalNode, alive, eventually, wait_for_death
 
@@ -140,3 +152,93 @@ def test_many_at_once(node: LocalNode, container: str) -> None:
     ]
     answers = [call.result() for call in [node.cri.ExecSync.future(request) for request in requests]]
     assert [(int(a.stdout), -int(a.stderr), a.exit_code) for a in answers] == [(n, n, n) for n in range(20)]
+
+
+def _open_descriptors() -> set[int]:
+    return {int(entry.name) for entry in Path("/proc/self/fd").iterdir()}
+
+
+@contextlib.contextmanager
+def descriptors_left(count: int) -> Iterator[None]:
+    """This process may open so many more files and no others; it has as many open afterwards as before."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with contextlib.ExitStack() as stack:
+        before = _open_descriptors()
+        resource.setrlimit(resource.RLIMIT_NOFILE, (max(before) + 32, hard))
+        stack.callback(resource.setrlimit, resource.RLIMIT_NOFILE, (soft, hard))
+        taken = []
+        with contextlib.suppress(OSError):
+            while True:
+                taken.append(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
+        for _ in range(count):
+            os.close(taken.pop())
+        try:
+            yield
+        finally:
+            for descriptor in taken:
+                os.close(descriptor)
+    assert _open_descriptors() == before
+
+
+def _container(link: object) -> Container:
+    made = SimpleNamespace(id="c", link=link, state=cri.CONTAINER_RUNNING, directory=Path("/nowhere"))
+    return cast("Container", made)
+
+
+@pytest.mark.parametrize("left", range(6))
+def test_without_descriptors_nothing_is_kept_of_the_attempt(left: int) -> None:
+    """A probe a second lost two to five for good each time, until the agent could open nothing any more."""
+    request = cri.ExecSyncRequest(cmd=["true"], timeout=1)
+    link = SimpleNamespace(begin=lambda *_, **__: (1, Future()))
+    with descriptors_left(left), pytest.raises(TooManyError, match="Too many open files"):
+        execute(_container(link), request, lambda _: None)
+
+
+@pytest.mark.parametrize("left", range(8))
+def test_a_shepherd_that_is_gone_keeps_no_descriptors(left: int) -> None:
+    """Nor does the container that ended meanwhile, at whichever step."""
+
+    def begin(*_: object, **__: object) -> None:
+        raise ShepherdGoneError("ask the shepherd", "it is gone")
+
+    request = cri.ExecSyncRequest(cmd=["true"], timeout=1)
+    with descriptors_left(left), pytest.raises(RequestRefusedError):
+        execute(_container(SimpleNamespace(begin=begin)), request, lambda _: None)
+
+
+@pytest.mark.parametrize("left", range(7))
+def test_a_start_without_descriptors_keeps_none(left: int, tmp_path: Path) -> None:
+    """Sockets, specification and listener of a container that cannot be handed over are closed."""
+    nursery = SimpleNamespace(request=lambda *_, **__: None)
+    watcher = SimpleNamespace(add=lambda link: link.close())
+    shepherds = Shepherds(
+        cast("Nursery", nursery), cast("Watcher", watcher), RealClock(), lambda _: None, lambda _: None
+    )
+    container = SimpleNamespace(id="c", directory=tmp_path, decided=threading.Event(), run=None, exit=None, link=None)
+    container.decided.set()
+    with descriptors_left(left), pytest.raises(RunFailedError):
+        shepherds.start(cast("Container", container), cast("ContainerSpec", {}))
+
+
+def test_a_shepherd_without_descriptors_answers_and_lives_on() -> None:
+    """The kernel leaves out what it may not have: the command is refused, the container goes on."""
+    answers: list[dict[str, Any]] = []
+    commands = Commands("", cast("ProcessSpec", {}))
+    asker = cast("Connection", SimpleNamespace(send=answers.append))
+    commands.start(asker, 7, Pid(1), [os.open(os.devnull, os.O_RDONLY)])
+    assert answers == [{"id": 7, "error": "the shepherd may open no more files"}]
+
+
+def test_a_shepherd_that_can_start_no_process_answers() -> None:
+    """Without a descriptor for its child's report a command is refused; it used to be the end of the container."""
+    answers: list[dict[str, Any]] = []
+    commands = Commands("", cast("ProcessSpec", {"env": {}, "cwd": "/", "user": None, "no_new_privileges": False}))
+    asker = cast("Connection", SimpleNamespace(send=answers.append))
+    descriptors = [to_memory_file("x", ["true"]), *(os.open(os.devnull, os.O_WRONLY) for _ in range(2))]
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (0, hard))
+    try:
+        commands.start(asker, 7, Pid(1), descriptors)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert answers == [{"id": 7, "error": "cannot start another process: Too many open files"}]

@@ -1,6 +1,7 @@
 """Where volumes go: no name is ever made on the host, except inside the container's own volumes."""
 
 from collections.abc import Mapping
+from pathlib import PosixPath
 from pathlib import PurePosixPath as Path
 
 import pytest
@@ -8,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edged.embedded.errors import MountPlanError
+from edged.embedded.host_files import HostFiles
 from edged.embedded.mount_plan import Kind, Volume, plan_mounts
 from edged.embedded.shepherd.protocol import Step
 
@@ -32,6 +34,23 @@ class FakeHost:
         target = self._entries[path]
         assert isinstance(target, str)
         return target
+
+
+def test_a_path_of_thousands_of_directories_is_refused() -> None:
+    """The plan for 2,040 took seven seconds, in which nothing else was done."""
+    deep = Volume(Path("/a" * 2040), Path("/v"), readonly=False)
+    with pytest.raises(MountPlanError, match="deeper than 64 directories"):
+        plan_mounts([deep], [], _HOST, _ROOT)
+    with pytest.raises(MountPlanError, match="deeper than 64 directories"):
+        plan_mounts([], [Path("/a" * 2040)], _HOST, _ROOT)
+    assert plan_mounts([Volume(Path("/a" * 60), Path("/v"), readonly=False)], [], _HOST, _ROOT)
+
+
+def test_what_cannot_be_looked_at_for_its_name_is_missing(tmp_path: PosixPath) -> None:
+    """A name that is too long for the machine's file system, and links in a circle."""
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    assert HostFiles().kind(Path("/" + "x" * 300)) is Kind.MISSING
+    assert HostFiles().kind(Path(tmp_path, "loop", "x")) is Kind.MISSING
 
 
 _HOST = FakeHost(

@@ -9,7 +9,7 @@ import pytest
 
 from beehive.simulation import Simulation
 from edged.cri.errors import UnavailableError
-from edged.node.limits import pod_machine
+from edged.node.limits import pod_machine, throttled_processors
 from edged.node.machine import Figures, MachineError, default_addresses, read_machine
 from edged.node.status import Report
 from edged.node.watch import NodeWatch
@@ -41,6 +41,13 @@ class Watched:
         self.simulation.run_until_idle()
         self.simulation.run_for(seconds)
         return self.reports[-1]
+
+
+def test_how_processors_are_throttled_is_masked(tmp_path: Path) -> None:
+    """Of each that says so, in their order; other files are none."""
+    for name in ("cpu10/thermal_throttle", "cpu2/thermal_throttle", "cpu3/topology", "cpufreq/thermal_throttle"):
+        (tmp_path / name).mkdir(parents=True)
+    assert throttled_processors(tmp_path) == tuple(f"{tmp_path}/cpu{number}/thermal_throttle" for number in (2, 10))
 
 
 def test_a_healthy_node_is_reported_at_once_and_every_period(tmp_path: Path) -> None:

@@ -229,11 +229,21 @@ def test_security_settings_are_passed_on() -> None:
     assert (list(security.supplemental_groups), security.run_as_group.value) == ([4, 5], 3)
 
 
+def test_what_the_machine_itself_masks_is_masked_too() -> None:
+    """Beside the paths of every machine; not for a container that may see all of /proc."""
+    machine = Machine(memory=2**30, masked_paths=("/sys/devices/system/cpu/cpu0/thermal_throttle",))
+    masked = made(a_container(), machine=machine).linux.security_context.masked_paths
+    assert masked[-1] == "/sys/devices/system/cpu/cpu0/thermal_throttle"
+    assert "/proc/interrupts" in masked
+    seen = a_container(security_context=SecurityContext(proc_mount="Unmasked"))
+    assert not made(seen, machine=machine).linux.security_context.masked_paths
+
+
 def test_defaults_are_kubernetes_own() -> None:
     """Without settings: unconfined seccomp, masked /proc, escalation allowed, own PID namespace."""
     security = secured()
     assert security.seccomp.profile_type == cri.SecurityProfile.Unconfined
-    assert "/proc/kcore" in security.masked_paths
+    assert {"/proc/kcore", "/proc/interrupts"} <= set(security.masked_paths)
     assert security.no_new_privs is False
     assert security.namespace_options.pid == cri.CONTAINER
     assert not secured(SecurityContext(proc_mount="Unmasked")).masked_paths

@@ -76,6 +76,12 @@ def test_smallest_quota_is_one_millisecond() -> None:
     assert linux_resources(a_pod(container), container, MACHINE).cpu_quota == 1000
 
 
+def test_largest_quota_is_what_the_runtimes_interface_holds() -> None:
+    """A limit of more processors than there are on earth was an error at every turn."""
+    container = needing(limits={"cpu": "100Ei"})
+    assert linux_resources(a_pod(container), container, MACHINE).cpu_quota == 2**63 - 1
+
+
 def test_quota_can_be_switched_off() -> None:
     """A node that does not enforce CPU limits sets none."""
     container = needing(limits={"cpu": "1"})

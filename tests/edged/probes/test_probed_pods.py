@@ -1,12 +1,15 @@
 """Probes of pods on a node in virtual time: what they do to status and containers."""
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
+import grpc
 import pytest
 
 from edged.api import Pod, encode
-from edged.cri.contract import ExecResult
+from edged.cri.contract import ContainerId, ExecResult
+from edged.cri.errors import DeadlineExceededError
 from tests.edged.conftest import Bench, pod
 
 IP = "10.0.0.2"
@@ -296,3 +299,30 @@ def test_a_pod_without_probes_costs_no_actor(bench: Bench) -> None:
     assert bench.network.asked.total() == 0
     assert bench.runtime.calls["exec_sync"] == 0
     assert is_ready(bench)
+
+
+def test_a_pod_whose_probes_never_end_keeps_no_other_from_being_probed(bench: Bench) -> None:
+    """Twenty probes that hang for 3,000 s: the next pod becomes ready, and is restarted when it is not alive."""
+    hanging = {"exec": {"command": ["hang"]}, "periodSeconds": 1, "timeoutSeconds": 3000}
+    containers = [
+        {"name": f"c{number}", "image": "busybox:1.36", "readinessProbe": hanging, "livenessProbe": hanging}
+        for number in range(10)
+    ]
+
+    def hang(container_id: ContainerId, command: Sequence[str], timeout_seconds: int) -> ExecResult:
+        assert command == ("hang",)
+        bench.bee.simulation.clock.after(timeout_seconds, (over := bench.bee.simulation.future()).set)
+        over.get()
+        raise DeadlineExceededError("ExecSync", container_id, grpc.StatusCode.DEADLINE_EXCEEDED, "late")
+
+    bench.runtime.exec_sync = hang  # type: ignore[method-assign]
+    settled(bench).tell("insert", pod("bad", containers=containers))
+    bench.run(30)
+    addresses = [(f"10.0.0.{number}", 80) for number in range(20)]
+    bench.network.statuses.update(dict.fromkeys(addresses, 200))
+    bench.tell("insert", probed(readiness={"periodSeconds": 1}, liveness={"periodSeconds": 1, "failureThreshold": 1}))
+    bench.run(10)
+    assert served(bench).status.container_statuses[0].ready
+    bench.network.statuses.update(dict.fromkeys(addresses, 500))
+    bench.run(60)
+    assert served(bench).status.container_statuses[0].restart_count >= 1

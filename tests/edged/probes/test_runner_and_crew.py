@@ -10,7 +10,8 @@ from beehive import Runtime
 from beehive.simulation import Simulation
 from edged.cri.contract import ContainerId, ExecResult
 from edged.cri.errors import CriError, DeadlineExceededError, NotFoundError, UnavailableError
-from edged.probes.crew import MOST, Asked, Crew, ProbeWorker
+from edged.pods.model import PodUid
+from edged.probes.crew import MOST, MOST_OF_A_POD, Asked, Crew, ProbeWorker
 from edged.probes.model import Answer, Outcome
 from edged.probes.runner import Attempt, ContainerProbeRunner
 from edged.probes.targets import ExecTarget, GrpcTarget, HttpTarget, TcpTarget
@@ -92,7 +93,7 @@ def test_the_network_is_asked(target: Any, status: int | None, outcome: Outcome)
 
 
 class Slow:
-    """A runner whose answers take a second; knows how many it gives at once."""
+    """A runner whose answers take a second, or that never answers; knows how many it gives at once."""
 
     def __init__(self, actors: Runtime) -> None:
         self.actors = actors
@@ -102,7 +103,8 @@ class Slow:
         self.now += 1
         self.most = max(self.most, self.now)
         over = self.actors.future()
-        self.actors.clock.after(1, over.set)
+        if not attempt.container.startswith("hangs"):
+            self.actors.clock.after(1, over.set)
         over.get()
         self.now -= 1
         return Answer(S, attempt.container)
@@ -125,9 +127,9 @@ class Company:
         self.hired.append(self.actors.start(ProbeWorker, self.runner, done))
         return self.hired[-1].ref
 
-    def ask(self, name: str, wanted: Callable[[], bool] = lambda: True) -> None:
+    def ask(self, name: str, wanted: Callable[[], bool] = lambda: True, pod: str = "") -> None:
         attempt = Attempt(ContainerId(name), TcpTarget(HOST, 1), 1)
-        self.crew.ask(attempt, lambda answer: self.answered.append(answer.text), wanted)
+        self.crew.ask(PodUid(pod or name), attempt, lambda answer: self.answered.append(answer.text), wanted)
 
     def alive(self) -> int:
         return sum(not each.ended.settled for each in self.hired)
@@ -142,14 +144,54 @@ def test_nobody_is_hired_before_there_is_something_to_ask() -> None:
 def test_questions_are_asked_beside_each_other_up_to_a_limit_and_in_their_order() -> None:
     company = Company()
     names = [f"{number:02}" for number in range(MOST + 5)]
-    for name in names:
-        company.ask(name)
+    for number, name in enumerate(names):
+        company.ask(name, pod=f"pod-{number % 4}")
     company.actors.run_for(1.5)
     assert company.runner.most == MOST
     assert sorted(company.answered) == names[:MOST]
     company.actors.run_for(1)
     assert sorted(company.answered) == names
     assert company.alive() == 2
+
+
+def test_a_pod_that_never_answers_keeps_no_other_waiting() -> None:
+    """However many probes it has: it gets as many workers as a pod may have, and the rest is there for the others."""
+    company = Company()
+    for number in range(MOST * 3):
+        company.ask(f"hangs-{number}", pod="bad")
+    for number in range(5):
+        company.ask(f"good-{number}", pod="good")
+    company.actors.run_for(1.5)
+    assert company.runner.most == MOST_OF_A_POD + 5
+    assert sorted(company.answered) == [f"good-{number}" for number in range(5)]
+
+
+def test_each_pod_gets_one_worker_however_many_do_not_answer() -> None:
+    """A hundred pods that hang cost a hundred workers, and the next pod is asked all the same."""
+    company = Company()
+    for number in range(300):
+        company.ask(f"hangs-{number}", pod=f"bad-{number % 100}")
+    company.ask("first", pod="good")
+    company.ask("second", pod="good")
+    company.actors.run_for(1.5)
+    assert company.answered == ["first"]
+    assert company.runner.most == 101
+    company.actors.run_for(1)
+    assert company.answered == ["first", "second"]
+
+
+def test_pods_take_turns() -> None:
+    """A pod that asked much before the others is not served before them."""
+    company = Company()
+    for number in range(MOST):
+        company.ask(f"early-{number}", pod=f"early-{number % 2}")
+    for number in range(10):
+        company.ask(f"many-{number}", pod="many")
+    company.ask("one", pod="few")
+    company.ask("two", pod="few")
+    company.actors.run_for(2.5)
+    assert "two" in company.answered
+    assert company.runner.most == MOST + 2
 
 
 def test_nobody_is_asked_what_is_not_wanted_any_more() -> None:

@@ -92,3 +92,11 @@ def test_a_pod_without_an_address_cannot_be_asked_unless_the_probe_names_a_host(
         probe_target(Probe(tcp_socket=TCPSocketAction(port=80)), container(), "")
     probe = Probe(tcp_socket=TCPSocketAction(port=80, host="h"))
     assert probe_target(probe, container(), "") == TcpTarget("h", 80)
+
+
+def test_a_command_that_gets_larger_than_any_can_be_is_not_run() -> None:
+    """Sixteen references to a kilobyte are a command, a thousand are none."""
+    app = container(env=(EnvVar("A", "x" * 1024),))
+    assert probe_target(Probe(exec=ExecAction(("$(A)" * 16,))), app, IP)
+    with pytest.raises(TargetError, match="more than 131071 bytes"):
+        probe_target(Probe(exec=ExecAction(("$(A)" * 1000,))), app, IP)

@@ -82,3 +82,10 @@ def test_what_is_no_static_pod_is_refused_with_file_and_reason(text: bytes, word
 def test_a_files_own_uid_stays(value: Any = None) -> None:
     text = YAML.replace(b"name: web,", b"name: web, uid: my-uid,", 1)
     assert static_pod(text, "/m/web.yaml", "n1")["metadata"]["uid"] == "my-uid"
+
+
+def test_one_that_no_node_could_run_is_refused() -> None:
+    """With the field: what ran before of the file goes on."""
+    text = YAML.replace(b"image: busybox", b"image: busybox, ports: [{containerPort: 70000}]")
+    with pytest.raises(ManifestError, match=r"spec\.containers\[0\]\.ports\[0\]\.containerPort: Invalid value: 70000"):
+        static_pod(text, "/m/web.yaml", "n1")

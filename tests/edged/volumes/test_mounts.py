@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from edged.api import ConfigMapVolumeSource, Pod, Volume, VolumeMount
+from edged.pods.errors import TooLargeError
 from edged.volumes import VolumeError, container_mounts, host_hosts_file, hosts_file, resolve_sub_path
 from protos.cri.v1 import api_pb2 as cri
 from tests.edged.pods.builders import a_container, a_pod
@@ -68,6 +69,13 @@ def test_sub_paths(tmp_path: Path) -> None:
     assert mounts(by_name, volumes=volumes) == [("/m", str(tmp_path / "sub/x"), False)]
     with pytest.raises(VolumeError, match="not set"):
         mounts(VolumeMount(name="v", mount_path="/m", sub_path_expr="$(NOPE)"), volumes=volumes)
+
+
+def test_a_sub_path_is_no_longer_than_a_path_can_be(tmp_path: Path) -> None:
+    """subPathExpr grows by its variables."""
+    expression = "$(A)/" * 2000
+    with pytest.raises(TooLargeError, match="more than 4095 bytes"):
+        mounts(VolumeMount(name="v", mount_path="/m", sub_path_expr=expression), volumes={"v": tmp_path})
 
 
 @pytest.mark.parametrize("sub_path", ["..", "/etc", "a/../../x", "link", "link/x"])

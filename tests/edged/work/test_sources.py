@@ -5,6 +5,7 @@ from typing import Any, cast
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from beehive.simulation import Simulation, VirtualClock
 from edged.api import ObjectMeta, Pod, PodSpec, ServiceAccountTokenProjection, TokenRequest, encode, format_time
@@ -134,3 +135,16 @@ def test_an_account_that_does_not_exist_has_no_token(meta: Meta, cache: TokenCac
 def test_a_kept_token_is_never_shown(meta: Meta, cache: TokenCache) -> None:
     sources(meta, cache).token(WANTED)
     assert "t1" not in repr(vars(cache))
+
+
+@pytest.mark.parametrize("name", ["", "../../etc", "a/b", "x" * 254, "a\0b"])
+def test_what_no_object_can_be_called_is_not_asked_for(name: str) -> None:
+    """It does not exist: metamanager would be asked for something else, or for nothing that it knows."""
+    clock = Simulation(1).clock
+    meta = Meta(clock)
+    account = replace(POD, spec=PodSpec(service_account_name=name or "a/b"))
+    sources = PodSources(account, cast("MetaClient", meta), TokenCache(clock))
+    assert (sources.config_map(name), sources.secret(name), sources.claim(name)) == (None, None, None)
+    assert sources.token(WANTED) is None
+    assert not meta.asked
+    assert not meta.requests

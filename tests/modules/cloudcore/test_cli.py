@@ -15,6 +15,10 @@ from urllib.request import urlopen
 
 import pytest
 
+from modules.cloudcore.cli import main
+from modules.cloudcore.process import RunOptions
+from modules.edgecore.exit_codes import ExitCode
+
 POD = """\
 apiVersion: v1
 kind: Pod
@@ -124,6 +128,28 @@ def test_a_wrong_command_line_is_a_usage_error(tmp_path: Path) -> None:
         done = subprocess.run([*PROGRAM, *arguments], capture_output=True, cwd=tmp_path, timeout=DEADLINE, check=False,
                               env={**os.environ, "PYTHONPATH": str(Path.cwd())})  # fmt: skip
         assert done.returncode == 2, arguments
+
+
+@pytest.mark.parametrize("address", ["0.0.0.0", "[::]", "192.0.2.1"])  # noqa: S104 - never bound
+def test_without_tls_it_listens_for_this_machine_only(
+    address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Everybody who reaches it can be any node: that has to be said."""
+    started: list[RunOptions] = []
+
+    def run(options: RunOptions) -> int:
+        started.append(options)
+        return ExitCode.OK
+
+    monkeypatch.setattr("modules.cloudcore.process.run", run)
+    arguments = ["run", "--listen", f"{address}:10000", "--socket", str(tmp_path / "s")]
+    assert main(arguments) == ExitCode.USAGE
+    assert "--allow-without-tls" in capsys.readouterr().err
+    assert started == []
+    assert main([*arguments, "--allow-without-tls"]) == ExitCode.OK
+    assert main([*arguments, "--tls", "--tls-dir", str(tmp_path)]) == ExitCode.OK
+    assert main(["run", "--listen", "localhost:10000", "--socket", str(tmp_path / "s")]) == ExitCode.OK
+    assert len(started) == 3
 
 
 def test_an_address_in_use_is_a_failed_start(running: Running, tmp_path: Path) -> None:

@@ -44,7 +44,7 @@ def _config(root: Path, kubelet: dict[str, Any]) -> EdgeCoreConfig:
     config = EdgeCoreConfig.embedded(root)
     edged = config.modules.edged
     changed = msgspec.structs.replace(edged.tailored_kubelet_config, **kubelet)
-    edged = msgspec.structs.replace(edged, tailored_kubelet_config=changed)
+    edged = msgspec.structs.replace(edged, tailored_kubelet_config=changed, allow_unisolated_root=True)
     return msgspec.structs.replace(config, modules=msgspec.structs.replace(config.modules, edged=edged))
 
 

@@ -38,16 +38,16 @@ def served(config: EdgeCoreConfig) -> Iterator[None]:
     threads.close()
 
 
-def ask(connection: socket.socket, path: str) -> int:
+def ask(connection: socket.socket, path: str, *headers: str) -> int:
     with connection:
         connection.settimeout(10)
-        connection.sendall(f"GET {path} HTTP/1.0\r\n\r\n".encode())
+        connection.sendall("\r\n".join([f"GET {path} HTTP/1.0", *headers, "", ""]).encode())
         return int(connection.recv(1000).split()[1])
 
 
-def on_port(config: EdgeCoreConfig, path: str) -> int:
+def on_port(config: EdgeCoreConfig, path: str, *headers: str) -> int:
     port = config.modules.edged.tailored_kubelet_config.read_only_port
-    return ask(socket.create_connection(("127.0.0.1", port)), path)
+    return ask(socket.create_connection(("127.0.0.1", port)), path, *headers)
 
 
 def on_socket(config: EdgeCoreConfig, path: str) -> int:
@@ -68,6 +68,33 @@ def test_what_acts_is_on_the_socket_only(tmp_path: Path) -> None:
         assert (on_socket(config, "/pods"), on_socket(config, EXEC)) == (200, 400)
         assert socket_path(config).stat().st_mode & 0o777 == 0o600
     assert not socket_path(config).exists()
+
+
+@pytest.mark.parametrize(
+    ("header", "status"),
+    [
+        ("Host: 127.0.0.1:10255", 200),
+        ("Host: [::1]:10255", 200),
+        ("Host: 192.0.2.7", 200),
+        ("Host: localhost:10255", 200),
+        ("Host: LocalHost.", 200),
+        ("Host: edge-7:10255", 200),
+        ("Host:", 200),
+        ("Host: evil.example", 403),
+        ("Host: evil.example:10255", 403),
+        ("Host: edge-7.evil.example", 403),
+        ("Host: 127.0.0.1.evil.example", 403),
+        ("Host: [evil]", 403),
+        ("Origin: http://evil.example", 403),
+        ("Origin: null", 403),
+    ],
+)
+def test_pages_of_browsers_are_not_served(tmp_path: Path, header: str, status: int) -> None:
+    """A name that leads here (DNS rebinding) and a script of another site read neither pods nor logs nor settings."""
+    config = configured(tmp_path, hostname_override="edge-7")
+    with served(config):
+        for path in ("/pods", "/configz", "/healthz/ping", "/metrics"):
+            assert on_port(config, path, header) == status
 
 
 def test_it_is_on_the_port_when_that_is_configured(tmp_path: Path) -> None:

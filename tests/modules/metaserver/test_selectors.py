@@ -83,6 +83,28 @@ def test_what_is_not_understood_is_refused(labels: str, fields: str) -> None:
     assert caught.value.code == 400
 
 
+@pytest.mark.parametrize("text", ["," * 10**6, "a" + ",a" * 10**6, "a in (" + "," * 10**6, "a in (b," * 10**6])
+def test_many_commas_are_read_once(text: str) -> None:
+    """Looking behind each for a parenthesis took all of the rest each time: 60,000 held the interpreter for 1 s."""
+    with pytest.raises(ApiError) as caught:
+        parse_selector(resource(), text, "")
+    assert caught.value.code == 400
+
+
+@pytest.mark.parametrize(("labels", "fields"), [("a," * 256 + "a", ""), ("", ",".join(["metadata.name=a"] * 257))])
+def test_a_selector_has_so_many_conditions_at_most(labels: str, fields: str) -> None:
+    """Each is asked of each object. As many as are allowed are read."""
+    with pytest.raises(ApiError, match="at most 256"):
+        parse_selector(resource(), labels, fields)
+    assert parse_selector(resource(), labels[: -len(",a")], fields[: -len(",metadata.name=a")])
+
+
+def test_a_number_that_no_label_can_have_is_refused() -> None:
+    """Python reads no integer of more than 4,300 digits."""
+    with pytest.raises(ApiError):
+        parse_selector(resource(), "size>" + "9" * 5000, "")
+
+
 @given(st.text(max_size=40), st.text(max_size=40))
 def test_any_text_is_read_or_refused(labels: str, fields: str) -> None:
     try:

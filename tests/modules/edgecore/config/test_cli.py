@@ -91,10 +91,67 @@ def test_run_without_a_file_needs_nothing(
 ) -> None:
     """The embedded settings, below the directory given or the user's state directory."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    monkeypatch.setattr("os.geteuid", lambda: 1000)
     cli.main(["run", "--root", "/r"])
     cli.main(["run"])
     wanted = [EdgeCoreConfig.embedded(Path("/r")), EdgeCoreConfig.embedded(tmp_path / "edgecore")]
     assert [config for config, _ in started] == wanted
+
+
+def test_root_must_say_that_anybody_may_be_root(
+    started: list[tuple[EdgeCoreConfig, str]],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """`sudo edgecore run` with nothing configured ran what whoever listens on port 10000 sent, as root."""
+    monkeypatch.setattr("os.geteuid", lambda: 0)
+    assert cli.main(["run", "--root", str(tmp_path)]) == ExitCode.CONFIGURATION
+    assert started == []
+    said = capsys.readouterr().err
+    assert "whoever answers on ws://127.0.0.1:10000 would be root here" in said
+    assert "--allow-unisolated-root" in said
+    assert "[unisolated-root]" in said
+    cli.main(["run", "--root", str(tmp_path), "--allow-unisolated-root"])
+    assert [config for config, _ in started] == [EdgeCoreConfig.embedded(tmp_path)]
+
+
+@pytest.mark.parametrize(
+    ("text", "status"),
+    [
+        ("modules: {edged: {tailoredKubeletConfig: {containerRuntimeEndpoint: 'embedded://'}}}", "started"),
+        (
+            "modules: {edgeHub: {websocket: {server: 'ws://127.0.0.1:1'}}, edged: {tailoredKubeletConfig: "
+            "{containerRuntimeEndpoint: 'embedded://'}}}",
+            "refused",
+        ),
+        (
+            "modules: {edgeHub: {websocket: {server: 'ws://127.0.0.1:1'}}, edged: {allowUnisolatedRoot: true, "
+            "tailoredKubeletConfig: {containerRuntimeEndpoint: 'embedded://'}}}",
+            "started",
+        ),
+        ("modules: {edgeHub: {websocket: {server: 'ws://127.0.0.1:1'}}}", "started"),
+        (
+            "modules: {edgeHub: {enable: false, websocket: {server: 'ws://127.0.0.1:1'}}, edged: "
+            "{tailoredKubeletConfig: {containerRuntimeEndpoint: 'embedded://'}}}",
+            "started",
+        ),
+    ],
+    ids=["TLS", "plain", "allowed", "containerd", "no cloud"],
+)
+def test_only_all_three_together_are_refused_to_root(
+    text: str,
+    status: str,
+    started: list[tuple[EdgeCoreConfig, str]],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    """The embedded runtime, a cloud without TLS, and root."""
+    monkeypatch.setattr("os.geteuid", lambda: 0)
+    file = tmp_path / "edgecore.yaml"
+    file.write_text(text, encoding="utf-8")
+    code = cli.main(["run", "--config", str(file)])
+    assert (bool(started), code == ExitCode.CONFIGURATION) == (status == "started", status == "refused")
 
 
 @pytest.mark.parametrize("arguments", [["--config", "/no/such/file"], ["--root", "/" + "x" * 120]])

@@ -1,0 +1,189 @@
+"""What no node could run is refused once, in the API server's words, with the path of each field."""
+
+from typing import Any
+
+import pytest
+
+from edged.admission.validation import faults, invalid
+from edged.api import Pod
+from edged.api.codec import from_value
+from tests.edged.conftest import Bench, pod
+
+PORT = "must be between 1 and 65535, inclusive"
+ID = "must be between 0 and 2147483647, inclusive"
+MODE = "must be a number between 0 and 0777 (octal), both inclusive"
+
+
+def read(**spec: Any) -> Pod:
+    """A pod with one container, and these fields."""
+    return from_value(Pod, pod(**spec))
+
+
+def container(**fields: Any) -> dict[str, Any]:
+    """The only container of a pod with these fields."""
+    return {"containers": [{"name": "main", "image": "busybox", **fields}]}
+
+
+@pytest.mark.parametrize(
+    ("spec", "fault"),
+    [
+        (
+            container(ports=[{"containerPort": 70000}]),
+            f"containers[0].ports[0].containerPort: Invalid value: 70000: {PORT}",
+        ),
+        (container(ports=[{"containerPort": 0}]), f"containers[0].ports[0].containerPort: Invalid value: 0: {PORT}"),
+        (
+            container(ports=[{"containerPort": 1, "hostPort": -1}]),
+            "containers[0].ports[0].hostPort: Invalid value: -1: must be between 0 and 65535, inclusive",
+        ),
+        (
+            container(ports=[{"containerPort": 1, "protocol": "ICMP"}]),
+            'containers[0].ports[0].protocol: Unsupported value: "ICMP": supported values: "TCP", "UDP", "SCTP"',
+        ),
+        (
+            container(ports=[{"containerPort": 1, "hostIP": "1.2.3"}]),
+            'containers[0].ports[0].hostIP: Invalid value: "1.2.3": must be a valid IP address',
+        ),
+        (
+            container(securityContext={"runAsUser": -1}),
+            f"containers[0].securityContext.runAsUser: Invalid value: -1: {ID}",
+        ),
+        (
+            container(securityContext={"runAsGroup": 2**31}),
+            f"containers[0].securityContext.runAsGroup: Invalid value: 2147483648: {ID}",
+        ),
+        ({"securityContext": {"fsGroup": 2**32}}, f"securityContext.fsGroup: Invalid value: 4294967296: {ID}"),
+        ({"securityContext": {"runAsUser": -5}}, f"securityContext.runAsUser: Invalid value: -5: {ID}"),
+        (
+            {"securityContext": {"supplementalGroups": [1, -1]}},
+            f"securityContext.supplementalGroups[1]: Invalid value: -1: {ID}",
+        ),
+        (
+            container(livenessProbe={"httpGet": {"port": 65536}}),
+            f"containers[0].livenessProbe.httpGet.port: Invalid value: 65536: {PORT}",
+        ),
+        (
+            container(readinessProbe={"grpc": {"port": 0}}),
+            f"containers[0].readinessProbe.grpc.port: Invalid value: 0: {PORT}",
+        ),
+        (
+            container(startupProbe={"exec": {"command": ["x"]}, "periodSeconds": -1}),
+            "containers[0].startupProbe.periodSeconds: Invalid value: -1: must be between 0 and 2147483647, inclusive",
+        ),
+        (
+            container(lifecycle={"preStop": {"sleep": {"seconds": -1}}}),
+            "containers[0].lifecycle.preStop.sleep.seconds: Invalid value: -1: "
+            "must be between 0 and 2147483647, inclusive",
+        ),
+        (
+            container(resources={"limits": {"memory": "-1Gi"}}),
+            'containers[0].resources.limits[memory]: Invalid value: "-1Gi": must be greater than or equal to 0',
+        ),
+        (
+            {"activeDeadlineSeconds": 0},
+            "activeDeadlineSeconds: Invalid value: 0: must be between 1 and 2147483647, inclusive",
+        ),
+        (
+            {"restartPolicy": "Sometimes"},
+            'restartPolicy: Unsupported value: "Sometimes": supported values: "Always", "OnFailure", "Never"',
+        ),
+        ({"containers": []}, "containers: Required value"),
+        ({"initContainers": [{"name": "main", "image": "x"}]}, 'containers[0].name: Duplicate value: "main"'),
+        (container(name="../x"), 'containers[0].name: Invalid value: "../x": '
+         "a lowercase RFC 1123 label of at most 63 characters is wanted"),
+        (container(name=""), "containers[0].name: Required value"),
+        (
+            {"volumes": [{"name": "v", "configMap": {"name": "x", "defaultMode": -1}}]},
+            f"volumes[0].configMap.defaultMode: Invalid value: -1: {MODE}",
+        ),
+        (
+            {"volumes": [{"name": "v", "secret": {"items": [{"key": "a", "path": "a", "mode": 512}]}}]},
+            f"volumes[0].secret.items[0].mode: Invalid value: 512: {MODE}",
+        ),
+        (
+            {"volumes": [{"name": "v", "projected": {"sources": [{"serviceAccountToken": {"expirationSeconds": 5}}]}}]},
+            "volumes[0].projected.sources[0].serviceAccountToken.expirationSeconds: Invalid value: 5: "
+            "must be between 600 and 4294967296, inclusive",
+        ),
+        (
+            {"volumes": [{"name": "v", "emptyDir": {"sizeLimit": "-1"}}]},
+            'volumes[0].emptyDir.sizeLimit: Invalid value: "-1": must be greater than or equal to 0',
+        ),
+        (
+            container(volumeMounts=[{"name": "v", "mountPath": "/v", "subPath": "a\0b"}]),
+            'containers[0].volumeMounts[0].subPath: Invalid value: "a\0b": must not contain a zero byte',
+        ),
+        (
+            container(workingDir="/é" * 1366),
+            "containers[0].workingDir: Too long: may not be more than 4095 bytes",
+        ),
+        (
+            {"volumes": [{"name": "v", "hostPath": {"path": "/\0"}}]},
+            'volumes[0].hostPath.path: Invalid value: "/\0": must not contain a zero byte',
+        ),
+        ({"volumes": [{"name": "v", "emptyDir": {}}] * 2}, 'volumes[1].name: Duplicate value: "v"'),
+    ],
+)  # fmt: skip
+def test_each_field_is_told_by_its_path(spec: dict[str, Any], fault: str) -> None:
+    """With the value and the rule."""
+    assert faults(read(**spec)) == [f"spec.{fault}"]
+
+
+def test_what_an_api_server_takes_is_taken() -> None:
+    """The ends of the ranges, and what is not given."""
+    good = container(
+        ports=[{"containerPort": 65535, "hostPort": 1, "hostIP": "::1", "protocol": "SCTP"}, {"containerPort": 1}],
+        securityContext={"runAsUser": 0, "runAsGroup": 2**31 - 1},
+        livenessProbe={"tcpSocket": {"port": "web"}, "terminationGracePeriodSeconds": 1},
+        lifecycle={"postStart": {"httpGet": {"port": "80"}}},
+    )
+    assert faults(read(**good, securityContext={"fsGroup": 0}, activeDeadlineSeconds=1)) == []
+    assert invalid(read()) is None
+
+
+def test_the_message_is_bounded_however_much_is_wrong() -> None:
+    """It names the first faults and counts the others."""
+    verdict = invalid(read(**container(ports=[{"containerPort": -1, "protocol": "x" * 10_000}] * 5000)))
+    assert verdict is not None
+    assert len(verdict.message) < 5000
+    assert verdict.message.endswith("and 9980 more")
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"securityContext": {"fsGroup": -1}},
+        {"securityContext": {"supplementalGroups": [2**63 - 1]}},
+        container(ports=[{"containerPort": 2**40}]),
+        container(securityContext={"runAsUser": 2**63 - 1}),
+        container(ports=[{"containerPort": 1, "hostPort": 2**31}]),
+    ],
+)
+def test_a_pod_that_is_invalid_is_refused_once(
+    bench: Bench, spec: dict[str, Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    """It is Failed with the reason, nothing of it is made, and nobody tries again: it used to be a traceback a turn."""
+    bench.start()
+    bench.tell("insert", pod("bad", **spec))
+    bench.tell("insert", pod("web"))
+    bench.run(600)
+    status = bench.meta.statuses("bad")[-1]
+    assert (status["phase"], status["reason"]) == ("Failed", "FailedValidation")
+    assert "spec." in status["message"]
+    assert [c.metadata.name for c in bench.runtime.containers.values()] == ["main"]
+    assert len([e for e in bench.meta.events.values() if e["reason"] == "FailedValidation"]) == 1
+    assert not [record for record in caplog.records if record.exc_info]
+
+
+def test_a_running_pod_that_becomes_invalid_is_ended(bench: Bench) -> None:
+    """Its containers are stopped, and the status says why; an update that only repeats it changes nothing."""
+    bench.start()
+    bench.tell("insert", pod())
+    changed = pod(activeDeadlineSeconds=-1, metadata={"resourceVersion": "2"})
+    for _ in range(3):
+        bench.tell("update", changed)
+    bench.run(60)
+    [served] = bench.snapshots.pods
+    assert (served.status.phase, served.status.reason) == ("Failed", "FailedValidation")
+    assert served.status.container_statuses[0].state.terminated is not None
+    assert len([e for e in bench.meta.events.values() if e["reason"] == "FailedValidation"]) == 1
