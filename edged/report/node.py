@@ -118,10 +118,13 @@ class NodeReporter:
 
     def renew(self) -> None:
         """Renew the lease, or make it."""
+        self._renew(is_known=False)
+
+    def _renew(self, *, is_known: bool) -> None:
         if self._node is None or self._leasing:
             return
         if self._lease is None:
-            self._ask_for_lease()
+            self._ask_for_lease(is_known=is_known)
         else:
             lease = renewed(self._lease, self._settings.lease_duration, self._now())
             self._leasing = True
@@ -170,7 +173,7 @@ class NodeReporter:
         _log.info("node %s is registered", node.metadata.name)
         self._node, self._sent_at = node, self._clock.monotonic()
         self._patch_status()
-        self.renew()
+        self._renew(is_known=True)
         self._registered()
 
     def _patch_status(self) -> None:
@@ -212,12 +215,16 @@ class NodeReporter:
     def _lease_address(self) -> tuple[ResourceType, str, str]:
         return ResourceType.LEASE, LEASE_NAMESPACE, self._settings.node_name
 
-    def _ask_for_lease(self) -> None:
+    def _ask_for_lease(self, *, is_known: bool) -> None:
+        """Where there is none the node may be gone with it, which its status shows, unless the cloud has just said that
+        it knows the node.
+        """
         self._leasing = True
 
         def asked(answer: bytes | CallError) -> None:
             self._leasing = False
             if isinstance(answer, NotFoundError):
+                self._sent_at = self._sent_at if is_known else float("-inf")
                 self._make_lease()
             else:
                 self._lease_answered(answer)
