@@ -122,7 +122,10 @@ def draw_plan(
     more = random.Random(f"{seed} more")  # noqa: S311 - so that the rest is drawn as before there was more
     for node in range(nodes):
         steps += draw_more.config_lives(more, node, seconds) + draw_more.static_pods(more, node, seconds)
-        faults += draw_more.roaming(more, node, seconds) if FaultKind.CUT in _KINDS[profile] else []
+        steps += draw_more.flapping(more, node, seconds)
+        if FaultKind.CUT in _KINDS[profile]:
+            faults += draw_more.roaming(more, node, seconds) + draw_more.lost_answers(more, node, seconds)
+            faults += draw_more.late_answers(more, node, seconds)
     return Plan(
         seed=seed,
         nodes=nodes,
@@ -130,7 +133,7 @@ def draw_plan(
         steps=tuple(sorted(steps, key=lambda step: step.at)),
         faults=tuple(sorted(faults, key=lambda fault: fault.at)),
         uploads=_UPLOADS,
-        writes=draw_more.writes(more, steps, faults, seconds),
+        writes=draw_more.writes(more, steps, seconds),
         first_version=draw_more.first_version(more),
     )
 

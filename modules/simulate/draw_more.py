@@ -14,9 +14,9 @@ _SHORTLY = 150
 _CONFIGS = ((Shape.CONFIGMAP, "settings"), (Shape.SECRET, "keys"))
 _AWAY = (0.05, 1.0, 8.0, 40.0, 80.0)
 """Seconds for which a configmap is gone: longer than the cloud's latest answer takes, too."""
-_SOON = (0.02, 0.1, 0.5, 1.5, 4.0)
-"""Seconds after a change of a pod, or after a fault, at which somebody writes: the node has something to say then."""
-_BETWEEN_WRITES = 12.0
+_SOON = (0.02, 0.1, 0.5, 1.5, 4.0, 10.0)
+"""Seconds after a change of a pod at which somebody writes."""
+_BETWEEN_WRITES = 10.0
 _AGAIN = (0.5, 2.0, 3.0, 6.0, 15.0)
 """Seconds after which the file of a static pod is there again: while the pod ends, and later."""
 
@@ -61,16 +61,34 @@ def roaming(draw: random.Random, node: int, seconds: float) -> list[Fault]:
     return [Fault(round(at, 3), FaultKind.ROAM, node, 0.0, draw.choice((0.5, 3.0, 20.0))) for at in sorted(times)]
 
 
-def writes(draw: random.Random, steps: Sequence[Step], faults: Sequence[Fault], seconds: float) -> tuple[Write, ...]:
-    """What others write into pods, at any time and when the node is about to speak."""
-    pods = sorted({step.name for step in steps if step.name.startswith(("pod-", "init-"))})
-    moments = (
-        [step.at for step in steps] + [fault.at for fault in faults] + [fault.at + fault.seconds for fault in faults]
-    )
+def lost_answers(draw: random.Random, node: int, seconds: float) -> list[Fault]:
+    """On a third of the nodes, what they say arrives and the answers do not, until they give the connection up."""
+    times = [draw.uniform(0, seconds) for _ in range(draw.choice((0, 0, 4)))]
+    return [Fault(round(at, 3), FaultKind.MUTE, node, round(draw.uniform(11.0, 30.0), 3)) for at in sorted(times)]
+
+
+def flapping(draw: random.Random, node: int, seconds: float) -> list[Step]:
+    """On half of the nodes, pods whose status is now this and now that."""
+    names = [f"pod-{node}-flaps-{number}" for number in range(draw.choice((0, 2)))]
+    return [Step(round(draw.uniform(0, seconds / 2), 3), name, Shape.CRASHES, node) for name in names]
+
+
+def late_answers(draw: random.Random, node: int, seconds: float) -> list[Fault]:
+    """On a third of the nodes, while pods begin, answers are long under way: what others write comes before them."""
+    if draw.randrange(3):
+        return []
+    begin, amount = draw.uniform(0, seconds / 4), draw.choice((2.0, 20.0))
+    return [Fault(round(begin, 3), FaultKind.LATE_ANSWERS, node, round(draw.uniform(30.0, 60.0), 3), amount)]
+
+
+def writes(draw: random.Random, steps: Sequence[Step], seconds: float) -> tuple[Write, ...]:
+    """What others write into pods: at any time, and soon after a pod was changed, when its node is to speak."""
+    pods = [step for step in steps if step.name.startswith(("pod-", "init-"))]
     found = []
     for number in range(int(seconds / _BETWEEN_WRITES) if pods else 0):
-        at = draw.choice(moments) + draw.choice(_SOON) if draw.random() < 0.6 else draw.uniform(0, seconds)
-        found.append(Write(round(at, 3), draw.choice(pods), draw.choice(list(Writer)), number))
+        step = draw.choice(pods)
+        at = step.at + draw.choice(_SOON) if draw.random() < 0.6 else draw.uniform(0, seconds)
+        found.append(Write(round(at, 3), step.name, draw.choice(list(Writer)), number))
     return tuple(sorted(found, key=lambda write: write.at))
 
 
