@@ -22,7 +22,7 @@ def main() -> int:
         if time.monotonic() > end:
             _say(f"{chosen.minutes:g} minutes are over")
             break
-        verdict = runner.run(mutant, tests_of(mutant.path))
+        verdict = runner.run(mutant, tests_of(mutant.path, simulation=chosen.simulation))
         accepted = verdict is Verdict.SURVIVED and mutant.name in known
         counts["accepted" if accepted else verdict.value] += 1
         if verdict is Verdict.SURVIVED and not accepted:
@@ -38,6 +38,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--name", default="", metavar="NAME", help="one mutant, by its name")
     parser.add_argument("--sample", type=int, default=100, metavar="N", help="mutants, drawn at random (default 100)")
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="of the sample")
+    parser.add_argument("--simulation", action="store_true", help="let the simulation's plans have their turn, too")
     parser.add_argument("--minutes", type=float, default=20.0, metavar="N", help="at most (default 20)")
     return parser.parse_args()
 

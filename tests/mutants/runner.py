@@ -24,7 +24,7 @@ import pytest
 from tests.mutants.operators import Mutant, mutated
 from tests.mutants.selection import ROOT
 
-_LOADED = ("hypothesis", "msgspec", "pykka", "greenlet", "websockets", "sqlalchemy", "yaml", "cryptography.x509")
+_LOADED = ("msgspec", "pykka", "greenlet", "websockets", "sqlalchemy", "yaml", "cryptography.x509")
 _MEMORY = 4 << 30
 _PATIENCE = 3.0
 """Times as long as the tests take without a mutant."""

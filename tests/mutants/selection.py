@@ -4,7 +4,10 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 
-_SIMULATION = "tests/simulation/test_found.py"
+SIMULATION = (
+    "tests/simulation/test_seeds.py::test_what_failed_once_does_not_fail_again",
+    "tests/simulation/test_run.py",
+)
 TESTS: dict[str, tuple[str, ...]] = {
     "edged/pods": ("tests/edged/pods", "tests/edged/test_manager_and_prune.py", "tests/edged/test_pod_life.py"),
     "edged/report": ("tests/edged/report", "tests/edged/static_pods"),
@@ -53,13 +56,9 @@ def modules(only: str) -> list[str]:
     return found
 
 
-def tests_of(module: str) -> list[str]:
-    """The tests of a module: those of its own name, those of its package, and the bugs that the simulation finds."""
+def tests_of(module: str, *, simulation: bool = False) -> list[str]:
+    """The tests of a module: those of its own name, those of its package, and seeds of the simulation if wanted."""
     prefix = max((prefix for prefix in TESTS if module.startswith(prefix)), key=len)
     named = f"test_{Path(module).stem}.py"
     near = [str(path.relative_to(ROOT)) for each in TESTS[prefix] for path in sorted((ROOT / each).glob(named))]
-    return list(dict.fromkeys([*near, *TESTS[prefix], *_simulated()]))
-
-
-def _simulated() -> list[str]:
-    return [_SIMULATION] if (ROOT / _SIMULATION).exists() else []
+    return list(dict.fromkeys([*near, *TESTS[prefix], *(SIMULATION if simulation else ())]))

@@ -1,6 +1,6 @@
 """Looks for the first seed that finds each planted bug: `python -m tests.simulation.search [NAME...]` (`make planted`).
 
-What is found is made small and kept in `found/` with `--keep`; the tests run that, and fail when the simulation does
+With `--keep` its plan is kept in `found/`; the tests run that, and fail when the simulation does
 not find it any more. Bugs are shared out among the cores.
 """
 
@@ -40,22 +40,22 @@ class Finding(msgspec.Struct, frozen=True):
     seed: int
     """The first that finds it; -1: none does."""
     violation: Violation | None = None
-    small: Plan | None = None
+    plan: Plan | None = None
 
 
-def first_finding(name: str, seeds: int, *, keep: bool) -> Finding:
-    """Run seeds with a bug until one finds it."""
+def first_finding(name: str, seeds: int, *, small: bool) -> Finding:
+    """Run seeds with a bug until one finds it; `small`: leave out of its plan what it does not need."""
     with BUGS[name]():
         for seed in range(seeds):
             violation = run_seed(seed, Settings()).violation
             if violation is not None:
-                small = small_failure(Settings().plan(seed), violation).plan if keep else None
-                return Finding(name, seed, violation, small)
+                plan = Settings().plan(seed)
+                return Finding(name, seed, violation, small_failure(plan, violation).plan if small else plan)
     return Finding(name, -1)
 
 
 def found_plans() -> dict[str, Plan]:
-    """The small plan of each bug, by its name."""
+    """The plan that finds each bug, by its name."""
     return {path.name.removesuffix(".plan.json"): read_plan(path) for path in sorted(FOUND.glob("*.plan.json"))}
 
 
@@ -64,29 +64,30 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="make planted", description=__doc__)
     parser.add_argument("names", nargs="*", default=list(BUGS), metavar="NAME", help="of bugs; all unless given")
     parser.add_argument("--seeds", type=int, default=SEEDS, metavar="N", help=f"at most (default {SEEDS})")
-    parser.add_argument("--keep", action="store_true", help="write the plan of each, made small")
+    parser.add_argument("--keep", action="store_true", help="write the plan of each")
+    parser.add_argument("--small", action="store_true", help="make the plan small, which takes up to 200 runs")
     parser.add_argument("--cores", type=int, default=0, metavar="N", help="default: all")
     chosen = parser.parse_args()
     missed = 0
-    for finding in _search(chosen.names, chosen.seeds, keep=chosen.keep, cores=chosen.cores):
+    for finding in _search(chosen.names, chosen.seeds, small=chosen.small, cores=chosen.cores):
         missed += finding.seed < 0 and finding.name not in NEVER
         sys.stdout.write(f"{finding.name}: {_text(finding)}\n")
         sys.stdout.flush()
-        if finding.small is not None:
+        if finding.plan is not None and chosen.keep:
             FOUND.mkdir(exist_ok=True)
-            text = msgspec.json.format(msgspec.json.encode(finding.small), indent=1)
+            text = msgspec.json.format(msgspec.json.encode(finding.plan), indent=1)
             (FOUND / f"{finding.name}.plan.json").write_bytes(text)
     return 1 if missed else 0
 
 
-def _search(names: list[str], seeds: int, *, keep: bool, cores: int) -> Iterator[Finding]:
+def _search(names: list[str], seeds: int, *, small: bool, cores: int) -> Iterator[Finding]:
     with multiprocessing.get_context("spawn").Pool(cores or None) as pool:
-        yield from pool.imap_unordered(_one, [(name, seeds, keep) for name in names])
+        yield from pool.imap_unordered(_one, [(name, seeds, small) for name in names])
 
 
 def _one(task: tuple[str, int, bool]) -> Finding:
-    name, seeds, keep = task
-    return first_finding(name, seeds, keep=keep)
+    name, seeds, small = task
+    return first_finding(name, seeds, small=small)
 
 
 def _text(finding: Finding) -> str:

@@ -1,4 +1,4 @@
-"""Whether the simulation still finds each planted bug: by the small plan that once did, in `found/`.
+"""Whether the simulation still finds each planted bug: by the plan that once did, in `found/`.
 
 A plan is kept and no seed, so that it stays good when plans are drawn otherwise; `make planted ARGS="NAME --keep"` looks
 for another.

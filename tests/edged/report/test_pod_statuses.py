@@ -209,7 +209,12 @@ def test_of_a_pod_from_the_store_everything_is_said_until_the_cloud_has_spoken(t
     reporter.report(UID, RUNNING)
     assert turns.open == []
     reporter.report(UID, replace(RUNNING, phase="Failed"))
-    assert turns.open[0].value["status"] == {"phase": "Failed", "podIP": "10.0.0.1"}
+    said = turns.open[0].value["status"]
+    assert {name: value for name, value in said.items() if value is not None} == {
+        "phase": "Failed",
+        "podIP": "10.0.0.1",
+    }
+    assert {"reason", "message", "containerStatuses", "startTime"} <= said.keys()
     turns.answer({})
     reporter.report(UID, RUNNING)
     assert turns.answer({}).value["status"] == {"phase": "Running"}
