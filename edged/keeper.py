@@ -92,6 +92,7 @@ class PodKeeper:
         for pod in sorted(pods, key=lambda pod: pod.metadata.creation_timestamp or ""):
             if ref_of(pod).uid not in self._heard_of:
                 self.take(pod)
+                self._reporter.of_store(ref_of(pod).uid)
         self._complete = True
         self._heard_of.clear()
         self.statuses.publish()

@@ -14,6 +14,19 @@ import msgspec
 from edged.api import Node, PodStatus, to_value
 
 _POD_STATUS_KEYS = {"conditions": "type", "podIPs": "ip", "hostIPs": "ip"}
+_NOT_ALWAYS = (
+    "message",
+    "reason",
+    "hostIP",
+    "hostIPs",
+    "podIP",
+    "podIPs",
+    "startTime",
+    "initContainerStatuses",
+    "containerStatuses",
+    "ephemeralContainerStatuses",
+)
+"""Fields of a pod's status that are the node's to say, and that it does not say at all times."""
 _NODE_STATUS_KEYS = {"conditions": "type"}
 """Addresses have the merge key `type` as well, but a node may have two of one type: they are replaced as a
 whole.
@@ -67,8 +80,8 @@ def _diff(old: Mapping[str, Any], new: Mapping[str, Any], merge_keys: Mapping[st
 
 
 def _restatement(old: Mapping[str, Any], new: Mapping[str, Any], merge_keys: Mapping[str, str]) -> dict[str, Any]:
-    """What makes `new` of `old` and of anything else with no more keys than that."""
-    changes: dict[str, Any] = {name: None for name in old if name not in new}
+    """What makes `new` of `old` and of any other status that this node has said."""
+    changes: dict[str, Any] = {name: None for name in (*old, *_NOT_ALWAYS) if name not in new}
     for name, value in new.items():
         changes[name] = [*value, {"$patch": "replace"}] if name in merge_keys else value
     return changes

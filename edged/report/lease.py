@@ -4,6 +4,7 @@ Lives on the edged module's thread.
 """
 
 from collections.abc import Callable
+from typing import Protocol
 
 from beehive import Clock, ResourceType
 from edged.api import Lease, Nanoseconds, Node, encode
@@ -13,12 +14,19 @@ from edged.settings import EdgedSettings
 from metamanager.client import CallError, MetaTurnClient, NotFoundError, RejectedError
 
 
+class Doubted(Protocol):
+    """Told that the node's object may be gone."""
+
+    def __call__(self, *, gone: bool) -> None:
+        """`gone`: the cloud has said that there is no lease; the node is looked for at once."""
+
+
 class LeaseKeeper:
     """See the module's docstring.
 
     Args:
         node: the registered node, which owns the lease; None while there is none.
-        doubted: called when the cloud has refused the lease. When it is gone, which is said, the node may be too.
+        doubted: called when the cloud has refused the lease, or has none.
     """
 
     def __init__(
@@ -27,7 +35,7 @@ class LeaseKeeper:
         clock: Clock,
         settings: EdgedSettings,
         node: Callable[[], Node | None],
-        doubted: Callable[[bool], None],
+        doubted: Doubted,
     ) -> None:
         self._meta = meta
         self._clock = clock
@@ -41,24 +49,30 @@ class LeaseKeeper:
         """The node is another one, or gone: its lease is not to be renewed."""
         self._lease = None
 
-    def renew(self) -> None:
-        """Renew the lease, or make it."""
+    def renew(self, *, is_known: bool = False) -> None:
+        """Renew the lease, or make it.
+
+        Args:
+            is_known: the cloud has just said that it knows the node. Otherwise the node may be gone where its lease is.
+        """
         node = self._node()
         if node is None or self._busy:
             return
         if self._lease is None:
-            self._ask()
+            self._ask(is_known=is_known)
         else:
             lease = renewed(self._lease, node, self._settings.lease_duration, self._now())
             self._busy = True
             self._meta.update(*self._address(), encode(lease), then=self._answered)
 
-    def _ask(self) -> None:
+    def _ask(self, *, is_known: bool) -> None:
         self._busy = True
 
         def asked(answer: bytes | CallError) -> None:
             self._busy = False
             if isinstance(answer, NotFoundError):
+                if not is_known:
+                    self._doubted(gone=False)
                 self._make()
             else:
                 self._answered(answer)
@@ -80,7 +94,7 @@ class LeaseKeeper:
             self._lease = lease
         elif isinstance(answer, RejectedError):
             self._lease = None
-            self._doubted(isinstance(answer, NotFoundError))
+            self._doubted(gone=isinstance(answer, NotFoundError))
 
     def _address(self) -> tuple[ResourceType, str, str]:
         return ResourceType.LEASE, LEASE_NAMESPACE, self._settings.node_name

@@ -221,7 +221,7 @@ class NodeReporter:
         self._node = node if is_newer(node, self._node) else self._node
         self._is_registered, self._said, self._sent_at = True, None, self._clock.monotonic()
         self._patch_status()
-        self.renew()
+        self._lease.renew(is_known=True)
         self._registered()
 
     def _asked(self, answer: bytes | CallError) -> None:
@@ -296,7 +296,7 @@ class NodeReporter:
         own = own_labels(report.machine, settings.node_name, settings.node_labels) if report is not None else {}
         return {**own, **self._marks.labels()}
 
-    def _doubted(self, gone: bool) -> None:
+    def _doubted(self, *, gone: bool) -> None:
         """The cloud has refused the lease. The next status shows whether there is a node; at once when it is gone."""
         self._sent_at = float("-inf")
         if gone:

@@ -47,6 +47,8 @@ class _Entry(msgspec.Struct):
     """resourceVersion at which it had it."""
     sure: bool = True
     """Whether it is known to have that: no answer was lost since."""
+    of_store: bool = False
+    """Whether only the store says so: a former life of the agent may have told the cloud more."""
     newer: tuple[int, PodStatus] | None = None
     """What came from the cloud while a patch was under way: version and status."""
     wanted: PodStatus | None = None
@@ -85,6 +87,12 @@ class PodReporter:
             self._entries[ref.uid] = _Entry(ref, pod.status, version, mirror=mirror)
         elif entry.mirror is None:
             self._heard(entry, pod)
+
+    def of_store(self, uid: PodUid) -> None:
+        """A pod came from the store, and the cloud has not spoken of it since edged began."""
+        entry = self._entries.get(uid)
+        if entry is not None:
+            entry.of_store = True
 
     def mirrored(self, uid: PodUid, mirror: Pod) -> None:
         """The cloud knows a static pod as this mirror, and has the mirror's status of it."""
@@ -165,7 +173,7 @@ class PodReporter:
         if entry.busy or entry.unknown or entry.mirror == "":
             return
         wanted = None if entry.deleted else entry.wanted
-        patch = None if wanted is None else diff_pod_status(entry.has, wanted, entry.known_as, sure=entry.sure)
+        patch = None if wanted is None else _patch_of(entry, wanted)
         if wanted is not None and patch is not None:
             self._patch(entry, wanted, patch)
         elif entry.deleting:
@@ -185,6 +193,7 @@ class PodReporter:
                 self._answered(entry, answer)
                 return
             entry.has, entry.version, entry.sure = wanted, max(entry.version, _version_in(answer)), True
+            entry.of_store = False
             self._answered(entry)
             if self._entries.get(ref.uid) is entry and (entry.wanted != entry.has or entry.deleting):
                 self._send(entry)
@@ -220,10 +229,20 @@ class PodReporter:
             self._send(entry)
 
 
+def _patch_of(entry: _Entry, wanted: PodStatus) -> str | None:
+    """What makes the status of what the cloud has; all of it, when that is not known for certain."""
+    patch = diff_pod_status(entry.has, wanted, entry.known_as, sure=entry.sure)
+    if patch is not None and entry.of_store:
+        patch = diff_pod_status(entry.has, wanted, entry.known_as, sure=False)
+    return patch
+
+
 def _catch_up(entry: _Entry, version: int, status: PodStatus) -> None:
-    """The cloud said itself what it has."""
-    if version > entry.version:
-        entry.has, entry.version, entry.unknown = status, version, False
+    """The cloud said itself what it has. So it does at the version that its answer to a patch named: what others wrote
+    while the patch was under way is in it, too.
+    """
+    if version > entry.version or version == entry.version != 0:
+        entry.has, entry.version, entry.unknown, entry.of_store = status, version, False, False
 
 
 def _is_calm(status: PodStatus) -> bool:

@@ -19,7 +19,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, cast
 
 from modules.edgecore import doctor, local, store_commands, trace_commands
 from modules.edgecore.config import ConfigError, EdgeCoreConfig, Problem, load, verify
-BAfrom modules.edgecore.exit_codes import ExitCode
+from modules.edgecore.config.dangers import is_unisolated_root
+from modules.edgecore.config.durations import parse_size
+from modules.edgecore.exit_codes import ExitCode
 from modules.edgecore.trace_commands import replaying
 from modules.edgecore.version import CONFIG_API_VERSION, CRI_VERSIONS, KUBEEDGE_COMMIT, VERSION
 

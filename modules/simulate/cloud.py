@@ -6,6 +6,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+from beehive.clock import Clock
 from beehive.errors import BeehiveError
 from beehive.hive import Hive
 from beehive.message import Message
@@ -20,8 +21,12 @@ from modules.edgecontroller.commands import Verb
 from modules.edgecontroller.database.database import Database
 from modules.edgecontroller.kinds import JsonObject, ObjectKey, kind_named
 from modules.edgecontroller.module import EdgeController
+from modules.simulate.cloud_store import WatchedStore
 from modules.simulate.network import Cloud, Door
+from modules.simulate.plan import Write
+from modules.simulate.status_watch import StatusWatch
 from modules.simulate.world import Process, Wall, World
+from modules.simulate.writers import OF_STATUS, call_of
 
 Key = tuple[str, str]
 """Kind and name; all objects are in namespace `default`."""
@@ -35,10 +40,14 @@ class SimulatedCloud:
     Args:
         world: where it is.
         root: a directory of its own.
+        statuses: told of the statuses that pods have.
+        first_version: see `Plan.first_version`.
     """
 
-    def __init__(self, world: World, root: Path) -> None:
+    def __init__(self, world: World, root: Path, statuses: StatusWatch, first_version: int = 0) -> None:
         self.world = world
+        self._statuses = statuses
+        self._first_version = first_version
         self.lines = Cloud()
         self.wanted: dict[Key, JsonObject | None] = {}
         """What people want, by kind and name; None: that it goes."""
@@ -63,7 +72,8 @@ class SimulatedCloud:
         self._life += 1
         process = self.process = Process(self.world, "cloud", self._wall, self._life)
         clock = process.clock
-        self.cluster = Cluster(clock, "", int(clock.now()))
+        self.cluster = Cluster(clock)
+        self.cluster.store = WatchedStore(clock, self._next_version(clock), self._statuses.stored)
         self._database = Database(str(self._path), f"cloud-{self._life}", durable=False, shared=False)
         hive = self.hive = Hive(process)
         self._deliveries = {}
@@ -73,8 +83,31 @@ class SimulatedCloud:
         self.world.note("cloud", f"life {self._life} begins")
         process.run(hive.start)
 
+    def _next_version(self, clock: Clock) -> int:
+        """A cloud that has lost its objects goes on counting above what nodes have seen."""
+        return self._first_version or int(clock.now())
+
+    def write(self, write: Write) -> None:
+        """Somebody else writes into a pod; what comes of it nobody waits for."""
+        process, hive = self.process, self.hive
+        pod = self.find("Pod", "default", write.name) if hive is not None else None
+        if process is None or hive is None or pod is None:
+            return
+        if write.writer in OF_STATUS:
+            self._statuses.others_wrote(pod)
+        message = Message.new(
+            process.clock,
+            source=ModuleName.DYNAMICCONTROLLER,
+            resource=commands.RESOURCE,
+            operation=Verb.CALL,
+            content=call_of(write),
+        )
+        hive.request_then(ModuleName.EDGECONTROLLER, message, _ANSWER_WITHIN, lambda _answer: None)
+
     def stop(self) -> None:
         """End the process, without a word."""
+        if self.process is not None and self._first_version:
+            self._first_version = self.cluster.store.version
         process, self.process, self.hive = self.process, None, None
         if process is not None:
             process.kill()

@@ -7,15 +7,17 @@ from typing import Any
 from edged.api import parse_time
 from edged.pods import labels
 from modules.simulate.cloud import SimulatedCloud
+from modules.simulate.differences import differences
 from modules.simulate.documents import JsonObject
 from modules.simulate.node import Node
+from modules.simulate.status_watch import runs_as
 from modules.simulate.wire_watch import rows_in
 from protos.cri.v1 import api_pb2 as pb
 
 _ENDED = ("Succeeded", "Failed")
 _EXPECTED_PHASE = {"OnFailure": "Succeeded", "Never": "Failed"}
 _LEASE_SECONDS = 45.0
-_RUN_FOR_EVER = "serve"
+_RUN_FOR_EVER = ("serve", "stubborn")
 
 
 def disagreements(node: Node, cloud: SimulatedCloud) -> Iterator[str]:
@@ -31,11 +33,14 @@ def disagreements(node: Node, cloud: SimulatedCloud) -> Iterator[str]:
         yield f"uploads {node.uploads.missing()} were stored and have not reached the cloud"
     yield from _of_node(node, cloud)
     pods = cloud.pods_of(node.name)
+    files = set(node.manifests.wanted.values())
+    running = {runs_as(pod) for pod in pods.values() if runs_as(pod) == pod["metadata"]["uid"]} | files
     abandoned = _abandoned(node, cloud, pods)
     yield from _of_cloud(node, pods)
-    yield from _of_runtime(node, pods.keys() | abandoned)
+    yield from _of_runtime(node, running | abandoned)
     yield from _of_store(node, pods, abandoned)
-    yield from _of_files(node, cloud, pods, abandoned)
+    yield from _of_files(node, cloud, pods, running | abandoned)
+    yield from differences(node, cloud, pods)
 
 
 def _abandoned(node: Node, cloud: SimulatedCloud, pods: dict[str, JsonObject]) -> set[str]:
@@ -80,7 +85,7 @@ def _of_statuses(node: Node, pod: JsonObject, status: dict[str, Any]) -> Iterato
     """The reported status of each container is that of the newest one in the runtime."""
     name = pod["metadata"]["name"]
     reported = {one["name"]: one for one in status.get("containerStatuses") or []}
-    newest = _newest(node, pod["metadata"]["uid"])
+    newest = _newest(node, runs_as(pod))
     for container in pod["spec"]["containers"]:
         live, told = newest.get(container["name"]), reported.get(container["name"])
         if told is None:
@@ -95,7 +100,7 @@ def _of_statuses(node: Node, pod: JsonObject, status: dict[str, Any]) -> Iterato
 
 def _of_one(what: str, container: JsonObject, live: pb.ContainerStatus, told: dict[str, Any]) -> Iterator[str]:
     runs = live.state == pb.CONTAINER_RUNNING
-    if container["command"][0] == _RUN_FOR_EVER and not runs:
+    if container["command"][0] in _RUN_FOR_EVER and not runs:
         yield f"{what} does not run"
     if runs != bool((told.get("state") or {}).get("running")):
         yield f"{what} runs: {runs}, but the cloud is told {told.get('state')}"
@@ -145,15 +150,15 @@ def _of_store(node: Node, pods: dict[str, JsonObject], abandoned: set[str]) -> I
         yield f"row {key} is left over"
 
 
-def _of_files(node: Node, cloud: SimulatedCloud, pods: dict[str, JsonObject], abandoned: set[str]) -> Iterator[str]:
+def _of_files(node: Node, cloud: SimulatedCloud, pods: dict[str, JsonObject], expected: set[str]) -> Iterator[str]:
     logs = node.root / "logs"
     for path in sorted(logs.iterdir()) if logs.is_dir() else ():
         uid = path.name.rpartition("_")[2]
-        if uid not in pods and uid not in abandoned:
+        if uid not in expected:
             yield f"logs {path.name} are left over"
     root = node.pods_root / "pods"
     present = {path.name for path in root.iterdir()} if root.is_dir() else set()
-    for uid in sorted(present - pods.keys() - abandoned):
+    for uid in sorted(present - expected):
         yield f"directory of pod {uid[:8]} is left over"
     for uid, pod in pods.items():
         if (pod.get("status") or {}).get("phase") in _ENDED:

@@ -5,8 +5,10 @@ import shutil
 from pathlib import Path
 
 from metamanager.errors import StoreOpenError, StoreWriteError
+from metamanager.needs import UNUSED
 from metamanager.rows import UNNOTED, Cause, Row
 from metamanager.sqlite_store import SqliteStore
+from modules.simulate.row_watch import RowWatch
 from modules.simulate.world import Process
 
 DATABASE = "edgecore.db"
@@ -38,7 +40,7 @@ class Disk:
 class SimulatedStore:
     """The real store on such a disk (`metamanager.store.Store`)."""
 
-    def __init__(self, path: Path, process: Process, disk: Disk) -> None:
+    def __init__(self, path: Path, process: Process, disk: Disk, watch: RowWatch) -> None:
         if disk.locked or disk.full:
             raise StoreOpenError("open the database", path.name, "the disk is full or locked")
         self._inner = SqliteStore(path)
@@ -48,6 +50,8 @@ class SimulatedStore:
         disk.flushed = self._log_bytes()
         self._process = process
         self._disk = disk
+        self._watch = watch
+        watch.begin()
 
     def get(self, key: str) -> str | None:
         return self._inner.get(key)
@@ -57,11 +61,15 @@ class SimulatedStore:
 
     def put(self, row: Row) -> bool:
         self._check("store an object", row.key)
-        return self._inner.put(row)
+        taken = self._inner.put(row)
+        self._watch.put(row, taken=taken)
+        return taken
 
     def delete(self, key: str, uid: str = "", cause: Cause = UNNOTED, now_ms: int = 0) -> bool:
         self._check("delete an object", key)
-        return self._inner.delete(key, uid, cause, now_ms)
+        deleted = self._inner.delete(key, uid, cause, now_ms)
+        self._watch.deleted(key, "" if cause.text == UNUSED else uid)
+        return deleted
 
     def delete_owned(self, kind: str, uid: str) -> int:
         self._check("delete the objects of an owner", uid)
@@ -71,9 +79,10 @@ class SimulatedStore:
         self._process.point()
         self._process.sleep(self._disk.commit_seconds(self._process))
         if self._disk.full:
-            self._inner.rollback()
+            self.rollback()
             raise StoreWriteError("commit", "edgecore.db", "database or disk is full", batch_lost=True)
         self._inner.commit()
+        self._watch.committed()
         self._disk.commits += 1
         if self._flushes:
             self._disk.flushed = self._log_bytes()
@@ -81,6 +90,7 @@ class SimulatedStore:
 
     def rollback(self) -> None:
         self._inner.rollback()
+        self._watch.begin()
 
     def close(self) -> None:
         self._inner.close()

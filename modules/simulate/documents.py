@@ -18,12 +18,19 @@ def document_of(step: Step) -> JsonObject | None:
     if not step.revision:
         return None
     meta = {"name": step.name, "namespace": "default", "labels": {"revision": str(step.revision)}}
+    if step.shape is Shape.STATIC:
+        meta = {**meta, "uid": static_uid(step)}
     kind = kind_of(step.shape)
     if kind == "ConfigMap":
         return {"apiVersion": "v1", "kind": kind, "metadata": meta, "data": {"key": text_of(step)}}
     if kind == "Secret":
         return {"apiVersion": "v1", "kind": kind, "metadata": meta, "stringData": {"key": text_of(step)}}
     return {"apiVersion": "v1", "kind": kind, "metadata": meta, "spec": _pod_spec(step)}
+
+
+def static_uid(step: Step) -> str:
+    """The uid that the file of a static pod names: one that the agent made itself would be of the file's path."""
+    return f"{step.name}-r{step.revision}"
 
 
 def text_of(step: Step) -> str:
@@ -46,6 +53,8 @@ def _pod_spec(step: Step) -> JsonObject:
             spec |= {"restartPolicy": "OnFailure", "containers": [_container("main", step.revision, ["run", "9", "0"])]}
         case Shape.FAILS_ONCE:
             spec |= {"restartPolicy": "Never", "containers": [_container("main", step.revision, ["run", "4", "3"])]}
+        case Shape.STATIC:
+            spec["containers"] = [_container("main", step.revision, ["stubborn"])]
         case Shape.INIT:
             spec["initContainers"] = [_container(f"init-{n}", 1, ["run", "2", "0"]) for n in (1, 2)]
         case Shape.TWO:

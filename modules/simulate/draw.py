@@ -4,6 +4,7 @@ import random
 from collections.abc import Mapping
 from enum import StrEnum
 
+from modules.simulate import draw_more
 from modules.simulate.plan import Fault, FaultKind, Plan, Shape, Step
 
 _LINK = (
@@ -118,6 +119,13 @@ def draw_plan(
     for node in range(nodes):
         steps += _workload(draw, node, seconds, pods)
         faults += _faults(draw, node, seconds, _KINDS[profile])
+    more = random.Random(f"{seed} more")  # noqa: S311 - so that the rest is drawn as before there was more
+    for node in range(nodes):
+        steps += draw_more.config_lives(more, node, seconds) + draw_more.static_pods(more, node, seconds)
+        steps += draw_more.flapping(more, node, seconds)
+        if FaultKind.CUT in _KINDS[profile]:
+            faults += draw_more.roaming(more, node, seconds) + draw_more.lost_answers(more, node, seconds)
+            faults += draw_more.late_answers(more, node, seconds)
     return Plan(
         seed=seed,
         nodes=nodes,
@@ -125,6 +133,8 @@ def draw_plan(
         steps=tuple(sorted(steps, key=lambda step: step.at)),
         faults=tuple(sorted(faults, key=lambda fault: fault.at)),
         uploads=_UPLOADS,
+        writes=draw_more.writes(more, steps, seconds),
+        first_version=draw_more.first_version(more),
     )
 
 

@@ -72,6 +72,10 @@ class Faults:
 
         return end
 
+    def _roam(self, node: Node, fault: Fault) -> Undo:
+        node.line.roam(fault.amount)
+        return _nothing
+
     def _duplicate(self, node: Node, fault: Fault) -> Undo:
         node.line.duplicates += int(fault.amount)
         return _nothing
@@ -165,6 +169,7 @@ _BEGIN: dict[FaultKind, Begin] = {
     FaultKind.DEAF: Faults._deaf,
     FaultKind.MUTE: Faults._mute,
     FaultKind.DELAY: _by_amount("line", "extra"),
+    FaultKind.ROAM: Faults._roam,
     FaultKind.DUPLICATE: Faults._duplicate,
     FaultKind.REORDER: _once("line", "reorders"),
     FaultKind.LATE_ANSWERS: _by_amount("line", "late"),

@@ -1,7 +1,7 @@
 """The machine under a node: its container runtime, which outlives the node's processes, with its failures.
 
 Commands of containers say what becomes of them: `run 5 1` ends after 5 s with status 1, anything else runs until it
-is stopped.
+is stopped, for which `stubborn` takes a while.
 """
 
 from collections.abc import Callable, Sequence
@@ -22,6 +22,8 @@ from modules.simulate.world import Process, Wall, World
 from protos.cri.v1 import api_pb2 as pb
 
 GIBIBYTE = 1 << 30
+_STUBBORN = 3.0
+"""Seconds that a stubborn container takes to end."""
 _LISTS = ("list_pod_sandboxes", "list_containers", "pod_sandbox_status", "container_status")
 _CHANGES = (
     "run_pod_sandbox",
@@ -132,6 +134,12 @@ class Machine(FakeRuntime):
         if command[:1] == ["run"]:
             seconds, code = float(command[1]), int(command[2])
             self.kernel.clock.after(seconds, lambda: self.container_died(container_id, code))
+
+    def stop_container(self, container_id: ContainerId, grace_seconds: int) -> None:
+        """As a runtime. A stubborn container takes its time."""
+        config = self.configs.get(container_id)
+        self.obeys = _STUBBORN if config is not None and list(config.command) == ["stubborn"] else 0.0
+        super().stop_container(container_id, grace_seconds)
 
     def container_died(self, container_id: str, code: int) -> None:
         """One container ends."""

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 READ_DEADLINE = 10.0
 """Seconds without a sign of life after which the node gives a connection up; edgehub's default."""
+_SLOW = 3.0
+"""Seconds that a line may add before keepalives come too late for the cloud."""
 HANDSHAKE = 30.0
 """Seconds after which it gives up dialling; edgehub's default."""
 
@@ -53,6 +55,8 @@ class Line:
         """Seconds by which the cloud's answers are late."""
         self.unanswered = 0
         """How many faults let answers not come at all."""
+        self.leaves = False
+        """Whether the node's process ends in good order: it may close what is healthy."""
         self.connection: Connection | None = None
         self.arrived: Callable[[bytes], None] = lambda _frame: None
         """Told of every frame that the cloud's process has taken."""
@@ -65,6 +69,11 @@ class Line:
         """What is under way is lost; both ends hear of it."""
         if self.connection is not None:
             self.connection.break_both("the line was cut")
+
+    def roam(self, seconds: float) -> None:
+        """The node's address is another: its end is told at once, the cloud's so many seconds later."""
+        if self.connection is not None:
+            self.connection.break_at_node(seconds)
 
     def stall(self) -> None:
         """The line has gone dead in some direction: the node will find out if it lasts."""
@@ -92,6 +101,11 @@ class Door:
         self.process = process
         self.deliver = deliver
         self.connections: list[Connection] = []
+
+    @property
+    def is_open(self) -> bool:
+        """Whether its process lives and accepts connections."""
+        return self.process.alive and self._cloud.door is self
 
     def start(self) -> None:
         """Begins to accept."""
@@ -153,6 +167,8 @@ class Connection:
         self.down = Way(self._world, line, self._at_node, lambda: line.no_way_down > 0)
         self._heard = self._world.now()
         self._cloud_has_it = True
+        self._is_healthy = True
+        """Whether nothing has happened to it: then neither end has a reason to end it."""
         door.connections.append(self)
         door.process.run(self._read)
 
@@ -164,6 +180,7 @@ class Connection:
     def send_down(self, frame: bytes) -> None:
         """The cloud sends."""
         line = self.line
+        self._is_healthy = self._is_healthy and line.extra <= _SLOW
         is_answer = (line.reorders or line.late or line.unanswered) and _is_answer(frame)
         if is_answer and line.unanswered:
             return
@@ -175,6 +192,8 @@ class Connection:
 
     def close_from_node(self) -> None:
         """The node's end is closed, or its process is gone; the cloud hears of it, after what was sent before."""
+        if self._link is not None and self._link.is_alive and not self.line.leaves and not self._is_closed_there:
+            self._ended_by(f"{self.line.node} itself")
         self._link = None
         self.down.open = False
         self._world.at(self._world.now() + 2 * self.line.delay(), self._end_at_cloud)
@@ -182,6 +201,8 @@ class Connection:
     def close_from_cloud(self) -> None:
         """The cloud's end is closed, or its process is gone."""
         if self._cloud_has_it:
+            if self._link is not None and self._door.is_open and self.line.connection is self:
+                self._ended_by("the cloud")
             self._forget_at_cloud()
             self.up.open = False
             self._inbox.put(None)
@@ -190,9 +211,17 @@ class Connection:
 
     def break_both(self, why: str) -> None:
         """It is gone, with all that is under way."""
+        self._is_healthy = False
         self.up.open = self.down.open = False
         self._end_at_cloud()
         self._end_at_node(LinkLostError("the link was lost", "cloud", why))
+
+    def break_at_node(self, seconds: float) -> None:
+        """It is gone, with all that is under way; the cloud hears of it so many seconds later."""
+        self._is_healthy = False
+        self.up.open = self.down.open = False
+        self._end_at_node(LinkLostError("the link was lost", "cloud", "the address has changed"))
+        self._world.at(self._world.now() + seconds, self._end_at_cloud)
 
     def release(self) -> None:
         """The line is alive again."""
@@ -201,6 +230,7 @@ class Connection:
 
     def watch_silence(self) -> None:
         """Let the node give up when nothing has come for too long; pongs come while both ways are open."""
+        self._is_healthy = False
         self._heard = self._world.now()
         self._world.at(self._heard + READ_DEADLINE, self._look)
 
@@ -231,6 +261,16 @@ class Connection:
         if self._link is not None and not self.line.no_way_down:
             self._heard = self._world.now()
             self._link.take(1)
+
+    @property
+    def _is_closed_there(self) -> bool:
+        """Whether the cloud's end is closed, or is about to be told so."""
+        return not (self._cloud_has_it and self._door.is_open)
+
+    def _ended_by(self, who: str) -> None:
+        if self._is_healthy:
+            text = f"the connection of {self.line.node} was ended by {who}"
+            self._world.violated("no healthy connection is ended", text)
 
     def _end_at_node(self, error: LinkError) -> None:
         link, self._link = self._link, None
@@ -302,6 +342,11 @@ class NodeLink(Link):
         self._queue: Any = SimulatedQueue(process.world.scheduler)
         self._connection: Connection | None = None
         self._closed = False
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether the node's process is."""
+        return self._process.alive
 
     def run(self, events: LinkEvents) -> LinkError:
         """See `Link`."""

@@ -21,10 +21,15 @@ from edgehub.settings import EdgeHubSettings
 from metamanager.module import MetaManager, MetaSettings
 from metamanager.store import Store
 from modules.simulate.disk import DATABASE, Disk, SimulatedStore, copy_after_kill
+from modules.simulate.ended_watch import EndedWatch
 from modules.simulate.machine import Machine, SimulatedFigures
 from modules.simulate.network import Cloud, Line, NodeLink
 from modules.simulate.outbox import OutboxDisk, SimulatedOutbox, UploadWatch
+from modules.simulate.plan import Step
 from modules.simulate.recording import LifeRecorder
+from modules.simulate.row_watch import RowWatch
+from modules.simulate.static_files import StaticFiles
+from modules.simulate.status_watch import StatusWatch
 from modules.simulate.wire_watch import WireWatch
 from modules.simulate.world import Process, World
 
@@ -43,10 +48,13 @@ class Node:
         number: of it.
         root: a directory of its own, on a real file system.
         cloud: where its line leads.
+        statuses: told of what it finds of its pods.
         record: whether everything is recorded.
     """
 
-    def __init__(self, world: World, number: int, root: Path, cloud: Cloud, *, record: bool = False) -> None:
+    def __init__(
+        self, world: World, number: int, root: Path, cloud: Cloud, statuses: StatusWatch, *, record: bool = False
+    ) -> None:
         self._record = record
         self.recorders: list[LifeRecorder] = []
         """One for each life."""
@@ -57,7 +65,12 @@ class Node:
         self.cloud = cloud
         self.disk = Disk()
         self.machine = Machine(world, self.name, [IMAGE, OTHER_IMAGE])
-        self.wire = WireWatch(world, self.name)
+        self.rows = RowWatch(world, self.name)
+        self.ended = EndedWatch(world, self.name)
+        self.wire = WireWatch(world, self.name, self.ended, self.machine.containers)
+        self.machine.watch.ended = self.ended
+        self.statuses = statuses
+        self.snapshots = Snapshots()
         self.uploads = UploadWatch(world, self.name)
         self.outbox = OutboxDisk(self.disk)
         self.line = Line(world, self.name, self.wire)
@@ -68,6 +81,7 @@ class Node:
         self.kills = 0
         self._stores: list[SimulatedStore | SimulatedOutbox] = []
         root.mkdir(parents=True)
+        self.manifests = StaticFiles(root / "manifests", self.name)
         self.state = root / "state-0"
         self.state.mkdir(mode=0o700)
 
@@ -83,6 +97,8 @@ class Node:
         self.life += 1
         process = self.process = Process(self.world, self.name, self.machine.wall, self.life)
         self.world.note(self.name, f"life {self.life} begins")
+        self.line.leaves = False
+        self.snapshots = self._make_snapshots()
         hive = self.hive = Hive(process)
         self._add_modules(hive, process)
         process.run(lambda: self._main(hive))
@@ -111,6 +127,7 @@ class Node:
         for file in self.state.glob(f"{DATABASE}*"):
             file.unlink()
         self.wire.forget()
+        self.rows.lost()
         self.world.note(self.name, "the store is lost")
 
     def upload(self) -> None:
@@ -119,6 +136,12 @@ class Node:
         if process is not None and hive is not None:
             process.run(partial(hive.send, ModuleName.EDGEHUB, self.uploads.next(process)))
 
+    def change_file(self, step: Step) -> None:
+        """Its administrator changes the file of a static pod."""
+        gone = self.manifests.change(step)
+        if gone:
+            self.machine.watch.reborn.add(gone)
+
     def restart(self) -> None:
         """Stop the process in good order and start it again."""
         process, hive = self.process, self.hive
@@ -126,6 +149,7 @@ class Node:
             return
 
         def stop() -> None:
+            self.line.leaves = True
             with contextlib.suppress(BeehiveError):
                 hive.stop(_STOP_SECONDS)
             if self.process is process:
@@ -176,7 +200,7 @@ class Node:
             Edged,
             self._edged_settings(),
             partial(self._connect, process, recorder),
-            Snapshots(),
+            self.snapshots,
             "v1.32.0",
             SimulatedFigures() if recorder is None else recorder.figures(SimulatedFigures()),
             mounts=MemoryMounts(),
@@ -193,13 +217,19 @@ class Node:
             links, outbox = recorder.links(make_link), recorder.outbox(open_outbox)
             edgehub.install(hive, hub, make_link=links, open_outbox=outbox)
 
+    def _make_snapshots(self) -> Snapshots:
+        """Where edged leaves what it knows: each status that it finds is taken down."""
+        snapshots = Snapshots()
+        snapshots.listener = lambda: self.statuses.found(snapshots.pods)
+        return snapshots
+
     def _recorder(self, hive: Hive) -> LifeRecorder:
         from modules.simulate.configured import configuration_of  # noqa: PLC0415 - most runs are not recorded
 
         return LifeRecorder(hive, self.name, self.world.seed, configuration_of(self._edged_settings()))
 
     def _open_store(self, process: Process, recorder: LifeRecorder | None, source: str) -> Store:
-        store = SimulatedStore(Path(source), process, self.disk)
+        store = SimulatedStore(Path(source), process, self.disk, self.rows)
         self._stores.append(store)
         return store if recorder is None else recorder.store(store)
 
@@ -221,4 +251,5 @@ class Node:
             node_ip="192.0.2.2",
             server_port=0,
             resolv_conf=self.root / "resolv.conf",
+            static_pods=self.manifests.directory,
         )

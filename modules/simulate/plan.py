@@ -22,6 +22,8 @@ class FaultKind(StrEnum):
     """Its API server is slow: perhaps so slow that nobody waits any more."""
     NO_ANSWERS = "the cloud does not answer"
     """A real cloudcore only logs a request that it could not carry out."""
+    ROAM = "the node gets another address"
+    """Its connection is gone at once, and the next is made; the cloud finds out about the old one later."""
     CLOUD_RESTART = "cloud restarts with its objects"
     CLOUD_AMNESIA = "cloud restarts without its objects"
     """They are made anew from their manifests, with other uids."""
@@ -78,6 +80,8 @@ class Shape(StrEnum):
     MOUNTS = "mounts a configmap and a secret"
     CONFIGMAP = "configmap"
     SECRET = "secret"  # noqa: S105 - the kind of object
+    STATIC = "static pod"
+    """A file on the node, of a pod that takes its time to end; the same file again is a pod of the same uid."""
 
 
 class Step(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -95,6 +99,30 @@ class Step(msgspec.Struct, frozen=True, omit_defaults=True):
         return f"{self.at:8.3f} node-{self.node} {self.name} ({self.shape.value}): {what}"
 
 
+class Writer(StrEnum):
+    """Who beside the node and its people writes into the cloud's objects."""
+
+    LABEL = "somebody labels the pod"
+    ANNOTATION = "somebody annotates the pod"
+    NOT_READY = "the node controller marks the pod as not ready"
+    NODE_LOST = "the node controller says why the pod is not ready"
+    ADDRESS = "somebody writes another address into the pod's status"
+    GATE = "a controller sets a condition of its own"
+
+
+class Write(msgspec.Struct, frozen=True):
+    """One change of a pod that is not its owner's."""
+
+    at: float
+    name: str
+    writer: Writer
+    number: int = 0
+    """Makes what is written another thing each time."""
+
+    def __str__(self) -> str:
+        return f"{self.at:8.3f} cloud  {self.name}: {self.writer.value} ({self.number})"
+
+
 class Plan(msgspec.Struct, frozen=True):
     """One run."""
 
@@ -107,3 +135,6 @@ class Plan(msgspec.Struct, frozen=True):
     faults: tuple[Fault, ...]
     uploads: float = 0.0
     """Seconds from one upload of a node to its next (what devices say); 0: there are none."""
+    writes: tuple[Write, ...] = ()
+    first_version: int = 0
+    """Of the cloud's first object; 0: seconds since 1970, which no run brings to another number of digits."""

@@ -4,14 +4,15 @@ from pathlib import Path
 
 import msgspec
 
-from modules.simulate.plan import Fault, Plan, Step
+from modules.simulate.plan import Fault, Plan, Step, Write
 from modules.simulate.run import Result
 
 
 def plan_text(plan: Plan) -> str:
     """What happens in a plan, in order, a line each."""
-    events: list[Step | Fault] = sorted((*plan.steps, *plan.faults), key=lambda event: event.at)
+    events: list[Step | Fault | Write] = sorted((*plan.steps, *plan.faults, *plan.writes), key=lambda event: event.at)
     head = f"seed {plan.seed}, {plan.nodes} node(s), {plan.seconds:g} s"
+    head += f", resourceVersions from {plan.first_version}" if plan.first_version else ""
     return "\n".join((head, *(str(event) for event in events)))
 
 

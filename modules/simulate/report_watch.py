@@ -1,6 +1,7 @@
 """What must hold of the statuses that the cloud is told: they go forward."""
 
 from modules.simulate.documents import JsonObject
+from modules.simulate.status_watch import runs_as
 from modules.simulate.world import World
 
 _ENDED = ("Succeeded", "Failed")
@@ -21,6 +22,8 @@ class ReportWatch:
         for pod in pods:
             status = pod.get("status") or {}
             uid, name = pod["metadata"]["uid"], pod["metadata"]["name"]
+            if runs_as(pod) != uid:
+                continue  # a mirror may stand for several lives of its static pod
             self._check_phase(uid, name, status.get("phase", ""))
             for container in status.get("containerStatuses") or []:
                 self._check_restarts(uid, f"{name}/{container['name']}", container.get("restartCount", 0))

@@ -17,8 +17,9 @@ from modules.simulate.convergence import disagreements
 from modules.simulate.documents import document_of, kind_of
 from modules.simulate.faults import Faults
 from modules.simulate.node import Node
-from modules.simulate.plan import Plan, Step
+from modules.simulate.plan import Plan, Shape, Step, Write
 from modules.simulate.report_watch import ReportWatch
+from modules.simulate.status_watch import StatusWatch
 from modules.simulate.world import Entry, Violation, World
 
 CONVERGE_WITHIN = 900.0
@@ -99,9 +100,10 @@ class Run:
     def __init__(self, world: World, plan: Plan, root: Path, *, record: bool = False) -> None:
         self.world = world
         self.plan = plan
-        self.cloud = SimulatedCloud(world, root / "cloud")
+        self.statuses = StatusWatch(world)
+        self.cloud = SimulatedCloud(world, root / "cloud", self.statuses, plan.first_version)
         self.nodes = [
-            Node(world, number, root / f"node-{number}", self.cloud.lines, record=record)
+            Node(world, number, root / f"node-{number}", self.cloud.lines, self.statuses, record=record)
             for number in range(plan.nodes)
         ]
         self.faults = Faults(world, self.cloud, self.nodes)
@@ -119,6 +121,8 @@ class Run:
             node.start()
         for step in self.plan.steps:
             self.world.at(step.at, partial(self._change, step))
+        for write in self.plan.writes:
+            self.world.at(write.at, partial(self._write, write))
         for fault in self.plan.faults:
             self.faults.schedule(fault)
         if self.plan.uploads:
@@ -172,10 +176,19 @@ class Run:
 
     def _change(self, step: Step) -> None:
         self.world.note("people", str(step))
+        if step.shape is Shape.STATIC:
+            self.nodes[step.node % len(self.nodes)].change_file(step)
+            return
         self.cloud.want(kind_of(step.shape), step.name, document_of(step))
 
+    def _write(self, write: Write) -> None:
+        self.world.note("others", str(write))
+        self.cloud.write(write)
+
     def _wants_running(self, node: Node, uid: str) -> bool:
-        """Whether the cloud wants that pod, and wants it as it was first made."""
+        """Whether the cloud, or a file, wants that pod, and wants it as it was first made."""
+        if uid in node.manifests.wanted.values():
+            return uid not in node.machine.watch.reborn
         pod = self.cloud.pods_of(node.name).get(uid)
         return (
             pod is not None

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from edged.pods import labels
+from modules.simulate.ended_watch import EndedWatch
 from modules.simulate.world import World
 from protos.cri.v1 import api_pb2 as pb
 
@@ -33,6 +34,10 @@ class RuntimeWatch:
         """Ids of what is not the node's."""
         self.started: dict[tuple[str, str], int] = {}
         """The last attempt of each container that was started, by pod uid and name."""
+        self.ended: EndedWatch = EndedWatch(world, node)
+        """What must hold of pods that are gone."""
+        self.reborn: set[str] = set()
+        """Uids of static pods that were taken away: they begin anew when they come again."""
         self._done: set[tuple[str, str]] = set()
         """Init containers that ended well and were removed since, by sandbox and name."""
 
@@ -45,6 +50,7 @@ class RuntimeWatch:
             self._check_ending(operation, on)
         elif operation == "run_pod_sandbox":
             self._check_sandbox(args[0])
+            self.ended.starts(args[0].metadata.uid, "a sandbox")
         elif operation == "start_container":
             self._check_start(on)
         elif operation == "create_container":
@@ -82,7 +88,7 @@ class RuntimeWatch:
     def _check_attempt(self, config: pb.ContainerConfig) -> None:
         key = (config.labels[labels.POD_UID], config.metadata.name)
         last = self.started.get(key)
-        if last is not None and config.metadata.attempt <= last:
+        if last is not None and config.metadata.attempt <= last and key[0] not in self.reborn:
             text = (
                 f"{key[1]} of {self._pod(config)} is made as number {config.metadata.attempt} after {last} was started"
             )
@@ -93,6 +99,7 @@ class RuntimeWatch:
         if container is None:
             return
         uid, name = container.labels[labels.POD_UID], container.metadata.name
+        self.ended.starts(uid, f"container {name}")
         for other in self._machine.containers.values():
             same = other.labels[labels.POD_UID] == uid and other.metadata.name == name and other.id != container_id
             if same and other.state == pb.CONTAINER_RUNNING:

@@ -1,4 +1,6 @@
-"""Makes a failing plan small: drops faults, then changes of the workload, while it still fails in the same way."""
+"""Makes a failing plan small: drops faults, then what others write, then changes of the workload, while it still fails
+in the same way.
+"""
 
 from collections.abc import Callable, Sequence
 from typing import TypeVar
@@ -24,6 +26,8 @@ def shrink(plan: Plan, fails: Fails, tries: int = 200) -> Plan:
     budget = _Budget(fails, tries)
     faults = _needed(plan.faults, lambda some: budget.fails(msgspec.structs.replace(plan, faults=tuple(some))))
     plan = msgspec.structs.replace(plan, faults=tuple(faults))
+    writes = _needed(plan.writes, lambda some: budget.fails(msgspec.structs.replace(plan, writes=tuple(some))))
+    plan = msgspec.structs.replace(plan, writes=tuple(writes))
     steps = _needed(plan.steps, lambda some: budget.fails(msgspec.structs.replace(plan, steps=tuple(some))))
     return msgspec.structs.replace(plan, steps=tuple(steps))
 

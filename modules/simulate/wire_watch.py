@@ -5,6 +5,7 @@ that no pod uses it any more (`metamanager.needs`).
 
 import sqlite3
 from collections import OrderedDict
+from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,9 @@ from beehive import decode
 from beehive.names import Operation
 from metamanager.needs import UNUSED
 from modules.simulate.disk import DATABASE
+from modules.simulate.ended_watch import EndedWatch
 from modules.simulate.world import World
+from protos.cri.v1 import api_pb2 as pb
 
 _OBJECTS = ("/pod/", "/configmap/", "/secret/")
 _CHANGES = (Operation.INSERT, Operation.UPDATE, Operation.DELETE)
@@ -51,11 +54,17 @@ class WireWatch:
     Args:
         world: takes violations.
         node: whose line it is.
+        ended: is told of deletions.
+        containers: of the node, by id.
     """
 
-    def __init__(self, world: World, node: str) -> None:
+    def __init__(
+        self, world: World, node: str, ended: EndedWatch, containers: Mapping[Any, pb.ContainerStatus]
+    ) -> None:
         self._world = world
         self._node = node
+        self._ended = ended
+        self._containers = containers
         self._numbers = 0
         self._open: OrderedDict[str, Came] = OrderedDict()
         """By message id, what may still be acknowledged."""
@@ -84,11 +93,14 @@ class WireWatch:
         """A frame leaves the node."""
         message = decode(frame)
         self._world.note(self._node, f"-> {message.route.operation} {message.route.resource} {message.parent_id[:8]}")
+        self._ended.sent_up(message, self._containers.values())
         if message.route.operation != Operation.RESPONSE:
             return
         came = self._open.get(message.parent_id)
         if came is None:
             return
+        if came.is_delete and came.uid:
+            self._ended.deletion_taken(came.uid)
         before = self._acknowledged.get(came.key)
         if before is None or came.number > before.number:
             self._acknowledged[came.key] = came
@@ -110,6 +122,7 @@ class WireWatch:
         self._acknowledged.clear()
         self._later.clear()
         self._open.clear()
+        self._ended.forget()
 
     @staticmethod
     def _problem(acknowledged: Came, row: tuple[str, int] | None, later: list[Came]) -> str:

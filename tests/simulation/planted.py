@@ -121,7 +121,8 @@ def the_outbox_is_forgotten() -> Iterator[None]:
         yield
 
 
-PLANTED: tuple[Callable[[], AbstractContextManager[None]], ...] = (
+Plant = Callable[[], AbstractContextManager[None]]
+PLANTED: tuple[Plant, ...] = (
     acknowledged_before_the_commit,
     pods_keyed_by_name,
     late_replies_dropped,

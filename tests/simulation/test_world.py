@@ -10,6 +10,7 @@ from metamanager.needs import UNUSED
 from metamanager.rows import Cause, Row
 from metamanager.sqlite_store import SqliteStore
 from modules.simulate.disk import DATABASE, Disk, SimulatedStore, copy_after_kill
+from modules.simulate.row_watch import RowWatch
 from modules.simulate.wire_watch import dropped_in, rows_in
 from modules.simulate.world import Process, Wall, World
 
@@ -103,7 +104,7 @@ def test_after_a_kill_there_is_what_was_committed(tmp_path: Path) -> None:
         (tmp_path / "old").mkdir()
 
         def body() -> None:
-            store = SimulatedStore(tmp_path / "old" / DATABASE, process, Disk())
+            store = SimulatedStore(tmp_path / "old" / DATABASE, process, Disk(), RowWatch(world, "n"))
             store.put(ROW)
             store.commit()
             store.put(Row(key="default/pod/b", type="pod", value="{}", uid="v"))

@@ -159,6 +159,19 @@ def test_a_node_that_was_deleted_registers_again(node: Node) -> None:
     assert node.turns.asked() == ["create node"]
 
 
+def test_a_node_whose_lease_is_gone_looks_whether_it_is_there_itself(node: Node) -> None:
+    """A cloud that has lost its objects knows neither; the lease alone would be made anew."""
+    node.reporter.tick()
+    created = node.turns.open[0].value
+    node.turns.answer({**created, "metadata": {**created["metadata"], "uid": "nu"}})
+    node.turns.answer(AWAY)
+    node.turns.run(10)
+    node.reporter.renew()
+    node.turns.answer(NOT_FOUND)
+    node.reporter.tick()
+    assert node.turns.asked() == ["create lease", "patch nodepatch"]
+
+
 def test_a_lease_is_renewed_with_the_version_that_the_cloud_gave(node: Node) -> None:
     node.registered()
     node.reporter.renew()

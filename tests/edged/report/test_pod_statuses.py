@@ -173,6 +173,62 @@ def test_the_echo_of_our_own_patch_changes_nothing(turns: Turns, reporter: PodRe
     assert turns.open == []
 
 
+@pytest.mark.parametrize("echo_first", [True, False])
+def test_what_others_wrote_just_before_our_patch_is_put_right(
+    turns: Turns, reporter: PodReporter, *, echo_first: bool
+) -> None:
+    """The patch was merged into it, and left what it did not name: so the cloud says of the version of its answer."""
+    mixed = replace(RUNNING, reason="NodeLost")
+    reporter.report(UID, RUNNING)
+    if echo_first:
+        reporter.track(ref_of(a_pod()), a_pod(mixed, "7"))
+    turns.answer({"metadata": {"resourceVersion": "7"}})
+    if not echo_first:
+        reporter.track(ref_of(a_pod()), a_pod(mixed, "7"))
+    reporter.send_all()
+    assert turns.open[0].value["status"] == {"reason": None}
+
+
+def test_a_state_without_a_version_says_nothing_new(turns: Turns) -> None:
+    """Of two such, nobody knows which is newer."""
+    reporter = PodReporter(turns.client, turns)
+    reporter.track(ref_of(a_pod()), a_pod(RUNNING, ""))
+    reporter.report(UID, RUNNING)
+    reporter.track(ref_of(a_pod()), a_pod(PENDING, ""))
+    reporter.send_all()
+    assert turns.open == []
+
+
+def test_of_a_pod_from_the_store_everything_is_said_until_the_cloud_has_spoken(turns: Turns) -> None:
+    """A former life may have sent a patch that the cloud has taken: a difference to the store's status would leave the
+    rest of that.
+    """
+    reporter = PodReporter(turns.client, turns)
+    reporter.track(ref_of(a_pod()), a_pod(RUNNING))
+    reporter.of_store(UID)
+    reporter.report(UID, RUNNING)
+    assert turns.open == []
+    reporter.report(UID, replace(RUNNING, phase="Failed"))
+    said = turns.open[0].value["status"]
+    assert {name: value for name, value in said.items() if value is not None} == {
+        "phase": "Failed",
+        "podIP": "10.0.0.1",
+    }
+    assert {"reason", "message", "containerStatuses", "startTime"} <= said.keys()
+    turns.answer({})
+    reporter.report(UID, RUNNING)
+    assert turns.answer({}).value["status"] == {"phase": "Running"}
+
+
+def test_what_the_cloud_says_of_a_pod_from_the_store_is_the_base(turns: Turns) -> None:
+    reporter = PodReporter(turns.client, turns)
+    reporter.track(ref_of(a_pod()), a_pod(RUNNING))
+    reporter.of_store(UID)
+    reporter.track(ref_of(a_pod()), a_pod(RUNNING, "6"))
+    reporter.report(UID, replace(RUNNING, phase="Failed"))
+    assert turns.open[0].value["status"] == {"phase": "Failed"}
+
+
 def test_a_pod_that_has_ended_is_deleted_in_the_cloud_after_its_last_status(
     turns: Turns, reporter: PodReporter
 ) -> None:

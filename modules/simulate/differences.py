@@ -1,0 +1,77 @@
+"""Where cloud, store and edged differ although all is at rest: versions of objects, statuses, what others have set."""
+
+from collections.abc import Iterator
+
+import msgspec
+
+from edged.api import PodStatus, to_value
+from modules.edgecontroller.kinds import JsonObject, uid_of, version_of
+from modules.simulate.cloud import SimulatedCloud
+from modules.simulate.node import Node
+from modules.simulate.status_watch import own_part, runs_as
+from modules.simulate.wire_watch import rows_in
+
+_CONFIGS = {"configmap": "ConfigMap", "secret": "Secret"}
+
+
+def differences(node: Node, cloud: SimulatedCloud, pods: dict[str, JsonObject]) -> Iterator[str]:
+    """Each as a line; `pods` are the node's in the cloud, by uid."""
+    yield from _of_rows(node, cloud, pods)
+    yield from _of_mirrors(node, cloud, pods)
+    yield from _of_edged(node, pods)
+
+
+def _of_rows(node: Node, cloud: SimulatedCloud, pods: dict[str, JsonObject]) -> Iterator[str]:
+    rows = rows_in(node.state)
+    for pod in pods.values():
+        yield from _of_row(rows, f"default/pod/{pod['metadata']['name']}", pod)
+    for key, (uid, _) in rows.items():
+        namespace, _, rest = key.partition("/")
+        kind, _, name = rest.partition("/")
+        if kind in _CONFIGS:
+            live = cloud.find(_CONFIGS[kind], namespace, name)
+            if live is None:
+                yield f"row {key} ({uid[:8]}) is left over: the cloud has none"
+            else:
+                yield from _of_row(rows, key, live)
+
+
+def _of_row(rows: dict[str, tuple[str, int]], key: str, live: JsonObject) -> Iterator[str]:
+    has, wanted = rows.get(key), (uid_of(live), int(version_of(live)))
+    if has is not None and has != wanted:
+        yield f"row {key} is {has}, the cloud has {wanted}"
+
+
+def _of_mirrors(node: Node, cloud: SimulatedCloud, pods: dict[str, JsonObject]) -> Iterator[str]:
+    """Of each static pod there is one mirror, and none is left over. A cloud that has lost its memory does not say that
+    it has lost a mirror.
+    """
+    mirrors = {pod["metadata"]["name"]: runs_as(pod) for uid, pod in pods.items() if runs_as(pod) != uid}
+    missing = node.manifests.wanted.keys() - mirrors.keys()
+    if mirrors != node.manifests.wanted and not (missing and cloud.forgotten):
+        yield f"the mirrors in the cloud are {mirrors}, the files are {node.manifests.wanted}"
+
+
+def _of_edged(node: Node, pods: dict[str, JsonObject]) -> Iterator[str]:
+    """edged has each pod as it is wanted, and the cloud has the status that edged found."""
+    known = {pod.metadata.uid: pod for pod in node.snapshots.pods}
+    for uid in sorted(node.manifests.wanted.values()):
+        if uid not in known:
+            yield f"edged does not have static pod {uid}"
+    for pod in pods.values():
+        mine, name = known.get(runs_as(pod)), pod["metadata"]["name"]
+        if mine is None:
+            yield f"edged does not have {name}"
+            continue
+        if runs_as(pod) == uid_of(pod) and mine.metadata.labels != (pod["metadata"].get("labels") or {}):
+            yield f"edged has {name} with labels {mine.metadata.labels}, not {pod['metadata'].get('labels')}"
+        found, told = own_part(mine.status), own_part(msgspec.convert(pod.get("status") or {}, PodStatus))
+        if found != told:
+            yield f"the cloud has another status of {name} than was found: {'; '.join(_unlike(found, told))}"
+
+
+def _unlike(found: PodStatus, told: PodStatus) -> Iterator[str]:
+    mine, theirs = to_value(found), to_value(told)
+    for field in sorted(mine.keys() | theirs.keys()):
+        if mine.get(field) != theirs.get(field):
+            yield f"{field} is {theirs.get(field)}, found was {mine.get(field)}"[:300]

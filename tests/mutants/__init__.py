@@ -1,0 +1,1 @@
+"""Mutation testing of the code that decides: `python -m tests.mutants`, see docs/mutants.md."""

@@ -1,0 +1,75 @@
+"""`make mutants ARGS='--sample 200 --seed 1 --only edged/pods'`: which mutants do the tests not notice?"""
+
+import argparse
+import random
+import sys
+import time
+from collections import Counter
+
+from tests.mutants.operators import Mutant, mutants
+from tests.mutants.runner import Runner, Verdict
+from tests.mutants.selection import ROOT, modules, tests_of
+from tests.mutants.survivors import reasons
+
+
+def main() -> int:
+    """0 when every survivor is listed with a reason."""
+    chosen = _arguments()
+    sample = _sample(chosen.only, chosen.sample, chosen.seed, chosen.name)
+    known, counts, new = reasons(), Counter[str](), []
+    runner, end = Runner(), time.monotonic() + chosen.minutes * 60
+    for mutant in sample:
+        if time.monotonic() > end:
+            _say(f"{chosen.minutes:g} minutes are over")
+            break
+        verdict = runner.run(mutant, tests_of(mutant.path, simulation=chosen.simulation))
+        accepted = verdict is Verdict.SURVIVED and mutant.name in known
+        counts["accepted" if accepted else verdict.value] += 1
+        if verdict is Verdict.SURVIVED and not accepted:
+            new.append(mutant)
+        _say(f"{verdict.value + (' (accepted)' if accepted else ''):20} {_text(mutant)}")
+    _summary(counts)
+    return 1 if new else 0
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="make mutants", description=__doc__)
+    parser.add_argument("--only", default="", metavar="PATH", help="modules whose paths begin so")
+    parser.add_argument("--name", default="", metavar="NAME", help="one mutant, by its name")
+    parser.add_argument("--sample", type=int, default=100, metavar="N", help="mutants, drawn at random (default 100)")
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="of the sample")
+    parser.add_argument("--simulation", action="store_true", help="let the simulation's plans have their turn, too")
+    parser.add_argument("--minutes", type=float, default=20.0, metavar="N", help="at most (default 20)")
+    return parser.parse_args()
+
+
+def _sample(only: str, number: int, seed: int, name: str) -> list[Mutant]:
+    found = [mutant for path in modules(only) for mutant in mutants(path, (ROOT / path).read_text())]
+    if name:
+        return [mutant for mutant in found if mutant.name == name]
+    _say(f"{min(number, len(found))} of {len(found)} mutants")
+    return random.Random(seed).sample(found, min(number, len(found)))  # noqa: S311 - reproducible on purpose
+
+
+def _text(mutant: Mutant) -> str:
+    head = f"{mutant.name} {mutant.path}:{mutant.line} {mutant.function}"
+    return f"{head}\n    - {mutant.before[:160]}\n    + {mutant.after[:160]}"
+
+
+def _summary(counts: Counter[str]) -> None:
+    total = counts.total()
+    killed = counts[Verdict.KILLED] + counts[Verdict.TIMED_OUT]
+    judged = max(1, total - counts["accepted"])
+    _say(f"{killed} of {total} killed ({100 * killed / max(1, total):.0f} %), {counts['accepted']} accepted")
+    _say(
+        f"{counts[Verdict.SURVIVED]} survived; {100 * killed / judged:.0f} % of those that are not accepted are killed"
+    )
+
+
+def _say(text: str) -> None:
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

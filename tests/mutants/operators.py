@@ -1,0 +1,201 @@
+"""The mutants of a module: each is one small change of its syntax tree.
+
+Docstrings, annotations, log messages and texts of errors are left alone: tests do not, and should not, hold them.
+"""
+
+import ast
+import hashlib
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+_COMPARISONS: dict[type[ast.cmpop], type[ast.cmpop]] = {
+    ast.Eq: ast.NotEq,
+    ast.NotEq: ast.Eq,
+    ast.Lt: ast.LtE,
+    ast.LtE: ast.Lt,
+    ast.Gt: ast.GtE,
+    ast.GtE: ast.Gt,
+    ast.Is: ast.IsNot,
+    ast.IsNot: ast.Is,
+    ast.In: ast.NotIn,
+    ast.NotIn: ast.In,
+}
+_ARITHMETIC: dict[type[ast.operator], type[ast.operator]] = {
+    ast.Add: ast.Sub,
+    ast.Sub: ast.Add,
+    ast.Mult: ast.FloorDiv,
+    ast.FloorDiv: ast.Mult,
+    ast.Div: ast.Mult,
+    ast.BitOr: ast.BitAnd,
+    ast.BitAnd: ast.BitOr,
+}
+_SILENT = ("_log", "logging", "warnings")
+"""Names whose calls nobody tests."""
+
+Undo = Callable[[], None]
+
+
+class Mutant(NamedTuple):
+    """One change."""
+
+    path: str
+    """Of the module, from the root of the repository."""
+    number: int
+    """Which of the module's."""
+    line: int
+    function: str
+    before: str
+    """The statement (of a compound one, its head) as `ast` writes it."""
+    after: str
+    name: str
+    """Stays the same while function and statement do."""
+
+
+def mutants(path: str, source: str) -> list[Mutant]:
+    """All of a module, in the order of the source."""
+    tree = ast.parse(source)
+    found: list[Mutant] = []
+    seen: Counter[str] = Counter()
+    for number, (function, statement, change) in enumerate(list(_changes(tree))):
+        before = _head(statement)
+        undo = change.make()
+        after = "pass" if change.removes else _head(statement)
+        undo()
+        text = f"{path} {function} {before} {after}"
+        seen[text] += 1
+        name = hashlib.sha256(f"{text} {seen[text]}".encode()).hexdigest()[:10]
+        found.append(Mutant(path, number, statement.lineno, function, before, after, name))
+    return [mutant for mutant in found if mutant.before != mutant.after]
+
+
+def mutated(source: str, number: int) -> ast.Module:
+    """The module's tree with one of its mutants in it."""
+    tree = ast.parse(source)
+    for each, (_, _, change) in enumerate(_changes(tree)):
+        if each == number:
+            change.make()
+            break
+    return ast.fix_missing_locations(tree)
+
+
+class Change(NamedTuple):
+    """How a tree is changed."""
+
+    make: Callable[[], Undo]
+    removes: bool = False
+    """Whether the statement goes."""
+
+
+Place = tuple[str, ast.stmt, Change]
+
+
+def _changes(tree: ast.Module) -> Iterator[Place]:
+    yield from _of_body(tree.body, "")
+
+
+def _of_body(body: list[ast.stmt], function: str) -> Iterator[Place]:
+    for index, statement in enumerate(body):
+        if isinstance(statement, ast.FunctionDef | ast.ClassDef):
+            yield from _of_body(statement.body, f"{function}.{statement.name}".lstrip("."))
+        elif function and not isinstance(statement, ast.Import | ast.ImportFrom | ast.Raise | ast.Pass):
+            yield from _of_statement(body, index, statement, function)
+
+
+def _of_statement(body: list[ast.stmt], index: int, statement: ast.stmt, function: str) -> Iterator[Place]:
+    if _is_silent(statement):
+        return
+    if _can_go(statement):
+        gone = ast.copy_location(ast.Pass(), statement)
+        yield function, statement, Change(lambda: _put(body, index, gone), removes=True)
+    for change in _of_expressions(statement):
+        yield function, statement, change
+    for part in ("body", "orelse", "finalbody"):
+        yield from _of_body(getattr(statement, part, []), function)
+    for handler in getattr(statement, "handlers", []):
+        yield from _of_body(handler.body, function)
+    for case in getattr(statement, "cases", []):
+        yield from _of_body(case.body, function)
+
+
+def _is_silent(statement: ast.stmt) -> bool:
+    value = getattr(statement, "value", None)
+    if not isinstance(statement, ast.Expr):
+        return False
+    if isinstance(value, ast.Constant):
+        return True
+    return isinstance(value, ast.Call) and ast.unparse(value.func).split(".")[0] in _SILENT
+
+
+def _can_go(statement: ast.stmt) -> bool:
+    """Whether a statement can be left out without a name being missing afterwards."""
+    if isinstance(statement, ast.Assign):
+        return all(not isinstance(target, ast.Name | ast.Tuple) for target in statement.targets)
+    return isinstance(statement, ast.Expr | ast.AugAssign | ast.Delete | ast.Continue)
+
+
+def _of_expressions(statement: ast.stmt) -> Iterator[Change]:
+    """Of the statement itself, not of those in it."""
+    for node in _own_nodes(statement):
+        match node:
+            case ast.Compare(ops=[operator]) if type(operator) in _COMPARISONS:
+                yield _replace(node, "ops", [_COMPARISONS[type(operator)]()])
+            case ast.BoolOp():
+                other = ast.Or() if isinstance(node.op, ast.And) else ast.And()
+                yield _replace(node, "op", other)
+            case ast.UnaryOp(op=ast.Not()):
+                yield _replace(node, "operand", ast.UnaryOp(ast.Not(), node.operand))
+            case ast.BinOp() if type(node.op) in _ARITHMETIC:
+                yield _replace(node, "op", _ARITHMETIC[type(node.op)]())
+            case ast.Constant(value=bool(value)):
+                yield _replace(node, "value", not value)
+            case ast.Constant(value=int(value) | float(value)):
+                yield _replace(node, "value", value + 1)
+            case ast.IfExp():
+                yield _replace(node, "test", ast.UnaryOp(ast.Not(), node.test))
+            case ast.If() | ast.While() if not isinstance(node.test, ast.Compare | ast.UnaryOp):
+                yield _replace(node, "test", ast.UnaryOp(ast.Not(), node.test))
+            case ast.Return(value=ast.expr() as value) if not isinstance(value, ast.Constant):
+                yield _replace(node, "value", ast.Constant(None))
+
+
+def _own_nodes(statement: ast.stmt) -> Iterator[ast.AST]:
+    yield statement
+    waiting: list[ast.AST] = [statement]
+    while waiting:
+        for name, value in ast.iter_fields(waiting.pop(0)):
+            for child in value if isinstance(value, list) else [value]:
+                if isinstance(child, ast.stmt | ast.ExceptHandler | ast.match_case) or name in (
+                    "annotation",
+                    "returns",
+                ):
+                    continue
+                if isinstance(child, ast.Call) and ast.unparse(child.func).endswith("Error"):
+                    continue
+                if isinstance(child, ast.AST):
+                    yield child
+                    waiting.append(child)
+
+
+def _replace(node: ast.AST, field: str, value: object) -> Change:
+    def change() -> Undo:
+        before = getattr(node, field)
+        setattr(node, field, value)
+        return lambda: setattr(node, field, before)
+
+    return Change(change)
+
+
+def _put(body: list[ast.stmt], index: int, statement: ast.stmt) -> Undo:
+    before = body[index]
+    body[index] = statement
+
+    def undo() -> None:
+        body[index] = before
+
+    return undo
+
+
+def _head(statement: ast.stmt) -> str:
+    """Of a compound statement the first line."""
+    return ast.unparse(ast.fix_missing_locations(statement)).partition("\n")[0]

@@ -1,0 +1,188 @@
+"""More bugs of the same kinds, planted by who wrote the workloads and invariants that are to find them."""
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
+from unittest.mock import patch
+
+from msgspec.structs import replace
+
+from beehive.message import Message
+from edged.api import Pod, PodStatus
+from edged.keeper import PodKeeper
+from edged.pleg.messages import Seen
+from edged.pods.manager import PodManager, PodRecord
+from edged.pods.model import PodUid
+from edged.report.pods import PodReporter, _Entry
+from edgehub.outgoing import Outgoing
+from metamanager import pod_list
+from metamanager.client import CallError
+from metamanager.pod_list import ListedPod
+from modules.cloudhub.deliveries import NodeDeliveries
+from modules.edgecontroller.feed import Feed
+from modules.edgecontroller.kinds import ObjectKey
+from modules.edgecontroller.syncs import Sync, Syncs
+
+Plant = Callable[[], AbstractContextManager[None]]
+
+
+@contextmanager
+def an_older_pod_of_the_list_replaces_a_newer_one() -> Iterator[None]:
+    """The cloud's list, which is late, is believed against a pod that came after it under the same name."""
+
+    def may_replace(_pod: ListedPod, _stored: str | None) -> bool:
+        return True
+
+    with patch.object(pod_list, "may_replace", may_replace):
+        yield
+
+
+@contextmanager
+def what_a_node_has_once_is_not_sent_again() -> Iterator[None]:
+    """At a connection: changes that were made while there was none are not delivered."""
+
+    def is_needed(self: Syncs, node: str, uid: str, version: int) -> bool:
+        sync = self.of(node).get(uid)
+        return sync is None or (sync.version == 0 < version)
+
+    with patch.object(Syncs, "is_needed", is_needed):
+        yield
+
+
+@contextmanager
+def deletions_end_with_the_connection() -> Iterator[None]:
+    """What was deleted while the node was away is not told."""
+
+    def nothing(_self: Feed, _node: str, _uid: str, _sync: Sync) -> None:
+        pass
+
+    with patch.object(Feed, "_send_deletion", nothing):
+        yield
+
+
+@contextmanager
+def labels_of_others_are_not_taken() -> Iterator[None]:
+    """edged keeps the metadata with which a pod came first."""
+    put = PodManager.put
+
+    def stale(self: PodManager, pod: Pod) -> PodRecord:
+        known = self.get(PodUid(pod.metadata.uid))
+        labels = known.pod.metadata.labels if known is not None else pod.metadata.labels
+        return put(self, replace(pod, metadata=replace(pod.metadata, labels=labels)))
+
+    with patch.object(PodManager, "put", stale):
+        yield
+
+
+@contextmanager
+def a_patch_counts_as_taken_when_it_is_sent() -> Iterator[None]:
+    """The next is made against what the cloud may never have got."""
+    send = PodReporter._patch
+
+    def hopeful(self: PodReporter, entry: _Entry, wanted: PodStatus, text: str) -> None:
+        entry.has = wanted
+        send(self, entry, wanted, text)
+
+    with patch.object(PodReporter, "_patch", hopeful):
+        yield
+
+
+@contextmanager
+def older_facts_win() -> Iterator[None]:
+    """What was seen before a worker was at a pod counts after it."""
+    observe = PodKeeper.observe
+
+    def forgetful(self: PodKeeper, seen: Seen) -> None:
+        record = self.pods.get(seen.facts.ref.uid)
+        if record is not None:
+            record.facts_at = float("-inf")
+        observe(self, seen)
+
+    with patch.object(PodKeeper, "observe", forgetful):
+        yield
+
+
+@contextmanager
+def one_frame_more_is_taken_for_confirmed() -> Iterator[None]:
+    """The one behind those that have arrived is not sent again."""
+    confirmed = Outgoing.confirmed
+
+    def generous(self: Outgoing, frames: int, now: float) -> None:
+        confirmed(self, frames + 1, now)
+
+    with patch.object(Outgoing, "confirmed", generous):
+        yield
+
+
+@contextmanager
+def an_acknowledgement_of_an_older_version_is_one_of_the_newest() -> Iterator[None]:
+    """cloudhub does not look at the version that was acknowledged."""
+    acknowledge = NodeDeliveries.acknowledge
+
+    def hasty(self: NodeDeliveries, message_id: str) -> Any:
+        subject = self._sent.get(message_id)
+        pending = self._under_way.get(subject.key) if subject is not None else None
+        return acknowledge(self, pending.message.id if pending is not None else message_id)
+
+    with patch.object(NodeDeliveries, "acknowledge", hasty):
+        yield
+
+
+@contextmanager
+def a_refusal_is_taken_for_the_end_of_the_pod() -> Iterator[None]:
+    """A patch that failed for whatever reason: the pod is unknown there, and nothing more is said of it."""
+    answered = PodReporter._answered
+
+    def silent(self: PodReporter, entry: _Entry, error: CallError | None = None) -> None:
+        answered(self, entry, error)
+        entry.unknown = entry.unknown or error is not None
+
+    with patch.object(PodReporter, "_answered", silent):
+        yield
+
+
+@contextmanager
+def an_object_made_anew_takes_the_sync_of_its_namesake() -> Iterator[None]:
+    """The cloud knows what a node has by name: one of another uid is taken for delivered."""
+
+    def sending(self: Syncs, node: str, uid: str, key: ObjectKey) -> None:
+        if uid not in self.of(node):
+            former = next((sync for sync in self.of(node).values() if sync.key == key), None)
+            self._put(node, uid, Sync(key, 2**62 if former is not None and former.version else 0))
+
+    with patch.object(Syncs, "sending", sending):
+        yield
+
+
+@contextmanager
+def a_message_that_came_twice_is_not_acknowledged_twice() -> Iterator[None]:
+    """The cloud never hears of an object whose first acknowledgement was lost."""
+    from metamanager import effects  # noqa: PLC0415
+    from metamanager.module import _TAKE, MetaManager  # noqa: PLC0415
+    from metamanager.rules import Step  # noqa: PLC0415
+
+    seen: set[str] = set()
+
+    def once(self: MetaManager, message: Message) -> list[Any]:
+        if message.id in seen:
+            return []
+        seen.add(message.id)
+        return [effects.ok_to_cloud(message, self.clock)]
+
+    with patch.dict(_TAKE, {Step.OK_TO_CLOUD: once}):
+        yield
+
+
+OWN: tuple[Plant, ...] = (
+    an_older_pod_of_the_list_replaces_a_newer_one,
+    what_a_node_has_once_is_not_sent_again,
+    deletions_end_with_the_connection,
+    labels_of_others_are_not_taken,
+    a_patch_counts_as_taken_when_it_is_sent,
+    older_facts_win,
+    one_frame_more_is_taken_for_confirmed,
+    an_acknowledgement_of_an_older_version_is_one_of_the_newest,
+    a_refusal_is_taken_for_the_end_of_the_pod,
+    an_object_made_anew_takes_the_sync_of_its_namesake,
+    a_message_that_came_twice_is_not_acknowledged_twice,
+)

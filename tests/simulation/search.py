@@ -1,0 +1,100 @@
+"""Looks for the first seed that finds each planted bug: `python -m tests.simulation.search [NAME...]` (`make planted`).
+
+With `--keep` its plan is kept in `found/`; the tests run that, and fail when the simulation does
+not find it any more. Bugs are shared out among the cores.
+"""
+
+import argparse
+import multiprocessing
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+
+from modules.simulate.campaign import Settings, run_seed, small_failure
+from modules.simulate.plan import Plan
+from modules.simulate.report import read_plan
+from modules.simulate.world import Violation
+from tests.simulation.planted import PLANTED, Plant
+from tests.simulation.planted_own import OWN
+from tests.simulation.planted_reviewed import REVIEWED
+
+SEEDS = 300
+FOUND = Path(__file__).parent / "found"
+BUGS: dict[str, Plant] = {plant.__name__: plant for plant in (*PLANTED, *REVIEWED, *OWN)}
+NEVER = frozenset(
+    {
+        "messages_count_for_nothing_while_the_store_lists_its_pods",
+        "messages_are_ignored_while_the_store_lists_its_pods",
+    }
+)
+"""Of no effect: metamanager hands a message on after it is in the store, and answers in the order in which it is asked.
+So whatever reaches edged before the store's list is in that list, and whatever is not in the list comes after it."""
+
+
+class Finding(msgspec.Struct, frozen=True):
+    """What came of the search for one bug."""
+
+    name: str
+    seed: int
+    """The first that finds it; -1: none does."""
+    violation: Violation | None = None
+    plan: Plan | None = None
+
+
+def first_finding(name: str, seeds: int, *, small: bool) -> Finding:
+    """Run seeds with a bug until one finds it; `small`: leave out of its plan what it does not need."""
+    with BUGS[name]():
+        for seed in range(seeds):
+            violation = run_seed(seed, Settings()).violation
+            if violation is not None:
+                plan = Settings().plan(seed)
+                return Finding(name, seed, violation, small_failure(plan, violation).plan if small else plan)
+    return Finding(name, -1)
+
+
+def found_plans() -> dict[str, Plan]:
+    """The plan that finds each bug, by its name."""
+    return {path.name.removesuffix(".plan.json"): read_plan(path) for path in sorted(FOUND.glob("*.plan.json"))}
+
+
+def main() -> int:
+    """0 when all were found that have an effect."""
+    parser = argparse.ArgumentParser(prog="make planted", description=__doc__)
+    parser.add_argument("names", nargs="*", default=list(BUGS), metavar="NAME", help="of bugs; all unless given")
+    parser.add_argument("--seeds", type=int, default=SEEDS, metavar="N", help=f"at most (default {SEEDS})")
+    parser.add_argument("--keep", action="store_true", help="write the plan of each")
+    parser.add_argument("--small", action="store_true", help="make the plan small, which takes up to 200 runs")
+    parser.add_argument("--cores", type=int, default=0, metavar="N", help="default: all")
+    chosen = parser.parse_args()
+    missed = 0
+    for finding in _search(chosen.names, chosen.seeds, small=chosen.small, cores=chosen.cores):
+        missed += finding.seed < 0 and finding.name not in NEVER
+        sys.stdout.write(f"{finding.name}: {_text(finding)}\n")
+        sys.stdout.flush()
+        if finding.plan is not None and chosen.keep:
+            FOUND.mkdir(exist_ok=True)
+            text = msgspec.json.format(msgspec.json.encode(finding.plan), indent=1)
+            (FOUND / f"{finding.name}.plan.json").write_bytes(text)
+    return 1 if missed else 0
+
+
+def _search(names: list[str], seeds: int, *, small: bool, cores: int) -> Iterator[Finding]:
+    with multiprocessing.get_context("spawn").Pool(cores or None) as pool:
+        yield from pool.imap_unordered(_one, [(name, seeds, small) for name in names])
+
+
+def _one(task: tuple[str, int, bool]) -> Finding:
+    name, seeds, small = task
+    return first_finding(name, seeds, small=small)
+
+
+def _text(finding: Finding) -> str:
+    if finding.violation is None:
+        return "not found" + (", as it has no effect" if finding.name in NEVER else "")
+    return f"seed {finding.seed}: {finding.violation}"[:300]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,24 @@
+"""Whether the simulation still finds each planted bug: by the plan that once did, in `found/`.
+
+A plan is kept and no seed, so that it stays good when plans are drawn otherwise; `make planted ARGS="NAME --keep"` looks
+for another.
+"""
+
+import pytest
+
+from modules.simulate.run import run_plan
+from tests.simulation.search import BUGS, NEVER, found_plans
+
+_PLANS = found_plans()
+
+
+@pytest.mark.parametrize("name", sorted(_PLANS))
+def test_a_planted_bug_is_found_by_its_plan(name: str) -> None:
+    """And nothing is found without it."""
+    with BUGS[name]():
+        assert run_plan(_PLANS[name], keep_log=False).violation is not None
+    assert run_plan(_PLANS[name], keep_log=False).violation is None
+
+
+def test_of_every_bug_that_has_an_effect_there_is_a_plan() -> None:
+    assert _PLANS.keys() == BUGS.keys() - NEVER

@@ -1,0 +1,144 @@
+"""What the simulation watches, seen for itself: each watch says what is wrong, and nothing of what is right."""
+
+from collections.abc import Iterator
+
+import msgspec
+import pytest
+
+from beehive import Message
+from beehive.names import ModuleName, Operation
+from beehive.simulation import VirtualClock
+from edged.api import ObjectMeta, Pod, PodSpec, PodStatus
+from edged.pods import labels
+from edged.pods.model import PodUid
+from metamanager.rows import Row
+from modules.edgecontroller.kinds import JsonObject
+from modules.simulate.ended_watch import EndedWatch
+from modules.simulate.row_watch import RowWatch
+from modules.simulate.status_watch import StatusWatch
+from modules.simulate.world import World
+from protos.cri.v1 import api_pb2 as pb
+
+KEY = "default/pod/a"
+
+
+@pytest.fixture
+def world() -> Iterator[World]:
+    with World(1) as world:
+        yield world
+
+
+def row(version: int, uid: str = "u") -> Row:
+    return Row(key=KEY, type="pod", value="{}", uid=uid, resource_version=version)
+
+
+def pod(phase: str, **status: str) -> JsonObject:
+    return {"metadata": {"name": "a", "uid": "u"}, "status": {"phase": phase, **status}}
+
+
+def found(*phases: str) -> tuple[Pod, ...]:
+    meta = ObjectMeta(name="a", namespace="default", uid=PodUid("u"))
+    return tuple(Pod(metadata=meta, spec=PodSpec(), status=PodStatus(phase=phase)) for phase in phases)
+
+
+def invariants(world: World) -> list[str]:
+    return [violation.invariant for violation in world.violations]
+
+
+def test_newer_rows_take_the_place_of_older_ones(world: World) -> None:
+    watch = RowWatch(world, "n")
+    for each in (row(9), row(10), row(10), row(1, "another")):
+        watch.put(each, taken=True)
+    watch.put(row(0), taken=True)
+    assert invariants(world) == []
+
+
+@pytest.mark.parametrize(("version", "taken"), [(9, True), (11, False)])
+def test_an_older_row_taken_and_a_newer_one_refused_are_seen(world: World, version: int, *, taken: bool) -> None:
+    watch = RowWatch(world, "n")
+    watch.put(row(10), taken=True)
+    watch.put(row(version), taken=taken)
+    assert invariants(world) == ["no older state over a newer one"]
+
+
+def test_what_was_deleted_is_seen_when_it_comes_back(world: World) -> None:
+    watch = RowWatch(world, "n")
+    watch.put(row(3), taken=True)
+    watch.deleted(KEY, "u")
+    watch.put(row(1, "another"), taken=True)
+    assert invariants(world) == []
+    watch.put(row(4), taken=True)
+    assert invariants(world) == ["what was deleted does not come back"]
+
+
+def test_what_was_not_committed_is_forgotten(world: World) -> None:
+    watch = RowWatch(world, "n")
+    watch.put(row(3), taken=True)
+    watch.committed()
+    watch.put(row(5), taken=True)
+    watch.deleted(KEY, "u")
+    watch.begin()
+    watch.put(row(4), taken=True)
+    assert invariants(world) == []
+
+
+def test_statuses_that_were_found_may_come_in_their_order(world: World) -> None:
+    watch = StatusWatch(world)
+    for phase in ("Pending", "Running", "Pending"):
+        watch.found(found(phase))
+    watch.stored(pod("Pending"), pod("Running"))
+    watch.stored(pod("Running"), pod("Pending"))
+    watch.stored(pod("Pending"), pod("Pending", qosClass="Burstable"))
+    assert invariants(world) == []
+
+
+def test_an_older_status_and_one_that_nobody_found_are_seen(world: World) -> None:
+    watch = StatusWatch(world)
+    watch.found(found("Pending"))
+    watch.found(found("Running"))
+    watch.stored(pod(""), pod("Running"))
+    watch.stored(pod("Running"), pod("Pending"))
+    watch.stored(pod("Running"), pod("Failed"))
+    assert invariants(world) == ["no older state over a newer one", "the cloud has what the node found"]
+
+
+def test_what_others_write_is_theirs_until_it_is_put_right(world: World) -> None:
+    watch = StatusWatch(world)
+    watch.found(found("Running"))
+    watch.others_wrote(pod("Running"))
+    watch.stored(pod("Running"), pod("Running", reason="NodeLost"))
+    watch.stored(pod("Running", reason="NodeLost"), pod("Running"))
+    assert invariants(world) == []
+    watch.stored(pod("Running"), pod("Running", reason="NodeLost"))
+    assert invariants(world) == ["the cloud has what the node found"]
+
+
+def deletion() -> Message:
+    content = {"preconditions": {"uid": "u"}}
+    return Message.new(
+        VirtualClock(1), source=ModuleName.EDGED, resource=KEY, operation=Operation.DELETE,
+        content=msgspec.Raw(msgspec.json.encode(content)),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(("uid", "state", "seen"), [
+    ("u", pb.CONTAINER_RUNNING, 1), ("u", pb.CONTAINER_EXITED, 0), ("v", pb.CONTAINER_RUNNING, 0),
+])  # fmt: skip
+def test_a_deletion_is_seen_that_is_said_while_something_runs(
+    world: World, uid: str, state: pb.ContainerState, seen: int
+) -> None:
+    container = pb.ContainerStatus(id="c", state=state, labels={labels.POD_UID: uid})
+    EndedWatch(world, "n").sent_up(deletion(), [container])
+    assert len(world.violations) == seen
+
+
+def test_a_start_long_after_the_deletion_is_seen(world: World) -> None:
+    watch = EndedWatch(world, "n")
+    watch.deletion_taken("u")
+    world.run_for(60)
+    watch.starts("u", "a container")
+    assert invariants(world) == []
+    world.run_for(120)
+    watch.starts("another", "a container")
+    watch.starts("u", "a container")
+    assert invariants(world) == ["what was deleted does not come back"]
