@@ -161,7 +161,7 @@ class Rounds:
         waits = self._next_actions(record).waiting if done.job.task is Task.SYNC else ()
         self._tell_of_waits(record, waits)
         record.troubles = {**{wait.container.name: crash_loop(record.ref, wait) for wait in waits}, **done.troubles}
-        record.killed = record.killed or (record.ending and done.job.task is not Task.SYNC and done.error is None)
+        record.killed = record.killed or (record.ending and done.ended)
         self._keeper.statuses.recompute(record, record.facts)
 
     def _tell_of_waits(self, record: PodRecord, waits: tuple[ContainerWait, ...]) -> None:
