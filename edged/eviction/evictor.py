@@ -16,6 +16,7 @@ from edged.api import Pod
 from edged.api.quantity import format_binary_quantity, parse_quantity
 from edged.cri.contract import ContainerRuntime
 from edged.cri.errors import CriError
+from edged.errors import EdgedError
 from edged.events import EventRecorder, EventType, Reason
 from edged.eviction.consumption import ContainerUsage, PodUsage
 from edged.eviction.decide import State, any_met, judge
@@ -28,6 +29,7 @@ from edged.node.machine import Figures, Usage
 from edged.pods.critical import is_critical
 from edged.pods.labels import ref_of
 from edged.pods.model import PodUid
+from edged.pods.paths import PodPaths
 from edged.pods.restart import is_terminal
 from edged.pods.termination import grace_seconds
 
@@ -84,6 +86,7 @@ class Evictor:
         self._settings = settings
         self._clock = clock
         self._root = root
+        self._paths = PodPaths(root)
         self._node = node
         self._containers = containers
         self._images = images
@@ -100,6 +103,7 @@ class Evictor:
             MachineError: what is left cannot be read.
             CriError: the runtime does not say what pods use, or cannot remove something.
         """
+        waits = self._waits()
         usage = self._usage()
         observations = observe(usage)
         judgement = judge(self._state, self._settings, observations, self._clock.monotonic())
@@ -107,7 +111,7 @@ class Evictor:
         if judgement.pressures != self._pressures:
             self._pressures = judgement.pressures
             self._node.pressures(judgement.pressures)
-        if self._waits():
+        if waits:
             return
         pods = [pod for pod in self._node.pods() if _is_active(pod)]
         if not self._end_greedy(pods) and judgement.due:
@@ -123,12 +127,14 @@ class Evictor:
         return self._figures.usage(self._root, self._image_directory)
 
     def _waits(self) -> bool:
-        """Whether a pod that was told to end has not ended yet."""
+        """Whether a pod that was told to end has not ended yet, or what it took is still there (kubelet's
+        waitForPodsCleanup): who looked before that would end an innocent one too.
+        """
         if self._ending is None:
             return False
         uid, until = self._ending
         there = any(pod.metadata.uid == uid and not is_terminal(pod) for pod in self._node.pods())
-        if there and self._clock.monotonic() < until:
+        if (there or self._paths.volumes(uid).exists()) and self._clock.monotonic() < until:
             return True
         self._ending = None
         return False
@@ -163,7 +169,7 @@ class Evictor:
         if not candidates:
             _log.warning("there is no pod that could be ended for %s", resource)
             return
-        usages = self._usages()
+        usages = self._usages(anew=PRESSURES[threshold.signal] is Pressure.DISK)
         pod = ranked(candidates, usages, threshold.signal, image_fs_apart=image_fs_apart)[0]
         grace = AT_ONCE if threshold.hard else min(self._settings.longest_grace, grace_seconds(pod))
         message = low_message(threshold, observations, pod, usages.get(pod.metadata.uid))
@@ -177,9 +183,12 @@ class Evictor:
         of_node = signal in (Signal.NODE_FS, Signal.NODE_INODES)
         if PRESSURES[signal] is not Pressure.DISK or (of_node and image_fs_apart):
             return False
-        self._containers.collect(everything=True)
-        if self._images is not None:
-            self._images.remove_unused()
+        try:
+            self._containers.collect(everything=True)
+            if self._images is not None:
+                self._images.remove_unused()
+        except (EdgedError, OSError) as error:
+            _log.warning("what nobody needs cannot be removed: %s", error)
         return not any_met(due, observe(self._usage()))
 
     def _end(self, pod: Pod, message: str, grace: int, *, disruption: bool) -> None:
@@ -187,8 +196,9 @@ class Evictor:
         self._node.evict(uid, message, grace, disruption)
         self._ending = uid, self._clock.monotonic() + grace + PATIENCE
 
-    def _usages(self) -> dict[str, PodUsage]:
-        return {usage.uid: usage for usage in self._figures.pods(self._runtime)}
+    def _usages(self, *, anew: bool = False) -> dict[str, PodUsage]:
+        """By uid. What filled the disk may have been written since files were last counted: `anew` counts them now."""
+        return {usage.uid: usage for usage in self._figures.pods(self._runtime, anew=anew)}
 
 
 def low_message(threshold: Threshold, observations: Observations, pod: Pod, usage: PodUsage | None) -> str:
