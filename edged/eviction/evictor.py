@@ -94,7 +94,8 @@ class Evictor:
         self._state = State()
         self._pressures: frozenset[Pressure] = frozenset()
         self._image_directory: Path | None = None
-        self._ending: tuple[PodUid, float] | None = None
+        self._leaving: dict[PodUid, float] = {}
+        """Pods that go or have gone and whose room is not free yet, and until when that is waited for."""
 
     def look(self) -> None:
         """Look, and do what follows.
@@ -127,17 +128,19 @@ class Evictor:
         return self._figures.usage(self._root, self._image_directory)
 
     def _waits(self) -> bool:
-        """Whether a pod that was told to end has not ended yet, or what it took is still there (kubelet's
-        waitForPodsCleanup): who looked before that would end an innocent one too.
+        """Whether a pod that was told to end has not ended yet, or what an ended one took is still there (kubelet's
+        waitForPodsCleanup): who went on before that would end an innocent one too.
         """
-        if self._ending is None:
-            return False
-        uid, until = self._ending
-        there = any(pod.metadata.uid == uid and not is_terminal(pod) for pod in self._node.pods())
-        if (there or self._paths.volumes(uid).exists()) and self._clock.monotonic() < until:
-            return True
-        self._ending = None
-        return False
+        now = self._clock.monotonic()
+        leaving: dict[PodUid, float] = {}
+        for pod in self._node.pods():
+            uid = ref_of(pod).uid
+            if not is_terminal(pod):
+                leaving |= {uid: self._leaving[uid]} if uid in self._leaving else {}
+            elif self._paths.volumes(uid).exists():
+                leaving[uid] = self._leaving.get(uid, now + PATIENCE)
+        self._leaving = leaving
+        return any(now < until for until in leaving.values())
 
     def _end_greedy(self, pods: Sequence[Pod]) -> bool:
         """End all that take more of the disk than they may; whether there was one."""
@@ -194,7 +197,7 @@ class Evictor:
     def _end(self, pod: Pod, message: str, grace: int, *, disruption: bool) -> None:
         uid = ref_of(pod).uid
         self._node.evict(uid, message, grace, disruption)
-        self._ending = uid, self._clock.monotonic() + grace + PATIENCE
+        self._leaving[uid] = self._clock.monotonic() + grace + PATIENCE
 
     def _usages(self, *, anew: bool = False) -> dict[str, PodUsage]:
         """By uid. What filled the disk may have been written since files were last counted: `anew` counts them now."""
