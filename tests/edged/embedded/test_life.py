@@ -1,6 +1,5 @@
 """Containers from start to end: environment, output, signals, exit codes, and nothing left of them."""
 
-import os
 import signal
 import subprocess
 from functools import partial
@@ -256,11 +255,11 @@ def test_what_cannot_be_written_down_does_not_run(node: LocalNode) -> None:
         node.start(container)
     status = node.status(container)
     assert (status.state, status.reason, status.exit_code) == (cri.CONTAINER_EXITED, "StartError", 128)
-    assert not [pid for pid in os.listdir("/proc") if pid.isdecimal() and "1234567" in _command(pid)]
+    assert not [each.name for each in Path("/proc").iterdir() if each.name.isdecimal() and "1234567" in _command(each)]
 
 
-def _command(pid: str) -> str:
+def _command(process: Path) -> str:
     try:
-        return Path("/proc", pid, "cmdline").read_text()
+        return (process / "cmdline").read_text()
     except OSError:
         return ""

@@ -232,7 +232,7 @@ def filled(tmp_path: Path) -> Bench:
     bench.start()
     disk = Filled(bench, "filler")
     bench.figures.usage = disk.usage  # type: ignore[assignment,method-assign]
-    bench.figures.pods = disk.pods  # type: ignore[method-assign]
+    bench.figures.pods = disk.pods  # type: ignore[method-assign,assignment]
     bench.tell("insert", a_pod("a"))
     bench.tell("insert", a_pod("filler", volumes=[{"name": "v", "emptyDir": {}}]))
     bench.tell("insert", a_pod("z"))
