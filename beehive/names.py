@@ -77,6 +77,8 @@ class ResourceType(StrEnum):
     CONNECTION = "connection"
     SHUTDOWN = "shutdown"
     """Ours, and never on the wire: whether the machine is about to shut down."""
+    DISK = "disk"
+    """Ours, and never on the wire: the database found no room."""
     CA_CERTIFICATE = "ca.crt"
     STORE = "store"
     """Ours, and never on the wire: what the node's own store says of itself."""
@@ -145,6 +147,8 @@ CLOUD_DISCONNECTED = "cloud_disconnected"
 CONNECTION_RESOURCE = "node/connection"
 """Resource of the connection event inside the edge (spec/02 §1.4)."""
 
+DISK_RESOURCE = "node/disk"
+"""What metamanager tells edged when its database found no room, so that edged looks at the disk at once."""
 SHUTDOWN_RESOURCE = "node/shutdown"
 """Resource of the event that says whether the machine is about to shut down; its content is `true` or `false`."""
 

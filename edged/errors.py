@@ -5,6 +5,9 @@ whether trying again can help without anybody changing anything. The shape is th
 `beehive.errors.BeehiveError`.
 """
 
+import errno
+import os
+
 _LONGEST = 1024
 """Characters of an object's name in an error: a message shows in statuses, events and logs, and a pod may name things
 as it likes.
@@ -28,3 +31,15 @@ class EdgedError(Exception):
         self.retryable = retryable
         text = f"{attempt}: {on}" if on else attempt
         super().__init__(f"{text} ({hint})" if hint else text)
+
+
+def found_no_room(error: BaseException) -> bool:
+    """Whether an error, or what led to it, is a disk without room. A runtime only says so in words."""
+    seen: BaseException | None = error
+    for _ in range(10):
+        if seen is None:
+            break
+        if isinstance(seen, OSError) and seen.errno in (errno.ENOSPC, errno.EDQUOT):
+            return True
+        seen = seen.__cause__
+    return os.strerror(errno.ENOSPC).lower() in str(error).lower()

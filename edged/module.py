@@ -187,6 +187,12 @@ class Edged(Module):
         if message.content_bytes() == CLOUD_CONNECTED.encode():
             self.parts.connected()
 
+    @handles(ResourceType.DISK, source=ModuleName.METAMANAGER)
+    def on_full_disk(self, message: Message) -> None:
+        """metamanager's database found no room."""
+        _log.debug("%s says that the disk is full", message.route.source)
+        self.parts.look_at_disk()
+
     @handles(ResourceType.SHUTDOWN)
     def on_shutdown(self, message: Message) -> None:
         """The machine is about to shut down, or does not after all."""

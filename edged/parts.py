@@ -20,6 +20,7 @@ from edged.cgroups.tree import Tree
 from edged.cri.contract import ContainerRuntime
 from edged.devices.contract import DeviceWorld
 from edged.devices.node_devices import NodeDevices
+from edged.errors import found_no_room
 from edged.events import EventRecorder
 from edged.events.node import NodeEvents
 from edged.events.pods import PodEvents
@@ -347,7 +348,13 @@ class Parts:
     def _on_over(self, uid: PodUid) -> None:
         self.keeper.health_changed(uid)
 
+    def look_at_disk(self) -> None:
+        """Something found no room: see at once whether the node is short of it."""
+        self._upkeep.look_now()
+
     def _on_done(self, done: Done) -> None:
+        if done.error is not None and found_no_room(done.error):
+            self.look_at_disk()
         if done.facts is not None:
             self._watch.observed(Observed(done.facts, self._owner, done.facts_at))
         self.keeper.rounds.done(done)

@@ -140,8 +140,7 @@ class Rounds:
         elif done.error is not None:
             self._retry(done)
         else:
-            self._retries.forget(uid)
-            self._go_on(record, done)
+            self._succeeded(record, done)
         self.pool.done(done)
 
     def _job_of(self, work: Work) -> Job | None:
@@ -162,7 +161,7 @@ class Rounds:
         waits = self._next_actions(record).waiting if done.job.task is Task.SYNC else ()
         self._tell_of_waits(record, waits)
         record.troubles = {**{wait.container.name: crash_loop(record.ref, wait) for wait in waits}, **done.troubles}
-        record.killed = record.killed or (record.ending and done.job.task is not Task.SYNC and done.error is None)
+        record.killed = record.killed or (record.ending and done.ended)
         self._keeper.statuses.recompute(record, record.facts)
 
     def _tell_of_waits(self, record: PodRecord, waits: tuple[ContainerWait, ...]) -> None:
@@ -170,6 +169,14 @@ class Rounds:
         for wait in waits:
             if record.troubles.get(wait.container.name) != crash_loop(record.ref, wait):
                 self._events.waits_to_restart(record.pod, wait.container.name)
+
+    def _succeeded(self, record: PodRecord | None, done: Done) -> None:
+        """A turn that only waits for something has not shown yet whether the pod's last failure is over: its delay goes
+        on growing.
+        """
+        if not done.pending:
+            self._retries.forget(done.job.ref.uid)
+        self._go_on(record, done)
 
     def _go_on(self, record: PodRecord | None, done: Done) -> None:
         """What comes after a job that was done."""

@@ -17,7 +17,7 @@ from edged.events import EventRecorder
 from edged.eviction.evictor import Evictor, Node
 from edged.eviction.signals import Pressure
 from edged.gc.collector import CONTAINER_PERIOD, IMAGE_PERIOD, ContainerCollector, ImageCollector, collect_images
-from edged.gc.housekeeper import Chore, Housekeeper
+from edged.gc.housekeeper import Chore, Housekeeper, Now
 from edged.logs.rotation import LogRotation
 from edged.node.machine import Figures
 from edged.pods.paths import PodPaths
@@ -75,6 +75,7 @@ class Upkeep:
         self._recorder = recorder
         self._evict = evict
         self._changed = changed
+        self._looks: pykka.ActorRef[Any] | None = None
         self.pressures: frozenset[Pressure] = frozenset()
         """Under which the node is now."""
         gc, clock = settings.gc, host.clock
@@ -90,7 +91,12 @@ class Upkeep:
         self._host.start_actor(Housekeeper, self._chores(), name="edged/housekeeper")
         period = self._settings.eviction.period
         chore = Chore("look at what is left on the node", period, self._evictor().look, first=0.0)
-        self._host.start_actor(Housekeeper, [chore], name="edged/evictor")
+        self._looks = self._host.start_actor(Housekeeper, [chore], name="edged/evictor")
+
+    def look_now(self) -> None:
+        """Something has found no room on the disk: look at what is left at once, and not in ten seconds."""
+        if self._looks is not None:
+            self._looks.tell(Now(self._host.clock.monotonic()))
 
     def _chores(self) -> list[Chore]:
         images, logs = self._images, self._settings.gc.logs

@@ -9,6 +9,8 @@ well when it has arrived a second time, or a link that flaps would never let any
 A request that has arrived is remembered until it is answered: a cloud may read it and die, and then who asked is told
 when the link ends, instead of waiting for an answer that nobody will give.
 
+What waits leaves by lanes (`edgehub.lanes`): answers first, then the node, its pods, and events last.
+
 Where there is a store, what is kept may not leave before it is written: the `ledger` says what the store has to be
 told.
 
@@ -23,6 +25,7 @@ from typing import NamedTuple
 
 from beehive import Message
 from edgehub.classes import Class, Entry
+from edgehub.lanes import Lanes
 from edgehub.outbox.ledger import Ledger
 from edgehub.settings import Limits
 
@@ -62,7 +65,7 @@ class Outgoing:
         self._limits = limits
         self._settle = settle
         self._answers: deque[Entry] = deque()
-        self._rest: OrderedDict[Hashable, Entry] = OrderedDict()
+        self._rest = Lanes()
         self._unconfirmed: deque[Entry] = deque()
         self._unconfirmed_bytes = 0
         self._settling: deque[tuple[float, Entry]] = deque()
@@ -93,7 +96,7 @@ class Outgoing:
         key = self._key(entry)
         older = self._rest.get(key)
         if older is not None:
-            self._rest[key] = self._admit(entry)
+            self._rest.put(key, self._admit(entry))
             self._release(older)
             return Offered(Verdict.SUPERSEDED_OLDER)
         fits, dropped = self._make_room(entry)
@@ -103,7 +106,7 @@ class Outgoing:
         if entry.kind is Class.ANSWER:
             self._answers.append(admitted)
         else:
-            self._rest[key] = admitted
+            self._rest.put(key, admitted)
         return Offered(Verdict.QUEUED, dropped)
 
     def peek(self) -> Entry | None:
@@ -113,14 +116,13 @@ class Outgoing:
 
     def take(self) -> Entry:
         """Take what `peek` showed: from here on it is on its way."""
-        entry = self._next()
-        if entry is None:
-            raise LookupError("nothing may leave")
-        if entry.kind is Class.ANSWER:
-            self._answers.popleft()
+        if self._answers:
+            entry = self._answers.popleft()
         else:
-            key = next(key for key, one in self._rest.items() if one is entry)
-            del self._rest[key]
+            key = self._rest.next(self.ledger.admits)
+            if key is None:
+                raise LookupError("nothing may leave")
+            entry = self._rest.take(key)
         self._leaves(entry)
         return entry
 
@@ -173,7 +175,7 @@ class Outgoing:
         self._settling.clear()
         self._unconfirmed.clear()
         self._unconfirmed_bytes = 0
-        waiting = self._drop([key for key, one in self._rest.items() if one.kind is Class.REQUEST])
+        waiting = self._drop(self._rest.keys_where(lambda one: one.kind is Class.REQUEST))
         requests = [*self._asked.values(), *(entry.message for entry in waiting)]
         self._asked.clear()
         return requests
@@ -181,11 +183,7 @@ class Outgoing:
     def expire(self, now: float) -> list[Entry]:
         """Drop what has waited for longer than its class may; returns it."""
         return self._drop(
-            [
-                key
-                for key, one in self._rest.items()
-                if one.kind.kept and 0 < self._limits.of(one.kind).age < now - one.accepted
-            ]
+            self._rest.keys_where(lambda one: one.kind.kept and 0 < self._limits.of(one.kind).age < now - one.accepted)
         )
 
     def trust(self) -> None:
@@ -204,8 +202,7 @@ class Outgoing:
             self.ledger.compare(self.everything(), found)
             return
         self.ledger.open(max([last, *(one.serial for one in found)]))
-        waiting = list(self._rest.values())
-        self._rest.clear()
+        waiting = self._rest.drain()
         for entry in found:
             self._account(entry, 1)
             self._place(entry)
@@ -215,14 +212,15 @@ class Outgoing:
 
     def everything(self) -> Iterator[Entry]:
         """All entries but answers that wait, in whatever place."""
-        yield from self._rest.values()
+        yield from self._rest.entries()
         yield from self._unconfirmed
         yield from (entry for _, entry in self._settling)
 
     def _next(self) -> Entry | None:
         if self._answers:
             return self._answers[0]
-        return next((one for one in self._rest.values() if self.ledger.admits(one)), None)
+        key = self._rest.next(self.ledger.admits)
+        return None if key is None else self._rest.get(key)
 
     def _key(self, entry: Entry) -> Hashable:
         return next(self._keys) if entry.state is None else entry.state
@@ -234,8 +232,8 @@ class Outgoing:
 
     def _place(self, entry: Entry) -> None:
         key = self._key(entry)
-        older = self._rest.pop(key, None)
-        self._rest[key] = entry
+        older = self._rest.pop(key)
+        self._rest.put(key, entry)
         if older is not None:
             self._release(older)
 
@@ -270,12 +268,13 @@ class Outgoing:
         if not entry.kind.kept or entry.message.id in self._done or key in self._rest:
             self._release(entry)
         else:
-            self._rest[key] = entry
-        if key in self._rest:
-            self._rest.move_to_end(key, last=False)
+            self._rest.put(key, entry)
+        waiting = self._rest.get(key)
+        if waiting is not None:
+            self._rest.put(key, waiting, first=True)
 
-    def _drop(self, keys: list[Hashable]) -> list[Entry]:
-        entries = [self._rest.pop(key) for key in keys]
+    def _drop(self, keys: Iterable[Hashable]) -> list[Entry]:
+        entries = [entry for key in list(keys) if (entry := self._rest.pop(key)) is not None]
         for entry in entries:
             self._release(entry)
         return entries
@@ -289,7 +288,7 @@ class Outgoing:
                 self._settling.remove(settling)
                 self._release(settling[1])
                 continue
-            oldest = next((key for key, one in self._rest.items() if one.kind is Class.EVENT), None)
+            oldest = next(self._rest.keys_where(lambda one: one.kind is Class.EVENT), None)
             if entry.kind is not Class.EVENT or oldest is None:
                 return False, tuple(dropped)
             dropped += self._drop([oldest])

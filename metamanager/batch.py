@@ -23,6 +23,10 @@ class Outcome(NamedTuple):
     """Whether it changed the store: its effects then depend on the commit."""
     otherwise: Callable[[], Sequence[Effect]] = tuple
     """Makes what is sent instead when the change could not be made durable."""
+    again: Callable[[], object] | None = None
+    """Of a deletion: makes the change once more, with the room that is kept free for that."""
+    lost: bool = False
+    """Whether it has to be made once more."""
 
 
 class Batch:
@@ -56,8 +60,10 @@ class Batch:
 
     def flush(self) -> None:
         """Commit and send all that waits."""
-        if any(outcome.changed for outcome in self._waiting):
+        if any(outcome.changed and not outcome.lost for outcome in self._waiting):
             self._commit()
+        if any(outcome.lost for outcome in self._waiting):
+            self._save()
         waiting, self._waiting = self._waiting, []
         causes, self._causes = self._causes, []
         with resumed(NO_CAUSE):
@@ -66,10 +72,29 @@ class Batch:
                 turn.span, turn.trace = cause
                 self._send(outcome)
 
-    def lose(self) -> None:
-        """The database has given up the transaction: no change that waits will be durable."""
+    def lose(self, *, for_good: bool = False) -> None:
+        """The database has given up the transaction: no change that waits will be durable. Deletions are made once
+        more, unless it is `for_good`.
+        """
         self._store.rollback()
-        self._waiting = [Outcome(one.otherwise()) if one.changed else one for one in self._waiting]
+        self._waiting = [self._lost(one, for_good=for_good) if one.changed else one for one in self._waiting]
+
+    def _lost(self, outcome: Outcome, *, for_good: bool) -> Outcome:
+        if outcome.again is None or for_good:
+            return Outcome(outcome.otherwise())
+        return outcome._replace(lost=True)
+
+    def _save(self) -> None:
+        """Make the deletions once more, which are what frees room."""
+        self._store.make_room()
+        try:
+            for outcome in self._waiting:
+                if outcome.lost and outcome.again is not None:
+                    outcome.again()
+            self._store.commit()
+        except StoreWriteError:
+            self._store.rollback()
+            self._waiting = [Outcome(one.otherwise()) if one.lost else one for one in self._waiting]
 
     def _commit(self) -> None:
         try:

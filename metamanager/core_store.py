@@ -73,6 +73,9 @@ class CoreStore:
             self.rollback()
             raise StoreWriteError("commit", self.name, _reason(error), batch_lost=True) from error
 
+    def make_room(self) -> bool:
+        return False
+
     def rollback(self) -> None:
         with suppress(SQLAlchemyError):
             self._connection.rollback()

@@ -8,13 +8,14 @@ it never ends the module, for edged goes on with what it has.
 import logging
 from collections.abc import Callable
 from contextlib import ExitStack
+from functools import partial
 from typing import Final
 
 import msgspec
 
 from beehive import Group, Message, Module, ModuleName, Operation, Resource, ResourceType, Source, Timer, Way, handles
 from beehive.errors import BeehiveError
-from beehive.names import CLOUD_CONNECTED
+from beehive.names import CLOUD_CONNECTED, DISK_RESOURCE
 from metamanager import effects
 from metamanager.absent_pods import StoredPod
 from metamanager.answers import CONNECTION_LOST, NOT_CONNECTED
@@ -26,7 +27,7 @@ from metamanager.figures import StoreFigures
 from metamanager.lookup import Lookup
 from metamanager.needs import DEPENDENCIES, Unneeded
 from metamanager.remote import Remote, object_in
-from metamanager.rows import cause_of, head_of, parse, row_of, row_of_message
+from metamanager.rows import cause_of, head_of, is_being_deleted, parse, row_of, row_of_message
 from metamanager.rules import HANDED_ON, Change, Step, plan
 from metamanager.shelf import EVENTS_KEPT, Shelf
 from metamanager.store import Store, open_store
@@ -137,7 +138,7 @@ class MetaManager(Module):
         Of a damaged database nothing more is committed; the next start sets it aside.
         """
         if any(isinstance(each, StoreDamagedError) for each in error):
-            self._batch.lose()
+            self._batch.lose(for_good=True)
         self._closing.close()
 
     def on_batch_end(self) -> None:
@@ -191,14 +192,35 @@ class MetaManager(Module):
         wanted = plan(
             route.operation, resource.type, route.source, named=bool(resource.name), connected=self._connected
         )
-        is_new = self._change(message, resource, wanted.change)
+        again = self._again(message, resource, wanted.change)
+        lost = False
+        try:
+            is_new = self._change(message, resource, wanted.change)
+        except StoreWriteError as error:
+            if again is None and not wanted.even_if_lost:
+                raise
+            self._write_failed(error)
+            is_new = lost = True
         sent: list[Effect] = []
         for step in wanted.steps:
             if is_new or wanted.even_if_old or step not in HANDED_ON:
                 sent += _TAKE[step](self, message)
-        if wanted.change is Change.NONE:
+        if wanted.change is Change.NONE or (lost and again is None):
             return Outcome(sent)
-        return Outcome(sent, changed=True, otherwise=lambda: self._refuse(message, LOST))
+        otherwise = lambda: sent if wanted.even_if_lost else self._unstored(message, resource, again)  # noqa: E731
+        return Outcome(sent, changed=True, otherwise=otherwise, again=again, lost=lost)
+
+    def _again(self, message: Message, resource: Resource, change: Change) -> Callable[[], object] | None:
+        """What makes a deletion once more, also its announcement; None for any other change."""
+        going = change is Change.PUT and resource.type == ResourceType.POD and is_being_deleted(message.content_bytes())
+        return partial(self._change, message, resource, change) if change is Change.DELETE or going else None
+
+    def _unstored(self, message: Message, resource: Resource, again: Callable[[], object] | None) -> list[Effect]:
+        """What is said of a change that could not be stored. A pod that is to go goes all the same, for that frees
+        room; the cloud, which has an error for an answer, sends its deletion again.
+        """
+        goes = again is not None and resource.type == ResourceType.POD
+        return [*([effects.to_edged(message)] if goes else ()), *self._refuse(message, LOST)]
 
     def _change(self, message: Message, resource: Resource, change: Change) -> bool:
         """Change the store; False when the message is about an older state than what is there.
@@ -323,6 +345,7 @@ class MetaManager(Module):
         if error.hint != self._problem:
             _log.error("%s", error)
             self.announce_not_ready(str(error))
+            self.send(ModuleName.EDGED, self.message(DISK_RESOURCE, Operation.UPDATE, None))
         self._problem = error.hint
         self._figures.takes_changes = False
         if self._next_probe is None:

@@ -131,6 +131,10 @@ class RecordingStore:
             raise
         self._tell("commit", begin)
 
+    def make_room(self) -> bool:
+        """See `Store`."""
+        return self._store.make_room()
+
     def rollback(self) -> None:
         """See `Store`."""
         begin = self._monotonic()

@@ -88,6 +88,27 @@ def head_of(content: bytes) -> Metadata:
         return Metadata()
 
 
+class _Going(msgspec.Struct, frozen=True, rename="camel"):
+    """Metadata that say since when an object is being deleted."""
+
+    deletion_timestamp: str | None = None
+
+
+class _GoingObject(msgspec.Struct, frozen=True):
+    metadata: _Going | None = None
+
+
+def is_being_deleted(content: bytes) -> bool:
+    """Whether an object says that it is."""
+    if b'"deletionTimestamp"' not in content:
+        return False
+    try:
+        metadata = msgspec.json.decode(content, type=_GoingObject).metadata
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return False
+    return metadata is not None and bool(metadata.deletion_timestamp)
+
+
 class _Dated(msgspec.Struct, frozen=True, rename="camel"):
     """An object that says when it was last seen: an event."""
 

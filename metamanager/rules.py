@@ -82,6 +82,9 @@ class Plan(NamedTuple):
     steps: tuple[Step, ...]
     even_if_old: bool = False
     """Whether a message that changed nothing is handed on all the same."""
+    even_if_lost: bool = False
+    """Whether it is handed on although the change cannot be stored: what this node says of itself and its pods must
+    reach the cloud, above all when its disk is full."""
 
 
 class Origin(Enum):
@@ -123,7 +126,7 @@ VOLUME_OPERATIONS = (
 
 _NOTHING = Plan(Change.NONE, (Step.UNSUPPORTED,))
 _PASS_ON = Plan(Change.NONE, (Step.TO_CLOUD,))
-_RECORD = Plan(Change.PUT_EVENT, (Step.EVENT_TO_CLOUD,), even_if_old=True)
+_RECORD = Plan(Change.PUT_EVENT, (Step.EVENT_TO_CLOUD,), even_if_old=True, even_if_lost=True)
 
 
 @remembered(512)
@@ -149,7 +152,7 @@ def plan(operation: str, kind: str, source: str, *, named: bool, connected: bool
         case Operation.UPDATE:
             return _update(kind, source, connected=connected)
         case Operation.PATCH:
-            return Plan(Change.PUT, (Step.TO_CLOUD if connected else Step.REFUSE_PATCH,))
+            return Plan(Change.PUT, (Step.TO_CLOUD if connected else Step.REFUSE_PATCH,), even_if_lost=True)
         case Operation.DELETE:
             return _delete(source, connected=connected)
         case Operation.QUERY:

@@ -17,6 +17,7 @@ from metamanager import _sqlite_sql as sql
 from metamanager import damage
 from metamanager.errors import StoreDamagedError, StoreError, StoreWriteError
 from metamanager.history import History
+from metamanager.reserve import Reserve
 from metamanager.rows import UNNOTED, Cause, Row
 from metamanager.sqlite_open import is_damage, open_file, reason_of
 from metamanager.sqlite_puts import Puts, State, can_wait, statement
@@ -33,17 +34,24 @@ SPARE_PAGES: Final = 256
 class SqliteStore:
     """See `metamanager.store.Store`.
 
+    Args:
+        path: of the file.
+        keeps_room: whether room on the disk is kept free for deletions.
+
     Raises:
         StoreOpenError: the file cannot be opened.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, keeps_room: bool = True) -> None:
         self.path = path
         self._connection = _open(path)
         self._execute = self._connection.execute
         self._commits = 0
         self._history = History(self._connection)
         self._puts = Puts()
+        self._reserve = Reserve(path) if keeps_room else None
+        if self._reserve is not None:
+            self._reserve.fill()
         self._lost: StoreWriteError | None = None
         """Why the rows that waited could not be written: nothing is committed until somebody has rolled back."""
         self._data_version = 0
@@ -105,6 +113,14 @@ class SqliteStore:
         self._commits += 1
         if self._commits % COMMITS_BETWEEN_LOOKS == 0:
             self._shrink()
+        if self._reserve is not None and not self._reserve.there:
+            self._truncate_log()
+            self._reserve.fill()
+
+    def make_room(self) -> bool:
+        had = self._reserve is not None and self._reserve.release()
+        self._truncate_log()
+        return had
 
     def rollback(self) -> None:
         self._lost = None
@@ -185,6 +201,13 @@ class SqliteStore:
             (free,) = self._execute("PRAGMA freelist_count").fetchone()
             if free > 2 * SPARE_PAGES:
                 self._connection.executescript(f"PRAGMA incremental_vacuum({free - SPARE_PAGES})")
+
+    def _truncate_log(self) -> None:
+        """Give the room of the write-ahead log back to the disk, as far as the file itself has room for what is in
+        it; a reader keeps the log.
+        """
+        with suppress(sqlite3.Error):
+            self._execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
     def _raise_if_damaged(self, attempt: str, error: Exception) -> None:
         if is_damage(error):

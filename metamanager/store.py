@@ -43,6 +43,11 @@ class Store(Protocol):
     def commit(self) -> None:
         """Make all changes since the last commit durable: once it returns they survive a loss of power."""
 
+    def make_room(self) -> bool:
+        """Give up what is kept free on the disk for deletions; whether there was some. It is kept free again after a
+        commit, when there is room. Never raises.
+        """
+
     def rollback(self) -> None:
         """Undo all changes since the last commit. Never raises."""
 

@@ -4,6 +4,7 @@ Requests come on the threads of the gRPC server and block there until what was a
 periods are real time: they are the patience with real processes.
 """
 
+import contextlib
 import os
 from contextlib import suppress
 from pathlib import Path
@@ -182,7 +183,8 @@ class Containers:
 
     def _could_not_start(self, container: Container, reason: str) -> None:
         exit_ = Exit(START_ERROR_EXIT_CODE, self._clock.now_ns(), "StartError", reason)
-        write_record(container.directory / EXIT_RECORD, exit_)
+        with contextlib.suppress(OSError):  # a full disk
+            write_record(container.directory / EXIT_RECORD, exit_)
         container.finished(exit_)
         self._announcer.container(cri.CONTAINER_STOPPED_EVENT, container)
 

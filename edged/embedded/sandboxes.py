@@ -1,5 +1,6 @@
 """The life of sandboxes: names that containers belong to. Nothing runs for one, all share the host's network."""
 
+import contextlib
 import socket
 from pathlib import Path
 
@@ -59,7 +60,8 @@ class Sandboxes:
         first_time = not sandbox.record.stopped
         if first_time:
             sandbox.record = msgspec.structs.replace(sandbox.record, stopped=True)
-            write_record(sandbox.directory / RECORD, sandbox.record)
+            with contextlib.suppress(OSError):  # a full disk; nothing starts in it as long as this edgecore knows that
+                write_record(sandbox.directory / RECORD, sandbox.record)
         for container in self._registry.containers(sandbox.id):
             self._containers.settle_and_kill(container)
         if first_time:

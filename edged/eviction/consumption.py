@@ -51,14 +51,14 @@ class PodUsage(Struct, frozen=True):
         return sum((each.layer for each in self.containers), Amount())
 
 
-def consumption(stats: StatsProvider) -> Callable[[ContainerRuntime], tuple[PodUsage, ...]]:
-    """Measures what pods use; the function raises CriError."""
+def consumption(stats: StatsProvider) -> Callable[[ContainerRuntime, bool], tuple[PodUsage, ...]]:
+    """Measures what pods use, if need be with files counted anew; the function raises CriError."""
 
-    def measure(runtime: ContainerRuntime) -> tuple[PodUsage, ...]:
+    def measure(runtime: ContainerRuntime, anew: bool) -> tuple[PodUsage, ...]:
         turn = own()
         actor, turn.actor = turn.actor, ACTOR
         try:
-            return tuple(pod_usage(pod) for pod in stats.summary(runtime).pods)
+            return tuple(pod_usage(pod) for pod in stats.summary(runtime, anew=anew).pods)
         finally:
             turn.actor = actor
 

@@ -16,6 +16,7 @@ from edged.api import Pod
 from edged.api.quantity import format_binary_quantity, parse_quantity
 from edged.cri.contract import ContainerRuntime
 from edged.cri.errors import CriError
+from edged.errors import EdgedError
 from edged.events import EventRecorder, EventType, Reason
 from edged.eviction.consumption import ContainerUsage, PodUsage
 from edged.eviction.decide import State, any_met, judge
@@ -28,6 +29,7 @@ from edged.node.machine import Figures, Usage
 from edged.pods.critical import is_critical
 from edged.pods.labels import ref_of
 from edged.pods.model import PodUid
+from edged.pods.paths import PodPaths
 from edged.pods.restart import is_terminal
 from edged.pods.termination import grace_seconds
 
@@ -84,6 +86,7 @@ class Evictor:
         self._settings = settings
         self._clock = clock
         self._root = root
+        self._paths = PodPaths(root)
         self._node = node
         self._containers = containers
         self._images = images
@@ -91,7 +94,8 @@ class Evictor:
         self._state = State()
         self._pressures: frozenset[Pressure] = frozenset()
         self._image_directory: Path | None = None
-        self._ending: tuple[PodUid, float] | None = None
+        self._leaving: dict[PodUid, float] = {}
+        """Pods that go or have gone and whose room is not free yet, and until when that is waited for."""
 
     def look(self) -> None:
         """Look, and do what follows.
@@ -100,6 +104,7 @@ class Evictor:
             MachineError: what is left cannot be read.
             CriError: the runtime does not say what pods use, or cannot remove something.
         """
+        waits = self._waits()
         usage = self._usage()
         observations = observe(usage)
         judgement = judge(self._state, self._settings, observations, self._clock.monotonic())
@@ -107,7 +112,7 @@ class Evictor:
         if judgement.pressures != self._pressures:
             self._pressures = judgement.pressures
             self._node.pressures(judgement.pressures)
-        if self._waits():
+        if waits:
             return
         pods = [pod for pod in self._node.pods() if _is_active(pod)]
         if not self._end_greedy(pods) and judgement.due:
@@ -123,15 +128,19 @@ class Evictor:
         return self._figures.usage(self._root, self._image_directory)
 
     def _waits(self) -> bool:
-        """Whether a pod that was told to end has not ended yet."""
-        if self._ending is None:
-            return False
-        uid, until = self._ending
-        there = any(pod.metadata.uid == uid and not is_terminal(pod) for pod in self._node.pods())
-        if there and self._clock.monotonic() < until:
-            return True
-        self._ending = None
-        return False
+        """Whether a pod that was told to end has not ended yet, or what an ended one took is still there (kubelet's
+        waitForPodsCleanup): who went on before that would end an innocent one too.
+        """
+        now = self._clock.monotonic()
+        leaving: dict[PodUid, float] = {}
+        for pod in self._node.pods():
+            uid = ref_of(pod).uid
+            if not is_terminal(pod):
+                leaving |= {uid: self._leaving[uid]} if uid in self._leaving else {}
+            elif self._paths.volumes(uid).exists():
+                leaving[uid] = self._leaving.get(uid, now + PATIENCE)
+        self._leaving = leaving
+        return any(now < until for until in leaving.values())
 
     def _end_greedy(self, pods: Sequence[Pod]) -> bool:
         """End all that take more of the disk than they may; whether there was one."""
@@ -163,7 +172,7 @@ class Evictor:
         if not candidates:
             _log.warning("there is no pod that could be ended for %s", resource)
             return
-        usages = self._usages()
+        usages = self._usages(anew=PRESSURES[threshold.signal] is Pressure.DISK)
         pod = ranked(candidates, usages, threshold.signal, image_fs_apart=image_fs_apart)[0]
         grace = AT_ONCE if threshold.hard else min(self._settings.longest_grace, grace_seconds(pod))
         message = low_message(threshold, observations, pod, usages.get(pod.metadata.uid))
@@ -177,18 +186,22 @@ class Evictor:
         of_node = signal in (Signal.NODE_FS, Signal.NODE_INODES)
         if PRESSURES[signal] is not Pressure.DISK or (of_node and image_fs_apart):
             return False
-        self._containers.collect(everything=True)
-        if self._images is not None:
-            self._images.remove_unused()
+        try:
+            self._containers.collect(everything=True)
+            if self._images is not None:
+                self._images.remove_unused()
+        except (EdgedError, OSError) as error:
+            _log.warning("what nobody needs cannot be removed: %s", error)
         return not any_met(due, observe(self._usage()))
 
     def _end(self, pod: Pod, message: str, grace: int, *, disruption: bool) -> None:
         uid = ref_of(pod).uid
         self._node.evict(uid, message, grace, disruption)
-        self._ending = uid, self._clock.monotonic() + grace + PATIENCE
+        self._leaving[uid] = self._clock.monotonic() + grace + PATIENCE
 
-    def _usages(self) -> dict[str, PodUsage]:
-        return {usage.uid: usage for usage in self._figures.pods(self._runtime)}
+    def _usages(self, *, anew: bool = False) -> dict[str, PodUsage]:
+        """By uid. What filled the disk may have been written since files were last counted: `anew` counts them now."""
+        return {usage.uid: usage for usage in self._figures.pods(self._runtime, anew=anew)}
 
 
 def low_message(threshold: Threshold, observations: Observations, pod: Pod, usage: PodUsage | None) -> str:

@@ -26,12 +26,21 @@ class Chore(NamedTuple):
     """Seconds until it is done first; the period, unless given."""
 
 
+class Now(NamedTuple):
+    """Do all chores now, beside their periods. Of many at once one counts."""
+
+    since: float
+    """When it was asked for, monotonic seconds."""
+
+
 class Housekeeper(Actor):
     """See the module's docstring."""
 
     def __init__(self, chores: Sequence[Chore]) -> None:
         super().__init__()
         self._chores = tuple(chores)
+        self._begun = float("-inf")
+        """When the last chore was begun, monotonic seconds."""
         self._problems: dict[str, str] = {}
 
     def on_start(self) -> None:
@@ -41,15 +50,18 @@ class Housekeeper(Actor):
 
     def on_receive(self, message: object) -> None:
         """Do a chore."""
-        if not isinstance(message, Chore):
-            return
-        self._do(message)
-        self._plan(message, message.period)
+        if isinstance(message, Chore):
+            self._do(message)
+            self._plan(message, message.period)
+        elif isinstance(message, Now) and message.since > self._begun:
+            for chore in self._chores:
+                self._do(chore)
 
     def _plan(self, chore: Chore, seconds: float) -> None:
         self.clock.after(seconds, lambda: None if self.actor_stopped.is_set() else self.actor_ref.tell(chore))
 
     def _do(self, chore: Chore) -> None:
+        self._begun = self.clock.monotonic()
         try:
             chore.run()
         except (EdgedError, OSError) as error:

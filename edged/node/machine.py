@@ -81,7 +81,7 @@ class Figures:
         consumption: measures what pods use; nobody knows unless given.
     """
 
-    def __init__(self, consumption: Callable[[ContainerRuntime], tuple[PodUsage, ...]] | None = None) -> None:
+    def __init__(self, consumption: Callable[[ContainerRuntime, bool], tuple[PodUsage, ...]] | None = None) -> None:
         self._consumption = consumption
 
     def machine(self, root: Path, node_ip: str = "") -> Machine:
@@ -92,9 +92,11 @@ class Figures:
         """See `read_usage`."""
         return read_usage(root, images)
 
-    def pods(self, runtime: ContainerRuntime) -> tuple[PodUsage, ...]:
-        """What each pod uses; those that are missing are not known. Raises CriError."""
-        return self._consumption(runtime) if self._consumption is not None else ()
+    def pods(self, runtime: ContainerRuntime, *, anew: bool = False) -> tuple[PodUsage, ...]:
+        """What each pod uses; those that are missing are not known. `anew`: files are counted now, not only once a
+        minute. Raises CriError.
+        """
+        return self._consumption(runtime, anew) if self._consumption is not None else ()
 
 
 def read_machine(root: Path, node_ip: str = "") -> Machine:

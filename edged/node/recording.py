@@ -71,9 +71,9 @@ class RecordingFigures(Figures):
         self._tell(FIGURES.usage, usage)
         return usage
 
-    def pods(self, runtime: ContainerRuntime) -> tuple[PodUsage, ...]:
+    def pods(self, runtime: ContainerRuntime, *, anew: bool = False) -> tuple[PodUsage, ...]:
         """See `Figures`."""
-        pods = self._figures.pods(runtime)
+        pods = self._figures.pods(runtime, anew=anew)
         self._tell(FIGURES.pods, pods)
         return pods
 

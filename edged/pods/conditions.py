@@ -58,11 +58,17 @@ def pod_conditions(
 
 def with_conditions_of_others(mine: PodStatus, theirs: PodStatus) -> PodStatus:
     """The status that this node keeps of a pod, with the conditions that others have set in the cloud meanwhile: a
-    readiness gate is opened there.
+    readiness gate is opened there. What this node has said of an eviction stays, with its time, when theirs is from
+    before that.
     """
-    own = tuple(condition for condition in mine.conditions if condition.type in OURS)
     others = tuple(condition for condition in theirs.conditions if condition.type not in OURS)
+    told = {condition.type for condition in others}
+    own = tuple(c for c in mine.conditions if c.type in OURS or (_is_our_disruption(c) and c.type not in told))
     return replace(mine, conditions=others + own)
+
+
+def _is_our_disruption(condition: PodCondition) -> bool:
+    return condition.type == DISRUPTION_TARGET and condition.reason == _BY_THIS_NODE
 
 
 def _disruption(verdict: Verdict | None) -> tuple[PodCondition, ...]:

@@ -67,7 +67,9 @@ def pod_status(
         old: the status reported last (the pod's own when omitted); times and endings carry over from it.
         troubles: by container name, why a worker could not start it (see `crash_loop`).
         ended: the pod was killed for good: its containers will not be started again.
-        verdict: why the node did that, when it was the node; told once everything has ended.
+        verdict: why the node ends it, when it is the node. Its phase, reason and message are told together and only
+            once `ended` says so: what the containers' ends add up to meanwhile is held back (kubelet's status manager
+            keeps phase, reason and message while containers could run).
     """
     before = pod.status if old is None else old
     if verdict is not None and verdict.refused and ended:
@@ -89,11 +91,7 @@ def pod_status(
     phase = pod_phase(pod, status, ended=ended, exchanged=_exchanged(pod, facts))
     if ended and (verdict is not None or not phase.final):
         phase = Phase.FAILED
-    status = replace(status, phase=_lasting_phase(before, phase))
-    if status.phase == before.phase:
-        status = replace(status, reason=before.reason, message=before.message)
-    elif ended and verdict is not None:
-        status = replace(status, reason=verdict.reason, message=verdict.message)
+    status = _with_phase(status, before, phase, ended=ended, verdict=verdict)
     ips = _pod_ips(pod, facts, node, before)
     return replace(
         status,
@@ -130,6 +128,20 @@ def _refused(pod: Pod, before: PodStatus, verdict: Verdict, now: Nanoseconds) ->
         start_time=before.start_time or format_time(now),
         conditions=before.conditions,
     )
+
+
+def _with_phase(
+    status: PodStatus, before: PodStatus, phase: Phase, *, ended: bool, verdict: Verdict | None
+) -> PodStatus:
+    """The status with its phase, and with the reason and message that belong to this phase."""
+    if verdict is not None and not ended and phase.final:
+        phase = Phase(before.phase or Phase.PENDING)
+    lasting = _lasting_phase(before, phase)
+    if lasting == before.phase:
+        return replace(status, phase=lasting, reason=before.reason, message=before.message)
+    if ended and verdict is not None:
+        return replace(status, phase=lasting, reason=verdict.reason, message=verdict.message)
+    return replace(status, phase=lasting)
 
 
 def _lasting_phase(before: PodStatus, phase: Phase) -> str:

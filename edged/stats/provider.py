@@ -67,19 +67,22 @@ class StatsProvider:
         self._lock = threading.Lock()
         self._last: dict[bool, tuple[float, Summary]] = {}
 
-    def summary(self, runtime: ContainerRuntime, *, disk: bool = True) -> Summary:
+    def summary(self, runtime: ContainerRuntime, *, disk: bool = True, anew: bool = False) -> Summary:
         """What is used now, or was at most `FRESH` seconds ago. Raises CriError.
 
         Args:
             runtime: that is asked for its containers.
             disk: whether files are to be counted; without it there are processors and memory only.
+            anew: measured now, files too, whatever was measured a moment ago.
         """
         with self._lock:
             now = self._clock.monotonic()
             for whole in {True, disk}:
                 made, summary = self._last.get(whole, (float("-inf"), None))
-                if summary is not None and 0 <= now - made < FRESH:
+                if summary is not None and not anew and 0 <= now - made < FRESH:
                     return summary
+            if anew:
+                self._disks.keep(set())
             summary = self._measure(runtime, disk=disk)
             self._last = {disk: (now, summary)}
             return summary

@@ -37,5 +37,5 @@ class FiguresDouble(Figures):
     def usage(self, root: Path, images: Path | None = None) -> Usage:  # noqa: ARG002
         return self.left
 
-    def pods(self, runtime: ContainerRuntime) -> tuple[PodUsage, ...]:  # noqa: ARG002
+    def pods(self, runtime: ContainerRuntime, *, anew: bool = False) -> tuple[PodUsage, ...]:  # noqa: ARG002
         return self.usages

@@ -30,7 +30,7 @@ from edged.pods.actions import ContainerKill, ContainerStart, PodActions, comput
 from edged.pods.backoff import BackOffs, container_key
 from edged.pods.container_status import CREATING, INITIALIZING
 from edged.pods.labels import ref_of
-from edged.pods.model import PodFacts, PodUid, with_exchanged
+from edged.pods.model import PodFacts, PodRef, with_exchanged
 from edged.pods.prune import prunable
 from edged.pods.restart import is_terminal
 from edged.pods.status import POST_START_ERROR
@@ -65,6 +65,7 @@ class _Turn(Struct):
     troubles: Troubles = {}
     exchanged: set[ContainerId] = set()
     pending: bool = False
+    ended: bool = False
     seen: tuple[float, PodFacts] | None = None
     """When the pod was looked at, in monotonic seconds, and what there was, if nothing of what runs had to change."""
 
@@ -131,7 +132,8 @@ class PodCarrier:
                 turn.pending = self._sync(job, job.pod, turn)
             elif job.task is Task.KILL and job.pod is not None:
                 self._kill(job.pod, self._reader.look(job.ref))
-                self._ended(job.ref.uid)
+                turn.ended = True
+                self._ended(job.ref)
             else:
                 self._remove(job)
         except AllocationRefusedError as refusal:
@@ -147,7 +149,10 @@ class PodCarrier:
         seen = turn.seen if error is None else None
         at, facts = (self._now_seconds(), None) if seen is None else seen
         facts = self._seen(job, facts)
-        return Done(job, facts, at, turn.troubles, error, turn.pending, retry_after, frozenset(turn.exchanged), verdict)
+        exchanged = frozenset(turn.exchanged)
+        return Done(
+            job, facts, at, turn.troubles, error, turn.pending, retry_after, exchanged, verdict, ended=turn.ended
+        )
 
     def _sync(self, job: Job, pod: Pod, turn: _Turn) -> bool:
         """Whether something is under way that asks for the next turn. Containers that are ended to be exchanged are
@@ -171,7 +176,7 @@ class PodCarrier:
         if self._lives.waits.is_ending(job.ref.uid):
             return False
         if is_terminal(pod) or (actions.sandbox is None and not actions.create_sandbox):
-            self._ended(job.ref.uid)
+            self._ended(job.ref)
         else:
             pending = self._bring_up(pod, facts, actions, turn.troubles)
         if failures:
@@ -208,10 +213,13 @@ class PodCarrier:
             raise min(errors, key=lambda error: error.retry_after or 0.0)
         return pending
 
-    def _ended(self, uid: PodUid) -> None:
-        """Nothing of a pod runs any more."""
-        self._cgroups.remove(uid)
-        self._devices.release(uid)
+    def _ended(self, ref: PodRef) -> None:
+        """Nothing of a pod runs any more: what it held is for others. Its logs and last words stay until it is deleted,
+        its volumes do not (a kubelet's volume manager unmounts those of terminated pods): a full disk would stay so.
+        """
+        self._cgroups.remove(ref.uid)
+        self._devices.release(ref.uid)
+        self._files.remove_volumes(ref)
 
     def _refuse(self, job: Job, refusal: AllocationRefusedError) -> Verdict:
         """The verdict on a pod that cannot have its devices, in a kubelet's words."""
@@ -296,7 +304,7 @@ class PodCarrier:
         else:
             kill_pod(self._actors, self._runtime, facts, _ORPHAN_GRACE)
         remove_pod(self._runtime, facts)
-        self._ended(job.ref.uid)
+        self._ended(job.ref)
         self._files.remove(job.ref)
         self._starter.forget(job.ref.uid)
         self._tokens.forget(job.ref.uid)

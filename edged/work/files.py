@@ -87,6 +87,15 @@ class PodFiles:
         directory = self._paths.pod(PodUid("any")).parent
         return [PodUid(path.name) for path in sorted(directory.iterdir())] if directory.is_dir() else []
 
+    def remove_volumes(self, ref: PodRef) -> None:
+        """Unmount the volumes of a pod that has ended, and remove what is in them: everything that was only the pod's.
+
+        Its logs, last words and /etc/hosts stay, for who asks how it ended. Raises as `remove`.
+        """
+        self._volumes.remove(ref.uid)
+        for path in (self._paths.sub_paths(ref.uid), self._paths.volumes(ref.uid)):
+            self._remove_tree(path)
+
     def remove(self, ref: PodRef) -> None:
         """Unmount the pod's volumes, remove its logs and then its files, so that what is interrupted is found again by
         `pods`.
@@ -97,10 +106,7 @@ class PodFiles:
         logs = [self._paths.pod_logs(ref)] if ref.name else self._paths.logs.glob(f"*_{glob.escape(ref.uid)}")
         self._volumes.remove(ref.uid)
         for path in (*logs, self._paths.pod(ref.uid)):
-            if path.is_dir() and not path.is_symlink():
-                self._refuse_mounts(path)
-            if os.path.lexists(path):
-                remove_tree(path)
+            self._remove_tree(path)
 
     def remove_container(self, ref: PodRef, name: str, attempt: int) -> None:
         """Remove the logs and last words of a container that is gone. Raises OSError."""
@@ -130,6 +136,12 @@ class PodFiles:
         path.touch()
         path.chmod(0o666)
         return path
+
+    def _remove_tree(self, path: Path) -> None:
+        if path.is_dir() and not path.is_symlink():
+            self._refuse_mounts(path)
+        if os.path.lexists(path):
+            remove_tree(path)
 
     def _refuse_mounts(self, directory: Path) -> None:
         """Something else may be mounted there: a removal must not go into it (kubelet's RemoveAllOneFilesystem)."""

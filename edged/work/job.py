@@ -55,3 +55,5 @@ class Done(Struct, frozen=True):
     """Containers that it was to end to start others in their place."""
     verdict: Verdict | None = None
     """Why the pod cannot run here at all, when that came out only now; the node ends it."""
+    ended: bool = False
+    """Whether everything that ran was ended for good; an error then is one of clearing up after it."""

@@ -10,6 +10,7 @@ from edged.cgroups.pods import PodCgroups
 from edged.cri.contract import ContainerId, ContainerRuntime, SandboxId
 from edged.cri.errors import AlreadyExistsError, CriError
 from edged.devices.manager import DeviceManager
+from edged.devices.model import Needs
 from edged.errors import EdgedError
 from edged.events.pods import PodEvents
 from edged.pods import labels
@@ -55,6 +56,13 @@ class StartContext(NamedTuple):
     """What ran when the job began."""
 
 
+class _Surroundings(NamedTuple):
+    environment: dict[str, str]
+    mounts: list[cri.Mount]
+    devices: Needs
+    target: ContainerId | None
+
+
 class Starter:
     """See the module's docstring.
 
@@ -98,6 +106,8 @@ class Starter:
         self._machine = machine
         self._cgroups = cgroups
         self._host_ips = host_ips
+        self._lacking: set[tuple[PodUid, str]] = set()
+        """Pods and names of containers that lacked something they are made of when they were last tried."""
         self._allocatable = allocatable
         self._owner = owner
         self._paths = PodPaths(settings.root, settings.pod_logs)
@@ -121,40 +131,62 @@ class Starter:
     def forget(self, uid: PodUid) -> None:
         """A pod is gone."""
         self._images.forget(uid)
+        self._lacking -= {key for key in list(self._lacking) if key[0] == uid}
 
     def start(self, pod: Pod, start: ContainerStart, context: StartContext) -> ContainerId:
         """Make a container and start it. Raises StartError."""
         container, sandbox = start.container, context.sandbox
         now = seconds(self._clock.monotonic())
+        self._try_again(pod, start, context)
         image, user = self._images.ensure(Need(pod, container, sandbox.config, context.sources, now))
-        try:
-            config = self._config(pod, start, context, image, user)
-        except _CONFIG_FAILURES as error:
-            raise self._trouble(pod, container, CREATE_CONFIG_ERROR, error) from error
+        config = self._config(pod, start, context, image, user)
         return self._run(pod, container, sandbox, config)
+
+    def _try_again(self, pod: Pod, start: ContainerStart, context: StartContext) -> None:
+        """Of a container that lacked something when last tried (a configmap): as long as it does, nobody asks for its
+        image again. A pull policy of Always would send a request to the registry at each try. Raises StartError.
+        """
+        if (PodUid(pod.metadata.uid), start.container.name) in self._lacking:
+            self._surroundings(pod, start, context)
+
+    def _surroundings(self, pod: Pod, start: ContainerStart, context: StartContext) -> _Surroundings:
+        """What a container is made of beside its image. Raises StartError."""
+        container, key = start.container, (PodUid(pod.metadata.uid), start.container.name)
+        view = DownwardView(self.pod_ips(pod, context.sandbox), self._host_ips(), self._allocatable())
+        try:
+            own = environment(pod, container, context.sources, view)
+            for source, keys in impossible_names(container, context.sources).items():
+                self._events.variables_skipped(pod, container.name, source, keys)
+            devices = self._devices.prepare(pod, container)
+            mounts = self._files.mounts(pod, container, start.attempt, context.volumes, own, view.pod_ips)
+            target = target_of(container, context.facts) if isinstance(container, EphemeralContainer) else None
+        except _CONFIG_FAILURES as error:
+            self._lacking.add(key)
+            raise self._trouble(pod, container, CREATE_CONFIG_ERROR, error) from error
+        self._lacking.discard(key)
+        return _Surroundings({**devices.envs, **own}, mounts, devices, target)
 
     def _config(
         self, pod: Pod, start: ContainerStart, context: StartContext, image: str, user: ImageUser
     ) -> cri.ContainerConfig:
         container = start.container
-        view = DownwardView(self.pod_ips(pod, context.sandbox), self._host_ips(), self._allocatable())
-        own = environment(pod, container, context.sources, view)
-        for source, keys in impossible_names(container, context.sources).items():
-            self._events.variables_skipped(pod, container.name, source, keys)
-        devices = self._devices.prepare(pod, container)
+        around = self._surroundings(pod, start, context)
         made_of = ContainerContext(
             image=image,
             attempt=start.attempt,
-            environment={**devices.envs, **own},
-            mounts=self._files.mounts(pod, container, start.attempt, context.volumes, own, view.pod_ips),
+            environment=around.environment,
+            mounts=around.mounts,
             machine=self._machine,
             image_user=user,
             seccomp_root=PurePosixPath(self._settings.root / "seccomp"),
             seccomp_default=self._settings.seccomp_default,
-            devices=devices,
-            target=target_of(container, context.facts) if isinstance(container, EphemeralContainer) else None,
+            devices=around.devices,
+            target=around.target,
         )
-        return container_config(pod, container, made_of)
+        try:
+            return container_config(pod, container, made_of)
+        except _CONFIG_FAILURES as error:
+            raise self._trouble(pod, container, CREATE_CONFIG_ERROR, error) from error
 
     def _run(self, pod: Pod, container: Container, sandbox: Sandbox, config: cri.ContainerConfig) -> ContainerId:
         try:

@@ -197,7 +197,8 @@ class Cluster:
     def delete(self, key: ObjectKey, grace: int | None = None, uid: str = "") -> JsonObject:
         """Deletes an object: a pod on a node when its node has ended it, everything else at once.
 
-        A pod whose deletion had begun is seen once more with no grace left before it goes, as an API server has it.
+        A pod that goes at once is seen once more with no grace left before, also when its deletion had not begun, as an
+        API server has it: its node then ends it within kubelet's shortest time, and not within the pod's own.
 
         Args:
             key: which.
@@ -213,8 +214,7 @@ class Cluster:
         if key.kind != _POD.name:
             return self.store.remove(key)
         seconds = grace_for_deletion(live, grace)
-        if seconds or is_being_deleted(live):
-            live = self.store.replace(with_deletion_begun(live, seconds, self.clock.now()))
+        live = self.store.replace(with_deletion_begun(live, seconds, self.clock.now()))
         return live if seconds else self.store.remove(key)
 
     def record_event(self, event: JsonObject) -> None:

@@ -66,6 +66,10 @@ class WatchedStore:
         if changes:
             self._view.store_changed(changes)
 
+    def make_room(self) -> bool:
+        """See `Store`."""
+        return self._store.make_room()
+
     def rollback(self) -> None:
         """See `Store`."""
         self._changes.clear()

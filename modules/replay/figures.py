@@ -63,7 +63,7 @@ class RecordedFigures(Figures):
     def usage(self, root: Path, images: Path | None = None) -> Usage:  # noqa: ARG002
         return self._latest(self._usages, _USAGE)
 
-    def pods(self, runtime: ContainerRuntime) -> tuple[PodUsage, ...]:  # noqa: ARG002
+    def pods(self, runtime: ContainerRuntime, *, anew: bool = False) -> tuple[PodUsage, ...]:  # noqa: ARG002
         return self._latest(self._pods, ())
 
     def _latest(self, told: list[tuple[float, T]], default: T) -> T:

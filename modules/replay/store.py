@@ -40,7 +40,7 @@ class RecordedStore:
 
     def __init__(self, path: Path, actors: Runtime, commits: list[StoreCommit]) -> None:
         is_new = not path.exists()
-        self._inner = SqliteStore(path)
+        self._inner = SqliteStore(path, keeps_room=False)
         self._actors = actors
         self._clock = actors.clock
         made = [commit for commit in commits if commit.operation == "commit"]
@@ -91,6 +91,10 @@ class RecordedStore:
             self._inner.rollback()
             raise _error(failure, batch_lost=True)
         self._inner.commit()
+
+    def make_room(self) -> bool:
+        """See `Store`. What became of it is recorded."""
+        return False
 
     def rollback(self) -> None:
         """See `Store`."""

@@ -27,6 +27,8 @@ class Disk:
         """Seconds of a commit."""
         self.slow = 0.0
         """Seconds that are added to it."""
+        self.reserve = True
+        """Whether room is kept free for deletions."""
         self.commits = 0
         self.flushed = 0
         """Bytes of the write-ahead log that a loss of power leaves."""
@@ -43,7 +45,7 @@ class SimulatedStore:
     def __init__(self, path: Path, process: Process, disk: Disk, watch: RowWatch) -> None:
         if disk.locked or disk.full:
             raise StoreOpenError("open the database", path.name, "the disk is full or locked")
-        self._inner = SqliteStore(path)
+        self._inner = SqliteStore(path, keeps_room=False)
         self._log = path.with_name(path.name + "-wal")
         (level,) = self._inner._connection.execute("PRAGMA synchronous").fetchone()
         self._flushes = level >= _FULL
@@ -52,6 +54,7 @@ class SimulatedStore:
         self._disk = disk
         self._watch = watch
         watch.begin()
+        self._may_use_reserve = False
 
     def get(self, key: str) -> str | None:
         return self._inner.get(key)
@@ -78,15 +81,22 @@ class SimulatedStore:
     def commit(self) -> None:
         self._process.point()
         self._process.sleep(self._disk.commit_seconds(self._process))
-        if self._disk.full:
+        if self._disk.full and not self._may_use_reserve:
             self.rollback()
             raise StoreWriteError("commit", "edgecore.db", "database or disk is full", batch_lost=True)
         self._inner.commit()
         self._watch.committed()
+        self._may_use_reserve = False
+        self._disk.reserve = self._disk.reserve or not self._disk.full
         self._disk.commits += 1
         if self._flushes:
             self._disk.flushed = self._log_bytes()
         self._process.point()
+
+    def make_room(self) -> bool:
+        had, self._disk.reserve = self._disk.reserve, False
+        self._may_use_reserve = had
+        return had
 
     def rollback(self) -> None:
         self._inner.rollback()

@@ -176,3 +176,30 @@ def test_a_container_that_is_exchanged_has_not_ended_by_itself(bench: Bench) -> 
     bench.runtime.end("main", 0)
     bench.run(2)
     assert bench.meta.phases("web")[-1] == "Succeeded"
+
+
+def test_what_a_container_lacks_is_asked_for_ever_more_seldom_and_its_image_once(bench: Bench) -> None:
+    """A pull policy of Always made a pull of each try, and each pull a success after which the delay began anew."""
+    env = [{"name": "X", "valueFrom": {"configMapKeyRef": {"name": "settings", "key": "x"}}}]
+    bench.start()
+    bench.tell("insert", pod(containers=[container(image="app:latest", imagePullPolicy="Always", env=env)]))
+    bench.run(600)
+    assert bench.runtime.calls["pull_image"] == 1
+    events = [event for event in bench.meta.events.values() if event["reason"] == "Failed"]
+    assert 5 <= sum(event.get("count", 1) for event in events) <= 12
+    made = {"kind": "ConfigMap", "metadata": {"name": "settings", "namespace": "default"}, "data": {"x": "1"}}
+    bench.meta.objects["default/configmap/settings"] = made
+    bench.tell("insert", made, kind="configmap")
+    assert bench.runtime.running() == ["main"]
+    assert bench.runtime.calls["pull_image"] == 2, "the image may be another one by now"
+
+
+def test_an_image_that_a_container_may_not_run_is_asked_for_again(bench: Bench) -> None:
+    """With an image of another user there is nothing that it lacks: it is pulled at each try, which are ever fewer."""
+    security = {"runAsNonRoot": True, "runAsUser": 0}
+    bench.start()
+    bench.tell(
+        "insert", pod(containers=[container(image="app:latest", imagePullPolicy="Always", securityContext=security)])
+    )
+    bench.run(600)
+    assert 5 <= bench.runtime.calls["pull_image"] <= 10

@@ -1,6 +1,9 @@
 """The node itself ends a pod: edged alone on the bus."""
 
+from pathlib import Path
+
 import grpc
+import pytest
 
 from edged.cri.errors import UnavailableError
 from edged.pods.verdict import Verdict
@@ -75,3 +78,45 @@ def test_a_pod_that_has_ended_by_itself_is_left_as_it_is(bench: Bench) -> None:
     bench.run(3)
     bench.end("uid-web", EVICTED)
     assert bench.meta.phases("web")[-1] == "Succeeded"
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_an_event_before_the_workers_word_does_not_take_the_reason(tmp_path: Path, seed: int) -> None:
+    """The runtime tells of the containers' ends while the worker still waits for its calls to return. What they add up
+    to is no phase before the worker is done: a final one is never left, and its reason would be lost.
+    """
+    bench = Bench(tmp_path, seed)
+    bench.start()
+    bench.tell("insert", pod(restartPolicy="Never"))
+    bench.runtime.latency = 1.0
+    bench.end("uid-web", EVICTED)
+    bench.run(20)
+    bench.stop()
+    assert bench.meta.phases("web")[-1] == "Failed"
+    final = next(each for each in bench.meta.statuses("web") if each.get("phase") == "Failed")
+    assert (final["reason"], final["message"]) == (EVICTED.reason, EVICTED.message)
+    assert "Succeeded" not in bench.meta.phases("web")
+
+
+def test_a_pods_other_end_is_not_its_reason_either(bench: Bench) -> None:
+    """A container that fails by itself while the verdict is carried out: the pod is evicted, and not only Failed."""
+    bench.start()
+    bench.tell("insert", pod(restartPolicy="Never"))
+    bench.runtime.obeys = float("inf")
+    bench.end("uid-web", Verdict("Evicted", "disk", grace=9))
+    bench.runtime.latency = 2.0
+    bench.runtime.end("main", 3)
+    bench.run(30)
+    status = bench.snapshots.pods[0].status
+    assert (status.phase, status.reason) == ("Failed", "Evicted")
+
+
+def test_what_says_that_the_node_did_it_outlasts_news_of_the_cloud(bench: Bench) -> None:
+    """The cloud sends the pod once more, as it knew it before the eviction: the condition keeps its time."""
+    bench.start()
+    bench.tell("insert", pod())
+    bench.end("uid-web", EVICTED)
+    before = [each for each in bench.snapshots.pods[0].status.conditions if each.type == "DisruptionTarget"]
+    bench.run(5)
+    bench.tell("update", pod(metadata={"labels": {"a": "b"}, "resourceVersion": "7"}))
+    assert [each for each in bench.snapshots.pods[0].status.conditions if each.type == "DisruptionTarget"] == before

@@ -7,6 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from beehive import Group, Message, ModuleName, Operation
+from beehive.names import DISK_RESOURCE
 from metamanager.batch import Batch, Outcome
 from metamanager.effects import Effect, to_cloud
 from metamanager.errors import StoreWriteError
@@ -152,7 +153,7 @@ def test_a_commit_that_fails_turns_acknowledgements_into_errors() -> None:
             for message in messages:
                 bee.hive.send(META, message)
             bee.settle()
-        assert bee.sent_to(ModuleName.EDGED) == []
+        assert [sent.route.resource for sent in bee.sent_to(ModuleName.EDGED)] == [DISK_RESOURCE]
         assert [(sent.parent_id, sent.route.operation) for sent in bee.sent_to(Group.HUB)] == [
             (message.id, Operation.ERROR) for message in messages
         ]

@@ -5,6 +5,7 @@ import re
 import sqlite3
 import subprocess
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from unittest.mock import Mock
@@ -17,6 +18,7 @@ from metamanager.errors import StoreError
 from metamanager.figures import StoreFigures
 from metamanager.metrics import StoreCollector
 from metamanager.module import PROBE_AFTER, MetaManager, MetaSettings
+from metamanager.reserve import LARGEST, SMALLEST, Reserve
 from metamanager.rows import Row
 from metamanager.sqlite_store import COMMITS_BETWEEN_LOOKS, SqliteStore
 from metamanager.store import open_store
@@ -158,3 +160,104 @@ def test_a_file_of_an_earlier_version_is_made_to_shrink(tmp_path: Path) -> None:
     assert store._connection.execute("PRAGMA auto_vacuum").fetchone() == (2,)
     assert store.get("default/pod/a") == "{}"
     store.close()
+
+
+GOING = {"deletionTimestamp": "2027-01-15T08:00:30Z", "deletionGracePeriodSeconds": 30}
+
+
+def fill(disk: Path) -> Path:
+    """A file that takes all that is left."""
+    ballast = disk / "ballast"
+    with ballast.open("ab", buffering=0) as file:
+        for size in (4096, 1):
+            with suppress(OSError):
+                while True:
+                    file.write(b"\0" * size)
+    return ballast
+
+
+@pytest.mark.parametrize("number", [1, 5])
+def test_deletions_are_stored_on_a_full_disk(small_disk: Path, number: int) -> None:
+    """Nothing else is; there is room kept for them. They are acknowledged, and hold after a restart."""
+    path = small_disk / "edgecore.db"
+    with node(path) as bee:
+        for each in range(number + 1):
+            bee.send(META, from_cloud(bee, f"default/pod/p{each}", Operation.INSERT, thing(f"p{each}", uid=f"u{each}")))
+        fill(small_disk)
+        bee.forget()
+        bee.send(META, from_cloud(bee, "default/configmap/b", Operation.INSERT, thing("b", text=BIG)))
+        for each in range(number):
+            bee.send(META, from_cloud(bee, f"default/pod/p{each}", Operation.DELETE, thing(f"p{each}", uid=f"u{each}")))
+        answers = [answer.route.operation for answer in bee.sent_to(Group.HUB)]
+        assert answers == [Operation.ERROR, *[Operation.RESPONSE] * number]
+        told = [(m.route.operation, m.route.resource) for m in bee.sent_to("edged") if "/pod/" in m.route.resource]
+        assert told == [(Operation.DELETE, f"default/pod/p{each}") for each in range(number)]
+    (small_disk / "ballast").unlink()
+    with node(path) as bee:
+        assert len(bee.ask(META, from_edged(bee, "default/pod", Operation.QUERY), 1).content) == 1
+
+
+def test_the_announcement_of_a_deletion_too(small_disk: Path) -> None:
+    """A pod that is to end within its grace period ends on a full disk."""
+    with node(small_disk / "edgecore.db") as bee:
+        bee.send(META, from_cloud(bee, "default/pod/p", Operation.INSERT, thing("p", uid="u")))
+        fill(small_disk)
+        bee.forget()
+        going = thing("p", uid="u", version=5)
+        going["metadata"].update(GOING)
+        bee.send(META, from_cloud(bee, "default/pod/p", Operation.UPDATE, going))
+        assert [answer.route.operation for answer in bee.sent_to(Group.HUB)] == [Operation.RESPONSE]
+
+
+def test_without_a_reserve_a_deletion_reaches_the_pod_all_the_same(
+    small_disk: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """For that is what frees room. The cloud has an error for an answer and sends the deletion again."""
+    monkeypatch.setattr(Reserve, "fill", lambda _self: None)
+    with node(small_disk / "edgecore.db") as bee:
+        bee.send(META, from_cloud(bee, "default/pod/p", Operation.INSERT, thing("p", uid="u")))
+        fill(small_disk)
+        bee.forget()
+        bee.send(META, from_cloud(bee, "default/pod/p", Operation.DELETE, thing("p", uid="u")))
+        assert [answer.route.operation for answer in bee.sent_to(Group.HUB)] == [Operation.ERROR]
+        assert [m.route.operation for m in bee.sent_to("edged") if "/pod/" in m.route.resource] == [Operation.DELETE]
+
+
+def test_the_cloud_hears_what_this_node_says_whatever_the_disk_says(small_disk: Path) -> None:
+    """Statuses of pods and of the node leave although they cannot be kept, and edged is told to look at the disk."""
+    with node(small_disk / "edgecore.db") as bee:
+        bee.send(META, from_cloud(bee, "default/pod/p", Operation.INSERT, thing("p", uid="u")))
+        bee.send(META, bee.message("node/connection", "connect", "cloud_connected", source="edgehub"))
+        fill(small_disk)
+        bee.forget()
+        patch = {"metadata": {"uid": "u"}, "status": {"phase": "Failed", "reason": "Evicted", "message": BIG}}
+        for resource in ("default/podpatch/p", "null/nodepatch/n"):
+            bee.send(META, from_edged(bee, resource, Operation.PATCH, patch))
+        left = [m.route.resource for m in bee.sent_to(Group.HUB)]
+        assert left == ["default/podpatch/p", "null/nodepatch/n"]
+        assert [m.route.resource for m in bee.sent_to("edged")] == ["node/disk"]
+
+
+def test_the_reserve_is_kept_again_when_there_is_room(small_disk: Path) -> None:
+    path = small_disk / "edgecore.db"
+    reserve = path.with_name("edgecore.db-reserve")
+    with node(path) as bee:
+        bee.send(META, from_cloud(bee, "default/pod/p", Operation.INSERT, thing("p", uid="u")))
+        assert SMALLEST <= reserve.stat().st_size <= LARGEST
+        ballast = fill(small_disk)
+        bee.send(META, from_cloud(bee, "default/pod/p", Operation.DELETE, thing("p", uid="u")))
+        assert not reserve.exists()
+        ballast.unlink()
+        bee.run_for(PROBE_AFTER + 1)
+        bee.send(META, from_cloud(bee, "default/configmap/c", Operation.INSERT, thing("c")))
+        assert reserve.exists()
+
+
+def test_a_disk_that_is_full_at_the_start_has_no_reserve_and_no_error(small_disk: Path) -> None:
+    path = small_disk / "edgecore.db"
+    SqliteStore(path, keeps_room=False).close()
+    fill(small_disk)
+    store = SqliteStore(path)
+    assert not store.make_room()
+    store.close()
+    assert not path.with_name("edgecore.db-reserve").exists()

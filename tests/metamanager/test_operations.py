@@ -265,12 +265,14 @@ def test_a_content_that_cannot_be_stored_is_an_error_answer_and_no_failure(conte
 
 
 def test_a_failed_write_is_answered_with_an_error_and_never_acknowledged(tmp_path: Path) -> None:
-    """Disk full: error answer, nothing to edged, not ready; with room again it is ready and takes the message."""
+    """Disk full: error answer, edged hears of that alone, not ready; with room again it takes the message."""
     with node(tmp_path / "edgecore.db") as bee:
         store_of(bee)._connection.execute("PRAGMA max_page_count=6")
         message = from_cloud(bee, "default/pod/a", Operation.INSERT, thing(spec="x" * 100_000))
         bee.send(META, message)
-        assert [(sent.destination, sent.message.route.operation) for sent in bee.sent] == [(HUB, Operation.ERROR)]
+        sent = [(each.destination, each.message.route.operation) for each in bee.sent]
+        assert sent == [(EDGED, Operation.UPDATE), (HUB, Operation.ERROR)]
+        assert [each.route.resource for each in bee.sent_to(EDGED)] == ["node/disk"]
         assert bee.hive.readiness()[META].state is State.NOT_READY
         store_of(bee)._connection.execute("PRAGMA max_page_count=1000")
         bee.forget()

@@ -28,7 +28,7 @@ def test_nobody_else_can_read_it(tmp_path: Path) -> None:
         store.put(ROW)
         store.commit()
         assert mode(path.parent) == 0o700
-        assert [mode(file) for file in path.parent.iterdir()] == [0o600] * 3
+        assert [mode(file) for file in path.parent.iterdir()] == [0o600] * 4
 
 
 def test_a_file_that_others_could_read_is_closed_to_them(tmp_path: Path) -> None:

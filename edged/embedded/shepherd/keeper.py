@@ -54,6 +54,8 @@ class Keeper:
         self._log: LogFile | None = None
         self._pipes: list[LogPipe] = []
         self._main = Pid(0)
+        self._failure = ""
+        """Why what was started has to end at once."""
         self._exit_code: int | None = None
         self._give_up_at = 0.0
         self._done = False
@@ -67,16 +69,20 @@ class Keeper:
         except (LaunchError, OSError) as error:
             self._end(START_ERROR_EXIT_CODE, "StartError", str(error))
             return
-        self._connections.greeting = lambda connection: connection.send({"event": "running", **run})
-        self._connections.tell({"event": "running", **run})
-        with contextlib.suppress(OSError):  # told first: nobody waits for the disk
-            make_durable(self._directory / RUN_RECORD)
+        if not self._failure:
+            self._tell_of_start(run)
         while not self._done:
             self._poller.wait(self._patience_left())
             if self._exit_code is not None:
                 self._finish(self._exit_code)
 
     # starting
+
+    def _tell_of_start(self, run: RunRecord) -> None:
+        self._connections.greeting = lambda connection: connection.send({"event": "running", **run})
+        self._connections.tell({"event": "running", **run})
+        with contextlib.suppress(OSError):  # told first: nobody waits for the disk
+            make_durable(self._directory / RUN_RECORD)
 
     def _watch_children(self) -> None:
         read_end, write_end = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
@@ -92,7 +98,11 @@ class Keeper:
         started_at = time.time_ns()
         close_all(list(streams))
         run = RunRecord(pid=self._main, started_at=started_at)
-        write_json_soon(self._directory / RUN_RECORD, run)
+        try:
+            write_json_soon(self._directory / RUN_RECORD, run)
+        except OSError as error:  # nobody could find it again, and it may have filled the disk itself
+            self._failure = str(error)
+            self._signal_group(signal.SIGKILL)
         return run
 
     def _open_streams(self) -> Streams:
@@ -188,7 +198,10 @@ class Keeper:
                 return
             if alive:
                 break
-        self._end(exit_code, "Completed" if exit_code == 0 else "Error", "")
+        if self._failure:
+            self._end(START_ERROR_EXIT_CODE, "StartError", self._failure)
+        else:
+            self._end(exit_code, "Completed" if exit_code == 0 else "Error", "")
         os.waitpid(self._main, 0)
 
     def _reap(self, pid: Pid) -> bool:

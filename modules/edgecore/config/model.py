@@ -128,13 +128,14 @@ class EdgeCoreConfig(Section, frozen=True, kw_only=True):
     def embedded(cls, root: Path) -> EdgeCoreConfig:
         """A node of an ordinary user, with nothing installed: the embedded runtime, everything below
         `root`, the cloud stub of this machine without TLS. `root` need not exist; a relative one is taken
-        from the working directory. The disk is its owner's to fill: only for memory are pods ended."""
+        from the working directory. The disk is its owner's to fill: pods are ended
+        for it only when there is nothing left."""
         root = root.absolute()
         kubelet = TailoredKubeletConfig(
             container_runtime_endpoint=EMBEDDED_ENDPOINT,
             pod_logs_dir=root / "logs" / "pods",
             static_pod_path=str(root / "manifests"),
-            eviction_hard={"memory.available": "100Mi"},
+            eviction_hard={"memory.available": "100Mi", "nodefs.available": "1Mi"},
         )
         return cls(
             database=Database(data_source=SecretText(root / "edgecore.db")),

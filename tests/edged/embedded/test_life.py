@@ -242,3 +242,24 @@ def test_removing_a_pod_removes_everything(node: LocalNode) -> None:
     wait_for_death(pid)
     assert node.states() == {}
     assert [path for name in ("containers", "sandboxes") for path in (node.state / name).iterdir()] == []
+
+
+def test_what_cannot_be_written_down_does_not_run(node: LocalNode) -> None:
+    """A command that fills the disk at once left no room for the record of it: the start failed, and what the command
+    had begun ran on with nobody to end it.
+    """
+    container = node.create(["sh", "-c", "sleep 1234567 & echo $! > child; sleep 1234567"])
+    record = node.state / "containers" / container / "run.json.new"
+    record.mkdir()
+    with pytest.raises(grpc.RpcError, match="Is a directory"):
+        node.start(container)
+    status = node.status(container)
+    assert (status.state, status.reason, status.exit_code) == (cri.CONTAINER_EXITED, "StartError", 128)
+    assert not [each.name for each in Path("/proc").iterdir() if each.name.isdecimal() and "1234567" in _command(each)]
+
+
+def _command(process: Path) -> str:
+    try:
+        return (process / "cmdline").read_text()
+    except OSError:
+        return ""

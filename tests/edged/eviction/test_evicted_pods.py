@@ -1,7 +1,9 @@
 """edged alone on the bus, on a node that runs short."""
 
+import errno
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import grpc
 import pytest
@@ -13,6 +15,7 @@ from edged.eviction.thresholds import EvictionSettings, parse_thresholds
 from edged.gc.settings import GcSettings, ImagePolicy
 from edged.node.machine import FileSystem, MachineError
 from edged.testing.figures import PLENTY
+from edged.volumes import PodVolumes, VolumeError
 from protos.cri.v1 import api_pb2 as cri
 from tests.edged.conftest import IMAGE, Bench, pod
 
@@ -205,3 +208,85 @@ def test_a_runtime_that_does_not_say_where_images_are_is_asked_again(tmp_path: P
     bench.start()
     bench.run(25)
     assert bench.runtime.calls["image_fs_info"] == 2
+
+
+class Filled:
+    """A disk that is full as long as a pod has its volume, and what is counted of it: by the old count nothing."""
+
+    def __init__(self, bench: Bench, name: str) -> None:
+        self._volumes = bench.settings.root / "pods" / f"uid-{name}" / "volumes"
+        self._name = name
+
+    def usage(self, _root: Path, _images: Path | None = None) -> object:
+        return FULL if self._volumes.exists() else PLENTY
+
+    def pods(self, _runtime: object, *, anew: bool = False) -> tuple[PodUsage, ...]:
+        size = GIB if anew and self._volumes.exists() else 0
+        others = tuple(PodUsage(f"uid-{name}", storage=Amount(4096, 1)) for name in ("a", "z"))
+        return (PodUsage(f"uid-{self._name}", storage=Amount(size, 1)), *others)
+
+
+@pytest.fixture
+def filled(tmp_path: Path) -> Bench:
+    """Three pods, of which `filler` takes the whole disk, by its volume."""
+    bench = Bench(tmp_path, eviction=EVICTION)
+    bench.start()
+    disk = Filled(bench, "filler")
+    bench.figures.usage = disk.usage  # type: ignore[assignment,method-assign]
+    bench.figures.pods = disk.pods  # type: ignore[method-assign,assignment]
+    bench.tell("insert", a_pod("a"))
+    bench.tell("insert", a_pod("filler", volumes=[{"name": "v", "emptyDir": {}}]))
+    bench.tell("insert", a_pod("z"))
+    return bench
+
+
+def test_who_has_filled_the_disk_goes_with_his_files_and_nobody_else(filled: Bench) -> None:
+    """His volume stayed, so the disk was full for the next look too, and an innocent pod went."""
+    filled.run(120)
+    assert filled.runtime.running() == ["a", "z"]
+    assert filled.meta.statuses("filler")[-1]["reason"] == "Evicted"
+
+
+def test_nobody_else_goes_while_his_files_are_being_removed(filled: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Within half a minute; then another may be the one."""
+    with monkeypatch.context() as patched:
+        busy = Mock(side_effect=VolumeError("unmount a volume", "v", "it is busy", retryable=True))
+        patched.setattr(PodVolumes, "remove", busy)
+        filled.run(25)
+        assert filled.runtime.running() == ["a", "z"]
+    filled.run(120)
+    assert filled.runtime.running() == ["a", "z"]
+
+
+def test_who_finds_no_room_has_the_disk_looked_at_at_once(node: Bench) -> None:
+    """A worker that cannot write, and metamanager: the cloud hears of DiskPressure within a second."""
+    node.run(2)
+    node.figures.left = FULL
+    node.bee.send("edged", node.bee.message("node/disk", "update", None, source="metamanager"))
+    node.run(0.5)
+    assert "DiskPressure" in node.conditions
+    patches = next(patches for key, patches in node.meta.patches.items() if "nodepatch" in key)
+    told = {each["type"]: each["status"] for each in patches[-1]["status"]["conditions"] if "status" in each}
+    assert told["DiskPressure"] == "True"
+
+
+def test_a_worker_that_finds_no_room_too(node: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    node.run(2)
+    node.figures.left = FULL
+    full = OSError(errno.ENOSPC, "No space left on device")
+    with monkeypatch.context() as patched:
+        patched.setattr(PodVolumes, "prepare", Mock(side_effect=full))
+        node.tell("insert", a_pod("late"))
+        node.run(0.5)
+    assert "DiskPressure" in node.conditions
+
+
+def test_what_cannot_be_removed_keeps_nobody_from_being_evicted(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, eviction=EVICTION, gc=GcSettings(images=ImagePolicy(minimum_age=0.0)))
+    bench.start()
+    bench.tell("insert", a_pod("web"))
+    away = UnavailableError("ListImages", "", grpc.StatusCode.UNAVAILABLE, "away")
+    bench.figures.left = FULL
+    bench.runtime.fail("list_images", away, times=100)
+    bench.run(25)
+    assert bench.runtime.running() == []

@@ -145,8 +145,8 @@ def test_a_watch_tells_what_there_is_and_then_what_happens(stub: Stub) -> None:
     until(1)
     stub.client.run(Apply([configmap(), pod("second")]))
     stub.client.run(Delete("pod", "first", grace=0))
-    until(3)
-    assert seen == [("ADDED", "first"), ("ADDED", "second"), ("DELETED", "first")]
+    until(4)
+    assert seen == [("ADDED", "first"), ("ADDED", "second"), ("MODIFIED", "first"), ("DELETED", "first")]
     stub.core.stop()
     watching.join(timeout=DEADLINE)
     assert not watching.is_alive(), "the end of the stub ends the watch"

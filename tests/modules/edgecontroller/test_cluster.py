@@ -201,6 +201,15 @@ def test_a_pod_is_deleted_in_two_steps(cluster: Cluster) -> None:
     assert second == first - 2, "the deadline moves with the grace"
 
 
+def test_a_pod_that_is_deleted_by_force_says_so_to_its_node(cluster: Cluster) -> None:
+    """Its deletion had not begun: the node would give it its own grace period, 30 s, if nobody said otherwise."""
+    cluster.apply(pod(terminationGracePeriodSeconds=30))
+    cluster.delete(WEB, grace=0)
+    events = cluster.store.take_events()
+    assert [event.change for event in events] == [Change.ADDED, Change.MODIFIED, Change.DELETED]
+    assert [event.new["metadata"]["deletionGracePeriodSeconds"] for event in events[1:]] == [0, 0]
+
+
 def test_an_edge_of_2019_ends_a_deletion_with_its_report(cluster: Cluster) -> None:
     """It never deletes the pod itself."""
     cluster.apply(pod())

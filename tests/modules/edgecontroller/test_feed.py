@@ -76,7 +76,7 @@ def test_only_what_a_node_has_lacked_for_a_while_is_sent_again(controller: Contr
     controller.acknowledged(live["uid"], int(live["resourceVersion"]))
     controller.bee.run_for(9.9)
     controller.command("remove", kind="po", name="web", grace=0)
-    assert controller.down() == ["delete node/n1/default/pod/web"]
+    assert controller.down() == ["update node/n1/default/pod/web", "delete node/n1/default/pod/web"]
     controller.bee.run_for(1.0)
     assert controller.down() == [], "it may be on its way"
     controller.bee.run_for(10.0)
