@@ -153,13 +153,17 @@ class NodeReporter:
             self._register()
 
     def deleted(self, uid: str) -> None:
-        """The cloud has deleted the node: make it again. Empty: it has not said which object of the name."""
-        if self._node is None or uid in ("", self._node.metadata.uid):
-            _log.warning("node %s was deleted in the cloud: it registers again", self._settings.node_name)
+        """The cloud has deleted the node: make it again. Empty: it has not said which object of the name, and is asked,
+        for there may be another by now.
+        """
+        if self._node is None or uid == self._node.metadata.uid:
             self._lost()
+        elif not uid and not self.ask(lambda: None):
+            self._register()
 
     def _lost(self) -> None:
         """The cloud has no such node. It may still answer otherwise, from what it remembers: hence the pause."""
+        _log.warning("the cloud has no node %s any more: it registers again", self._settings.node_name)
         self._node, self._is_registered, self._anew = None, False, True
         self._lease.forget()
         now = self._clock.monotonic()
