@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from msgspec.structs import replace
 
 from edged.admission.admit import Place, refusal
+from edged.admission.second_look import Ask, SecondLook
 from edged.admission.validation import invalid
 from edged.api import Pod
 from edged.deadlines import Deadlines
@@ -49,6 +50,7 @@ class PodKeeper:
         crew: asks containers how they are.
         lives: hooks, waits and grace periods of containers; ended sooner when their pod is to end.
         place: what a new pod finds on this node.
+        ask_for_node: asks the cloud for the Node object, see `SecondLook`.
         events: is told what becomes of pods.
     """
 
@@ -64,12 +66,14 @@ class PodKeeper:
         crew: Crew,
         lives: Lives,
         place: Callable[[], Place],
+        ask_for_node: Ask,
         events: PodEvents,
     ) -> None:
         self._events = events
         self._reporter = reporter
         self._place = place
         self.pods = PodManager()
+        self._second_look = SecondLook(self.pods, place, ask_for_node, self.take)
         self.orphans = Orphans(owner)
         self.rounds = Rounds(turns, settings, self, reporter, hire, lives=lives, events=events)
         self.probes = ProbeManager(turns, crew, self._pod_of, self.health_changed, events)
@@ -127,6 +131,8 @@ class PodKeeper:
             self._drop(former)
             self.pods.hold(pod, behind=former.ref.uid)
             return
+        if known is None and not _was_admitted(pod) and self._second_look.holds(pod):
+            return
         echo = known is not None and _same_wish(known.pod, pod)
         record = self.pods.put(pod)
         if known is None:
@@ -146,7 +152,7 @@ class PodKeeper:
         """
         if record.ending or is_terminal(record.pod):
             return
-        begins = new and not record.pod.status.start_time
+        begins = new and not _was_admitted(record.pod)
         verdict = invalid(record.pod)
         if verdict is not None:
             verdict = replace(verdict, refused=begins)
@@ -328,6 +334,11 @@ class PodKeeper:
         self._deadlines.forget(uid)
         self.statuses.publish()
         _log.info("pod %s is gone", record.ref)
+
+
+def _was_admitted(pod: Pod) -> bool:
+    """Whether nobody has to ask if a pod may run here: it has begun or ended before, or is to end."""
+    return pod.metadata.deletion_timestamp is not None or is_terminal(pod) or bool(pod.status.start_time)
 
 
 def _same_wish(known: Pod, pod: Pod) -> bool:

@@ -121,6 +121,7 @@ class Parts:
             crew=self._crew,
             lives=self._lives,
             place=self._place,
+            ask_for_node=self._ask_for_node,
             events=self._events,
         )
         self._watch = RuntimeWatch(
@@ -370,6 +371,9 @@ class Parts:
             self._upkeep.pressures,
             self.shutdown.imminent,
         )
+
+    def _ask_for_node(self, then: Callable[[], None]) -> bool:
+        return self.node.ask(then)
 
     def node_status(self) -> NodeStatus:
         """The node's status of this moment; an empty one while the machine's figures cannot be read."""

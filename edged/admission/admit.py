@@ -71,7 +71,21 @@ def refusal(pod: Pod, others: Sequence[Pod], place: Place) -> Verdict | None:
     port = taken_port(pod, others)
     if port is not None:
         return _refuse("NodePorts", f"Predicate NodePorts failed: port {port[2]}/{port[1]} of the node is taken")
-    return _refused_by_cloud(pod, place) if place.node is not None else None
+    return refusal_by_node(pod, place)
+
+
+def refusal_by_node(pod: Pod, place: Place) -> Verdict | None:
+    """The same, as far as only the Node object says it, by labels and taints. A static pod tolerates every taint."""
+    if place.node is None:
+        return None
+    if not pod_fits_node(pod, place.name, place.node.metadata.labels):
+        message = "Predicate NodeAffinity failed: node(s) didn't match Pod's node affinity/selector"
+        return _refuse("NodeAffinity", message)
+    taint = untolerated(place.node.spec.taints, pod.spec.tolerations)
+    if taint is not None and CONFIG_SOURCE not in pod.metadata.annotations:
+        message = f"Predicate TaintToleration failed: the pod does not tolerate the taint {taint.key}:{taint.effect}"
+        return _refuse("TaintToleration", message)
+    return None
 
 
 def is_kept_out(pod: Pod, pressures: frozenset[Pressure]) -> bool:
@@ -85,20 +99,6 @@ def is_kept_out(pod: Pod, pressures: frozenset[Pressure]) -> bool:
     if pressures != {Pressure.MEMORY}:
         return True
     return qos_class(pod) is QosClass.BEST_EFFORT and not tolerates(MEMORY_TAINT, pod.spec.tolerations)
-
-
-def _refused_by_cloud(pod: Pod, place: Place) -> Verdict | None:
-    """What only the node's object in the cloud says. A static pod tolerates every taint."""
-    if place.node is None:
-        return None
-    if not pod_fits_node(pod, place.name, place.node.metadata.labels):
-        message = "Predicate NodeAffinity failed: node(s) didn't match Pod's node affinity/selector"
-        return _refuse("NodeAffinity", message)
-    taint = untolerated(place.node.spec.taints, pod.spec.tolerations)
-    if taint is not None and CONFIG_SOURCE not in pod.metadata.annotations:
-        message = f"Predicate TaintToleration failed: the pod does not tolerate the taint {taint.key}:{taint.effect}"
-        return _refuse("TaintToleration", message)
-    return None
 
 
 def _refuse(reason: str, message: str) -> Verdict:

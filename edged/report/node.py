@@ -12,8 +12,8 @@ Lives on the edged module's thread.
 """
 
 import logging
-from collections.abc import Callable, Mapping
-from typing import Any, Final, Protocol
+from collections.abc import Callable
+from typing import Any, Final
 
 from msgspec.structs import replace
 
@@ -25,6 +25,7 @@ from edged.node.status import ANNOTATIONS, Report, labels, node_object, node_sta
 from edged.pods.patch import diff_node
 from edged.report.allowance import Allowance
 from edged.report.lease import LeaseKeeper
+from edged.report.marks import NodeMarks, NoMarks
 from edged.report.reading import read_answer
 from edged.settings import EdgedSettings
 from metamanager.client import AlreadyExistsError, CallError, MetaTurnClient, NoAnswerError, NotFoundError
@@ -37,28 +38,6 @@ CORRECTION_PERIOD: Final = 30.0
 """Seconds after which it may be once more."""
 REGISTRATION_PAUSE: Final = 5.0
 """Seconds that are at least between two registrations that the cloud's not knowing the node has caused."""
-
-
-class NodeMarks(Protocol):
-    """What somebody has to say of the node in its metadata."""
-
-    def labels(self) -> Mapping[str, str]:
-        """Labels to set."""
-
-    def annotations(self, known: Mapping[str, str]) -> dict[str, str]:
-        """All annotations of the node, given those that it has."""
-
-
-class NoMarks:
-    """Nobody has anything to say (`NodeMarks`)."""
-
-    def labels(self) -> Mapping[str, str]:
-        """None."""
-        return {}
-
-    def annotations(self, known: Mapping[str, str]) -> dict[str, str]:
-        """Those that it has."""
-        return dict(known)
 
 
 class NodeReporter:
@@ -100,7 +79,10 @@ class NodeReporter:
         self._registering = False
         self._register_again = False
         self._patching = False
-        self._asking = False
+        self._answering: list[Callable[[], None]] | None = None
+        """Who waits for the answer about the node that is under way; None: none is."""
+        self._waiting: list[Callable[[], None]] = []
+        """Who has asked since that was sent."""
         self._lease = LeaseKeeper(meta, clock, settings, lambda: self.node, self._doubted)
 
     @property
@@ -134,10 +116,24 @@ class NodeReporter:
     def connected(self) -> None:
         """The cloud is there: say what is due, and ask what has become of the node meanwhile."""
         self.tick()
-        if self._is_registered and not self._asking:
-            self._asking = True
-            self._meta.get(ResourceType.NODE, "", self._settings.node_name, then=self._asked)
+        if self._answering is None:
+            self.ask(lambda: None)
         self.renew()
+
+    def ask(self, then: Callable[[], None]) -> bool:
+        """Ask the cloud how the node is; `then` is called when it has said so, or does not. False, and no call: it does
+        not know the node yet.
+        """
+        if not self._is_registered:
+            return False
+        self._waiting.append(then)
+        if self._answering is None:
+            self._ask()
+        return True
+
+    def _ask(self) -> None:
+        self._answering, self._waiting = self._waiting, []
+        self._meta.get(ResourceType.NODE, "", self._settings.node_name, then=self._asked)
 
     def stored(self, node: Node) -> None:
         """The store has the node so. What the cloud says itself counts more."""
@@ -157,13 +153,17 @@ class NodeReporter:
             self._register()
 
     def deleted(self, uid: str) -> None:
-        """The cloud has deleted the node: make it again. Empty: it has not said which object of the name."""
-        if self._node is None or uid in ("", self._node.metadata.uid):
-            _log.warning("node %s was deleted in the cloud: it registers again", self._settings.node_name)
+        """The cloud has deleted the node: make it again. Empty: it has not said which object of the name, and is asked,
+        for there may be another by now.
+        """
+        if self._node is None or uid == self._node.metadata.uid:
             self._lost()
+        elif not uid and not self.ask(lambda: None):
+            self._register()
 
     def _lost(self) -> None:
         """The cloud has no such node. It may still answer otherwise, from what it remembers: hence the pause."""
+        _log.warning("the cloud has no node %s any more: it registers again", self._settings.node_name)
         self._node, self._is_registered, self._anew = None, False, True
         self._lease.forget()
         now = self._clock.monotonic()
@@ -225,12 +225,16 @@ class NodeReporter:
         self._registered()
 
     def _asked(self, answer: bytes | CallError) -> None:
-        self._asking = False
+        waited, self._answering = self._answering or [], None
         node = read_answer(Node, answer)
         if isinstance(answer, NotFoundError) and self._is_registered:
             self._lost()
         elif node is not None:
             self.heard(node)
+        if self._waiting:
+            self._ask()
+        for then in waited:
+            then()
 
     def _patch_status(self) -> None:
         """Say what the cloud's word on the node lacks. What others have written is put right within limits only."""

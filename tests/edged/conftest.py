@@ -111,7 +111,9 @@ class Bench:
         self.bee = Harness(seed)
         self.runtime = kind(self.bee.simulation, [IMAGE])
         self.meta = MetaDouble(self.bee.clock)
-        self.bee.answer(ModuleName.METAMANAGER, self.meta)
+        self.silent: set[str] = set()
+        """Resources about which nobody answers."""
+        self.bee.answer(ModuleName.METAMANAGER, self._answer)
         self.snapshots = FragileSnapshots()
         self.settings = EdgedSettings(
             node_name="n1",
@@ -130,6 +132,14 @@ class Bench:
         self.figures = FiguresDouble()
         made = (self.settings, self.runtime.connect, self.snapshots, "v1.32", self.figures)
         self.bee.add(OpenEdged, *made, **outside)
+
+    def _answer(self, message: Message) -> Message | None:
+        return None if message.route.resource in self.silent else self.meta(message)
+
+    def asked(self, operation: str, resource: str) -> list[Message]:
+        """What edged has asked metamanager."""
+        sent = self.bee.sent_to(ModuleName.METAMANAGER)
+        return [each for each in sent if (each.route.operation, each.route.resource) == (operation, resource)]
 
     def start(self) -> None:
         """Start edged and let it come to rest."""

@@ -92,6 +92,41 @@ def test_a_label_that_came_just_before_its_pod_counts(bench: Bench) -> None:
     assert bench.meta.statuses("early")[-1]["reason"] == "NodeAffinity"
 
 
+def labelled_in_the_cloud(bench: Bench) -> None:
+    """Somebody has labelled the node; the cloud has not told of it."""
+    metadata = bench.meta.cloud["null/node/n1"]["metadata"]
+    metadata |= {"labels": {**metadata["labels"], "disk": "ssd"}, "resourceVersion": "2000"}
+
+
+def test_a_label_that_comes_behind_its_pod_counts_too(bench: Bench) -> None:
+    """KubeEdge's cloud sends the two from different loops. Several pods ask once."""
+    bench.start()
+    labelled_in_the_cloud(bench)
+    asked = len(bench.asked("query", "null/node/n1"))
+    for name in ("a", "b", "c"):
+        bench.post("insert", pod(name, nodeSelector={"disk": "ssd"}))
+    bench.post("update", pod("a", nodeSelector={"disk": "ssd"}, metadata={"labels": {"x": "y"}}))
+    bench.run(2)
+    assert [bench.meta.phases(name) for name in ("a", "b", "c")] == [["Running"]] * 3
+    assert len(bench.asked("query", "null/node/n1")) - asked <= 2
+
+
+def test_a_cloud_that_says_nothing_of_the_node_keeps_no_pod_waiting_for_ever(bench: Bench) -> None:
+    """What is deleted meanwhile never begins."""
+    bench.start()
+    labelled_in_the_cloud(bench)
+    bench.silent.add("null/node/n1")
+    for name in ("waits", "goes"):
+        bench.tell("insert", pod(name, nodeSelector={"disk": "ssd"}))
+    bench.tell("delete", pod("goes"))
+    bench.run(30)
+    assert bench.meta.phases("waits") == []
+    bench.run(60)
+    assert bench.meta.phases("waits") == ["Failed"]
+    assert bench.meta.phases("goes") == []
+    assert bench.runtime.running() == []
+
+
 def test_taints_count_for_pods_that_come_later_only(bench: Bench) -> None:
     """The cloud's taint manager ends those that run; a kubelet does not."""
     bench.start()

@@ -19,6 +19,7 @@ from metamanager.batch import Batch
 from metamanager.errors import StoreWriteError
 from metamanager.pod_list import (
     AFTER_REGISTRATION,
+    BYTES_A_SECOND,
     FIRST_DELAY,
     LEAST_APART,
     SOON,
@@ -139,7 +140,7 @@ def test_it_is_asked_at_each_connection_and_not_too_often(tmp_path: Path) -> Non
         for _ in range(10):
             disconnect(bee)
             connect(bee)
-            bee.run_for(10)
+            bee.run_for(LEAST_APART / 11)
         assert len(asked(bee)) == 1
         bee.run_for(LEAST_APART)
         assert len(asked(bee)) == 2
@@ -150,6 +151,20 @@ def test_it_is_asked_at_each_connection_and_not_too_often(tmp_path: Path) -> Non
         assert len(asked(bee)) == 3
     with asking(tmp_path / "x.db") as bee:
         assert len(asked(bee)) == 1
+
+
+def test_a_list_that_is_long_is_asked_for_less_often() -> None:
+    """A thin link has other things to carry."""
+    long = [pod(f"p{number}", note="x" * 6000) for number in range(100)]
+    apart = len(listing(*long)) / BYTES_A_SECOND
+    assert apart > 290
+    with told(*long) as bee:
+        disconnect(bee)
+        connect(bee)
+        bee.run_for(apart - 1)
+        assert len(asked(bee)) == 1
+        bee.run_for(2)
+        assert len(asked(bee)) == 2
 
 
 def this_node(uid: str) -> dict[str, Any]:

@@ -124,7 +124,11 @@ def test_what_changes_while_a_patch_is_under_way_is_put_right_after_it(node: Rec
 
 @pytest.mark.parametrize("uid", ["nu", ""])
 def test_a_deleted_node_registers_again_at_once(node: Reconciled, uid: str) -> None:
+    """When the cloud does not say which object of the name is gone, it is asked whether there is one."""
     node.reporter.deleted(uid)
+    if not uid:
+        assert node.turns.asked() == ["get node"]
+        node.turns.answer(NOT_FOUND)
     assert node.turns.asked() == ["create node"]
     between = node.reporter.node
     node.turns.answer({**node.object, "metadata": {"name": "n1", "uid": "second", "resourceVersion": "20"}})
@@ -133,6 +137,21 @@ def test_a_deleted_node_registers_again_at_once(node: Reconciled, uid: str) -> N
     assert after is not None
     assert after.metadata.uid == "second"
     assert node.turns.asked() == ["patch nodepatch", "get lease"], "the lease of another object is not its own"
+
+
+def test_a_deletion_that_comes_behind_the_next_registration_is_none(node: Reconciled) -> None:
+    """KubeEdge's does not say which object it means."""
+    node.reporter.deleted("")
+    node.turns.answer(node.object)
+    assert node.turns.open == []
+    assert node.reporter.node is not None
+
+
+def test_a_node_that_is_not_registered_tries_to_when_another_object_of_its_name_is_gone(tmp_path: Any) -> None:
+    node = Node(tmp_path)
+    node.reporter.stored(decode(NodeObject, b'{"metadata": {"name": "n1", "uid": "nu"}}'))
+    node.reporter.deleted("")
+    assert node.turns.asked() == ["create node"]
 
 
 def test_the_deletion_of_an_earlier_object_is_none(node: Reconciled) -> None:
