@@ -7,7 +7,7 @@ there are no locks.
 """
 
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from copy import deepcopy
 from enum import StrEnum
 from typing import TYPE_CHECKING
@@ -77,6 +77,10 @@ class ObjectStore:
         events = list(self._events)
         self._events.clear()
         return events
+
+    def __iter__(self) -> Iterator[ObjectKey]:
+        """The keys of all objects."""
+        return iter(list(self._objects))
 
     def find(self, key: ObjectKey) -> JsonObject | None:
         """The object, or None. It must not be changed."""

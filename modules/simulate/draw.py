@@ -101,7 +101,13 @@ _BETWEEN_FAULTS = (6.0, 25.0, 60.0)
 
 
 def draw_plan(
-    seed: int, *, nodes: int = 1, seconds: float = 240.0, profile: Profile = Profile.ALL, pods: int = 5
+    seed: int,
+    *,
+    nodes: int = 1,
+    seconds: float = 240.0,
+    profile: Profile = Profile.ALL,
+    pods: int = 5,
+    hostile: float = 0.0,
 ) -> Plan:
     """The plan of a seed; the same for the same arguments.
 
@@ -111,6 +117,7 @@ def draw_plan(
         seconds: how long there are faults and changes.
         profile: which faults.
         pods: of each node.
+        hostile: seconds from one message of a hostile node to its next; 0: there is none.
     """
     draw = random.Random(f"{seed} plan")  # noqa: S311 - reproducible on purpose
     steps: list[Step] = []
@@ -125,6 +132,7 @@ def draw_plan(
         steps=tuple(sorted(steps, key=lambda step: step.at)),
         faults=tuple(sorted(faults, key=lambda fault: fault.at)),
         uploads=_UPLOADS,
+        hostile=hostile,
     )
 
 

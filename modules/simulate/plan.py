@@ -107,3 +107,5 @@ class Plan(msgspec.Struct, frozen=True):
     faults: tuple[Fault, ...]
     uploads: float = 0.0
     """Seconds from one upload of a node to its next (what devices say); 0: there are none."""
+    hostile: float = 0.0
+    """Seconds from one message of a hostile node, which is there beside them, to its next; 0: there is none."""
