@@ -49,6 +49,12 @@ def token(chosen: argparse.Namespace) -> int:
     return ExitCode.OK
 
 
+def metrics(chosen: argparse.Namespace) -> int:
+    """`cloudcore metrics`: prints what is counted."""
+    _print([Client(chosen.socket).metrics().rstrip()])
+    return ExitCode.OK
+
+
 def _deletions(chosen: argparse.Namespace) -> list[Delete]:
     if chosen.file:
         contents = [document.content for document in read_manifests(*_text_of(chosen.file))]
