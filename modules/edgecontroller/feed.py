@@ -14,6 +14,8 @@ from modules.edgecontroller.store import Change, ObjectEvent
 from modules.edgecontroller.syncs import Sync, Syncs
 
 _POD, _NODE, _DRIVER = kind_named("Pod"), kind_named("Node"), kind_named("CSIDriver")
+_WAITED_FOR = 1000
+"""Objects that a node may hold before those that are not there yet are not noted any more."""
 _FIRST_AS_UPDATE = ("Secret", "Node")
 
 
@@ -50,8 +52,9 @@ class Feed:
             self._learn(key_of(pod), pod)
 
     def note_holder(self, key: ObjectKey, node: str) -> None:
-        """A node wants to hear of an object, which need not be there yet."""
-        self._locations.note(key, node)
+        """A node wants to hear of an object, which need not be there yet; of so many that are not, and no more."""
+        if self._cluster.store.find(key) is not None or self._locations.count(node) < _WAITED_FOR:
+            self._locations.note(key, node)
 
     def note_answered(self, node: str, content: object) -> None:
         """A node gets an answer; when it is an object, the node has that from now on."""

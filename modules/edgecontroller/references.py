@@ -107,6 +107,10 @@ class LocationCache:
         self._nodes.setdefault(key, {})[node] = None
         self._keys[node][key] = None
 
+    def count(self, node: str) -> int:
+        """How many objects a node holds or waits for."""
+        return len(self._keys.get(node, ()))
+
     def nodes_of(self, key: ObjectKey) -> list[str]:
         """The nodes that must hear of changes of an object."""
         return list(self._nodes.get(key, ()))

@@ -284,6 +284,27 @@ def test_a_request_for_a_certificate_is_in_the_name_of_who_makes_it(world: World
     assert code_in(world.says("null/certificatesigningrequest/c", "query")) == 200
 
 
+def test_a_node_fills_no_memory_with_what_is_not_there(world: World) -> None:
+    """Requests for certificates are a hundred, and what it waits for is a thousand."""
+    for number in range(1500):
+        world.controller.asks(f"default/volumeattachment/none-{number}", "query")
+    answers = [
+        code_in(world.says(f"null/certificatesigningrequest/c{number}", "insert", {"spec": {}}))
+        for number in range(101)
+    ]
+    assert answers == [200] * 99 + [403] * 2
+    controller = world.bee.hive.slot("edgecontroller").running
+    assert controller is not None
+    module: Any = controller.ref._actor_weakref()
+    assert module._feed._locations.count(ME) <= 1000
+
+
+def test_nobody_is_no_node(world: World) -> None:
+    """A call that names no node is refused, whatever is bound to none."""
+    world.controller.apply({**mirror(""), "apiVersion": "v1", "kind": "Pod"})
+    assert code_of(world.call(verb="get", plural="pods", namespace="default", name="static-n1", node="")) == 403
+
+
 def test_one_nodes_events_do_not_push_out_anothers(world: World) -> None:
     """A thousand are kept; who has the most makes room."""
     about = {"kind": "Node", "name": ME}
