@@ -28,7 +28,7 @@ _INSIDE: Final = ("connected", "disconnected", "acknowledged", "apply", "remove"
 
 
 class HostileNode:
-    """See the module's docstring.
+    """Sends the cloud one message after another, and checks what must hold whatever they say.
 
     Args:
         world: where it is.

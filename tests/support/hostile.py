@@ -42,7 +42,7 @@ class ListLink:
 
 
 class Field:
-    """See the module's docstring."""
+    """The cloud's modules on a hive in virtual time, and a link to each of the two nodes."""
 
     def __init__(self, bee: Harness) -> None:
         self.bee = bee

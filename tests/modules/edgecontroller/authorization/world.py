@@ -78,7 +78,7 @@ def all_objects() -> list[JsonObject]:
 
 
 class World:
-    """See the module's docstring."""
+    """edgecontroller with the objects of both nodes, of which n1 makes requests."""
 
     def __init__(self, bee: Harness) -> None:
         self.bee = bee
