@@ -43,6 +43,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_get(commands.add_parser("get", help="show objects"))
     _add_delete(commands.add_parser("delete", help="delete objects"))
     _add_token(commands.add_parser("token", help="print a token with which nodes can join"))
+    _add_metrics(commands.add_parser("metrics", help="print what is counted, as Prometheus reads it"))
     return parser
 
 
@@ -113,6 +114,11 @@ def _add_token(parser: argparse.ArgumentParser) -> None:
     )
     _add_socket(parser)
     parser.set_defaults(command=verbs.token)
+
+
+def _add_metrics(parser: argparse.ArgumentParser) -> None:
+    _add_socket(parser)
+    parser.set_defaults(command=verbs.metrics)
 
 
 def _add_apply(parser: argparse.ArgumentParser) -> None:

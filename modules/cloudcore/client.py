@@ -6,7 +6,7 @@ from pathlib import Path
 
 import msgspec
 
-from modules.cloudcore.framing import TOKEN, Call, ControlError, Reply, receive_frame, send_frame
+from modules.cloudcore.framing import METRICS, TOKEN, Call, ControlError, Reply, receive_frame, send_frame
 from modules.edgecontroller.commands import Apply, Delete, Get, Item, Verb
 
 _SECONDS = 60.0
@@ -40,6 +40,15 @@ class Client:
         """
         with self._connected(_SECONDS) as connection:
             return self._exchange(connection, Call(TOKEN, {"seconds": seconds})).token
+
+    def metrics(self) -> str:
+        """What the stub counts, in Prometheus' text form.
+
+        Raises:
+            ControlError: there is no stub.
+        """
+        with self._connected(_SECONDS) as connection:
+            return self._exchange(connection, Call(METRICS, {})).metrics
 
     def watch(self, command: Get) -> Iterator[tuple[str, Item]]:
         """What there is, as ADDED, then every change of it, until the stub ends.

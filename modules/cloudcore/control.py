@@ -23,7 +23,9 @@ from beehive.module import Module
 from beehive.names import ModuleName, Operation
 from edged.server.errors import ServerError
 from edged.server.listening import accepted, listen_unix
-from modules.cloudcore.framing import TOKEN, Call, ControlError, Reply, receive_frame, send_frame
+from modules.cloudcore.framing import METRICS, TOKEN, Call, ControlError, Reply, receive_frame, send_frame
+from modules.cloudcore.metrics import exposition
+from modules.cloudhub.refusals import Refusals
 from modules.edgecontroller import commands
 from modules.edgecontroller.commands import Changed, Get, Item, Verb
 from modules.edgecontroller.errors import ApiError
@@ -47,14 +49,16 @@ class Control(Module):
 
     Args:
         path: of the socket. A socket that nobody listens on any more is replaced.
+        refusals: for who asks what nodes were refused.
     """
 
     name: ClassVar[str] = commands.SOURCE
     group: ClassVar[str] = commands.SOURCE
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, refusals: Refusals) -> None:
         super().__init__()
         self._path = path
+        self._refusals = refusals
         self._lock = threading.Lock()
         self._watching: list[_Changes] = []
         self._clients: set[socket.socket] = set()
@@ -126,6 +130,8 @@ class Control(Module):
             self._watch(client, call.body)
         elif call.verb == TOKEN:
             send_frame(client, self._make_token(call.body))
+        elif call.verb == METRICS:
+            send_frame(client, Reply(metrics=exposition(self.hive, self._refusals)))
         elif call.verb in _COMMANDS:
             send_frame(client, self._ask(call.verb, call.body))
         else:

@@ -16,6 +16,7 @@ from modules.edgecontroller.commands import Item
 
 T = TypeVar("T")
 TOKEN = "token"  # noqa: S105 - the name of a verb
+METRICS = "metrics"
 MAX_FRAME = 32 * 1024 * 1024
 """Bytes. A list of all objects of a kind must fit."""
 
@@ -30,7 +31,8 @@ class Call(msgspec.Struct, frozen=True):
     """What a client wants."""
 
     verb: str
-    """`apply`, `get`, `remove` (see `modules.edgecontroller.commands.Verb`), `watch` or `token`."""
+    """`apply`, `get`, `remove` (see `modules.edgecontroller.commands.Verb`), `watch`,
+    `token` or `metrics`."""
     body: dict[str, Any]
     """The command's fields."""
 
@@ -44,6 +46,8 @@ class Reply(msgspec.Struct, frozen=True):
     """Of a watch: ADDED, MODIFIED or DELETED, with one item."""
     token: str = ""
     """Of `token`. Never logged."""
+    metrics: str = ""
+    """Of `metrics`: Prometheus' text form."""
     error: str = ""
     """The command could not be carried out."""
 

@@ -17,6 +17,7 @@ from modules.cloudcore.config import CloudCoreConfig, TlsConfig
 from modules.cloudcore.control import Control
 from modules.cloudhub.inlet import Inlet
 from modules.cloudhub.module import CloudHub, CloudHubSettings
+from modules.cloudhub.refusals import Refusals
 from modules.cloudhub.server import WebsocketServer
 from modules.dynamiccontroller.module import DynamicController
 from modules.edgecontroller.cluster import Cluster
@@ -88,10 +89,11 @@ class CloudCore:
         settings = CloudHubSettings(
             keepalive_interval=config.keepalive_interval, ack_resend_interval=config.ack_resend_interval, ca_pem=ca_pem
         )
-        self.hive.add(EdgeController, cluster, self._database, manifests)
-        self.hive.add(CloudHub, settings, self._make_server, {})
+        refusals = Refusals(clock)
+        self.hive.add(EdgeController, cluster, self._database, manifests, refusals)
+        self.hive.add(CloudHub, settings, self._make_server, {}, refusals)
         self.hive.add(DynamicController)
-        self.hive.add(Control, config.control_socket)
+        self.hive.add(Control, config.control_socket, refusals)
 
     @property
     def address(self) -> tuple[str, int]:

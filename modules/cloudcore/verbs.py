@@ -50,6 +50,12 @@ def token(chosen: argparse.Namespace) -> int:
     return ExitCode.OK
 
 
+def metrics(chosen: argparse.Namespace) -> int:
+    """`cloudcore metrics`: prints what is counted."""
+    say_lines(Client(chosen.socket).metrics().splitlines())
+    return ExitCode.OK
+
+
 def _deletions(chosen: argparse.Namespace) -> list[Delete]:
     if chosen.file:
         contents = [document.content for document in read_manifests(*_text_of(chosen.file))]

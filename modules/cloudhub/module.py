@@ -91,6 +91,7 @@ class CloudHub(Module):
         settings: see there.
         make_transport: makes what accepts connections; None where links are made by a test.
         deliveries: those to each node that is connected; for others to look at.
+        refusals: where what nodes are refused is counted; handed in so that it outlives a restart of this module.
     """
 
     name: ClassVar[str] = ModuleName.CLOUDHUB
@@ -105,6 +106,7 @@ class CloudHub(Module):
         settings: CloudHubSettings,
         make_transport: MakeTransport | None,
         deliveries: dict[str, NodeDeliveries],
+        refusals: Refusals | None = None,
     ) -> None:
         super().__init__()
         self._settings = settings
@@ -116,7 +118,7 @@ class CloudHub(Module):
         """Of which edgecontroller is to be told."""
         self.counts: Counter[str] = Counter()
         """Messages that were not passed on, by reason."""
-        self.refusals = Refusals(self.clock)
+        self._refusals = Refusals(self.clock) if refusals is None else refusals
         self._upstream: Upstream[_Passing] = Upstream(settings.messages_under_way, settings.bytes_under_way)
 
     def on_start(self) -> None:
@@ -259,12 +261,12 @@ class CloudHub(Module):
         if self.hive.waiters.resource(answer.parent_id).startswith(f"node/{node}/"):
             self.respond(answer)
         else:
-            self.refusals.note(node, "answer to nothing that this node was asked", "volume", answer.route.resource)
+            self._refusals.note(node, "answer to nothing that this node was asked", "volume", answer.route.resource)
 
     def _refuse(self, node: str, message: Message) -> None:
         route = message.route
         about = f"{route.operation[:100]} {route.resource[:100]}"
-        self.refusals.note(node, "not a message of an edge", kind_of(message), about)
+        self._refusals.note(node, "not a message of an edge", kind_of(message), about)
         if wants_answer(message):
             text = "cloudhub: no node may send this: group, resource type or operation is none of an edge's"
             error = message.error(self.clock, text, source=self.name, group=Group.RESOURCE)

@@ -20,7 +20,7 @@ _LONGEST: Final = 300
 
 
 class Refusals:
-    """See the module's docstring.
+    """Counts refusals of nodes and logs them, ten of a node at once and then one in ten seconds.
 
     Args:
         clock: the lines' rate.

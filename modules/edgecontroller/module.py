@@ -66,13 +66,20 @@ class EdgeController(Module):
         cluster: the objects; handed in so that they can be looked at, and outlive a restart of this module.
         database: where they are kept; likewise.
         manifests: the directory that is watched; None: none.
+        refusals: where what nodes are refused is counted.
     """
 
     name: ClassVar[str] = ModuleName.EDGECONTROLLER
     group: ClassVar[str] = Group.EDGECONTROLLER
     side: ClassVar[Side] = Side.CLOUD
 
-    def __init__(self, cluster: Cluster, database: Database, manifests: ManifestDirectory | None = None) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        database: Database,
+        manifests: ManifestDirectory | None = None,
+        refusals: Refusals | None = None,
+    ) -> None:
         super().__init__()
         self._cluster = cluster
         self._database = database
@@ -81,8 +88,7 @@ class EdgeController(Module):
         self._graph = Graph(cluster.store)
         self._feed = Feed(cluster, self._syncs, self._send_down, partial(may_have, graph=self._graph))
         self._turns = Turns(cluster.store, database, self._changed, self._claimed_elsewhere, self._undone)
-        self.refusals = Refusals(self.clock)
-        self._gate = Gate(self._graph, self.refusals)
+        self._gate = Gate(self._graph, Refusals(self.clock) if refusals is None else refusals)
         self.failures = Failures()
         self._handled: Counter[str] = Counter()
         """Messages of each node that were handled, of which cloudhub was not told yet."""

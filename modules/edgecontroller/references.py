@@ -107,6 +107,10 @@ class LocationCache:
         self._nodes.setdefault(key, {})[node] = None
         self._keys[node][key] = None
 
+    def count(self, node: str) -> int:
+        """How many objects a node holds or waits for."""
+        return len(self._keys.get(node, ()))
+
     def nodes_of(self, key: ObjectKey) -> list[str]:
         """The nodes that must hear of changes of an object."""
         return list(self._nodes.get(key, ()))
@@ -114,10 +118,6 @@ class LocationCache:
     def on_node(self, node: str) -> list[ObjectKey]:
         """The objects that a node holds."""
         return list(self._keys.get(node, ()))
-
-    def count(self, node: str) -> int:
-        """How many those are."""
-        return len(self._keys.get(node, ()))
 
     def forget_node(self, node: str) -> None:
         """Drops what is noted of a node."""

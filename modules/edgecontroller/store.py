@@ -7,7 +7,7 @@ there are no locks.
 """
 
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from copy import deepcopy
 from enum import StrEnum
 from typing import TYPE_CHECKING
@@ -101,6 +101,10 @@ class ObjectStore:
         self._events.clear()
         self._since.clear()
         return undone
+
+    def __iter__(self) -> Iterator[ObjectKey]:
+        """The keys of all objects."""
+        return iter(list(self._objects))
 
     def find(self, key: ObjectKey) -> JsonObject | None:
         """The object, or None. It must not be changed."""

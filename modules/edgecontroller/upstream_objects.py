@@ -9,7 +9,7 @@ from edged.api import TokenRequest
 from modules.edgecontroller.answers import Answer, object_answer, refusal, typed_answer
 from modules.edgecontroller.authorization.attributes import user_of
 from modules.edgecontroller.cluster import Cluster
-from modules.edgecontroller.errors import ApiError, BadRequestError, NotFoundError, TooLargeError
+from modules.edgecontroller.errors import ApiError, BadRequestError, ForbiddenError, NotFoundError, TooLargeError
 from modules.edgecontroller.kinds import JsonObject, Kind, kind_named
 from modules.edgecontroller.merge_schema import schema_of
 from modules.edgecontroller.requests import Handling, Request, Result
@@ -22,6 +22,8 @@ _EVENT = kind_named("Event")
 _LONGEST_EVENT = 16 * 1024
 """Bytes of an event: a thousand are kept. An API server takes messages of 1,024 characters."""
 _CSR = kind_named("CertificateSigningRequest")
+_MOST_REQUESTS = 100
+"""Certificate signing requests that are kept of one node. Nobody collects them here."""
 
 
 class _EventPatchInfo(msgspec.Struct):
@@ -71,7 +73,12 @@ def create_signing_request(cluster: Cluster, request: Request) -> list[Result]:
         spec = wanted.get("spec")
         if not isinstance(spec, dict):
             raise BadRequestError("CertificateSigningRequest: spec: an object is wanted")
-        named = {**spec, "username": user_of(request.node), "groups": ["system:nodes", "system:authenticated"]}
+        user = user_of(request.node)
+        made = sum((one.get("spec") or {}).get("username") == user for one in cluster.list(_CSR))
+        if made >= _MOST_REQUESTS:
+            why = f"{user} has {made} already; delete some"
+            raise ForbiddenError(_CSR.plural, request.name, why, _CSR.api_group)
+        named = {**spec, "username": user, "groups": ["system:nodes", "system:authenticated"]}
         return [typed_answer(cluster.create({**wanted, "spec": named}))]
     except ApiError as error:
         return [refusal(error, "CertificateSigningRequest")]

@@ -174,6 +174,9 @@ def _add_simulate(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--nodes", type=int, default=1, metavar="M", help="nodes of one cloud (default 1)")
     parser.add_argument("--hours", type=float, default=240 / 3600, metavar="H", help="of faults (default 4 minutes)")
     parser.add_argument("--pods", type=int, default=5, metavar="N", help="pods of each node (default 5)")
+    parser.add_argument(
+        "--hostile-node", dest="hostile", action="store_true", help="a node beside them that means harm"
+    )
     parser.add_argument("--faults", choices=FAULT_PROFILES, default="all", help="which faults are drawn (default all)")
     parser.add_argument("--cores", type=int, default=0, metavar="N", help="processes (default: one for each core)")
     parser.add_argument("--plan", type=Path, metavar="FILE", help="run a plan that a failure left, and nothing else")

@@ -155,7 +155,9 @@ def _is_for_controller(one: Captured) -> bool:
 
 
 def _said(time: float, to: str, message: RecordedMessage) -> Output:
+    """To the controller, ours names the node as the source, whatever the node wrote there."""
+    source = message.source if to == "the node" else ""
     title = f"{message.operation} {message.resource} to {to}"
     content = msgspec.json.decode(message.content) if message.content else None
-    envelope = {"id": message.id, "answers": message.parent_id, "source": message.source, "group": message.group}
+    envelope = {"id": message.id, "answers": message.parent_id, "source": source, "group": message.group}
     return Output(time, (to, message.resource), title, (title, *lines({**envelope, "content": content})))

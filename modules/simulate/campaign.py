@@ -22,10 +22,12 @@ class Settings(msgspec.Struct, frozen=True):
     seconds: float = 240.0
     profile: Profile = Profile.ALL
     pods: int = 5
+    hostile: float = 0.0
 
     def plan(self, seed: int) -> Plan:
         """The plan of a seed."""
-        return draw_plan(seed, nodes=self.nodes, seconds=self.seconds, profile=self.profile, pods=self.pods)
+        wanted = {"nodes": self.nodes, "pods": self.pods}
+        return draw_plan(seed, **wanted, seconds=self.seconds, profile=self.profile, hostile=self.hostile)
 
 
 class Outcome(msgspec.Struct, frozen=True):

@@ -146,6 +146,10 @@ class SimulatedCloud:
         """Whether the cloud has taken all that is wanted."""
         return not self._unsettled
 
+    def taken(self) -> set[Key]:
+        """What people want and the cloud has taken."""
+        return {key for key, document in self.wanted.items() if document is not None and key not in self._unsettled}
+
     def unacknowledged(self, node: str) -> int:
         """How many messages to a node are sent again and again, because it has not acknowledged them."""
         return len(self._deliveries.get(node, ()))

@@ -20,6 +20,8 @@ from modules.simulate.report import plan_text, read_plan, write_run
 from modules.simulate.run import run_plan
 
 _HOUR = 3600.0
+_HOSTILE = 0.5
+"""Seconds from one message of a hostile node to its next."""
 _SAY_EVERY = 2.0
 """Real seconds between two lines of progress where there is no terminal."""
 
@@ -29,7 +31,11 @@ def simulate(chosen: argparse.Namespace) -> int:
     if chosen.plan is not None:
         return _again(chosen.plan, chosen.out)
     settings = Settings(
-        nodes=chosen.nodes, seconds=chosen.hours * _HOUR, profile=Profile(chosen.faults), pods=chosen.pods
+        nodes=chosen.nodes,
+        seconds=chosen.hours * _HOUR,
+        profile=Profile(chosen.faults),
+        pods=chosen.pods,
+        hostile=_HOSTILE if chosen.hostile else 0.0,
     )
     failed = _campaign(range(chosen.seed, chosen.seed + chosen.seeds), settings, chosen.cores)
     for outcome in failed[:3]:

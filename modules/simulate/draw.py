@@ -102,7 +102,13 @@ _BETWEEN_FAULTS = (6.0, 25.0, 60.0)
 
 
 def draw_plan(
-    seed: int, *, nodes: int = 1, seconds: float = 240.0, profile: Profile = Profile.ALL, pods: int = 5
+    seed: int,
+    *,
+    nodes: int = 1,
+    seconds: float = 240.0,
+    profile: Profile = Profile.ALL,
+    pods: int = 5,
+    hostile: float = 0.0,
 ) -> Plan:
     """The plan of a seed; the same for the same arguments.
 
@@ -112,6 +118,7 @@ def draw_plan(
         seconds: how long there are faults and changes.
         profile: which faults.
         pods: of each node.
+        hostile: seconds from one message of a hostile node to its next; 0: there is none.
     """
     draw = random.Random(f"{seed} plan")  # noqa: S311 - reproducible on purpose
     steps: list[Step] = []
@@ -135,6 +142,7 @@ def draw_plan(
         uploads=_UPLOADS,
         writes=draw_more.writes(more, steps, seconds),
         first_version=draw_more.first_version(more),
+        hostile=hostile,
     )
 
 

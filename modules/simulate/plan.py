@@ -138,3 +138,5 @@ class Plan(msgspec.Struct, frozen=True):
     writes: tuple[Write, ...] = ()
     first_version: int = 0
     """Of the cloud's first object; 0: seconds since 1970, which no run brings to another number of digits."""
+    hostile: float = 0.0
+    """Seconds from one message of a hostile node, which is there beside them, to its next; 0: there is none."""

@@ -16,6 +16,7 @@ from modules.simulate.cloud import SimulatedCloud
 from modules.simulate.convergence import disagreements
 from modules.simulate.documents import document_of, kind_of
 from modules.simulate.faults import Faults
+from modules.simulate.hostile import HostileNode
 from modules.simulate.node import Node
 from modules.simulate.plan import Plan, Shape, Step, Write
 from modules.simulate.report_watch import ReportWatch
@@ -108,6 +109,7 @@ class Run:
         ]
         self.faults = Faults(world, self.cloud, self.nodes)
 
+        self.hostile = HostileNode(world, self.cloud, plan.hostile) if plan.hostile else None
         self.reports = ReportWatch(world)
         self._open_since: dict[int, dict[str, float]] = {}
         """When each open request of a node was first seen."""
@@ -127,6 +129,8 @@ class Run:
             self.faults.schedule(fault)
         if self.plan.uploads:
             self._upload()
+        if self.hostile is not None:
+            self.hostile.start()
         while self.world.now() < self.plan.seconds and not self.world.violations:
             self._go_on()
 
@@ -171,6 +175,8 @@ class Run:
         self.world.run_for(_LOOK_EVERY)
         self.cloud.reconcile()
         self.reports.look(self.cloud.pods())
+        if self.hostile is not None:
+            self.hostile.look()
         for node in self.nodes:
             self._check(node)
 

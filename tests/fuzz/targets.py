@@ -2,9 +2,8 @@
 
 from typing import Final
 
-from tests.fuzz import cloud, hostile_pods, node, wire
+from tests.fuzz import cloud, hostile, hostile_pods, node, wire
 from tests.fuzz.target import Target
 
-TARGETS: Final[dict[str, Target]] = {
-    target.name: target for target in (*wire.TARGETS, *cloud.TARGETS, *node.TARGETS, *hostile_pods.TARGETS)
-}
+_ALL: Final = (*wire.TARGETS, *cloud.TARGETS, *hostile.TARGETS, *node.TARGETS, *hostile_pods.TARGETS)
+TARGETS: Final[dict[str, Target]] = {target.name: target for target in _ALL}

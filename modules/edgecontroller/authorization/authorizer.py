@@ -33,7 +33,7 @@ _KINDS: Final = {(kind.api_group, kind.plural): kind.name for kind in KINDS}
 def authorize(asked: Attributes, graph: Graph) -> Decision:
     """Decides on a request."""
     scope = RULES.get((asked.group, asked.resource), {}).get(asked.verb)
-    return _UNKNOWN if scope is None else _DECIDE[scope](asked, graph)
+    return _UNKNOWN if scope is None or not asked.node else _DECIDE[scope](asked, graph)
 
 
 def may_have(node: str, key: ObjectKey, graph: Graph) -> bool:

@@ -18,7 +18,7 @@ _RESOURCES: Final = frozenset(resource for _, resource in RULES)
 
 
 class Gate:
-    """See the module's docstring.
+    """Lets a node's requests and writes pass, or raises ForbiddenError, counted and logged.
 
     Args:
         graph: what refers to what.

@@ -18,7 +18,7 @@ _NAMESPACE: Final = "default"
 
 
 class Graph:
-    """See the module's docstring.
+    """Knows what the pods of each node refer to, and which volumes name which secrets.
 
     Args:
         store: the objects.

@@ -6,6 +6,7 @@ from pathlib import Path
 from beehive.hive import Hive
 from beehive.runtime import Threads
 from modules.cloudcore.control import Control
+from modules.cloudhub.refusals import Refusals
 from modules.edgecontroller.commands import Changed
 
 
@@ -13,7 +14,7 @@ def test_who_watches_and_does_not_read_does_not_keep_it_from_stopping(tmp_path: 
     """All that such a client may have waiting for it waits already."""
     runtime = Threads()
     hive = Hive(runtime)
-    hive.add(Control, tmp_path / "control")
+    hive.add(Control, tmp_path / "control", Refusals(hive.clock))
     hive.start()
     running = hive.slot(Control.name).running
     assert running is not None

@@ -70,6 +70,21 @@ def test_secrets_of_others_are_read_by_no_query_and_no_application(field: Battle
     assert (refused["Status"], refused["Error"]["ErrStatus"]["code"]) == ("Rejected", 403)
 
 
+def test_refusals_are_counted_by_reason_and_kind(field: Battlefield) -> None:
+    """`cloudcore metrics` shows them, whatever the node has called things."""
+    for _ in range(30):
+        field.forges("control", "apply", "x" * 900 + "/y")
+        field.evil.ask("finance/secret/bank", "query")
+    field.evil.ask("default/pod/evil", "insert", pod("evil"))
+    counted = [line for line in field.stub.client.metrics().splitlines() if "refused_requests_total{" in line]
+    assert sorted(counted) == [
+        'cloudcore_refused_requests_total{kind="other",reason="not a message of an edge"} 30.0',
+        'cloudcore_refused_requests_total{kind="pods",reason="restricted"} 1.0',
+        'cloudcore_refused_requests_total{kind="secrets",reason="not authorized"} 30.0',
+    ]
+    assert 'beehive_module_restarts_total{module="edgecontroller"} 0.0' in field.stub.client.metrics()
+
+
 def test_no_pod_is_made_on_another_node(field: Battlefield) -> None:
     """Nor in the other's name: whose Application it is, the connection says."""
     evil = b'{"metadata":{"name":"evil"},"spec":{"nodeName":"n2","containers":[{"name":"c","image":"i"}]}}'

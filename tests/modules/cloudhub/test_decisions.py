@@ -8,9 +8,17 @@ import pytest
 
 from beehive.message import Header, Message, Route
 from modules.cloudhub.acknowledgement import needs_acknowledgement
-from modules.cloudhub.routing import Destination, destination_of
+from modules.cloudhub.routing import OBJECT_REQUESTS, Destination, destination_of, on_node
+from modules.edgecontroller.upstream import HANDLINGS
+from tests.interop.traces import TRACES
 from tests.modules.traces import needs_traces, recordings, steps_of
 
+CAPTURES = TRACES.parent / "recordings" / "kubeedge"
+CAPTURED = (
+    "start", "d1-device-created", "d2-desired-changed", "d3-reported", "d5-offline", "j1-prepull", "j2-configupdate",
+    "j3-nodeupgrade", "m1-metaserver", "m2-token", "m4-ephemeral", "m6-static", "r1-rest-eventbus",
+    "r3-rest-servicebus", "r4-servicebus-rest",
+)  # fmt: skip
 STATUS_ERROR = {"ErrStatus": {"code": 404}}
 
 
@@ -84,7 +92,40 @@ def test_a_real_edge_acknowledges_whatever_needs_it(path: Path) -> None:
         (message("membership/detail", "get", source="twin"), Destination.DEVICES),
         (message("default/podpatch/p", "patch", source="edged", group="meta"), Destination.OBJECTS),
         (message("default/podstatus", "update", source="metaManager"), Destination.OBJECTS),
+        (message("cloudcore/objects", "apply", source="control"), Destination.REFUSED),
+        (message("default/pod/p", "remove", source="control"), Destination.REFUSED),
+        (message("cloudcore/objects", "call", source="metaserver"), Destination.REFUSED),
+        (message("node/n2", "connected", source="x"), Destination.REFUSED),
+        (message("node/n2", "disconnected", source="edged", group="meta"), Destination.REFUSED),
+        (message("cloudhub/acknowledged", "acknowledged", source=""), Destination.REFUSED),
+        (message("default/podpatch/p", "patch", source="edged", group="edgecontroller"), Destination.REFUSED),
+        (message("default/podpatch/p", "delete", source="edged", group="meta"), Destination.REFUSED),
+        (message("default/secret/s", "insert", source="edged", group="meta"), Destination.REFUSED),
+        (message("node/n2/default/secret/s", "query", source="edged", group="meta"), Destination.REFUSED),
+        (message("", "query", source="edged", group="meta"), Destination.REFUSED),
     ],
 )
 def test_where_a_message_from_a_node_goes(came: Message, destination: Destination) -> None:
     assert destination_of(came) is destination
+
+
+def test_what_is_allowed_is_what_is_handled() -> None:
+    """Registration is edgecontroller's own work; of all the rest it says who answers it."""
+    assert {*HANDLINGS, ("node", "insert")} == OBJECT_REQUESTS
+
+
+def test_what_is_handed_on_comes_from_the_node_of_the_connection() -> None:
+    """Whatever source it names, none that a module has."""
+    handed = on_node(message("default/pod/p", "insert", source="control"), "n1")
+    assert (handed.route.source, handed.route.resource) == ("system:node:n1", "node/n1/default/pod/p")
+
+
+@needs_traces
+@pytest.mark.skipif(not CAPTURES.is_dir(), reason=f"the captures are not at {CAPTURES}")
+def test_real_edges_say_nothing_that_is_refused() -> None:
+    """Of 2019 and of today, with devices, rules, jobs, tokens and Applications."""
+    paths = [*recordings("2019"), *recordings("today"), *(CAPTURES / f"{name}.jsonl" for name in CAPTURED)]
+    said = [step for path in paths for step in steps_of(path) if step.from_edge]
+    assert len(said) > 200
+    for step in said:
+        assert destination_of(msgspec.convert(step.message, Message)) is not Destination.REFUSED, step.resource

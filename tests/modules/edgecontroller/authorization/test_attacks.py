@@ -284,19 +284,58 @@ def test_a_request_for_a_certificate_is_in_the_name_of_who_makes_it(world: World
     assert code_in(world.says("null/certificatesigningrequest/c", "query")) == 200
 
 
-def test_one_nodes_events_do_not_push_out_anothers(world: World) -> None:
-    """A thousand are kept; who has the most makes room."""
+def test_a_node_fills_no_memory_with_what_is_not_there(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Requests for certificates are a hundred, and what it waits for is bounded."""
+    monkeypatch.setattr("modules.edgecontroller.feed._WAITED_FOR", 100)
+    for number in range(150):
+        world.controller.asks(f"default/volumeattachment/none-{number}", "query")
+    answers = [
+        code_in(world.says(f"null/certificatesigningrequest/c{number}", "insert", {"spec": {}}))
+        for number in range(101)
+    ]
+    assert answers == [200] * 99 + [403] * 2
+    controller = world.bee.hive.slot("edgecontroller").running
+    assert controller is not None
+    module: Any = controller.ref._actor_weakref()
+    assert module._feed._locations.count(ME) <= 100
+
+
+@pytest.mark.parametrize("kind", ["Secret", "ConfigMap", "Node", "Pod", "Lease"])
+def test_an_object_of_another_kind_passes_no_more_than_its_own(world: World, kind: str) -> None:
+    """In the place of an event, of the node or of a lease: what counts is what would be written."""
+    before = world.foreign()
+    version = "coordination.k8s.io/v1" if kind == "Lease" else "v1"
+    for name in ("n2", "new", "their-secret", "their-pod"):
+        body = {"kind": kind, "apiVersion": version, "metadata": {"name": name}, "spec": {}}
+        world.says(f"default/event/{name}", "patch", {"event": {}, "patchData": json.dumps(body)})
+        world.says(f"default/event/{name}", "insert", body)
+        for plural in ("nodes", "events", "pods"):
+            for verb in ("create", "update"):
+                world.call(verb=verb, plural=plural, namespace="default", name=name, body=body)
+    assert world.foreign() == before
+
+
+def test_nobody_is_no_node(world: World) -> None:
+    """A call that names no node is refused, whatever is bound to none."""
+    world.controller.apply({**mirror(""), "apiVersion": "v1", "kind": "Pod"})
+    assert code_of(world.call(verb="get", plural="pods", namespace="default", name="static-n1", node="")) == 403
+
+
+def test_one_nodes_events_do_not_push_out_anothers(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So many are kept; who has the most makes room."""
+    monkeypatch.setattr("modules.edgecontroller.cluster._EVENTS_KEPT", 50)
     about = {"kind": "Node", "name": ME}
-    for number in range(1200):
+    for number in range(70):
         event = {"involvedObject": about, "source": {"host": ME}, "reason": "Noise"}
         world.controller.asks(f"default/event/noise-{number}", "insert", event)
     assert world.find("Event", "their-event") is not None
-    assert len(world.controller.command("get", kind="events", namespace=None)) <= 1000
+    assert world.find("Event", "noise-0") is None
+    assert len(world.controller.command("get", kind="events", namespace=None)) == 50
 
 
 def test_refusals_stay_short_in_the_log(world: World, caplog: pytest.LogCaptureFixture) -> None:
-    """A thousand of them are a dozen lines, and what the node wrote cannot make a line of its own."""
-    for _ in range(1000):
+    """Two hundred of them are a dozen lines, and what the node wrote cannot make a line of its own."""
+    for _ in range(200):
         world.says("default/secret/bank\x1b[2J\n", "query")
     lines = [record.getMessage() for record in caplog.records if "refused" in record.getMessage()]
     assert 1 <= len(lines) <= 12

@@ -36,7 +36,8 @@ def _plain(kind: str, name: str, version: str = "v1", /, **members: Any) -> Json
     return {"apiVersion": version, "kind": kind, "metadata": {"name": name}, **members}
 
 
-def _of(whose: str, node: str) -> list[JsonObject]:
+def objects_of(whose: str, node: str) -> list[JsonObject]:
+    """All that a node has, and that its pod refers to; `whose` is `mine` or `their`."""
     reference = {"name": f"{whose}-volume-secret", "namespace": "default"}
     volume: JsonObject = {
         "capacity": {"storage": "1Gi"},
@@ -56,9 +57,9 @@ def _of(whose: str, node: str) -> list[JsonObject]:
     request = {"username": f"system:node:{node}", "request": "", "signerName": "kubernetes.io/kubelet-serving"}
     return [
         _plain("Node", node, spec={"taints": [{"key": "k", "effect": "NoSchedule"}]}),
-        _plain("Secret", f"{whose}-secret", stringData={"a": whose}),
-        _plain("Secret", f"{whose}-volume-secret", stringData={"a": whose}),
-        _plain("ConfigMap", f"{whose}-config", data={"a": whose}),
+        _plain("Secret", f"{whose}-secret", stringData={"a": f"{whose}-gold"}),
+        _plain("Secret", f"{whose}-volume-secret", stringData={"a": f"{whose}-gold"}),
+        _plain("ConfigMap", f"{whose}-config", data={"a": f"{whose}-gold"}),
         _plain("ServiceAccount", f"{whose}-account"),
         _plain("PersistentVolume", f"{whose}-volume", spec=volume),
         _plain("PersistentVolumeClaim", f"{whose}-claim", spec=claim),
@@ -70,14 +71,19 @@ def _of(whose: str, node: str) -> list[JsonObject]:
     ]
 
 
+def all_objects() -> list[JsonObject]:
+    """Those of both nodes, and what all may read."""
+    driver = _plain("CSIDriver", "d", "storage.k8s.io/v1", spec={})
+    return [*objects_of("mine", ME), *objects_of("their", NEIGHBOUR), driver]
+
+
 class World:
-    """See the module's docstring."""
+    """edgecontroller with the objects of both nodes, of which n1 makes requests."""
 
     def __init__(self, bee: Harness) -> None:
         self.bee = bee
         self.controller = Controller(bee)
-        objects = [*_of("mine", ME), *_of("their", NEIGHBOUR), _plain("CSIDriver", "d", "storage.k8s.io/v1", spec={})]
-        items = self.controller.apply(*objects)
+        items = self.controller.apply(*all_objects())
         assert [item["error"] for item in items if item.get("error")] == []
         bee.forget()
 

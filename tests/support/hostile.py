@@ -1,0 +1,266 @@
+"""A whole cloud in virtual time with two nodes on it: one that says what a seed makes up, and its honest neighbour."""
+
+import json
+from collections.abc import Callable
+from copy import deepcopy
+from random import Random
+from typing import Any
+
+from beehive.codec import decode, encode
+from beehive.errors import FrameError
+from beehive.message import Message
+from beehive.names import Operation, ResourceType
+from beehive.testing import Harness
+from metamanager.application import Application, PatchInfo, Target, Verb, key_of
+from modules.cloudhub.link import FrameCame, LinkEvent, LinkOpened
+from modules.cloudhub.module import CloudHub, CloudHubSettings
+from modules.dynamiccontroller.module import DynamicController
+from modules.edgecontroller.cluster import Cluster
+from modules.edgecontroller.database.database import Database
+from modules.edgecontroller.database.engine import IN_MEMORY
+from modules.edgecontroller.kinds import KINDS, JsonObject, ObjectKey, reporter_of
+from modules.edgecontroller.module import EdgeController
+from tests.modules.edgecontroller.authorization.world import ME, NEIGHBOUR, all_objects
+
+GOLD = (b"their-gold", b"dGhlaXItZ29sZA")
+"""What the neighbour's secrets and configmaps hold, in clear and in base64: no frame to the other node has it."""
+
+
+class ListLink:
+    """A link whose frames are kept."""
+
+    is_behind = False
+
+    def __init__(self) -> None:
+        self.frames: list[bytes] = []
+
+    def send(self, frame: bytes) -> None:
+        self.frames.append(frame)
+
+    def handled(self, size: int) -> None:
+        """Nothing is held back."""
+
+    def close(self) -> None:
+        """Nobody is told."""
+
+
+class Field:
+    """The cloud's modules on a hive in virtual time, and a link to each of the two nodes."""
+
+    def __init__(self, bee: Harness) -> None:
+        self.bee = bee
+        self.cluster = Cluster(bee.clock)
+        self._deliver: Callable[[LinkEvent], None] | None = None
+        bee.add(EdgeController, self.cluster, Database(IN_MEMORY, "cloudcore"))
+        bee.add(CloudHub, CloudHubSettings(keepalive_interval=1e9), self._make_transport, {})
+        bee.add(DynamicController)
+        bee.start()
+        self.evil, self.honest = ListLink(), ListLink()
+        self._happens(LinkOpened(ME, self.evil))
+        self._happens(LinkOpened(NEIGHBOUR, self.honest))
+        command = bee.message("cloudcore/objects", "apply", {"documents": all_objects()}, source="control")
+        bee.ask(EdgeController.name, command)
+        bee.settle()
+
+    def start(self) -> None:
+        """As a transport."""
+
+    def stop(self) -> None:
+        """As a transport."""
+
+    def says(self, frame: bytes, node: str = ME) -> None:
+        """A node sends a frame; what cannot be decoded ends at the server."""
+        link = self.evil if node == ME else self.honest
+        try:
+            message = decode(frame)
+        except FrameError:
+            return
+        self._happens(FrameCame(node, link, message))
+
+    def foreign(self) -> dict[str, JsonObject]:
+        """All that is not the evil node's: its own are its Node, its Lease, pods on it, its requests and events."""
+        objects = self.cluster.store._objects
+        return {str(key): deepcopy(obj) for key, obj in objects.items() if not self._is_own(key, obj)}
+
+    def honest_is_served(self) -> bool:
+        """Whether the neighbour gets an answer to a question."""
+        question = self.bee.message("default/secret/their-secret", "query", source="edged", group="meta")
+        self.honest.frames.clear()
+        self.says(encode(question), NEIGHBOUR)
+        answers = [decode(frame) for frame in self.honest.frames]
+        return any(one.parent_id == question.id and GOLD[1] in bytes(one.content_raw()) for one in answers)
+
+    def _make_transport(self, deliver: Callable[[LinkEvent], None]) -> "Field":
+        self._deliver = deliver
+        return self
+
+    def _happens(self, event: LinkEvent) -> None:
+        assert self._deliver is not None
+        self._deliver(event)
+        self.bee.settle()
+
+    def _is_own(self, key: ObjectKey, obj: JsonObject) -> bool:
+        match key.kind:
+            case "Node" | "Lease":
+                return key.name == ME and key.namespace in ("", "kube-node-lease")
+            case "Pod":
+                return bool(obj["spec"].get("nodeName") == ME)
+            case "CertificateSigningRequest":
+                return bool(obj["spec"].get("username") == f"system:node:{ME}")
+            case "Event":
+                return reporter_of(obj) in ("", ME)
+        return False
+
+
+SOURCES = ("edged", "metamanager", "metaManager", "metaserver", "twin", "control", "cloudhub", "edgecontroller",
+           "dynamiccontroller", "registrar", "websocket", "", "system:node:n2")  # fmt: skip
+GROUPS = ("meta", "resource", "dynamiccontroller", "edgecontroller", "cloudhub", "control", "twin", "user", "hub", "")
+OPERATIONS = (
+    *(operation.value for operation in Operation),
+    "apply", "get", "remove", "call", "changed", "acknowledged", "token", "null", "",
+)  # fmt: skip
+TYPES = (*(kind.value for kind in ResourceType), "pods", "secrets", "namespace", "serviceaccount", "acknowledged", "x")
+NAMESPACES = ("default", "null", "kube-node-lease", "kube-system", "finance", "node", "")
+_PARTS = ("pod", "secret", "volume-secret", "config", "account", "volume", "claim", "attachment", "event", "request")
+NAMES = (
+    "n1",
+    "n2",
+    "n3",
+    "new-pod",
+    "new-event",
+    "new-request",
+    *(f"mine-{part}" for part in _PARTS),
+    *(f"their-{part}" for part in _PARTS),
+)
+WORDS: tuple[Any, ...] = (
+    *NAMES,
+    "",
+    None,
+    0,
+    -1,
+    2**63,
+    True,
+    [],
+    {},
+    "their-gold",
+    "a/b",
+    "node-role.kubernetes.io/x",
+)
+
+
+def made_up(random: Random) -> bytes:
+    """A frame that an edge could have sent, were it not for what it asks; sometimes not even that."""
+    usual = random.random() < 0.7
+    namespace, kind, name = _place(random)
+    resource = random.choice((f"{namespace}/{kind}/{name}", f"{namespace}/{kind}", f"node/n2/{namespace}/{kind}/{name}",
+                              "cloudcore/objects", "cloudhub/acknowledged", "node/n2"))  # fmt: skip
+    source, group = ("edged", "meta") if usual else (random.choice(SOURCES), random.choice(GROUPS))
+    operation = random.choice(OPERATIONS[:6]) if usual else random.choice(OPERATIONS)
+    if usual:
+        resource = f"{namespace}/{kind}/{name}"
+    content: Any = _content(random, name)
+    if random.random() < 0.3:
+        source, group, operation, resource = "metaserver", "dynamiccontroller", "null", "null"
+        return _frame(random, source, group, operation, resource, _application(random, name))
+    if kind in (ResourceType.PODPATCH, ResourceType.NODEPATCH) and random.random() < 0.8:
+        operation, content = "patch", json.dumps(content)
+    return _frame(random, source, group, operation, resource, content)
+
+
+_FITTING = {
+    "pod": ("pod", "podpatch", "podstatus"),
+    "config": ("configmap",),
+    "account": ("serviceaccounttoken",),
+    "volume": ("persistentvolume",),
+    "claim": ("persistentvolumeclaim",),
+    "attachment": ("volumeattachment",),
+    "event": ("event",),
+    "request": ("certificatesigningrequest",),
+}
+
+
+def _place(random: Random) -> tuple[str, str, str]:
+    """Namespace, type and name: mostly of something that is there."""
+    name = random.choice(NAMES)
+    if random.random() < 0.2:
+        return random.choice(NAMESPACES), random.choice(TYPES), name
+    part = name.partition("-")[2]
+    if not part:
+        kind = random.choice(("node", "nodepatch", "nodestatus", "lease"))
+        return ("kube-node-lease" if kind == "lease" else "null"), kind, name
+    return "default", random.choice(_FITTING.get(part, ("secret",))), name
+
+
+def _frame(random: Random, source: str, group: str, operation: str, resource: str, content: Any) -> bytes:
+    header = {"msg_id": f"{random.getrandbits(64):x}", "timestamp": 1, "sync": random.random() < 0.1}
+    if random.random() < 0.1:
+        header["parent_msg_id"] = f"{random.getrandbits(64):x}"
+    route = {"source": source, "group": group, "operation": operation, "resource": resource}
+    return json.dumps({"header": header, "route": route, "content": content}).encode()
+
+
+def _content(random: Random, name: str) -> Any:
+    whose = random.choice(("mine", "their"))
+    node = random.choice((ME, NEIGHBOUR))
+    meta: JsonObject = {"name": name if random.random() < 0.8 else random.choice(NAMES)}
+    if random.random() < 0.3:
+        meta["uid"] = random.choice(WORDS)
+    labels = {"a": "x", "node-role.kubernetes.io/x": "", "kubernetes.io/config.mirror": "x"}
+    meta |= {random.choice(("labels", "annotations")): dict([random.choice(list(labels.items()))])}
+    container = {"name": "c", "image": "i", "envFrom": [{"secretRef": {"name": f"{whose}-secret"}}]}
+    volumes = [{"name": "v", "projected": {"sources": [{"configMap": {"name": f"{whose}-config"}}]}}]
+    spec = {"nodeName": node, "containers": [container], "volumes": volumes, "holderIdentity": node, "taints": []}
+    bound = {"kind": "Pod", "apiVersion": "v1", "name": f"{whose}-pod", "uid": random.choice(WORDS)}
+    choices: tuple[Any, ...] = (
+        {"metadata": meta, "spec": spec, "status": {"phase": "Failed"}},
+        {"metadata": meta, "spec": {"boundObjectRef": bound}},
+        {"metadata": {"name": name}, "spec": {**spec, "containers": [{"name": "c", "image": "i"}], "volumes": []}},
+        {"metadata": {"name": name}, "involvedObject": {"kind": "Pod", "name": f"{whose}-pod", "namespace": "default"}},
+        {"status": {"phase": "Failed", "conditions": [{"type": "Ready", "status": random.choice(WORDS)}]}},
+        {"Name": f"{whose}-pod", "UID": random.choice(WORDS), "Status": {"phase": "Failed"}},
+        [{"Name": f"{whose}-pod", "Status": {"phase": "Failed"}}],
+        {"Status": {"phase": "x"}, "ExtendResources": {"a": [{"name": "x"}]}},
+        {"gracePeriodSeconds": random.choice(WORDS), "preconditions": {"uid": random.choice(WORDS)}},
+        {"event_type": "disconnected", "timestamp": 0, "client_id": NEIGHBOUR, "connection": random.choice(WORDS)},
+        [[NEIGHBOUR, "uid", 2**40, random.random() < 0.5]],
+        {"documents": [{"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "their-secret"}}]},
+        {"verb": "list", "api_version": "v1", "plural": "secrets", "node": NEIGHBOUR},
+        {random.choice(("metadata", "spec", "status")): random.choice(WORDS)},
+        random.choice(WORDS),
+    )
+    content = random.choice(choices)
+    if isinstance(content, dict) and random.random() < 0.2:
+        content = {**content, random.choice(("metadata", "spec", "status", "kind", "$patch")): random.choice(WORDS)}
+    return content
+
+
+def _application(random: Random, name: str) -> Any:
+    fitting = [kind for kind in KINDS if kind.singular == _place_of(name)]
+    kind = random.choice(fitting if fitting and random.random() < 0.8 else KINDS)
+    group, slash, version = kind.api_version.partition("/")
+    plural = random.choice((kind.plural, kind.plural, "deployments"))
+    namespace = "default" if random.random() < 0.8 else random.choice(NAMESPACES)
+    called = random.choice((name, name, ""))
+    subresource = random.choice(("", "", "", "status", "exec"))
+    target = Target(group if slash else "", version or group, plural, namespace, called, subresource)
+    verb = random.choice(list(Verb))
+    body = json.dumps(_content(random, name)).encode()
+    option = json.dumps({"fieldSelector": f"spec.nodeName={random.choice((ME, NEIGHBOUR))}"}).encode()
+    if verb is Verb.PATCH:
+        media = random.choice(("application/merge-patch+json", "application/strategic-merge-patch+json"))
+        option = json.dumps(_builtins(PatchInfo(name=name, patch_type=media, data=body))).encode()
+    node = random.choice((ME, NEIGHBOUR))
+    app = Application(key=key_of(target), verb=verb, nodename=node, option=option, req_body=body,
+                      subresource=subresource)  # fmt: skip
+    return _builtins(app)
+
+
+def _place_of(name: str) -> str:
+    """The type of object that is called so."""
+    part = name.partition("-")[2]
+    return {"": "node", "account": "serviceaccount"}.get(part) or _FITTING.get(part, ("secret",))[0]
+
+
+def _builtins(value: Any) -> Any:
+    message = Message(content=value)
+    return json.loads(bytes(message.content_raw()))
