@@ -61,8 +61,7 @@ def events(text: str) -> Iterator[yaml.Event]:
             sizes.take(event)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        why = ", ".join(part for part in (error.context, error.problem) if part)
-        raise YamlError(why, mark.line + 1 if mark else 1, mark.column + 1 if mark else 1) from error
+        raise YamlError(str(error.problem or error.context), mark.line + 1 if mark else 1, mark.column + 1 if mark else 1) from error
     except (yaml.YAMLError, UnicodeError) as error:
         raise YamlError(" ".join(str(error).split())) from error
 

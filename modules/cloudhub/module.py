@@ -18,7 +18,7 @@ from beehive.message import Message
 from beehive.module import Module
 from beehive.names import Group, ModuleName, Operation, ResourceType
 from beehive.resource import Form, Resource, Side, trim_node
-from modules.cloudhub.acknowledgement import needs_acknowledgement, plain_content
+from modules.cloudhub.acknowledgement import needs_acknowledgement
 from modules.cloudhub.connections import ACKNOWLEDGED, ACKNOWLEDGED_RESOURCE, HANDLED, Acknowledged, Connected, Taken
 from modules.cloudhub.deliveries import NodeDeliveries, Offer, Subject, subject_of
 from modules.cloudhub.inlet import Inlet
@@ -29,6 +29,8 @@ from modules.cloudhub.upstream import BYTES, MESSAGES, Upstream
 _log = logging.getLogger(__name__)
 _TICK = 1.0
 """Seconds between looks at keepalives and at deliveries that are due again."""
+_LOGGED = 500
+"""Bytes of an error that a node reports."""
 _TELL_AFTER = 0.05
 """Seconds for which acknowledgements are collected: so many nodes' are written down at once."""
 
@@ -218,7 +220,7 @@ class CloudHub(Module):
             case Destination.ACKNOWLEDGE:
                 self._acknowledged(node, self._deliveries[node].acknowledge(message.parent_id))
             case Destination.LOG:
-                text = str(plain_content(message))[:500]
+                text = bytes(message.content_raw())[:_LOGGED].decode(errors="replace")
                 _log.warning("node %s reports an error for %s: %s", node, message.route.resource, text)
                 self.counts["error"] += 1
             case Destination.CA:
