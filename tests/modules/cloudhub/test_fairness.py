@@ -172,7 +172,7 @@ class Served:
 
 @pytest.fixture
 def served(monkeypatch: pytest.MonkeyPatch) -> Iterator[Served]:
-    monkeypatch.setattr("modules.cloudhub.server._CROWDED_SECONDS", 3600.0)
+    monkeypatch.setattr("modules.cloudhub.incoming.CROWDED_SECONDS", 3600.0)
     started = Served()
     yield started
     started.server.stop()
