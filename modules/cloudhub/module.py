@@ -239,12 +239,20 @@ class CloudHub(Module):
             Destination.TASKS: Group.TASKMANAGER,
         }.get(destination)
         if group is Group.EDGECONTROLLER or (group is not None and self.hive.members(group)):
+            if not self._has_handler(group, message):
+                self.broadcast(group, message)  # a dead letter: nobody will say that it has been handled
+                return False
             passing = _Passing(group, message, self._connections[node].link, size)
             for each in self._upstream.offer(node, passing, size, self.clock.monotonic()):
                 self._pass_on(each)
             return True
         self._drop(f"nobody here for: {destination.value}", message)
         return False
+
+    def _has_handler(self, group: Group, message: Message) -> bool:
+        """Whether a module of the group takes such messages; one that is not here may."""
+        slots = [self.hive.slot(name) for name in self.hive.members(group)]
+        return not slots or any(slot.make.handlers.find(message) is not None for slot in slots)
 
     def _pass_on(self, passing: "_Passing") -> None:
         self.broadcast(passing.group, passing.message)

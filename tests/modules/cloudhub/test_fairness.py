@@ -15,7 +15,11 @@ from websockets.sync.client import ClientConnection, connect
 
 from beehive.clock import RealClock
 from beehive.codec import encode
+from beehive.delivery import DropReason
+from beehive.handlers import handles
 from beehive.message import Message
+from beehive.module import Module
+from beehive.resource import Side
 from beehive.testing import Harness
 from modules.cloudhub.connections import HANDLED, HANDLED_RESOURCE
 from modules.cloudhub.fair import FairShare
@@ -128,6 +132,32 @@ def test_cloudhub_hands_on_what_controllers_have_room_for() -> None:
         assert links["n1"].handled_bytes == [7] * MESSAGES, "so the server holds back the rest"
         bee.send(CloudHub.name, bee.message(HANDLED_RESOURCE, HANDLED, {"n1": 2, "gone": 5}, source="edgecontroller"))
         assert len(links["n1"].handled_bytes) == MESSAGES + 2
+
+
+class Deaf(Module):
+    """An edgecontroller that takes events only, and says nothing of them."""
+
+    name = "edgecontroller"
+    group = "edgecontroller"
+    side = Side.CLOUD
+
+    @handles("event")
+    @handles(None, "connected")
+    def take(self, message: Message) -> None:
+        """Nothing comes of it."""
+
+
+def test_what_no_controller_takes_is_not_waited_for() -> None:
+    """Another KubeEdge's edge may send what this cloud does not know, as often as it likes."""
+    with Harness() as bee:
+        bee.add(Deaf)
+        cloud = CloudHubAlone(bee)
+        link = cloud.connect()
+        for number in range(3 * MESSAGES):
+            cloud.happens(FrameCame("n1", link, bee.message(f"default/riddle/r{number}", "insert", source="edged"), 7))
+        assert bee.hive.dead_letters.counts[DropReason.NO_HANDLER] == 3 * MESSAGES
+        cloud.happens(FrameCame("n1", link, bee.message("default/event/e", "insert", source="edged"), 9))
+        assert link.handled_bytes == [7] * 3 * MESSAGES + [9]
 
 
 class Served:
