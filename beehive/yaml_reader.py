@@ -60,9 +60,7 @@ def events(text: str) -> Iterator[yaml.Event]:
             yield event
             sizes.take(event)
     except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        why = ", ".join(part for part in (error.context, error.problem) if part)
-        raise YamlError(why, mark.line + 1 if mark else 1, mark.column + 1 if mark else 1) from error
+        raise _no_yaml(error) from error
     except (yaml.YAMLError, UnicodeError) as error:
         raise YamlError(" ".join(str(error).split())) from error
 
@@ -90,8 +88,7 @@ def documents(text: str) -> Iterator[tuple[Any, int]]:
         while loader.check_node() and (node := loader.get_node()) is not None:
             yield loader.construct_document(node), node.start_mark.line + 1
     except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        raise YamlError(str(error.problem or error.context), mark.line + 1 if mark else 1) from error
+        raise _no_yaml(error) from error
     except yaml.YAMLError as error:
         raise YamlError(str(error)) from error
     finally:
@@ -155,6 +152,12 @@ class _Sizes:
         if self._open:
             self._open[-1].values += values
             self._open[-1].characters += characters
+
+
+def _no_yaml(error: yaml.MarkedYAMLError) -> YamlError:
+    mark = error.problem_mark or error.context_mark
+    why = str(error.problem or error.context)
+    return YamlError(why, mark.line + 1 if mark else 1, mark.column + 1 if mark else 1)
 
 
 def _beyond(event: yaml.Event, why: str) -> YamlError:

@@ -18,7 +18,7 @@ from beehive.message import Message
 from beehive.module import Module
 from beehive.names import Group, ModuleName, Operation, ResourceType
 from beehive.resource import Form, Resource, Side, trim_node
-from modules.cloudhub.acknowledgement import needs_acknowledgement, plain_content
+from modules.cloudhub.acknowledgement import needs_acknowledgement
 from modules.cloudhub.connections import ACKNOWLEDGED, ACKNOWLEDGED_RESOURCE, HANDLED, Acknowledged, Connected, Taken
 from modules.cloudhub.deliveries import NodeDeliveries, Offer, Subject, subject_of
 from modules.cloudhub.inlet import Inlet
@@ -32,6 +32,8 @@ _TICK = 1.0
 """Seconds between looks at keepalives and at deliveries that are due again."""
 _LONGEST_ECHO = 1024
 """Characters of a refused message's resource that its answer repeats."""
+_LOGGED = 500
+"""Bytes of an error that a node reports."""
 _TELL_AFTER = 0.05
 """Seconds for which acknowledgements are collected: so many nodes' are written down at once."""
 
@@ -224,7 +226,7 @@ class CloudHub(Module):
             case Destination.ACKNOWLEDGE:
                 self._acknowledged(node, self._deliveries[node].acknowledge(message.parent_id))
             case Destination.LOG:
-                text = str(plain_content(message))[:500]
+                text = bytes(message.content_raw())[:_LOGGED].decode(errors="replace")
                 _log.warning("node %s reports an error for %s: %s", node, message.route.resource, text)
                 self.counts["error"] += 1
             case Destination.CA:
@@ -245,12 +247,20 @@ class CloudHub(Module):
             Destination.TASKS: Group.TASKMANAGER,
         }.get(destination)
         if group is Group.EDGECONTROLLER or (group is not None and self.hive.members(group)):
+            if not self._has_handler(group, message):
+                self.broadcast(group, message)  # a dead letter: nobody will say that it has been handled
+                return False
             passing = _Passing(group, message, self._connections[node].link, size)
             for each in self._upstream.offer(node, passing, size, self.clock.monotonic()):
                 self._pass_on(each)
             return True
         self._drop(f"nobody here for: {destination.value}", message)
         return False
+
+    def _has_handler(self, group: Group, message: Message) -> bool:
+        """Whether a module of the group takes such messages; one that is not here may."""
+        slots = [self.hive.slot(name) for name in self.hive.members(group)]
+        return not slots or any(slot.make.handlers.find(message) is not None for slot in slots)
 
     def _pass_on(self, passing: "_Passing") -> None:
         self.broadcast(passing.group, passing.message)

@@ -4,9 +4,9 @@ One thread serves all connections; with one or two for each, a thousand nodes ma
 for one another. It is outside the actor model because waiting for many sockets has no other form; all that it does with
 what it reads is to hand it to `deliver`, which does not block.
 
-Nodes take turns (`fair`): of what one has sent, little is read, a message is decoded when it is the node's turn, and
-cloudhub has few of them at a time; TCP holds back who sends more. When cloudhub or edgecontroller is behind
-(`is_crowded`), fewer are handed on; keepalives are handed on before the messages that they stand behind.
+Nodes take turns (`incoming`): of what one has sent, little is read, a message is decoded when it is the node's turn,
+and cloudhub has few of them at a time; TCP holds back who sends more. When cloudhub or edgecontroller is behind
+(`is_crowded`), fewer are handed on.
 
 With TLS (`wire`), a node is who its certificate says; KubeEdge looks at that only where authorization is on.
 """
@@ -19,14 +19,13 @@ import threading
 from collections import Counter, deque
 from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from beehive.codec import decode
 from beehive.errors import FrameError
-from beehive.names import Operation
 from modules.cloudhub.admission import Refusal, node_of, refusal_of
 from modules.cloudhub.connection import Connection, WebsocketLink
-from modules.cloudhub.fair import FairShare
+from modules.cloudhub.incoming import Incoming
 from modules.cloudhub.link import FrameCame, LinkClosed, LinkEvent, LinkOpened
 from modules.cloudhub.wire import PlainWire, TlsWire
 
@@ -44,20 +43,6 @@ _LOOK_EVERY = 0.5
 """Seconds between looks at what is overdue."""
 _BACKLOG = 1024
 _CROWDED_LOOK = 0.005
-_CROWDED_SECONDS: Final = 1.0
-"""How long it hands on nothing at most."""
-_CROWDED_FRAMES: Final = 128
-"""How many messages it then hands on."""
-_FRAME_COST: Final = 512
-"""Bytes that a frame of none is worth: reading it takes time too."""
-_PORTION: Final = 1024 * 1024
-"""Bytes that are decoded between two looks at the sockets, so that who has just sent something takes turns too."""
-_UNREAD_BYTES: Final = 256 * 1024 * 1024
-"""Bytes of all connections that have come and were not looked at; beyond it, who has some there is not read."""
-_KEEPALIVE: Final = b'"keepalive"'
-_KEEPALIVE_BYTES: Final = 1024
-_KEEPALIVE_EVERY: Final = 1.0
-"""Seconds between two keepalives of a node that pass what stands before them."""
 
 
 class WebsocketServer:
@@ -107,11 +92,7 @@ class WebsocketServer:
         self._connections: dict[WebsocketLink, Connection] = {}
         self._nodes: Counter[str] = Counter()
         """How many connections each node has: a new one stands beside the old until cloudhub ends that."""
-        self._turns: FairShare[Connection] = FairShare()
-        """The connections of which cloudhub may be handed a message."""
-        self._moved_at = 0.0
-        """Monotonic seconds at which a message was handed on, or at which nothing held that back."""
-        self._unread_bytes = 0
+        self._incoming = Incoming(self._came, is_crowded)
         self._to_do: deque[WebsocketLink] = deque()
         self._waker, self._woken = socket.socketpair()
         self._is_woken = False
@@ -163,10 +144,9 @@ class WebsocketServer:
 
     def _round(self) -> None:
         """Waits for what happens next, does what it asks for, and hands on what has come."""
-        crowded = self._is_crowded()
         wait = _LOOK_EVERY
-        if self._turns:
-            wait = _CROWDED_LOOK if crowded else 0.0
+        if self._incoming:
+            wait = _CROWDED_LOOK if self._is_crowded() else 0.0
         for key, happened in self._selector.select(wait):
             if key.fileobj is self._woken:
                 self._take_woken()
@@ -175,41 +155,13 @@ class WebsocketServer:
             else:
                 self._serve(key.data, happened)
         self._do_waiting()
-        self._hand_on()
-
-    def _hand_on(self) -> None:
-        """Hands messages to cloudhub, by turns; few, when it is behind, and after a while."""
-        now, frames, cost = self._clock.monotonic(), 0, 0
-        late = now - self._moved_at >= _CROWDED_SECONDS
-        while self._turns and cost < _PORTION:
-            if self._is_crowded() and not (late and frames < _CROWDED_FRAMES):
-                break
-            connection = self._turns.take()
-            if connection is None:
-                break
-            frames += 1
-            cost += self._hand_on_one(connection)
-        if frames or not self._turns:
-            self._moved_at = now
-
-    def _hand_on_one(self, connection: Connection) -> int:
-        """Hands on the next message of a connection; gives what that cost."""
-        frame = connection.pass_next()
-        self._unread_bytes -= len(frame)
-        cost = len(frame) + _FRAME_COST
-        self._turns.charge(connection, cost)
-        self._came(connection, frame)
-        self._look_at(connection)
-        return cost
+        self._incoming.hand_on(self._clock.monotonic(), self._look_at)
 
     def _look_at(self, connection: Connection) -> None:
         """Sees what a connection waits for now: its turn, its socket."""
         if connection.link not in self._connections:
             return
-        if connection.has_to_pass:
-            self._turns.add(connection)
-        is_read = connection.may_be_read and not (connection.unread and self._unread_bytes >= _UNREAD_BYTES)
-        wanted = selectors.EVENT_READ if is_read else 0
+        wanted = selectors.EVENT_READ if self._incoming.look_at(connection) else 0
         wanted |= selectors.EVENT_WRITE if connection.has_to_write else 0
         self._watch(connection, wanted)
 
@@ -258,7 +210,7 @@ class WebsocketServer:
             now = self._clock.monotonic()
             if happened & selectors.EVENT_READ:
                 for frame in connection.read(now):
-                    self._keep(connection, frame, now)
+                    self._incoming.keep(connection, frame, now)
             if happened & selectors.EVENT_WRITE:
                 connection.write(now)
         except OSError as error:
@@ -269,18 +221,6 @@ class WebsocketServer:
             self._drop(connection, "it failed")
             return
         self._look_at(connection)
-
-    def _keep(self, connection: Connection, frame: bytes, now: float) -> None:
-        """A message has come. A keepalive does not wait for what stands before it; of many, one a second counts."""
-        connection.keep(frame)
-        self._unread_bytes += len(frame)
-        if _is_keepalive(frame):
-            self._unread_bytes -= len(connection.pass_last())
-            if now - connection.alive_at >= _KEEPALIVE_EVERY:
-                connection.alive_at = now
-                self._came(connection, frame)
-            else:
-                connection.link.handled(len(frame))
 
     def _do_waiting(self) -> None:
         links = dict.fromkeys(self._to_do.popleft() for _ in range(len(self._to_do)))
@@ -324,12 +264,7 @@ class WebsocketServer:
         self._deliver(FrameCame(connection.node, connection.link, message, len(frame)))
 
     def _drop(self, connection: Connection, reason: str) -> None:
-        while connection.unread:  # the node may know that they have been read, and does not repeat them
-            frame = connection.pass_next()
-            self._unread_bytes -= len(frame)
-            if not connection.link.is_closed:
-                self._came(connection, frame)
-        self._turns.forget(connection)
+        self._incoming.end(connection)
         del self._connections[connection.link]
         self._watch(connection, 0)
         connection.close()
@@ -356,12 +291,3 @@ class WebsocketServer:
         self._selector.close()
         for own in (self._listening, self._waker, self._woken):
             own.close()
-
-
-def _is_keepalive(frame: bytes) -> bool:
-    if len(frame) > _KEEPALIVE_BYTES or _KEEPALIVE not in frame:
-        return False
-    try:
-        return decode(frame).route.operation == Operation.KEEPALIVE
-    except FrameError:
-        return False

@@ -20,6 +20,8 @@ from modules.cloudhub.connections import HANDLED, HANDLED_RESOURCE
 from modules.edgecontroller import commands
 from modules.edgecontroller.api_calls import ApiCall, ApiResult
 from modules.edgecontroller.commands import Verb as Command
+from modules.edgecontroller.errors import TooLargeError
+from modules.edgecontroller.limits import is_too_large
 
 _log = logging.getLogger(__name__)
 
@@ -91,6 +93,8 @@ def call_of(app: Application) -> ApiCall | str:
         return f"the key {app.key[:200]!r} is none"
     if app.verb == Verb.WATCH or app.verb not in list(Verb):
         return f"{app.verb[:40]!r} is not served by this cloud"
+    if any(part is not None and is_too_large(part) for part in (app.option, app.req_body)):
+        return TooLargeError().message
     try:
         options, body = _json(app.option), _json(app.req_body)
         patch = msgspec.json.decode(app.option or b"", type=PatchInfo) if app.verb == Verb.PATCH else None

@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from beehive.errors import BeehiveError
+from modules.edgecontroller.limits import REQUEST_BYTES, VALUES
 
 
 class ApiError(BeehiveError):
@@ -128,13 +129,15 @@ class InternalError(ApiError):
 
 
 class TooLargeError(ApiError):
-    """The request has more bytes than are looked at (`apierrors.NewRequestEntityTooLargeError`)."""
+    """The request, or what it would make of an object, is more than is looked at
+    (`apierrors.NewRequestEntityTooLargeError`).
+    """
 
     code = 413
     reason = "RequestEntityTooLarge"
 
-    def __init__(self, limit: int) -> None:
-        super().__init__("cannot read a request", f"Request entity is too large: limit is {limit}")
+    def __init__(self, limit: str = f"limit is {REQUEST_BYTES} bytes and {VALUES} values") -> None:
+        super().__init__("cannot read a request", f"Request entity is too large: {limit}")
 
 
 class BadRequestError(ApiError):

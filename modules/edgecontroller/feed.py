@@ -14,7 +14,7 @@ from modules.edgecontroller.store import Change, ObjectEvent
 from modules.edgecontroller.syncs import Sync, Syncs
 
 _POD, _NODE, _DRIVER = kind_named("Pod"), kind_named("Node"), kind_named("CSIDriver")
-_MOST_HELD = 2000
+MOST_HELD = 2000
 """Objects that a node holds, beyond which it is not noted that it asks for one that is not there."""
 _FIRST_AS_UPDATE = ("Secret", "Node")
 
@@ -53,7 +53,7 @@ class Feed:
 
     def note_holder(self, key: ObjectKey, node: str) -> None:
         """A node wants to hear of an object, which need not be there yet; of what is not there, of so many at most."""
-        if self._cluster.store.find(key) is not None or self._locations.count(node) < _MOST_HELD:
+        if self._cluster.store.find(key) is not None or self._locations.count(node) < MOST_HELD:
             self._locations.note(key, node)
 
     def disconnected(self, node: str) -> None:

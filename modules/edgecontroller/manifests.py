@@ -13,7 +13,7 @@ from typing import Any, BinaryIO
 import msgspec
 
 from beehive.errors import BeehiveError
-from beehive.yaml_reader import YamlError, documents
+from beehive.yaml_reader import DEPTH, YamlError, documents
 
 _MAX_BYTES = 16 * 1024 * 1024
 
@@ -80,11 +80,22 @@ def items_of(contents: Iterable[Any]) -> Iterator[Any]:
 
 def _read_json(text: str, where: str) -> list[Document]:
     try:
-        return [Document(json.loads(text), 1)] if text.strip() else []
+        content = json.loads(text) if text.strip() else None
     except json.JSONDecodeError as error:
         raise ManifestError(where, error.lineno, error.msg) from error
     except RecursionError as error:
         raise ManifestError(where, 1, "nested too deeply") from error
+    if _depth_of(content) > DEPTH:
+        raise ManifestError(where, 1, f"nested more than {DEPTH} levels deep")
+    return [Document(content, 1)]
+
+
+def _depth_of(value: Any) -> int:
+    depth, level = 0, [value]
+    while level := [part for part in level if isinstance(part, dict | list)]:
+        depth += 1
+        level = [inner for part in level for inner in (part.values() if isinstance(part, dict) else part)]
+    return depth
 
 
 def _read_yaml(text: str, where: str) -> list[Document]:

@@ -1,7 +1,7 @@
 """A request of an edge, as the functions that answer it see it: no bus in it."""
 
 from collections.abc import Callable
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -13,12 +13,10 @@ from modules.edgecontroller.cluster import Cluster
 from modules.edgecontroller.downstream import Downstream
 from modules.edgecontroller.errors import BadRequestError, TooLargeError
 from modules.edgecontroller.kinds import JsonObject, Kind, ObjectKey, key_for
+from modules.edgecontroller.limits import is_too_large
 from modules.edgecontroller.shapes import check_form, without_null_members
 
 T = TypeVar("T")
-
-LONGEST: Final = 3 * 1024 * 1024
-"""Bytes of a request's content: what an API server reads of a request's body (MaxRequestBodyBytes)."""
 
 
 class Request(msgspec.Struct, frozen=True):
@@ -37,10 +35,10 @@ class Request(msgspec.Struct, frozen=True):
 
         Raises:
             ResourceError: the resource is not of the cloud's form.
-            TooLargeError: the content is longer than an API server reads.
+            TooLargeError: the content is more than is looked at.
         """
-        if isinstance(message.content, msgspec.Raw) and len(message.content) > LONGEST:
-            raise TooLargeError(LONGEST)
+        if isinstance(message.content, msgspec.Raw) and is_too_large(message.content):
+            raise TooLargeError
         resource = Resource.parse(message.route.resource, Side.CLOUD)
         return cls(resource.node, resource.namespace, resource.name, message, manifests_loaded)
 

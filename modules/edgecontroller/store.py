@@ -14,7 +14,13 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from modules.edgecontroller.errors import AlreadyExistsError, ConflictError, NotFoundError
+from modules.edgecontroller.errors import (
+    AlreadyExistsError,
+    BadRequestError,
+    ConflictError,
+    NotFoundError,
+    TooLargeError,
+)
 from modules.edgecontroller.kinds import (
     JsonObject,
     Kind,
@@ -25,6 +31,7 @@ from modules.edgecontroller.kinds import (
     uid_of,
     version_of,
 )
+from modules.edgecontroller.limits import OBJECT_BYTES
 from modules.edgecontroller.shapes import check_form
 from modules.edgecontroller.times import rfc3339
 
@@ -48,6 +55,8 @@ class ObjectEvent(msgspec.Struct, frozen=True):
     new: JsonObject
     """The object after the change; after its deletion its last state, with the deletion's resourceVersion."""
     old: JsonObject | None = None
+    body: bytes = b""
+    """The object as JSON, of one that this cloudcore has changed."""
 
 
 class ObjectStore:
@@ -146,6 +155,7 @@ class ObjectStore:
         Raises:
             AlreadyExistsError: there is one of that name.
             BadRequestError: it is not of its kind's form.
+            TooLargeError: it is more than an object may be.
         """
         check_form(obj)
         key, kind = key_of(obj), kind_named(obj["kind"])
@@ -172,6 +182,7 @@ class ObjectStore:
             NotFoundError: there is none to replace.
             ConflictError: the given object stems from another object or from another version of it.
             BadRequestError: it is not of its kind's form.
+            TooLargeError: it is more than an object may be.
         """
         check_form(obj)
         key = key_of(obj)
@@ -232,24 +243,35 @@ class ObjectStore:
         return self._version
 
     def _store(self, change: Change, key: ObjectKey, new: JsonObject, old: JsonObject | None) -> JsonObject:
+        new["metadata"]["resourceVersion"] = str(self._version + 1)
+        body = b"" if change is Change.DELETED else _body_of(new)
         self._version += 1
-        new["metadata"]["resourceVersion"] = str(self._version)
-        self._note(change, key, new, old)
+        self._note(change, key, new, old, body)
         return new
 
-    def _note(self, change: Change, key: ObjectKey, new: JsonObject, old: JsonObject | None) -> None:
+    def _note(self, change: Change, key: ObjectKey, new: JsonObject, old: JsonObject | None, body: bytes = b"") -> None:
         if change is Change.DELETED:
             del self._objects[key], self._of_kind[key.kind][key]
             self._changed_at.pop(key, None)
         else:
             self._set(key, new)
-        event = ObjectEvent(change, key, new, old)
+        event = ObjectEvent(change, key, new, old, body)
         self._events.append(event)
         self._since.append(event)
 
     def _set(self, key: ObjectKey, obj: JsonObject) -> None:
         self._objects[key] = self._of_kind[key.kind][key] = obj
         self._changed_at[key] = self._clock.monotonic()
+
+
+def _body_of(obj: JsonObject) -> bytes:
+    try:
+        body = msgspec.json.encode(obj)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise BadRequestError(f"{obj['kind']}: it has no JSON form: {error}") from error
+    if len(body) > OBJECT_BYTES:
+        raise TooLargeError(f"an object has at most {OBJECT_BYTES} bytes")
+    return body
 
 
 def _generation_of(obj: JsonObject) -> int:

@@ -94,7 +94,7 @@ def create_token(cluster: Cluster, request: Request) -> list[Result]:
 def record_event(cluster: Cluster, request: Request) -> list[Result]:
     """Events are kept for people to read; nothing is answered."""
     if len(request.message.content_raw()) > _LONGEST_EVENT:
-        raise TooLargeError(_LONGEST_EVENT)
+        raise TooLargeError(f"limit is {_LONGEST_EVENT} bytes")
     if request.message.route.operation == Operation.PATCH:
         info = convert(request.content_as(dict), _EventPatchInfo, "EventPatchInfo")
         patch = request.message.with_content(info.patchData).content_as(dict)

@@ -30,7 +30,7 @@ MERGES = "\n".join(
         ("[" * 1_000_000, 1, "nested more than 100 levels deep"),
         ("\n".join("  " * n + "a:" for n in range(200)), 101, "nested more than 100 levels deep"),
         ("x" * (LARGEST + 1), 1, "longer than"),
-        ("a: 1\nb: [", 3, "while parsing"),
+        ("a: 1\nb: [", 3, "did not find expected node content"),
         ("a: \x01", 1, "control characters"),
         ("a: *nobody", 1, "undefined alias"),
     ],

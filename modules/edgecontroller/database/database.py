@@ -114,11 +114,7 @@ class Database:
         return pulled
 
     def put(self, event: ObjectEvent) -> None:
-        """A change of an object, to be written at the end of the turn.
-
-        Raises:
-            ValueError, TypeError, RecursionError: the object has no JSON form.
-        """
+        """A change of an object, to be written at the end of the turn."""
         self._message.put(event)
 
     def put_sync(self, node: str, uid: str, sync: Sync | None) -> None:

@@ -2,8 +2,6 @@
 
 from typing import Any
 
-import msgspec
-
 from modules.edgecontroller.kinds import ObjectKey
 from modules.edgecontroller.store import Change, ObjectEvent
 from modules.edgecontroller.syncs import Sync
@@ -24,11 +22,7 @@ class Pending:
         return bool(self.objects or self.syncs or self.sessions or self.forgotten)
 
     def put(self, event: ObjectEvent) -> None:
-        """A change of an object, as its row.
-
-        Raises:
-            ValueError, TypeError, RecursionError: the object has no JSON form.
-        """
+        """A change of an object, as its row."""
         self.objects[event.key] = _row(event)
 
     def forget_node(self, node: str) -> None:
@@ -63,6 +57,5 @@ class Pending:
 
 
 def _row(event: ObjectEvent) -> dict[str, Any]:
-    gone = event.change is Change.DELETED
-    body = None if gone else msgspec.json.encode(event.new)
+    body = None if event.change is Change.DELETED else event.body
     return {**event.key._asdict(), "revision": int(event.new["metadata"]["resourceVersion"]), "body": body}

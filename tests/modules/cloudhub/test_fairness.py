@@ -15,7 +15,11 @@ from websockets.sync.client import ClientConnection, connect
 
 from beehive.clock import RealClock
 from beehive.codec import encode
+from beehive.delivery import DropReason
+from beehive.handlers import handles
 from beehive.message import Message
+from beehive.module import Module
+from beehive.resource import Side
 from beehive.testing import Harness
 from modules.cloudhub.connections import HANDLED, HANDLED_RESOURCE
 from modules.cloudhub.fair import FairShare
@@ -130,6 +134,32 @@ def test_cloudhub_hands_on_what_controllers_have_room_for() -> None:
         assert len(links["n1"].handled_bytes) == MESSAGES + 2
 
 
+class Deaf(Module):
+    """An edgecontroller that takes events only, and says nothing of them."""
+
+    name = "edgecontroller"
+    group = "edgecontroller"
+    side = Side.CLOUD
+
+    @handles("event")
+    @handles(None, "connected")
+    def take(self, message: Message) -> None:
+        """Nothing comes of it."""
+
+
+def test_what_no_controller_takes_is_not_waited_for() -> None:
+    """Another KubeEdge's edge may send what this cloud does not know, as often as it likes."""
+    with Harness() as bee:
+        bee.add(Deaf)
+        cloud = CloudHubAlone(bee)
+        link = cloud.connect()
+        for number in range(3 * MESSAGES):
+            cloud.happens(FrameCame("n1", link, bee.message(f"default/riddle/r{number}", "insert", source="edged"), 7))
+        assert bee.hive.dead_letters.counts[DropReason.NO_HANDLER] == 3 * MESSAGES
+        cloud.happens(FrameCame("n1", link, bee.message("default/event/e", "insert", source="edged"), 9))
+        assert link.handled_bytes == [7] * 3 * MESSAGES + [9]
+
+
 class Served:
     """The websocket server alone; what it hands on is kept."""
 
@@ -172,7 +202,7 @@ class Served:
 
 @pytest.fixture
 def served(monkeypatch: pytest.MonkeyPatch) -> Iterator[Served]:
-    monkeypatch.setattr("modules.cloudhub.server._CROWDED_SECONDS", 3600.0)
+    monkeypatch.setattr("modules.cloudhub.incoming.CROWDED_SECONDS", 3600.0)
     started = Served()
     yield started
     started.server.stop()

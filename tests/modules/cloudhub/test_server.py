@@ -316,7 +316,8 @@ def test_a_crowd_is_read_slowly_and_never_not_at_all(cloud: Cloud, monkeypatch: 
     crowded = threading.Event()
     crowded.set()
     assert cloud.server is not None
-    monkeypatch.setattr(cloud.server, "_is_crowded", crowded.is_set)
+    for part in (cloud.server, cloud.server._incoming):
+        monkeypatch.setattr(part, "_is_crowded", crowded.is_set)
     with cloud.node() as node:
         cloud.wait_for_event("connected")
         node.send(encode(cloud.message("default/event/e", "insert")))

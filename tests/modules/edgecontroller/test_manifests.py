@@ -211,3 +211,7 @@ def test_a_manifest_of_a_few_lines_does_not_stand_for_gigabytes() -> None:
         read_manifests("\n".join(lines), "b.yaml")
     with pytest.raises(ManifestError, match=r"b\.yaml:1.*nested"):
         read_manifests("[" * 100_000, "b.yaml")
+    for depth in (101, 600, 100_000):
+        with pytest.raises(ManifestError, match=r"b\.json:1.*nested"):
+            read_manifests("[" * depth + "]" * depth, "b.json")
+    assert read_manifests("[" * 100 + "]" * 100, "b.json")
