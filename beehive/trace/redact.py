@@ -54,6 +54,11 @@ _SUSPECT: Final = re.compile(
 )
 """Cheap test of a text: whether it may hold what its form tells to be secret, be it in a text inside of it."""
 
+_LARGE: Final = 64 * 1024
+"""Bytes of a text from which it is remembered that there was nothing secret in it: a pod of 2 MB is in each list."""
+_CLEAN: Final = 256
+"""Texts of which that is remembered."""
+
 _MAY_BE_TEXT: Final = (b'"', b'["')
 """Beginnings of contents that may be base64 of another JSON value, which no test of the text can see."""
 
@@ -71,6 +76,8 @@ class Redactor:
     def __init__(self, known: KnownSecrets | None = None, key: bytes | None = None) -> None:
         self.known = known if known is not None else KnownSecrets()
         self._key = key if key is not None else os.urandom(32)
+        self._clean: set[tuple[int, bytes]] = set()
+        """Large texts that had nothing secret, by what was known then and their hash."""
 
     def mark(self, value: bytes) -> str:
         """What stands in a value's place."""
@@ -92,6 +99,23 @@ class Redactor:
 
     def json(self, text: bytes) -> bytes:
         """JSON that may hold secrets."""
+        return text if self._is_clean(text) else self._json(text)
+
+    def _is_clean(self, text: bytes) -> bool:
+        """Whether a large text was gone through, and nothing of it was secret; with what is known now."""
+        if len(text) < _LARGE:
+            return False
+        key = self.known.version, hashlib.blake2b(text, digest_size=16).digest()
+        if key in self._clean:
+            return True
+        clean = self._json(text) is text
+        if clean:
+            if len(self._clean) >= _CLEAN:
+                self._clean.clear()
+            self._clean.add(key)
+        return clean
+
+    def _json(self, text: bytes) -> bytes:
         if not (text.startswith(_MAY_BE_TEXT) or _SUSPECT.search(text) or self._holds_known(text)):
             return text
         return self._walked(text, _anywhere)
@@ -121,11 +145,12 @@ class Redactor:
         content = bytes(envelope.content)
         route = envelope.route
         redacted = self.content(route.resource, route.operation, content) if content else content
-        if redacted == content and not self._holds_known(frame):
+        if redacted == content and not self._holds_known(frame.replace(content, b"", 1)):
             return frame
-        whole = msgspec.json.decode(frame)
-        whole["content"] = msgspec.Raw(redacted)
-        return msgspec.json.encode(whole)
+        whole = {**msgspec.json.decode(frame), "content": None}
+        if not self.known.is_full:
+            whole = _anywhere(self, whole)
+        return msgspec.json.encode({**whole, "content": msgspec.Raw(redacted or b"null")})
 
     def learn(self, text: bytes) -> None:
         """Learn the values of secrets in a JSON text, for what will be recorded later."""

@@ -53,6 +53,8 @@ class KnownSecrets:
         self._size = 0
         self._needles = Needles()
         self._short: set[bytes] = set()
+        self.version = 0
+        """Changes whenever something is learnt."""
         self.is_full = False
         """Whether a value could not be learnt: what is recorded from now on may have it anywhere."""
 
@@ -93,6 +95,7 @@ class KnownSecrets:
                 return
             if value not in self._values:
                 self._values[value] = None
+                self.version += 1
                 self._size += len(value)
                 _add(self._needles, value)
 
@@ -102,6 +105,7 @@ class KnownSecrets:
                 self._give_up()
             else:
                 self._short.add(value)
+                self.version += 1
 
     def _has_no_room(self, value: bytes) -> bool:
         return len(self._values) >= CAPACITY or self._size + len(value) > BYTES
@@ -109,6 +113,7 @@ class KnownSecrets:
     def _give_up(self) -> None:
         if not self.is_full:
             self.is_full = True
+            self.version += 1
             _log.error(
                 "more than %d values of secrets: traces leave out all contents until the process is started again",
                 len(self._values),

@@ -290,3 +290,24 @@ def test_a_million_backslashes_are_read_once(redactor: Redactor) -> None:
     """Each run of them was read from each of its places, with the interpreter's lock held: for minutes."""
     text = b'{"a":"' + b"\\" * 1_000_000 + b'"}'
     assert redactor.json(text) == text
+
+
+def test_a_large_text_is_gone_through_again_when_more_is_known(redactor: Redactor) -> None:
+    """That it had nothing secret is remembered only as long as nothing is learnt."""
+    text = msgspec.json.encode({"annotations": {"a": "x" * 100_000, "b": PASSWORD}})
+    assert redactor.json(text) is text
+    assert redactor.json(bytes(bytearray(text))) == text
+    redactor.known.learn(PASSWORD.encode())
+    assert msgspec.json.decode(redactor.json(text))["annotations"]["b"] == redactor.mark(PASSWORD.encode())
+    route = {"resource": POD, "operation": "insert"}
+    frame = msgspec.json.encode({"header": {"msg_id": "1"}, "route": route, "content": msgspec.Raw(text)})
+    assert PASSWORD.encode() not in redactor.frame(frame)
+
+
+def test_a_known_value_in_the_envelope_of_a_frame_is_found(redactor: Redactor) -> None:
+    redactor.known.learn(PASSWORD.encode())
+    route = {"resource": f"default/pod/{PASSWORD}", "operation": "insert"}
+    frame = msgspec.json.encode({"header": {"msg_id": "1"}, "route": route, "content": {"a": "b"}})
+    seen = msgspec.json.decode(redactor.frame(frame))
+    assert seen["route"] == {"resource": f"default/pod/{redactor.mark(PASSWORD.encode())}", "operation": "insert"}
+    assert seen["content"] == {"a": "b"}
