@@ -161,8 +161,8 @@ class PluginWatcher(Actor):
 
 
 def sockets_in(directory: Path) -> dict[Path, tuple[int, int]]:
-    """The sockets in a directory and those below, with a stamp each; without hidden ones, what links lead to, and what is
-    deeper than a socket's path reaches.
+    """The sockets in a directory and those below, with a stamp each; without hidden ones, what links lead to, and what
+    is deeper than a socket's path reaches.
     """
     found: dict[Path, tuple[int, int]] = {}
     for parent, directories, files in os.walk(directory):
