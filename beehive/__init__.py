@@ -2,8 +2,8 @@
 Kubernetes.
 
 Start reading at `message`, `module` and `hive`. `beehive.testing` has one module alone in virtual time,
-`beehive.simulation` the second runtime, `beehive.metrics` the Prometheus tap; they are imported only where they are
-used.
+`beehive.simulation` the second runtime, `beehive.metrics` the Prometheus tap, `beehive.files` the rules for files that
+are kept and trees that others have made; they are imported only where they are used.
 """
 
 from beehive.actor import Actor

@@ -31,6 +31,8 @@ _FIRST_DELAY, _LONGEST_DELAY = 0.5, 120.0
 _SERVICE = "pluginregistration.Registration"
 _LONGEST_PATH = 107
 """Bytes of a unix socket's path."""
+_DEEPEST = 32
+"""Levels of directories that are looked into: a socket's path holds hardly more, and a plug-in may make any number."""
 
 
 class Plugin(NamedTuple):
@@ -159,10 +161,13 @@ class PluginWatcher(Actor):
 
 
 def sockets_in(directory: Path) -> dict[Path, tuple[int, int]]:
-    """The sockets in a directory and those below, with a stamp each; without hidden ones and what links lead to."""
+    """The sockets in a directory and those below, with a stamp each; without hidden ones, what links lead to, and what
+    is deeper than a socket's path reaches.
+    """
     found: dict[Path, tuple[int, int]] = {}
     for parent, directories, files in os.walk(directory):
-        directories[:] = sorted(name for name in directories if not name.startswith("."))
+        is_deep = len(Path(parent).relative_to(directory).parts) >= _DEEPEST
+        directories[:] = [] if is_deep else sorted(name for name in directories if not name.startswith("."))
         for name in sorted(files):
             path = Path(parent, name)
             try:

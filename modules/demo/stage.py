@@ -13,6 +13,7 @@ import msgspec
 
 from beehive.errors import BeehiveError
 from beehive.files.removal import remove_tree
+from edged.volumes import KernelMounts, VolumeError, points_below
 from modules.cloudcore.client import Client
 from modules.demo import orphans
 from modules.demo.child import Child
@@ -134,6 +135,10 @@ class Stage:
         for child in self._children:
             child.end(self._events)
         left = orphans.end_all(self._events)
+        mounts = KernelMounts()
+        for point in points_below(mounts, self.directory):
+            with suppress(VolumeError):  # volumes in memory, of pods that were not deleted
+                mounts.unmount(point)
         with suppress(OSError):
             remove_tree(self.directory)
         if left:

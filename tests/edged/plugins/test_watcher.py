@@ -8,10 +8,12 @@ from tempfile import TemporaryDirectory
 import grpc
 import pytest
 
+from beehive.files.removal import remove_tree
 from beehive.simulation import Simulation
 from edged.errors import EdgedError
 from edged.plugins.errors import PluginError
 from edged.plugins.watcher import Plugin, PluginWatcher, sockets_in
+from tests.beehive.files.trees import make_deep
 from tests.support.csi_driver import CsiDriver
 
 
@@ -123,3 +125,13 @@ def test_what_counts_as_a_plugins_socket(tmp_path: Path) -> None:
                 made_socket.bind(str(top / name))
         assert sorted(str(path.relative_to(top)) for path in sockets_in(top)) == ["a.sock", "below/c.sock"]
     assert sockets_in(top) == {}
+
+
+def test_directories_nested_deeply_are_no_hindrance(directory: Path) -> None:
+    """A plug-in may write there. `os.walk` ends with RecursionError."""
+    make_deep(directory / "deep", 1500)
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(directory / "a.sock"))
+        found = sockets_in(directory)
+    remove_tree(directory / "deep")
+    assert set(found) == {directory / "a.sock"}
