@@ -34,8 +34,11 @@ def lacking(pod: Pod, others: Sequence[Pod], allocatable: Mapping[str, Fraction]
 
 def taken_port(pod: Pod, others: Iterable[Pod]) -> Port | None:
     """The first port of the node that the pod wants and another one has; None when all are free."""
-    taken = [port for other in others for port in host_ports(other)]
-    return next((port for port in host_ports(pod) if any(_collide(port, other) for other in taken)), None)
+    taken: dict[tuple[str, int], set[str]] = {}
+    for other in others:
+        for address, protocol, number in host_ports(other):
+            taken.setdefault((protocol, number), set()).add(address)
+    return next((port for port in host_ports(pod) if _is_taken(port[0], taken.get(port[1:], set()))), None)
 
 
 def host_ports(pod: Pod) -> list[Port]:
@@ -49,9 +52,9 @@ def host_ports(pod: Pod) -> list[Port]:
     return [(port.host_ip, port.protocol or "TCP", number) for port, number in numbers if number]
 
 
-def _collide(one: Port, other: Port) -> bool:
-    same_address = one[0] == other[0] or bool({one[0], other[0]} & _ANY_ADDRESS)
-    return same_address and one[1:] == other[1:]
+def _is_taken(address: str, by: set[str]) -> bool:
+    """Whether a port is taken at an address: there, at all of them, or anywhere when all are wanted."""
+    return bool(by) and (address in by or address in _ANY_ADDRESS or not by.isdisjoint(_ANY_ADDRESS))
 
 
 def _used(pods: Sequence[Pod]) -> Amounts:

@@ -20,6 +20,13 @@ from edged.pods.verdict import Verdict
 REASON: Final = "FailedValidation"
 """The reason of a pod's status and event (kubelet's event for a pod that is none)."""
 
+MOST_CONTAINERS: Final = 256
+"""Of every kind in a pod. An API server has no limit but the size of an object, into which twenty thousand fit; the
+work for a pod grows with their number squared, for each has its place in a status that every one of them changes.
+"""
+MOST_VOLUMES: Final = 512
+"""Of a pod."""
+
 _MOST: Final = 20
 """Faults that are told."""
 _LONGEST_VALUE: Final = 80
@@ -73,6 +80,10 @@ def _of_spec(pod: Pod) -> Iterator[str]:
 
 
 def _of_containers(pod: Pod) -> Iterator[str]:
+    count = len(pod.spec.all_containers)
+    if count > MOST_CONTAINERS:
+        yield f"spec.containers: Too many: {count}: must have at most {MOST_CONTAINERS} items"
+        return
     names: set[str] = set()
     for kind, containers in (
         ("initContainers", pod.spec.init_containers),
@@ -145,6 +156,9 @@ def _of_action(path: str, action: Probe | LifecycleHandler) -> Iterator[str]:
 
 
 def _of_volumes(volumes: Sequence[Volume]) -> Iterator[str]:
+    if len(volumes) > MOST_VOLUMES:
+        yield f"spec.volumes: Too many: {len(volumes)}: must have at most {MOST_VOLUMES} items"
+        return
     names: set[str] = set()
     for index, volume in enumerate(volumes):
         path = f"spec.volumes[{index}]"

@@ -141,6 +141,19 @@ def test_what_an_api_server_takes_is_taken() -> None:
     assert invalid(read()) is None
 
 
+def test_a_pod_has_so_many_containers_and_volumes_at_most() -> None:
+    """Eight hundred took four seconds, twenty thousand an hour. What else is wrong with them is not listed."""
+    many = [{"name": f"c{number}", "image": "busybox"} for number in range(200)]
+    assert (
+        faults(read(containers=many, initContainers=[{**one, "name": f"i-{one['name']}"} for one in many[:56]])) == []
+    )
+    bad = [{"name": "", "image": ""}] * 57
+    told = faults(read(containers=many, initContainers=bad))
+    assert told == ["spec.containers: Too many: 257: must have at most 256 items"]
+    told = faults(read(volumes=[{"name": "v", "emptyDir": {}}] * 513))
+    assert told == ["spec.volumes: Too many: 513: must have at most 512 items"]
+
+
 def test_the_message_is_bounded_however_much_is_wrong() -> None:
     """It names the first faults and counts the others."""
     verdict = invalid(read(**container(ports=[{"containerPort": -1, "protocol": "x" * 10_000}] * 5000)))
