@@ -31,8 +31,8 @@ MOST: Final = 120.0
 """Megabytes that the agent may ever have."""
 BACK: Final = 15.0
 """Megabytes above idle that it may have afterwards."""
-_TO_REST: Final = 10.0
-"""Seconds after which the agent is idle once it has started."""
+_TO_REST: Final = 15.0
+"""Seconds after which the agent is idle once its pods run."""
 _PATIENCE: Final = 120.0
 _never: Final = threading.Event()
 
@@ -47,7 +47,7 @@ class Result(NamedTuple):
 
     def __str__(self) -> str:
         return (
-            f"resident memory {self.idle:.1f} MB idle, {self.most:.1f} MB at most in {self.bursts} bursts of"
+            f"resident memory {self.idle:.1f} MB idle with {PODS} pods, {self.most:.1f} MB at most in {self.bursts} bursts of"
             f" {CONFIGMAPS} configmaps of {BYTES // 1000} kB, {self.afterwards:.1f} MB afterwards"
         )
 
@@ -92,11 +92,11 @@ class _Run(NamedTuple):
     def run(self, seconds: float, rest: float) -> Result:
         """See `run`."""
         machine, process = self.machine, self.machine.edge.process.pid
-        _never.wait(_TO_REST)
-        idle = _megabytes(process, "VmRSS")
-        machine.cloud.apply(*_configmaps(0), *(_pod(number) for number in range(PODS)))
+        machine.cloud.apply(*_configmaps(0, 1), *(_pod(number) for number in range(PODS)))
         for number in range(PODS):
             machine.cloud.pods.wait(f"pod-{number}", is_ready)
+        _never.wait(_TO_REST)
+        idle = _megabytes(process, "VmRSS")
         burst = self._change(seconds)
         wait_until(lambda: all(_has(machine, burst)), f"burst {burst} is in the files of the pods", _PATIENCE)
         most = _megabytes(process, "VmHWM")
@@ -117,9 +117,9 @@ class _Run(NamedTuple):
         return burst
 
 
-def _configmaps(burst: int) -> Iterator[JsonObject]:
+def _configmaps(burst: int, size: int = BYTES) -> Iterator[JsonObject]:
     for number in range(CONFIGMAPS):
-        text = f"{burst} {number} ".ljust(BYTES, "x")
+        text = f"{burst} {number} ".ljust(size, "x")
         yield config_map(f"settings-{number}", **{f"file-{number}": text})
 
 
