@@ -17,7 +17,7 @@ help:
 	@echo "make bench      figures with the floor beside them"
 	@echo "make planted    bugs that are put into the product: which seed of the simulation finds each (ARGS='--seeds 300 --keep')"
 	@echo "make simulate   many seeds of whole nodes with faults, on all cores (ARGS='--seed 1000 --seeds 5000 --faults link')"
-	@echo "make chaos      real processes and links under load, hurt 500 times and killed 300 times; half an hour"
+	@echo "make chaos      real processes and links under load, hurt 500 times and killed 300 times, and its memory; forty minutes"
 	@echo "make fuzz       nearly right input for everything that reads what strangers send (ARGS='--cases 1000000')"
 	@echo "make install    the virtual environment in .venv; the others call it"
 	@echo "make format     ruff's formatter and its safe fixes"

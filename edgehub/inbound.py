@@ -2,7 +2,8 @@
 
 Frames are decoded and delivered here and not on the module's thread, so an object from the cloud is one hand-over away
 from metamanager. As a broadcast it does not wait for room there: what metamanager is too slow for is a dead letter in
-the end, and the cloud, which has no acknowledgement of it, sends it again.
+the end, and the cloud, which has no acknowledgement of it, sends it again. Too many bytes of it make the link read no
+more for a moment (`edgehub.in_flight`).
 
 What the module must know is put into its inbox before anybody else is told. So when another module, told of the link,
 sends to edgehub, edgehub knows of the link already.
@@ -18,6 +19,7 @@ from beehive.names import CLOUD_CONNECTED, CLOUD_DISCONNECTED, CONNECTION_RESOUR
 from edgehub.counters import LinkCounters, Rejection
 from edgehub.dispatch import Step, decide, late_object
 from edgehub.errors import LinkError
+from edgehub.in_flight import InFlight
 
 _log = logging.getLogger(__name__)
 
@@ -54,6 +56,8 @@ class Inbound:
         self._hooks = hooks
         self._open = False
         self._silent = False
+        self.in_flight = InFlight(hive.runtime)
+        """What metamanager has not answered yet."""
 
     def silence(self) -> None:
         """Tell nobody any more and take nothing: the process is ending."""
@@ -89,7 +93,7 @@ class Inbound:
             self._reject(Rejection(error.reason), f"{error}; {len(frame)} bytes")
             return
         self._counters.count("received", message.route, len(frame))
-        self._deliver(message.with_header(sync=False) if message.header.sync else message)
+        self._deliver(message.with_header(sync=False) if message.header.sync else message, len(frame))
 
     def skipped(self, head: bytes, size: int) -> None:
         """A message over the limit was thrown away; whoever waits for it as an answer is told at once."""
@@ -111,13 +115,15 @@ class Inbound:
             self._hive.respond(error, ModuleName.EDGEHUB)
             self._hooks.answered(parent)
 
-    def _deliver(self, message: Message) -> None:
+    def _deliver(self, message: Message, size: int) -> None:
         step, to = decide(message)
         if step is Step.REJECT:
             route = message.route
             self._reject(Rejection(to), f"{route.operation} {route.resource} from {route.source} to {route.group!r}")
             return
         self._counters.received += 1
+        if step is Step.BROADCAST and to == Group.META:
+            self.in_flight.enter(message.id, size)
         if step is Step.BROADCAST:
             self._hive.broadcast(to, message)
         elif step is Step.SEND:

@@ -123,6 +123,8 @@ class EdgeHub(Module):
     @handles()
     def forward(self, message: Message) -> None:
         """Send a message to the cloud, or keep it until that is possible."""
+        if message.parent_id:
+            self._inbound.in_flight.leave(message.parent_id)
         entry = sealed(message, self._settings.max_frame_bytes, self.clock.monotonic())
         if isinstance(entry, Refused):
             self._refuse(message, entry.why, entry.detail)

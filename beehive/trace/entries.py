@@ -109,9 +109,17 @@ def content_of(content: Any) -> bytes:
 def size_of(entry: Kept) -> int:
     """Bytes of memory that an entry keeps, roughly."""
     if isinstance(entry, Delivery):
-        content = entry.message.content
-        return ENTRY_BYTES + (len(content) if isinstance(content, (msgspec.Raw, bytes, str)) else 0)
+        return ENTRY_BYTES + _content_bytes(entry.message.content)
     return ENTRY_BYTES if isinstance(entry, (Fired, ModuleFailed)) else entry.size
+
+
+def _content_bytes(content: object) -> int:
+    """Of a text, and of a list of texts: the objects that a store answers with are most of what a busy node keeps."""
+    if isinstance(content, (msgspec.Raw, bytes, str)):
+        return len(content)
+    if isinstance(content, (list, tuple)):
+        return sum(len(each) for each in content if isinstance(each, (msgspec.Raw, bytes, str)))
+    return 0
 
 
 def _fired(time: float, entry: Fired) -> Record:

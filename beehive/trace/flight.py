@@ -3,7 +3,7 @@
 To take notice of a delivery is one append in C to a small ring, the intake; neither lock nor Python code of ours runs
 on the module's thread. What is in the intake is moved to the history a few times a second, and the history is kept
 within its age and its bytes. Two rings and not one, because the cost of keeping a message is not the append but the
-memory: a ring of 16 MiB would have every message made in memory that no cache holds, which costs a busy bus a tenth of
+memory: a ring of 8 MiB would have every message made in memory that no cache holds, which costs a busy bus a tenth of
 its rate. The price is that of more than `INTAKE` deliveries within `PERIOD` the oldest are left out, which is noted. On
 a node that is rare even when much happens at once, because every frame, commit and call of the runtime, which come
 along with them, has the intake emptied too when it is half full.
@@ -27,7 +27,7 @@ from beehive.trace.redact import Redactor
 from beehive.trace.writer import FileWriter
 
 SECONDS: Final = 60.0
-BYTES: Final = 16 * 1024 * 1024
+BYTES: Final = 8 * 1024 * 1024
 
 INTAKE: Final = 512
 """Deliveries that the intake holds: what fits a core's own cache beside everything else."""

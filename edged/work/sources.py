@@ -5,7 +5,7 @@ asks anew when four fifths of a token's life, or a day, have passed.
 """
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import msgspec
 
@@ -78,8 +78,14 @@ class TokenCache:
         return _Token(answer.status.token, now + min(remaining * _REFRESH_AT, _LONGEST_USE))
 
 
+REMEMBERED: Final = 256 * 1024
+"""Bytes of objects that are remembered for a job. A pod may mount megabytes of them, and several are worked on at once;
+most objects are needed once."""
+
+
 class PodSources:
-    """The configmaps, secrets and tokens of one pod for one job; each object is asked for at most once.
+    """The configmaps, secrets and tokens of one pod for one job; each object is asked for at most once, as long as they
+    are not too large to be remembered.
 
     Asking raises CallError: the object may exist, but neither the store nor the cloud says so now.
     """
@@ -89,6 +95,7 @@ class PodSources:
         self._meta = meta
         self._tokens = tokens
         self._found: dict[tuple[str, str, str], Any] = {}
+        self._room = REMEMBERED
 
     def config_map(self, name: str) -> ConfigMap | None:
         """The configmap of that name, None when it does not exist."""
@@ -139,13 +146,22 @@ class PodSources:
         key = (resource, namespace, name)
         if not can_exist(namespace, name):
             return None
-        if key not in self._found:
-            try:
-                self._found[key] = decode(kind, self._meta.get(resource, namespace, name))
-            except NotFoundError:
-                self._found[key] = None
-        found: T | None = self._found[key]
+        if key in self._found:
+            known: T | None = self._found[key]
+            return known
+        found, size = self._ask(kind, *key)
+        if self._room >= size:
+            self._room -= size
+            self._found[key] = found
         return found
+
+    def _ask(self, kind: type[T], resource: ResourceType, namespace: str, name: str) -> tuple[T | None, int]:
+        """The object, and the bytes that it came as."""
+        try:
+            answer = self._meta.get(resource, namespace, name)
+        except NotFoundError:
+            return None, 0
+        return decode(kind, answer), len(answer)
 
     def _ask_for_token(self, request: TokenRequest) -> TokenRequest:
         answer = self._meta.token(self._namespace, self._account, encode(request))

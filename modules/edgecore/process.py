@@ -45,7 +45,7 @@ from modules.edgecore.config import EdgeCoreConfig
 from modules.edgecore.damaged import DamagedCollector
 from modules.edgecore.exit_codes import ExitCode
 from modules.edgecore.logs import set_up
-from modules.edgecore.memory import use_one_arena
+from modules.edgecore.memory import GiveBack, set_up_malloc
 from modules.edgecore.ownership import take
 from modules.edgecore.serving import serve
 from modules.edgecore.settings import certificate_settings, edged_settings, edgehub_settings, meta_settings
@@ -68,7 +68,7 @@ def run(config: EdgeCoreConfig, *, log_level: "LogLevel", record: "Recording | N
     `record` says where everything which comes into the modules is recorded to.
     """
     set_up(log_level)
-    use_one_arena()
+    set_up_malloc()
     shutdown = Shutdown(at_once=ExitCode.INTERRUPTED)
     tracing = Tracing(config, *(record or ()))
     shutdown.on(signal.SIGUSR2, lambda: tracing.dump_soon("SIGUSR2"))
@@ -102,6 +102,7 @@ def start(config: EdgeCoreConfig, stack: ExitStack, tracing: Tracing) -> Hive:
     if config.modules.edged.enable:
         take(config.modules.edged.root_directory, stack)
     runtime = Threads()
+    stack.callback(GiveBack(runtime.clock).close)
     hive = Hive(runtime)
     registry = CollectorRegistry()
     hive.taps.append(BusMetrics(registry))

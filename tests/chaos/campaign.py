@@ -54,7 +54,7 @@ def run(directory: Path, seed: int, cuts: int, *, nodes: int, pause: float, **ch
             try:
                 for _ in range(cuts):
                     before = whole.versions
-                    _hurt(proxy, draw)
+                    hurt(proxy, draw)
                     _never.wait(pause * draw.uniform(1.0, 1.5))
                     whole.wait_for_more_than(before)
             finally:
@@ -65,7 +65,8 @@ def run(directory: Path, seed: int, cuts: int, *, nodes: int, pause: float, **ch
             return Result(lost, sent, whole.repeated, whole.versions, list(proxy.reconnects))
 
 
-def _hurt(proxy: Proxy, draw: random.Random) -> None:
+def hurt(proxy: Proxy, draw: random.Random) -> None:
+    """Do one bad thing to the connections of a proxy."""
     match draw.choice(KINDS):
         case "cut":
             proxy.cut()

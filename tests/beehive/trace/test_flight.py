@@ -70,6 +70,16 @@ def test_its_bytes_are_bounded_whatever_comes() -> None:
     assert kept[-1].span == 1999
 
 
+def test_lists_of_texts_count_as_what_they_hold() -> None:
+    """What a store answers with is one. They counted as nothing, and 300 of them were three times what may be kept."""
+    simulation = Simulation()
+    recorder = FlightRecorder(simulation.clock, size=100_000)
+    for number in range(100):
+        one = delivery(simulation.clock, number=number)
+        recorder.delivered(msgspec.structs.replace(one, message=one.message.with_content(["x" * 10_000])))
+    assert 5 <= len(recorder.entries()) <= 10
+
+
 def test_a_flood_leaves_the_newest_and_a_note() -> None:
     simulation = Simulation()
     recorder = FlightRecorder(simulation.clock)

@@ -11,7 +11,7 @@ from beehive.simulation import Simulation, VirtualClock
 from edged.api import ObjectMeta, Pod, PodSpec, ServiceAccountTokenProjection, TokenRequest, encode, format_time
 from edged.api.tokens import TokenRequestStatus
 from edged.pods.model import PodUid
-from edged.work.sources import PodSources, TokenCache
+from edged.work.sources import REMEMBERED, PodSources, TokenCache
 from metamanager.client import MetaClient, NotConnectedError
 from tests.edged.report.turns import NOT_FOUND
 
@@ -78,6 +78,21 @@ def test_an_object_is_asked_for_once_a_job(meta: Meta, cache: TokenCache) -> Non
     assert meta.asked == {"settings": 1, "none": 1}
     sources(meta, cache).config_map("settings")
     assert meta.asked["settings"] == 2
+
+
+def test_no_more_is_remembered_than_a_job_may(meta: Meta, cache: TokenCache) -> None:
+    """A pod may mount megabytes of configmaps, each of which is needed once; what is small is remembered yet."""
+    for number in range(20):
+        data = {"file": "x" * (REMEMBERED // 8)}
+        meta.objects[f"large-{number}"] = {"metadata": {"name": f"large-{number}"}, "data": data}
+    meta.objects["small"] = {"metadata": {"name": "small"}, "data": {}}
+    job = sources(meta, cache)
+    for _ in range(2):
+        for name in meta.objects:
+            assert job.config_map(name) is not None
+    again = [name for name, times in meta.asked.items() if times == 2]
+    assert len(again) == 13
+    assert meta.asked["small"] == 1
 
 
 def test_what_cannot_be_asked_for_is_not_the_same_as_what_is_not_there(meta: Meta, cache: TokenCache) -> None:

@@ -1,0 +1,93 @@
+"""What the cloud has sent and metamanager has not answered is bounded in bytes: the link reads no more for a moment."""
+
+import threading
+
+from beehive import ModuleName, Operation, encode
+from beehive.runtime import Threads
+from beehive.testing import Harness
+from edgehub.in_flight import FORGOTTEN, MOST, PATIENCE, InFlight
+from edgehub.module import EdgeHub
+from tests.edgehub.beds import started
+from tests.edgehub.messages import message
+
+
+def test_what_is_answered_makes_room() -> None:
+    with Harness() as bee:
+        flight = InFlight(bee.simulation, most=100)
+        flight.enter("a", 60)
+        flight.enter("b", 40)
+        assert flight.bytes == 100
+        flight.leave("a")
+        flight.leave("a")
+        flight.leave("nobody")
+        assert flight.bytes == 40
+        flight.enter("b", 50)
+        assert flight.bytes == 50, "the same message again, as the cloud sends it when it was not answered"
+
+
+def test_one_that_is_too_large_may_be_alone() -> None:
+    with Harness() as bee:
+        flight = InFlight(bee.simulation, most=100)
+        before = bee.clock.monotonic()
+        flight.enter("large", 1000)
+        assert bee.clock.monotonic() == before
+
+
+def test_who_finds_no_room_waits_until_there_is() -> None:
+    """On real threads: an answer lets it in at once."""
+    runtime = Threads()
+    flight = InFlight(runtime, most=100)
+    flight.enter("a", 100)
+    entered = threading.Event()
+
+    def enter() -> None:
+        flight.enter("b", 100)
+        entered.set()
+
+    thread = threading.Thread(target=enter)
+    begin = runtime.clock.monotonic()
+    thread.start()
+    flight.leave("a")
+    assert entered.wait(10)
+    thread.join()
+    assert flight.bytes == 100
+    assert runtime.clock.monotonic() - begin < 10
+    runtime.clock.close()
+
+
+def test_but_not_for_long() -> None:
+    """The thread that waits also keeps the link alive."""
+    runtime = Threads()
+    flight = InFlight(runtime, most=100)
+    flight.enter("a", 100)
+    begin = runtime.clock.monotonic()
+    flight.enter("b", 100)
+    assert runtime.clock.monotonic() - begin >= PATIENCE
+    assert flight.bytes == 200
+    runtime.clock.close()
+
+
+def test_what_is_never_answered_is_forgotten() -> None:
+    with Harness() as bee:
+        bee.start()
+        flight = InFlight(bee.simulation, most=100)
+        flight.enter("a", 100)
+        bee.run_for(FORGOTTEN)
+        flight.enter("b", 10)
+        assert flight.bytes == 10
+
+
+def test_messages_of_the_cloud_count_until_their_answer_leaves() -> None:
+    bed = started()
+    with bed.bee:
+        bed.bee.answer(ModuleName.METAMANAGER, lambda _message: None)
+        running = bed.bee.hive.slot(ModuleName.EDGEHUB).running
+        assert running is not None
+        hub = running.ref._actor_weakref()
+        assert isinstance(hub, EdgeHub)
+        inbound = hub._inbound
+        pushed = message("default/configmap/c", Operation.INSERT, "x" * 1000, source="edgecontroller")
+        inbound.received(encode(pushed))
+        assert 1000 < inbound.in_flight.bytes < MOST
+        bed.hub(message("default/configmap/c", Operation.RESPONSE, "OK", parent_msg_id=pushed.id))
+        assert inbound.in_flight.bytes == 0
