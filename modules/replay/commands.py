@@ -16,7 +16,7 @@ from pathlib import Path
 from beehive import BeehiveError
 from beehive.trace import FileWriter
 from modules.edgecore.exit_codes import ExitCode
-from modules.printing.terminal import complain, say
+from modules.printing.terminal import complain, say_lines
 from modules.replay.fixture import reduced, rerecorded
 from modules.replay.foreign import replay_capture
 from modules.replay.recorded import Recorded, load
@@ -42,7 +42,7 @@ def _record_fixture(chosen: argparse.Namespace) -> int:
     old = reduced(load(chosen.file), namespace or "default", name)
     with directory() as root:
         new, result = rerecorded(old, root)
-    say(differences_text(old, result).rstrip("\n"))
+    say_lines(differences_text(old, result).splitlines())
     write(chosen.output, new)
     _say(f"{chosen.output}: {len(new.records)} records, {chosen.output.stat().st_size} bytes")
     return ExitCode.OK
@@ -63,7 +63,7 @@ def _run(chosen: argparse.Namespace) -> int:
     recorded = load(chosen.file)
     _warn(recorded)
     result = replayed(recorded, _MODULES.get(chosen.module, chosen.module or ""), chosen.until, pace_of(chosen.speed))
-    say(differences_text(recorded, result).rstrip("\n"))
+    say_lines(differences_text(recorded, result).splitlines())
     for reason, number in result.not_played.items():
         _say(f"not played: {number} of {reason}")
     _say(figures_text(result))

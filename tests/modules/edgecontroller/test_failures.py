@@ -111,7 +111,7 @@ def test_a_query_that_fails_is_not_answered_in_the_form_of_an_object(
         raise UnforeseenError
 
     monkeypatch.setattr(controller.cluster.store, "find", fails)
-    request = controller.asks("default/configmap/settings", "query")
+    request = controller.asks("default/node/n1", "query")
     assert controller.answer_to(request).content["Err"]["ErrStatus"]["code"] == 500
 
 

@@ -78,7 +78,8 @@ def test_a_metaserver_is_refused_likewise() -> None:
 
 
 def test_what_a_node_asks_for_in_vain_is_noted_so_often_and_forgotten_with_its_connection() -> None:
-    feed = Feed(Cluster(Simulation().clock), Syncs(lambda _node, _uid, _sync: None), lambda _down: None)
+    syncs = Syncs(lambda _node, _uid, _sync: None)
+    feed = Feed(Cluster(Simulation().clock), syncs, lambda _down: None, lambda _node, _key: True)
     for number in range(MOST_HELD + 100):
         feed.note_holder(ObjectKey("ConfigMap", "default", f"c{number}"), "n1")
     assert feed._locations.count("n1") == MOST_HELD
