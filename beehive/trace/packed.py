@@ -67,10 +67,12 @@ class Block(msgspec.Struct, frozen=True, gc=False):
 
 def is_packable(entry: Kept) -> bool:
     """Whether it is sure to come out again as it went in. An exception may not: it is made again from its text alone,
-    whatever its class wants to be made of. Nor may a content that is an object of somebody's.
+    whatever its class wants to be made of. Nor may a content that is an object of somebody's;
+    a list of texts is what a store answers with.
     """
     if isinstance(entry, Delivery):
-        return isinstance(entry.message.content, _PLAIN)
+        content = entry.message.content
+        return isinstance(content, _PLAIN) or (type(content) is list and all(type(each) is str for each in content))
     return not isinstance(getattr(entry, "error", None), BaseException)
 
 

@@ -47,8 +47,8 @@ class Result(NamedTuple):
 
     def __str__(self) -> str:
         return (
-            f"resident memory {self.idle:.1f} MB idle with {PODS} pods, {self.most:.1f} MB at most in {self.bursts} bursts of"
-            f" {CONFIGMAPS} configmaps of {BYTES // 1000} kB, {self.afterwards:.1f} MB afterwards"
+            f"resident memory {self.idle:.1f} MB idle with {PODS} pods, {self.most:.1f} MB at most in {self.bursts}"
+            f" bursts of {CONFIGMAPS} configmaps of {BYTES // 1000} kB, {self.afterwards:.1f} MB afterwards"
         )
 
     def check(self) -> None:

@@ -167,3 +167,15 @@ def test_the_oldest_block_goes_first_when_it_is_too_much() -> None:
     spans = [entry.span for entry in entries if isinstance(entry, Delivery)]
     assert spans == list(range(spans[0], 10 * BLOCK))
     assert 768 * 1024 < sum(map(size_of, entries)) <= 1024 * 1024
+
+
+def test_what_a_store_answers_with_is_packed_too() -> None:
+    """Lists of texts: pods that mount configmaps ask for them every minute, and so filled the recorder as they were."""
+    simulation = Simulation()
+    entries: list[Kept] = [delivery(simulation.clock, ["x" * 10_000], number) for number in range(20)]
+    block = Block.of(entries, sum(map(size_of, entries)))
+    assert block.as_they_are == ()
+    assert len(block.data) < 20_000
+    assert [entry.message.content for entry in block.entries() if isinstance(entry, Delivery)] == [["x" * 10_000]] * 20
+    mixed = delivery(simulation.clock, ["x", Unwilling()])
+    assert Block.of([mixed], 1).as_they_are == ((0, mixed),)
