@@ -126,7 +126,8 @@ def test_cloudhub_hands_on_what_controllers_have_room_for() -> None:
             cloud.happens(FrameCame("n1", links["n1"], message, 7))
         event = bee.message("default/event/first", "insert", source="edged", group="meta")
         cloud.happens(FrameCame("n2", links["n2"], event, 7))
-        came = [message.route.resource for message in bee.sent_to("edgecontroller") if "/event/" in message.route.resource]
+        sent = [message.route.resource for message in bee.sent_to("edgecontroller")]
+        came = [resource for resource in sent if "/event/" in resource]
         assert came[:MESSAGES] == [f"node/n1/default/event/e{number}" for number in range(MESSAGES)]
         assert came[MESSAGES:] == ["node/n2/default/event/first"]
         assert links["n1"].handled_bytes == [7] * MESSAGES, "so the server holds back the rest"
