@@ -68,7 +68,7 @@ class StateDirectory:
 
     def set_aside(self, path: Path, why: str) -> None:
         """Go on without an entry that cannot be used. Of a container only its records are kept."""
-        for name in SUBDIRECTORIES:
+        for name in () if path.is_symlink() else SUBDIRECTORIES:
             _empty(path / name)
         set_aside(path, self.root, why)
 
