@@ -50,7 +50,7 @@ class _Entry(msgspec.Struct):
     sure: bool = True
     """Whether it is known to have that: no answer was lost since."""
     of_store: bool = False
-    """Whether only the store says so: a former life of the agent may have told the cloud more."""
+    """Whether only the store, or a mirror from before, says so: in a former life the cloud may have been told more."""
     newer: tuple[int, PodStatus] | None = None
     """What came from the cloud while a patch was under way: version and status."""
     wanted: PodStatus | None = None
@@ -104,6 +104,7 @@ class PodReporter:
         if entry.mirror != mirror.metadata.uid:
             entry.mirror, entry.unknown = mirror.metadata.uid, False
             entry.has, entry.version, entry.sure = mirror.status, _number(mirror.metadata.resource_version), True
+            entry.of_store = True
             self._send(entry)
         else:
             self._heard(entry, mirror)

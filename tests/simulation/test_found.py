@@ -1,7 +1,7 @@
 """Whether the simulation still finds each planted bug: by the plan that once did, in `found/`.
 
-A plan is kept and no seed, so that it stays good when plans are drawn otherwise; `make planted ARGS="NAME --keep"` looks
-for another.
+A plan is kept and no seed, so that it stays good when plans are drawn otherwise. Should one find its bug no more,
+`make planted ARGS="NAME --keep"` looks for another.
 """
 
 import pytest
