@@ -7,7 +7,7 @@ PIP_INSTALL := $(BIN)/pip install --quiet --progress-bar on --disable-pip-versio
 NEEDS_PYTHON := 'import sys; sys.version_info >= (3, 11) or sys.exit("edgecore needs Python 3.11 or later, and $(PYTHON) is %s.%s: make PYTHON=python3.11 …" % sys.version_info[:2])'
 NEEDS_VENV := no virtual environment could be made: on Debian and Ubuntu, apt install python3-venv
 
-.PHONY: chaos fuzz planted simulate help install run test check format bench
+.PHONY: chaos fuzz mutants planted simulate help install run test check format bench
 .DEFAULT_GOAL := help
 
 help:
@@ -15,6 +15,7 @@ help:
 	@echo "make test       all tests; those of what this machine lacks are skipped with the reason"
 	@echo "make check      ruff, mypy, import layers, generated files"
 	@echo "make bench      figures with the floor beside them"
+	@echo "make mutants    small changes of the code that decides: which does no test notice (ARGS='--sample 200 --only edged/pods')"
 	@echo "make planted    bugs that are put into the product: which seed of the simulation finds each (ARGS='--seeds 300 --keep')"
 	@echo "make simulate   many seeds of whole nodes with faults, on all cores (ARGS='--seed 1000 --seeds 5000 --faults link')"
 	@echo "make chaos      real processes and links under load, hurt 500 times and killed 300 times, and its memory; forty minutes"
@@ -65,6 +66,9 @@ simulate: install
 
 planted: install
 	$(BIN)/python -m tests.simulation.search $(ARGS)
+
+mutants: install
+	$(BIN)/python -m tests.mutants $(ARGS)
 
 chaos: install
 	$(BIN)/python -m tests.chaos $(ARGS)

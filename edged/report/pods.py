@@ -103,7 +103,7 @@ class PodReporter:
             entry.mirror, entry.unknown = mirror.metadata.uid, False
             entry.has, entry.version, entry.sure = mirror.status, version_number(mirror.metadata.resource_version), True
             self._send(entry)
-        else:
+        elif _number(mirror.metadata.resource_version) > entry.version:  # else it is one that was seen before
             self._heard(entry, mirror)
 
     def unmirrored(self, uid: PodUid) -> None:
@@ -194,8 +194,9 @@ class PodReporter:
                 return
             entry.has, entry.version, entry.sure = wanted, max(entry.version, _version_in(answer)), True
             entry.of_store = False
+            news = entry.wanted != wanted or (entry.newer is not None and entry.newer[0] > entry.version)
             self._answered(entry)
-            if self._entries.get(ref.uid) is entry and (entry.wanted != entry.has or entry.deleting):
+            if self._entries.get(ref.uid) is entry and (news or entry.deleting):
                 self._send(entry)
 
         self._meta.patch(ResourceType.PODPATCH, ref.namespace, ref.name, patch, then=done)
@@ -239,7 +240,7 @@ def _patch_of(entry: _Entry, wanted: PodStatus) -> str | None:
 
 def _catch_up(entry: _Entry, version: int, status: PodStatus) -> None:
     """The cloud said itself what it has. So it does at the version that its answer to a patch named: what others wrote
-    while the patch was under way is in it, too.
+    while the patch was under way is in it, too, and is put right with the next period.
     """
     if version > entry.version or version == entry.version != 0:
         entry.has, entry.version, entry.unknown, entry.of_store = status, version, False, False

@@ -1,6 +1,6 @@
 """What must hold between the statuses that a node finds and those that the cloud has: each that the cloud has is one
 that the node found, and no older one comes after a newer one. What others write into a status is theirs, until the node
-has put it right.
+has put it right. A mirror may stand for two lives of its static pod, and is left out.
 """
 
 import msgspec
@@ -44,7 +44,7 @@ class StatusWatch:
 
     def stored(self, old: JsonObject, new: JsonObject) -> None:
         """The cloud has another state of a pod."""
-        if old.get("status") == new.get("status"):
+        if old.get("status") == new.get("status") or runs_as(new) != new["metadata"]["uid"]:
             return
         uid, status = runs_as(new), own_part(msgspec.convert(new.get("status") or {}, PodStatus))
         if own_part(msgspec.convert(old.get("status") or {}, PodStatus)) == status:

@@ -11,6 +11,9 @@ from tests.mutants.runner import Runner, Verdict
 from tests.mutants.selection import ROOT, modules, tests_of
 from tests.mutants.survivors import reasons
 
+_SHOWN = 160
+"""Characters of a statement that are shown, around its change."""
+
 
 def main() -> int:
     """0 when every survivor is listed with a reason."""
@@ -53,7 +56,10 @@ def _sample(only: str, number: int, seed: int, name: str) -> list[Mutant]:
 
 def _text(mutant: Mutant) -> str:
     head = f"{mutant.name} {mutant.path}:{mutant.line} {mutant.function}"
-    return f"{head}\n    - {mutant.before[:160]}\n    + {mutant.after[:160]}"
+    pairs = enumerate(zip(mutant.before, mutant.after, strict=False))
+    begin = max(0, next((at for at, (one, other) in pairs if one != other), 0) - _SHOWN // 2)
+    before, after = mutant.before[begin : begin + _SHOWN], mutant.after[begin : begin + _SHOWN]
+    return f"{head}\n    - {before}\n    + {after}"
 
 
 def _summary(counts: Counter[str]) -> None:

@@ -125,7 +125,7 @@ def deletion() -> Message:
     ("u", pb.CONTAINER_RUNNING, 1), ("u", pb.CONTAINER_EXITED, 0), ("v", pb.CONTAINER_RUNNING, 0),
 ])  # fmt: skip
 def test_a_deletion_is_seen_that_is_said_while_something_runs(
-    world: World, uid: str, state: pb.ContainerState, seen: int
+    world: World, uid: str, state: "pb.ContainerState.ValueType", seen: int
 ) -> None:
     container = pb.ContainerStatus(id="c", state=state, labels={labels.POD_UID: uid})
     EndedWatch(world, "n").sent_up(deletion(), [container])

@@ -91,3 +91,8 @@ def test_paths_are_kubelets() -> None:
     )
     assert str(PATHS.last_words(UID, "bb", 3)) == f"/var/lib/kubelet/pods/{UID}/containers/bb/3"
     assert str(PATHS.etc_hosts(UID)) == f"/var/lib/kubelet/pods/{UID}/etc-hosts"
+
+
+def test_paths_of_sub_paths_are_kubelets() -> None:
+    paths = PodPaths(Path("/root"), Path("/logs"))
+    assert paths.sub_path(UID, "data", "main", 2) == paths.pod(UID) / "volume-subpaths/data/main/2"

@@ -25,6 +25,7 @@ from edged.api import (
 from edged.pods.actions import ContainerWait
 from edged.pods.model import ContainerId, PodFacts, ProbeFacts, RunState
 from edged.pods.status import NodeView, crash_loop, go_duration, pod_status
+from edged.pods.verdict import Verdict
 from tests.edged.pods.builders import REF, a_container, a_pod, a_sandbox, at, exited, facts, running
 
 NODE = NodeView(ips=("192.0.2.2",), runtime="containerd")
@@ -281,3 +282,18 @@ def test_unknown_state_of_a_running_container_is_an_unknown_end() -> None:
         message="The container could not be located when the pod was terminated",
     )
     assert container.restart_count == 5
+
+
+def test_a_pod_that_was_refused_began_when_it_was_refused_or_when_it_had_said_before() -> None:
+    """A kubelet's rejectPod: nothing ever ran, and yet the status has a start."""
+    refusal = Verdict("NodeAffinity", "no such label", refused=True)
+    new, known = a_pod(A), a_pod(A)
+    known = replace(
+        known, status=PodStatus(phase="Pending", start_time=Time("2020-01-01T00:00:00Z"), qos_class="Burstable")
+    )
+    told = [status_of(pod, facts(sandboxes=()), verdict=refusal, ended=True) for pod in (new, known)]
+    assert [(status.phase, status.reason, status.qos_class) for status in told] == [
+        ("Failed", "NodeAffinity", "BestEffort"),
+        ("Failed", "NodeAffinity", "Burstable"),
+    ]
+    assert [status.start_time for status in told] == [format_time(at(100)), "2020-01-01T00:00:00Z"]
