@@ -103,7 +103,7 @@ class PodReporter:
             entry.mirror, entry.unknown = mirror.metadata.uid, False
             entry.has, entry.version, entry.sure = mirror.status, version_number(mirror.metadata.resource_version), True
             self._send(entry)
-        elif _number(mirror.metadata.resource_version) > entry.version:  # else it is one that was seen before
+        elif version_number(mirror.metadata.resource_version) > entry.version:  # else it is one that was seen before
             self._heard(entry, mirror)
 
     def unmirrored(self, uid: PodUid) -> None:
