@@ -180,9 +180,16 @@ class EdgeController(Module):
     @handles(None, Verb.CALL, source=ModuleName.DYNAMICCONTROLLER)
     def on_call(self, message: Message) -> None:
         """A node's metaserver, through dynamiccontroller."""
+        self._call(message, self._called)
 
+    @handles(None, Verb.CALL, source=commands.SOURCE)
+    def on_administrators_call(self, message: Message) -> None:
+        """Somebody who may do everything: a controller, or a person with kubectl."""
+        self._call(message, lambda asked: api_calls.call(self._cluster, asked, knows_all=self._knows_all()))
+
+    def _call(self, message: Message, carry_out: Callable[[api_calls.ApiCall], api_calls.ApiResult]) -> None:
         def call() -> None:
-            result = self._called(message.content_as(api_calls.ApiCall))
+            result = carry_out(message.content_as(api_calls.ApiCall))
             self._turns.later(lambda: self.reply(message, result))
 
         def refuse(_: Message, error: ApiError) -> None:

@@ -97,7 +97,7 @@ class SimulatedCloud:
             self._statuses.others_wrote(pod)
         message = Message.new(
             process.clock,
-            source=ModuleName.DYNAMICCONTROLLER,
+            source=commands.SOURCE,
             resource=commands.RESOURCE,
             operation=Verb.CALL,
             content=call_of(write),
