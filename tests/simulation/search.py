@@ -34,11 +34,9 @@ So whatever reaches edged before the store's list is in that list, and whatever 
 
 NOT_FOUND = frozenset(
     {
-        "a_late_answer_resurrects",
         "the_end_of_an_old_connection_ends_the_new_one_for_edgecontroller",
         "what_is_deleted_while_the_cloud_lists_its_pods_is_taken_from_the_list",
         "an_older_pod_of_the_list_replaces_a_newer_one",
-        "deletions_end_with_the_connection",
         "older_facts_win",
         "one_frame_more_is_taken_for_confirmed",
         "an_acknowledgement_of_an_older_version_is_one_of_the_newest",
