@@ -9,7 +9,7 @@ from beehive.names import Operation
 from modules.edgecontroller.cluster import Cluster
 from modules.edgecontroller.downstream import Downstream, deletion_of_unknown, for_event, message
 from modules.edgecontroller.kinds import JsonObject, ObjectKey, is_being_deleted, key_of, kind_named, uid_of, version_of
-from modules.edgecontroller.references import LocationCache
+from modules.edgecontroller.references import LocationCache, references_of
 from modules.edgecontroller.store import Change, ObjectEvent
 from modules.edgecontroller.syncs import Sync, Syncs
 
@@ -77,8 +77,9 @@ class Feed:
             self._pods[_node_of(event.new)].pop(event.key, None)
         elif event.key.kind == _POD.name:
             references = self._learn(event.key, event.new)
+            refers_anew = event.old is None or references != references_of(event.old)
             for one in down:
-                if one.operation is Operation.INSERT:
+                if one.operation is Operation.INSERT or refers_anew:  # what it has may be from before its last pod went
                     self._send_objects(one.node, references)
         for one in down:
             self.send(one)

@@ -5,7 +5,8 @@ from collections.abc import Iterator
 import msgspec
 
 from edged.api import PodStatus, to_value
-from modules.edgecontroller.kinds import JsonObject, uid_of, version_of
+from modules.edgecontroller.kinds import JsonObject, ObjectKey, uid_of, version_of
+from modules.edgecontroller.references import references_of
 from modules.simulate.cloud import SimulatedCloud
 from modules.simulate.node import Node
 from modules.simulate.status_watch import own_part, runs_as
@@ -25,6 +26,7 @@ def _of_rows(node: Node, cloud: SimulatedCloud, pods: dict[str, JsonObject]) -> 
     rows = rows_in(node.state)
     for pod in pods.values():
         yield from _of_row(rows, f"default/pod/{pod['metadata']['name']}", pod)
+    referred = {key for pod in pods.values() for key in references_of(pod)}
     for key, (uid, _) in rows.items():
         namespace, _, rest = key.partition("/")
         kind, _, name = rest.partition("/")
@@ -32,7 +34,7 @@ def _of_rows(node: Node, cloud: SimulatedCloud, pods: dict[str, JsonObject]) -> 
             live = cloud.find(_CONFIGS[kind], namespace, name)
             if live is None:
                 yield f"row {key} ({uid[:8]}) is left over: the cloud has none"
-            else:
+            elif ObjectKey(_CONFIGS[kind], namespace, name) in referred:  # of others a node hears the deletion only
                 yield from _of_row(rows, key, live)
 
 

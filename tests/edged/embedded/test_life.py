@@ -8,6 +8,7 @@ from pathlib import Path
 import grpc
 import pytest
 
+from beehive.files.durable import beside
 from protos.cri.v1 import api_pb2 as cri
 from tests.edged.embedded.node import LocalNode, alive, eventually, wait_for_death
 
@@ -249,8 +250,7 @@ def test_what_cannot_be_written_down_does_not_run(node: LocalNode) -> None:
     had begun ran on with nobody to end it.
     """
     container = node.create(["sh", "-c", "sleep 1234567 & echo $! > child; sleep 1234567"])
-    record = node.state / "containers" / container / "run.json.new"
-    record.mkdir()
+    beside(node.state / "containers" / container / "run.json").mkdir()
     with pytest.raises(grpc.RpcError, match="Is a directory"):
         node.start(container)
     status = node.status(container)

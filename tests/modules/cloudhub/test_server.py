@@ -99,7 +99,7 @@ class Cloud:
         self.clock.close()
 
     def message(self, resource: str, operation: str, content: Any = None, **fields: Any) -> Message:
-        fields.setdefault("source", "edged")
+        fields = {"source": "edged", "group": "meta", **fields}
         return Message.new(self.clock, resource=resource, operation=operation, content=content, **fields)
 
     def wait_for(self, wanted: Callable[[Message], bool]) -> Message:
