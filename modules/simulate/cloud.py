@@ -23,10 +23,10 @@ from modules.edgecontroller.kinds import JsonObject, ObjectKey, kind_named
 from modules.edgecontroller.module import EdgeController
 from modules.simulate.cloud_store import WatchedStore
 from modules.simulate.network import Cloud, Door
-from modules.simulate.plan import Write
+from modules.simulate.plan import Write, Writer
 from modules.simulate.status_watch import StatusWatch
 from modules.simulate.world import Process, Wall, World
-from modules.simulate.writers import OF_STATUS, call_of
+from modules.simulate.writers import OF_NODES, OF_STATUS, call_of
 
 Key = tuple[str, str]
 """Kind and name; all objects are in namespace `default`."""
@@ -88,13 +88,16 @@ class SimulatedCloud:
         return self._first_version or int(clock.now())
 
     def write(self, write: Write) -> None:
-        """Somebody else writes into a pod; what comes of it nobody waits for."""
+        """Somebody else writes into a pod or a Node object; what comes of it nobody waits for."""
         process, hive = self.process, self.hive
-        pod = self.find("Pod", "default", write.name) if hive is not None else None
-        if process is None or hive is None or pod is None:
+        kind, namespace = ("Node", "") if write.writer in OF_NODES else ("Pod", "default")
+        obj = self.find(kind, namespace, write.name) if hive is not None else None
+        if process is None or hive is None or obj is None:
             return
         if write.writer in OF_STATUS:
-            self._statuses.others_wrote(pod)
+            self._statuses.others_wrote(obj)
+        if write.writer is Writer.NODE_DELETED:
+            self._may_disconnect(write.name)
         message = Message.new(
             process.clock,
             source=commands.SOURCE,
@@ -103,6 +106,12 @@ class SimulatedCloud:
             content=call_of(write),
         )
         hive.request_then(ModuleName.EDGECONTROLLER, message, _ANSWER_WITHIN, lambda _answer: None)
+
+    def _may_disconnect(self, node: str) -> None:
+        """A node that was deleted is sent away, and may come again (KubeEdge's cloudhub)."""
+        for connection in self._door.connections if self._door is not None else ():
+            if connection.line.node == node:
+                connection.may_end()
 
     def stop(self) -> None:
         """End the process, without a word."""

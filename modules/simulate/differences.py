@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import msgspec
 
+from edged.api import Node as NodeObject
 from edged.api import PodStatus, to_value
 from modules.edgecontroller.kinds import JsonObject, ObjectKey, uid_of, version_of
 from modules.edgecontroller.references import references_of
@@ -20,6 +21,7 @@ def differences(node: Node, cloud: SimulatedCloud, pods: dict[str, JsonObject]) 
     yield from _of_rows(node, cloud, pods)
     yield from _of_mirrors(node, cloud, pods)
     yield from _of_edged(node, pods)
+    yield from _of_node_object(node, cloud)
 
 
 def _of_rows(node: Node, cloud: SimulatedCloud, pods: dict[str, JsonObject]) -> Iterator[str]:
@@ -70,6 +72,24 @@ def _of_edged(node: Node, pods: dict[str, JsonObject]) -> Iterator[str]:
         found, told = own_part(mine.status), own_part(msgspec.convert(pod.get("status") or {}, PodStatus))
         if found != told:
             yield f"the cloud has another status of {name} than was found: {'; '.join(_unlike(found, told))}"
+
+
+def _of_node_object(node: Node, cloud: SimulatedCloud) -> Iterator[str]:
+    """The cloud has the conditions that the node has found, and edged the labels that the cloud has."""
+    there, known = cloud.find("Node", "", node.name), node.known_node()
+    found = node.snapshots.node_status
+    if there is None or known is None or found is None:
+        yield "edged does not know of the node"
+        return
+    told = msgspec.convert(there, NodeObject)
+    if known.metadata.uid != told.metadata.uid or known.metadata.labels != told.metadata.labels:
+        has, wanted = ((one.metadata.uid[:8], one.metadata.labels) for one in (known, told))
+        yield f"edged has the node as {has}, the cloud as {wanted}"
+    conditions = {one.type: (one.status, one.reason, one.message) for one in told.status.conditions}
+    for one in found.conditions:
+        has, wanted = conditions.get(one.type), (one.status, one.reason, one.message)
+        if has != wanted:
+            yield f"the node's condition {one.type} is {has}, found was {wanted}"
 
 
 def _unlike(found: PodStatus, told: PodStatus) -> Iterator[str]:

@@ -133,6 +133,11 @@ def draw_plan(
         if FaultKind.CUT in _KINDS[profile]:
             faults += draw_more.roaming(more, node, seconds) + draw_more.lost_answers(more, node, seconds)
             faults += draw_more.late_answers(more, node, seconds)
+    writes = list(draw_more.writes(more, steps, seconds))
+    first_version = draw_more.first_version(more)
+    into_nodes = random.Random(f"{seed} nodes")  # noqa: S311 - likewise
+    for node in range(nodes):
+        writes += draw_more.node_writes(into_nodes, node, seconds)
     return Plan(
         seed=seed,
         nodes=nodes,
@@ -140,8 +145,8 @@ def draw_plan(
         steps=tuple(sorted(steps, key=lambda step: step.at)),
         faults=tuple(sorted(faults, key=lambda fault: fault.at)),
         uploads=_UPLOADS,
-        writes=draw_more.writes(more, steps, seconds),
-        first_version=draw_more.first_version(more),
+        writes=tuple(sorted(writes, key=lambda write: write.at)),
+        first_version=first_version,
         hostile=hostile,
     )
 

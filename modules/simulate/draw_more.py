@@ -1,4 +1,4 @@
-"""Draws what a plan has beside a node's own people: others who write into the cloud's objects, configmaps that go and
+"""Draws what a plan has beside a node's own people: others who write into pods and Node objects, configmaps that go and
 come again, static pods, addresses that change, and the number from which the cloud counts versions.
 """
 
@@ -6,6 +6,7 @@ import random
 from collections.abc import Sequence
 
 from modules.simulate.plan import Fault, FaultKind, Shape, Step, Write, Writer
+from modules.simulate.writers import OF_PODS
 
 _FIRST_VERSIONS = (0, 1, 10, 100, 1000, 10_000, 2**31, 10**10)
 """Numbers shortly below which the cloud's versions begin; see `Plan.first_version` for 0."""
@@ -17,6 +18,7 @@ _AWAY = (0.05, 1.0, 8.0, 40.0, 80.0)
 _SOON = (0.02, 0.1, 0.5, 1.5, 4.0, 10.0)
 """Seconds after a change of a pod at which somebody writes."""
 _BETWEEN_WRITES = 10.0
+_NODE_WRITERS = (*[Writer.NODE_LABEL] * 3, *[Writer.NODE_UNKNOWN] * 3, Writer.NODE_DELETED)
 _AGAIN = (0.5, 2.0, 3.0, 6.0, 15.0)
 """Seconds after which the file of a static pod is there again: while the pod ends, and later."""
 
@@ -88,8 +90,20 @@ def writes(draw: random.Random, steps: Sequence[Step], seconds: float) -> tuple[
     for number in range(int(seconds / _BETWEEN_WRITES) if pods else 0):
         step = draw.choice(pods)
         at = step.at + draw.choice(_SOON) if draw.random() < 0.6 else draw.uniform(0, seconds)
-        found.append(Write(round(at, 3), step.name, draw.choice(list(Writer)), number))
+        found.append(Write(round(at, 3), step.name, draw.choice(OF_PODS), number))
     return tuple(sorted(found, key=lambda write: write.at))
+
+
+def node_writes(draw: random.Random, node: int, seconds: float) -> list[Write]:
+    """What others write into the Node object of two nodes in three; now and then the same again and again, more often
+    than the node puts it right at once.
+    """
+    writes: list[Write] = []
+    for begin in [draw.uniform(0, seconds) for _ in range(draw.choice((0, 2, 4)))]:
+        writer, times, pause = draw.choice(_NODE_WRITERS), draw.choice((1, 1, 6)), draw.choice(_SOON)
+        moments = [begin + number * pause for number in range(times)]
+        writes += [Write(round(at, 3), f"node-{node}", writer, draw.randrange(1000)) for at in moments]
+    return writes
 
 
 def _static(at: float, node: int, revision: int) -> Step:

@@ -223,6 +223,10 @@ class Connection:
         self._end_at_node(LinkLostError("the link was lost", "cloud", "the address has changed"))
         self._world.at(self._world.now() + seconds, self._end_at_cloud)
 
+    def may_end(self) -> None:
+        """The cloud has a reason to end it."""
+        self._is_healthy = False
+
     def release(self) -> None:
         """The line is alive again."""
         self.up.release()

@@ -3,13 +3,16 @@ again, as by an init system.
 """
 
 import contextlib
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import edgehub
-from beehive.errors import BeehiveError
+from beehive.errors import BeehiveError, NotStartedError
 from beehive.hive import Hive
 from beehive.names import ModuleName
+from edged.api import Node as NodeObject
 from edged.cri.contract import ContainerRuntime
 from edged.errors import EdgedError
 from edged.module import Edged
@@ -38,6 +41,18 @@ _RESTART_AFTER = 2.0
 _STOP_SECONDS = 20.0
 IMAGE = "docker.io/library/app:1"
 OTHER_IMAGE = "docker.io/library/app:2"
+
+
+class SeenEdged(Edged):
+    """edged, which the simulation looks at.
+
+    Args:
+        seen: takes it as soon as it is made.
+    """
+
+    def __init__(self, seen: Callable[[Edged], None], *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        seen(self)
 
 
 class Node:
@@ -78,6 +93,7 @@ class Node:
         self.life = 0
         self.process: Process | None = None
         self.hive: Hive | None = None
+        self._edged: Edged | None = None
         self.kills = 0
         self._stores: list[SimulatedStore | SimulatedOutbox] = []
         root.mkdir(parents=True)
@@ -89,6 +105,14 @@ class Node:
     def pods_root(self) -> Path:
         """Directory of the pods' volumes."""
         return self.root / "edged"
+
+    def known_node(self) -> NodeObject | None:
+        """The Node object as edged has it; None while it has none."""
+        if self.hive is None or self._edged is None:
+            return None
+        with contextlib.suppress(NotStartedError):
+            return self._edged.parts.node.known
+        return None
 
     def start(self) -> None:
         """Start the agent's process, unless one lives."""
@@ -170,6 +194,9 @@ class Node:
         for store in self._stores:
             store.close()
 
+    def _see(self, edged: Edged) -> None:
+        self._edged = edged
+
     def _main(self, hive: Hive) -> None:
         process = self.process
         try:
@@ -197,7 +224,8 @@ class Node:
         settings = MetaSettings(str(self.state / DATABASE), node=self.name)
         hive.add(MetaManager, settings, partial(self._open_store, process, recorder))
         hive.add(
-            Edged,
+            SeenEdged,
+            self._see,
             self._edged_settings(),
             partial(self._connect, process, recorder),
             self.snapshots,

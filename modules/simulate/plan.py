@@ -108,10 +108,13 @@ class Writer(StrEnum):
     NODE_LOST = "the node controller says why the pod is not ready"
     ADDRESS = "somebody writes another address into the pod's status"
     GATE = "a controller sets a condition of its own"
+    NODE_LABEL = "somebody labels the node"
+    NODE_UNKNOWN = "the node controller has not heard of the node"
+    NODE_DELETED = "somebody deletes the node"
 
 
 class Write(msgspec.Struct, frozen=True):
-    """One change of a pod that is not its owner's."""
+    """One change of a pod, or of a Node object, that is not its owner's."""
 
     at: float
     name: str
