@@ -87,9 +87,9 @@ def _of_node_object(node: Node, cloud: SimulatedCloud) -> Iterator[str]:
         yield f"edged has the node as {has}, the cloud as {wanted}"
     conditions = {one.type: (one.status, one.reason, one.message) for one in told.status.conditions}
     for one in found.conditions:
-        has, wanted = conditions.get(one.type), (one.status, one.reason, one.message)
-        if has != wanted:
-            yield f"the node's condition {one.type} is {has}, found was {wanted}"
+        there_is, found_is = conditions.get(one.type), (one.status, one.reason, one.message)
+        if there_is != found_is:
+            yield f"the node's condition {one.type} is {there_is}, found was {found_is}"
 
 
 def _unlike(found: PodStatus, told: PodStatus) -> Iterator[str]:
