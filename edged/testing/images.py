@@ -16,7 +16,10 @@ class Images(Core):
     @call
     def image_status(self, image: pb.ImageSpec) -> pb.Image | None:
         name = image.image.removeprefix("sha256:")
-        return pb.Image(id=f"sha256:{name}", repo_tags=[name], spec=image) if name in self._images else None
+        if name not in self._images:
+            return None
+        size = self.image_sizes.get(name, 0)
+        return pb.Image(id=f"sha256:{name}", repo_tags=[name], spec=image, size=size)
 
     @call
     def pull_image(

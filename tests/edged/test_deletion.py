@@ -91,3 +91,33 @@ def test_a_deleted_pod_that_never_ran_is_finished_too(bench: Bench) -> None:
     bench.tell("update", pod(metadata={"deletionTimestamp": "x", "deletionGracePeriodSeconds": 1}))
     bench.run(10)
     assert bench.meta.deletions == ["default/pod/web"]
+
+
+def test_a_pod_that_cannot_be_stopped_is_not_confirmed_gone(bench: Bench) -> None:
+    """The cloud would let a successor begin elsewhere while this one runs."""
+    bench.start()
+    bench.tell("insert", pod())
+    for call in ("stop_container", "stop_pod_sandbox"):
+        bench.runtime.fail(call, unavailable(), times=10_000)
+    bench.tell("update", pod(metadata={"deletionTimestamp": "x", "deletionGracePeriodSeconds": 1}))
+    bench.run(60)
+    assert bench.runtime.running() == ["main"]
+    assert bench.meta.deletions == []
+    assert bench.meta.phases("web")[-1] == "Running"
+    bench.runtime.recover()
+    bench.run(600)
+    assert bench.runtime.running() == []
+    assert bench.meta.deletions == ["default/pod/web"]
+
+
+def test_the_containers_of_a_deleted_pod_are_told_of_as_they_are_stopped(bench: Bench) -> None:
+    """A Killing event each, as from a kubelet; not for one that has ended already."""
+    bench.start()
+    two = [{"name": name, "image": "busybox:1.36", "command": ["sleep", "inf"]} for name in ("ends", "runs")]
+    bench.tell("insert", pod(containers=two, restartPolicy="Never"))
+    bench.runtime.end("ends", 0)
+    bench.run(1)
+    bench.tell("update", pod(containers=two, metadata={"deletionTimestamp": "x", "deletionGracePeriodSeconds": 1}))
+    bench.run(5)
+    told = [message for reason, message in bench.meta.told("web") if reason == "Killing"]
+    assert told == ["Stopping container runs"]

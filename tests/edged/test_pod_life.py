@@ -2,6 +2,7 @@
 
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import grpc
 
@@ -203,3 +204,20 @@ def test_an_image_that_a_container_may_not_run_is_asked_for_again(bench: Bench) 
     )
     bench.run(600)
     assert 5 <= bench.runtime.calls["pull_image"] <= 10
+
+
+def test_a_pod_has_a_directory_for_its_logs_before_anything_of_it_runs(bench: Bench) -> None:
+    """The runtime writes there and does not make it; its name is the one that log collectors know."""
+    bench.start()
+    there: list[list[str]] = []
+    run, logs = bench.runtime.run_pod_sandbox, bench.settings.pod_logs
+
+    def noting(*arguments: Any, **named: Any) -> Any:
+        there.append([path.name for path in logs.iterdir()] if logs.exists() else [])
+        return run(*arguments, **named)
+
+    with patch.object(type(bench.runtime), "run_pod_sandbox", staticmethod(noting)):
+        bench.tell("insert", pod())
+    assert bench.runtime.running() == ["main"]
+    [found] = there
+    assert found == [f"default_web_{pod()['metadata']['uid']}"]

@@ -1,13 +1,17 @@
 """edged on a runtime that tells of changes: what ends is acted on at once, and nothing else is different."""
 
+import logging
 import random
 from collections import Counter
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
+import grpc
 import pytest
 
+from edged.cri.errors import UnavailableError
+from edged.pleg.recording import PodChanged
 from edged.pods import labels
 from edged.work.carrier import PodCarrier
 from edged.work.job import Done, Job
@@ -145,3 +149,33 @@ def test_a_thousand_updates_end_in_the_newest_state_with_the_work_on_each_pod_se
     reported = [status for served in bench.snapshots.pods for status in served.status.container_statuses]
     assert [status.ready for status in reported] == [True] * pods
     assert all(status.image.endswith(f"app:{updates}") for status in reported)
+
+
+def test_a_runtime_that_is_away_is_logged_once_and_so_is_its_return(
+    bench: Bench, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Not at each list of it, and again when it goes a second time."""
+    caplog.set_level(logging.INFO, "edged.pleg")
+    bench.start()
+    away = UnavailableError("ListPodSandbox", "", grpc.StatusCode.UNAVAILABLE, "gone")
+    for times in (1, 2):
+        bench.runtime.fail("list_pod_sandboxes", away, times=10_000)
+        bench.run(60)
+        bench.runtime.recover()
+        bench.run(60)
+        assert caplog.text.count("the runtime cannot be looked at") == times
+        assert caplog.text.count("the runtime can be looked at again") == times
+
+
+def test_watchers_of_the_bus_are_told_of_what_a_look_finds(bench: Bench) -> None:
+    """By a relist and by a look after an event; a record of a run has both."""
+    told: list[Any] = []
+    bench.bee.hive.watchers.append(told.append)
+    bench.start()
+    bench.tell("insert", pod(restartPolicy="Never"))
+    just_relisted(bench)
+    bench.runtime.end("main", 3)
+    bench.run(0.0)
+    changes = [each for each in told if isinstance(each, PodChanged)]
+    assert changes[-1].time == bench.bee.clock.monotonic()
+    assert [container.exit_code for container in changes[-1].facts.containers] == [3]

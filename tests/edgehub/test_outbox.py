@@ -9,9 +9,11 @@ import pytest
 
 from beehive import Message, encode
 from beehive.files.damaged import all_set_aside
+from beehive.trace.format import Note
+from beehive.trace.redact import Redactor
 from edgehub.errors import OutboxError
 from edgehub.outbox import generate
-from edgehub.outbox.recording import OutboxEntry, recording
+from edgehub.outbox.recording import OUTBOX, OutboxEntry, recording
 from edgehub.outbox.sqlite import SqliteOutbox, open_outbox
 from edgehub.outbox.store import Kept, OpenOutbox, OutboxStore
 from tests.edgehub.beds import Bed
@@ -257,14 +259,16 @@ def test_a_full_disk_stops_nobody_and_what_waits_is_written_when_there_is_room(
         assert "is written again" in caplog.text
 
 
-def test_an_outbox_that_cannot_be_opened_is_tried_again(disk: Disk) -> None:
-    """What waits in it is not lost, and what came meanwhile comes after it."""
+def test_an_outbox_that_cannot_be_opened_is_tried_again(disk: Disk, caplog: pytest.LogCaptureFixture) -> None:
+    """What waits in it is not lost, and what came meanwhile comes after it; the failure is logged and counted."""
     old, new = upload("old"), upload("new")
     disk.rows[5] = kept(5, old)
     disk.failing = True
     bed = node(disk.open, refusing=True)
     with bed.bee:
         bed.hub(new)
+        assert bed.counters.outbox_failures == 1
+        assert caplog.text.count("only in memory meanwhile") == 1
         disk.failing = False
         bed.bee.run_for(10)
         assert sorted(disk.rows) == [5, 6]
@@ -319,3 +323,42 @@ def test_what_is_found_is_recorded(disk: Disk) -> None:
         (0, "write: disk (full)"),
         (0, "open: disk (full)"),
     ]
+
+
+def test_a_row_has_the_time_at_which_the_message_was_taken(disk: Disk) -> None:
+    """Unix milliseconds, also when it is written later than that."""
+    disk.failing = True
+    bed = node(disk.open, refusing=True)
+    with bed.bee:
+        taken = bed.bee.clock.now()
+        bed.hub(upload("a"))
+        disk.failing = False
+        bed.bee.run_for(10)
+        assert [one.accepted for one in disk.rows.values()] == [pytest.approx(taken * 1000, abs=1)]
+
+
+def test_a_state_that_is_found_twice_leaves_once_and_the_older_row_goes(disk: Disk) -> None:
+    """The process ended after the newer one was written and before the older one was removed."""
+    status = "default/podstatus/a"
+    newer = message(status, "update", {"n": 2})
+    disk.rows = {1: kept(1, message(status, "update", {"n": 1})), 2: kept(2, newer)}
+    bed = node(disk.open)
+    with bed.bee:
+        bed.bee.run_for(20)
+        assert ids(bed) == [newer.id]
+        assert disk.rows == {}
+
+
+def test_a_record_of_a_failure_is_a_note_of_no_message() -> None:
+    """It belongs to no trace and brings no rows back when the run is replayed."""
+    note = OutboxEntry(7.0, "write: disk (full)").record(7.5, Redactor())
+    assert note == Note(7.5, 0, 0, 0, OUTBOX, "websocket", "failed: write: disk (full)")
+
+
+def test_a_record_of_an_opening_has_the_rows() -> None:
+    """Each as serial, time and frame, so that a replay begins with them."""
+    row = kept(3)
+    note = OutboxEntry(7.0, "", (row,)).record(7.5, Redactor())
+    assert isinstance(note, Note)
+    assert (note.span, note.cause, note.trace) == (0, 0, 0)
+    assert note.data == [[3, row.accepted, row.frame]]

@@ -178,6 +178,19 @@ def test_an_answer_of_the_cloud_ends_the_keeping_at_once() -> None:
     assert outgoing.holds(Class.STATE) == (0, 0)
 
 
+def test_what_was_answered_on_its_way_is_gone_when_the_link_ends() -> None:
+    """It takes no room of its class any more, and a later message may have it."""
+    outgoing = bounded(1, 10_000, settle=15.0)
+    sent = upload()
+    outgoing.offer(entry(sent))
+    outgoing.take()
+    outgoing.answered(sent.id)
+    outgoing.lost()
+    assert outgoing.peek() is None
+    assert outgoing.holds(Class.UPLOAD) == (0, 0)
+    assert outgoing.offer(entry(upload("later"))).verdict is Verdict.QUEUED
+
+
 def test_what_has_waited_too_long_is_dropped() -> None:
     """Only of classes that grow old."""
     young = Limit(10, 10_000, 60.0)

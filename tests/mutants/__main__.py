@@ -11,6 +11,7 @@ from tests.mutants.runner import Runner, Verdict
 from tests.mutants.selection import ROOT, modules, tests_of
 from tests.mutants.survivors import reasons
 
+_DEAD = (Verdict.KILLED, Verdict.TIMED_OUT)
 _SHOWN = 160
 """Characters of a statement that are shown, around its change."""
 
@@ -25,12 +26,12 @@ def main() -> int:
         if time.monotonic() > end:
             _say(f"{chosen.minutes:g} minutes are over")
             break
-        verdict = runner.run(mutant, tests_of(mutant.path, simulation=chosen.simulation))
-        accepted = verdict is Verdict.SURVIVED and mutant.name in known
+        verdict = runner.run(mutant, chosen.tests or tests_of(mutant.path, simulation=chosen.simulation))
+        accepted = verdict not in _DEAD and mutant.name in known
         counts["accepted" if accepted else verdict.value] += 1
-        if verdict is Verdict.SURVIVED and not accepted:
+        if verdict not in _DEAD and not accepted:
             new.append(mutant)
-        _say(f"{verdict.value + (' (accepted)' if accepted else ''):20} {_text(mutant)}")
+        _say(f"{verdict.value + (' (accepted)' if accepted else '')} {_text(mutant)}")
     _summary(counts)
     return 1 if new else 0
 
@@ -38,7 +39,8 @@ def main() -> int:
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="make mutants", description=__doc__)
     parser.add_argument("--only", default="", metavar="PATH", help="modules whose paths begin so")
-    parser.add_argument("--name", default="", metavar="NAME", help="one mutant, by its name")
+    parser.add_argument("--name", default=[], nargs="*", metavar="NAME", help="these mutants, by their names")
+    parser.add_argument("--tests", default=[], nargs="*", metavar="TEST", help="instead of the package's own")
     parser.add_argument("--sample", type=int, default=100, metavar="N", help="mutants, drawn at random (default 100)")
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="of the sample")
     parser.add_argument("--simulation", action="store_true", help="let the simulation's plans have their turn, too")
@@ -46,10 +48,10 @@ def _arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def _sample(only: str, number: int, seed: int, name: str) -> list[Mutant]:
+def _sample(only: str, number: int, seed: int, names: list[str]) -> list[Mutant]:
     found = [mutant for path in modules(only) for mutant in mutants(path, (ROOT / path).read_text())]
-    if name:
-        return [mutant for mutant in found if mutant.name == name]
+    if names:
+        return [mutant for mutant in found if mutant.name in names]
     _say(f"{min(number, len(found))} of {len(found)} mutants")
     return random.Random(seed).sample(found, min(number, len(found)))  # noqa: S311 - reproducible on purpose
 
@@ -64,11 +66,11 @@ def _text(mutant: Mutant) -> str:
 
 def _summary(counts: Counter[str]) -> None:
     total = counts.total()
-    killed = counts[Verdict.KILLED] + counts[Verdict.TIMED_OUT]
+    killed = sum(counts[verdict] for verdict in _DEAD)
     judged = max(1, total - counts["accepted"])
     _say(f"{killed} of {total} killed ({100 * killed / max(1, total):.0f} %), {counts['accepted']} accepted")
     _say(
-        f"{counts[Verdict.SURVIVED]} survived; {100 * killed / judged:.0f} % of those that are not accepted are killed"
+        f"{total - killed - counts['accepted']} survived; of the not accepted {100 * killed / judged:.0f} % are killed"
     )
 
 

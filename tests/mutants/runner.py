@@ -4,16 +4,17 @@ The mutant is made when the child imports the module; no file is changed, and ch
 it is.
 """
 
-import ast
+import ctypes
 import importlib
 import os
 import resource
 import signal
 import sys
+import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from enum import StrEnum
-from importlib.abc import MetaPathFinder
+from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec, SourceFileLoader
 from importlib.util import spec_from_file_location
 from pathlib import Path
@@ -22,12 +23,18 @@ from types import CodeType, ModuleType
 import pytest
 
 from tests.mutants.operators import Mutant, mutated
-from tests.mutants.selection import ROOT
+from tests.mutants.reach import Notes, NotingLoader, Reach, read
+from tests.mutants.selection import ROOT, modules
 
 _LOADED = ("msgspec", "pykka", "greenlet", "websockets", "sqlalchemy", "yaml", "cryptography.x509")
 _MEMORY = 4 << 30
-_PATIENCE = 3.0
+_PATIENCE = 4.0
 """Times as long as the tests take without a mutant."""
+_START = 20.0
+"""Seconds for the start of pytest and the imports, on a busy machine."""
+_FAILED, _BROKEN = 1, 3
+_DIE_WITH_PARENT = 1
+"""`PR_SET_PDEATHSIG` of prctl(2)."""
 
 
 class Verdict(StrEnum):
@@ -35,85 +42,135 @@ class Verdict(StrEnum):
 
     KILLED = "killed"
     SURVIVED = "survived"
+    UNREACHED = "survived (no test runs it)"
     TIMED_OUT = "killed (time-out)"
+    BROKEN = "not run"
+    """pytest could not run the tests and none of them failed: counts as survived."""
 
 
 class Runner:
-    """See the module's docstring."""
+    """Runs each mutant with the tests of its selection that reach its statement."""
 
     def __init__(self) -> None:
         for name in _LOADED:
             importlib.import_module(name)
-        self._seconds: dict[tuple[str, ...], float] = {}
+        self._reach: dict[tuple[str, ...], Reach] = {}
 
-    def run(self, mutant: Mutant, tests: Sequence[str]) -> Verdict:
+    def run(self, mutant: Mutant, selected: Sequence[str]) -> Verdict:
         """Run tests until the first fails."""
-        code = self._child(mutant, tests, self._limit(tests))
-        return Verdict.TIMED_OUT if code is None else Verdict.SURVIVED if code == 0 else Verdict.KILLED
+        reach = self.reach(selected)
+        tests = reach.of((mutant.path, mutant.line))
+        if not tests:
+            return Verdict.UNREACHED
+        code = _child(lambda: _run_mutant(mutant, tests), _START + _PATIENCE * reach.time(tests))
+        if code is None:
+            return Verdict.TIMED_OUT
+        return {0: Verdict.SURVIVED, _BROKEN: Verdict.BROKEN}.get(code, Verdict.KILLED)
 
-    def _limit(self, tests: Sequence[str]) -> float:
-        """Seconds; measured by a run without a mutant, which must pass."""
-        key = tuple(tests)
-        if key not in self._seconds:
-            begin = time.monotonic()
-            if self._child(None, tests, 900.0) != 0:
-                raise SystemExit(f"the tests fail without a mutant: {' '.join(tests)}")
-            self._seconds[key] = time.monotonic() - begin
-        return 10.0 + _PATIENCE * self._seconds[key]
-
-    def _child(self, mutant: Mutant | None, tests: Sequence[str], limit: float) -> int | None:
-        """The child's exit status; None when it took too long."""
-        child = os.fork()
-        if child == 0:
-            _be_child(mutant, tests)
-        end = time.monotonic() + limit
-        while time.monotonic() < end:
-            done, status = os.waitpid(child, os.WNOHANG)
-            if done:
-                return os.waitstatus_to_exitcode(status)
-            time.sleep(0.02)
-        os.killpg(child, signal.SIGKILL)
-        os.waitpid(child, 0)
-        return None
+    def reach(self, selected: Sequence[str]) -> Reach:
+        """Of a selection of tests; measured by a run without a mutant, which must pass."""
+        key = tuple(selected)
+        if key not in self._reach:
+            with tempfile.TemporaryDirectory() as directory:
+                file = Path(directory) / "reach.json"
+                if _child(lambda: _run_noting(selected, file), 1800.0) != 0:
+                    raise SystemExit(f"the tests fail without a mutant: {' '.join(selected)}")
+                self._reach[key] = read(file)
+        return self._reach[key]
 
 
-def _be_child(mutant: Mutant | None, tests: Sequence[str]) -> None:
-    os.setsid()
-    resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
-    nowhere = os.open(os.devnull, os.O_RDWR)
-    for descriptor in (0, 1, 2):
-        os.dup2(nowhere, descriptor)
-    if mutant is not None:
-        sys.meta_path.insert(0, _Finder(mutant))
-    options = ["-n", "0", "-q", "-x", "-p", "no:randomly", "-p", "no:cacheprovider", "--timeout", "120"]
-    code = 1
+def _child(task: Callable[[], int], limit: float) -> int | None:
+    """The child's exit status; None when it took too long."""
+    child = os.fork()
+    if child == 0:
+        _be_child(task)
+    end = time.monotonic() + limit
+    while time.monotonic() < end:
+        done, status = os.waitpid(child, os.WNOHANG)
+        if done:
+            return os.waitstatus_to_exitcode(status)
+        time.sleep(0.02)
+    os.killpg(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    return None
+
+
+def _be_child(task: Callable[[], int]) -> None:
+    code = _FAILED
     try:
-        code = int(pytest.main([*options, *tests]))
+        os.setsid()
+        ctypes.CDLL(None).prctl(_DIE_WITH_PARENT, signal.SIGKILL)
+        resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
+        nowhere = os.open(os.devnull, os.O_RDWR)
+        for descriptor in (0, 1, 2):
+            os.dup2(nowhere, descriptor)
+        code = task()
     finally:
         os._exit(code)
 
 
+class _Failures:
+    """A plugin of pytest: whether a test failed, or a module could not be imported."""
+
+    def __init__(self) -> None:
+        self.any = False
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        self.any = self.any or report.failed
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        self.any = self.any or report.failed
+
+
+def _run_mutant(mutant: Mutant, tests: Sequence[str]) -> int:
+    number = mutant.number
+    sys.meta_path.insert(0, _Finder({mutant.path: lambda name, file: _MutantLoader(name, file, number)}))
+    failures = _Failures()
+    code = _pytest(tests, [failures])
+    return _FAILED if failures.any else _BROKEN if code else 0
+
+
+def _run_noting(tests: Sequence[str], file: Path) -> int:
+    notes = Notes()
+    sys.meta_path.insert(0, _Finder({path: _noting(path, notes) for path in modules("")}))
+    code = _pytest(tests, [notes])
+    notes.write(file)
+    return code
+
+
+def _pytest(tests: Sequence[str], plugins: list[object]) -> int:
+    options = ["-n", "0", "-q", "-x", "-p", "no:randomly", "-p", "no:cacheprovider", "--timeout", "120"]
+    return int(pytest.main([*options, *tests], plugins=plugins))
+
+
+Made = Callable[[str, str], Loader]
+"""A loader, of a module's name and file."""
+
+
+def _noting(path: str, notes: Notes) -> Made:
+    return lambda name, file: NotingLoader(name, file, path, notes)
+
+
 class _Finder(MetaPathFinder):
-    def __init__(self, mutant: Mutant) -> None:
-        self._mutant = mutant
-        self._name = mutant.path.removesuffix(".py").replace("/", ".")
+    def __init__(self, made: dict[str, Made]) -> None:
+        self._made = {path.removesuffix(".py").replace("/", "."): (path, make) for path, make in made.items()}
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """The mutant's own module is loaded here, all others as ever."""
-        if fullname != self._name:
+        """The modules that are changed are loaded here, all others as ever."""
+        if fullname not in self._made:
             return None
-        file = ROOT / self._mutant.path
-        return spec_from_file_location(fullname, file, loader=_Loader(fullname, str(file), self._mutant.number))
+        short, make = self._made[fullname]
+        file = ROOT / short
+        return spec_from_file_location(fullname, file, loader=make(fullname, str(file)))
 
 
-class _Loader(SourceFileLoader):
+class _MutantLoader(SourceFileLoader):
     def __init__(self, name: str, path: str, number: int) -> None:
         super().__init__(name, path)
         self._number = number
 
     def get_code(self, fullname: str) -> CodeType:
         """Made anew: what is cached is the product."""
-        tree: ast.Module = mutated(Path(self.path).read_text(), self._number)
-        return compile(tree, self.get_filename(fullname), "exec")
+        return compile(mutated(Path(self.path).read_text(), self._number), self.get_filename(fullname), "exec")

@@ -1,4 +1,4 @@
-"""Which modules are mutated, and which tests are run of each: the nearest first, for the first failure ends a run."""
+"""Which modules are mutated, and among which tests those are sought that reach a mutant."""
 
 from pathlib import Path
 
@@ -8,34 +8,42 @@ SIMULATION = (
     "tests/simulation/test_seeds.py::test_what_failed_once_does_not_fail_again",
     "tests/simulation/test_run.py",
 )
+_LIVES = (
+    "tests/edged/test_pod_life.py",
+    "tests/edged/test_deletion.py",
+    "tests/edged/test_hard_cases.py",
+    "tests/edged/test_runtime_events.py",
+    "tests/edged/test_manager_and_prune.py",
+    "tests/edged/test_edged.py",
+)
+"""Lives of pods on a node whose runtime and cloud are doubles."""
 TESTS: dict[str, tuple[str, ...]] = {
-    "edged/pods": ("tests/edged/pods", "tests/edged/test_manager_and_prune.py", "tests/edged/test_pod_life.py"),
-    "edged/report": ("tests/edged/report", "tests/edged/static_pods"),
-    "edged/work": ("tests/edged/work", "tests/edged/test_pod_life.py", "tests/edged/test_deletion.py"),
-    "edged/pleg": ("tests/edged/pleg", "tests/edged/test_runtime_events.py"),
-    "edged/keeper.py": (
-        "tests/edged/test_pod_life.py",
-        "tests/edged/test_deletion.py",
-        "tests/edged/test_hard_cases.py",
+    "edged/pods": (
+        "tests/edged/pods",
+        "tests/edged/work",
+        "tests/edged/report",
+        "tests/edged/static_pods",
+        "tests/edged/test_hostile_pods.py",
+        *_LIVES,
     ),
-    "edged/rounds.py": (
-        "tests/edged/test_pod_life.py",
-        "tests/edged/test_deletion.py",
-        "tests/edged/test_hard_cases.py",
+    "edged/report": ("tests/edged/report", "tests/edged/static_pods", *_LIVES),
+    "edged/work": (
+        "tests/edged/work",
+        "tests/edged/images",
+        "tests/edged/events",
+        "tests/edged/test_hostile_pods.py",
+        *_LIVES,
     ),
-    "edged/statuses.py": ("tests/edged/test_pod_life.py", "tests/edged/test_hard_cases.py"),
-    "metamanager": (
-        "tests/metamanager/test_rules.py",
-        "tests/metamanager/test_rows.py",
-        "tests/metamanager/test_operations.py",
-        "tests/metamanager",
-    ),
-    "edgehub/outbox": ("tests/edgehub/test_outbox.py", "tests/edgehub/test_module.py"),
-    "edgehub/outgoing.py": (
-        "tests/edgehub/test_outgoing.py",
-        "tests/edgehub/test_outbox.py",
-        "tests/edgehub/test_module.py",
-    ),
+    "edged/pleg": ("tests/edged/pleg", *_LIVES),
+    "edged/node/ownership.py": ("tests/edged/node", "tests/edged/test_the_node.py"),
+    "edged/admission/validation.py": ("tests/edged/admission", "tests/edged/test_hostile_pods.py"),
+    "edged/keeper.py": _LIVES,
+    "edged/rounds.py": _LIVES,
+    "edged/statuses.py": ("tests/edged/report", *_LIVES),
+    "metamanager": ("tests/metamanager",),
+    "edgehub/outbox": ("tests/edgehub",),
+    "edgehub/outgoing.py": ("tests/edgehub",),
+    "edgehub/lanes.py": ("tests/edgehub",),
     "modules/cloudhub": ("tests/modules/cloudhub",),
     "modules/edgecontroller": ("tests/modules/edgecontroller",),
 }
@@ -57,8 +65,6 @@ def modules(only: str) -> list[str]:
 
 
 def tests_of(module: str, *, simulation: bool = False) -> list[str]:
-    """The tests of a module: those of its own name, those of its package, and seeds of the simulation if wanted."""
+    """The tests of a module's package, and seeds of the simulation if wanted; those that reach a change are run."""
     prefix = max((prefix for prefix in TESTS if module.startswith(prefix)), key=len)
-    named = f"test_{Path(module).stem}.py"
-    near = [str(path.relative_to(ROOT)) for each in TESTS[prefix] for path in sorted((ROOT / each).glob(named))]
-    return list(dict.fromkeys([*near, *TESTS[prefix], *(SIMULATION if simulation else ())]))
+    return [*TESTS[prefix], *(SIMULATION if simulation else ())]

@@ -9,8 +9,9 @@ import pytest
 from edged.cri.contract import ContainerId
 from edged.cri.errors import UnavailableError
 from edged.pleg.hints import BREATH
-from edged.pleg.messages import LookAround, Observed
-from edged.pleg.pace import DISTRUST
+from edged.pleg.listener import LONGEST_WAIT
+from edged.pleg.messages import LookAround, Observed, StreamAsked
+from edged.pleg.pace import DISTRUST, SILENT
 from edged.pleg.pleg import MOST_LOOKS
 from protos.cri.v1 import api_pb2 as pb
 from tests.edged.pleg.watch import OWNER, Watch, ref
@@ -197,3 +198,40 @@ def test_a_removed_sandbox_of_nobody_knows_whom_is_looked_for_in_the_lists(watch
     watch.runtime.remove_container(ContainerId(container))
     watch.runtime.remove_pod_sandbox(sandbox)
     assert watch.look(1.1) == ["a"]
+
+
+def test_a_runtime_that_refuses_its_stream_for_long_is_asked_seldom(watch: Watch) -> None:
+    """The wait grows up to its limit, however long edged has run."""
+    calm(watch)
+    watch.simulation.run_for(2 * LONGEST_WAIT)
+    away = UnavailableError("GetContainerEvents", "", grpc.StatusCode.UNAVAILABLE, "gone")
+    watch.runtime.fail("container_events", away, times=10_000)
+    watch.runtime.cut_events()
+    watch.simulation.run_for(10 * LONGEST_WAIT)
+    calls = watch.runtime.calls["container_events"]
+    watch.simulation.run_for(20 * LONGEST_WAIT)
+    assert watch.runtime.calls["container_events"] - calls < 80
+
+
+def test_a_stream_that_says_nothing_counts_as_open_after_a_while() -> None:
+    """containerd answers nothing before its first event: a quiet node is not listed each second."""
+    watch = Watch()
+    watch.look(3)
+    watch.pleg.ref.tell(StreamAsked())
+    watch.look(SILENT + 12)
+    lists = watch.runtime.calls["list_containers"]
+    watch.look(30)
+    assert watch.runtime.calls["list_containers"] - lists == 3
+    watch.stop()
+
+
+def test_nothing_is_kept_of_a_pod_that_is_gone(watch: Watch) -> None:
+    """A node sees many pods in its life."""
+    sandbox, container = watch.pod("a")
+    calm(watch)
+    watch.runtime.remove_container(ContainerId(container))
+    watch.runtime.remove_pod_sandbox(sandbox)
+    watch.look(2)
+    pleg = watch.pleg.ref._actor_weakref()
+    assert pleg is not None
+    assert (pleg._known, pleg._known_at) == ({}, {})

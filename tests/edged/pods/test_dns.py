@@ -57,6 +57,14 @@ def test_searches_end_at_the_resolvers_limits() -> None:
     assert len(" ".join(pod_dns(a_pod(dns_policy="None", dns_config=long), HOST, CLUSTER).searches)) <= 2048
 
 
+@pytest.mark.parametrize(("more", "kept"), [(0, 2), (1, 1)])
+def test_searches_of_2048_characters_are_kept(more: int, kept: int) -> None:
+    """With the spaces between them (Kubernetes' MaxDNSSearchListChars); what is longer loses the last."""
+    searches = ("a" * 1000, "b" * (1047 + more))
+    made = pod_dns(a_pod(dns_policy="None", dns_config=PodDNSConfig(searches=searches)), HOST, CLUSTER)
+    assert made.searches == searches[:kept]
+
+
 def test_resolv_conf_is_read() -> None:
     """Comments and unknown lines do not count, the last search line does, a final dot goes."""
     text = "# c\n; d\nnameserver 1.1.1.1\nnameserver\nsearch a.\nsearch b. c\noptions ndots:2 rotate\nsortlist x\n"

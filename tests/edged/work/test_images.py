@@ -123,6 +123,29 @@ def test_a_pull_is_told_from_its_beginning_to_its_end_with_its_time(shelf: Shelf
     ]
 
 
+def test_a_pull_is_told_with_the_size_of_the_image_where_the_runtime_says_it(shelf: Shelf) -> None:
+    shelf.runtime.image_sizes["docker.io/library/nginx:1"] = 1234
+    shelf.ensure("nginx:1")
+    assert shelf.sentences()[-1][1].endswith(" including waiting). Image size: 1234 bytes.")
+
+
+def test_an_image_that_came_by_other_means_ends_the_wait_for_it(shelf: Shelf) -> None:
+    """A later pull of it is told of, and its wait begins then."""
+    with pytest.raises(ImagePendingError):
+        shelf.keeper.ensure(shelf.need("nginx:1", at=0))
+    shelf.keeper._pulls.forget(UID)
+    shelf.simulation.run_until_idle()
+    shelf.keeper.ensure(shelf.need("nginx:1", at=10))
+    shelf.sentences()
+    with pytest.raises(ImagePendingError):
+        shelf.keeper.ensure(shelf.need("nginx:1", at=100, policy="Always"))
+    shelf.simulation.run_until_idle()
+    shelf.keeper.ensure(shelf.need("nginx:1", at=101, policy="Always"))
+    pulling, pulled = shelf.sentences()
+    assert pulling == ("Pulling", 'Pulling image "nginx:1"')
+    assert "(1.000s including waiting)" in pulled[1]
+
+
 def test_always_means_always(shelf: Shelf) -> None:
     for _ in range(2):
         shelf.ensure("here:1", policy="Always")

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from beehive.simulation import Simulation, VirtualClock
 from edged.api import ObjectMeta, Pod, PodSpec, ServiceAccountTokenProjection, TokenRequest, encode, format_time
+from edged.api.persistent import SecretReference
 from edged.api.tokens import TokenRequestStatus
 from edged.pods.model import PodUid
 from edged.work.sources import REMEMBERED, PodSources, TokenCache
@@ -26,6 +27,7 @@ class Meta:
         self.clock = clock
         self.objects: dict[str, Any] = {}
         self.asked: Counter[str] = Counter()
+        self.questions: list[tuple[str, str, str]] = []
         self.requests: list[TokenRequest] = []
         self.life = 1000.0
         self.error: Exception | None = None
@@ -33,6 +35,7 @@ class Meta:
     def get(self, kind: str, namespace: str, name: str) -> bytes:
         """One object."""
         self.asked[name] += 1
+        self.questions.append((kind, namespace, name))
         if name not in self.objects:
             raise self.error or NOT_FOUND
         return encode(self.objects[name])
@@ -78,6 +81,34 @@ def test_an_object_is_asked_for_once_a_job(meta: Meta, cache: TokenCache) -> Non
     assert meta.asked == {"settings": 1, "none": 1}
     sources(meta, cache).config_map("settings")
     assert meta.asked["settings"] == 2
+
+
+def test_each_object_is_asked_for_by_its_kind_and_in_its_namespace(meta: Meta, cache: TokenCache) -> None:
+    """What belongs to the cluster has none; a storage driver's secret may be in another than the pod's."""
+    job = sources(meta, cache)
+    names = ("settings", "s", "elsewhere", "here", "claim", "pv", "attachment", "driver")
+    meta.objects = {name: {"metadata": {"name": name}} for name in names}
+    found = [
+        job.config_map("settings"),
+        job.secret("s"),
+        job.secret_of(SecretReference(name="elsewhere", namespace="storage")),
+        job.secret_of(SecretReference(name="here")),
+        job.claim("claim"),
+        job.persistent_volume("pv"),
+        job.attachment("attachment"),
+        job.csi_driver("driver"),
+    ]
+    assert [each is not None and each.metadata.name for each in found] == list(names)
+    assert meta.questions == [
+        ("configmap", "default", "settings"),
+        ("secret", "default", "s"),
+        ("secret", "storage", "elsewhere"),
+        ("secret", "default", "here"),
+        ("persistentvolumeclaim", "default", "claim"),
+        ("persistentvolume", "", "pv"),
+        ("volumeattachment", "", "attachment"),
+        ("csidriver", "", "driver"),
+    ]
 
 
 def test_no_more_is_remembered_than_a_job_may(meta: Meta, cache: TokenCache) -> None:

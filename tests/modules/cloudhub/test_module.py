@@ -260,6 +260,24 @@ def test_the_ca_certificate_is_answered_at_once(cloud: Cloud) -> None:
     assert (answer.route.source, answer.route.resource) == ("cloudhub", "k8s/ca.crt")
 
 
+@pytest.mark.parametrize(
+    ("resource", "operation", "content"),
+    [
+        ("node/n1/default/node/n1", "response", "OK"),
+        ("node/n1/default/node/n1", "error", "not now"),
+        ("node/n1/default/lease/n1", "delete", None),
+    ],
+)
+def test_only_the_deletion_of_a_node_ends_its_connection(
+    cloud: Cloud, resource: str, operation: str, content: Any
+) -> None:
+    """What is said of the node otherwise, and what is deleted beside it, goes to the node."""
+    link = cloud.connect()
+    cloud.controller(resource, operation, content)
+    assert not link.closed
+    assert [message.route.operation for message in link.take()] == [operation]
+
+
 def test_a_deleted_node_is_disconnected(cloud: Cloud) -> None:
     link = cloud.connect()
     cloud.controller("node/n1/null/node/n1", "delete", {"metadata": {"name": "n1"}})

@@ -179,6 +179,20 @@ def test_those_who_drip_hold_up_nobody(server: Server, addresses: int) -> None:
         assert dripping[0].recv(1) == b"", "the oldest has gone"
 
 
+def _drips_until_the_end(secure: ssl.SSLSocket) -> bool:
+    """Sends a byte a second, so that no reading of the server takes long; whether it ends the connection."""
+    secure.settimeout(1.0)
+    for _ in range(int(DEADLINE)):
+        try:
+            return secure.recv(1) == b""
+        except TimeoutError:
+            with suppress(OSError):
+                secure.sendall(b"x")
+        except OSError:
+            return True
+    return False
+
+
 def test_a_request_has_one_deadline_however_slowly_it_comes(server: Server) -> None:
     with (
         socket.create_connection(server.server.address, timeout=DEADLINE) as plain,
@@ -186,8 +200,7 @@ def test_a_request_has_one_deadline_however_slowly_it_comes(server: Server) -> N
     ):
         secure.sendall(b"GET /ca.crt HTTP/1.1\r\nHost:")
         server.later = 11.0
-        with suppress(OSError):
-            assert secure.recv(1) == b""
+        assert _drips_until_the_end(secure)
     assert server.get("/ca.crt")[0] == 200
 
 
@@ -221,6 +234,19 @@ def test_who_has_said_what_he_wants_is_not_sent_away() -> None:
             assert guest is not None
             guests.gone(guest)
         assert len(guests) == 2
+
+
+def test_a_guest_that_was_ended_before_its_tls_began_is_ended_then() -> None:
+    """The socket that was ended is not the one that TLS is spoken over."""
+    guests = Guests(lambda: 0.0)
+    with ExitStack() as stack:
+        pair, secure = ([stack.enter_context(end) for end in socket.socketpair()] for _ in range(2))
+        guest = guests.come("10.0.0.1", pair[0])
+        assert guest is not None
+        guest.end()
+        guests.secured(guest, secure[0])
+        secure[1].settimeout(DEADLINE)
+        assert secure[1].recv(1) == b""
 
 
 def test_the_server_does_not_speak_tls_1_1(server: Server) -> None:

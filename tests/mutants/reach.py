@@ -1,0 +1,120 @@
+"""Which tests reach which statement: learnt by one run in which each statement of the modules notes that it is run."""
+
+import ast
+import json
+import time
+from collections.abc import Iterator
+from importlib.machinery import SourceFileLoader
+from pathlib import Path
+from types import CodeType, ModuleType
+from typing import NamedTuple
+
+import pytest
+
+_MARK = "__reached__"
+
+Place = tuple[str, int]
+"""A module's path and a line."""
+
+
+class Reach(NamedTuple):
+    """What a run without a mutant has shown."""
+
+    seconds: dict[str, float]
+    """Of each test, by its id."""
+    tests: dict[Place, tuple[str, ...]]
+    """Those that run the statement which begins on a line."""
+    on_import: frozenset[Place]
+    """What a module's import runs, for all tests that import it: the bodies of classes."""
+
+    def of(self, place: Place) -> list[str]:
+        """The tests that may notice a change there, the quickest first."""
+        found = self.seconds if place in self.on_import else self.tests.get(place, ())
+        return sorted(found, key=lambda test: (self.seconds[test], test))
+
+    def time(self, tests: list[str]) -> float:
+        """Seconds that they take without a mutant."""
+        return sum(self.seconds[test] for test in tests)
+
+
+class Notes:
+    """A plugin of pytest that writes down what each test runs, and how long it takes."""
+
+    def __init__(self) -> None:
+        self._now: set[Place] = set()
+        self._imported: set[Place] = set()
+        self._tests: dict[Place, list[str]] = {}
+        self._seconds: dict[str, float] = {}
+
+    def mark(self, path: str, line: int) -> None:
+        """A statement is about to run."""
+        self._now.add((path, line))
+
+    @pytest.hookimpl(hookwrapper=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
+        """What runs before the first test is the import of modules."""
+        if not self._seconds:
+            self._imported = set(self._now)
+        self._now, begin = set(), time.monotonic()
+        yield
+        self._seconds[item.nodeid] = time.monotonic() - begin
+        for place in self._now:
+            self._tests.setdefault(place, []).append(item.nodeid)
+
+    def write(self, file: Path) -> None:
+        """For `read`, in another process."""
+        tests = [[*place, found] for place, found in self._tests.items()]
+        imported = [list(place) for place in self._imported]
+        file.write_text(json.dumps({"seconds": self._seconds, "tests": tests, "imported": imported}))
+
+
+def read(file: Path) -> Reach:
+    """What `Notes` has written."""
+    found = json.loads(file.read_text())
+    tests = {(path, line): tuple(names) for path, line, names in found["tests"]}
+    return Reach(found["seconds"], tests, frozenset((path, line) for path, line in found["imported"]))
+
+
+class NotingLoader(SourceFileLoader):
+    """Loads a module whose statements tell `Notes` that they run."""
+
+    def __init__(self, fullname: str, file: str, path: str, notes: Notes) -> None:
+        super().__init__(fullname, file)
+        self._short = path
+        self._notes = notes
+
+    def exec_module(self, module: ModuleType) -> None:
+        """With the function that is told."""
+        module.__dict__[_MARK] = lambda line: self._notes.mark(self._short, line)
+        super().exec_module(module)
+
+    def get_code(self, fullname: str) -> CodeType:
+        """Made anew: what is cached is the product."""
+        return compile(noting(Path(self.path).read_text()), self.get_filename(fullname), "exec")
+
+
+def noting(source: str) -> ast.Module:
+    """The module's tree with a call before each statement of a function or class."""
+    tree = ast.parse(source)
+    for node in list(ast.walk(tree)):
+        if node is tree or isinstance(node, ast.Lambda | ast.IfExp):
+            continue
+        _note_bodies(node, documented=isinstance(node, ast.FunctionDef | ast.ClassDef | ast.AsyncFunctionDef))
+    return ast.fix_missing_locations(tree)
+
+
+def _note_bodies(node: ast.AST, *, documented: bool) -> None:
+    for part in ("body", "orelse", "finalbody"):
+        body: list[ast.stmt] | None = getattr(node, part, None)
+        if body:
+            first = 1 if documented and part == "body" and _is_text(body[0]) else 0
+            body[first:] = [each for statement in body[first:] for each in (_call(statement), statement)]
+
+
+def _is_text(statement: ast.stmt) -> bool:
+    return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
+
+
+def _call(statement: ast.stmt) -> ast.stmt:
+    called = ast.Call(ast.Name(_MARK, ast.Load()), [ast.Constant(statement.lineno)], [])
+    return ast.copy_location(ast.Expr(called), statement)

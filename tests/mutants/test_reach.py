@@ -1,0 +1,102 @@
+"""Which tests reach a statement, and what becomes of a mutant that none reaches or notices."""
+
+import ast
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.mutants import runner, selection
+from tests.mutants.operators import Mutant, mutants
+from tests.mutants.reach import Reach, noting
+from tests.mutants.runner import Runner, Verdict
+
+PRODUCT = '''
+"""A module."""
+
+
+def larger(a: int, b: int) -> bool:
+    """Whether it is."""
+    if a > b:
+        return True
+    return False
+
+
+def unused(a: int) -> int:
+    while a:
+        a -= 1
+    return a + 1
+'''
+TESTS = """
+import pytest
+from product_of_mutants import larger
+
+
+@pytest.mark.parametrize("a", [2])
+def test_larger(a: int) -> None:
+    assert larger(a, 1)
+
+
+def test_smaller() -> None:
+    assert not larger(1, 2)
+"""
+
+
+def test_each_statement_says_that_it_runs() -> None:
+    """With its line; docstrings stay where they are."""
+    lines: list[int] = []
+    names: dict[str, object] = {"__reached__": lines.append}
+    exec(compile(noting(PRODUCT), "product", "exec"), names)  # noqa: S102 - the text above
+    larger = names["larger"]
+    assert callable(larger)
+    assert larger(2, 1) is True
+    assert lines == [7, 8]
+    assert larger.__doc__ == "Whether it is."
+    assert ast.unparse(noting("x = 1")) == "x = 1"
+
+
+def test_what_an_import_runs_concerns_all_tests_and_the_quickest_is_first() -> None:
+    """A default in a class is read by whoever makes one."""
+    reach = Reach({"slow": 2.0, "quick": 0.1}, {("m.py", 3): ("slow",)}, frozenset({("m.py", 1)}))
+    assert reach.of(("m.py", 1)) == ["quick", "slow"]
+    assert reach.of(("m.py", 3)) == ["slow"]
+    assert reach.of(("m.py", 9)) == []
+    assert reach.time(["slow", "quick"]) == 2.1
+
+
+@pytest.fixture
+def product(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Mutant]:
+    """A module with its tests in a directory of their own."""
+    (tmp_path / "product_of_mutants.py").write_text(PRODUCT)
+    (tmp_path / "test_it.py").write_text(TESTS)
+    (tmp_path / "pytest.ini").write_text("[pytest]\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    monkeypatch.setattr(runner, "ROOT", tmp_path)
+    monkeypatch.setattr(runner, "modules", lambda _: ["product_of_mutants.py"])
+    return mutants("product_of_mutants.py", PRODUCT)
+
+
+def test_a_mutant_is_killed_survives_or_is_run_by_no_test(product: list[Mutant], tmp_path: Path) -> None:
+    """And the file stays as it is."""
+    judge = Runner()
+    found = {(one.function, one.after): judge.run(one, ["test_it.py"]) for one in product}
+    assert found[("larger", "if a >= b:")] is Verdict.SURVIVED
+    assert found[("larger", "return False")] is Verdict.KILLED
+    assert {verdict for (function, _), verdict in found.items() if function == "unused"} == {Verdict.UNREACHED}
+    assert (tmp_path / "product_of_mutants.py").read_text() == PRODUCT
+
+
+def test_tests_that_fail_without_a_mutant_end_the_run(product: list[Mutant], tmp_path: Path) -> None:
+    """Else everything would count as killed."""
+    (tmp_path / "test_it.py").write_text("def test_it():\n    assert False\n")
+    with pytest.raises(SystemExit, match="fail without a mutant"):
+        Runner().run(product[0], ["test_it.py"])
+
+
+def test_every_selection_names_tests_and_modules_that_exist() -> None:
+    """A file that was renamed must not be left out in silence."""
+    for prefix, tests in selection.TESTS.items():
+        assert selection.modules(prefix), prefix
+        assert all((selection.ROOT / test.partition("::")[0]).exists() for test in tests), prefix
+    assert all((selection.ROOT / test.partition("::")[0]).exists() for test in selection.SIMULATION)
