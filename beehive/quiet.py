@@ -11,7 +11,7 @@ from typing import Final
 _OURS: Final = frozenset({"__main__", "beehive", "edged", "edgehub", "metamanager", "modules", "protos", "tests"})
 """Packages whose own messages are written at the level that was asked for."""
 
-_COSTLY: Final = ("grpc", "pykka", "sqlalchemy", "websockets")
+COSTLY: Final = ("grpc", "pykka", "sqlalchemy", "websockets")
 """Loggers of libraries that make the text of a message before they ask whether anybody wants it."""
 
 
@@ -19,7 +19,7 @@ def quieten_libraries() -> None:
     """Take from the handlers of the root logger what libraries say below WARNING. Call it when they are set up."""
     for handler in logging.getLogger().handlers:
         handler.addFilter(is_for_us)
-    for name in _COSTLY:
+    for name in COSTLY:
         logging.getLogger(name).setLevel(logging.WARNING)
 
 

@@ -1,7 +1,9 @@
-"""What holds for all tests: a slow machine fails none of them; how they are shared out among several processes."""
+"""What holds for all tests: a slow machine fails none, each leaves the log as it was; how processes share them."""
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Iterator
 from typing import Final
 
 import pytest
@@ -9,8 +11,22 @@ from hypothesis import HealthCheck, settings
 from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 
+from beehive.quiet import COSTLY
+
 settings.register_profile("edgecore", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("edgecore")
+
+
+@pytest.fixture(autouse=True)
+def log_as_it_was() -> Iterator[None]:
+    """A handler that stayed would write to a stream that is closed, and pytest's own would be gone."""
+    loggers = [logging.getLogger(), *(logging.getLogger(name) for name in COSTLY)]
+    levels, handlers = [logger.level for logger in loggers], loggers[0].handlers[:]
+    yield
+    loggers[0].handlers[:] = handlers
+    for logger, level in zip(loggers, levels, strict=True):
+        logger.setLevel(level)
+
 
 TOGETHER: Final = "tests/end_to_end/crowd/"
 """Tests that have one costly thing in common, and therefore go to one process."""

@@ -2,7 +2,6 @@
 
 import json
 import logging
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -33,17 +32,6 @@ _SAYS = {
 }
 
 
-@pytest.fixture
-def logging_of_this_process() -> Iterator[None]:
-    """What a test sets up is taken back."""
-    root = logging.getLogger()
-    level, handlers = root.level, root.handlers[:]
-    yield
-    root.handlers[:] = handlers
-    root.setLevel(level)
-
-
-@pytest.mark.usefixtures("logging_of_this_process")
 @pytest.mark.parametrize("name", LIBRARIES)
 def test_edgecore_at_debug_passes_nothing_of_a_library_on(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     """But its warnings. Also where a library sets the level of its own logger."""

@@ -2,7 +2,6 @@
 
 import logging
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
@@ -68,16 +67,6 @@ def test_the_link_of_a_default_node_has_a_url_and_its_name() -> None:
     assert re.match(r"wss?://", settings.url)
 
 
-@pytest.fixture
-def restored_logging() -> Iterator[None]:
-    root = logging.getLogger()
-    before, level = root.handlers[:], root.level
-    yield
-    root.handlers[:] = before
-    root.setLevel(level)
-
-
-@pytest.mark.usefixtures("restored_logging")
 def test_a_line_says_when_in_utc_how_bad_where_and_what(capsys: pytest.CaptureFixture[str]) -> None:
     set_up("info")
     logging.getLogger("edged.keeper").info("pod %s is gone", "web")
