@@ -51,9 +51,8 @@ class SimulatedCloud:
         self.lines = Cloud()
         self.wanted: dict[Key, JsonObject | None] = {}
         """What people want, by kind and name; None: that it goes."""
-        self.forgotten: set[str] = set()
-        """Uids of pods that a node may never hear the end of: those that the cloud had, or had to tell of their
-        deletion, when it lost its memory."""
+        self._forgotten: set[str] = set()
+        self._forgotten_with_nodes: set[str] = set()
         self._unsettled: set[Key] = set()
         self._asked: set[Key] = set()
         self._path = root / "cloud.db"
@@ -75,6 +74,8 @@ class SimulatedCloud:
         self.cluster = Cluster(clock)
         self.cluster.store = WatchedStore(clock, self._next_version(clock), self._statuses.stored)
         self._database = Database(str(self._path), f"cloud-{self._life}", durable=False, shared=False)
+        if not self._database.is_new:
+            self._forgotten_with_nodes.clear()
         hive = self.hive = Hive(process)
         self._deliveries = {}
         hive.add(CloudHub, CloudHubSettings(), lambda deliver: self._make_door(process, deliver), self._deliveries)
@@ -97,7 +98,7 @@ class SimulatedCloud:
         if write.writer in OF_STATUS:
             self._statuses.others_wrote(obj)
         if write.writer is Writer.NODE_DELETED:
-            self._may_disconnect(write.name)
+            self._delete_node(write.name)
         message = Message.new(
             process.clock,
             source=commands.SOURCE,
@@ -107,8 +108,11 @@ class SimulatedCloud:
         )
         hive.request_then(ModuleName.EDGECONTROLLER, message, _ANSWER_WITHIN, lambda _answer: None)
 
-    def _may_disconnect(self, node: str) -> None:
-        """A node that was deleted is sent away, and may come again (KubeEdge's cloudhub)."""
+    def _delete_node(self, node: str) -> None:
+        """A node that is deleted is sent away, and may come again; what it has is forgotten (KubeEdge's ObjectSyncs go
+        with their node).
+        """
+        self._forgotten_with_nodes |= self.pods_of(node).keys() | {uid for uid, its in self._synced() if its == node}
         for connection in self._door.connections if self._door is not None else ():
             if connection.line.node == node:
                 connection.may_end()
@@ -128,13 +132,17 @@ class SimulatedCloud:
             self._database.close()
         self._asked.clear()
 
+    @property
+    def forgotten(self) -> set[str]:
+        """Uids of pods that a node may never hear the end of: those that the cloud had, or had to tell of their
+        deletion, when it lost its memory; and with a node that was deleted, what that had, for a cloud whose database
+        is new does not say of its lists that they are complete.
+        """
+        return self._forgotten | self._forgotten_with_nodes
+
     def forget(self) -> None:
         """Lose all objects, while it is stopped; people will want them again."""
-        self.forgotten |= self._uids()
-        if self._path.exists():
-            with closing(sqlite3.connect(self._path)) as lost:
-                rows = lost.execute("SELECT uid FROM cluster_syncs WHERE kind = 'Pod'")
-                self.forgotten |= {uid for (uid,) in rows}
+        self._forgotten |= self._uids() | {uid for uid, _ in self._synced()}
         for suffix in ("", "-wal", "-shm"):
             self._path.with_name(self._path.name + suffix).unlink(missing_ok=True)
         self._unsettled.update(key for key, document in self.wanted.items() if document is not None)
@@ -174,6 +182,13 @@ class SimulatedCloud:
     def pods_of(self, node: str) -> dict[str, JsonObject]:
         """The pods of a node as the cloud has them, by uid."""
         return {pod["metadata"]["uid"]: pod for pod in self.cluster.list(_POD) if pod["spec"].get("nodeName") == node}
+
+    def _synced(self) -> list[tuple[str, str]]:
+        """Uids of pods that nodes have, or are to delete, and those nodes."""
+        if not self._path.exists():
+            return []
+        with closing(sqlite3.connect(self._path)) as database:
+            return database.execute("SELECT uid, node FROM cluster_syncs WHERE kind = 'Pod'").fetchall()
 
     def _uids(self) -> set[str]:
         return {pod["metadata"]["uid"] for pod in self.cluster.list(_POD)}

@@ -4,7 +4,7 @@ import random
 from collections.abc import Mapping
 from enum import StrEnum
 
-from modules.simulate import draw_more
+from modules.simulate import draw_more, draw_scenes
 from modules.simulate.plan import Fault, FaultKind, Plan, Shape, Step
 
 _LINK = (
@@ -138,6 +138,12 @@ def draw_plan(
     into_nodes = random.Random(f"{seed} nodes")  # noqa: S311 - likewise
     for node in range(nodes):
         writes += draw_more.node_writes(into_nodes, node, seconds)
+    scenes = random.Random(f"{seed} scenes")  # noqa: S311 - likewise
+    for node in range(nodes):
+        scene = draw_scenes.scene(scenes, node, seconds, _KINDS[profile])
+        steps += scene.steps
+        faults += scene.faults
+        writes += scene.writes
     return Plan(
         seed=seed,
         nodes=nodes,
