@@ -15,6 +15,8 @@ _LIVES = (
     "tests/edged/test_runtime_events.py",
     "tests/edged/test_manager_and_prune.py",
     "tests/edged/test_edged.py",
+    "tests/edged/test_verdict.py",
+    "tests/edged/test_deadlines.py",
 )
 """Lives of pods on a node whose runtime and cloud are doubles."""
 TESTS: dict[str, tuple[str, ...]] = {
@@ -39,7 +41,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     "edged/admission/validation.py": ("tests/edged/admission", "tests/edged/test_hostile_pods.py"),
     "edged/keeper.py": _LIVES,
     "edged/rounds.py": _LIVES,
-    "edged/statuses.py": ("tests/edged/report", *_LIVES),
+    "edged/statuses.py": ("tests/edged/report", "tests/edged/probes", *_LIVES),
     "metamanager": ("tests/metamanager",),
     "edgehub/outbox": ("tests/edgehub",),
     "edgehub/outgoing.py": ("tests/edgehub",),

@@ -121,6 +121,39 @@ def container(**fields: Any) -> dict[str, Any]:
             {"volumes": [{"name": "v", "hostPath": {"path": "/\0"}}]},
             'volumes[0].hostPath.path: Invalid value: "/\0": must not contain a zero byte',
         ),
+        (
+            container(volumeMounts=[{"name": "v", "mountPath": "/v\0"}]),
+            'containers[0].volumeMounts[0].mountPath: Invalid value: "/v\0": must not contain a zero byte',
+        ),
+        (
+            container(volumeMounts=[{"name": "v", "mountPath": "/v", "subPathExpr": "\0"}]),
+            'containers[0].volumeMounts[0].subPathExpr: Invalid value: "\0": must not contain a zero byte',
+        ),
+        (
+            container(terminationMessagePath="/dev/\0"),
+            'containers[0].terminationMessagePath: Invalid value: "/dev/\0": must not contain a zero byte',
+        ),
+        (
+            container(resources={"requests": {"cpu": "-1"}}),
+            'containers[0].resources.requests[cpu]: Invalid value: "-1": must be greater than or equal to 0',
+        ),
+        (
+            container(resources={"requests": {"cpu": "many"}}),
+            'containers[0].resources.requests[cpu]: Invalid value: "many": '
+            "quantities must match the regular expression of Kubernetes, as 500m or 1.5Gi",
+        ),
+        (
+            {"overhead": {"cpu": "-1"}},
+            'overhead[cpu]: Invalid value: "-1": must be greater than or equal to 0',
+        ),
+        (
+            {"priority": -(2**31) - 1},
+            "priority: Invalid value: -2147483649: must be between -2147483648 and 2147483647, inclusive",
+        ),
+        (
+            {"priority": 2**31},
+            "priority: Invalid value: 2147483648: must be between -2147483648 and 2147483647, inclusive",
+        ),
         ({"volumes": [{"name": "v", "emptyDir": {}}] * 2}, 'volumes[1].name: Duplicate value: "v"'),
     ],
 )  # fmt: skip
@@ -138,6 +171,13 @@ def test_what_an_api_server_takes_is_taken() -> None:
         lifecycle={"postStart": {"httpGet": {"port": "80"}}},
     )
     assert faults(read(**good, securityContext={"fsGroup": 0}, activeDeadlineSeconds=1)) == []
+    assert all(faults(read(priority=priority)) == [] for priority in (-(2**31), 0, 2**31 - 1))
+    paths = container(
+        workingDir="/" + "x" * 4094,
+        terminationMessagePath="/" + "x" * 4094,
+        resources={"requests": {"cpu": "0"}, "limits": {"cpu": "500m"}},
+    )
+    assert faults(read(**paths)) == []
     assert invalid(read()) is None
 
 

@@ -17,6 +17,7 @@ from edged.api import (
     PodReadinessGate,
     PodStatus,
     Probe,
+    ResourceRequirements,
     Time,
     VolumeMount,
     format_time,
@@ -297,3 +298,34 @@ def test_a_pod_that_was_refused_began_when_it_was_refused_or_when_it_had_said_be
         ("Failed", "NodeAffinity", "Burstable"),
     ]
     assert [status.start_time for status in told] == [format_time(at(100)), "2020-01-01T00:00:00Z"]
+
+
+def test_a_status_says_the_qos_class_where_the_cloud_has_not() -> None:
+    """And leaves the cloud's, which no node changes."""
+    limits = ResourceRequirements(requests={"cpu": "1"})
+    asking = a_container("a", resources=limits)
+    assert status_of(a_pod(A), facts(running(A))).qos_class == "BestEffort"
+    assert status_of(a_pod(asking), facts(running(asking))).qos_class == "Burstable"
+    known = PodStatus(phase="Running", qos_class="Guaranteed")
+    assert status_of(a_pod(A, status=known), facts(running(A))).qos_class == "Guaranteed"
+
+
+@pytest.mark.parametrize(("before", "held"), [("Running", "Running"), ("Pending", "Pending"), ("", "Pending")])
+def test_why_the_node_ends_a_pod_is_told_with_its_end_and_not_before(before: str, held: str) -> None:
+    """The containers' ends would say Succeeded or Failed for nothing that anybody could look up."""
+    evicted = Verdict("Evicted", "the node was low on memory")
+    pod = a_pod(A, restart="Never", status=PodStatus(phase=before))
+    going = status_of(pod, facts(exited(A)), verdict=evicted)
+    assert (going.phase, going.reason, going.message) == (held, "", "")
+    gone = status_of(pod, facts(exited(A)), verdict=evicted, ended=True)
+    assert (gone.phase, gone.reason, gone.message) == ("Failed", "Evicted", "the node was low on memory")
+
+
+def test_reason_and_message_belong_to_a_phase() -> None:
+    """They stay as long as it does, and go with it."""
+    known = PodStatus(phase="Failed", reason="Evicted", message="low on memory")
+    later = status_of(a_pod(A, status=known), facts(running(A)))
+    assert (later.phase, later.reason, later.message) == ("Failed", "Evicted", "low on memory")
+    waits = PodStatus(phase="Pending", reason="Unschedulable", message="no room")
+    now = status_of(a_pod(A, status=waits), facts(running(A)))
+    assert (now.phase, now.reason, now.message) == ("Running", "", "")
