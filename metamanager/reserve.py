@@ -7,9 +7,12 @@ file made again when there is room for it and more.
 
 import logging
 import os
+import stat
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
+
+from beehive.files.damaged import make_way
 
 _log = logging.getLogger(__name__)
 
@@ -62,13 +65,15 @@ class Reserve:
 
     def _has(self, size: int) -> bool:
         try:
-            return self._path.stat().st_size >= size
+            found = self._path.lstat()
         except FileNotFoundError:
             return False
+        return stat.S_ISREG(found.st_mode) and found.st_size >= size
 
     def _write(self, size: int) -> bool:
-        """Bytes that no file system compresses or leaves out."""
-        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
+        """Bytes that no file system compresses or leaves out. A pipe or a directory in the file's place gives way."""
+        make_way(self._path, self._path.parent)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
         descriptor = os.open(self._path, flags, 0o600)
         try:
             with os.fdopen(descriptor, "wb") as file:

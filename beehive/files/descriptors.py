@@ -1,5 +1,6 @@
 """Directories by descriptor: opened without following a link, and asked which mount they are of."""
 
+import errno
 import os
 from pathlib import Path
 from typing import NamedTuple
@@ -35,14 +36,19 @@ def open_without_rights(name: str, within: int) -> int:
 
 
 def mount_of(descriptor: int) -> MountOf:
-    """The mount that an open file is of; where /proc does not tell the number, it is -1 for all."""
+    """The mount that an open file is of; where /proc does not tell the number, it is -1 for all.
+
+    Raises OSError when there is no descriptor left to read it by.
+    """
     return MountOf(os.fstat(descriptor).st_dev, _number(descriptor))
 
 
 def _number(descriptor: int) -> int:
     try:
         text = Path(f"/proc/self/fdinfo/{descriptor}").read_bytes()
-    except OSError:
+    except OSError as error:
+        if error.errno in (errno.EMFILE, errno.ENFILE):
+            raise
         return -1
     _, _, rest = text.partition(b"mnt_id:")
     first = rest.split(None, 1)[:1]

@@ -172,9 +172,15 @@ class _Removal:
             if descriptor >= 0:
                 os.close(descriptor)
             if error.errno in _NO_DESCRIPTORS and len(self._levels) > 1:
-                self._move_up(within, name)
+                self._give_way()
             else:
                 self._note(error, name)
+
+    def _give_way(self) -> None:
+        """Without another descriptor: let go of those of the innermost level, which is moved up and emptied later."""
+        innermost = self._levels.pop()
+        innermost.close()
+        self._move_up(innermost.above, innermost.name)
 
     def _open(self, within: int, name: str) -> int:
         """A directory, with the rights to empty it, as far as this user can give them. Raises OSError."""

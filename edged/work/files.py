@@ -1,7 +1,8 @@
 """A pod's files on the node: its directories and volumes, and what of them a container sees."""
 
+import errno
 import glob
-import os
+import stat
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -138,10 +139,15 @@ class PodFiles:
         return path
 
     def _remove_tree(self, path: Path) -> None:
-        if path.is_dir() and not path.is_symlink():
+        try:
+            found = path.lstat()
+        except OSError as error:
+            if error.errno in (errno.ENOENT, errno.ENAMETOOLONG):  # of a name that is too long there is nothing
+                return
+            raise
+        if stat.S_ISDIR(found.st_mode):
             self._refuse_mounts(path)
-        if os.path.lexists(path):
-            remove_tree(path)
+        remove_tree(path)
 
     def _refuse_mounts(self, directory: Path) -> None:
         """Something else may be mounted there: a removal must not go into it (kubelet's RemoveAllOneFilesystem)."""

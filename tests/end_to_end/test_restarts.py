@@ -53,18 +53,18 @@ def test_a_crashing_container_leaves_its_neighbours_alone(machine: Machine) -> N
     assert restarts_of(machine.cloud.get("Pod", "p"), "good") == 0
 
 
-def test_a_completed_pod_stays_completed(machine: Machine) -> None:
+def test_a_completed_pod_stays_completed(machine: Machine, tmp_path: Path) -> None:
     """It is run once: not again when edgecore starts again, nor when the pod is looked at again."""
     once = container("echo run >> /shared/runs", volumeMounts=_MOUNT)
-    machine.cloud.apply(pod("p", once, volumes=(_SHARED,), restartPolicy="Never"))
+    of_the_machine = {"name": "shared", "hostPath": {"path": str(tmp_path)}}  # its own volumes go when it has ended
+    machine.cloud.apply(pod("p", once, volumes=(of_the_machine,), restartPolicy="Never"))
     done = machine.cloud.pods.wait("p", lambda obj: phase(obj) == "Succeeded")
     assert state_of(done, "terminated") | {"exitCode": 0, "reason": "Completed"} == state_of(done, "terminated")
     machine.edge.kill()
     machine.start_edge()
     machine.cloud.apply(pod("q"))  # when this one runs, whatever a restart might do has been done
     machine.cloud.pods.wait("q", is_ready)
-    runs = machine.edge.volume(done, "empty-dir", "shared") / "runs"
-    assert runs.read_text() == "run\n"
+    assert (tmp_path / "runs").read_text() == "run\n"
     after = machine.cloud.get("Pod", "p")
     assert phase(after) == "Succeeded"
     assert restarts_of(after) == 0

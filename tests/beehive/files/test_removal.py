@@ -165,7 +165,7 @@ assert not top.exists()
 @needs_root
 def test_directories_that_nobody_may_read_go_without_root(tmp_path: Path) -> None:
     """As an agent without root does with what its containers have closed."""
-    for directory in (tmp_path, *tmp_path.parents[:2]):
+    for directory in (tmp_path, *tmp_path.parents[:3]):
         directory.chmod(0o755)
     (tmp_path / "own").mkdir(mode=0o777)
     (tmp_path / "own").chmod(0o777)

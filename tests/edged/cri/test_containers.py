@@ -175,11 +175,11 @@ def test_a_container_sees_only_its_pods_processes_and_its_own_root(pods: Pods) -
 def test_a_container_that_takes_more_memory_than_its_limit_is_killed_as_oomkilled(
     pods: Pods, client: CriClient
 ) -> None:
-    """The process that is killed is a child, whose shell ends half a second later: containerd hears of the kill from
+    """The process that is killed is a child, whose shell ends two seconds later: containerd hears of the kill from
     the cgroup, and of an end from the shim; which of two at once comes first is anybody's guess.
     """
     pod = pods.sandbox()
-    config = pods.container_config(shell("(x=a; while true; do x=$x$x$x$x; done); code=$?; sleep 0.5; exit $code"))
+    config = pods.container_config(shell("(x=a; while true; do x=$x$x$x$x; done); code=$?; sleep 2; exit $code"))
     config.linux.resources.memory_limit_in_bytes = 8 * 2**20
     container = pods.create(pod, config)
     client.start_container(container)

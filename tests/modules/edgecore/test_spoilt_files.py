@@ -23,7 +23,7 @@ def _config(root: Path, port: int) -> EdgeCoreConfig:
     kubelet = msgspec.structs.replace(
         edged.tailored_kubelet_config, read_only_port=port, static_pod_path=str(root / "manifests")
     )
-    edged = msgspec.structs.replace(edged, tailored_kubelet_config=kubelet)
+    edged = msgspec.structs.replace(edged, tailored_kubelet_config=kubelet, allow_unisolated_root=True)
     return msgspec.structs.replace(config, modules=msgspec.structs.replace(config.modules, edged=edged))
 
 

@@ -13,7 +13,7 @@ from tests.end_to_end.pods import is_ready, pod
 from tests.end_to_end.processes import Process, wait_until
 from tests.end_to_end.runtimes import EmbeddedUnderTest
 
-LIMIT = 1 << 20
+LIMIT = 4 << 20
 ENDS = "the recording ends here"
 
 
@@ -23,7 +23,7 @@ class LimitedMachine(Machine):
     def start_edge(self) -> None:
         """Starts it."""
         self.edge.file.write_text(render(self.edge._config(self.cloud.address)))
-        record = ["--record", str(self.directory / "run.trace"), "--record-limit", "1Mi"]
+        record = ["--record", str(self.directory / "run.trace"), "--record-limit", "4Mi"]
         arguments = ["run", "--config", str(self.edge.file), *record]
         self.edge._process = Process("modules.edgecore", arguments, self.directory / "edgecore.log")
 
@@ -45,7 +45,7 @@ def test_a_recording_ends_at_its_limit_and_the_node_goes_on(machine: LimitedMach
     machine.cloud.apply(first)
     machine.cloud.pods.wait("big", is_ready)
     assert ENDS not in machine.edge.process.text()
-    for letter in "bcd":
+    for letter in "bcdefghij":
         machine.cloud.apply({**first, "metadata": {**first["metadata"], "annotations": {"a": letter * 500_000}}})
     wait_until(lambda: ENDS in machine.edge.process.text(), "the limit is reached")
     machine.cloud.apply(pod("later"))
