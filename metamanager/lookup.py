@@ -24,6 +24,9 @@ _log = logging.getLogger(__name__)
 _ANSWER = "asked of the cloud"
 """Cause of what comes so, in the history."""
 
+_REMEMBERED = 1000
+"""Deletions: those of the minutes in which an answer may be under way."""
+
 _PEM_CERTIFICATE = b"-----BEGIN CERTIFICATE-----"
 
 _MAY_BE_STORED = (Origin.CLOUD_FIRST, Origin.STORE_REFRESHED)
@@ -40,6 +43,20 @@ class Lookup:
     def __init__(self, store: Store, clock: Clock) -> None:
         self._store = store
         self._clock = clock
+        self._deleted: dict[tuple[str, str], None] = {}
+        """Resources and uids of what the cloud has deleted last."""
+
+    def deleted(self, resource: str, uid: str) -> None:
+        """The cloud has deleted an object. An answer that brings it may still come, late or once more (edgehub makes an
+        update of it), and would resurrect it: no uid comes a second time.
+        """
+        self._deleted[resource, uid] = None
+        if len(self._deleted) > _REMEMBERED:
+            del self._deleted[next(iter(self._deleted))]
+
+    def was_deleted(self, row: Row) -> bool:
+        """Whether it is an object that the cloud has deleted."""
+        return (row.key, row.uid) in self._deleted
 
     def in_store(self, request: Message) -> list[str]:
         """What the store has for a query: the object of its key, or all of its type over all namespaces.
@@ -127,14 +144,17 @@ class Lookup:
         return self.row_of_answer(answer)
 
     def row_of_answer(self, answer: Message) -> Row | None:
-        """What is stored of an answer from the cloud: the bare object; None when it brings nothing that is kept."""
+        """What is stored of an answer from the cloud: the bare object; None when it brings nothing that is kept, or
+        what was deleted meanwhile.
+        """
         kind, resource, now = parse(answer.route.resource).type, answer.route.resource, self._clock.now_ms()
         cause = cause_of(answer, _ANSWER)
         if kind == ResourceType.CA_CERTIFICATE:
             text = answer.content_bytes()
             return row_of(resource, text, now, cause) if _PEM_CERTIFICATE in text else None
         value = object_in(answer)
-        return row_of(resource, value, now, cause) if value is not None and is_kept(kind) else None
+        row = row_of(resource, value, now, cause) if value is not None and is_kept(kind) else None
+        return None if row is None or self.was_deleted(row) else row
 
 
 def _as_pushed(answer: Message, row: Row) -> Message:

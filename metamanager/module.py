@@ -236,7 +236,8 @@ class MetaManager(Module):
             self._cloud_pods.said(message.route.resource, message.content_bytes())
             if resource.type == ResourceType.PODPATCH and self._store.get(_pod_of(resource)) is None:
                 return True
-            return self._store.put(row_of_message(message, self.clock.now_ms()))
+            row = row_of_message(message, self.clock.now_ms())
+            return not self._lookup.was_deleted(row) and self._store.put(row)
         if change is Change.PUT_EVENT:
             return self._events.put(row_of_message(message, self.clock.now_ms()))
         if change is Change.DELETE:
@@ -247,6 +248,8 @@ class MetaManager(Module):
         """Delete the object that is meant and no later one of its name; with a pod goes what was kept for it."""
         uid = head_of(message.content_bytes()).uid or ""
         self._remote.void(message.route.resource)
+        if uid:
+            self._lookup.deleted(message.route.resource, uid)
         self._cloud_pods.deleted(resource, message.route.resource, uid)
         cause, now = cause_of(message), self.clock.now_ms()
         deleted = self._store.delete(message.route.resource, uid, cause, now)

@@ -199,6 +199,29 @@ def test_a_late_answer_with_an_object_is_kept_and_handed_to_edged(content: Any) 
         assert msgspec.json.decode(store_of(bee).get("default/configmap/a") or "") == thing()
 
 
+def test_a_late_answer_does_not_resurrect_what_was_deleted() -> None:
+    """The cloud repeats an answer whose acknowledgement it has not got. One of another uid is of a later object."""
+    with node() as bee:
+        bee.send(META, from_cloud(bee, "default/configmap/a", Operation.RESPONSE, thing()))
+        bee.send(META, from_cloud(bee, "default/configmap/a", Operation.DELETE, thing()))
+        bee.sent.clear()
+        bee.send(META, from_cloud(bee, "default/configmap/a", Operation.RESPONSE, thing()))
+        assert bee.sent == []
+        assert store_of(bee).get("default/configmap/a") is None
+        bee.send(META, from_cloud(bee, "default/configmap/a", Operation.RESPONSE, thing(uid="uid-2")))
+        assert [sent.destination for sent in bee.sent] == [EDGED]
+
+
+def test_a_late_answer_that_came_as_an_update_is_acknowledged_and_resurrects_nothing() -> None:
+    """As edgehub hands on an answer for which nobody waits."""
+    with node() as bee:
+        bee.send(META, from_cloud(bee, "default/configmap/a", Operation.DELETE, thing()))
+        bee.sent.clear()
+        bee.send(META, from_cloud(bee, "default/configmap/a", Operation.UPDATE, thing()))
+        assert [sent.destination for sent in bee.sent] == [HUB]
+        assert store_of(bee).get("default/configmap/a") is None
+
+
 def test_a_late_answer_to_a_patch_does_not_overwrite_the_patch() -> None:
     """The newest patch is what edged asks for under that name."""
     with node() as bee:
