@@ -30,6 +30,8 @@ _LOADED = ("msgspec", "pykka", "greenlet", "websockets", "sqlalchemy", "yaml", "
 _MEMORY = 4 << 30
 _PATIENCE = 4.0
 """Times as long as the tests take without a mutant."""
+_BASELINE = 1800.0
+"""Seconds that a run without a mutant may take."""
 _START = 20.0
 """Seconds for the start of pytest and the imports, on a busy machine."""
 _FAILED, _BROKEN = 1, 3
@@ -45,7 +47,7 @@ class Verdict(StrEnum):
     UNREACHED = "survived (no test runs it)"
     TIMED_OUT = "killed (time-out)"
     BROKEN = "not run"
-    """pytest could not run the tests and none of them failed: counts as survived."""
+    """pytest could not run the tests, with the mutant or without: counts as survived."""
 
 
 class Runner:
@@ -65,7 +67,9 @@ class Runner:
         code = _child(lambda: _run_mutant(mutant, tests), _START + _PATIENCE * reach.time(tests))
         if code is None:
             return Verdict.TIMED_OUT
-        return {0: Verdict.SURVIVED, _BROKEN: Verdict.BROKEN}.get(code, Verdict.KILLED)
+        if code == _BROKEN and _child(lambda: _run_alone(tests), _BASELINE) != 0:
+            return Verdict.BROKEN
+        return Verdict.SURVIVED if code == 0 else Verdict.KILLED
 
     def reach(self, selected: Sequence[str]) -> Reach:
         """Of a selection of tests; measured by a run without a mutant, which must pass."""
@@ -73,7 +77,7 @@ class Runner:
         if key not in self._reach:
             with tempfile.TemporaryDirectory() as directory:
                 file = Path(directory) / "reach.json"
-                if _child(lambda: _run_noting(selected, file), 1800.0) != 0:
+                if _child(lambda: _run_noting(selected, file), _BASELINE) != 0:
                     raise SystemExit(f"the tests fail without a mutant: {' '.join(selected)}")
                 self._reach[key] = read(file)
         return self._reach[key]
@@ -128,6 +132,11 @@ def _run_mutant(mutant: Mutant, tests: Sequence[str]) -> int:
     failures = _Failures()
     code = _pytest(tests, [failures])
     return _FAILED if failures.any else _BROKEN if code else 0
+
+
+def _run_alone(tests: Sequence[str]) -> int:
+    """Whether pytest can run them without the mutant: then it was the mutant that broke what all of them import."""
+    return _pytest(tests, [])
 
 
 def _run_noting(tests: Sequence[str], file: Path) -> int:

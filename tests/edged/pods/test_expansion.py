@@ -118,3 +118,11 @@ def test_a_result_of_many_bytes_and_few_characters_is_measured_in_bytes() -> Non
     assert expand("$(A)", {"A": "é" * 5}, limit=10) == "é" * 5
     with pytest.raises(TooLargeError):
         expand("$(A)", {"A": "é" * 5}, limit=9)
+
+
+def test_arguments_fill_the_room_with_their_closing_zeros() -> None:
+    """As Linux counts them: what fills it is taken, and a byte more is not."""
+    assert expand_all(["ab", "$(A)", ""], {"A": "é"}, room=7) == ("ab", "é", "")
+    with pytest.raises(TooLargeError, match="arguments and variables in all"):
+        expand_all(["ab", "$(A)", ""], {"A": "é"}, room=6)
+    assert expand_all([], {}, room=0) == ()

@@ -8,7 +8,7 @@ import pytest
 
 from beehive.message import Header, Message, Route
 from modules.cloudhub.acknowledgement import needs_acknowledgement
-from modules.cloudhub.routing import OBJECT_REQUESTS, Destination, destination_of, on_node
+from modules.cloudhub.routing import OBJECT_REQUESTS, Destination, destination_of, kind_of, on_node, wants_answer
 from modules.edgecontroller.upstream import HANDLINGS
 from tests.interop.traces import TRACES
 from tests.modules.traces import needs_traces, recordings, steps_of
@@ -118,6 +118,40 @@ def test_what_is_handed_on_comes_from_the_node_of_the_connection() -> None:
     """Whatever source it names, none that a module has."""
     handed = on_node(message("default/pod/p", "insert", source="control"), "n1")
     assert (handed.route.source, handed.route.resource) == ("system:node:n1", "node/n1/default/pod/p")
+
+
+@pytest.mark.parametrize(
+    ("resource", "kind"),
+    [
+        ("default/pod/p", "pod"),
+        ("kube-node-lease/lease/n1", "lease"),
+        ("default/whatever/p", "other"),
+        ("default/deployment/d", "other"),
+        ("null", "other"),
+    ],
+)
+def test_refusals_are_counted_by_the_kinds_of_which_edges_speak(resource: str, kind: str) -> None:
+    """A node that makes up others makes no figure of its own for each."""
+    assert kind_of(message(resource, "insert")) == kind
+
+
+@pytest.mark.parametrize(
+    ("operation", "sync", "waits"),
+    [
+        ("query", False, True),
+        ("insert", False, True),
+        ("update", False, True),
+        ("patch", False, True),
+        ("delete", False, True),
+        ("response", False, False),
+        ("upload", False, False),
+        ("upload", True, True),
+    ],
+)
+def test_who_asks_is_told_that_it_is_refused(operation: str, *, sync: bool, waits: bool) -> None:
+    """Who answers or tells is not; that nobody waits is all that the wire does not say."""
+    said = message("default/pod/p", operation).with_header(sync=sync)
+    assert wants_answer(said) is waits
 
 
 @needs_traces
