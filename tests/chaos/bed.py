@@ -20,6 +20,7 @@ from edgehub import EdgeHubSettings, install
 from edgehub.outbox.sqlite import open_outbox
 from metamanager.client import MetaTurnClient
 from metamanager.module import MetaManager, MetaSettings
+from modules.cloudhub.connections import HANDLED, HANDLED_RESOURCE
 from modules.edgecontroller.commands import Apply
 from tests.end_to_end.processes import wait_until
 from tests.modules.cloudcore.stubs import Stub
@@ -81,7 +82,9 @@ class Edged(Module):
 
 
 class Devices(Module):
-    """Stands where the cloud's device controller is: takes what nodes say."""
+    """Stands where the cloud's device controller is: takes what nodes say, and tells cloudhub so, which hands on few of
+    a node's messages until then.
+    """
 
     name = ModuleName.DEVICECONTROLLER
     group = Group.DEVICECONTROLLER
@@ -94,6 +97,8 @@ class Devices(Module):
     def take(self, message: Message) -> None:
         """Hand it to the test."""
         self._got.put(message)
+        node = message.route.resource.split("/")[1]
+        self.send(ModuleName.CLOUDHUB, self.message(HANDLED_RESOURCE, HANDLED, {node: 1}))
 
 
 class Node:
