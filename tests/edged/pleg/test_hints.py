@@ -105,6 +105,7 @@ def test_what_was_announced_is_known_until_it_was_asked_for() -> None:
     assert not hints.announced().names(PodUid("a"))
     hints.hear(event(DELETED, ""), 2.0)
     assert hints.announced().names(PodUid("b"))
+    assert not hints.announced().names(PodUid("b"))
 
 
 @given(st.lists(st.tuples(st.sampled_from([CREATED, STARTED, STOPPED, DELETED]), st.sampled_from("abc")), max_size=60))
