@@ -1,5 +1,6 @@
 """A pod's files on the node: its directories and volumes, and what of them a container sees."""
 
+import errno
 import glob
 import os
 from collections.abc import Mapping
@@ -138,7 +139,7 @@ class PodFiles:
         return path
 
     def _remove_tree(self, path: Path) -> None:
-        if path.is_dir() and not path.is_symlink():
+        if _is_directory(path):
             self._refuse_mounts(path)
         if os.path.lexists(path):
             remove_tree(path)
@@ -156,6 +157,16 @@ def _machine_hosts() -> bytes:
         return read_file(_HOSTS, _LONGEST_HOSTS)
     except FileNotFoundError:
         return b""
+
+
+def _is_directory(path: Path) -> bool:
+    """One whose name is too long was never made: that of a pod's logs has the pod's in it, which may be long enough."""
+    try:
+        return path.is_dir() and not path.is_symlink()
+    except OSError as error:
+        if error.errno != errno.ENAMETOOLONG:
+            raise
+        return False
 
 
 def _holds(path: Path, content: bytes) -> bool:
