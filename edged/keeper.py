@@ -19,7 +19,7 @@ from edged.lifecycle.lives import Lives
 from edged.orphans import Orphans
 from edged.pleg.messages import Relisted, Seen
 from edged.pods.labels import ref_of
-from edged.pods.manager import PodManager, PodRecord
+from edged.pods.manager import PodManager, PodRecord, ends
 from edged.pods.model import PodRef, PodUid, with_exchanged
 from edged.pods.restart import is_terminal
 from edged.pods.status import NodeView
@@ -133,11 +133,14 @@ class PodKeeper:
             return
         if known is None and not _was_admitted(pod) and self._second_look.holds(pod):
             return
-        echo = known is not None and _same_wish(known.pod, pod)
+        ended = known is not None and ends(known.pod, pod)
+        echo = known is not None and not ended and _same_wish(known.pod, pod)
         record = self.pods.put(pod)
         if known is None:
             self._end_namesakes(record)
         self._reporter.track(record.ref, pod)
+        if ended:
+            self._reporter.report(uid, record.pod.status)
         if not echo:
             self._admit(record, new=known is None)
         self.statuses.recompute(record)

@@ -13,6 +13,7 @@ from edged.api import ContainerStateWaiting, Pod, PodStatus
 from edged.pods.conditions import with_conditions_of_others
 from edged.pods.labels import ref_of
 from edged.pods.model import ContainerId, PodFacts, PodRef, PodUid
+from edged.pods.restart import is_terminal
 from edged.pods.verdict import Verdict
 
 
@@ -89,14 +90,15 @@ class PodManager:
 
     def put(self, pod: Pod) -> PodRecord:
         """Take a pod as it came; a known one keeps the status and the facts that this node has of it, and gets
-        what others say of it.
+        what others say of it. One that has ended for the cloud has ended (kubelet's generateAPIPodStatus).
         """
         ref = ref_of(pod)
         record = self._records.get(ref.uid)
         if record is None:
             record = self._records[ref.uid] = PodRecord(pod, PodFacts(ref))
         else:
-            record.pod = replace(pod, status=with_conditions_of_others(record.pod.status, pod.status))
+            own = _ended_as(record, pod) if ends(record.pod, pod) else record.pod.status
+            record.pod = replace(pod, status=with_conditions_of_others(own, pod.status))
         return record
 
     def hold(self, pod: Pod, behind: PodUid | None = None) -> None:
@@ -131,6 +133,21 @@ class PodManager:
             for record in self._records.values()
             if record.ref.namespace == namespace and name in references(record.pod, kind)
         ]
+
+
+def ends(known: Pod, pod: Pod) -> bool:
+    """Whether a pod has ended for the cloud that has not ended for this node: a former life of the agent said so, and
+    the store could not take it, or somebody else has (a controller that collects pods).
+    """
+    return is_terminal(pod) and not is_terminal(known)
+
+
+def _ended_as(record: PodRecord, pod: Pod) -> PodStatus:
+    """The status of a pod that ends for the cloud. While the runtime was not asked about it, the cloud knows more."""
+    status = pod.status
+    if not record.looked_at:
+        return status
+    return replace(record.pod.status, phase=status.phase, reason=status.reason, message=status.message)
 
 
 def references(pod: Pod, kind: str) -> frozenset[str]:

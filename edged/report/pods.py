@@ -103,7 +103,7 @@ class PodReporter:
             entry.mirror, entry.unknown = mirror.metadata.uid, False
             entry.has, entry.version, entry.sure = mirror.status, version_number(mirror.metadata.resource_version), True
             self._send(entry)
-        elif version_number(mirror.metadata.resource_version) > entry.version:  # else it is one that was seen before
+        elif _is_news(entry, mirror):  # else it is one that was seen before
             self._heard(entry, mirror)
 
     def unmirrored(self, uid: PodUid) -> None:
@@ -244,6 +244,12 @@ def _catch_up(entry: _Entry, version: int, status: PodStatus) -> None:
     """
     if version > entry.version or version == entry.version != 0:
         entry.has, entry.version, entry.unknown, entry.of_store = status, version, False, False
+
+
+def _is_news(entry: _Entry, mirror: Pod) -> bool:
+    """Whether a mirror says something else of what the cloud has; also at the version of an answer, see `_catch_up`."""
+    version = version_number(mirror.metadata.resource_version)
+    return version > entry.version or (version == entry.version and mirror.status != entry.has)
 
 
 def _is_calm(status: PodStatus) -> bool:

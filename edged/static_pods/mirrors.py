@@ -13,6 +13,7 @@ import msgspec
 from beehive import ResourceType
 from edged.api import DeleteOptions, Node, OwnerReference, Pod, Preconditions, decode, encode
 from edged.api.codec import DecodeError
+from edged.api.versions import version_number
 from edged.pods.critical import CONFIG_MIRROR
 from edged.pods.labels import ref_of
 from edged.pods.model import PodUid
@@ -46,7 +47,8 @@ class Mirrors:
         self._static_pods = static_pods
         self._node = node
         self._mirrors: dict[_Name, Pod] = {}
-        self._busy: set[_Name] = set()
+        self._busy: dict[_Name, str] = {}
+        """Those of whom the cloud is asked something; with the uid of the mirror that has gone since, if one has."""
         self._complete = False
 
     def listed(self) -> None:
@@ -65,11 +67,23 @@ class Mirrors:
         if mirror is None or uid not in ("", mirror.metadata.uid):
             return False
         del self._mirrors[namespace, name]
+        if (namespace, name) in self._busy:
+            self._busy[namespace, name] = mirror.metadata.uid
         for pod in self._static_pods():
             if _name(pod) == (namespace, name):
                 self._reporter.unmirrored(ref_of(pod).uid)
         self.tick()
         return True
+
+    def _answered(self, mirror: Pod, gone: str = "") -> None:
+        """An answer has this mirror. What the cloud said since may have overtaken it: that it is otherwise now, or that
+        it is gone (`gone`: the uid of the one that is), and then another is made.
+        """
+        known = self._mirrors.get(_name(mirror))
+        if gone == mirror.metadata.uid or (known is not None and _is_older(mirror, known)):
+            self.tick()
+        else:
+            self.seen(mirror)
 
     def tick(self) -> None:
         """Make what is missing and delete what is too much, as far as can be told now."""
@@ -90,12 +104,12 @@ class Mirrors:
         node, name = self._node(), _name(pod)
         if node is None or name in self._busy:
             return
-        self._busy.add(name)
+        self._busy[name] = ""
 
         def done(answer: bytes | CallError) -> None:
-            self._busy.discard(name)
+            gone = self._busy.pop(name)
             if isinstance(answer, bytes):
-                self._made(pod, answer)
+                self._made(pod, answer, gone)
             elif isinstance(answer, AlreadyExistsError):
                 self._look_up(name)
             else:
@@ -109,17 +123,17 @@ class Mirrors:
         def done(answer: bytes | CallError) -> None:
             pod = _read(answer)
             if pod is not None and CONFIG_MIRROR in pod.metadata.annotations:
-                self.seen(pod)
+                self._answered(pod)
             elif pod is not None:
                 _log.warning("static pod %s/%s has no mirror: the cloud has another pod of its name", *name)
 
         self._meta.get(ResourceType.POD, *name, then=done)
 
-    def _made(self, pod: Pod, answer: bytes) -> None:
+    def _made(self, pod: Pod, answer: bytes, gone: str) -> None:
         mirror = _read(answer)
         if mirror is not None and mirror.metadata.uid and CONFIG_MIRROR in mirror.metadata.annotations:
             _log.info("static pod %s has a mirror in the cloud", ref_of(pod))
-            self.seen(mirror)
+            self._answered(mirror, gone)
 
     def _delete(self, mirror: Pod) -> None:
         """With a grace of none: nothing runs for it that it could wait for. What the cloud has not, or has under
@@ -128,10 +142,10 @@ class Mirrors:
         name = _name(mirror)
         if name in self._busy:
             return
-        self._busy.add(name)
+        self._busy[name] = ""
 
         def done(answer: CallError | None) -> None:
-            self._busy.discard(name)
+            del self._busy[name]
             if isinstance(answer, CallError) and not isinstance(answer, NotFoundError | ConflictError):
                 _log.debug("the mirror %s/%s is not deleted yet: %s", *name, answer)
             elif self._mirrors.get(name) is mirror:
@@ -158,6 +172,13 @@ def _stands_for(mirror: Pod, pod: Pod) -> bool:
     """
     same = mirror.metadata.annotations[CONFIG_MIRROR] == pod.metadata.annotations[CONFIG_HASH]
     return same and mirror.metadata.deletion_timestamp is None
+
+
+def _is_older(mirror: Pod, known: Pod) -> bool:
+    """Whether it is the same mirror as it was before."""
+    if mirror.metadata.uid != known.metadata.uid:
+        return False
+    return version_number(mirror.metadata.resource_version) < version_number(known.metadata.resource_version)
 
 
 def _name(pod: Pod) -> _Name:

@@ -18,6 +18,7 @@ from edged.cri import errors
 from edged.cri.recording_events import ENDED, KINDS, LISTENING, OPENED, Ended
 from edged.module import Edged
 from edged.pleg.listener import Listener
+from edged.static_pods.directory import StaticPodDirectory
 from protos.cri.v1 import api_pb2 as pb
 
 A = TypeVar("A", bound=Actor)
@@ -82,8 +83,8 @@ class RecordedEvents:
             over.get()
 
 
-def listening(events: RecordedEvents) -> type[Edged]:
-    """edged that asks for the stream when the recorded one did."""
+def listening(events: RecordedEvents, directory: type[StaticPodDirectory]) -> type[Edged]:
+    """edged that asks for the stream when the recorded one did, and sees its static pods in `directory`."""
 
     class RecordedListener(Listener):
         """The listener as it is, but for how long it waits."""
@@ -93,12 +94,14 @@ def listening(events: RecordedEvents) -> type[Edged]:
             return events.until_asked()
 
     class ListeningEdged(Edged):
-        """edged as it is, but for its listener."""
+        """edged as it is, but for its listener and its directory of static pods."""
 
         def start_actor(self, actor_class: type[A], *args: Any, name: str = "", **kwargs: Any) -> pykka.ActorRef[A]:
             """See `Module.start_actor`."""
             if actor_class is Listener:
                 actor_class, name = cast("type[A]", RecordedListener), f"{self.name}/{Listener.__name__}"
+            elif actor_class is StaticPodDirectory:
+                actor_class, name = cast("type[A]", directory), f"{self.name}/{StaticPodDirectory.__name__}"
             return super().start_actor(actor_class, *args, name=name, **kwargs)
 
     return ListeningEdged

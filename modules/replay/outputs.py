@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
-from beehive.names import ModuleName, Operation
+from beehive.names import SHUTDOWN_RESOURCE, ModuleName, Operation
 from beehive.resource import Side, type_of
 from beehive.trace import CriCall, Delivered, Direction, LinkFrame, Record, RecordedMessage, StoreCommit
 from edged.server.snapshots import ACTOR as SERVER
@@ -74,7 +74,7 @@ class View:
 
     def _of(self, record: Record) -> "list[Output]":
         match record:
-            case Delivered() if self._module and belongs(record.sender, self._module):
+            case Delivered() if self._module and belongs(record.sender, self._module) and not is_shutdown(record):
                 return self._message(sent_at(record), record.module, record.way, record.message)
             case CriCall() if self._module in (NODE, ModuleName.EDGED) and record.sender != SERVER:
                 return self._call(record)
@@ -210,6 +210,11 @@ def message_of(frame: bytes) -> RecordedMessage | None:
 def belongs(actor: str, module: str) -> bool:
     """Whether an actor is a module, or one of its own."""
     return actor == module or actor.startswith(f"{module}/")
+
+
+def is_shutdown(record: Delivered) -> bool:
+    """Whether edged tells itself that the machine shuts down, or does not after all: it has it from outside."""
+    return record.module == ModuleName.EDGED and record.message.resource == SHUTDOWN_RESOURCE
 
 
 def sent_at(record: Delivered) -> float:

@@ -29,11 +29,12 @@ from modules.replay.events import listening
 from modules.replay.figures import RecordedFigures
 from modules.replay.link import RecordedCloud
 from modules.replay.outbox import outbox_of
-from modules.replay.outputs import NODE, Output, View, belongs, message_of, sent_at, subject_of
+from modules.replay.outputs import NODE, Output, View, belongs, is_shutdown, message_of, sent_at, subject_of
 from modules.replay.places import Places
 from modules.replay.recorded import Recorded
 from modules.replay.runtime import RecordedRuntime, role
 from modules.replay.stand_in import Answers, stand_in
+from modules.replay.static_pods import looking, looks
 from modules.replay.store import RecordedStore
 from modules.replay.timers import RecordedTimers, timed
 
@@ -196,7 +197,7 @@ class Stage:
             )
         elif name == ModuleName.EDGED:
             hive.add(
-                listening(self._runtime.events),
+                listening(self._runtime.events, looking(looks(self._deliveries, places.ours))),
                 places.edged(self._figures.address),
                 lambda: ear.runtime(self._runtime.client()),
                 Snapshots(),
@@ -226,7 +227,7 @@ class Stage:
                 seconds = _DAY if one.message.id in answered else _PATIENCE
                 self._clock.after(sent_at(one) - now, partial(self._await, one, seconds))
         for one in sorted(self._deliveries, key=lambda one: one.time - one.handled):
-            if one.module == self._module and _was_taken(one):
+            if one.module == self._module and not self._is_own(one) and _was_taken(one):
                 due = one.time - one.handled
                 self._clock.after(due - now, partial(self._feed, one))
 
@@ -234,9 +235,13 @@ class Stage:
         """Of a whole node: what was sent by somebody who is not replayed."""
         now = self._clock.monotonic()
         for one in self._deliveries:
-            foreign = not any(belongs(one.sender, name) for name in MODULES)
-            if foreign and one.module in MODULES and one.way == Way.SEND and _was_taken(one):
+            if not self._is_own(one) and one.module in MODULES and one.way == Way.SEND and _was_taken(one):
                 self._clock.after(sent_at(one) - now, partial(self._feed, one))
+
+    def _is_own(self, one: Delivered) -> bool:
+        """Whether it was sent by what is replayed, and will be again; what logind says comes from outside."""
+        replayed = [self._module] if self._module else MODULES
+        return not is_shutdown(one) and any(belongs(one.sender, name) for name in replayed)
 
     def _feed(self, one: Delivered) -> None:
         self._fed += 1

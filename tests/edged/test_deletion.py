@@ -121,3 +121,30 @@ def test_the_containers_of_a_deleted_pod_are_told_of_as_they_are_stopped(bench: 
     bench.run(5)
     told = [message for reason, message in bench.meta.told("web") if reason == "Killing"]
     assert told == ["Stopping container runs"]
+
+
+def test_a_pod_that_has_ended_for_the_cloud_ends_here(bench: Bench) -> None:
+    """A controller that collects pods has said so; a kubelet ends it, and never says Running again."""
+    bench.start()
+    bench.tell("insert", pod())
+    failed = {"phase": "Failed", "reason": "Collected"}
+    bench.tell("update", {**pod(metadata={"resourceVersion": "2000"}), "status": failed})
+    bench.run(60)
+    assert bench.runtime.running() == []
+    assert bench.meta.phases("web") == ["Running"]
+    assert [(p.status.phase, p.status.reason) for p in bench.snapshots.pods] == [("Failed", "Collected")]
+
+
+def test_what_a_former_life_has_told_of_a_pods_end_is_not_taken_back(bench: Bench) -> None:
+    """Its store could not take it, and the runtime says nothing for a while."""
+    bench.meta.objects["default/pod/web"] = pod(metadata={"deletionTimestamp": "x", "deletionGracePeriodSeconds": 1})
+    bench.runtime.fail("list_pod_sandboxes", unavailable(), times=10_000)
+    bench.start()
+    given = pod(metadata={"deletionTimestamp": "x", "deletionGracePeriodSeconds": 1, "resourceVersion": "2000"})
+    bench.tell("update", {**given, "status": {"phase": "Failed"}})
+    bench.run(10)
+    assert bench.meta.phases("web") == []
+    bench.runtime.recover()
+    bench.run(60)
+    assert bench.meta.phases("web") in ([], ["Failed"])
+    assert bench.meta.deletions == ["default/pod/web"]

@@ -27,6 +27,31 @@ def test_a_known_pod_keeps_the_status_that_this_node_computed() -> None:
     assert record.pod.status.phase == "Running"
 
 
+def ended() -> Pod:
+    status = {"phase": "Failed", "reason": "Evicted", "message": "why", "podIP": "10.0.0.9"}
+    return decode(Pod, json.dumps({**pod(), "status": status}).encode())
+
+
+def test_before_the_runtime_was_asked_the_cloud_knows_better_that_a_pod_has_ended() -> None:
+    """A former life of the agent has said so, and its store could not take it."""
+    pods = PodManager()
+    record = pods.put(made())
+    pods.set_status(record, PodStatus(phase="Pending"))
+    pods.put(ended())
+    assert record.pod.status == ended().status
+
+
+@pytest.mark.parametrize("own", ["Running", "Succeeded"])
+def test_a_pod_that_has_ended_for_the_cloud_has_ended_unless_it_had_already(own: str) -> None:
+    pods = PodManager()
+    record = pods.put(made())
+    record.facts_at = 1.0
+    pods.set_status(record, PodStatus(phase=own, pod_ip="10.0.0.1"))
+    pods.put(ended())
+    told = PodStatus(phase="Failed", reason="Evicted", message="why", pod_ip="10.0.0.1")
+    assert record.pod.status == (told if own == "Running" else PodStatus(phase=own, pod_ip="10.0.0.1"))
+
+
 def test_a_pod_that_is_held_is_given_back_once_unless_it_was_dropped() -> None:
     pods = PodManager()
     for uid in (UID, "another"):
