@@ -142,7 +142,7 @@ WORDS: tuple[Any, ...] = (
     True,
     [],
     {},
-    "their-gold",
+    "their-word",
     "a/b",
     "node-role.kubernetes.io/x",
 )
