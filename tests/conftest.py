@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import subprocess
 from collections.abc import Iterator
 from typing import Final
 
@@ -12,6 +13,7 @@ from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 
 from beehive.quiet import COSTLY
+from tests.end_to_end.processes import mounts_below
 
 settings.register_profile("edgecore", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("edgecore")
@@ -26,6 +28,14 @@ def log_as_it_was() -> Iterator[None]:
     loggers[0].handlers[:] = handlers
     for logger, level in zip(loggers, levels, strict=True):
         logger.setLevel(level)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def nothing_stays_mounted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """A node that is stopped leaves its pods' volumes mounted, as a kubelet does; a test's are in its own directory."""
+    yield
+    for point in sorted(mounts_below(tmp_path_factory.getbasetemp()), reverse=True):
+        subprocess.run(["umount", "--lazy", point], check=False)
 
 
 TOGETHER: Final = "tests/end_to_end/crowd/"
