@@ -184,7 +184,7 @@ class EdgeController(Module):
 
     @handles(None, Verb.CALL, source=commands.SOURCE)
     def on_administrators_call(self, message: Message) -> None:
-        """Somebody who may do everything: a controller, or a person with kubectl."""
+        """Module `control`, which may do everything; the simulation writes so, as controllers and people do."""
         self._call(message, lambda asked: api_calls.call(self._cluster, asked, knows_all=self._knows_all()))
 
     def _call(self, message: Message, carry_out: Callable[[api_calls.ApiCall], api_calls.ApiResult]) -> None:
@@ -253,7 +253,7 @@ class EdgeController(Module):
         self._handled[Resource.parse(message.route.resource, Side.CLOUD).node] += 1
 
     def _refuse(self, message: Message, error: ApiError) -> None:
-        """A lister's form where an edge would keep what it is answered as the object (spec/05 §5.2)."""
+        """A lister's form where an edge would keep what it is answered as the object (KubeEdge's metamanager)."""
         if isinstance(error, ForbiddenError):
             self._send_results(message, refused(message, error))
             return

@@ -56,6 +56,17 @@ def test_a_node_hears_of_a_configmap_no_more_when_its_pod_has_gone(controller: C
     assert controller.down() == ["delete node/n1/default/configmap/settings"]
 
 
+def test_a_pod_that_refers_to_more_brings_its_node_what_that_is_now(controller: Controller) -> None:
+    """The node may have it from a pod of before, in a version of before (`kubectl debug`)."""
+    controller.apply(configmap(a="1"), pod(**USES), pod("stays"))
+    controller.command("remove", kind="pod", name="web", grace=0)
+    controller.apply(configmap(a="2"))
+    controller.down()
+    debugger = {"name": "debugger", "image": "busybox:1.35", "envFrom": [{"configMapRef": {"name": "settings"}}]}
+    controller.apply(pod("stays", ephemeralContainers=[debugger]))
+    assert controller.down() == ["insert node/n1/default/configmap/settings", "update node/n1/default/pod/stays"]
+
+
 def test_a_node_that_connects_is_told_all_it_needs(controller: Controller) -> None:
     controller.apply(configmap(), pod(**USES), pod("going"), pod("other", nodeName="n2"))
     controller.command("remove", kind="pod", name="going")
