@@ -39,7 +39,7 @@ install: .venv/installed
 	@touch $@
 
 run: .venv/product
-	@$(BIN)/python -m modules.demo $(ARGS)
+	@$(BIN)/python -m modules.processes.demo $(ARGS)
 
 test: install
 	$(BIN)/python -m pytest -n 2 $(ARGS)
@@ -50,9 +50,8 @@ check: install
 	$(BIN)/mypy $(PACKAGES)
 	$(BIN)/lint-imports
 	$(BIN)/python -m protos.generate --check
-	$(BIN)/python -m modules.edgecore.config.reference --check
+	$(BIN)/python -m modules.processes.edgecore.config.reference --check
 	$(BIN)/python -m metamanager.generate --check
-	$(BIN)/python -m edgehub.outbox.generate --check
 
 format: install
 	$(BIN)/ruff check --fix .

@@ -1,15 +1,22 @@
-"""beehive: the message bus. Modules are actors, what crosses their borders is a message. It knows nothing of
-Kubernetes.
+"""beehive: the message bus between modules, which are actors.
 
-Start reading at `message`, `module` and `hive`. `beehive.testing` has one module alone in virtual time,
-`beehive.simulation` the second runtime, `beehive.metrics` the Prometheus tap, `beehive.files` the rules for files that
-are kept and trees that others have made; they are imported only where they are used.
+It carries KubeEdge's message model: messages, resource strings, and the names of operations, resource types, modules
+and groups (`beehive.names`), as KubeEdge's own `beehive/pkg/core/model` does. It knows no Kubernetes API type: a pod in
+a message is bytes to it.
+
+Start reading at `message`, `module` and `hive`. `beehive.testing` runs one module alone in virtual time,
+`beehive.simulation` is the second runtime, `beehive.metrics` the Prometheus tap, `beehive.trace` records what happens,
+and `beehive.files` writes files durably and walks trees of other programs.
+
+Import a name that `__all__` lists from `beehive`, and every other name from its submodule. The submodules named above
+are not imported by this one, so a process loads only the ones that it uses.
 """
 
 from beehive.actor import Actor
 from beehive.clock import Clock, RealClock, Timer
 from beehive.codec import decode, encode
-from beehive.delivery import DropReason, Kind, Outcome, Record, Tap, Way
+from beehive.context import ModuleContext
+from beehive.delivery import DeliveryMode, DeliveryRecord, DropReason, Outcome, OverflowPolicy, Tap
 from beehive.errors import (
     BeehiveError,
     ContentError,
@@ -32,21 +39,23 @@ __all__ = [
     "BeehiveError",
     "Clock",
     "ContentError",
+    "DeliveryMode",
+    "DeliveryRecord",
     "DropReason",
     "Form",
     "FrameError",
     "Group",
     "Header",
     "Hive",
-    "Kind",
     "Message",
     "Module",
+    "ModuleContext",
     "ModuleName",
     "Operation",
     "Outcome",
+    "OverflowPolicy",
     "Readiness",
     "RealClock",
-    "Record",
     "RequestError",
     "RequestTimeoutError",
     "Resource",
@@ -60,7 +69,6 @@ __all__ = [
     "Tap",
     "Threads",
     "Timer",
-    "Way",
     "decode",
     "encode",
     "handles",

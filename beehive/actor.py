@@ -1,12 +1,4 @@
-"""The base of everything that runs: a pykka actor whose thread, inbox, futures and time come from a runtime.
-
-Pykka's own hooks (`_create_actor_inbox`, `_create_future`, `_start_actor_loop`) are bound to a runtime when the
-actor is started, so one class runs as a thread in production and as a greenlet in simulation.
-
-The loop is ours where pykka's would not do: pykka answers a `SystemExit` in one actor by stopping all actors of the
-process, says nothing when `on_start` fails, and lets a question that comes while an actor ends wait for ever. Private
-names here begin with `_actor_`, or are mangled, so that they cannot clash with those of a subclass.
-"""
+"""The base class of all actors: a pykka actor whose thread, inbox, futures and time come from a runtime."""
 
 import logging
 from collections.abc import Callable
@@ -16,8 +8,8 @@ import pykka
 from pykka import messages as pykka_messages
 
 from beehive.actor_inbox import CausedEnvelope
-from beehive.causes import own
 from beehive.errors import NotStartedError
+from beehive.trace_context import own_context
 
 if TYPE_CHECKING:
     from beehive.clock import Clock
@@ -27,27 +19,34 @@ _HINT = "start actors with Runtime.start or Module.start_actor"
 _log = logging.getLogger(__name__)
 
 FAILURES = (Exception, SystemExit, KeyboardInterrupt)
-"""What ends an actor as a failure. A greenlet's own exit signal is not among them and must pass."""
+"""Exceptions that end an actor as a failure. A greenlet's own exit signal is not one of them and must pass."""
 
 
 class Actor(pykka.Actor):
-    """An actor without a place on the bus: a worker, a watcher, a part of a module.
+    """An actor that is not a module: a worker, a watcher, a part of a module.
 
-    When one of its messages raises, it stops and tells whoever started it (`failed`), who decides what goes on. What
-    it is asked (`ask`, proxies) raises at the asker instead, and the actor goes on.
+    An exception in the handling of a message stops the actor and is passed to `failed`. An exception in the handling of
+    a request (`ask`, proxies) is raised at the caller instead, and the actor goes on.
+
+    `Runtime.start` binds the actor to a runtime, pykka's hooks (`_create_actor_inbox`, `_create_future`,
+    `_start_actor_loop`) included, so that one class runs as a thread in production and as a greenlet in simulation.
+
+    The message loop replaces pykka's, which answers a `SystemExit` in one actor by stopping all actors of the process,
+    only logs the failure of an `on_start`, and leaves a request unanswered that arrives while the actor ends. Private
+    names begin with `_actor_`, or are mangled, so that they cannot clash with those of a subclass.
     """
 
     runtime: ClassVar["Runtime"]
-    """Bound when it is started."""
+    """Set by `Runtime.start`: what the actor runs on."""
 
     ended: ClassVar["Future[None]"]
-    """Bound when it is started: settled when its loop is through."""
+    """Set by `Runtime.start`: settled when the loop has ended."""
 
     spawn: ClassVar[Callable[[Callable[[], None]], None]]
-    """Bound when it is started: runs the loop beside the others."""
+    """Set by `Runtime.start`: runs the loop on a thread or greenlet of its own."""
 
     failed: ClassVar[Callable[[BaseException], None]] = staticmethod(lambda _error: None)
-    """Bound when it is started: told of the exception that stopped the actor."""
+    """Set by `Module.start_actor`: called with the exception that stopped the actor."""
 
     def __init__(self, *_args: Any, **_kwargs: Any) -> None:
         super().__init__()
@@ -75,7 +74,7 @@ class Actor(pykka.Actor):
             self._actor_end()
 
     def _actor_end(self) -> None:
-        """The last act; an actor whose stop deadline has passed is still registered."""
+        """Unregister the actor, which is still registered if its stop deadline has passed, and settle `ended`."""
         pykka.ActorRegistry.unregister(self.actor_ref)
         self.ended.set()
 
@@ -86,13 +85,13 @@ class Actor(pykka.Actor):
             self._actor_fail(error)
 
     def _actor_loop_running(self) -> None:
-        inbox, stopped, turn = self.actor_inbox, self.actor_stopped, own()
+        inbox, stopped, context = self.actor_inbox, self.actor_stopped, own_context()
         while not stopped.is_set():
             envelope = inbox.get()
             if envelope.__class__ is CausedEnvelope:
-                turn.span, turn.trace = envelope.span, envelope.trace
+                context.span, context.trace = envelope.span, envelope.trace
             else:
-                turn.span = turn.trace = 0
+                context.span = context.trace = 0
             try:
                 self._actor_take(envelope)
             except FAILURES as error:
@@ -117,7 +116,7 @@ class Actor(pykka.Actor):
         type(self).failed(error)
 
     def _actor_leave(self, error: BaseException) -> None:
-        """Take no more messages, because of `error`."""
+        """Stop taking messages because of `error`."""
         pykka.ActorRegistry.unregister(self.actor_ref)
         self.actor_stopped.set()
         try:

@@ -1,31 +1,28 @@
-"""The inbox of actors that are no modules: what they are told and asked carries its cause along.
-
-Pykka's envelope has no room for it, so one with a cause stands in its place.
-"""
+"""The inbox of actors that are not modules, and its envelopes."""
 
 from typing import Any
 
 import pykka
 
-from beehive.causes import Turn, current
 from beehive.inbox import Inbox
+from beehive.trace_context import TraceContext, current_context
 
 
 class CausedEnvelope(pykka._envelope.Envelope[Any]):
-    """What an actor was told or asked, and in the course of what."""
+    """Pykka's envelope with the trace context of the sender."""
 
     __slots__ = ("span", "trace")
 
-    def __init__(self, envelope: pykka._envelope.Envelope[Any], turn: Turn) -> None:
+    def __init__(self, envelope: pykka._envelope.Envelope[Any], context: TraceContext) -> None:
         super().__init__(envelope.message, envelope.reply_to)
-        self.span = turn.span
-        self.trace = turn.trace
+        self.span = context.span
+        self.trace = context.trace
 
 
 class ActorInbox(Inbox):
-    """The inbox of an actor that is no module: what comes in carries its cause."""
+    """The inbox of an actor that is not a module: it adds the sender's trace context to each message."""
 
     def put(self, item: Any) -> None:
-        """See `Inbox.put`."""
-        turn = current()
-        super().put(CausedEnvelope(item, turn) if turn.span else item)
+        """Append a message, as `Inbox.put` does."""
+        context = current_context()
+        super().put(CausedEnvelope(item, context) if context.span else item)

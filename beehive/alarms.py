@@ -1,8 +1,4 @@
-"""The timers of a clock, by time: what the real clock and the virtual one have in common.
-
-A node sets and cancels a deadline for every request, so cancelled entries are dropped when half of the heap is such,
-not only when their time comes. There are no locks here; the real clock has one around it.
-"""
+"""The pending timers of a clock, shared by the real clock and the virtual one."""
 
 import heapq
 import itertools
@@ -10,37 +6,41 @@ from collections.abc import Callable
 from typing import Protocol
 
 
-class Owner(Protocol):
-    """The clock of an alarm."""
+class AlarmOwner(Protocol):
+    """The clock that an alarm belongs to."""
 
     def withdraw(self, alarm: "Alarm") -> bool:
-        """Cancel the alarm; False when it has fired or was cancelled before."""
+        """Cancel the alarm; return False if it has fired or was cancelled before."""
 
 
 class Alarm:
-    """One timer. Its function is gone when it has fired or was cancelled."""
+    """One timer. Its `function` is None after it fired or was cancelled."""
 
     __slots__ = ("_owner", "function")
 
-    def __init__(self, owner: Owner, function: Callable[[], None]) -> None:
+    def __init__(self, owner: AlarmOwner, function: Callable[[], None]) -> None:
         self._owner = owner
         self.function: Callable[[], None] | None = function
 
     @property
     def active(self) -> bool:
-        """Whether it will still fire."""
+        """Whether the alarm will still fire."""
         return self.function is not None
 
     def cancel(self) -> bool:
-        """See `beehive.clock.Timer`."""
+        """Cancel the alarm; return False if it has fired or was cancelled before."""
         return self._owner.withdraw(self)
 
 
 class Alarms:
-    """Alarms in the order of their time, those of the same time in the order in which they were set."""
+    """A heap of alarms by time; alarms of the same time keep the order in which they were set.
+
+    A node sets and cancels a deadline for every request, so cancelled alarms are dropped as soon as they are half of
+    the heap, and not only at their time. Not thread-safe: the real clock holds a lock around each call.
+    """
 
     SLACK = 64
-    """Cancelled entries that are tolerated."""
+    """Cancelled alarms below which the heap is not rebuilt."""
 
     def __init__(self) -> None:
         self._heap: list[tuple[float, int, Alarm]] = []
@@ -50,14 +50,14 @@ class Alarms:
     def __len__(self) -> int:
         return len(self._heap)
 
-    def add(self, owner: Owner, due: float, function: Callable[[], None]) -> Alarm:
-        """A new alarm."""
+    def add(self, owner: AlarmOwner, due: float, function: Callable[[], None]) -> Alarm:
+        """Set a new alarm for `due`, in seconds of the owner's monotonic clock."""
         alarm = Alarm(owner, function)
         heapq.heappush(self._heap, (due, next(self._order), alarm))
         return alarm
 
     def withdraw(self, alarm: Alarm) -> bool:
-        """Cancel; False when there was nothing left to cancel."""
+        """Cancel the alarm; return False if it has fired or was cancelled before."""
         if alarm.function is None:
             return False
         alarm.function = None
@@ -69,20 +69,20 @@ class Alarms:
         return True
 
     def first_due(self) -> float | None:
-        """When the next one fires."""
+        """Return the time of the next alarm, or None without one."""
         while self._heap and self._heap[0][2].function is None:
             heapq.heappop(self._heap)
             self._cancelled -= 1
         return self._heap[0][0] if self._heap else None
 
     def pop(self) -> Callable[[], None] | None:
-        """Take the first one's function; call it right after `first_due`."""
+        """Remove the next alarm and return its function; call it right after `first_due`."""
         _, _, alarm = heapq.heappop(self._heap)
         function, alarm.function = alarm.function, None
         return function
 
     def clear(self) -> None:
-        """Cancel all."""
+        """Cancel all alarms."""
         for _, _, alarm in self._heap:
             alarm.function = None
         self._heap.clear()

@@ -1,14 +1,13 @@
-"""Exponential back-off with full jitter, the one retry rule of the whole program.
-
-Full jitter (a uniform draw between nothing and the ceiling) spreads a crowd of nodes that lost the same cloud; see
-"Exponential Backoff and Jitter" of the AWS architecture blog for the comparison with other kinds.
-"""
+"""Exponential back-off with full jitter, the one retry rule of the whole program."""
 
 import random
 
 
 class Backoff:
-    """Delays for one thing that keeps failing.
+    """The delays between the tries of one operation that keeps failing.
+
+    Full jitter (a uniform draw between zero and the ceiling) spreads a crowd of nodes that lost the same cloud; see
+    "Exponential Backoff and Jitter" of the AWS architecture blog for a comparison with other kinds of jitter.
 
     Args:
         base: ceiling of the first delay, in seconds.

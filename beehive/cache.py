@@ -1,4 +1,4 @@
-"""A memory of what was worked out for short texts, bounded in bytes because the texts may come from a peer."""
+"""`functools.lru_cache` bounded in bytes, for functions of texts that a peer may choose."""
 
 from collections.abc import Callable
 from functools import lru_cache, wraps
@@ -8,15 +8,13 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 LONGEST = 512
-"""Characters of all the texts of one call beyond which its result is worked out each time. Names of Kubernetes objects
-are shorter; longer ones a peer could fill the memory with.
+"""Characters that the texts of one call may have together for its result to be cached. The names of Kubernetes objects
+are shorter; a peer could fill the memory with longer texts.
 """
 
 
-def remembered(maxsize: int) -> Callable[[Callable[P, T]], Callable[P, T]]:
-    """Like `functools.lru_cache`, for a function of texts and other small values; calls with long texts are not
-    remembered.
-    """
+def cached_for_short_texts(maxsize: int) -> Callable[[Callable[P, T]], Callable[P, T]]:
+    """Decorate a function of texts and other small values with an `lru_cache` that passes calls with long texts by."""
 
     def decorate(function: Callable[P, T]) -> Callable[P, T]:
         cached = lru_cache(maxsize)(function)
@@ -33,5 +31,5 @@ def remembered(maxsize: int) -> Callable[[Callable[P, T]], Callable[P, T]]:
 
 
 def are_short(*values: object) -> bool:
-    """Whether the texts among the values may be kept as a key."""
+    """Return whether the texts among the values are short enough to be kept as a key."""
     return sum([len(value) for value in values if isinstance(value, str)]) <= LONGEST

@@ -1,9 +1,4 @@
-"""The only source of time and randomness.
-
-Everything that waits is a timer on a clock that was handed in, so that the same code runs in real time under the
-thread runtime and in virtual time under the simulation. A timer's function runs on the clock's own thread (or
-scheduler step) and must return at once: in practice it puts something into an inbox.
-"""
+"""Clocks: the only source of time and randomness."""
 
 import logging
 import random
@@ -21,39 +16,44 @@ _log = logging.getLogger(__name__)
 _FOREVER = float("inf")
 
 _LONGEST_SLEEP = 24 * 3600.0
-"""Seconds. A timer may be set to more than a thread can wait for: a pod's grace period has no upper bound."""
+"""Seconds for which the clock's thread sleeps at most: a pod's grace period, and so a timer, has no upper bound."""
 
 _UUID_RANDOM = 0xFFFFFFFF_FFFF_0FFF_3FFF_FFFFFFFFFFFF
 """The bits of a UUID version 4 that are random (RFC 9562 §5.4)."""
 
 _UUID_FIXED = 0x00000000_0000_4000_8000_000000000000
-"""Those that say version 4 and variant 1."""
+"""The bits that mark version 4 and variant 1."""
 
 
 class Timer(Protocol):
-    """Something that will fire; `cancel` is idempotent and says whether it came in time."""
+    """A function call that is due later."""
 
     def cancel(self) -> bool:
-        """Stop it from firing; False when it has fired or was cancelled before."""
+        """Keep the timer from firing; return False if it has fired or was cancelled before. Idempotent."""
 
     @property
     def active(self) -> bool:
-        """Whether it will still fire."""
+        """Whether the timer will still fire."""
 
 
 class Clock(ABC):
-    """Now, timers, randomness and what is made of them."""
+    """The time, timers, randomness and unique ids of a runtime.
+
+    Code that waits sets a timer on the clock that it was given, so that it runs in real time on threads and in virtual
+    time in simulation. A timer's function runs on the clock's own thread (or scheduler step) and must return at once;
+    usually it puts an item into an inbox.
+    """
 
     random: random.Random
-    """The operating system's in production; seeded with the run's seed in simulation, where nothing is secret."""
+    """The operating system's randomness in production; seeded with the run's seed in simulation."""
 
     @abstractmethod
     def now(self) -> float:
-        """Seconds since the Unix epoch, as the node's wall clock has them; may jump."""
+        """Seconds since the Unix epoch by the node's wall clock, which may jump."""
 
     @abstractmethod
     def monotonic(self) -> float:
-        """Seconds that never go back; only differences mean something."""
+        """Seconds that never go back; only differences have a meaning."""
 
     @abstractmethod
     def after(self, seconds: float, function: Callable[[], None]) -> Timer:
@@ -61,7 +61,7 @@ class Clock(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Fire no timer any more."""
+        """Cancel all timers, also the ones that are set later."""
 
     def every(self, seconds: float, function: Callable[[], None], *, jitter: float = 0.0) -> Timer:
         """Call `function` every `seconds`, first after one period; each is longer by up to `jitter` of itself."""
@@ -76,13 +76,13 @@ class Clock(ABC):
         return int(self.now() * 1_000_000_000)
 
     def new_id(self) -> str:
-        """A UUID version 4 in lower case with hyphens, drawn from `random`, or as hard to predict."""
+        """Return a UUID version 4 in lower case with hyphens, drawn from `random` or as hard to predict."""
         digits = (self.random.getrandbits(128) & _UUID_RANDOM | _UUID_FIXED).to_bytes(16, "big").hex()
         return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
 
 
 class _Repeating:
-    """A chain of single timers, so that a clock needs to know only those."""
+    """A chain of single timers, so that a clock implements only those."""
 
     def __init__(self, clock: Clock, seconds: float, function: Callable[[], None], jitter: float) -> None:
         self._clock = clock
@@ -112,7 +112,7 @@ class _Repeating:
 
 
 class RealClock(Clock):
-    """The machine's clock, and one thread that fires timers; the thread starts with the first timer."""
+    """The machine's clock. One thread fires the timers; it starts with the first timer."""
 
     now = staticmethod(time.time)
     monotonic = staticmethod(time.monotonic)
@@ -140,12 +140,12 @@ class RealClock(Clock):
         return alarm
 
     def withdraw(self, alarm: Alarm) -> bool:
-        """Cancel an alarm; False when it has fired or was cancelled before."""
+        """Cancel an alarm; return False if it has fired or was cancelled before."""
         with self._lock:
             return self._alarms.withdraw(alarm)
 
     def close(self) -> None:
-        """Fire nothing more and end the thread; what is set from now on never fires."""
+        """Cancel all timers and end the thread; timers that are set later never fire."""
         with self._lock:
             self._closed = True
             self._alarms.clear()
@@ -176,7 +176,7 @@ class RealClock(Clock):
             return None
 
     def _sleep(self, until: float | None) -> None:
-        """Wait for a nearer alarm or `until`. Who sets one that is due later need not wake the thread for it."""
+        """Wait until `until`, or until an earlier alarm is set; a later alarm does not wake the thread."""
         self._wakes_at = _FOREVER if until is None else until
         self._changed.wait(None if until is None else min(max(0.0, until - time.monotonic()), _LONGEST_SLEEP))
         self._wakes_at = 0.0

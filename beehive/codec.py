@@ -1,14 +1,14 @@
-"""Frames to messages and back, exactly as a Go peer would read and write them.
+"""Decodes frames to messages and encodes messages to frames, as a Go peer does with encoding/json.
 
-The fast path is one typed pass over the envelope that leaves the content as it came. What Go's decoder tolerates
-beyond that (keys in another case or twice, unknown keys, `null` for a missing value, bytes after the first JSON value,
-invalid UTF-8) takes the slow path, which reads member by member in order, as encoding/json does. Everything else is a
-`FrameError`: a counted, logged rejection at the border, never an exception inside a module.
+The fast path is one typed pass over the envelope that leaves the content undecoded. Frames that only Go's decoder
+accepts (keys in another case or twice, unknown keys, `null` for a missing value, bytes after the first JSON value,
+invalid UTF-8) take the slow path, which reads member by member in order, as encoding/json does. Every other frame is a
+`FrameError`: rejected, counted and logged at the border, never an exception inside a module.
 
-Some things are read otherwise than in Go. A content is not looked into, so a number in it that no float64 can hold
-passes. Nesting is limited by the interpreter's stack (about 1,000) instead of 10,000. A text of header or route has
-`LONGEST_TEXT` bytes at most: it is kept in tables and written to logs. And what takes the slow path is limited in bytes
-and members, because it costs a hundred times as much; no Kubernetes object that a Go peer sends takes it.
+Four differences to Go remain. The content is not decoded, so a number in it that no float64 can hold passes. Nesting is
+limited by the interpreter's stack (about 1,000) instead of 10,000. A text of header or route has at most `LONGEST_TEXT`
+bytes, because tables keep it and logs print it. The slow path is limited in bytes and members, because it costs a
+hundred times as much; no Kubernetes object that a Go peer sends takes it.
 """
 
 import codecs
@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 
 class _Envelope(msgspec.Struct, forbid_unknown_fields=True):
-    """A message whose content stays as it came. A key that is not known may be a known one in another case."""
+    """A message with undecoded content. An unknown key is an error, since it may be a known one in another case."""
 
     header: Header = Header()
     route: Route = Route()
@@ -53,26 +53,26 @@ _HEADER_TYPES: dict[str, type[Any]] = {
 }
 _ROUTE_TYPES: dict[str, type[Any]] = dict.fromkeys(Route.__struct_fields__, str)
 _UTF8_BYTES = 4
-"""Bytes of a character at most."""
+"""Bytes that a character has at most."""
 _INT64 = range(-(2**63), 2**63)
 _MALFORMED = (msgspec.DecodeError, UnicodeError, RecursionError)
 _GO_UTF8 = "beehive-go-utf8"
 LONGEST_TEXT: Final = 1024
-"""Bytes of any text of header and route. The longest resource of KubeEdge's is `node/NODE/NAMESPACE/TYPE/NAME`, of two
-names of 253 bytes and two of 63.
+"""Bytes that a text of header or route may have. KubeEdge's longest resource is `node/NODE/NAMESPACE/TYPE/NAME`, with
+two names of 253 bytes and two of 63.
 """
 SLOW_BYTES: Final = 1024 * 1024
-"""Characters of a frame that is read member by member."""
+"""Characters that a frame on the slow path may have."""
 _SLOW_MEMBERS = 64
-"""Members of such a frame, of its header and of its route."""
+"""Members that a frame on the slow path, its header and its route may have each."""
 _CLOSING = len('"content":' + "}" + ',"route":{}')
-"""Bytes of a frame from its content on, without the content itself, that leave no room for another header or route."""
+"""Bytes around a content that ends the frame; below that, no header or route fits behind the content."""
 
 codecs.register_error(_GO_UTF8, lambda error: ("\ufffd" * (error.end - error.start), error.end))  # type: ignore[attr-defined]
 
 
 def decode(frame: bytes | str) -> Message:
-    """The message in a frame; its content stays undecoded.
+    """Decode the message in a frame; its content stays undecoded.
 
     Raises:
         FrameError: the frame is not a message; `reason` is one of `empty`, `json`, `type`, `too large`.
@@ -97,7 +97,7 @@ def _decode(frame: bytes | str) -> Message:
 
 
 def encode(message: Message) -> bytes:
-    """The frame of a message: UTF-8 JSON, keys in Go's order, empty fields left out as Go leaves them out.
+    """Encode a message as a frame: UTF-8 JSON with the keys in Go's order, without the empty fields that Go omits.
 
     Raises:
         ContentError: the content has no JSON form, or a text of header or route is longer than a peer may send.
@@ -116,7 +116,7 @@ def encode(message: Message) -> bytes:
 
 
 def _too_long(message: Message) -> str:
-    """The name of a text of header or route that is too long; empty when none is."""
+    """Return the name of a text of header or route that is too long, or an empty string."""
     header, route = message.header, message.route
     size = len(route.resource) + len(route.operation) + len(route.source) + len(route.group) + len(route.destination)
     size += len(header.msg_id) + len(header.parent_msg_id) + len(header.resourceversion) + len(header.type)
@@ -131,7 +131,7 @@ def _too_long(message: Message) -> str:
 
 
 def _utf8(frame: bytes) -> str:
-    """Each invalid byte becomes one U+FFFD, as encoding/json does it."""
+    """Decode UTF-8; each invalid byte becomes one U+FFFD, as in encoding/json."""
     try:
         return str(frame, "utf-8")
     except UnicodeDecodeError:
@@ -139,9 +139,9 @@ def _utf8(frame: bytes) -> str:
 
 
 def _may_repeat(text: str, size: int, content: msgspec.Raw) -> bool:
-    """Whether header or route may be there twice, which Go reads as one merged object.
+    """Return whether header or route may occur twice, which Go reads as one merged object.
 
-    Looks at what stands before the content if there is no room for another member behind it.
+    Only the text before the content is searched if no other member fits behind the content.
     """
     at = text.find('"content"')
     head = text[:at] if at >= 0 and size - at - len(content) < _CLOSING else text
@@ -169,7 +169,7 @@ def _decode_as_go(text: str) -> Message:
 
 
 def _first_value(text: str) -> str:
-    """The text of the first JSON value; what follows it is not read, as by Go's stream decoder."""
+    """Return the text of the first JSON value and ignore the rest, as Go's stream decoder does."""
     begin = _skip_space(text, 0)
     if begin == len(text):
         raise FrameError("empty", "no JSON value in it", "one JSON object a frame is wanted")
@@ -187,7 +187,7 @@ def _position(error: Exception) -> str:
 
 
 def _members(text: str, path: str) -> Iterator[tuple[str, str]]:
-    """The members of a valid JSON object in order: key in lower case (Go matches without case) and value's text."""
+    """Yield the members of a valid JSON object in order: the key in lower case (Go ignores case), the value as text."""
     if text[0] != "{":
         raise FrameError("type", f"{path} is not an object", "a JSON object is wanted")
     at = _skip_space(text, 1)
@@ -206,7 +206,7 @@ def _members(text: str, path: str) -> Iterator[tuple[str, str]]:
 
 
 def _folded(key: str) -> str:
-    """Simple case folding; the long s is the one letter that Go folds and `lower` does not."""
+    """Fold the case of a key; the long s is the one letter that Go folds and `lower` does not."""
     return key.lower().replace("\u017f", "s")
 
 
@@ -216,7 +216,7 @@ def _skip_space(text: str, at: int) -> int:
 
 
 def _fields(text: str, types: dict[str, type[Any]], path: str) -> dict[str, Any]:
-    """The known fields; one that is null keeps what it had."""
+    """Return the known fields; a null is left out, so that an earlier value stays."""
     return {
         key: _value(value, types[key], f"{path}.{key}")
         for key, value in _members(text, path)
@@ -238,5 +238,5 @@ def _raw(text: str) -> msgspec.Raw:
 
 
 def _without_surrogates(text: str) -> str:
-    """Half of a character, as an escape or in a str that was made of no UTF-8, is U+FFFD to Go."""
+    """Replace lone surrogates, escaped or decoded from invalid UTF-8, by U+FFFD, as Go does."""
     return text if text.isascii() else _lone_surrogate.sub("\ufffd", text)

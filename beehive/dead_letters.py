@@ -1,4 +1,4 @@
-"""Messages that nobody could take, kept with the reason, so that "what was lost?" has an answer."""
+"""Dead letters: messages that were not handled, kept with the reason."""
 
 import threading
 from collections import Counter, deque
@@ -10,11 +10,11 @@ from beehive.delivery import DropReason
 from beehive.message import Message
 
 CAPACITY = 1000
-"""Letters kept; older ones are only counted."""
+"""Letters that are kept; older ones are only counted."""
 
 CAPACITY_BYTES = 4 * 1024 * 1024
-"""Bytes kept at most, texts of header and route included: a thousand messages of a megabyte would be more than the
-whole agent may have."""
+"""Bytes that the kept letters may have together, texts of header and route included: a thousand messages of a megabyte
+would exceed the memory of the whole agent."""
 
 
 class DeadLetter(msgspec.Struct, frozen=True):
@@ -23,15 +23,15 @@ class DeadLetter(msgspec.Struct, frozen=True):
     time: float
     """Wall clock, seconds since the epoch."""
     module: str
-    """Where it was to go."""
+    """Name of the module or group that the message was sent to."""
     message: Message
     reason: DropReason
     detail: str = ""
-    """Of a poison message: the exception's type and text."""
+    """Type and text of the exception, for a poison message."""
 
 
 class DeadLetters:
-    """The newest dead letters, and the count of all by reason. Any thread may add."""
+    """The newest dead letters, and the count of all by reason. Thread-safe."""
 
     def __init__(self, capacity: int = CAPACITY, capacity_bytes: int = CAPACITY_BYTES) -> None:
         self._capacity = capacity
@@ -42,7 +42,7 @@ class DeadLetters:
         self.counts: Counter[DropReason] = Counter()
 
     def add(self, letter: DeadLetter) -> None:
-        """Keep a letter and count it; the oldest make room, so that a huge one may be kept alone or not at all."""
+        """Keep a letter and count it. The oldest letters make room; one above the limit of bytes is only counted."""
         size = _size(letter)
         with self._lock:
             self.counts[letter.reason] += 1
@@ -60,7 +60,7 @@ class DeadLetters:
 
 
 def _size(letter: DeadLetter) -> int:
-    """Bytes of its texts, and of an undecoded content; what is an object already belongs to whoever made it."""
+    """Return the bytes of its texts and of an undecoded content; a decoded content is not counted."""
     message = letter.message
     texts = [*msgspec.structs.astuple(message.header), *msgspec.structs.astuple(message.route)]
     size = sum([len(text) for text in texts if isinstance(text, str)]) + len(letter.module) + len(letter.detail)

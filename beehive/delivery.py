@@ -1,4 +1,4 @@
-"""One message on its way into one module, and the record of it that observers get."""
+"""Deliveries of messages to modules, and the records of them that observers receive."""
 
 from collections.abc import Callable
 from enum import Enum, StrEnum
@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any, Protocol
 import msgspec
 import pykka
 
-from beehive.causes import current
 from beehive.message import Message
+from beehive.trace_context import current_context
 
 if TYPE_CHECKING:
-    from beehive.turn import TurnTimer
+    from beehive.module_timers import ModuleTimer
 
 
-class Way(StrEnum):
-    """How a message came to a module."""
+class DeliveryMode(StrEnum):
+    """How a message was sent to a module."""
 
     SEND = "send"
     REQUEST = "request"
@@ -23,19 +23,19 @@ class Way(StrEnum):
     RESPONSE = "response"
 
 
-class Kind(Enum):
-    """What may happen to a message when its module's inbox is full."""
+class OverflowPolicy(Enum):
+    """The treatment of a message when its module's inbox is full."""
 
     COMMAND = "command"
-    """Waits for room up to a deadline, then goes to the dead letters. Commands and events."""
+    """It waits for room up to a deadline, then becomes a dead letter. For commands and events."""
     STATE = "state"
-    """Only the newest for each object is kept, in the place of the first. Statuses, heartbeats."""
+    """It replaces an older message about the same object, at that one's place. For statuses and heartbeats."""
     TELEMETRY = "telemetry"
-    """The oldest is dropped."""
+    """It displaces the oldest."""
 
 
 class Outcome(StrEnum):
-    """What became of a delivery."""
+    """How a delivery ended."""
 
     HANDLED = "handled"
     FAILED = "failed"
@@ -45,7 +45,7 @@ class Outcome(StrEnum):
 
 
 class DropReason(StrEnum):
-    """Why a message was not handled. Closed, because metrics count by it."""
+    """Why a message was not handled. A closed set, because it is a label of metrics."""
 
     INBOX_FULL = "inbox full"
     NO_MODULE = "no such module"
@@ -62,109 +62,109 @@ class DropReason(StrEnum):
     FOREIGN_ANSWER = "answer of one that was not asked"
 
 
-class Record(msgspec.Struct, frozen=True, gc=False):
-    """What a tap is told of one delivery."""
+class DeliveryRecord(msgspec.Struct, frozen=True, gc=False):
+    """A delivery that has ended, as taps receive it."""
 
     time: float
-    """When it ended, monotonic seconds of the hive's clock."""
+    """When it ended, in monotonic seconds of the hive's clock."""
     module: str
-    """To whom. Of an answer: the actor that asked, or empty when nobody did."""
+    """The receiving module. For an answer: the actor that asked, or empty without one."""
     message: Message
-    """What; `message.route.source` says from whom."""
-    way: Way
+    """The message; its sender is in `message.route.source`."""
+    mode: DeliveryMode
     outcome: Outcome
     reason: DropReason | None
     depth: int
-    """Deliveries waiting in the module's inbox when this one was put there."""
+    """Items that waited in the module's inbox when this delivery was put there."""
     waited: float
     """Seconds in the inbox."""
     handled: float
     """Seconds in the handler."""
     sender: str = ""
-    """Actor in whose turn it was sent; empty outside of any."""
+    """Name of the actor that sent it; empty outside of an actor."""
     span: int = 0
-    """Its number in the hive, see `beehive.causes`."""
+    """Its number in the hive, see `beehive.trace_context`."""
     cause: int = 0
-    """Span in whose course it was sent; 0 for none."""
+    """The span that caused it; 0 without one."""
     trace: int = 0
-    """First span of the chain."""
+    """The first span of the chain of causes."""
 
 
-class Fired(msgspec.Struct, frozen=True, gc=False):
-    """What a watcher is told of one timer of a module that ran."""
+class TimerRun(msgspec.Struct, frozen=True, gc=False):
+    """A timer of a module that fired, as watchers receive it."""
 
     time: float
-    """When its function returned, monotonic seconds."""
+    """When its function returned, in monotonic seconds."""
     module: str
     name: str
     """Qualified name of the function."""
     seconds: float
-    """What the timer was set to."""
+    """The delay or the period that the timer was set to."""
     periodic: bool
     handled: float
     """Seconds in the function."""
     span: int
     cause: int
-    """Span in whose course it was set; 0 for a periodic one, which begins a trace each time."""
+    """The span in which the timer was set; 0 for a periodic one, because each of its runs begins a trace."""
     trace: int
 
 
 class ModuleFailed(msgspec.Struct, frozen=True):
-    """What a watcher is told when a module has failed."""
+    """A failure of a module, as watchers receive it."""
 
     time: float
     module: str
     error: BaseException
 
 
-Happened = Fired | ModuleFailed
-"""What the bus tells watchers."""
+HiveEvent = TimerRun | ModuleFailed
+"""The events of the hive itself that watchers receive."""
 
 
 class Tap(Protocol):
-    """An observer of every delivery. It is called on the module's own thread and must not block or raise."""
+    """An observer of every delivery. It is called on the module's thread and must not block or raise."""
 
-    def delivered(self, record: Record) -> None:
-        """Take notice of one delivery that has come to an end."""
+    def delivered(self, record: DeliveryRecord) -> None:
+        """Observe a delivery that has ended."""
 
 
 class Delivery(msgspec.Struct, eq=False):
     """A message in an inbox, with the handler that was chosen for it.
 
-    It stands where pykka has an envelope: a module's loop tells them apart by class.
+    It takes the place of pykka's envelope; a module's loop tells the two apart by class.
     """
 
     message: Message
     handler: Callable[[Any, Message], None]
-    way: Way
+    mode: DeliveryMode
     attempts: int = 0
     depth: int = 0
     enqueued: float = -1.0
-    """When it was put into the inbox, by the monotonic clock; negative when there was no tap to ask for it."""
+    """When it was put into the inbox, in monotonic seconds; negative if the hive had no tap."""
     sender: str = ""
     span: int = 0
     cause: int = 0
     trace: int = 0
-    """These four as in `Record`; empty when there was no tap."""
+    """These four as in `DeliveryRecord`; empty if the hive had no tap."""
 
 
 class Continuation:
-    """The rest of a handler that waited for an answer or a timer: runs on its module, in its turn.
+    """A function in an inbox that the module's loop calls: the rest of a handler that waited for an answer, or a timer.
 
-    `owner` is the module's life that waits for it. The inbox outlives it, and the next life must not run what belongs
-    to the one before. It runs in the course of that in which it was made.
+    `owner` is the instance of the module that it was made for. The inbox outlives the instance, and an instance started
+    after a failure does not run its predecessor's continuations. A continuation keeps the trace context of its making.
     """
 
     __slots__ = ("call", "owner", "span", "timer", "trace")
 
-    def __init__(self, owner: object, call: Callable[[], None], timer: "TurnTimer | None" = None) -> None:
+    def __init__(self, owner: object, call: Callable[[], None], timer: "ModuleTimer | None" = None) -> None:
         self.owner = owner
         self.call = call
         self.timer = timer
-        turn = current()
-        self.span = turn.span
-        self.trace = turn.trace
+        context = current_context()
+        self.span = context.span
+        self.trace = context.trace
 
 
 Item = Delivery | Continuation | pykka._envelope.Envelope[Any]
-"""What an inbox holds."""
+"""An item of an inbox."""

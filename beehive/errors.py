@@ -1,18 +1,18 @@
-"""Every error of the bus, in one tree, so that a caller can catch as widely as it wants.
+"""The errors of the bus, in one tree, so that a caller catches as many of them as it needs.
 
 BeehiveError
 ├── FrameError              bytes that are not a message
-├── ContentError            a message's content is not what the reader asked for
+├── ContentError            a message's content is not of the type that the reader asked for
 ├── ResourceError           a resource string outside the grammar
 ├── NotStartedError         an actor used without a runtime, a hive used before its start
 ├── StartError              a module could not be started
-├── StopError               something was still running when the stop deadline passed
+├── StopError               a module was still running when the stop deadline passed
 ├── InboxFullError          no room in an inbox within the deadline
 └── RequestError            a request that got no usable answer
     ├── RequestTimeoutError     nobody answered before the deadline
     └── UndeliverableError      the request itself could not be delivered
 
-Each carries what was attempted, on what, a hint what to do, and whether trying again may help.
+Each carries the attempt, its object, a hint for the reader, and whether a retry may succeed.
 """
 
 from typing import Any
@@ -22,9 +22,9 @@ class BeehiveError(Exception):
     """Base of the tree.
 
     Args:
-        attempt: what was attempted, as a phrase: "decode a frame".
-        on: the object of it: a message id, a resource, a module's name. Never a secret.
-        hint: what the reader can do about it.
+        attempt: a phrase such as "cannot decode a frame".
+        on: the object of the attempt: a message id, a resource, a module's name. Never a secret.
+        hint: advice to the reader.
         retryable: whether the same attempt may succeed later.
     """
 
@@ -62,7 +62,7 @@ class StartError(BeehiveError):
 
 
 class StopError(BeehiveError):
-    """Something was still running when the stop deadline passed."""
+    """A module was still running when the stop deadline passed."""
 
 
 class InboxFullError(BeehiveError):
@@ -74,9 +74,9 @@ class RequestError(BeehiveError):
 
 
 class RequestTimeoutError(RequestError):
-    """Nobody, or for a group not everybody, answered before the deadline.
+    """No module, or not every member of a group, answered before the deadline.
 
-    `answers` holds those of a group that did come.
+    `answers` holds the answers of the other members of the group.
     """
 
     def __init__(self, on: str, seconds: float, answers: list[Any] | None = None) -> None:

@@ -1,15 +1,10 @@
-"""Which method of a module takes a message: by resource type, operation and source.
-
-`@handles(ResourceType.POD, Operation.INSERT, Operation.UPDATE)` marks a method. The most specific mark wins; what a
-mark leaves out matches everything. Two equal marks in one class are an error when the class is made, not when a
-message comes.
-"""
+"""Chooses the method of a module that handles a message, by resource type, operation and source."""
 
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, TypeVar
 
 from beehive.cache import are_short
-from beehive.delivery import Kind
+from beehive.delivery import OverflowPolicy
 from beehive.message import Message
 from beehive.resource import Side, type_of
 
@@ -19,33 +14,41 @@ _CACHE_LIMIT = 1024
 
 
 class Handler(NamedTuple):
-    """A handling method and the kind of its messages."""
+    """A method that handles messages, and the overflow policy of these messages."""
 
     call: Callable[[Any, Message], None]
-    kind: Kind
+    overflow: OverflowPolicy
 
 
 class _Mark(NamedTuple):
     resource_type: str | None
     operation: str | None
     source: str | None
-    kind: Kind
+    overflow: OverflowPolicy
 
 
 def handles(
-    resource_type: str | None = None, *operations: str, source: str | None = None, kind: Kind = Kind.COMMAND
+    resource_type: str | None = None,
+    *operations: str,
+    source: str | None = None,
+    overflow: OverflowPolicy = OverflowPolicy.COMMAND,
 ) -> Callable[[Method], Method]:
-    """Mark a method as the handler of these messages.
+    """Mark a method as the handler of messages.
+
+        @handles(ResourceType.POD, Operation.INSERT, Operation.UPDATE)
+        def upsert(self, message: Message) -> None: ...
+
+    The most specific mark wins. Two equal marks in one class raise TypeError when the class is made.
 
     Args:
-        resource_type: the type token, or None for all.
-        operations: none means all.
-        source: `route.source`, or None for all.
-        kind: what the inbox may do with such a message; see `beehive.delivery.Kind`.
+        resource_type: the type token of the resource; None matches every type.
+        operations: without any, every operation matches.
+        source: `route.source`; None matches every source.
+        overflow: what happens to such a message when the inbox is full.
     """
 
     def mark(method: Method) -> Method:
-        marks = [_Mark(resource_type, operation, source, kind) for operation in operations or (None,)]
+        marks = [_Mark(resource_type, operation, source, overflow) for operation in operations or (None,)]
         setattr(method, _MARK, [*getattr(method, _MARK, []), *marks])
         return method
 
@@ -53,7 +56,7 @@ def handles(
 
 
 class HandlerTable:
-    """The handlers of one module class, with a bounded memory of what was looked up."""
+    """The handlers of one module class, with a bounded cache of lookups."""
 
     def __init__(self, owner: type[Any], side: Side) -> None:
         self._side = side
@@ -63,10 +66,10 @@ class HandlerTable:
             key = (mark.resource_type, mark.operation, mark.source)
             if key in self._handlers and self._handlers[key].call is not method:
                 raise TypeError(f"{owner.__qualname__}.{name}: a second handler for {key}")
-            self._handlers[key] = Handler(method, mark.kind)
+            self._handlers[key] = Handler(method, mark.overflow)
 
     def find(self, message: Message) -> Handler | None:
-        """The handler of a message, or None."""
+        """Return the handler of a message, or None."""
         route = message.route
         key = (route.resource, route.operation, route.source)
         try:

@@ -1,9 +1,4 @@
-"""The registry and router of one process's modules: an ordinary object, never a global, so that many fit in one
-process.
-
-Modules are added in the order in which they shall start; they stop in reverse. Who sends never holds a reference to
-who receives: a module can be started again, replaced by a test, or be absent.
-"""
+"""`Hive`: the registry and router of the modules of one process."""
 
 import contextlib
 import itertools
@@ -13,45 +8,57 @@ from typing import Any
 
 import pykka
 
-from beehive.causes import current, own
 from beehive.dead_letters import DeadLetter, DeadLetters
-from beehive.delivery import Delivery, DropReason, Kind, ModuleFailed, Outcome, Record, Tap, Way
-from beehive.errors import (
-    BeehiveError,
-    InboxFullError,
-    NotStartedError,
-    StartError,
-    StopError,
-    UndeliverableError,
+from beehive.delivery import (
+    Delivery,
+    DeliveryMode,
+    DeliveryRecord,
+    DropReason,
+    ModuleFailed,
+    Outcome,
+    OverflowPolicy,
+    Tap,
 )
+from beehive.errors import InboxFullError, NotStartedError, StartError, StopError
 from beehive.inbox import Inbox
 from beehive.message import Message
 from beehive.module import Module
-from beehive.requests import Waiters
-from beehive.runtime import Future, Running, Runtime
+from beehive.printable import clipped
+from beehive.requests import PendingRequests, settle, undeliverable
+from beehive.runtime import Future, RunningActor, Runtime
 from beehive.slot import Readiness, Slot
-from beehive.supervisor import Failed, Supervisor
-from beehive.text import clipped
+from beehive.supervisor import ModuleDown, Supervisor
+from beehive.trace_context import current_context, own_context
 
 _log = logging.getLogger(__name__)
 
 _STOP_SECONDS = 10.0
 
 _DETAIL = 1024
-"""Characters of an exception's text that a dead letter keeps: it may quote what was sent."""
+"""Characters of an exception's text that a dead letter keeps: the text may quote the message."""
 
-_SEND, _REQUEST, _COMMAND, _HANDLED = Way.SEND, Way.REQUEST, Kind.COMMAND, Outcome.HANDLED
+_SEND, _REQUEST, _COMMAND, _HANDLED = DeliveryMode.SEND, DeliveryMode.REQUEST, OverflowPolicy.COMMAND, Outcome.HANDLED
 """Looked up once: a member of an enum costs as much as a call."""
 
 
 class Hive:
-    """See the module's docstring.
+    """The registry and router of the modules of one process.
+
+        hive = Hive(Threads())
+        hive.add(MetaManager, store)
+        hive.add(EdgeHub, settings)
+        hive.start()
+
+    Modules start in the order in which they were added, and stop in reverse. A sender names its destination and holds
+    no reference to it, so a module can be started again, replaced by a test, or be absent. A hive is an ordinary
+    object, never a global: one process may have several.
 
     Args:
-        runtime: what its modules run on.
-        taps: observers of every delivery; without any, observing costs nothing.
-        patience: seconds that a sender waits for room in a full inbox.
-        outside: takes messages for modules and groups that are not here; otherwise they are dead letters.
+        runtime: runs the modules.
+        taps: observers of every delivery; without taps, observing costs nothing.
+        put_timeout: seconds that a sender waits for room in a full inbox.
+        outside: takes messages for modules and groups that the hive does not have, and returns whether it did;
+            otherwise they become dead letters.
     """
 
     def __init__(
@@ -59,32 +66,32 @@ class Hive:
         runtime: Runtime,
         *,
         taps: tuple[Tap, ...] = (),
-        patience: float = 5.0,
-        outside: Callable[[str, Message, Way], bool] | None = None,
+        put_timeout: float = 5.0,
+        outside: Callable[[str, Message, DeliveryMode], bool] | None = None,
     ) -> None:
         self.runtime = runtime
         self.clock = runtime.clock
         self._monotonic = runtime.clock.monotonic
         self.taps: list[Tap] = list(taps)
         self.watchers: list[Callable[[Any], None]] = []
-        """Told of what else happens, as taps are of deliveries: `beehive.delivery.Happened`, and what a module tells of
-        itself. Without any, timers are not observed."""
+        """Called with events other than deliveries: `beehive.delivery.HiveEvent`, and events of modules. Without
+        watchers, timers are not observed."""
         self.next_span: Callable[[], int] = itertools.count(1).__next__
-        """Draws the number of something that happens, see `beehive.causes`."""
-        self.patience = patience
+        """Draws the number of a new span, see `beehive.trace_context`."""
+        self.put_timeout = put_timeout
         self.dead_letters = DeadLetters()
-        self.waiters = Waiters(runtime.clock)
+        self.pending_requests = PendingRequests(runtime.clock)
         self._outside = outside
         self._slots: dict[str, Slot] = {}
         self._groups: dict[str, list[str]] = {}
-        self._supervisor: Running[Supervisor] | None = None
+        self._supervisor: RunningActor[Supervisor] | None = None
         self._began = False
 
     def add(self, module: type[Module], *args: Any, **kwargs: Any) -> None:
         """Add a module; `args` and `kwargs` go to its constructor at each start.
 
         Raises:
-            StartError: there is one of that name already, or the hive has been started.
+            StartError: the hive has a module of that name, or has been started.
         """
         if self._began:
             raise StartError("cannot add a module", module.name, "add all modules before the hive is started")
@@ -95,10 +102,10 @@ class Hive:
             self._groups.setdefault(module.group, []).append(module.name)
 
     def start(self, seconds: float = 30.0) -> None:
-        """Start the modules in the order in which they were added, each when the one before has started.
+        """Start the modules in the order in which they were added, each after the one before has started.
 
         Raises:
-            StartError: one of them failed, or was not through in time; those started before it are stopped again.
+            StartError: a module failed, or did not start within `seconds`; the modules before it are stopped again.
         """
         if self._began:
             raise StartError("cannot start a hive", hint="it was started before; make a new one")
@@ -120,12 +127,12 @@ class Hive:
                 raise
 
     def stop(self, seconds: float = _STOP_SECONDS) -> None:
-        """Stop the modules in reverse order, each when the one after it has ended.
+        """Stop the modules in reverse order, each after the one behind it has ended.
 
-        One that hangs takes at most half of the time; the others share what is left, so that they still stop.
+        A module that hangs takes at most half of the time; the others share the rest, so that they still stop.
 
         Raises:
-            StopError: some were still running at their deadline; they end with the message they are at.
+            StopError: modules were still running at their deadline; they end after the message that they handle.
         """
         deadline = self.clock.monotonic() + seconds
         supervisor, self._supervisor = self._supervisor, None
@@ -140,72 +147,72 @@ class Hive:
             raise StopError(f"still running after {seconds:g} s", ", ".join(late), "a thread dump shows where")
 
     def readiness(self) -> dict[str, Readiness]:
-        """What every module says of itself, by name."""
+        """Return the readiness of every module, by name."""
         return {name: slot.readiness for name, slot in self._slots.items()}
 
     def depths(self) -> dict[str, int]:
-        """How many items wait in each module's inbox."""
+        """Return the number of items in each module's inbox, by name."""
         return {name: slot.inbox.depth() for name, slot in self._slots.items()}
 
     def restarts(self) -> dict[str, int]:
-        """How often each module was started again after a failure."""
+        """Return how often each module was started again after a failure, by name."""
         return {name: slot.restarts for name, slot in self._slots.items()}
 
     def members(self, group: str) -> list[str]:
-        """Names of the modules of a group, in the order of their start."""
+        """Return the names of the modules of a group, in the order of their start."""
         return list(self._groups.get(group, ()))
 
     def send(self, destination: str, message: Message) -> None:
-        """Put a message into a module's inbox; what cannot be delivered is a dead letter."""
+        """Put a message into a module's inbox; one that cannot be delivered becomes a dead letter."""
         self._deliver(destination, message, _SEND)
 
     def broadcast(self, group: str, message: Message) -> None:
         """Put a message into the inbox of every module of a group.
 
-        Never waits: a member without room gets it when it has some, up to the patience (KubeEdge's SendToGroup).
+        Never waits: a member without room receives it when it has room, up to the put timeout (KubeEdge's SendToGroup).
         """
-        self._broadcast(group, message, Way.BROADCAST)
+        self._broadcast(group, message, DeliveryMode.BROADCAST)
 
     def request(self, destination: str, message: Message, seconds: float) -> Future[Message]:
-        """Send and get a future of the answer (SendSync); it fails when `seconds` have passed.
+        """Send a request and return the future of its answer (KubeEdge's SendSync).
 
-        The future raises `RequestTimeoutError` or `UndeliverableError`. Only ask downwards: a module's own thread must
-        not wait for it, see `Module.request`.
+        The future raises `RequestTimeoutError` after `seconds`, or `UndeliverableError`. A module's own thread must not
+        wait for it, see `Module.request`.
         """
         future: Future[Message] = self.runtime.future()
-        self.request_then(destination, message, seconds, lambda result: _settle(future, result))
+        self.request_then(destination, message, seconds, lambda result: settle(future, result))
         return future
 
     def request_then(self, destination: str, message: Message, seconds: float, done: Callable[[Any], None]) -> None:
-        """Send, and call `done` once with the answer or with the error; on whatever thread it comes."""
+        """Send a request, and call `done` once with the answer or the error, on the answering or the clock's thread."""
         message = message.as_request()
-        if self.waiters.register(message, seconds, done, asked=(destination,)):
+        if self.pending_requests.register(message, seconds, done, asked=(destination,)):
             self._deliver(destination, message, _REQUEST)
 
     def broadcast_request(self, group: str, message: Message, seconds: float) -> Future[list[Message]]:
-        """Send to every module of a group and get a future of all their answers.
+        """Send a request to every module of a group and return the future of all their answers.
 
-        It raises `RequestTimeoutError`, with the answers that did come, when one is missing at the deadline.
+        The future raises `RequestTimeoutError`, with the answers so far, if one is missing after `seconds`.
         """
         future: Future[list[Message]] = self.runtime.future()
         message = message.as_request()
         members = self._groups.get(group, ())
-        done, asked = (lambda result: _settle(future, result)), (group, *members)
-        if self.waiters.register(message, seconds, done, max(1, len(members)), asked):
-            reached = self._broadcast(group, message, Way.REQUEST)
+        done, asked = (lambda result: settle(future, result)), (group, *members)
+        if self.pending_requests.register(message, seconds, done, max(1, len(members)), asked):
+            reached = self._broadcast(group, message, DeliveryMode.REQUEST)
             if not reached:
-                self.waiters.cancel(message.id, _undeliverable(group, message))
+                self.pending_requests.cancel(message.id, undeliverable(group, message))
         return future
 
     def respond(self, message: Message, by: str | None = None) -> bool:
-        """Give an answer to whoever waits for it; one that nobody waits for is counted, dropped, and False.
+        """Pass an answer to the request that waits for it; return False, and count and drop it, without one.
 
         Args:
             message: the answer.
-            by: the module that answers; of one that was not asked, an answer is a dead letter. None: in the name of
-                whichever was asked.
+            by: the answering module; the answer of a module that was not asked becomes a dead letter. None answers in
+                the name of the module that was asked.
         """
-        reason = self._respond_observed(message, by) if self.taps else self.waiters.answer(message, by)
+        reason = self._respond_observed(message, by) if self.taps else self.pending_requests.answer(message, by)
         if reason is DropReason.FOREIGN_ANSWER:
             self.dead_letters.add(DeadLetter(self.clock.now(), by or "", message, reason))
         if reason is not None:
@@ -213,63 +220,63 @@ class Hive:
         return reason is None
 
     def handled(self, module: str, delivery: Delivery, begin: float) -> None:
-        """Tell the taps of a delivery that was handled; `begin` is when its handler began, by the monotonic clock."""
+        """Report a handled delivery to the taps; `begin` is the start of its handler, in monotonic seconds."""
         waited = begin - delivery.enqueued if delivery.enqueued >= 0 else 0.0
         seconds = self._monotonic() - begin
-        message, way, depth = delivery.message, delivery.way, delivery.depth
-        record = Record(
-            begin + seconds, module, message, way, _HANDLED, None, depth, waited, seconds,
+        message, mode, depth = delivery.message, delivery.mode, delivery.depth
+        record = DeliveryRecord(
+            begin + seconds, module, message, mode, _HANDLED, None, depth, waited, seconds,
             delivery.sender, delivery.span, delivery.cause, delivery.trace,
         )  # fmt: skip
         for tap in self.taps:
             try:
                 tap.delivered(record)
-            except Exception:  # noqa: BLE001 - an observer must not fail whom it observes
+            except Exception:  # noqa: BLE001 - an observer must not fail a module
                 _tap_failed(tap)
 
     def report(self, module: str, delivery: Delivery, outcome: Outcome, reason: DropReason | None) -> None:
-        """Tell the taps of a delivery that has come to an end without being handled."""
+        """Report a delivery that has ended without being handled to the taps."""
         if self.taps:
             now = self._monotonic()
             waited = now - delivery.enqueued if delivery.enqueued >= 0 else 0.0
-            message, way, depth = delivery.message, delivery.way, delivery.depth
+            message, mode, depth = delivery.message, delivery.mode, delivery.depth
             if not delivery.span:
                 self._trace(delivery)
-            record = Record(
-                now, module, message, way, outcome, reason, depth, waited, 0.0,
+            record = DeliveryRecord(
+                now, module, message, mode, outcome, reason, depth, waited, 0.0,
                 delivery.sender, delivery.span, delivery.cause, delivery.trace,
             )  # fmt: skip
-            self._tell_taps(record)
+            self._call_taps(record)
 
     def _trace(self, delivery: Delivery) -> None:
-        """Give a delivery that never reached an inbox its place among the causes."""
-        turn = current()
+        """Give a span and a cause to a delivery that never reached an inbox."""
+        context = current_context()
         delivery.span = span = self.next_span()
-        delivery.sender, delivery.cause, delivery.trace = turn.actor, turn.span, turn.trace or span
+        delivery.sender, delivery.cause, delivery.trace = context.actor, context.span, context.trace or span
 
-    def bury(self, module: str, delivery: Delivery, reason: DropReason, detail: str = "") -> None:
-        """Make a delivery a dead letter. Of a request, whoever waits for the answer is told at once."""
+    def dead_letter(self, module: str, delivery: Delivery, reason: DropReason, detail: str = "") -> None:
+        """Make a delivery a dead letter; a request then fails at once, with `UndeliverableError`."""
         message = delivery.message
         self.dead_letters.add(DeadLetter(self.clock.now(), module, message, reason, detail[:_DETAIL]))
         self.report(module, delivery, Outcome.DEAD, reason)
-        if delivery.way is Way.REQUEST:
-            self.waiters.undeliverable(message.id, _undeliverable(module, message, reason))
+        if delivery.mode is DeliveryMode.REQUEST:
+            self.pending_requests.undeliverable(message.id, undeliverable(module, message, reason))
         _log.warning("dead letter for %s: %s: %s %s %s %s", clipped(module), reason, clipped(message.route.operation),
                      clipped(message.route.resource), clipped(message.id), clipped(detail))  # fmt: skip
 
     def module_failed(self, name: str, error: BaseException) -> None:
-        """Told by a slot; the supervisor takes it from here."""
-        self.tell_watchers(ModuleFailed(self.clock.monotonic(), name, error))
+        """Report the failure of a module to the watchers and to the supervisor; called by its slot."""
+        self.notify_watchers(ModuleFailed(self.clock.monotonic(), name, error))
         supervisor = self._supervisor
         if supervisor is not None:
             with contextlib.suppress(pykka.ActorDeadError):
-                supervisor.ref.tell(Failed(name, error))
+                supervisor.ref.tell(ModuleDown(name, error))
 
     def slot(self, name: str) -> Slot:
-        """A module's slot, for tests and for observers.
+        """Return a module's slot, for tests and observers.
 
         Raises:
-            NotStartedError: there is no such module.
+            NotStartedError: the hive has no such module.
         """
         try:
             return self._slots[name]
@@ -279,49 +286,54 @@ class Hive:
     def _restart(self, name: str) -> None:
         self._slots[name].restart()
 
-    def _broadcast(self, group: str, message: Message, way: Way) -> int:
+    def _broadcast(self, group: str, message: Message, mode: DeliveryMode) -> int:
         names = self._groups.get(group)
         if not names:
-            if self._outside is None or not self._outside(group, message, way):
-                self.bury(group, Delivery(message, _nobody, way), DropReason.NO_GROUP)
+            if self._outside is None or not self._outside(group, message, mode):
+                self.dead_letter(group, Delivery(message, _no_handler, mode), DropReason.NO_GROUP)
                 return 0
             return 1
-        return sum([self._deliver(name, message, way, waits=False) for name in names])
+        return sum([self._deliver(name, message, mode, waits=False) for name in names])
 
-    def _deliver(self, destination: str, message: Message, way: Way, *, waits: bool = True) -> bool:
-        """Choose the handler and put the message into the inbox; `waits` for room in this thread, or lets it wait."""
+    def _deliver(self, destination: str, message: Message, mode: DeliveryMode, *, waits: bool = True) -> bool:
+        """Choose the handler and put the message into the inbox; return False if it became a dead letter.
+
+        Without room, the calling thread waits (`waits`), or the message waits outside the inbox.
+        """
         slot = self._slots.get(destination)
         if slot is None:
-            return self._deliver_outside(destination, message, way)
+            return self._deliver_outside(destination, message, mode)
         handler = slot.make.handlers.find(message)
         if handler is None:
-            self.bury(destination, Delivery(message, _nobody, way), DropReason.NO_HANDLER)
+            self.dead_letter(destination, Delivery(message, _no_handler, mode), DropReason.NO_HANDLER)
             return False
         inbox = slot.inbox
         if self.taps:
-            turn = current()
+            context = current_context()
             span = self.next_span()
             delivery = Delivery(
-                message, handler.call, way, 0, inbox.depth(), self._monotonic(),
-                turn.actor, span, turn.span, turn.trace or span,
+                message, handler.call, mode, 0, inbox.depth(), self._monotonic(),
+                context.actor, span, context.span, context.trace or span,
             )  # fmt: skip
         else:
-            delivery = Delivery(message, handler.call, way)
+            delivery = Delivery(message, handler.call, mode)
         try:
-            if handler.kind is _COMMAND or way is _REQUEST:
+            if handler.overflow is _COMMAND or mode is _REQUEST:
                 if waits:
                     inbox.put(delivery)
                 else:
-                    inbox.put_deferred(delivery, lambda late: self.bury(destination, late, DropReason.INBOX_FULL))
+                    inbox.put_deferred(
+                        delivery, lambda late: self.dead_letter(destination, late, DropReason.INBOX_FULL)
+                    )
             else:
-                self._put_lossy(destination, inbox, delivery, handler.kind)
+                self._put_lossy(destination, inbox, delivery, handler.overflow)
         except InboxFullError:
-            self.bury(destination, delivery, DropReason.INBOX_FULL)
+            self.dead_letter(destination, delivery, DropReason.INBOX_FULL)
             return False
         return True
 
-    def _put_lossy(self, destination: str, inbox: Inbox, delivery: Delivery, kind: Kind) -> None:
-        if kind is Kind.TELEMETRY:
+    def _put_lossy(self, destination: str, inbox: Inbox, delivery: Delivery, overflow: OverflowPolicy) -> None:
+        if overflow is OverflowPolicy.TELEMETRY:
             oldest = inbox.put_telemetry(delivery)
             if oldest is not None:
                 self.report(destination, oldest, Outcome.DROPPED, DropReason.OLDEST_TELEMETRY)
@@ -331,42 +343,45 @@ class Hive:
         if older is not None:
             self.report(destination, older, Outcome.COALESCED, DropReason.SUPERSEDED)
 
-    def _deliver_outside(self, destination: str, message: Message, way: Way) -> bool:
-        if self._outside is not None and self._outside(destination, message, way):
+    def _deliver_outside(self, destination: str, message: Message, mode: DeliveryMode) -> bool:
+        if self._outside is not None and self._outside(destination, message, mode):
             return True
-        self.bury(destination, Delivery(message, _nobody, way), DropReason.NO_MODULE)
+        self.dead_letter(destination, Delivery(message, _no_handler, mode), DropReason.NO_MODULE)
         return False
 
     def _abandon(self, seconds: float) -> None:
-        """Stop what was started; why the start failed matters more than what does not stop."""
+        """Stop the modules after a failed start, whose error matters more than that of the stop."""
         try:
             self.stop(min(seconds, _STOP_SECONDS))
         except StopError:
             _log.exception("modules left running after a failed start")
 
     def _respond_observed(self, message: Message, by: str | None) -> DropReason | None:
-        """Give an answer, in a span of its own, in whose course the asker goes on; and tell the taps."""
-        asker = self.waiters.asker(message.header.parent_msg_id)
-        turn = own()
-        cause, before = turn.span, turn.trace
-        span = turn.span = self.next_span()
-        trace = turn.trace = before or span
-        reason = self.waiters.answer(message, by)
-        turn.span, turn.trace = cause, before
+        """Pass an answer on in a span of its own, and report it to the taps. The rest of the request has this cause."""
+        requester = self.pending_requests.requester(message.header.parent_msg_id)
+        context = own_context()
+        cause, before = context.span, context.trace
+        span = context.span = self.next_span()
+        trace = context.trace = before or span
+        reason = self.pending_requests.answer(message, by)
+        context.span, context.trace = cause, before
         outcome = Outcome.HANDLED if reason is None else Outcome.DROPPED
-        now, way = self._monotonic(), Way.RESPONSE
-        self._tell_taps(Record(now, asker, message, way, outcome, reason, 0, 0.0, 0.0, turn.actor, span, cause, trace))
+        now, mode = self._monotonic(), DeliveryMode.RESPONSE
+        sender = context.actor
+        self._call_taps(
+            DeliveryRecord(now, requester, message, mode, outcome, reason, 0, 0.0, 0.0, sender, span, cause, trace)
+        )
         return reason
 
-    def tell_watchers(self, happened: Any) -> None:
-        """Tell the watchers what happened."""
+    def notify_watchers(self, event: Any) -> None:
+        """Call the watchers with an event."""
         for watcher in self.watchers:
             try:
-                watcher(happened)
-            except Exception:  # noqa: BLE001 - an observer must not fail whom it observes
+                watcher(event)
+            except Exception:  # noqa: BLE001 - an observer must not fail a module
                 _log.exception("a watcher failed")
 
-    def _tell_taps(self, record: Record) -> None:
+    def _call_taps(self, record: DeliveryRecord) -> None:
         for tap in self.taps:
             try:
                 tap.delivered(record)
@@ -378,18 +393,5 @@ def _tap_failed(tap: Tap) -> None:
     _log.exception("tap %s failed", type(tap).__name__)
 
 
-def _undeliverable(destination: str, message: Message, reason: str = "nobody took it") -> UndeliverableError:
-    on = f"{message.route.operation} {message.route.resource} {message.id}"
-    hint = f"{reason}; see the dead letters"
-    return UndeliverableError(f"cannot deliver a request to {destination}", on, hint, retryable=True)
-
-
-def _settle(future: Future[Any], result: Any) -> None:
-    if isinstance(result, BeehiveError):
-        future.fail(result)
-    else:
-        future.set(result)
-
-
-def _nobody(_module: Any, _message: Message) -> None:
+def _no_handler(_module: Any, _message: Message) -> None:
     raise NotStartedError("a delivery without a handler was handled")

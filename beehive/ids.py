@@ -1,7 +1,7 @@
-"""Ids that nobody can predict: UUIDs of the operating system's randomness, made many at a time.
+"""Unpredictable ids: UUIDs of the operating system's randomness, made many at a time.
 
-A message's id says who may answer it. Ids of Mersenne Twister can be computed by whoever has seen some hundreds of
-them; each of these is drawn by the kernel. One system call serves a few hundred ids: an id costs no more than before.
+A module that knows a message's id may answer it. Ids drawn from a Mersenne Twister can be computed after a few hundred
+of them have been seen; these are drawn by the kernel. One system call serves 256 ids, so an id costs no more.
 """
 
 import os
@@ -13,16 +13,16 @@ _DIGITS: Final = 32
 """Hexadecimal digits of an id."""
 
 _VARIANT: Final = {digit: "89ab"[int(digit, 16) % 4] for digit in "0123456789abcdef"}
-"""Of the digit that holds it, two bits say variant 1 (RFC 9562 §5.4) and two are random."""
+"""The digit with two bits of variant 1 (RFC 9562 §5.4) and two random bits, by a random digit."""
 
 _ready: deque[str] = deque()
-"""Shared by all threads of the process: a deque's ends are safe to use from any of them."""
+"""Ids that were made and not given out yet; the ends of a deque are thread-safe."""
 
 os.register_at_fork(after_in_child=_ready.clear)  # or parent and child would hand out the same ids
 
 
 def unpredictable_id() -> str:
-    """A UUID version 4 in lower case with hyphens."""
+    """Return a UUID version 4 in lower case with hyphens."""
     try:
         return _ready.pop()
     except IndexError:
@@ -30,7 +30,7 @@ def unpredictable_id() -> str:
 
 
 def _refilled() -> str:
-    """One new id; the others of its batch wait for the next calls. Two threads that come here at once make two."""
+    """Make a batch of ids and return one of them. Two threads that call it at once make two batches."""
     digits = os.urandom(_AT_ONCE * _DIGITS // 2).hex()
     ids = [_uuid(digits[at : at + _DIGITS]) for at in range(0, len(digits), _DIGITS)]
     _ready.extend(ids[1:])

@@ -1,12 +1,4 @@
-"""Where a module's messages wait: bounded, with three kinds of message, every drop counted.
-
-Pykka's hook for inboxes takes it (`put`, `get`, `empty`). It outlives its actor: when the supervisor starts a
-failed module again, what waited is still there. One consumer, any number of producers. The queue below it comes
-from the runtime, so the same rules hold for threads and for the simulation.
-
-Producers that find no room sleep until half of the commands are gone: being woken for every single one would cost a
-switch of threads for each message. So that a slow consumer's room is found too, they look by themselves now and then.
-"""
+"""The bounded inbox of a module."""
 
 import threading
 from collections import deque
@@ -22,15 +14,16 @@ if TYPE_CHECKING:
     from beehive.clock import Clock, Timer
 
 COMMAND_CAPACITY = 1024
-"""Commands that may wait in one inbox, as KubeEdge's channels have it."""
+"""Commands that may wait in one inbox, as many as in a channel of KubeEdge's."""
 
 STATE_CAPACITY = 4096
-"""Objects whose newest state may wait; beyond it a state is treated as a command."""
+"""Objects whose newest state may wait; a state of a further object is treated as a command."""
 
 TELEMETRY_CAPACITY = 256
+"""Telemetry messages that may wait in one inbox."""
 
-_LOOK_AGAIN = 0.02
-"""Seconds after which a producer that waits for room looks by itself."""
+_POLL_SECONDS = 0.02
+"""Seconds after which a producer that waits for room checks for it without being woken."""
 
 _STATE, _TELEMETRY = "state", "telemetry"
 
@@ -39,31 +32,31 @@ class Queue(Protocol):
     """An unbounded queue of the runtime: many producers, one consumer that blocks in `get`."""
 
     def put(self, item: Any) -> None:
-        """Append; never blocks."""
+        """Append an item; never blocks."""
 
     def get(self) -> Any:
-        """Take the oldest; blocks while there is none."""
+        """Remove and return the oldest item; blocks while the queue is empty."""
 
     def qsize(self) -> int:
-        """How many are in it."""
+        """Return the number of items."""
 
 
 class QueueRuntime(Protocol):
-    """What an inbox needs of a runtime."""
+    """The part of a runtime that an inbox uses."""
 
     @property
     def clock(self) -> "Clock":
-        """Time."""
+        """The clock of the runtime."""
 
     def queue(self) -> Queue:
-        """A new queue."""
+        """Make a queue."""
 
     def future(self) -> pykka.Future[Any]:
-        """A new future."""
+        """Make a future."""
 
 
 class _Deferred:
-    """A command that waits outside for room; whoever takes the item out of it decides what becomes of it."""
+    """A command that waits for room outside the queue. The thread that claims its item admits it or gives it up."""
 
     __slots__ = ("item", "timer")
 
@@ -72,7 +65,7 @@ class _Deferred:
         self.timer: Timer | None = None
 
     def claim(self) -> Any:
-        """The item, for the first who asks; None for all others."""
+        """Return the item to the first caller, and None to all others."""
         try:
             return self.item.pop()
         except IndexError:
@@ -80,7 +73,7 @@ class _Deferred:
 
 
 class _Token:
-    """Holds the place of a state or a telemetry message whose content is kept aside."""
+    """The place of a state or a telemetry message in the queue; the message itself is in a table of the inbox."""
 
     __slots__ = ("key", "kind")
 
@@ -90,22 +83,29 @@ class _Token:
 
 
 class Inbox:
-    """See the module's docstring.
+    """The bounded queue of a module's items, with one consumer and any number of producers.
+
+    Each `OverflowPolicy` has room of its own, and every drop is reported. The inbox outlives its actor: a failed module
+    that is started again finds the items that waited. It is pykka's inbox too (`put`, `get`, `empty`). Its queue comes
+    from the runtime, so the same rules hold for threads and in simulation.
+
+    A producer without room sleeps until half of the commands are gone, since waking it for each of them would cost a
+    switch of threads for each message. For slow consumers it also checks for room every 20 ms.
 
     Args:
-        runtime: gives the queue and the futures that producers wait on.
-        capacity: commands that may wait. Producers that look at the same time may pass it by one each.
-        patience: seconds that a producer waits for room.
-        name: whose inbox it is, for errors.
+        runtime: makes the queue and the futures that producers wait on.
+        capacity: commands that may wait. Producers that check at the same time may exceed it by one each.
+        put_timeout: seconds that a producer waits for room.
+        name: of the module, for errors.
     """
 
     def __init__(
-        self, runtime: QueueRuntime, *, capacity: int = COMMAND_CAPACITY, patience: float = 5.0, name: str = ""
+        self, runtime: QueueRuntime, *, capacity: int = COMMAND_CAPACITY, put_timeout: float = 5.0, name: str = ""
     ) -> None:
         self._runtime = runtime
         self._queue = runtime.queue()
         self._capacity = capacity
-        self._patience = patience
+        self._put_timeout = put_timeout
         self._name = name
         self._lock = threading.Lock()
         self._draining = threading.Lock()
@@ -121,10 +121,10 @@ class Inbox:
         self._qsize = self._queue.qsize
 
     def put(self, item: Any) -> None:
-        """Append a command; waits for room up to the patience.
+        """Append a command; wait for room up to the put timeout.
 
         Raises:
-            InboxFullError: there was none in time.
+            InboxFullError: there was no room in time.
         """
         if self._qsize() >= self._capacity:
             self._wait_for_room()
@@ -133,10 +133,10 @@ class Inbox:
             self._drain(self._refuse)
 
     def put_deferred(self, item: Any, give_up: Callable[[Any], None]) -> None:
-        """Append a command as soon as there is room, without waiting for it; never before one that waits already.
+        """Append a command as soon as there is room, after the commands that wait already; never blocks.
 
-        `give_up` gets the item when there was none within the patience, on the clock's thread, or at once when as many
-        wait already as the inbox holds.
+        `give_up` is called with the item if there was no room within the put timeout, on the clock's thread, or at once
+        if as many commands wait outside as the inbox holds.
         """
         if self._deferred:
             self._admit_deferred()
@@ -148,21 +148,21 @@ class Inbox:
             return
         deferred = _Deferred(item)
         self._deferred.append(deferred)
-        deferred.timer = self._runtime.clock.after(self._patience, lambda: self._expire(deferred, give_up))
+        deferred.timer = self._runtime.clock.after(self._put_timeout, lambda: self._expire(deferred, give_up))
         if self._commands() < self._capacity or self._refuse is not None:
             self._let_in()
 
     def put_urgent(self, item: Any) -> None:
-        """Append without a look at the bound: answers and timers, whose number their requests bound."""
+        """Append regardless of the bound. For answers and timers, whose number is bounded by their requests."""
         self._put(item)
         if self._refuse is not None:
             self._drain(self._refuse)
 
     def put_state(self, key: Hashable, delivery: Delivery) -> Delivery | None:
-        """Append a state, or put it in the place of an older one with the same key, which is returned.
+        """Append a state, or put it in the place of an older one with the same key and return that one.
 
         Raises:
-            InboxFullError: states of too many objects wait, and there was no room for one more command in time.
+            InboxFullError: the states of `STATE_CAPACITY` objects wait, and there was no room for a command in time.
         """
         with self._lock:
             older = self._states.get(key)
@@ -176,7 +176,7 @@ class Inbox:
         return older
 
     def put_telemetry(self, delivery: Delivery) -> Delivery | None:
-        """Append telemetry; the oldest is dropped and returned when there is too much of it."""
+        """Append telemetry; when it is full, drop the oldest and return it."""
         with self._lock:
             oldest = self._telemetry.popleft() if len(self._telemetry) >= TELEMETRY_CAPACITY else None
             self._telemetry.append(delivery)
@@ -185,11 +185,11 @@ class Inbox:
         return oldest
 
     def put_back(self, items: list[Any]) -> None:
-        """Put items that were taken before all others, in their order; for the consumer's own use."""
+        """Put items that the consumer has taken back before all others, in their order."""
         self._returned.extendleft(reversed(items))
 
     def get(self) -> Any:
-        """The next item; blocks while there is none."""
+        """Remove and return the next item; blocks while the inbox is empty."""
         if self._returned:
             return self._returned.popleft()
         item = self._get()
@@ -200,21 +200,21 @@ class Inbox:
         return self._resolve(item) if item.__class__ is _Token else item
 
     def empty(self) -> bool:
-        """Whether nothing waits."""
+        """Return whether no item waits."""
         return not self._returned and not self._qsize()
 
     def depth(self) -> int:
-        """How many wait."""
+        """Return the number of items that wait."""
         return self._qsize() + len(self._returned)
 
     def close(self, refuse: Callable[[Any], None]) -> None:
-        """Hand all that waits, and all that will still come, to `refuse`; only when nobody takes from it any more."""
+        """Pass all items, also later ones, to `refuse`. Call it when the consumer has ended."""
         self._refuse = refuse
         self._let_in()
         self._wake_producers()
 
     def _let_in(self) -> None:
-        """Let in what there is room for; what comes into a closed inbox is refused."""
+        """Admit deferred commands; in a closed inbox, refuse them."""
         self._admit_deferred()
         if self._refuse is not None:
             self._drain(self._refuse)
@@ -228,7 +228,7 @@ class Inbox:
             refuse(item)
 
     def _admit_deferred(self) -> None:
-        """Let in what there is room for. One stays in sight until it is in, so that none that comes passes it by."""
+        """Admit deferred commands while there is room. Each is removed after it is in, so that none overtakes it."""
         with self._admitting:
             while self._deferred and (self._commands() < self._capacity or self._refuse is not None):
                 deferred = self._deferred[0]
@@ -240,7 +240,7 @@ class Inbox:
                 self._deferred.popleft()
 
     def _forget_expired(self) -> bool:
-        """Drop entries that were given up; they are the oldest, since all have the same patience."""
+        """Drop entries that were given up; they are the oldest, since all have the same timeout."""
         with self._admitting:
             before = len(self._deferred)
             while self._deferred and not self._deferred[0].item:
@@ -257,20 +257,20 @@ class Inbox:
             return self._states.pop(token.key) if token.kind is _STATE else self._telemetry.popleft()
 
     def _commands(self) -> int:
-        """How many wait besides states and telemetry, which have bounds of their own."""
+        """Return the number of items except states and telemetry, which have bounds of their own."""
         return self._qsize() - len(self._states) - len(self._telemetry)
 
     def _wait_for_room(self) -> None:
         clock = self._runtime.clock
-        deadline = clock.monotonic() + self._patience
+        deadline = clock.monotonic() + self._put_timeout
         while self._commands() >= self._capacity and self._refuse is None:
             remaining = deadline - clock.monotonic()
             if remaining <= 0:
                 hint = "the module is slower than what it is sent; see its handling time in the metrics"
                 raise InboxFullError(
-                    f"no room in the inbox within {self._patience:g} s", self._name, hint, retryable=True
+                    f"no room in the inbox within {self._put_timeout:g} s", self._name, hint, retryable=True
                 )
-            self._sleep(min(remaining, _LOOK_AGAIN))
+            self._sleep(min(remaining, _POLL_SECONDS))
 
     def _sleep(self, seconds: float) -> None:
         with self._lock:

@@ -1,7 +1,7 @@
-"""The message: what crosses a module's border, and what KubeEdge puts on the wire (spec/01 §1).
+"""Messages, as modules exchange them and as KubeEdge sends them on the wire (docs/protocol.md, "Messages").
 
-A message is immutable and cheap. Its content may stay undecoded (`msgspec.Raw`), so that it is routed, stored and
-forwarded without its body being parsed; `content_as` decodes it when somebody asks.
+A message is immutable and cheap. Its content may stay undecoded (`msgspec.Raw`), so that a message is routed, stored
+and forwarded without parsing; `content_as` decodes it.
 """
 
 import base64
@@ -23,7 +23,7 @@ _NULL = msgspec.Raw(b"null")
 
 
 class Header(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, forbid_unknown_fields=True):
-    """Who a message is. Wire names are KubeEdge's; unknown ones are the codec's business."""
+    """The identity of a message. The names on the wire are KubeEdge's; the codec handles unknown ones."""
 
     msg_id: str = msgspec.field(default_factory=str)
     """UUID version 4, lower case with hyphens. Always on the wire, even when empty."""
@@ -45,7 +45,7 @@ class Header(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, forbid_u
 
 
 class Route(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, forbid_unknown_fields=True):
-    """Where a message comes from and what it is about."""
+    """The origin and the subject of a message."""
 
     source: str = ""
     """Name of the module that sent it."""
@@ -54,13 +54,13 @@ class Route(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, forbid_un
     """Target module; only the socket context uses it."""
 
     group: str = ""
-    """Group it is broadcast to; on the wire it picks the edge's target."""
+    """Group that the message is broadcast to; on the wire it selects the receiving module at the edge."""
 
     operation: str = ""
-    """See `beehive.names.Operation`."""
+    """The action, see `beehive.names.Operation`."""
 
     resource: str = ""
-    """Resource string, see `beehive.resource`."""
+    """The subject: a resource string, see `beehive.resource`."""
 
 
 class Message(msgspec.Struct, frozen=True):
@@ -69,7 +69,7 @@ class Message(msgspec.Struct, frozen=True):
     header: Header = Header()
     route: Route = Route()
     content: Any = None
-    """JSON value, a struct, `bytes`, or `msgspec.Raw` when it has not been decoded."""
+    """JSON value, a struct, `bytes`, or `msgspec.Raw` if it has not been decoded."""
 
     @property
     def id(self) -> str:
@@ -78,7 +78,7 @@ class Message(msgspec.Struct, frozen=True):
 
     @property
     def parent_id(self) -> str:
-        """The id of the message it answers, or empty."""
+        """The id of the message that this one answers, or empty."""
         return self.header.parent_msg_id
 
     @classmethod
@@ -94,15 +94,15 @@ class Message(msgspec.Struct, frozen=True):
         parent_id: str = "",
         resourceversion: str = "",
     ) -> "Message":
-        """A message with a fresh id and the clock's time."""
+        """Make a message with a fresh id and the clock's time."""
         header = Header(clock.new_id(), parent_id, clock.now_ms(), resourceversion)
         return cls(header, Route(source, "", group, operation, resource), content)
 
     def reply(self, clock: "Clock", content: Any = OK, *, source: str | None = None) -> "Message":
-        """The answer to this message: its parent, same source, group, resource and type, operation `response`.
+        """Make the answer to this message: operation `response`, with its source, group, resource and type.
 
-        An answer carries the *requester's* source unless `source` says otherwise; metamanager marks so what it answered
-        from its own store (KubeEdge's NewRespByMessage).
+        An answer carries the *requester's* source unless `source` is given; metamanager gives it for answers from its
+        own store (KubeEdge's NewRespByMessage).
         """
         asked, route = self.header, self.route
         header = Header(clock.new_id(), asked.msg_id, clock.now_ms(), "", sync=False, type=asked.type)
@@ -110,7 +110,7 @@ class Message(msgspec.Struct, frozen=True):
         return Message(header, Route(source, "", route.group, _RESPONSE, route.resource), content)
 
     def error(self, clock: "Clock", text: str, *, source: str = "", group: str = "") -> "Message":
-        """The error answer: parent is this message's id (as KubeEdge today; in 2019 it was the wrong id)."""
+        """Make the error answer: its parent is this message's id (as KubeEdge today; in 2019 it was the wrong id)."""
         return Message(
             Header(msg_id=clock.new_id(), parent_msg_id=self.header.msg_id, timestamp=clock.now_ms()),
             Route(source=source, group=group, operation=Operation.ERROR, resource=self.route.resource),
@@ -118,25 +118,29 @@ class Message(msgspec.Struct, frozen=True):
         )
 
     def as_request(self) -> "Message":
-        """A copy that says that its sender waits (SendSync)."""
+        """Return a copy marked as sent by a sender that waits (SendSync)."""
         was = self.header
         header = Header(was.msg_id, was.parent_msg_id, was.timestamp, was.resourceversion, sync=True, type=was.type)
         return Message(header, self.route, self.content)
 
     def with_header(self, **changes: Any) -> "Message":
-        """A copy whose header fields are changed."""
+        """Return a copy with changed header fields."""
         return Message(msgspec.structs.replace(self.header, **changes), self.route, self.content)
 
     def with_route(self, **changes: Any) -> "Message":
-        """A copy whose route fields are changed."""
+        """Return a copy with changed route fields."""
         return Message(self.header, msgspec.structs.replace(self.route, **changes), self.content)
 
     def with_content(self, content: Any) -> "Message":
-        """A copy with another content."""
+        """Return a copy with another content."""
         return Message(self.header, self.route, content)
 
     def content_raw(self) -> msgspec.Raw:
-        """The content as the JSON text it has on the wire."""
+        """Return the content as its JSON text on the wire.
+
+        Raises:
+            ContentError: the content has no JSON form.
+        """
         if isinstance(self.content, msgspec.Raw):
             return self.content if len(self.content) else _NULL
         try:
@@ -145,7 +149,7 @@ class Message(msgspec.Struct, frozen=True):
             raise ContentError("cannot encode the content as JSON", self._about(), str(error)) from error
 
     def content_bytes(self) -> bytes:
-        """The bytes a consumer stores: of a string the string's own, otherwise the JSON text (GetContentData)."""
+        """Return the content as bytes to store: the bytes of a string, otherwise the JSON text (GetContentData)."""
         if isinstance(self.content, bytes):
             return self.content
         raw = bytes(self.content_raw())
@@ -154,13 +158,13 @@ class Message(msgspec.Struct, frozen=True):
         return self._decode(raw, str).encode()
 
     def content_as(self, kind: type[T]) -> T:
-        """The content decoded as `kind`.
+        """Return the content decoded as `kind`.
 
-        A string content is read as the text it is; where something else is asked for, the string is taken for JSON and,
-        failing that, for base64 of JSON, because a Go `[]byte` arrives so (spec/01 §1.2).
+        For a `kind` other than `str` or `bytes`, a string is decoded as JSON or, failing that, as base64 of JSON, the
+        form of a Go `[]byte` (docs/protocol.md, "Content on the wire").
 
         Raises:
-            ContentError: the content is not a `kind`; names the path inside it and never quotes a value.
+            ContentError: the content is not a `kind`; the text names the path inside it and never quotes a value.
         """
         if not isinstance(self.content, msgspec.Raw) and _is_a(self.content, kind):
             return cast("T", self.content)
@@ -191,7 +195,7 @@ class Message(msgspec.Struct, frozen=True):
 
 
 def _is_a(content: Any, kind: Any) -> bool:
-    """Whether it needs no decoding; a generic such as `list[Pod]` always does, since its items may be anything."""
+    """Return whether the content needs no decoding; for a generic such as `list[Pod]` it does, because of its items."""
     return kind is Any or (isinstance(kind, type) and isinstance(content, kind))
 
 

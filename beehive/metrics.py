@@ -1,27 +1,20 @@
-"""Prometheus metrics of the bus: one tap, and what is read off the hive when somebody asks.
-
-Nothing in the bus knows of it. The tap is called for every message, so it does no more than add to numbers of its own
-under one lock; the client library's counters and histograms cost more than the whole rest of a delivery. They are made
-into its metric families when they are collected. Labels are bounded: operation, resource type and source of a message
-come from outside, so what is not a known name counts as `other`.
-"""
+"""Prometheus metrics of the bus: a tap that counts deliveries, and a collector that reads the state of a hive."""
 
 import threading
 from bisect import bisect_left
 from collections.abc import Iterator
 from itertools import accumulate
 
-from prometheus_client import CollectorRegistry
-from prometheus_client.metrics_core import (
-    CounterMetricFamily,
-    GaugeMetricFamily,
-    HistogramMetricFamily,
-    Metric,
-)
-from prometheus_client.registry import Collector
-
 from beehive.cache import are_short
-from beehive.delivery import DropReason, Outcome, Record
+from beehive.delivery import DeliveryRecord, DropReason, Outcome
+from beehive.exposition import (
+    Collector,
+    CollectorRegistry,
+    CounterFamily,
+    GaugeFamily,
+    HistogramFamily,
+    MetricFamily,
+)
 from beehive.hive import Hive
 from beehive.names import ModuleName, Operation, ResourceType, Source
 from beehive.resource import Side, type_of
@@ -41,7 +34,7 @@ _CACHE_LIMIT = 1024
 
 
 class _Histogram:
-    """Counts by bucket, the last for what is above all bounds."""
+    """Counts by bucket; the last one is for values above all bounds."""
 
     __slots__ = ("counts", "total")
 
@@ -50,7 +43,7 @@ class _Histogram:
         self.total = 0.0
 
     def buckets(self) -> list[tuple[str, float]]:
-        """Cumulated, as the exposition wants them."""
+        """Return the cumulative counts by upper bound, as in the exposition format."""
         bounds = [*(str(bound) for bound in BUCKETS), "+Inf"]
         return [(bound, float(count)) for bound, count in zip(bounds, accumulate(self.counts), strict=True)]
 
@@ -67,11 +60,15 @@ class _Cell:
 
 
 class BusMetrics(Collector):
-    """A tap that counts; put it among a hive's taps.
+    """A tap that counts deliveries and their times: `Hive(runtime, taps=(BusMetrics(registry),))`.
+
+    It is called for every message, so it only adds to numbers of its own under one lock. Metric families are made when
+    they are collected.
+    Labels are bounded: operation, resource type and source come from outside, so an unknown name counts as `other`.
 
     Args:
-        registry: where the metrics are collected.
-        side: whose resource strings the hive carries.
+        registry: collects the metrics.
+        side: the grammar of the resource strings in the hive.
     """
 
     def __init__(self, registry: CollectorRegistry, side: Side = Side.EDGE) -> None:
@@ -83,7 +80,7 @@ class BusMetrics(Collector):
         self._histograms: dict[str, tuple[_Histogram, _Histogram]] = {}
         registry.register(self)
 
-    def delivered(self, record: Record) -> None:
+    def delivered(self, record: DeliveryRecord) -> None:
         """Count one delivery."""
         route = record.message.route
         key = (route.source, route.resource, route.operation, record.module, record.outcome)
@@ -101,13 +98,13 @@ class BusMetrics(Collector):
                 drop = (_module(record), record.reason.value)
                 self._drops[drop] = self._drops.get(drop, 0) + 1
 
-    def collect(self) -> Iterator[Metric]:
-        """The metric families of this moment."""
+    def collect(self) -> Iterator[MetricFamily]:
+        """Yield the metric families with their present values."""
         labels = ("source", "module", "type", "operation", "outcome")
-        messages = CounterMetricFamily("beehive_messages", "Messages by route and outcome.", labels=labels)
-        drops = CounterMetricFamily("beehive_drops", "Messages not handled.", labels=("module", "reason"))
-        handling = HistogramMetricFamily("beehive_handling_seconds", "Time in the handler.", labels=("module",))
-        waiting = HistogramMetricFamily("beehive_waiting_seconds", "Time in the inbox.", labels=("module",))
+        messages = CounterFamily("beehive_messages", "Messages by route and outcome.", labels=labels)
+        drops = CounterFamily("beehive_drops", "Messages not handled.", labels=("module", "reason"))
+        handling = HistogramFamily("beehive_handling_seconds", "Time in the handler.", labels=("module",))
+        waiting = HistogramFamily("beehive_waiting_seconds", "Time in the inbox.", labels=("module",))
         with self._lock:
             for values, cell in self._cells.items():
                 messages.add_metric(values, cell.count)
@@ -118,8 +115,8 @@ class BusMetrics(Collector):
                 waiting.add_metric([module], waited.buckets(), waited.total)
         yield from (messages, drops, handling, waiting)
 
-    def _find(self, record: Record, key: tuple[str, ...]) -> _Cell:
-        """The cell of a record; resources have names, so what was looked up is remembered only up to a limit."""
+    def _find(self, record: DeliveryRecord, key: tuple[str, ...]) -> _Cell:
+        """Return the cell of a record. Resources have names, so the cache of lookups is bounded."""
         labels = self._labels(record)
         cell = self._cells.get(labels)
         if cell is None:
@@ -130,7 +127,7 @@ class BusMetrics(Collector):
             self._found[key] = cell
         return cell
 
-    def _labels(self, record: Record) -> tuple[str, ...]:
+    def _labels(self, record: DeliveryRecord) -> tuple[str, ...]:
         route = record.message.route
         kind = type_of(route.resource, self._side)
         return (
@@ -141,37 +138,37 @@ class BusMetrics(Collector):
             record.outcome.value,
         )
 
-    def _histograms_of(self, record: Record) -> tuple[_Histogram, _Histogram]:
+    def _histograms_of(self, record: DeliveryRecord) -> tuple[_Histogram, _Histogram]:
         if not record.module:
             return _Histogram(), _Histogram()
         return self._histograms.setdefault(record.module, (_Histogram(), _Histogram()))
 
 
-def _module(record: Record) -> str:
-    """Whom the message was for; a name that no module has may come from outside as well."""
+def _module(record: DeliveryRecord) -> str:
+    """Return the label of the receiving module; a name that no module has may come from outside."""
     return _OTHER if record.reason in _NOWHERE else record.module
 
 
 class HiveCollector(Collector):
-    """What is read off a hive when somebody asks: queue depths, restarts, readiness, open requests."""
+    """Collects the state of a hive: queue depths, readiness, restarts, unmatched answers, open requests."""
 
     def __init__(self, hive: Hive) -> None:
         self._hive = hive
 
-    def collect(self) -> list[Metric]:
-        """The gauges and counters of this moment."""
-        depth = GaugeMetricFamily("beehive_queue_depth", "Items waiting in a module's inbox.", labels=["module"])
-        ready = GaugeMetricFamily("beehive_module_ready", "1 when the module is ready.", labels=["module"])
-        restarts = CounterMetricFamily("beehive_module_restarts", "Restarts after a failure.", labels=["module"])
-        unmatched = CounterMetricFamily("beehive_unmatched_answers", "Answers nobody waits for.", labels=["reason"])
-        requests = GaugeMetricFamily("beehive_open_requests", "Requests waiting for an answer.")
+    def collect(self) -> list[MetricFamily]:
+        """Return the gauges and counters with their present values."""
+        depth = GaugeFamily("beehive_queue_depth", "Items waiting in a module's inbox.", labels=["module"])
+        ready = GaugeFamily("beehive_module_ready", "1 when the module is ready.", labels=["module"])
+        restarts = CounterFamily("beehive_module_restarts", "Restarts after a failure.", labels=["module"])
+        unmatched = CounterFamily("beehive_unmatched_answers", "Answers nobody waits for.", labels=["reason"])
+        requests = GaugeFamily("beehive_open_requests", "Requests waiting for an answer.")
         for module, count in self._hive.depths().items():
             depth.add_metric([module], count)
         for module, readiness in self._hive.readiness().items():
             ready.add_metric([module], float(readiness.state is State.READY))
         for module, count in self._hive.restarts().items():
             restarts.add_metric([module], count)
-        for reason, count in list(self._hive.waiters.unmatched.items()):
+        for reason, count in list(self._hive.pending_requests.unmatched.items()):
             unmatched.add_metric([reason.value], count)
-        requests.add_metric([], len(self._hive.waiters))
+        requests.add_metric([], len(self._hive.pending_requests))
         return [depth, ready, restarts, unmatched, requests]

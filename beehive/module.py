@@ -1,14 +1,4 @@
-"""A module: an actor with a name, a group and handlers, that talks to others in messages only.
-
-A handler that raises has failed its module: the supervisor starts it again and the message is tried again, up to
-`attempts` times, then it is a dead letter. Bad input is therefore not for raising but for an error answer. With
-`on_batch_end`, what was handled since the last batch end is tried again too: its effects were not committed yet.
-
-Nothing on a module's thread waits for another module or for the network: `request` goes on in a callback, `after` and
-`every` are timers; all of them run in the module's own turn.
-
-Its own parts have mangled names, so that a subclass may call its methods what it likes.
-"""
+"""`Module`: the base class of modules."""
 
 import contextlib
 import logging
@@ -18,17 +8,17 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 import pykka
 
 from beehive.actor import FAILURES, Actor
-from beehive.causes import Turn, own
 from beehive.clock import Timer
-from beehive.delivery import Continuation, Delivery, DropReason, Fired, Outcome
+from beehive.delivery import Continuation, Delivery, DropReason, Outcome, TimerRun
 from beehive.errors import BeehiveError
 from beehive.handlers import HandlerTable
 from beehive.inbox import COMMAND_CAPACITY
 from beehive.message import Message
+from beehive.module_timers import ModuleTimer, ModuleTimers
 from beehive.names import OK
 from beehive.resource import Side
-from beehive.runtime import Running
-from beehive.turn import TurnTimer, TurnTimers
+from beehive.runtime import RunningActor
+from beehive.trace_context import TraceContext, own_context
 
 if TYPE_CHECKING:
     from beehive.hive import Hive
@@ -39,24 +29,40 @@ A = TypeVar("A", bound=Actor)
 _log = logging.getLogger(__name__)
 
 _FIRST_SWEEP = 64
-"""Actors of a module after which those that have ended are forgotten."""
+"""Actors of a module beyond which the ended ones are dropped from its list."""
 
 
 class Module(Actor):
-    """Base class of modules; a subclass sets `name` and `group` and marks its handlers with `@handles`."""
+    """Base class of modules: actors with a name, a group and handlers, which exchange messages only.
+
+        class PodCounter(Module):
+            name = "podcounter"
+            group = Group.META
+
+            @handles(ResourceType.POD, Operation.INSERT)
+            def insert(self, message: Message) -> None: ...
+
+    An exception in a handler fails the module: the supervisor starts it again, and the message is tried again, up to
+    `attempts` times, before it becomes a dead letter. So a handler responds to bad input with an error answer. With
+    `on_batch_end`, all messages since the last end of a batch are tried again, because they were not committed.
+
+    Nothing on a module's thread waits for another module or the network: `request` continues in a callback, `after` and
+    `every` set timers, and all of these run on the module's thread. Private names are mangled, so that a subclass is
+    free in its names.
+    """
 
     name: ClassVar[str]
     group: ClassVar[str] = ""
     side: ClassVar[Side] = Side.EDGE
-    """Whose resource strings it receives."""
+    """The grammar of the resource strings that it receives."""
     attempts: ClassVar[int] = 3
-    """How often a message is tried before it is a dead letter."""
+    """How often a message is tried before it becomes a dead letter."""
     announces_readiness: ClassVar[bool] = False
-    """Whether it says itself when it is ready; otherwise it is once it has started."""
+    """Whether it calls `announce_ready` itself; otherwise it is ready once it has started."""
     batch_limit: ClassVar[int] = 256
-    """Messages after which `on_batch_end` is called although more are waiting."""
+    """Messages after which `on_batch_end` is called even if more are waiting."""
     inbox_capacity: ClassVar[int] = COMMAND_CAPACITY
-    """Commands that may wait for it."""
+    """Commands that may wait in its inbox."""
     handlers: ClassVar[HandlerTable]
 
     hive: ClassVar["Hive"]
@@ -71,25 +77,25 @@ class Module(Actor):
         super().__init__()
         self.__inbox: Inbox = self.slot.inbox
         self.__monotonic = self.runtime.clock.monotonic
-        self.__children: list[Running[Any]] = []
+        self.__children: list[RunningActor[Any]] = []
         self.__sweep_at = _FIRST_SWEEP
-        self.__timers = TurnTimers()
+        self.__timers = ModuleTimers()
         self.__batch: list[Delivery] = []
         self.__ending_batch = False
         self.__failure: BaseException | None = None
 
     def on_batch_end(self) -> None:
-        """Called after messages were handled: when the inbox has run empty, when `batch_limit` is reached, and before
-        the module stops. The place for a group commit. When it raises, all these messages are tried again.
+        """Called after messages were handled: when the inbox is empty, after `batch_limit` messages, and before the
+        module stops. Override it for a group commit. If it raises, all these messages are tried again.
         """
 
     def message(self, resource: str, operation: str, content: Any = None, **fields: Any) -> Message:
-        """A new message from this module; `fields` as in `Message.new`."""
+        """Make a message from this module; `fields` as in `Message.new`."""
         fields.setdefault("source", self.name)
         return Message.new(self.clock, resource=resource, operation=operation, content=content, **fields)
 
     def send(self, destination: str, message: Message) -> None:
-        """Send to a module; what cannot be delivered is a dead letter."""
+        """Send to a module; a message that cannot be delivered becomes a dead letter."""
         self.hive.send(destination, message)
 
     def broadcast(self, group: str, message: Message) -> None:
@@ -97,7 +103,7 @@ class Module(Actor):
         self.hive.broadcast(group, message)
 
     def respond(self, message: Message) -> None:
-        """Give an answer to whoever waits for it, having asked this module."""
+        """Send an answer to the request that it answers, which must have been sent to this module."""
         self.hive.respond(message, self.name)
 
     def reply(self, request: Message, content: Any = OK, *, source: str | None = None) -> None:
@@ -105,33 +111,33 @@ class Module(Actor):
         self.hive.respond(request.reply(self.clock, content, source=source), self.name)
 
     def delegate(self, request: Message, destination: str) -> None:
-        """Let a module, or the members of a group, answer a request that was put to this module and is handed on."""
-        self.hive.waiters.delegate(request.id, self.name, (destination, *self.hive.members(destination)))
+        """Let another module, or the members of a group, answer a request that was sent to this module."""
+        self.hive.pending_requests.delegate(request.id, self.name, (destination, *self.hive.members(destination)))
 
     def request(
         self, destination: str, message: Message, seconds: float, then: Callable[[Message | BeehiveError], None]
     ) -> None:
-        """Send, and go on in `then` when the answer, or the error that ends the wait, is there."""
+        """Send a request; `then` is called on this module's thread with the answer, or with an error by `seconds`."""
         self.hive.request_then(
             destination, message, seconds, lambda result: self.__continue(Continuation(self, lambda: then(result)))
         )
 
     def after(self, seconds: float, function: Callable[[], None]) -> Timer:
-        """Call `function` on this module once, `seconds` from now."""
+        """Call `function` once on this module's thread, `seconds` from now."""
         return self.__begin(function, lambda fire: self.clock.after(seconds, fire), seconds, once=True)
 
     def every(self, seconds: float, function: Callable[[], None], *, jitter: float = 0.0) -> Timer:
-        """Call `function` on this module every `seconds`, first after one period, each longer by up to `jitter` of
-        itself. A period that comes due while the one before still waits in the inbox is left out.
+        """Call `function` on this module's thread every `seconds`, first after one period, each longer by up to
+        `jitter` of itself. A call that is due while the one before still waits in the inbox is skipped.
         """
         return self.__begin(function, lambda fire: self.clock.every(seconds, fire, jitter=jitter), seconds, once=False)
 
     def call_soon(self, function: Callable[[], None]) -> None:
-        """Call `function` on this module, in its turn; for its own threads and actors."""
+        """Call `function` on this module's thread. May be called from any thread."""
         self.__continue(Continuation(self, function))
 
     def start_actor(self, actor_class: type[A], *args: Any, name: str = "", **kwargs: Any) -> pykka.ActorRef[A]:
-        """Start an actor that lives and dies with this module; when it fails, the module has failed."""
+        """Start an actor that stops with this module, and whose failure is the module's."""
         bindings = {"failed": staticmethod(self.__child_failed)}
         label = name or f"{self.name}/{actor_class.__name__}"
         running = self.runtime.start(actor_class, *args, name=label, bindings=bindings, **kwargs)
@@ -142,23 +148,23 @@ class Module(Actor):
         return running.ref
 
     def announce_ready(self) -> None:
-        """Say that this module can do its work."""
+        """Report this module as ready."""
         self.slot.set_ready()
 
     def announce_not_ready(self, reason: str) -> None:
-        """Say that it cannot, and why."""
+        """Report this module as not ready."""
         self.slot.set_not_ready(reason)
 
     def __begin(
         self, function: Callable[[], None], begin: Callable[[Callable[[], None]], Timer], seconds: float, *, once: bool
-    ) -> TurnTimer:
-        timer = TurnTimer(self, self.__continue, function, seconds, once=once)
+    ) -> ModuleTimer:
+        timer = ModuleTimer(self, self.__continue, function, seconds, once=once)
         self.__timers.add(timer)
         timer.start(begin)
         return timer
 
     def __continue(self, continuation: Continuation) -> None:
-        """From any thread; what is for a life that has ended is forgotten."""
+        """Put a continuation into the inbox, from any thread, unless this instance has stopped."""
         if not self.actor_stopped.is_set():
             self.__inbox.put_urgent(continuation)
 
@@ -169,11 +175,11 @@ class Module(Actor):
         self.__continue(Continuation(self, fail))
 
     def _start_actor_loop(self) -> None:
-        self.slot.running = Running(self.actor_ref, self.ended)
+        self.slot.running = RunningActor(self.actor_ref, self.ended)
         super()._start_actor_loop()
 
     def _actor_loop(self) -> None:
-        """The failure is told last: from then on the inbox belongs to the module's next life."""
+        """Run the loop. The failure is reported last: from then on the inbox belongs to the next instance."""
         try:
             self._actor_loop_setup()
             self._actor_loop_running()
@@ -195,7 +201,7 @@ class Module(Actor):
 
     def _actor_loop_running(self) -> None:
         inbox, stopped = self.__inbox, self.actor_stopped
-        self.__turn: Turn = own()
+        self.__context: TraceContext = own_context()
         take = self.__take_batched if type(self).on_batch_end is not Module.on_batch_end else self.__take
         while not stopped.is_set():
             item = inbox.get()
@@ -214,8 +220,8 @@ class Module(Actor):
         if not hive.taps:
             delivery.handler(self, delivery.message)
             return
-        turn = self.__turn
-        turn.span, turn.trace = delivery.span, delivery.trace
+        context = self.__context
+        context.span, context.trace = delivery.span, delivery.trace
         begin = self.__monotonic()
         delivery.handler(self, delivery.message)
         hive.handled(self.name, delivery, begin)
@@ -225,28 +231,30 @@ class Module(Actor):
         self.__batch.append(delivery)
 
     def __take_other(self, item: Any) -> None:
-        turn = self.__turn
+        context = self.__context
         if item.__class__ is not Continuation:
-            turn.span = turn.trace = 0
+            context.span = context.trace = 0
             self._actor_take(item)
         elif item.owner is self:
-            turn.span, turn.trace = item.span, item.trace
+            context.span, context.trace = item.span, item.trace
             timer = item.timer
             if timer is not None and self.hive.watchers and timer.active:
                 self.__fire(item, timer)
             else:
                 item.call()
 
-    def __fire(self, item: Continuation, timer: TurnTimer) -> None:
-        """Run a timer's function, observed. Each period begins a trace of its own."""
-        hive, turn, name = self.hive, self.__turn, timer.name
-        span = turn.span = hive.next_span()
+    def __fire(self, item: Continuation, timer: ModuleTimer) -> None:
+        """Run a timer's function and report it to the watchers. Each period begins a trace of its own."""
+        hive, context, name = self.hive, self.__context, timer.name
+        span = context.span = hive.next_span()
         cause = item.span if timer.once else 0
-        trace = turn.trace = item.trace if cause else span
+        trace = context.trace = item.trace if cause else span
         begin = self.__monotonic()
         item.call()
         now = self.__monotonic()
-        hive.tell_watchers(Fired(now, self.name, name, timer.seconds, not timer.once, now - begin, span, cause, trace))
+        hive.notify_watchers(
+            TimerRun(now, self.name, name, timer.seconds, not timer.once, now - begin, span, cause, trace)
+        )
 
     def __end_batch(self) -> None:
         self.__ending_batch = True
@@ -272,7 +280,7 @@ class Module(Actor):
         if delivery.attempts < self.attempts:
             self.hive.report(self.name, delivery, Outcome.FAILED, None)
             return True
-        self.hive.bury(self.name, delivery, DropReason.POISON, f"{type(error).__name__}: {error}")
+        self.hive.dead_letter(self.name, delivery, DropReason.POISON, f"{type(error).__name__}: {error}")
         return False
 
     def __end(self) -> None:

@@ -1,8 +1,8 @@
-"""Names that cross module borders, as types.
+"""The names of KubeEdge's message model: operations, resource types, modules, groups and sources.
 
 They are `str` enums because the wire is open: a peer may use an operation or a type that is not listed here, and
-such a message must still be routed, stored and forwarded. Where code of ours names one, it uses these. Values are
-KubeEdge's, from its message model and module tables of 2026 (spec/01 §1.3 and §3.2, spec/02 §2 to §4).
+such a message must still be routed, stored and forwarded. The values are KubeEdge's, from its message model and module
+tables of 2026 (docs/protocol.md, "Resource types", "Operations" and "Modules and sources").
 """
 
 from enum import StrEnum
@@ -76,16 +76,16 @@ class ResourceType(StrEnum):
     RULE_STATUS = "rulestatus"
     CONNECTION = "connection"
     SHUTDOWN = "shutdown"
-    """Ours, and never on the wire: whether the machine is about to shut down."""
+    """Not KubeEdge's, and never on the wire: whether the machine is about to shut down."""
     DISK = "disk"
-    """Ours, and never on the wire: the database found no room."""
+    """Not KubeEdge's, and never on the wire: the database found the disk full."""
     CA_CERTIFICATE = "ca.crt"
     STORE = "store"
-    """Ours, and never on the wire: what the node's own store says of itself."""
+    """Not KubeEdge's, and never on the wire: the state of the node's own store."""
 
 
 class ModuleName(StrEnum):
-    """Names of modules; they double as `route.source` of what a module sends."""
+    """Names of modules; each is also the `route.source` of the messages that the module sends."""
 
     EDGEHUB = "websocket"
     METAMANAGER = "metamanager"
@@ -106,7 +106,7 @@ class ModuleName(StrEnum):
 
 
 class Group(StrEnum):
-    """Names of groups: of modules (`hub`, `meta`, …) and on the wire (`resource`, `user`, …)."""
+    """Names of groups of modules (`hub`, `meta`, …), and of groups on the wire (`resource`, `user`, …)."""
 
     HUB = "hub"
     META = "meta"
@@ -125,7 +125,8 @@ class Group(StrEnum):
 
 
 class Source(StrEnum):
-    """`route.source` values that name no module of ours but are compared literally (spec/02 §4.1)."""
+    """`route.source` values that name no module of ours but are compared literally (docs/protocol.md, "Modules and
+    sources")."""
 
     EDGEHUB = "edgehub"
     BUS = "bus"
@@ -145,12 +146,12 @@ CLOUD_DISCONNECTED = "cloud_disconnected"
 """Content of the `node/connection` event when it is down."""
 
 CONNECTION_RESOURCE = "node/connection"
-"""Resource of the connection event inside the edge (spec/02 §1.4)."""
+"""Resource of the connection event inside the edge (docs/protocol.md, "Connection events on the edge")."""
 
 DISK_RESOURCE = "node/disk"
-"""What metamanager tells edged when its database found no room, so that edged looks at the disk at once."""
+"""Resource of metamanager's event that its database found the disk full, so that edged checks the disk at once."""
 SHUTDOWN_RESOURCE = "node/shutdown"
-"""Resource of the event that says whether the machine is about to shut down; its content is `true` or `false`."""
+"""Resource of the event whether the machine is about to shut down; its content is `true` or `false`."""
 
 OK = "OK"
 """Content of an acknowledgement."""

@@ -1,14 +1,14 @@
-"""How often something may be done: a token bucket. KubeEdge's edgehub holds its messages to one (messageQPS,
-messageBurst), a kubelet its events and image pulls.
+"""A token bucket, as KubeEdge's edgehub limits its messages with (messageQPS, messageBurst) and a kubelet its events
+and image pulls.
 """
 
 
 class TokenBucket:
-    """Tokens come at `rate` a second and at most `burst` are kept; it begins full.
+    """A rate limit: the bucket gains `rate` tokens a second and holds `burst` at most; it begins full.
 
     Args:
-        rate: tokens a second; 0 means that nothing is ever held back.
-        burst: tokens that may be taken at once; less than one counts as one, or there would never be any.
+        rate: tokens a second; 0 is unlimited.
+        burst: tokens that may be taken at once; less than one counts as one, since no token would ever be there.
     """
 
     def __init__(self, rate: float, burst: int) -> None:
@@ -18,7 +18,7 @@ class TokenBucket:
         self._seen: float | None = None
 
     def take(self, now: float) -> float:
-        """Take a token and return 0, or return the seconds until one is there; `now` is monotonic."""
+        """Take a token and return 0, or return the seconds until the next token; `now` is in monotonic seconds."""
         if self._rate <= 0:
             return 0.0
         if self._seen is not None and now > self._seen:

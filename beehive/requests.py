@@ -1,53 +1,56 @@
-"""Requests that wait for their answers.
-
-The waiter is registered before the message leaves, so an answer cannot come too early (in KubeEdge it can, and a
-request in some thousands is lost). It leaves exactly once: with the answer, or with its deadline. What comes after
-that is counted as late or double and dropped.
-
-A waiter is bound to whom it asked. To know its id is not enough to answer a request: ids are on the wire.
-"""
+"""Requests that wait for their answers."""
 
 import threading
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from beehive.causes import current
 from beehive.clock import Clock, Timer
 from beehive.delivery import DropReason
-from beehive.errors import BeehiveError, RequestError, RequestTimeoutError
+from beehive.errors import BeehiveError, RequestError, RequestTimeoutError, UndeliverableError
 from beehive.message import Message
+from beehive.trace_context import current_context
+
+if TYPE_CHECKING:
+    from beehive.runtime import Future
 
 Done = Callable[[Any], None]
-"""Takes the answer (of a group: the list of answers) or the error."""
+"""Called with the answer (for a group, the list of answers) or the error."""
 
 _REMEMBERED = 1024
 
 
-class _Waiter(msgspec.Struct, eq=False):
+class _OpenRequest(msgspec.Struct, eq=False):
+    """A request without its answer, or without all answers of a group."""
+
     done: Done
     expected: int
     answers: list[Message] = []
     timer: Timer | None = None
-    asker: str = ""
+    requester: str = ""
     asked: frozenset[str] = frozenset()
     """Modules that may answer; empty: any."""
     resource: str = ""
-    """What the request was about."""
+    """Resource of the request."""
 
 
-class Waiters:
-    """The open requests of one hive, by message id."""
+class PendingRequests:
+    """The open requests of one hive, by message id.
+
+    A request is registered before its message is sent, so no answer comes too early (in KubeEdge it can, and a request
+    in some thousands is lost). It ends exactly once, with its answer or at its deadline; further answers are counted as
+    late or double and dropped. Only the modules that were asked may answer: the id is on the wire and no proof.
+    """
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._lock = threading.Lock()
-        self._open: dict[str, _Waiter] = {}
+        self._open: dict[str, _OpenRequest] = {}
         self._closed: OrderedDict[str, DropReason] = OrderedDict()
         self.unmatched: Counter[DropReason] = Counter()
-        """Answers without a waiter, by reason."""
+        """Answers without an open request, by reason."""
 
     def __len__(self) -> int:
         return len(self._open)
@@ -56,104 +59,107 @@ class Waiters:
         return key in self._open
 
     def ids(self) -> list[str]:
-        """The open requests, oldest first."""
+        """Return the ids of the open requests, oldest first."""
         return list(self._open)
 
     def register(
         self, message: Message, seconds: float, done: Done, expected: int = 0, asked: Iterable[str] = ()
     ) -> bool:
-        """Wait for the answer to `message`; `done` is called once, on the answering or the clock's thread.
+        """Register a request; `done` is called once, on the answering or the clock's thread.
 
-        False, and `done` has got a `RequestError`, when a request with the same id waits already: one answer cannot
-        be for two. After it has ended, a request may be sent again with its id, as KubeEdge's metaclient does it.
+        If a request with the same id is open, `done` is called with a `RequestError` and False is returned, since one
+        answer cannot serve two. After its end a request may be sent again with its id, as KubeEdge's metaclient does.
 
         Args:
-            message: the request; its id is what answers carry as their parent.
-            seconds: the deadline; at once when not positive.
-            done: gets the answer, or a `RequestTimeoutError`.
-            expected: 0 for one answer; for a group the number of answers, which come as a list.
-            asked: the modules whose answers count; none: everybody's.
+            message: the request; answers carry its id as their parent.
+            seconds: the deadline; not positive is at once.
+            done: called with the answer, or with a `RequestTimeoutError`.
+            expected: 0 for a single answer; for a group the number of answers, which are passed as a list.
+            asked: the modules that may answer; without any, every module may.
         """
-        waiter = _Waiter(done, expected, asker=current().actor, asked=frozenset(asked), resource=message.route.resource)
+        requester, resource = current_context().actor, message.route.resource
+        request = _OpenRequest(done, expected, requester=requester, asked=frozenset(asked), resource=resource)
         key = message.header.msg_id
-        if self._open.setdefault(key, waiter) is not waiter:
+        if self._open.setdefault(key, request) is not request:
             hint = "its id must be its own; wait for the first one's end before sending it again"
             done(RequestError("a request with this id is waiting already", _about(message), hint))
             return False
-        waiter.timer = self._clock.after(seconds, lambda: self._expire(waiter, message, seconds))
+        request.timer = self._clock.after(seconds, lambda: self._expire(request, message, seconds))
         return True
 
-    def asker(self, key: str) -> str:
-        """The actor that waits for the answer to a request; empty when none does."""
-        waiter = self._open.get(key)
-        return "" if waiter is None else waiter.asker
+    def requester(self, key: str) -> str:
+        """Return the name of the actor that made an open request; empty without such a request."""
+        request = self._open.get(key)
+        return "" if request is None else request.requester
 
     def resource(self, key: str) -> str:
-        """What an open request is about; empty when there is no such request."""
-        waiter = self._open.get(key)
-        return "" if waiter is None else waiter.resource
+        """Return the resource of an open request; empty without such a request."""
+        request = self._open.get(key)
+        return "" if request is None else request.resource
 
     def answer(self, message: Message, by: str | None = None) -> DropReason | None:
-        """Give an answer to its waiter; the reason when there is none.
+        """Pass an answer to its request; return None, or the reason why it was dropped.
 
         Args:
             message: the answer.
-            by: the module that answers; None: whichever was asked.
+            by: the answering module; None stands for the module that was asked.
         """
         key = message.header.parent_msg_id
-        waiter = self._open.get(key)
-        if waiter is None:
+        request = self._open.get(key)
+        if request is None:
             return self._count_unmatched(key)
-        if by is not None and waiter.asked and by not in waiter.asked:
+        if by is not None and request.asked and by not in request.asked:
             return self._count(DropReason.FOREIGN_ANSWER)
-        if not waiter.expected:
-            return None if self._finish(key, waiter, message) else self._count_unmatched(key)
+        if not request.expected:
+            return None if self._finish(key, request, message) else self._count_unmatched(key)
         with self._lock:
-            if len(waiter.answers) < waiter.expected:
-                waiter.answers.append(message)
-            complete = len(waiter.answers) == waiter.expected
-        if not complete or self._finish(key, waiter, list(waiter.answers)):
+            if len(request.answers) < request.expected:
+                request.answers.append(message)
+            complete = len(request.answers) == request.expected
+        if not complete or self._finish(key, request, list(request.answers)):
             return None
         return self._count_unmatched(key)
 
     def delegate(self, key: str, by: str, to: Iterable[str]) -> None:
-        """Let others answer an open request too; only who was asked can."""
-        waiter = self._open.get(key)
-        if waiter is not None and by in waiter.asked:
-            waiter.asked = waiter.asked.union(to)
+        """Let other modules answer an open request too, if `by` is one that was asked."""
+        request = self._open.get(key)
+        if request is not None and by in request.asked:
+            request.asked = request.asked.union(to)
 
     def cancel(self, key: str, error: BeehiveError) -> None:
-        """End a wait with an error."""
-        waiter = self._open.get(key)
-        if waiter is not None:
-            self._finish(key, waiter, error, DropReason.LATE_ANSWER)
+        """End a request with an error."""
+        request = self._open.get(key)
+        if request is not None:
+            self._finish(key, request, error, DropReason.LATE_ANSWER)
 
     def undeliverable(self, key: str, error: BeehiveError) -> None:
-        """End the wait for a single answer, which will not come; of a group, others may still answer."""
-        waiter = self._open.get(key)
-        if waiter is not None and not waiter.expected:
-            self._finish(key, waiter, error, DropReason.LATE_ANSWER)
+        """End a request for a single answer with an error; in a group, other members may still answer."""
+        request = self._open.get(key)
+        if request is not None and not request.expected:
+            self._finish(key, request, error, DropReason.LATE_ANSWER)
 
-    def _finish(self, key: str, waiter: _Waiter, result: Any, later: DropReason = DropReason.DOUBLE_ANSWER) -> bool:
-        """Give `result` to the waiter unless somebody was faster; `later` is what further answers count as."""
+    def _finish(
+        self, key: str, request: _OpenRequest, result: Any, later: DropReason = DropReason.DOUBLE_ANSWER
+    ) -> bool:
+        """End a request with `result` unless it has ended; `later` is the reason to drop further answers."""
         with self._lock:
-            if self._open.get(key) is not waiter:
+            if self._open.get(key) is not request:
                 return False
             del self._open[key]
             self._closed[key] = later
             self._closed.move_to_end(key)
             if len(self._closed) > _REMEMBERED:
                 self._closed.popitem(last=False)
-        if waiter.timer is not None:
-            waiter.timer.cancel()
-        waiter.done(result)
+        if request.timer is not None:
+            request.timer.cancel()
+        request.done(result)
         return True
 
-    def _expire(self, waiter: _Waiter, message: Message, seconds: float) -> None:
+    def _expire(self, request: _OpenRequest, message: Message, seconds: float) -> None:
         key = message.header.msg_id
-        if self._open.get(key) is waiter:
-            error = RequestTimeoutError(_about(message), seconds, list(waiter.answers))
-            self._finish(key, waiter, error, DropReason.LATE_ANSWER)
+        if self._open.get(key) is request:
+            error = RequestTimeoutError(_about(message), seconds, list(request.answers))
+            self._finish(key, request, error, DropReason.LATE_ANSWER)
 
     def _count_unmatched(self, key: str) -> DropReason:
         with self._lock:
@@ -164,6 +170,20 @@ class Waiters:
         with self._lock:
             self.unmatched[reason] += 1
         return reason
+
+
+def undeliverable(destination: str, message: Message, reason: str = "nobody took it") -> UndeliverableError:
+    """Make the error of a request that could not be delivered."""
+    hint = f"{reason}; see the dead letters"
+    return UndeliverableError(f"cannot deliver a request to {destination}", _about(message), hint, retryable=True)
+
+
+def settle(future: "Future[Any]", result: Any) -> None:
+    """Settle the future of a request with its answer or its error."""
+    if isinstance(result, BeehiveError):
+        future.fail(result)
+    else:
+        future.set(result)
 
 
 def _about(message: Message) -> str:

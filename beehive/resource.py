@@ -1,15 +1,15 @@
-"""Resource strings: what a message is about, parsed once and never by string surgery in modules (spec/02 §1).
+"""Resource strings: the parsed subject of a message (docs/protocol.md, "Resource strings").
 
-The edge speaks `namespace/type[/name]`; the cloud puts `node/NODE/` before it. Some strings are of neither form
-(device paths, rules, tasks, the keepalive's bare `node`): they are kept whole as `tail` under their form, so that
-every string that a peer sends can be routed and printed back unchanged.
+The edge uses `namespace/type[/name]`; the cloud puts `node/NODE/` before it. Strings of other forms (device paths,
+rules, tasks, the bare `node` of a keepalive) are kept whole as `tail`, so that every string of a peer can be routed and
+printed back unchanged.
 """
 
 from enum import Enum
 
 import msgspec
 
-from beehive.cache import remembered
+from beehive.cache import cached_for_short_texts
 from beehive.errors import ResourceError
 
 NULL_NAMESPACE = "null"
@@ -20,14 +20,14 @@ _RULE_TYPES = frozenset({"rule", "ruleendpoint"})
 
 
 class Side(Enum):
-    """Whose grammar a resource string follows."""
+    """The side whose grammar a resource string follows."""
 
     EDGE = "edge"
     CLOUD = "cloud"
 
 
 class Form(Enum):
-    """Which production of the grammar a resource string is of."""
+    """The production of the grammar that a resource string matches."""
 
     OBJECT = "object"
     """`namespace/type[/name]`, on the cloud with `node/NODE/` before it."""
@@ -44,22 +44,22 @@ class Form(Enum):
 
 
 class Resource(msgspec.Struct, frozen=True, gc=False):
-    """A parsed resource string; `str(resource)` gives the string back."""
+    """A parsed resource string; `str(resource)` returns the string."""
 
     type: str
-    """The token that says what kind of object it is; empty for the forms NODE and OTHER."""
+    """The type token; empty for the forms NODE and OTHER."""
     namespace: str = ""
     name: str = ""
-    """Empty when the string names a whole collection."""
+    """Empty if the string names a whole collection."""
     node: str = ""
     """Node id; only on the cloud side."""
     tail: str = ""
-    """What follows in the forms that are not OBJECT, as it stood."""
+    """The unparsed rest, in all forms but OBJECT."""
     form: Form = Form.OBJECT
 
     @classmethod
     def parse(cls, text: str, side: Side = Side.EDGE) -> "Resource":
-        """The parsed string.
+        """Parse a resource string.
 
         Raises:
             ResourceError: the string is empty or has an empty token.
@@ -71,7 +71,7 @@ class Resource(msgspec.Struct, frozen=True, gc=False):
 
     @classmethod
     def of(cls, kind: str, namespace: str, name: str = "") -> "Resource":
-        """The resource of a Kubernetes object on the edge side; a cluster-scoped one goes under `null`.
+        """Make the resource of a Kubernetes object on the edge side; a cluster-scoped one has the namespace `null`.
 
         Raises:
             ResourceError: a part contains a slash, or the type is empty.
@@ -83,7 +83,7 @@ class Resource(msgspec.Struct, frozen=True, gc=False):
         return cls(type=kind, namespace=namespace or NULL_NAMESPACE, name=name)
 
     def on_node(self, node: str) -> "Resource":
-        """The same object as the cloud addresses it.
+        """Return the resource of this object on the cloud side.
 
         Raises:
             ResourceError: the node is empty or contains a slash.
@@ -93,7 +93,7 @@ class Resource(msgspec.Struct, frozen=True, gc=False):
         return msgspec.structs.replace(self, node=node)
 
     def on_edge(self) -> "Resource":
-        """The same object as the edge addresses it: without the node."""
+        """Return the resource of this object on the edge side: without the node."""
         return msgspec.structs.replace(self, node="")
 
     def __str__(self) -> str:
@@ -105,17 +105,17 @@ class Resource(msgspec.Struct, frozen=True, gc=False):
 
 
 def trim_node(text: str) -> str:
-    """What the edge sees of a cloud resource: without its first two tokens when it starts with `node`.
+    """Return a cloud resource as the edge receives it: without its first two tokens if it starts with `node`.
 
-    With fewer than three tokens it stays as it is (KubeEdge's TrimMessage).
+    With fewer than three tokens it is unchanged (KubeEdge's TrimMessage).
     """
     tokens = text.split("/", 2)
     return tokens[2] if len(tokens) == 3 and tokens[0] == "node" else text
 
 
-@remembered(1024)
+@cached_for_short_texts(1024)
 def type_of(text: str, side: Side) -> str:
-    """The type token by which handlers are chosen; empty when the string has none. Never raises."""
+    """Return the type token by which handlers are chosen; empty if the string has none. Never raises."""
     try:
         return Resource.parse(text, side).type
     except ResourceError:
@@ -123,7 +123,7 @@ def type_of(text: str, side: Side) -> str:
 
 
 def _parse_edge(text: str, tokens: list[str]) -> Resource:
-    """Two or three tokens are an object, as metamanager's parseResource has it; others have no type."""
+    """Parse two or three tokens as an object, as metamanager's parseResource does; other strings have no type."""
     if len(tokens) in (2, 3):
         return Resource(type=tokens[1], namespace=tokens[0], name="/".join(tokens[2:]))
     return _other(text, tokens)

@@ -1,8 +1,4 @@
-"""What actors run on. `Threads` is the one of production; `beehive.simulation` has the other.
-
-A runtime gives four things: a way to start an actor, queues, futures, and a clock. Code above it never asks which
-it is.
-"""
+"""Runtimes: actors on threads (`Threads`), and the base class of the simulation."""
 
 import queue
 import sys
@@ -13,18 +9,18 @@ from typing import Any, Generic, NamedTuple, TypeVar, cast
 
 import pykka
 
-from beehive.actor import Actor
+from beehive.actor import FAILURES, Actor
 from beehive.actor_inbox import ActorInbox
-from beehive.causes import as_actor
 from beehive.clock import Clock, RealClock
 from beehive.inbox import Inbox, Queue
+from beehive.trace_context import as_actor
 
 A = TypeVar("A", bound=Actor)
 T = TypeVar("T")
 
 
 class Future(pykka.Future[T]):
-    """Shared part of both runtimes' futures: settled once, read many times."""
+    """A future that is settled once and read many times; both runtimes have a subclass."""
 
     _settled = False
     _value: Any = None
@@ -33,10 +29,10 @@ class Future(pykka.Future[T]):
     _get_hook_result: Any = pykka._future._Unset()
 
     def __init__(self) -> None:
-        """All fields begin as the class has them: a request makes a future, so every assignment counts."""
+        """Leave all fields at their class defaults: each request makes a future, so every assignment counts."""
 
     def get(self, *, timeout: float | None = None) -> Any:
-        """The value; raises its exception, or `pykka.Timeout` after `timeout` seconds."""
+        """Return the value; raise its exception, or `pykka.Timeout` after `timeout` seconds."""
         if self._get_hook is not None:
             return super().get(timeout=timeout)
         if not self._settled:
@@ -49,12 +45,12 @@ class Future(pykka.Future[T]):
         """Settle with a value.
 
         Raises:
-            queue.Full: it is settled already (pykka's contract).
+            queue.Full: the future is settled already (pykka's contract).
         """
         self._settle(value, None)
 
     def set_exception(self, exc_info: Any = None) -> None:
-        """Settle with an exception; that being handled when none is given."""
+        """Settle with an exception; without `exc_info`, with the one that is being handled."""
         self._settle(None, (exc_info or sys.exc_info())[1])
 
     def fail(self, error: BaseException) -> None:
@@ -84,7 +80,7 @@ _new_lock = threading.Lock
 
 
 class ThreadFuture(Future[T]):
-    """A future on one raw lock: a third of the cost of a condition variable, and requests are made of them."""
+    """A future on one raw lock, which costs a third of a condition variable; each request makes one."""
 
     def __init__(self) -> None:
         self._gate = gate = _new_lock()
@@ -99,21 +95,24 @@ class ThreadFuture(Future[T]):
         self._gate.release()
 
 
-class Running(NamedTuple, Generic[A]):
-    """An actor that was started."""
+class RunningActor(NamedTuple, Generic[A]):
+    """A started actor, and how to stop it."""
 
     ref: pykka.ActorRef[A]
     ended: Future[None]
-    """Settled when its loop is through: after it, nothing of the actor runs."""
+    """Settled when the actor's loop has ended."""
 
     def ask_to_stop(self) -> None:
-        """Let the actor stop when it has handled what waits already; never blocks."""
+        """Let the actor stop after the messages that wait already; never blocks."""
         if not self.ref.actor_stopped.is_set():
             envelope: Any = pykka._envelope.Envelope(pykka.messages._ActorStop())
             self.ref.actor_inbox.put_urgent(envelope)  # type: ignore[attr-defined]
 
     def stop(self, seconds: float) -> bool:
-        """Ask it to stop and wait; False when it is still running after `seconds`. It ends with what it is at."""
+        """Ask the actor to stop and wait; return False if it is still running after `seconds`.
+
+        An actor that is late ends after the message that it handles.
+        """
         self.ask_to_stop()
         try:
             self.ended.get(timeout=max(0.0, seconds))
@@ -123,26 +122,64 @@ class Running(NamedTuple, Generic[A]):
         return True
 
 
+class _Call(Actor):
+    """Calls the function that it receives, and stops."""
+
+    def on_receive(self, message: Any) -> None:
+        """Call the function."""
+        message()
+        self.stop()
+
+
 class Runtime(ABC):
-    """See the module's docstring."""
+    """Runs actors: on threads (`Threads`), or on greenlets in virtual time (`beehive.simulation.Simulation`).
+
+        runtime = Threads()
+        running = runtime.start(Worker, settings, name="worker")
+        version = runtime.call(client.version, name="version").get(timeout=5.0)
+
+    It starts actors, makes queues and futures, and has a clock. The same code runs on both runtimes.
+    """
 
     clock: Clock
 
     @abstractmethod
     def queue(self) -> Queue:
-        """A new queue for an inbox."""
+        """Make a queue for an inbox."""
 
     @abstractmethod
     def future(self) -> Future[Any]:
-        """A new future."""
+        """Make a future."""
 
     @abstractmethod
     def close(self) -> None:
-        """Let nothing of the runtime itself go on; after the hives on it have stopped."""
+        """End the runtime's own clock and threads; call it after its hives have stopped."""
 
     @abstractmethod
     def _spawn(self, function: Callable[[], None], name: str) -> None:
-        """Run an actor's loop beside the others."""
+        """Run an actor's loop on a thread or greenlet of its own."""
+
+    def call(self, function: Callable[[], T], *, name: str) -> Future[T]:
+        """Call a function that may block, on an actor of its own.
+
+        Args:
+            function: called once, with the trace context of the caller.
+            name: of the actor's thread, for logs and dumps.
+
+        Returns:
+            The future of the function's result or exception. An exception is not logged: the caller reads it from the
+            future.
+        """
+        future: Future[T] = self.future()
+
+        def settle() -> None:
+            try:
+                future.set(function())
+            except FAILURES as error:
+                future.fail(error)
+
+        self.start(_Call, name=name).ref.tell(settle)
+        return future
 
     def start(
         self,
@@ -152,13 +189,17 @@ class Runtime(ABC):
         inbox: Inbox | None = None,
         bindings: dict[str, Any] | None = None,
         **kwargs: Any,
-    ) -> Running[A]:
+    ) -> RunningActor[A]:
         """Start an actor.
 
+        Each actor gets a subclass of its own, which holds its inbox, this runtime and `bindings` as class attributes.
+        Instance attributes would not do, because pykka's `ActorRef.ask` calls `_create_future` on the class. The
+        subclass is collected with the actor.
+
         Args:
-            actor_class: its class; `args` and `kwargs` go to its constructor.
-            name: of its thread, for logs and dumps.
-            inbox: one that outlives the actor; otherwise it gets its own.
+            actor_class: the class of the actor; `args` and `kwargs` are passed to its constructor.
+            name: of the actor's thread, for logs and dumps.
+            inbox: an inbox that outlives the actor; without it the actor has its own.
             bindings: further class attributes, set before the constructor runs.
         """
         name = name or actor_class.__name__
@@ -176,11 +217,11 @@ class Runtime(ABC):
             **(bindings or {}),
         }
         bound = cast("type[A]", type(actor_class.__name__, (actor_class,), attributes))
-        return Running(bound.start(*args, **kwargs), ended)
+        return RunningActor(bound.start(*args, **kwargs), ended)
 
 
 class Threads(Runtime):
-    """An actor is a thread, the clock is the machine's."""
+    """The runtime of production: an actor is a thread, the clock is the machine's."""
 
     def __init__(self, clock: Clock | None = None) -> None:
         self.clock = clock if clock is not None else RealClock()
@@ -192,7 +233,7 @@ class Threads(Runtime):
         return ThreadFuture()
 
     def close(self) -> None:
-        """End the clock's thread; timers that are still set do not fire."""
+        """End the clock's thread; its timers do not fire any more."""
         self.clock.close()
 
     def _spawn(self, function: Callable[[], None], name: str) -> None:

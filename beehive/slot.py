@@ -1,9 +1,4 @@
-"""A module's place in a hive: what stays when the module fails and is started again.
-
-It owns the inbox, so that what waits survives a restart, and it is the one place where the hive, the supervisor and
-the module meet. A module reports its failure as its very last act: when the supervisor hears of it, nothing of the
-old life touches the inbox any more.
-"""
+"""`Slot`: a module's place in a hive, which stays when the module is started again."""
 
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
@@ -13,18 +8,18 @@ import pykka
 
 from beehive.delivery import Delivery, DropReason
 from beehive.inbox import Inbox
-from beehive.runtime import Future, Running
+from beehive.runtime import Future, RunningActor
 
 if TYPE_CHECKING:
     from beehive.hive import Hive
     from beehive.module import Module
 
 _WORKING_STOP = 5.0
-"""Seconds that a failed module's actors get to end before it is started again."""
+"""Seconds that a failed module's actors have to end before the module is started again."""
 
 
 class State(StrEnum):
-    """Where a module is in its life."""
+    """The state of a module."""
 
     ADDED = "added"
     STARTING = "starting"
@@ -35,18 +30,21 @@ class State(StrEnum):
 
 
 class Readiness(msgspec.Struct, frozen=True):
-    """What a module says of itself."""
+    """The state of a module, with the reason if it is not ready."""
 
     state: State
     reason: str = ""
 
 
 class Slot:
-    """See the module's docstring.
+    """A module's place in a hive: its inbox, its readiness, and its present instance.
+
+    The inbox survives a restart with the items that wait. Hive, supervisor and module meet here only. A module reports
+    its failure as its last act, so when the supervisor restarts it, the failed instance no longer uses the inbox.
 
     Args:
-        hive: whose slot it is.
-        make: the module's class; `args` and `kwargs` go to its constructor at each start.
+        hive: the hive of the slot.
+        make: the module's class; `args` and `kwargs` are passed to its constructor at each start.
     """
 
     def __init__(self, hive: "Hive", make: "type[Module]", args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -55,9 +53,9 @@ class Slot:
         self.name = str(make.name)
         self._args = args
         self._kwargs = kwargs
-        self.inbox = Inbox(hive.runtime, capacity=make.inbox_capacity, name=self.name, patience=hive.patience)
-        self.running: Running[Module] | None = None
-        """The present life, or the last one; set by the module before its loop begins."""
+        self.inbox = Inbox(hive.runtime, capacity=make.inbox_capacity, name=self.name, put_timeout=hive.put_timeout)
+        self.running: RunningActor[Module] | None = None
+        """The present instance, or the last one; set by the module before its loop begins."""
         self.readiness = Readiness(State.ADDED)
         self.restarts = 0
         self._start: Future[None] = hive.runtime.future()
@@ -65,7 +63,7 @@ class Slot:
         self._stop_deadline = 0.0
 
     def start(self) -> Future[None]:
-        """Make and start the module; the future is settled when `on_start` is through, or has failed."""
+        """Make and start the module; the future is settled when `on_start` has returned, or fails with its error."""
         self.readiness = Readiness(State.STARTING)
         start = self._start = self._hive.runtime.future()
         bindings = {"hive": self._hive, "slot": self, "handlers": self.make.handlers}
@@ -84,7 +82,7 @@ class Slot:
             self.start()
 
     def stop(self, deadline: float) -> bool:
-        """Ask the module to stop and wait until `deadline` (monotonic seconds); False when it is still running."""
+        """Stop the module, waiting until `deadline` (monotonic seconds); return False if it is still running then."""
         self._stopping, self._stop_deadline = True, deadline
         clock = self._hive.runtime.clock
         if self.running is not None and not self.running.stop(deadline - clock.monotonic()):
@@ -94,18 +92,18 @@ class Slot:
         return True
 
     def started(self, *, ready: bool) -> None:
-        """Told by the module when `on_start` is through."""
+        """Called by the module when `on_start` has returned."""
         if self.readiness.state is State.STARTING:
             self.readiness = Readiness(State.READY if ready else State.NOT_READY, "" if ready else "starting")
         self._start.set()
 
     def finished(self) -> None:
-        """Told by the module when its loop is through; of a life that nobody follows, what waits is buried."""
+        """Called by the module when its loop has ended; in a stopping hive, the items that wait become dead letters."""
         if self._stopping:
             self.inbox.close(self._refuse)
 
     def failed(self, error: BaseException) -> None:
-        """Told by the module, last of all, when it has stopped because of an exception."""
+        """Called by the module, as its last act, when an exception has stopped it."""
         self.readiness = Readiness(State.FAILED, f"{type(error).__name__}: {error}")
         if self._start.settled:
             self._hive.module_failed(self.name, error)
@@ -115,19 +113,19 @@ class Slot:
             self._hive.module_failed(self.name, error)
 
     def set_ready(self) -> None:
-        """Told by the module."""
+        """Called by the module when it is ready."""
         self.readiness = Readiness(State.READY)
 
     def set_not_ready(self, reason: str) -> None:
-        """Told by the module."""
+        """Called by the module when it is not ready."""
         self.readiness = Readiness(State.NOT_READY, reason)
 
     def stop_deadline(self) -> float:
-        """Until when the module's actors may take to end, in monotonic seconds."""
+        """Return the deadline for the module's actors to end, in monotonic seconds."""
         return self._stop_deadline if self._stopping else self._hive.runtime.clock.monotonic() + _WORKING_STOP
 
     def _refuse(self, item: Any) -> None:
         if isinstance(item, Delivery):
-            self._hive.bury(self.name, item, DropReason.STOPPED)
+            self._hive.dead_letter(self.name, item, DropReason.STOPPED)
         elif isinstance(item, pykka._envelope.Envelope) and item.reply_to is not None:
             item.reply_to.set_exception((None, pykka.ActorDeadError(f"{self.name} has stopped"), None))

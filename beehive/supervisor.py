@@ -1,8 +1,7 @@
 """Starts failed modules again, with back-off and full jitter, while the others go on.
 
-KubeEdge restarts modules only behind a feature gate; users report one module's crash taking all down (issue group
-15 of design/what-users-ask.md). Here it is the rule. The supervisor is itself an actor: failures are told to it,
-never handled on the failing module's thread.
+KubeEdge restarts modules only behind a feature gate, and its users report that the crash of one module ends all of
+them; here every module is restarted.
 """
 
 import logging
@@ -25,11 +24,11 @@ LONGEST_DELAY = 30.0
 """Ceiling that the delay never passes, in seconds (KubeEdge's RestartIntervalLimit)."""
 
 GOOD_RUN = 60.0
-"""Seconds without a failure after which the delays begin anew."""
+"""Seconds without a failure after which the delays start from `FIRST_DELAY` again."""
 
 
-class Failed(NamedTuple):
-    """A module has stopped because of an exception."""
+class ModuleDown(NamedTuple):
+    """Message to the supervisor: an exception has stopped a module."""
 
     name: str
     error: BaseException
@@ -40,7 +39,7 @@ class _Restart(NamedTuple):
 
 
 class Supervisor(Actor):
-    """Gets `Failed`, waits, calls `restart` with the module's name on its own thread."""
+    """Receives `ModuleDown`, and calls `restart` with the module's name after a delay, on its own thread."""
 
     def __init__(self, restart: Callable[[str], None]) -> None:
         super().__init__()
@@ -51,18 +50,18 @@ class Supervisor(Actor):
         self._inbox: Inbox = self.actor_inbox  # type: ignore[assignment]
 
     def on_stop(self) -> None:
-        """Start nothing any more."""
+        """Cancel all restarts."""
         for timer in self._timers.values():
             timer.cancel()
 
     def on_receive(self, message: object) -> None:
-        """Take a failure or a due restart."""
-        if isinstance(message, Failed):
+        """Handle a failure or a due restart."""
+        if isinstance(message, ModuleDown):
             self._schedule(message)
         elif isinstance(message, _Restart):
             self._restart(message.name)
 
-    def _schedule(self, failure: Failed) -> None:
+    def _schedule(self, failure: ModuleDown) -> None:
         now = self.clock.monotonic()
         backoff = self._backoffs.setdefault(failure.name, Backoff(FIRST_DELAY, LONGEST_DELAY))
         if now - self._last.get(failure.name, now) > GOOD_RUN:

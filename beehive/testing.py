@@ -1,38 +1,74 @@
-"""One module alone on a hive, in virtual time, with everything it sends captured. Public: authors of modules test with
-it.
-
-with Harness() as bee:
-    bee.add(MetaManager, store)
-    bee.start()
-    bee.send("metamanager", bee.message("default/pod/nginx", "insert", pod))
-    assert bee.sent_to("edged")[0].route.operation == "insert"
-"""
+"""Tests of modules in virtual time: `Harness` runs one module, `FakeContext` a part of one."""
 
 from collections.abc import Callable
 from types import TracebackType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
-from beehive.delivery import Tap, Way
+import pykka
+
+from beehive.actor import Actor
+from beehive.clock import Timer
+from beehive.delivery import DeliveryMode, Tap
 from beehive.hive import Hive
 from beehive.message import Message
 from beehive.module import Module
 from beehive.runtime import Future
 from beehive.simulation import Simulation
 
+A = TypeVar("A", bound=Actor)
 Answerer = Callable[[Message], Message | None]
 
 
-class Sent(NamedTuple):
+class SentMessage(NamedTuple):
     """A message that left the module under test."""
 
     destination: str
-    """Module or group."""
+    """Name of a module or group."""
     message: Message
-    way: Way
+    mode: DeliveryMode
+
+
+class FakeContext:
+    """A `ModuleContext` without a module: all functions are called by a simulation, in virtual time.
+
+        context = FakeContext()
+        deadlines = Deadlines(context)
+        context.simulation.run_for(30.0)
+
+    Args:
+        seed: of the simulation.
+    """
+
+    def __init__(self, seed: int = 0) -> None:
+        self.simulation = Simulation(seed)
+        self.runtime = self.simulation
+        self.clock = self.simulation.clock
+
+    def after(self, seconds: float, function: Callable[[], None]) -> Timer:
+        """Set a timer, as `Module.after` does."""
+        return self.clock.after(seconds, function)
+
+    def every(self, seconds: float, function: Callable[[], None], *, jitter: float = 0.0) -> Timer:
+        """Set a periodic timer, as `Module.every` does."""
+        return self.clock.every(seconds, function, jitter=jitter)
+
+    def call_soon(self, function: Callable[[], None]) -> None:
+        """Call `function` in the simulation, as `Module.call_soon` does."""
+        self.clock.after(0.0, function)
+
+    def start_actor(self, actor_class: type[A], *args: Any, name: str = "", **kwargs: Any) -> pykka.ActorRef[A]:
+        """Start an actor, as `Module.start_actor` does; only the actor itself stops it."""
+        return self.simulation.start(actor_class, *args, name=name, **kwargs).ref
 
 
 class Harness:
-    """A hive in simulation that captures what goes to modules it does not have.
+    """A hive in simulation, for one module, that captures all messages to modules and groups that it does not have.
+
+        with Harness() as bee:
+            bee.add(MetaManager, store)
+            bee.start()
+            bee.send("metamanager", bee.message("default/pod/nginx", "insert", pod))
+            assert bee.sent_to("edged")[0].route.operation == "insert"
 
     Args:
         seed: of the simulation.
@@ -43,7 +79,7 @@ class Harness:
         self.simulation = Simulation(seed)
         self.clock = self.simulation.clock
         self.hive = Hive(self.simulation, taps=taps, outside=self._capture)
-        self.sent: list[Sent] = []
+        self.sent: list[SentMessage] = []
         self._answerers: dict[str, Answerer] = {}
 
     def __enter__(self) -> "Harness":
@@ -59,12 +95,12 @@ class Harness:
         self.hive.add(module, *args, **kwargs)
 
     def start(self) -> None:
-        """Start it and let it come to rest."""
+        """Start the hive and settle."""
         self.hive.start()
         self.settle()
 
     def settle(self) -> None:
-        """Run until nothing can go on without time passing."""
+        """Run until nothing is left to do before the next timer."""
         self.simulation.run_until_idle()
 
     def run_for(self, seconds: float) -> None:
@@ -72,38 +108,38 @@ class Harness:
         self.simulation.run_for(seconds)
 
     def message(self, resource: str, operation: str, content: Any = None, **fields: Any) -> Message:
-        """A message as if from outside; `fields` as in `Message.new` (`source` is `test` unless given)."""
+        """Make a message; `fields` as in `Message.new` (`source` is `test` unless given)."""
         fields.setdefault("source", "test")
         return Message.new(self.clock, resource=resource, operation=operation, content=content, **fields)
 
     def send(self, destination: str, message: Message) -> None:
-        """Send to the module and let it come to rest."""
+        """Send to the module and settle."""
         self.hive.send(destination, message)
         self.settle()
 
     def ask(self, destination: str, message: Message, seconds: float = 60.0) -> Message:
-        """Send a request and run until it is answered."""
+        """Send a request, run until it is answered, and return the answer."""
         answer: Message = self.future(destination, message, seconds).get()
         return answer
 
     def future(self, destination: str, message: Message, seconds: float = 60.0) -> Future[Message]:
-        """Send a request and go on at once."""
+        """Send a request and return the future of the answer at once."""
         return self.hive.request(destination, message, seconds)
 
     def answer(self, destination: str, answerer: Answerer) -> None:
-        """Answer requests to an absent module: `answerer` makes the answer, or None for silence."""
+        """Answer requests to an absent module by `answerer`, which returns the answer, or None for no answer."""
         self._answerers[destination] = answerer
 
     def sent_to(self, destination: str) -> list[Message]:
-        """What was sent to an absent module or group, oldest first."""
+        """Return the messages to an absent module or group, oldest first."""
         return [sent.message for sent in self.sent if sent.destination == destination]
 
     def forget(self) -> None:
-        """Forget what was captured so far."""
+        """Forget the captured messages."""
         self.sent.clear()
 
-    def _capture(self, destination: str, message: Message, way: Way) -> bool:
-        self.sent.append(Sent(destination, message, way))
+    def _capture(self, destination: str, message: Message, mode: DeliveryMode) -> bool:
+        self.sent.append(SentMessage(destination, message, mode))
         answerer = self._answerers.get(destination)
         answer = answerer(message) if answerer is not None else None
         if answer is not None:

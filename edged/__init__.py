@@ -1,6 +1,6 @@
-"""The part of the agent that turns desired pods into running containers, and reports what runs.
+"""edged: runs the node's pods through a container runtime, and reports their status, as a kubelet does.
 
-`api` holds the Kubernetes types, `pods`, `volumes` and `images` the decisions of a kubelet as pure functions;
-the actors that carry those decisions out stand on them. Nothing here knows how messages reach the node or
-where they are stored.
+`api` has the Kubernetes types; `pods`, `volumes` and `images` decide as pure functions; actors and the module's thread
+carry the decisions out. edged talks to the rest of the agent by messages of the bus, mostly through
+`metamanager.client`. It imports no hub: how messages reach the node, and where they are stored, is left to others.
 """

@@ -1,27 +1,24 @@
-"""The root of edged's errors.
-
-Each says what was attempted and on what, carries a hint for the person who reads it, and tells the queues
-whether trying again can help without anybody changing anything. The shape is that of
-`beehive.errors.BeehiveError`.
-"""
+"""The root of edged's errors."""
 
 import errno
 import os
 
 _LONGEST = 1024
-"""Characters of an object's name in an error: a message shows in statuses, events and logs, and a pod may name things
-as it likes.
+"""Maximum of characters of an object's name in an error: messages appear in statuses, events and logs, and a pod may
+choose any name.
 """
 
 
 class EdgedError(Exception):
-    """Base of all errors that edged raises on purpose.
+    """Base of all errors that edged raises on purpose, in the form of `beehive.errors.BeehiveError`.
+
+        EdgedError("read the quantity", "1,5Gi", hint="write 1.5Gi")
 
     Args:
-        attempt: what was attempted, as a phrase: "read the quantity".
-        on: the object of it: a pod, a container, a path. Never a secret's value.
-        hint: what the reader can do about it.
-        retryable: whether the same attempt may succeed later.
+        attempt: the attempted action, as a phrase: "read the quantity".
+        on: its object: a pod, a container, a path. Never a secret's value.
+        hint: advice for the reader.
+        retryable: whether the same attempt may succeed later without any change.
     """
 
     def __init__(self, attempt: str, on: str = "", hint: str = "", *, retryable: bool = False) -> None:
@@ -34,7 +31,7 @@ class EdgedError(Exception):
 
 
 def found_no_room(error: BaseException) -> bool:
-    """Whether an error, or what led to it, is a disk without room. A runtime only says so in words."""
+    """Return whether a full disk has caused an error. A container runtime states that in its message only."""
     seen: BaseException | None = error
     for _ in range(10):
         if seen is None:

@@ -1,21 +1,20 @@
-"""What is on the node and belongs to no pod: left by an agent that was killed, or deleted while it was away.
-
-Only what carries this agent's own mark counts, and nothing does before the store has said which pods belong here; with
-a store that may not know all of them, nothing that the cloud has not disowned (`edged.inquiry`). What others made is
-never an orphan of ours. A data structure of the edged module, without effects.
-"""
+"""Orphans: pods on the node that nobody accounts for."""
 
 from collections.abc import Callable, Container, Iterable, Mapping
 
-from edged.pleg.reader import Glance
+from edged.pleg.reader import PodSnapshot
 from edged.pods.model import PodRef, PodUid
 
 
 class Orphans:
-    """See the module's docstring.
+    """Finds sandboxes, containers and files that belong to no pod: an agent that was killed has left them, or their pod
+    was deleted while the agent was away.
+
+    Only sandboxes with this agent's own mark are orphans, and only after every source has sent its pods; while the
+    store may lack pods, only those that the cloud has disowned (`PodRecovery`). A data structure without effects.
 
     Args:
-        owner: the mark of what this agent made in the runtime.
+        owner: mark of the sandboxes that this agent makes.
     """
 
     def __init__(self, owner: str) -> None:
@@ -25,24 +24,24 @@ class Orphans:
         self._may_look = False
         self._is_disowned: Callable[[PodRef], bool] | None = None
 
-    def look_for(self, directories: Iterable[PodUid], *, is_disowned: Callable[[PodRef], bool] | None = None) -> None:
-        """The pods are known from now on.
+    def start(self, directories: Iterable[PodUid], *, is_disowned: Callable[[PodRef], bool] | None = None) -> None:
+        """Find orphans from now on: the pods of this node are known.
 
         Args:
-            directories: the pods that have files on the node: of an agent that was killed in the middle of a removal
-                nothing else may be left.
-            is_disowned: when the pods may not be all: whether one that is not among them is an orphan indeed.
+            directories: pods that have files on the node: an agent that was killed during a removal may have left
+                nothing else of them.
+            is_disowned: tells of a pod that is not known whether it is an orphan, while pods may be missing.
         """
         self._may_look = True
         self._is_disowned = is_disowned
         self._directories = set(directories)
 
-    def found(self, glances: Mapping[PodUid, Glance], known: Container[PodUid]) -> list[PodRef]:
-        """Orphans that were not there at the last look. Of one that has only files no more than the uid is known."""
+    def find(self, snapshots: Mapping[PodUid, PodSnapshot], known: Container[PodUid]) -> list[PodRef]:
+        """Return the orphans that are new in a relist. An orphan that has only files is known by its uid alone."""
         if not self._may_look:
             return []
-        made = [glance.ref for glance in glances.values() if glance.owner == self._owner]
-        files = [PodRef(uid, "", "") for uid in sorted(self._directories - glances.keys())]
+        made = [snapshot.ref for snapshot in snapshots.values() if snapshot.owner == self._owner]
+        files = [PodRef(uid, "", "") for uid in sorted(self._directories - snapshots.keys())]
         self._directories = set()
         new = [ref for ref in made + files if ref.uid not in known and ref.uid not in self._removing]
         if self._is_disowned is not None:
@@ -51,9 +50,9 @@ class Orphans:
         return new
 
     def get(self, uid: PodUid) -> PodRef | None:
-        """The orphan of that uid that is still to be removed."""
+        """Return the orphan of that uid that is being removed, or None."""
         return self._removing.get(uid)
 
-    def removed(self, uid: PodUid) -> None:
-        """It is gone; should it be seen again, it is found again."""
+    def forget(self, uid: PodUid) -> None:
+        """Drop an orphan that was removed. If it appears again, it is found again."""
         self._removing.pop(uid, None)

@@ -1,8 +1,8 @@
 """edgehub: the link to the cloud.
 
-`install` adds it to a hive. `module` is where to start reading; `link` is the contract of a connection, `websocket` the
-real one, `testing` one in memory; `dispatch`, `outgoing`, `framing`, `upgrade` and `writer` are decisions
-without effects. It knows nothing of what messages mean, of certificates' making, or of the node's store.
+`install` adds it to a hive. Start reading at `module`. `link` is the contract of a connection, `websocket` implements
+it over TCP, `testing` in memory. `dispatch`, `outgoing`, `framing`, `upgrade` and `frame_writer` are pure. The package
+does not interpret the contents of messages, and does not know the node's store.
 """
 
 from edgehub.counters import LinkCounters

@@ -1,18 +1,4 @@
-"""How each message to the cloud is kept: a decision and nothing else.
-
-| class | what it is | kept in the outbox | when there is no room |
-|---|---|---|---|
-| REQUEST | somebody waits for its answer | no: who asked knows best whether to ask again | it is refused |
-| ANSWER | an acknowledgement, an error | no: the cloud sends again what was not answered | it is refused |
-| STATE | the present state of an object that nobody waits with | the newest of each object | it is refused |
-| EVENT | a Kubernetes event | yes, in order; of updates the newest | the oldest event gives way |
-| UPLOAD | everything else | yes, in order | it is refused |
-| KEEPALIVE | it only means something now | no | |
-
-The patches of pods and nodes and the lease are requests: edged waits for their answers and makes new ones from what is
-then true, so that keeping them too would only bring old news later. What is kept is what would otherwise be lost for
-good.
-"""
+"""The class of each message to the cloud. Pure."""
 
 from collections.abc import Hashable
 from enum import Enum
@@ -36,8 +22,22 @@ _ANSWER_OPERATIONS = frozenset({Operation.RESPONSE, Operation.ERROR})
 _EVENT_OPERATIONS = frozenset({Operation.INSERT, Operation.UPDATE, Operation.PATCH})
 
 
-class Class(Enum):
-    """How a message is kept; see the module's docstring."""
+class MessageClass(Enum):
+    """Decides how long a message to the cloud is kept.
+
+    | class | meaning | kept in the outbox | without room |
+    |---|---|---|---|
+    | REQUEST | its sender waits for the answer | no: the sender repeats it if need be | refused |
+    | ANSWER | an acknowledgement or error | no: the cloud repeats the unanswered message | refused |
+    | STATE | the state of an object, without a waiting sender | the newest of each object | refused |
+    | EVENT | a Kubernetes event | yes, in order; the newest of its updates | the oldest event is dropped |
+    | UPLOAD | all others | yes, in order | refused |
+    | KEEPALIVE | `keepalive` of the node | no | |
+
+    Patches of pods and nodes, and the lease, are requests: edged waits for their answers and makes new ones from the
+    state at that time, so a kept one would only deliver old states later. The kept classes are those that would
+    otherwise be lost for good.
+    """
 
     REQUEST = "request"
     ANSWER = "answer"
@@ -48,43 +48,43 @@ class Class(Enum):
 
     @property
     def kept(self) -> bool:
-        """Whether it is in the store before it leaves, and until the cloud has it."""
+        """Whether the outbox stores the message before it leaves and until the cloud has it."""
         return self in _KEPT
 
 
-_KEPT = frozenset({Class.STATE, Class.EVENT, Class.UPLOAD})
+_KEPT = frozenset({MessageClass.STATE, MessageClass.EVENT, MessageClass.UPLOAD})
 
 
 class Entry(msgspec.Struct, frozen=True, gc=False):
-    """A message, and the frame it leaves as."""
+    """A message to the cloud with its encoded frame."""
 
     message: Message
     frame: bytes
-    kind: Class
+    kind: MessageClass
     accepted: float = 0.0
-    """When it was taken, in monotonic seconds."""
+    """When edgehub accepted it, in monotonic seconds."""
     serial: int = 0
-    """Its number in the store; 0 while it is not for the store."""
+    """Its number in the outbox; 0 for an entry that is not stored."""
 
     @property
     def state(self) -> Hashable | None:
-        """Whose state it is, so that a newer one stands for it; None when each must arrive."""
+        """Key under which a newer state replaces this entry; None for messages that must all arrive."""
         route = self.message.route
-        if self.kind is Class.STATE or (self.kind is Class.EVENT and route.operation == Operation.UPDATE):
+        if self.kind is MessageClass.STATE or (self.kind is MessageClass.EVENT and route.operation == Operation.UPDATE):
             return route.resource, route.operation
         return None
 
 
-def classify(message: Message) -> Class:
-    """How a message to the cloud is kept."""
+def classify(message: Message) -> MessageClass:
+    """Return the class of a message to the cloud."""
     route = message.route
     if message.header.sync:
-        return Class.REQUEST
+        return MessageClass.REQUEST
     if message.parent_id and route.operation in _ANSWER_OPERATIONS:
-        return Class.ANSWER
+        return MessageClass.ANSWER
     kind = type_of(route.resource, Side.EDGE)
     if route.operation in _STATE_OPERATIONS and kind in _STATES:
-        return Class.STATE
+        return MessageClass.STATE
     if route.operation in _EVENT_OPERATIONS and kind == ResourceType.EVENT:
-        return Class.EVENT
-    return Class.UPLOAD
+        return MessageClass.EVENT
+    return MessageClass.UPLOAD

@@ -1,9 +1,4 @@
-"""What the link has done, as plain numbers.
-
-Kept apart from the module, so that they outlive its restarts, and from Prometheus, so that counting needs nothing
-installed (`edgehub.metrics` collects them). What the runner's thread counts and what the module's thread counts are
-different fields, so no lock is needed.
-"""
+"""The counters of the link; `edgehub.metrics` exports them."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -11,13 +6,13 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from beehive import Operation, ResourceType
-from beehive.cache import remembered
+from beehive.cache import cached_for_short_texts
 from beehive.message import Route
 from beehive.resource import Side, type_of
 
 
 class Rejection(StrEnum):
-    """Why a frame or a message from the cloud was not taken. Closed, because metrics count by it."""
+    """Why a frame or a message from the cloud was rejected. A closed set, because it labels metrics."""
 
     NOT_JSON = "json"
     NOT_A_MESSAGE = "type"
@@ -41,59 +36,62 @@ class Refusal(StrEnum):
 
 
 class Traffic(NamedTuple):
-    """What bytes are counted by; from closed sets, because metrics count by it."""
+    """Labels of a byte count; closed sets, because they label metrics."""
 
     direction: str
     """`sent` or `received`."""
     operation: str
     kind: str
-    """Type of the resource; `other` for what KubeEdge has no name for."""
+    """Type of the resource; `other` for types that KubeEdge does not name."""
 
 
 class LinkCounters:
-    """Counts since the process started."""
+    """Counts since the process started.
+
+    They outlive the module's restarts. The threads of module and link write different fields, so no lock is needed.
+    """
 
     def __init__(self) -> None:
         self.connected = False
         """Whether the link is up now."""
         self.connections = 0
-        """Links that came up."""
+        """Links that were established."""
         self.ends: Counter[str] = Counter()
-        """Links that ended or did not come up, by `LinkError.reason`."""
+        """Links that ended or could not be established, by `LinkError.reason`."""
         self.received = 0
-        """Messages from the cloud that were handed to a module or a waiter."""
+        """Messages from the cloud delivered to a module or a waiting request."""
         self.received_bytes = 0
         self.rejected: Counter[Rejection] = Counter()
-        """Frames and messages from the cloud that were not taken."""
+        """Rejected frames and messages from the cloud."""
         self.late = 0
-        """Answers nobody waited for any more, handed to metamanager because the cloud wants them acknowledged."""
+        """Late answers delivered to metamanager because the cloud needs their acknowledgement."""
         self.sent = 0
-        """Messages that were handed to the link, keepalives and repetitions after a reconnect included."""
+        """Messages handed to the link, including keepalives and repetitions after a reconnect."""
         self.confirmed = 0
-        """Messages that the peer is known to have read."""
+        """Messages that the peer has confirmed to have read."""
         self.refused: Counter[Refusal] = Counter()
         """Messages of this node that did not leave."""
         self.payload: Counter[Traffic] = Counter()
-        """Bytes of messages before compression and framing, by what they are about."""
+        """Bytes of messages before compression and framing, by direction, operation and type."""
         self.outbox_writes = 0
-        """Changes of the outbox that are on the disk, each with one flush."""
+        """Changes of the outbox written to the disk, each with one flush."""
         self.outbox_failures = 0
-        """Times that the outbox could not be opened or written."""
+        """Failures to open or write the outbox."""
         self.outbox_restored = 0
-        """Messages of an earlier run that were found in the outbox."""
+        """Messages of an earlier run found in the outbox."""
         self.waiting: Callable[[], Mapping[str, tuple[int, int]]] = dict
-        """How many messages, and bytes, are held for the cloud now, by class."""
+        """Returns the number of messages and bytes kept for the cloud now, by class."""
         self.certificate_expires: float | None = None
-        """Unix time at which the node's certificate ends; None without one. Two threads set it, to the same."""
+        """Unix time at which the node's certificate expires; None without one. Two threads set it, to equal values."""
         self.certificates: Counter[str] = Counter()
-        """Certificates that were asked for, by outcome: `issued`, or `CertificateError.reason`."""
+        """Certificate requests by outcome: `issued`, or `CertificateError.reason`."""
 
     def count(self, direction: str, route: Route, size: int) -> None:
         """Count the bytes of one message."""
         self.payload[_traffic(direction, route.operation, route.resource)] += size
 
 
-@remembered(1024)
+@cached_for_short_texts(1024)
 def _traffic(direction: str, operation: str, resource: str) -> Traffic:
     kind = type_of(resource, Side.EDGE) or ("node" if resource == "node" else "")
     return Traffic(

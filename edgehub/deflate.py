@@ -1,11 +1,10 @@
-"""Compression of messages (permessage-deflate, RFC 7692), where the peer agrees to it. Pure: bytes in, bytes out.
+"""Compression of messages (permessage-deflate, RFC 7692). Pure: bytes in, bytes out.
 
-What is sent shares one window from message to message, because a node says nearly the same all day: a renewed lease is
-a few dozen bytes then. What comes is asked to stand alone (`server_no_context_takeover`), so that a message over the
-limit can be thrown away, as without compression, and the next one still be read; and so that no message can make this
-side hold more than the limit, whatever it says it is.
+Sent messages share one window, because a node repeats itself all day: a renewed lease takes a few dozen bytes. The
+server is asked to compress each message alone (`server_no_context_takeover`). So a message over the limit can be
+discarded and the next one still be read, and no message can make this side allocate more than the limit.
 
-KubeEdge's cloud agrees to no extension, and is then spoken to as ever.
+KubeEdge's cloud supports no extension; messages then travel uncompressed.
 """
 
 import zlib
@@ -14,27 +13,27 @@ from typing import Final, NamedTuple
 from edgehub.errors import UpgradeError
 
 OFFER: Final = "permessage-deflate; server_no_context_takeover"
-"""What is asked for. Nothing is said of windows: a compressor may always use a smaller one."""
+"""The extension that the client offers. It names no window size: a compressor may always use a smaller window."""
 
 _NAME: Final = "permessage-deflate"
 _WINDOW_BITS: Final = 13
-"""Of our own compressor: 8 KiB, which a few messages fill; it takes 50 KiB of memory in all."""
+"""The compressor's window, 8 KiB, which a few messages fill; the compressor takes 50 KiB of memory in all."""
 _MEMORY_LEVEL: Final = 5
 _TAIL: Final = b"\x00\x00\xff\xff"
 
 
 class Agreement(NamedTuple):
-    """What the peer has agreed to."""
+    """The extension parameters that the peer accepted."""
 
     forgets: bool
-    """Whether each message that is sent must stand alone too."""
+    """Whether each sent message must be compressed alone (`client_no_context_takeover`)."""
 
 
 def agreement(answer: str) -> Agreement:
-    """What a peer's `Sec-WebSocket-Extensions` says.
+    """Parse the peer's header `Sec-WebSocket-Extensions`.
 
     Raises:
-        UpgradeError: it is no answer to the offer.
+        UpgradeError: the header does not answer `OFFER`.
     """
     name, *parameters = (part.strip() for part in answer.split(";"))
     names = [parameter.partition("=")[0].strip() for parameter in parameters]
@@ -46,10 +45,10 @@ def agreement(answer: str) -> Agreement:
 
 
 class Deflater:
-    """Makes what is sent smaller.
+    """Compresses the messages of one connection.
 
     Args:
-        agreed: with the peer.
+        agreed: the accepted parameters.
     """
 
     def __init__(self, agreed: Agreement) -> None:
@@ -57,7 +56,7 @@ class Deflater:
         self._compressor = _compressor()
 
     def deflate(self, payload: bytes) -> bytes:
-        """The payload of the frame, without the four bytes that each would end in."""
+        """Return the frame's payload, without the four constant bytes at its end (RFC 7692 §7.2.1)."""
         data = self._compressor.compress(payload) + self._compressor.flush(zlib.Z_SYNC_FLUSH)
         if self._forgets:
             self._compressor = _compressor()
@@ -65,7 +64,7 @@ class Deflater:
 
 
 def inflate(data: bytes, limit: int) -> bytes | None:
-    """At most `limit` bytes of what was compressed; None when it is no compressed data. Allocates no more than that."""
+    """Decompress at most `limit` bytes, and allocate no more; None for invalid data."""
     try:
         return zlib.decompressobj(-zlib.MAX_WBITS).decompress(data + _TAIL, limit)
     except zlib.error:

@@ -1,9 +1,9 @@
-"""Where a message from the cloud goes: a decision and nothing else.
+"""The target of each message from the cloud. Pure.
 
-The table is KubeEdge's (edge/pkg/edgehub/messagehandler; spec/03 §3.3), by wire group. One thing is added: an answer
-that nobody waits for any more is not always dropped, see `late_object`. And one is taken away: what only modules of
-this node say to each other (that the link is up, that the machine shuts down, what edged asks and reports) is not for
-the cloud to say. KubeEdge's edge takes it from anybody.
+The table is KubeEdge's (edge/pkg/edgehub/messagehandler; docs/protocol.md, "Dispatch"), by wire group, with two
+differences. A late answer is not always dropped (`late_object`). And messages that only modules of this node send each
+other (the link is up, the machine shuts down, requests and reports of edged) are rejected; KubeEdge's edge accepts them
+from the cloud.
 """
 
 from enum import Enum
@@ -15,7 +15,7 @@ from edgehub.counters import Rejection
 
 
 class Step(Enum):
-    """What is done with a message."""
+    """How a message is delivered."""
 
     BROADCAST = "broadcast"
     SEND = "send"
@@ -24,7 +24,7 @@ class Step(Enum):
 
 
 class Decision(NamedTuple):
-    """A step and its object: a group, a module, or why the message is rejected."""
+    """A step with its target: a group, a module, or the reason of a rejection."""
 
     step: Step
     to: str = ""
@@ -44,8 +44,7 @@ _ACKNOWLEDGED_ANSWERS = frozenset(
         ResourceType.VOLUME_ATTACHMENT,
     }
 )
-"""Types whose query answers the cloud sends again until they are acknowledged (cloudhub's noAckRequired)."""
-
+"""Types whose query answers the cloud repeats until they are acknowledged (cloudhub's noAckRequired)."""
 
 _OWN_SOURCES = frozenset(
     {
@@ -62,11 +61,13 @@ _OWN_SOURCES = frozenset(
     }
 )
 _OWN_OPERATIONS = frozenset({Operation.QUERY, Operation.PATCH, Operation.CONNECT})
-_OWN_TYPES = frozenset({ResourceType.CONNECTION, ResourceType.SHUTDOWN, ResourceType.STORE, ResourceType.EVENT})
+_OWN_TYPES = frozenset(
+    {ResourceType.CONNECTION, ResourceType.SHUTDOWN, ResourceType.DISK, ResourceType.STORE, ResourceType.EVENT}
+)
 
 
 def decide(message: Message) -> Decision:
-    """Where a message goes."""
+    """Return the target of a message."""
     match message.route.group:
         case Group.RESOURCE | Group.FUNC:
             return _ANSWER if message.parent_id else _unasked(message)
@@ -81,12 +82,13 @@ def decide(message: Message) -> Decision:
 
 
 def late_object(answer: Message) -> Message | None:
-    """What to make of an answer whose waiter has gone: an update for metamanager, or None to drop it.
+    """Turn an answer that arrives after its request has ended into an update for metamanager; None to drop it.
 
-    KubeEdge drops every such answer. Where it carries an object, its cloud then misses the acknowledgement, repeats the
-    answer for 25 s and blocks all else that it has for the node meanwhile (spec/04 §6). To acknowledge it unstored
-    would be worse: the cloud would hold the node for up to date. So it goes the way of an object that was pushed:
-    metamanager stores it, unless it has a newer one, and acknowledges it under the same message id.
+    KubeEdge drops every such answer. If the answer carries an object, its cloud then misses the acknowledgement,
+    repeats the answer for 25 s and blocks the node's other messages meanwhile (docs/protocol.md, "Repetition"). An
+    acknowledgement without storing would be worse: the cloud would take the node for up to date. So metamanager handles
+    the object like a pushed one: it stores it, unless it has a newer version, and acknowledges it under the same
+    message id.
     """
     route = answer.route
     wanted = (
@@ -101,7 +103,7 @@ def late_object(answer: Message) -> Message | None:
 
 
 def _unasked(message: Message) -> Decision:
-    """To metamanager, unless it is what metamanager is told by modules of this node only."""
+    """Deliver to metamanager, except messages that only this node's modules send it."""
     route = message.route
     own = route.source in _OWN_SOURCES or route.operation in _OWN_OPERATIONS
     if own or type_of(route.resource, Side.EDGE) in _OWN_TYPES:

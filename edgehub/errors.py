@@ -1,20 +1,20 @@
-"""Every way in which the link to the cloud fails, in one tree.
+"""The errors of edgehub.
 
 EdgeHubError
-├── SettingsError           a setting that no link can be made of
-├── OutboxError             what is kept for the cloud cannot be read or written
-└── LinkError               why a link ended, or did not come to be
+├── SettingsError           a setting that no link can use
+├── OutboxError             the outbox cannot be read or written
+└── LinkError               why a link ended, or could not be established
     ├── CertificateError        no certificate to connect with; see `edgehub.certificates.errors`
     ├── DialError               no TCP or TLS connection
     ├── UpgradeError            the peer did not switch to websocket
     ├── ProtocolError           the peer broke the websocket protocol
     ├── PeerClosedError         the peer ended the link
-    ├── DeadPeerError           the peer is silent, or does not take what is written
+    ├── DeadPeerError           the peer is silent, or reads nothing
     ├── LinkLostError           the connection broke
     └── ClosedHereError         this side ended the link
 
-Each carries what was attempted, on what, a hint what to do, and whether trying again may help. A `LinkError` has a
-`reason`, one countable word for metrics.
+Each carries the attempt, its object, a hint, and whether a retry may help. A `LinkError` has a `reason`, one
+word for metrics.
 """
 
 from typing import ClassVar
@@ -23,11 +23,11 @@ from beehive.errors import BeehiveError
 
 
 class EdgeHubError(BeehiveError):
-    """Base of the tree. Its attempts are such as "connect to the cloud", on an address or a resource."""
+    """Base class. `attempt` is a text such as "cannot connect to the cloud", `on` an address or a resource."""
 
 
 class SettingsError(EdgeHubError):
-    """A setting that no link can be made of."""
+    """A setting that no link can use."""
 
 
 class OutboxError(EdgeHubError):
@@ -35,12 +35,12 @@ class OutboxError(EdgeHubError):
 
     def __init__(self, attempt: str, on: str = "", hint: str = "", *, corrupt: bool = False) -> None:
         self.corrupt = corrupt
-        """Whether the file is no database any more."""
+        """Whether the file is no valid database."""
         super().__init__(attempt, on, hint, retryable=not corrupt)
 
 
 class LinkError(EdgeHubError):
-    """Why a link ended, or did not come to be; all of them are worth another try."""
+    """Why a link ended, or could not be established; always retryable."""
 
     reason: ClassVar[str] = "link"
 
@@ -55,7 +55,7 @@ class DialError(LinkError):
 
 
 class UpgradeError(LinkError):
-    """The peer answered, but did not switch to websocket; `status` is its HTTP status, 0 when it had none."""
+    """The peer answered, but did not switch to websocket; `status` is its HTTP status, 0 without one."""
 
     reason = "upgrade"
 
@@ -65,7 +65,7 @@ class UpgradeError(LinkError):
 
 
 class ProtocolError(LinkError):
-    """The peer sent what is not websocket (RFC 6455)."""
+    """The peer violated RFC 6455."""
 
     reason = "protocol"
 
@@ -74,7 +74,7 @@ class ProtocolError(LinkError):
 
 
 class PeerClosedError(LinkError):
-    """The peer ended the link: with a close frame, whose code is `code`, or without one (`code` 1006)."""
+    """The peer ended the link: with a close frame of code `code`, or without one (`code` 1006)."""
 
     reason = "closed by peer"
 
@@ -84,7 +84,7 @@ class PeerClosedError(LinkError):
 
 
 class DeadPeerError(LinkError):
-    """The peer sends nothing, not even pongs, or takes nothing."""
+    """The peer sends nothing, not even pongs, or reads nothing."""
 
     reason = "dead peer"
 

@@ -1,10 +1,10 @@
 """Websocket frames (RFC 6455 §5) as a client reads and writes them. Pure: bytes in, events out.
 
-Why not the `websockets` package, which the cloud stub uses. It closes the connection on a message over the limit
-(1009), and KubeEdge's cloud sends an unacknowledged object again for ever: one large ConfigMap would keep the node in a
-loop of reconnecting. Here such a message is thrown away while it comes, and the link stays. The package also takes at
-most 4096 fragments a message, which gorilla's buffer of 4096 bytes makes 16 MiB; and its threading client has up to
-three threads a link, no deadline for writing, and 7 MB of modules. The tests hold this file against it.
+The `websockets` package would cost an edgecore 1.0 MB of memory, but it closes the connection (code 1009) on a message
+over the limit. KubeEdge's cloud sends an unacknowledged object again and again, so one large ConfigMap would keep the
+node reconnecting for ever. `FrameReader` discards such a message while it arrives and keeps the link. The package also
+limits a message to 4096 fragments (16 MiB with gorilla's buffer of 4096 bytes), and its threading client runs up to
+three threads a link without a deadline for writing. The tests compare this file with the package.
 """
 
 import os
@@ -17,17 +17,17 @@ from edgehub.deflate import inflate
 from edgehub.errors import ProtocolError
 
 HEAD_BYTES = 2048
-"""How much is kept of a message that is thrown away: enough for its header and its route."""
+"""Bytes kept of a discarded message: enough for its header and its route."""
 
 _FINAL, _COMPRESSED, _RESERVED, _OPCODE, _MASKED, _LENGTH = 0x80, 0x40, 0x70, 0x0F, 0x80, 0x7F
 _LONGEST_CONTROL = 125
 _EMPTY_FRAGMENTS = 1024
-"""Of one message: a flush makes one, and an endless message of them would look like a link that is alive."""
+"""Limit for one message. A flush makes one empty fragment; an endless series of them would pass for a live link."""
 _SIXTEEN_BITS, _SIXTY_FOUR_BITS = 126, 127
 
 
 class Opcode(IntEnum):
-    """What a frame is."""
+    """Opcode of a frame (RFC 6455 §5.2)."""
 
     CONTINUATION = 0
     TEXT = 1
@@ -38,14 +38,14 @@ class Opcode(IntEnum):
 
 
 class Received(NamedTuple):
-    """A whole message, or a control frame."""
+    """A complete message, or a control frame."""
 
     opcode: Opcode
     payload: bytes
 
 
 class Skipped(NamedTuple):
-    """A message over the limit: its beginning, and its size in bytes."""
+    """A message over the limit: its first bytes and its size in bytes."""
 
     head: bytes
     size: int
@@ -61,10 +61,10 @@ class _Header(NamedTuple):
 
 
 class FrameReader:
-    """Turns the bytes of a server into messages, however they are cut.
+    """Splits a server's byte stream into messages.
 
     Args:
-        limit: bytes of the largest message that is kept.
+        limit: largest message in bytes; larger ones become `Skipped`.
     """
 
     def __init__(self, limit: int) -> None:
@@ -82,10 +82,10 @@ class FrameReader:
         self._empty = 0
 
     def feed(self, data: bytes | memoryview) -> Iterator[Received | Skipped]:
-        """The events that these bytes complete; the iterator must be read to its end.
+        """Yield the messages and control frames that these bytes complete. Exhaust the iterator before the next call.
 
         Raises:
-            ProtocolError: they are not what a websocket server sends; nothing can be read after it.
+            ProtocolError: the bytes violate RFC 6455; the reader is unusable afterwards.
         """
         self._buffer += data
         position = 0
@@ -121,7 +121,7 @@ class FrameReader:
         self._frame, self._missing = header, header.length
 
     def _take(self, position: int) -> int:
-        """Take what there is of the frame's payload; returns how much that was."""
+        """Consume the available part of the frame's payload and return its length."""
         available = min(self._missing, len(self._buffer) - position)
         if self._frame is not None and self._frame.opcode >= Opcode.CLOSE:
             self._control += self._buffer[position : position + available]
@@ -149,7 +149,7 @@ class FrameReader:
         return Received(kind, payload) if size <= self._limit else Skipped(payload, size)
 
     def _inflated(self, kind: Opcode, payload: bytes, size: int) -> Received | Skipped:
-        """The message that was compressed; over the limit as it came or as it is, only its beginning."""
+        """Decompress a message. The limit holds for its compressed and for its decompressed size."""
         if size > self._limit:
             return Skipped(inflate(payload, HEAD_BYTES) or b"", size)
         whole = inflate(payload, self._limit + 1)
@@ -159,10 +159,10 @@ class FrameReader:
 
 
 def frame(opcode: Opcode, payload: bytes, *, compressed: bool = False) -> bytes:
-    """One unfragmented frame of a client; `compressed` if the payload is.
+    """Return one unfragmented client frame; `compressed` marks a deflated payload.
 
-    The mask comes from the system and not from the clock's randomness: it keeps what is sent from being chosen by
-    somebody else (RFC 6455 §10.3), so it must not be foreseeable.
+    The mask comes from the system's randomness, not from the clock's: it must be unpredictable, so that an attacker
+    cannot choose the bytes on the wire (RFC 6455 §10.3).
     """
     size = len(payload)
     first = _FINAL | opcode | (_COMPRESSED if compressed else 0)
@@ -177,12 +177,12 @@ def frame(opcode: Opcode, payload: bytes, *, compressed: bool = False) -> bytes:
 
 
 def close_payload(code: int, reason: str = "") -> bytes:
-    """What a close frame carries; the reason is cut to what fits."""
+    """Return the payload of a close frame; a long reason is truncated."""
     return struct.pack("!H", code) + reason.encode()[: _LONGEST_CONTROL - 2]
 
 
 def close_reason(payload: bytes) -> tuple[int, str]:
-    """Code and text of a close frame; 1005 when it has none."""
+    """Return code and text of a close frame's payload; code 1005 for an empty one."""
     if len(payload) < 2:
         return 1005, ""
     code: int = struct.unpack_from("!H", payload)[0]
@@ -210,7 +210,7 @@ def _header(buffer: bytearray, start: int) -> _Header | None:
 
 
 def _opcode(first: int, second: int) -> Opcode:
-    """The opcode of a frame whose first two bytes are such as a server may send."""
+    """Return the opcode of a frame; raise ProtocolError unless a server may send its first two bytes."""
     try:
         opcode = Opcode(first & _OPCODE)
     except ValueError:
@@ -225,7 +225,7 @@ def _opcode(first: int, second: int) -> Opcode:
 
 
 def _masked(payload: bytes, key: bytes) -> bytes:
-    """The payload with the key laid over it, as one operation on large integers (0.6 ms a MiB)."""
+    """Return the payload XORed with the key, as one operation on large integers (0.6 ms a MiB)."""
     size = len(payload)
     pattern = (key * (size // 4 + 1))[:size]
     return (int.from_bytes(payload, "little") ^ int.from_bytes(pattern, "little")).to_bytes(size, "little")

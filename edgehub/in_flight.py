@@ -1,37 +1,21 @@
-"""How much of what the cloud has sent may be on its way through this node: back pressure in bytes.
-
-What is handed to metamanager counts until its answer leaves. When too much is under way the link reads no more for a
-moment, so that what the cloud has more waits in the network and not in this process. No more than a moment, because
-the thread that reads also writes and keeps the link alive.
-"""
+"""Back pressure: limits the bytes from the cloud that are in flight in this process."""
 
 import threading
 from collections import OrderedDict
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple
 
 import pykka
 
-from beehive import Clock
+from beehive import Runtime
 
-MOST: Final = 2 * 1024 * 1024
-"""Bytes that may be under way; one larger message may be alone."""
+MOST_BYTES: Final = 2 * 1024 * 1024
+"""Bytes that may be in flight; a single larger message may be alone."""
 
-PATIENCE: Final = 0.5
-"""Seconds for which a message waits at most."""
+LONGEST_WAIT: Final = 0.5
+"""Seconds that `enter` blocks at most."""
 
-FORGOTTEN: Final = 10.0
-"""Seconds after which a message without an answer counts no more: not each has one."""
-
-
-class Runtime(Protocol):
-    """What is needed of the bus's."""
-
-    @property
-    def clock(self) -> Clock:
-        """Time."""
-
-    def future(self) -> pykka.Future[Any]:
-        """A new future."""
+FORGET_AFTER: Final = 10.0
+"""Seconds after which a message without an answer no longer counts: some messages get none."""
 
 
 class _Entry(NamedTuple):
@@ -40,9 +24,13 @@ class _Entry(NamedTuple):
 
 
 class InFlight:
-    """See the module's docstring. Thread-safe; one thread enters."""
+    """Counts messages from their delivery to metamanager until its answer leaves. Thread-safe; one thread enters.
 
-    def __init__(self, runtime: Runtime, most: int = MOST) -> None:
+    When too many bytes are in flight, `enter` blocks the link's thread for a moment, so that further messages wait in
+    the network. It blocks for half a second at most, because the same thread also writes and keeps the link alive.
+    """
+
+    def __init__(self, runtime: Runtime, most: int = MOST_BYTES) -> None:
         self._runtime = runtime
         self._most = most
         self._lock = threading.Lock()
@@ -52,12 +40,12 @@ class InFlight:
 
     @property
     def bytes(self) -> int:
-        """Under way now."""
+        """Bytes in flight now."""
         return self._bytes
 
     def enter(self, message_id: str, size: int) -> None:
-        """A message goes on its way, as soon as there is room for it or it has waited long enough."""
-        until = self._runtime.clock.monotonic() + PATIENCE
+        """Count a message, as soon as there is room or `LONGEST_WAIT` has passed."""
+        until = self._runtime.clock.monotonic() + LONGEST_WAIT
         while (room := self._enter(message_id, size, until)) is not None:
             try:
                 room.get(timeout=max(0.0, until - self._runtime.clock.monotonic()))
@@ -65,8 +53,8 @@ class InFlight:
                 continue
 
     def leave(self, message_id: str) -> None:
-        """It was answered; without effect for what never entered. Who waits is woken when half of the room is free: to
-        be woken for each message would cost a switch of threads for each.
+        """Count a message as answered; unknown ids have no effect. A blocked `enter` continues when half of the room is
+        free: to wake it for each message would cost a thread switch each.
         """
         with self._lock:
             entry = self._entries.pop(message_id, None)
@@ -80,7 +68,7 @@ class InFlight:
             room.set(None)
 
     def _enter(self, message_id: str, size: int, until: float) -> pykka.Future[Any] | None:
-        """None when it has entered, else what is set when there may be room."""
+        """Return None when the message was counted, else a future that is set when there may be room."""
         now = self._runtime.clock.monotonic()
         with self._lock:
             self._forget(now)
@@ -95,7 +83,7 @@ class InFlight:
     def _forget(self, now: float) -> None:
         while self._entries:
             message_id, entry = next(iter(self._entries.items()))
-            if now - entry.since < FORGOTTEN:
+            if now - entry.since < FORGET_AFTER:
                 return
             del self._entries[message_id]
             self._bytes -= entry.size

@@ -1,13 +1,4 @@
-"""The way in: from a link's events to the bus, on the thread that runs the link.
-
-Frames are decoded and delivered here and not on the module's thread, so an object from the cloud is one hand-over away
-from metamanager. As a broadcast it does not wait for room there: what metamanager is too slow for is a dead letter in
-the end, and the cloud, which has no acknowledgement of it, sends it again. Too many bytes of it make the link read no
-more for a moment (`edgehub.in_flight`).
-
-What the module must know is put into its inbox before anybody else is told. So when another module, told of the link,
-sends to edgehub, edgehub knows of the link already.
-"""
+"""The receiving side of edgehub: from a link's events to the bus."""
 
 import logging
 import re
@@ -23,55 +14,63 @@ from edgehub.in_flight import InFlight
 
 _log = logging.getLogger(__name__)
 
-TOLD_OF_LINK = (Group.TWIN, Group.META, Group.BUS, Group.TASKMANAGER, Group.EDGED)
-"""Groups that get the connection events. KubeEdge's, and edged, which reports its pods when the cloud is back."""
+LINK_EVENT_GROUPS = (Group.TWIN, Group.META, Group.BUS, Group.TASKMANAGER, Group.EDGED)
+"""Groups that receive the connection events: KubeEdge's, and edged, which reports its pods when the cloud is back."""
 
 _MESSAGE_ID = re.compile(rb'"msg_id"\s*:\s*"([!-~]{1,64}?)"')
 _PARENT_ID = re.compile(rb'"parent_msg_id"\s*:\s*"([!-~]{1,64}?)"')
 _RESOURCE = re.compile(rb'"resource"\s*:\s*"([ -~]{1,512}?)"')
 
 
-class Hooks(NamedTuple):
-    """What the module wants to know; each returns at once."""
+class LinkHooks(NamedTuple):
+    """Callbacks of the module; each returns at once."""
 
     opened: Callable[[], None]
     confirmed: Callable[[int], None]
     ended: Callable[[LinkError], None]
     answered: Callable[[str], None]
-    """Told the id of a message that the cloud has answered."""
+    """Called with the id of a message that the cloud has answered."""
 
 
 class Inbound:
-    """Takes the events of one link (`edgehub.link.LinkEvents`).
+    """Delivers the messages of a link (`edgehub.link.LinkEvents`) to modules, on the thread that runs the link.
+
+    It decodes frames here and not on the module's thread, so an object from the cloud is one hand-over away from
+    metamanager. A broadcast does not wait for room in an inbox: messages that metamanager is too slow for become dead
+    letters, and the cloud, without their acknowledgement, sends them again. Before that, too many bytes in flight make
+    the link pause reading (`edgehub.in_flight`).
+
+    Hooks put their news into the module's inbox before other modules receive the connection event. So edgehub knows of
+    a new link before another module, reacting to it, sends it a message.
 
     Args:
-        hive: where messages go.
-        counters: what is counted.
+        hive: delivers messages.
+        counters: of the link.
         hooks: of the module.
     """
 
-    def __init__(self, hive: Hive, counters: LinkCounters, hooks: Hooks) -> None:
+    def __init__(self, hive: Hive, counters: LinkCounters, hooks: LinkHooks) -> None:
         self._hive = hive
         self._counters = counters
         self._hooks = hooks
         self._open = False
         self._silent = False
         self.in_flight = InFlight(hive.runtime)
-        """What metamanager has not answered yet."""
+        """Messages that metamanager has not answered yet."""
 
     def silence(self) -> None:
-        """Tell nobody any more and take nothing: the process is ending."""
+        """Drop further messages and connection events: the process is ending."""
         self._silent = True
 
     def opened(self) -> None:
-        """The link is up."""
+        """Announce that the link is up."""
         self._open = True
         self._counters.connections += 1
         self._hooks.opened()
         self._announce(CLOUD_CONNECTED)
 
     def ended(self, error: LinkError) -> None:
-        """The link has ended, or did not come up; once."""
+        """Announce that the link has ended, or could not be established; called once."""
         self._counters.ends[error.reason] += 1
         self._hooks.ended(error)
         if self._open:
@@ -79,11 +78,11 @@ class Inbound:
             self._announce(CLOUD_DISCONNECTED)
 
     def confirmed(self, frames: int) -> None:
-        """The peer has read more of what was sent."""
+        """Pass on that the peer has read more frames."""
         self._hooks.confirmed(frames)
 
     def received(self, frame: bytes) -> None:
-        """A message came. That its sender waits is said between modules; nobody here waits under the cloud's id."""
+        """Decode and deliver a message. `sync` is cleared: it has a meaning between modules only."""
         if self._silent:
             return
         self._counters.received_bytes += len(frame)
@@ -96,7 +95,7 @@ class Inbound:
         self._deliver(message.with_header(sync=False) if message.header.sync else message, len(frame))
 
     def skipped(self, head: bytes, size: int) -> None:
-        """A message over the limit was thrown away; whoever waits for it as an answer is told at once."""
+        """Log a discarded message; if it answers a request, answer that with an error at once."""
         self._counters.received_bytes += size
         resource, parent = _found(_RESOURCE, head), _found(_PARENT_ID, head)
         what = f"message {_found(_MESSAGE_ID, head) or '?'} about {resource or '?'} of {size} bytes"
@@ -149,7 +148,7 @@ class Inbound:
     def _announce(self, content: str) -> None:
         if self._silent:
             return
-        for group in TOLD_OF_LINK:
+        for group in LINK_EVENT_GROUPS:
             if self._hive.members(group):
                 self._hive.broadcast(group, self._event(group, content))
 

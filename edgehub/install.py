@@ -1,25 +1,23 @@
-"""Putting edgehub together: what a process calls."""
+"""Assembles edgehub for a process."""
 
+import ssl
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from beehive import Hive
-from edgehub.certificates.issuer import Issuer
-from edgehub.certificates.keeper import Keeper
-from edgehub.certificates.link import CertifiedLink
+from edgehub.certificates.certified_link import CertifiedLink
+from edgehub.certificates.issuer import SubprocessIssuer
+from edgehub.certificates.manager import CertificateManager
 from edgehub.certificates.settings import CertificateSettings
 from edgehub.counters import LinkCounters
 from edgehub.link import LinkFactory
 from edgehub.module import EdgeHub
-from edgehub.network.lookout import WatchNetwork
+from edgehub.network.watcher import WatchNetwork
 from edgehub.outbox.store import OpenOutbox
 from edgehub.outgoing import Outgoing
 from edgehub.settings import EdgeHubSettings
+from edgehub.tls import client_context
 from edgehub.transport import ContextFactory
 from edgehub.websocket import WebsocketLink, check
-
-if TYPE_CHECKING:
-    import ssl
 
 
 def install(
@@ -38,31 +36,31 @@ def install(
     Args:
         hive: not started yet.
         settings: of the link.
-        make_context: makes the TLS context of each connection (`edgehub.tls.client_context`); only for `wss://`, and
-            only where the node has no certificate of its own to keep. The system's trust is used without both.
-        certificates: the node's certificate, which is fetched and renewed; only for `wss://`.
-        make_link: makes another kind of link, as tests and the simulation do.
-        wrap: makes links that observe those, as `edgehub.recording` does.
-        open_outbox: opens what keeps messages over a restart; None: they are in memory only.
-        watch_network: makes what tells of changes of this machine's network (`edgehub.network.netlink.Netlink`).
+        make_context: returns the TLS context of each connection (`edgehub.tls.client_context`); for `wss://` without
+            `certificates`. Without both, the system's trust applies.
+        certificates: settings of the node's certificate, which edgehub then fetches and renews; for `wss://` only.
+        make_link: makes another kind of link, for tests and the simulation.
+        wrap: wraps the factory of links, as `edgehub.recording` does.
+        open_outbox: opens the outbox, which keeps messages over a restart; None keeps them in memory only.
+        watch_network: opens the watch of this machine's network (`edgehub.network.netlink.Netlink`).
 
     Returns:
-        What the link counts; `edgehub.metrics` exports it.
+        The counters of the link.
 
     Raises:
-        SettingsError: no websocket link can be made of the settings.
+        SettingsError: a websocket link cannot use the settings.
     """
     counters = LinkCounters()
     outgoing = Outgoing(settings.limits, settings.heartbeat)
-    counters.waiting = outgoing.depths
-    keeper: Keeper | None = None
+    counters.waiting = outgoing.usage_by_class
+    certificate_manager: CertificateManager | None = None
     if make_link is None:
         check(settings)
         make_link = _websockets(settings, hive, make_context if certificates is None else _context(certificates))
         if certificates is not None:
-            keeper = Keeper(certificates, hive.clock, counters, Issuer())
-            make_link = _certified(make_link, keeper)
-    hive.add(EdgeHub, settings, wrap(make_link), outgoing, counters, keeper, open_outbox, watch_network)
+            certificate_manager = CertificateManager(certificates, hive.clock, counters, SubprocessIssuer())
+            make_link = _certified(make_link, certificate_manager)
+    hive.add(EdgeHub, settings, wrap(make_link), outgoing, counters, certificate_manager, open_outbox, watch_network)
     return counters
 
 
@@ -70,16 +68,14 @@ def _websockets(settings: EdgeHubSettings, hive: Hive, make_context: ContextFact
     return lambda: WebsocketLink(settings, hive.clock, make_context)
 
 
-def _certified(make_link: LinkFactory, keeper: Keeper) -> LinkFactory:
-    return lambda: CertifiedLink(make_link, keeper)
+def _certified(make_link: LinkFactory, certificates: CertificateManager) -> LinkFactory:
+    return lambda: CertifiedLink(make_link, certificates)
 
 
 def _context(certificates: CertificateSettings) -> ContextFactory:
-    """Reads the files anew for each connection, so that renewed ones are taken up."""
+    """Return a factory that reads the files for each connection, so that the next one uses a renewed certificate."""
 
-    def make() -> "ssl.SSLContext":
-        from edgehub.tls import client_context  # noqa: PLC0415 - `ssl` is 1.2 MB that a plain link does not need
-
+    def make() -> ssl.SSLContext:
         paths = certificates.paths
         return client_context(paths.authority, paths.certificate, paths.key)
 

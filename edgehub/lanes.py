@@ -1,17 +1,4 @@
-"""In which order messages leave that wait for the cloud. Decisions only.
-
-Four lanes, the first that has something goes first:
-
-| lane | what is in it | why |
-|---|---|---|
-| NODE | the node, its status, its lease | without them the cloud takes the node for dead |
-| PODS | pods, their statuses, every request that somebody waits with | the cloud sees a pod as its status says |
-| UPLOADS | what nobody waits with | |
-| EVENTS | Kubernetes events | there are many, and they tell of what is past |
-
-A lane that has waited while `SHARE` messages of others left is next, so that none starves. What is about one object
-leaves in the order in which it came.
-"""
+"""The order in which waiting messages leave for the cloud. Pure."""
 
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Hashable, Iterator
@@ -20,17 +7,25 @@ from typing import Final
 
 from beehive import Message, ResourceType
 from beehive.resource import Side, type_of
-from edgehub.classes import Class, Entry
+from edgehub.classes import Entry, MessageClass
 
 SHARE: Final = 8
-"""Messages of other lanes that leave before one of a lane that waits."""
+"""Messages of other lanes after which a waiting lane is served."""
 
 _NODE = frozenset({ResourceType.NODE, ResourceType.NODEPATCH, ResourceType.NODESTATUS, ResourceType.LEASE})
 _PODS = frozenset({ResourceType.POD, ResourceType.PODPATCH, ResourceType.PODSTATUS})
 
 
 class Lane(IntEnum):
-    """See the module's docstring; the first goes first."""
+    """Priority of a message.
+
+    | lane | contents | reason |
+    |---|---|---|
+    | NODE | the node, its status, its lease | without them the cloud takes the node for dead |
+    | PODS | pods, their statuses, and requests with a waiting sender | the cloud knows a pod by its status |
+    | UPLOADS | messages without a waiting sender | |
+    | EVENTS | Kubernetes events | they are many, and report the past |
+    """
 
     NODE = 0
     PODS = 1
@@ -38,8 +33,8 @@ class Lane(IntEnum):
     EVENTS = 3
 
 
-def lane_of(message: Message, kind: Class) -> Lane:
-    """The lane of a message of a class. All that is about a node, a pod or an event is in one lane."""
+def lane_of(message: Message, kind: MessageClass) -> Lane:
+    """Return the lane of a message. All messages about nodes share one lane; so do those about pods, and events."""
     about = type_of(message.route.resource, Side.EDGE)
     if about in _NODE:
         return Lane.NODE
@@ -47,19 +42,23 @@ def lane_of(message: Message, kind: Class) -> Lane:
         return Lane.PODS
     if about == ResourceType.EVENT:
         return Lane.EVENTS
-    return Lane.PODS if kind is Class.REQUEST else Lane.UPLOADS
+    return Lane.PODS if kind is MessageClass.REQUEST else Lane.UPLOADS
 
 
 class Lanes:
-    """What waits, by key; see the module's docstring."""
+    """The waiting messages, by key. The first lane that is not empty is served first.
+
+    A lane that has waited while `SHARE` messages of others left is next, so that none starves. Messages about one
+    object leave in the order of their arrival.
+    """
 
     def __init__(self) -> None:
         self._lanes: dict[Lane, OrderedDict[Hashable, Entry]] = {lane: OrderedDict() for lane in Lane}
         self._lane_of: dict[Hashable, Lane] = {}
         self._about: Counter[tuple[Lane, str]] = Counter()
-        """How many in a lane are about a resource."""
+        """Number of messages in a lane about a resource."""
         self._passed: Counter[Lane] = Counter()
-        """How many of others have left since a lane's last, while it had something."""
+        """Number of messages of other lanes that left while a lane was waiting."""
 
     def __len__(self) -> int:
         return len(self._lane_of)
@@ -68,12 +67,12 @@ class Lanes:
         return key in self._lane_of
 
     def get(self, key: Hashable) -> Entry | None:
-        """The entry with this key."""
+        """Return the entry with this key; None for an unknown key."""
         lane = self._lane_of.get(key)
         return None if lane is None else self._lanes[lane][key]
 
     def put(self, key: Hashable, entry: Entry, *, first: bool = False) -> None:
-        """Let an entry wait as the last of its lane (or the first), or in the place of the one that has its key."""
+        """Append an entry to its lane (with `first`: prepend it), or replace the entry that has its key."""
         lane = self._lane_of.get(key)
         if lane is not None:
             self._lanes[lane][key] = entry
@@ -86,7 +85,7 @@ class Lanes:
             self._lanes[lane].move_to_end(key, last=False)
 
     def pop(self, key: Hashable) -> Entry | None:
-        """Let the entry with this key wait no longer."""
+        """Remove and return the entry with this key; None for an unknown key."""
         lane = self._lane_of.pop(key, None)
         if lane is None:
             return None
@@ -100,30 +99,30 @@ class Lanes:
         return entry
 
     def entries(self) -> Iterator[Entry]:
-        """All that waits, by lane, each in its order."""
+        """Yield all entries, lane by lane, each lane in its order."""
         for lane in self._lanes.values():
             yield from lane.values()
 
     def keys_where(self, wanted: Callable[[Entry], bool]) -> Iterator[Hashable]:
-        """The keys of the entries that are wanted, likewise."""
+        """Yield the keys of the entries for which `wanted` is true, in the order of `entries`."""
         return (key for lane in self._lanes.values() for key, entry in lane.items() if wanted(entry))
 
     def drain(self) -> list[Entry]:
-        """Let all of it wait no longer."""
+        """Remove and return all entries."""
         found = list(self.entries())
         for key in list(self._lane_of):
             self.pop(key)
         return found
 
     def next(self, may_leave: Callable[[Entry], bool]) -> Hashable | None:
-        """The key of what leaves next."""
+        """Return the key of the next entry to leave, among those that `may_leave`; None for none."""
         found = {lane: key for lane in Lane if (key := self._first(lane, may_leave)) is not None}
         starved = next((lane for lane in found if self._passed[lane] >= SHARE), None)
         lane = starved if starved is not None else next(iter(found), None)
         return None if lane is None else found[lane]
 
     def take(self, key: Hashable) -> Entry:
-        """Let an entry leave. Raises KeyError when there is none with this key."""
+        """Remove and return an entry that leaves; raise KeyError for an unknown key."""
         left = self._lane_of[key]
         for lane, waiting in self._lanes.items():
             self._passed[lane] += bool(waiting)
@@ -136,6 +135,6 @@ class Lanes:
         return next((key for key, entry in self._lanes[lane].items() if may_leave(entry)), None)
 
     def _choose(self, entry: Entry) -> Lane:
-        """Its own lane, or the one in which something waits already about the same object."""
+        """Return the lane in which other messages about the same object wait, else the entry's own."""
         resource, own = entry.message.route.resource, lane_of(entry.message, entry.kind)
         return next((lane for lane in (Lane.PODS, Lane.UPLOADS) if self._about[lane, resource]), own)

@@ -1,11 +1,7 @@
-"""The contract of a link: one connection to the cloud, from its dialling to its end.
+"""The contract of a link to the cloud.
 
-edgehub knows nothing of sockets: it is handed a factory of links. `edgehub.websocket` has the real one,
-`edgehub.testing` one in memory, for tests and for the simulation; both pass the same contract tests
-(`tests/edgehub/test_link_contract.py`).
-
-A link lives once. It is run by an actor of edgehub (`Runner`), on whose thread everything of it happens: dialling,
-reading, writing, pinging. So there is nothing to tear down apart from it, and nothing that could be torn down twice.
+`edgehub.module` takes a factory of links and opens no socket itself. `edgehub.websocket` implements the contract over
+TCP, `edgehub.testing` in memory, for tests and the simulation; both pass `tests/edgehub/test_link_contract.py`.
 """
 
 from abc import ABC, abstractmethod
@@ -16,41 +12,45 @@ from edgehub.errors import LinkError
 
 
 class LinkEvents(Protocol):
-    """What a link tells; always on the thread that runs it, so in order. It may block: then the link reads no more."""
+    """Callbacks of a link, called in order on the thread that runs it. While one blocks, the link reads nothing."""
 
     def opened(self) -> None:
-        """The link is up; once, before everything else."""
+        """Called once, before all others, when the link is up."""
 
     def received(self, frame: bytes) -> None:
-        """A whole message came, reassembled, as bytes of UTF-8 JSON (if the peer behaves)."""
+        """Called with each complete message; UTF-8 JSON, if the peer is correct."""
 
     def skipped(self, head: bytes, size: int) -> None:
-        """A message over the limit was thrown away as it came; `head` is its beginning, `size` its bytes."""
+        """Called for a discarded message over the limit: its first bytes and its size in bytes."""
 
     def confirmed(self, frames: int) -> None:
-        """The peer has read the next `frames` of what was sent, in the order of sending."""
+        """Called when the peer has read the next `frames` sent frames, in the order of sending."""
 
 
 class Link(ABC):
-    """One connection to the cloud."""
+    """One connection to the cloud, from dialling to its end; used once.
+
+    An actor (`LinkRunner`) calls `run`, and everything happens on its thread: dialling, reading, writing, pinging. So
+    no part of a link can end, or be cleaned up, without the others.
+    """
 
     @abstractmethod
     def run(self, events: LinkEvents) -> LinkError:
-        """Dial, serve until the end, and say why it ended. Blocks; is called once; does not raise for the network."""
+        """Dial, serve until the link ends, and return why. Blocks; called once; never raises for network failures."""
 
     @abstractmethod
     def send(self, frame: bytes) -> None:
-        """Let a frame leave after those before it. Any thread; never blocks.
+        """Send a frame after all earlier ones. Any thread; never blocks.
 
-        Nothing says that it failed: a frame that is not confirmed when `run` returns may or may not have arrived.
+        Failures are not reported: a frame that is unconfirmed when `run` returns may or may not have arrived.
         """
 
-    def check(self) -> None:  # noqa: B027 - a link that cannot be doubted need not do anything
-        """Find out soon whether the peer is still there: the network has changed. Any thread; never blocks."""
+    def check(self) -> None:  # noqa: B027 - a link without a network has nothing to check
+        """Ping the peer now, because the network has changed. Any thread; never blocks."""
 
     @abstractmethod
     def close(self) -> None:
-        """End it; what was sent before still leaves, if the peer takes it at once. Any thread; idempotent."""
+        """End the link; earlier frames still leave if the peer reads them at once. Any thread; idempotent."""
 
 
 LinkFactory = Callable[[], Link]

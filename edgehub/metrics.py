@@ -1,23 +1,20 @@
-"""The link's counters for Prometheus; imported only by a process that serves metrics."""
+"""The link's counters for Prometheus."""
 
 from collections.abc import Mapping
 from typing import TypeVar
 
-from prometheus_client import CollectorRegistry
-from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
-from prometheus_client.registry import Collector
-
+from beehive.exposition import Collector, CollectorRegistry, CounterFamily, GaugeFamily, MetricFamily
 from edgehub.counters import LinkCounters
 
 R = TypeVar("R", bound=str)
 
 
 class LinkCollector(Collector):
-    """Reads the counters when somebody asks.
+    """Exports the counters at each scrape.
 
     Args:
-        counters: what `edgehub.install` returned.
-        registry: where it is registered.
+        counters: as returned by `edgehub.install`.
+        registry: registers the collector, if given.
     """
 
     def __init__(self, counters: LinkCounters, registry: CollectorRegistry | None = None) -> None:
@@ -25,12 +22,12 @@ class LinkCollector(Collector):
         if registry is not None:
             registry.register(self)
 
-    def collect(self) -> list[Metric]:
-        """The values of this moment."""
+    def collect(self) -> list[MetricFamily]:
+        """Return the present values."""
         counters = self._counters
-        connected = GaugeMetricFamily("edgehub_connected", "1 while the link to the cloud is up.")
+        connected = GaugeFamily("edgehub_connected", "1 while the link to the cloud is up.")
         connected.add_metric([], float(counters.connected))
-        expires = GaugeMetricFamily(
+        expires = GaugeFamily(
             "edgehub_certificate_expiration_timestamp_seconds", "When the node's certificate ends; absent without one."
         )
         if counters.certificate_expires is not None:
@@ -53,17 +50,17 @@ class LinkCollector(Collector):
         ]
 
 
-def _payload(counters: LinkCounters) -> CounterMetricFamily:
+def _payload(counters: LinkCounters) -> CounterFamily:
     labels = ["direction", "operation", "type"]
-    family = CounterMetricFamily("edgehub_payload_bytes", "Bytes of messages, by what they are about.", labels=labels)
+    family = CounterFamily("edgehub_payload_bytes", "Bytes of messages, by what they are about.", labels=labels)
     for traffic, size in list(counters.payload.items()):
         family.add_metric(list(traffic), size)
     return family
 
 
-def _outbox(counters: LinkCounters) -> list[Metric]:
-    messages = GaugeMetricFamily("edgehub_waiting_messages", "Messages held for the cloud.", labels=["class"])
-    size = GaugeMetricFamily("edgehub_waiting_bytes", "Bytes of messages held for the cloud.", labels=["class"])
+def _outbox(counters: LinkCounters) -> list[MetricFamily]:
+    messages = GaugeFamily("edgehub_waiting_messages", "Messages held for the cloud.", labels=["class"])
+    size = GaugeFamily("edgehub_waiting_bytes", "Bytes of messages held for the cloud.", labels=["class"])
     for kind, (number, total) in counters.waiting().items():
         messages.add_metric([kind], number)
         size.add_metric([kind], total)
@@ -76,18 +73,18 @@ def _outbox(counters: LinkCounters) -> list[Metric]:
     ]
 
 
-def _plain(name: str, text: str, value: int) -> CounterMetricFamily:
-    family = CounterMetricFamily(name, text)
+def _plain(name: str, text: str, value: int) -> CounterFamily:
+    family = CounterFamily(name, text)
     family.add_metric([], value)
     return family
 
 
-def _by_reason(name: str, text: str, values: Mapping[R, int]) -> CounterMetricFamily:
+def _by_reason(name: str, text: str, values: Mapping[R, int]) -> CounterFamily:
     return _by("reason", name, text, values)
 
 
-def _by(label: str, name: str, text: str, values: Mapping[R, int]) -> CounterMetricFamily:
-    family = CounterMetricFamily(name, text, labels=[label])
+def _by(label: str, name: str, text: str, values: Mapping[R, int]) -> CounterFamily:
+    family = CounterFamily(name, text, labels=[label])
     for value, count in list(values.items()):
         family.add_metric([str(value)], count)
     return family

@@ -1,10 +1,4 @@
-"""edgehub: the module that keeps the link to the cloud and carries messages over it, both ways.
-
-Out: every message sent to the module waits in `Outgoing`, is written to the outbox if its class is kept, is held back
-by the rate limit, and is given to the link. In: `Inbound` hands what comes to modules and waiters. The module itself
-decides when to dial, keeps the cloud's idea of a living node up with keepalives, and never waits: everything that does
-is on the `Runner`'s thread, or on the outbox's writer's.
-"""
+"""The module edgehub: keeps a link to the cloud and carries messages in both directions."""
 
 import logging
 from types import TracebackType
@@ -13,42 +7,46 @@ from pykka import ActorRef
 
 from beehive import Group, Message, Module, ModuleName, Operation, Timer, encode, handles
 from beehive.backoff import Backoff
-from beehive.delivery import Delivery, DropReason, Way
+from beehive.delivery import Delivery, DeliveryMode, DropReason
 from beehive.rate import TokenBucket
-from edgehub.certificates.keeper import Keeper
-from edgehub.certificates.renewal import LOOK, Renewer
-from edgehub.classes import Class, Entry
+from edgehub.certificates.manager import CertificateManager
+from edgehub.certificates.renewal import CHECK, Renewer
+from edgehub.classes import Entry, MessageClass
 from edgehub.counters import LinkCounters, Refusal
+from edgehub.encoding import EncodingRefused, encode_frame
 from edgehub.errors import ClosedHereError, LinkError
-from edgehub.inbound import Hooks, Inbound
+from edgehub.inbound import Inbound, LinkHooks
 from edgehub.link import Link, LinkFactory
+from edgehub.link_runner import LinkRunner
 from edgehub.network.guard import NetworkGuard
-from edgehub.network.lookout import WatchNetwork
-from edgehub.outbox.keeper import OutboxKeeper
+from edgehub.network.watcher import WatchNetwork
+from edgehub.outbox.manager import OutboxManager
 from edgehub.outbox.store import OpenOutbox
-from edgehub.outgoing import Outgoing, Verdict
-from edgehub.runner import Runner
-from edgehub.sealing import Refused, sealed
+from edgehub.outgoing import OfferResult, Outgoing
 from edgehub.settings import EdgeHubSettings
 
 _log = logging.getLogger(__name__)
 
-_NOT_RATED = frozenset({Class.ANSWER, Class.KEEPALIVE})
-"""What the rate limit does not hold back. KubeEdge exempts keepalives only; but acknowledgements are as many as the
-cloud's own messages, and one that is late makes it send the object again."""
+_NOT_RATED = frozenset({MessageClass.ANSWER, MessageClass.KEEPALIVE})
+"""Classes exempt from the rate limit. KubeEdge exempts keepalives only; but there are only as many acknowledgements as
+messages from the cloud, and a late one makes it send the object again."""
 
 
 class EdgeHub(Module):
-    """See the module's docstring.
+    """Keeps a link to the cloud.
+
+    Every message sent to the module enters `Outgoing`, is written to the outbox if its class is kept, passes the rate
+    limit, and goes to the link. `Inbound` delivers the cloud's messages. The module decides when to dial, and sends
+    keepalives. It never blocks: the `LinkRunner` and the outbox's `Writer` do, each on its own thread.
 
     Args:
-        settings: see there.
-        make_link: makes the link of each try.
-        outgoing: what waits for the cloud; handed in so that it outlives a restart of the module.
-        counters: likewise.
-        keeper: of the node's certificate, where the link needs one.
-        open_outbox: opens what keeps messages on the disk; None: they are in memory only.
-        watch_network: makes what tells of changes of the network; None: only deadlines tell.
+        settings: of edgehub.
+        make_link: makes a link for each attempt to connect.
+        outgoing: the messages for the cloud; outlives a restart of the module.
+        counters: of the link; outlive it too.
+        certificates: manages the node's certificate, if the link needs one.
+        open_outbox: opens the outbox; None keeps messages in memory only.
+        watch_network: opens the watch of the network; without it only deadlines find dead links.
     """
 
     name = ModuleName.EDGEHUB
@@ -60,7 +58,7 @@ class EdgeHub(Module):
         make_link: LinkFactory,
         outgoing: Outgoing,
         counters: LinkCounters,
-        keeper: Keeper | None = None,
+        certificates: CertificateManager | None = None,
         open_outbox: OpenOutbox | None = None,
         watch_network: WatchNetwork | None = None,
     ) -> None:
@@ -69,8 +67,8 @@ class EdgeHub(Module):
         self._make_link = make_link
         self._outgoing = outgoing
         self._counters = counters
-        self._keeper = keeper
-        self._outbox = OutboxKeeper(self, outgoing, open_outbox, counters, self._pump)
+        self._certificates = certificates
+        self._outbox = OutboxManager(self, outgoing, open_outbox, counters, self._send_waiting)
         self._network = NetworkGuard(self, watch_network, self._network_changed)
         self._renewer: ActorRef[Renewer] | None = None
         self._bucket = TokenBucket(settings.message_qps, settings.message_burst)
@@ -83,7 +81,7 @@ class EdgeHub(Module):
         self._redial: Timer | None = None
         self._heartbeat: Timer | None = None
         self._next_token: Timer | None = None
-        hooks = Hooks(
+        hooks = LinkHooks(
             opened=lambda: self.call_soon(self._opened),
             confirmed=lambda frames: self.call_soon(lambda: self._confirmed(frames)),
             ended=lambda error: self.call_soon(lambda: self._ended(error)),
@@ -92,20 +90,20 @@ class EdgeHub(Module):
         self._inbound = Inbound(self.hive, counters, hooks)
 
     def on_start(self) -> None:
-        """Dial at once."""
-        self._give_up(self._outgoing.lost(), "edgehub was started again; whether it arrived is not known")
+        """Start the parts and dial."""
+        self._fail_requests(self._outgoing.link_lost(), "edgehub was started again; whether it arrived is not known")
         self._outbox.start()
-        self._runner = self.start_actor(Runner, self._inbound)
-        if self._keeper is not None and self._keeper.rotates:
-            self._renewer = self.start_actor(Renewer, self._keeper, lambda: self.call_soon(self._renewed))
+        self._runner = self.start_actor(LinkRunner, self._inbound)
+        if self._certificates is not None and self._certificates.rotates:
+            self._renewer = self.start_actor(Renewer, self._certificates, lambda: self.call_soon(self._renewed))
         self._network.start()
         self._dial()
 
     def on_stop(self) -> None:
-        """Let what waits leave, rate limit or not, and close the link."""
+        """Send all waiting messages, regardless of the rate limit, and close the link."""
         self._inbound.silence()
         self._network.stop()
-        self._flush()
+        self._send_all()
         self._outbox.stop()
         self._close()
 
@@ -115,45 +113,45 @@ class EdgeHub(Module):
         exception_value: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Close the link; the next start makes a new one."""
+        """Close the link; the restarted module dials a new one."""
         self._network.stop()
         self._close()
         super().on_failure(exception_type, exception_value, traceback)
 
     @handles()
     def forward(self, message: Message) -> None:
-        """Send a message to the cloud, or keep it until that is possible."""
+        """Send a message to the cloud now or later."""
         if message.parent_id:
             self._inbound.in_flight.leave(message.parent_id)
-        entry = sealed(message, self._settings.max_frame_bytes, self.clock.monotonic())
-        if isinstance(entry, Refused):
+        entry = encode_frame(message, self._settings.max_frame_bytes, self.clock.monotonic())
+        if isinstance(entry, EncodingRefused):
             self._refuse(message, entry.why, entry.detail)
             return
-        if entry.kind is Class.REQUEST and self._up_since is None:
+        if entry.kind is MessageClass.REQUEST and self._up_since is None:
             self._refuse(message, Refusal.NOT_CONNECTED, f"not connected to the cloud ({self._why_down})")
             return
-        verdict, dropped = self._outgoing.offer(entry)
+        result, dropped = self._outgoing.offer(entry)
         for older in dropped:
             self._refuse(older.message, Refusal.GAVE_WAY, "newer events need its room")
-        if verdict is Verdict.NO_ROOM:
-            messages, size = self._outgoing.holds(entry.kind)
+        if result is OfferResult.NO_ROOM:
+            messages, size = self._outgoing.usage(entry.kind)
             detail = f"{messages} messages ({size} bytes) wait for the cloud already"
             self._refuse(message, Refusal.NO_ROOM, detail)
-        elif verdict is Verdict.SUPERSEDED_OLDER:
+        elif result is OfferResult.SUPERSEDED_OLDER:
             self._counters.refused[Refusal.SUPERSEDED] += 1
         self._outbox.changed()
-        self._pump()
+        self._send_waiting()
 
     def _refuse(self, message: Message, why: Refusal, detail: str) -> None:
-        """A message will not leave: who waits gets an error; what nobody waits for is a dead letter."""
+        """Drop a message: answer a waiting sender with an error, else make it a dead letter."""
         self._counters.refused[why] += 1
         if message.header.sync:
             _log.log(logging.INFO if why is Refusal.NOT_CONNECTED else logging.WARNING,
                      "not sent: %s %s: %s", message.route.operation, message.route.resource, detail)  # fmt: skip
             self.respond(message.error(self.clock, f"{message.route.resource}: {detail}", source=self.name))
             return
-        delivery = Delivery(message, EdgeHub.forward, Way.SEND)
-        self.hive.bury(self.name, delivery, DropReason.NOT_SENT, detail)
+        delivery = Delivery(message, EdgeHub.forward, DeliveryMode.SEND)
+        self.hive.dead_letter(self.name, delivery, DropReason.NOT_SENT, detail)
 
     def _dial(self) -> None:
         self._redial, self._proven = None, False
@@ -165,13 +163,13 @@ class EdgeHub(Module):
         self._counters.connected = True
         _log.info("connected to the cloud as %s", self._settings.node)
         if self._renewer is not None:
-            self._renewer.tell(LOOK)
+            self._renewer.tell(CHECK)
         for entry in self._outgoing.expire(self._up_since):
             self._refuse(entry.message, Refusal.TOO_OLD, "it has waited for too long")
         self._outbox.changed()
         self._keep_alive()
         self._heartbeat = self.every(self._settings.heartbeat, self._keep_alive)
-        self._pump()
+        self._send_waiting()
 
     def _ended(self, error: LinkError) -> None:
         now = self.clock.monotonic()
@@ -186,15 +184,13 @@ class EdgeHub(Module):
             delay = self.clock.random.uniform(0.0, self._settings.reconnect_base)
         else:
             delay = self._backoff.next(self.clock.random)
-        self._down(str(error))
+        self._link_down(str(error))
         level = logging.INFO if isinstance(error, ClosedHereError) else logging.WARNING
         _log.log(level, "no link to the cloud: %s; next try in %.1f s", error, delay)
         self._redial = self.after(delay, self._dial)
 
     def _network_changed(self) -> None:
-        """Ask whether the cloud is still there; when it is not, it may be now. A try that has begun in the old network
-        may wait long for an answer that cannot come.
-        """
+        """Check an open link; else dial again. A dial begun in the old network may wait long for its answer in vain."""
         if self._link is None:
             return
         if self._up_since is not None:
@@ -207,20 +203,22 @@ class EdgeHub(Module):
                 self._dial()
 
     def _renewed(self) -> None:
-        """There is a new certificate: connect anew to use it. What is on its way then is sent again."""
+        """Reconnect to use a new certificate; unconfirmed messages are sent again."""
         if self._link is not None:
             self._link.close()
 
-    def _down(self, why: str) -> None:
+    def _link_down(self, why: str) -> None:
         self._up_since, self._why_down = None, why
         self._counters.connected = False
         self._stop_timers()
-        self._give_up(self._outgoing.lost(), f"the link to the cloud ended: {why}; whether it arrived is not known")
+        self._fail_requests(
+            self._outgoing.link_lost(), f"the link to the cloud ended: {why}; whether it arrived is not known"
+        )
 
-    def _give_up(self, requests: list[Message], why: str) -> None:
-        """Of requests for which nobody waits any more, nothing is said."""
+    def _fail_requests(self, requests: list[Message], why: str) -> None:
+        """Refuse the requests whose senders still wait."""
         for request in requests:
-            if request.id in self.hive.waiters:
+            if request.id in self.hive.pending_requests:
                 self._refuse(request, Refusal.NOT_CONNECTED, why)
 
     def _confirmed(self, frames: int) -> None:
@@ -228,44 +226,44 @@ class EdgeHub(Module):
         self._proven = True
         self._outgoing.confirmed(frames, self.clock.monotonic())
         self._outbox.settle()
-        self._pump()
+        self._send_waiting()
 
     def _answered(self, message_id: str) -> None:
-        """The cloud has answered a message: so it has it."""
+        """Release a message that the cloud has answered."""
         self._outgoing.answered(message_id)
         self._outbox.settle()
 
     def _keep_alive(self) -> None:
         message = self.message("node", Operation.KEEPALIVE, "ping", group=Group.RESOURCE)
-        entry = Entry(message, encode(message), Class.KEEPALIVE)
-        self._outgoing.on_its_way(entry)
-        self._give(entry)
+        entry = Entry(message, encode(message), MessageClass.KEEPALIVE)
+        self._outgoing.note_sent(entry)
+        self._send_frame(entry)
 
-    def _pump(self) -> None:
-        """Give to the link what may leave now; go on by a timer when the rate limit says wait."""
+    def _send_waiting(self) -> None:
+        """Send the messages that may leave; a timer continues when the rate limit is reached."""
         while self._up_since is not None and (entry := self._outgoing.peek()) is not None:
-            if entry.kind not in _NOT_RATED and not self._token():
+            if entry.kind not in _NOT_RATED and not self._take_token():
                 return
-            self._give(self._outgoing.take())
+            self._send_frame(self._outgoing.take())
 
-    def _token(self) -> bool:
-        """Whether a message may leave now; otherwise the timer for the next is running."""
+    def _take_token(self) -> bool:
+        """Return whether the rate limit admits a message; if not, a timer runs."""
         if self._next_token is not None:
             return False
         wait = self._bucket.take(self.clock.monotonic())
         if wait > 0:
-            self._next_token = self.after(wait, self._token_came)
+            self._next_token = self.after(wait, self._token_available)
         return not wait
 
-    def _token_came(self) -> None:
+    def _token_available(self) -> None:
         self._next_token = None
-        self._pump()
+        self._send_waiting()
 
-    def _flush(self) -> None:
+    def _send_all(self) -> None:
         while self._up_since is not None and self._outgoing.peek() is not None:
-            self._give(self._outgoing.take())
+            self._send_frame(self._outgoing.take())
 
-    def _give(self, entry: Entry) -> None:
+    def _send_frame(self, entry: Entry) -> None:
         if self._link is not None:
             self._counters.sent += 1
             self._counters.count("sent", entry.message.route, len(entry.frame))

@@ -1,21 +1,4 @@
-"""What waits to leave for the cloud, and what left but may not have arrived. Decisions only: no link, clock or disk.
-
-A message passes four places, and is in one of them at a time: it *waits*; it is *on its way* until the peer has
-answered a ping that was sent behind it; if it is of a class that is kept (`edgehub.classes`), it *settles* for a
-keepalive period, because a cloud that has read it may still die before it has done anything with it; then it is gone.
-When the link ends before that, it waits again, before all else: at least once, with the same message id. It is gone as
-well when it has arrived a second time, or a link that flaps would never let anything settle.
-
-A request that has arrived is remembered until it is answered: a cloud may read it and die, and then who asked is told
-when the link ends, instead of waiting for an answer that nobody will give.
-
-What waits leaves by lanes (`edgehub.lanes`): answers first, then the node, its pods, and events last.
-
-Where there is a store, what is kept may not leave before it is written: the `ledger` says what the store has to be
-told.
-
-It outlives restarts of the module because it is handed in.
-"""
+"""The messages for the cloud, from their acceptance until the cloud has them. Pure: no link, clock or disk."""
 
 import itertools
 from collections import Counter, OrderedDict, deque
@@ -24,21 +7,21 @@ from enum import Enum
 from typing import NamedTuple
 
 from beehive import Message
-from edgehub.classes import Class, Entry
+from edgehub.classes import Entry, MessageClass
 from edgehub.lanes import Lanes
-from edgehub.outbox.ledger import Ledger
+from edgehub.ledger import Ledger
 from edgehub.settings import Limits
 
 WINDOW_FRAMES = 256
-"""Frames that may be on their way unconfirmed."""
+"""Largest number of unconfirmed frames."""
 
 WINDOW_BYTES = 256 * 1024
-"""Bytes that may be on their way unconfirmed; one larger frame may be alone. A keepalive stands behind them, and the
-cloud ends a session 30 s after the last one: over a link of 10 kB/s it has to be there in time."""
+"""Largest number of unconfirmed bytes; a single larger frame may be alone. A keepalive waits behind them, and the cloud
+ends a session 30 s after the last one: 256 KiB leave it in time over a link of 10 kB/s."""
 
 
-class Verdict(Enum):
-    """What became of an offer."""
+class OfferResult(Enum):
+    """Whether `Outgoing.offer` accepted an entry."""
 
     QUEUED = "queued"
     SUPERSEDED_OLDER = "took the place of an older state"
@@ -46,109 +29,127 @@ class Verdict(Enum):
 
 
 class Offered(NamedTuple):
-    """What became of an offer."""
+    """Result of `Outgoing.offer`."""
 
-    verdict: Verdict
+    result: OfferResult
     dropped: tuple[Entry, ...] = ()
-    """Older entries that gave way."""
+    """Older entries dropped to make room."""
 
 
 class Outgoing:
-    """See the module's docstring.
+    """Queues messages for the cloud and delivers the kept ones at least once, with unchanged ids.
+
+    An entry is in one of three states, and then released:
+
+    - *waiting*: it leaves by lanes (`edgehub.lanes`), answers first; with an outbox a kept entry leaves only after it
+      is written (`ledger`);
+    - *unconfirmed*: sent, until the peer answers a ping sent after it;
+    - *settling*, if its class is kept: confirmed, for another keepalive period, because a cloud may read a message and
+      die before it handles it.
+
+    When the link ends, unconfirmed and settling entries wait again, before all others. An entry confirmed twice is
+    released at once, or nothing would ever settle on a link that flaps. A confirmed request is remembered until its
+    answer, so that its sender receives an error when the link ends.
+
+    The process creates the object, so that it outlives restarts of the module.
 
     Args:
         limits: of each class.
-        settle: seconds for which what is kept stays after its arrival.
+        settle: seconds that a kept entry settles.
     """
 
     def __init__(self, limits: Limits, settle: float = 0.0) -> None:
         self._limits = limits
         self._settle = settle
         self._answers: deque[Entry] = deque()
-        self._rest = Lanes()
+        self._lanes = Lanes()
         self._unconfirmed: deque[Entry] = deque()
         self._unconfirmed_bytes = 0
         self._settling: deque[tuple[float, Entry]] = deque()
-        self._counts: Counter[Class] = Counter()
-        self._sizes: Counter[Class] = Counter()
+        self._counts: Counter[MessageClass] = Counter()
+        self._sizes: Counter[MessageClass] = Counter()
         self._keys = itertools.count()
-        self._done: set[str] = set()
-        """Ids of messages that were answered and are on their way still."""
-        self._repeated: set[str] = set()
-        """Ids of messages that have arrived once and wait again, or are on their way again."""
-        self._asked: OrderedDict[str, Message] = OrderedDict()
-        """Requests that have left and were not answered, by id, without their contents."""
+        self._answered_ids: set[str] = set()
+        """Ids of unconfirmed messages that the cloud has answered."""
+        self._read_before: set[str] = set()
+        """Ids of messages that the cloud has read once and that wait, or are unconfirmed, again."""
+        self._open_requests: OrderedDict[str, Message] = OrderedDict()
+        """Sent requests without an answer, by id, without their contents."""
         self.ledger = Ledger()
 
     def __len__(self) -> int:
-        return len(self._answers) + len(self._rest)
+        return len(self._answers) + len(self._lanes)
 
-    def holds(self, kind: Class) -> tuple[int, int]:
-        """How many messages of a class there are, in whatever place, and their bytes."""
+    def usage(self, kind: MessageClass) -> tuple[int, int]:
+        """Return number and bytes of the entries of a class, in any state."""
         return self._counts[kind], self._sizes[kind]
 
-    def depths(self) -> dict[str, tuple[int, int]]:
-        """Likewise of each class, by its name; any thread."""
-        return {kind.value: self.holds(kind) for kind in Class if kind is not Class.KEEPALIVE}
+    def usage_by_class(self) -> dict[str, tuple[int, int]]:
+        """Return the usage of each class by its name; any thread."""
+        return {kind.value: self.usage(kind) for kind in MessageClass if kind is not MessageClass.KEEPALIVE}
 
     def offer(self, entry: Entry) -> Offered:
-        """Let an entry wait for its turn; a newer state takes the place of an older one that waits."""
+        """Queue an entry; a state replaces an older, waiting state of its object."""
         key = self._key(entry)
-        older = self._rest.get(key)
+        older = self._lanes.get(key)
         if older is not None:
-            self._rest.put(key, self._admit(entry))
+            self._lanes.put(key, self._admit(entry))
             self._release(older)
-            return Offered(Verdict.SUPERSEDED_OLDER)
+            return Offered(OfferResult.SUPERSEDED_OLDER)
         fits, dropped = self._make_room(entry)
         if not fits:
-            return Offered(Verdict.NO_ROOM, dropped)
+            return Offered(OfferResult.NO_ROOM, dropped)
         admitted = self._admit(entry)
-        if entry.kind is Class.ANSWER:
+        if entry.kind is MessageClass.ANSWER:
             self._answers.append(admitted)
         else:
-            self._rest.put(key, admitted)
-        return Offered(Verdict.QUEUED, dropped)
+            self._lanes.put(key, admitted)
+        return Offered(OfferResult.QUEUED, dropped)
 
     def peek(self) -> Entry | None:
-        """The next to leave; None when nothing may: nothing waits, it is not written yet, too much is on its way."""
+        """Return the next entry to leave; None when nothing waits, is written, or fits into the window."""
         entry = self._next()
         return entry if entry is not None and self._window_admits(entry) else None
 
     def take(self) -> Entry:
-        """Take what `peek` showed: from here on it is on its way."""
+        """Move the entry of `peek` from the queue to the unconfirmed ones; raise LookupError without one."""
         if self._answers:
             entry = self._answers.popleft()
         else:
-            key = self._rest.next(self.ledger.admits)
+            key = self._lanes.next(self.ledger.admits)
             if key is None:
                 raise LookupError("nothing may leave")
-            entry = self._rest.take(key)
-        self._leaves(entry)
+            entry = self._lanes.take(key)
+        self._note_sent(entry)
         return entry
 
-    def on_its_way(self, entry: Entry) -> None:
-        """Note a frame that was given to the link without having waited here."""
-        self._leaves(self._admit(entry))
+    def note_sent(self, entry: Entry) -> None:
+        """Note an entry that was sent without having waited here."""
+        self._note_sent(self._admit(entry))
 
     def confirmed(self, frames: int, now: float) -> None:
-        """The oldest `frames` on their way have arrived."""
+        """Confirm the oldest `frames` unconfirmed entries."""
         for _ in range(min(frames, len(self._unconfirmed))):
             entry = self._unconfirmed.popleft()
             self._unconfirmed_bytes -= len(entry.frame)
-            if entry.kind.kept and entry.message.id not in self._done and entry.message.id not in self._repeated:
+            if (
+                entry.kind.kept
+                and entry.message.id not in self._answered_ids
+                and entry.message.id not in self._read_before
+            ):
                 self._settling.append((now, entry))
             else:
                 self._release(entry)
         self._let_settle(now)
 
     def settled(self, now: float) -> float | None:
-        """Let go of what has arrived long enough ago; returns when there will be more of it, None for never."""
+        """Release settled entries; return when the next will have settled (monotonic seconds), None for never."""
         self._let_settle(now)
         return self._settling[0][0] + self._settle if self._settling else None
 
     def answered(self, message_id: str) -> None:
-        """The cloud has answered a message, so it need not be kept any longer, nor what was older of the same state."""
-        if self._asked.pop(message_id, None) is not None:
+        """Release a message that the cloud has answered, and older states of the same object."""
+        if self._open_requests.pop(message_id, None) is not None:
             return
         places = [entry for _, entry in self._settling] + list(self._unconfirmed)
         found = next((entry for entry in places if entry.message.id == message_id and entry.kind.kept), None)
@@ -157,7 +158,7 @@ class Outgoing:
         done = {found.message.id}
         if found.state is not None:
             done.update(e.message.id for e in places if e.state == found.state and e.serial <= found.serial)
-        self._done |= done
+        self._answered_ids |= done
         settling, self._settling = self._settling, deque()
         for when, entry in settling:
             if entry.message.id in done:
@@ -165,44 +166,50 @@ class Outgoing:
             else:
                 self._settling.append((when, entry))
 
-    def lost(self) -> list[Message]:
-        """The link has ended: what has not settled waits again, before all else. Returns the requests that will not be
-        answered any more, without their contents.
+    def link_lost(self) -> list[Message]:
+        """Queue unconfirmed and settling entries again, before all others, after the link has ended.
+
+        Returns:
+            The requests that will get no answer, without their contents.
         """
-        self._repeated.update(entry.message.id for _, entry in self._settling)
+        self._read_before.update(entry.message.id for _, entry in self._settling)
         for entry in reversed([*(entry for _, entry in self._settling), *self._unconfirmed]):
-            self._give_back(entry)
+            self._requeue(entry)
         self._settling.clear()
         self._unconfirmed.clear()
         self._unconfirmed_bytes = 0
-        waiting = self._drop(self._rest.keys_where(lambda one: one.kind is Class.REQUEST))
-        requests = [*self._asked.values(), *(entry.message for entry in waiting)]
-        self._asked.clear()
+        waiting = self._drop(self._lanes.keys_where(lambda one: one.kind is MessageClass.REQUEST))
+        requests = [*self._open_requests.values(), *(entry.message for entry in waiting)]
+        self._open_requests.clear()
         return requests
 
     def expire(self, now: float) -> list[Entry]:
-        """Drop what has waited for longer than its class may; returns it."""
+        """Drop and return the entries that have waited longer than the limit of their class."""
         return self._drop(
-            self._rest.keys_where(lambda one: one.kind.kept and 0 < self._limits.of(one.kind).age < now - one.accepted)
+            self._lanes.keys_where(lambda one: one.kind.kept and 0 < self._limits.of(one.kind).age < now - one.accepted)
         )
 
-    def trust(self) -> None:
-        """What is known to have arrived is gone: the link is closed in good order."""
+    def release_settling(self) -> None:
+        """Release all settling entries: the link is closed in good order, so the cloud has them."""
         while self._settling:
             self._release(self._settling.popleft()[1])
 
     def attach(self, stored: Iterable[Entry], last: int = 0) -> None:
-        """There is a store, and this is in it, oldest first; `last` is the highest serial that it has used.
+        """Take the entries found in the outbox, oldest first.
 
-        In the first life it waits again, before what has come meanwhile. In a later one all that is true is known
-        here: what the store lacks is put, what it has beside that is removed.
+        The first time they are queued, before entries accepted meanwhile. When the outbox is opened again, this object
+        is right: rows that the outbox lacks are put, others are removed.
+
+        Args:
+            stored: the entries.
+            last: the highest serial used in the outbox.
         """
         found = list(stored)
         if self.ledger.is_open:
-            self.ledger.compare(self.everything(), found)
+            self.ledger.compare(self.all_entries(), found)
             return
         self.ledger.open(max([last, *(one.serial for one in found)]))
-        waiting = self._rest.drain()
+        waiting = self._lanes.drain()
         for entry in found:
             self._account(entry, 1)
             self._place(entry)
@@ -210,46 +217,46 @@ class Outgoing:
             self._account(entry, -1)
             self._place(self._admit(entry))
 
-    def everything(self) -> Iterator[Entry]:
-        """All entries but answers that wait, in whatever place."""
-        yield from self._rest.entries()
+    def all_entries(self) -> Iterator[Entry]:
+        """Yield all entries, in any state, except waiting answers."""
+        yield from self._lanes.entries()
         yield from self._unconfirmed
         yield from (entry for _, entry in self._settling)
 
     def _next(self) -> Entry | None:
         if self._answers:
             return self._answers[0]
-        key = self._rest.next(self.ledger.admits)
-        return None if key is None else self._rest.get(key)
+        key = self._lanes.next(self.ledger.admits)
+        return None if key is None else self._lanes.get(key)
 
     def _key(self, entry: Entry) -> Hashable:
         return next(self._keys) if entry.state is None else entry.state
 
     def _admit(self, entry: Entry) -> Entry:
-        """Count it, and let the store have it if it is kept."""
+        """Count an entry, and number it if it is kept."""
         self._account(entry, 1)
         return self.ledger.admit(entry)
 
     def _place(self, entry: Entry) -> None:
         key = self._key(entry)
-        older = self._rest.pop(key)
-        self._rest.put(key, entry)
+        older = self._lanes.pop(key)
+        self._lanes.put(key, entry)
         if older is not None:
             self._release(older)
 
-    def _leaves(self, entry: Entry) -> None:
+    def _note_sent(self, entry: Entry) -> None:
         self._unconfirmed.append(entry)
         self._unconfirmed_bytes += len(entry.frame)
-        if entry.kind is Class.REQUEST:
-            self._asked[entry.message.id] = entry.message.with_content(None)
-            if len(self._asked) > self._limits.volatile.messages:
-                self._asked.popitem(last=False)
+        if entry.kind is MessageClass.REQUEST:
+            self._open_requests[entry.message.id] = entry.message.with_content(None)
+            if len(self._open_requests) > self._limits.volatile.messages:
+                self._open_requests.popitem(last=False)
 
     def _release(self, entry: Entry) -> None:
-        """It is gone."""
+        """Forget an entry."""
         self._account(entry, -1)
-        self._done.discard(entry.message.id)
-        self._repeated.discard(entry.message.id)
+        self._answered_ids.discard(entry.message.id)
+        self._read_before.discard(entry.message.id)
         self.ledger.release(entry)
 
     def _account(self, entry: Entry, sign: int) -> None:
@@ -260,27 +267,27 @@ class Outgoing:
         while self._settling and self._settling[0][0] + self._settle <= now:
             self._release(self._settling.popleft()[1])
 
-    def _give_back(self, entry: Entry) -> None:
-        if entry.kind is Class.ANSWER:
+    def _requeue(self, entry: Entry) -> None:
+        if entry.kind is MessageClass.ANSWER:
             self._answers.appendleft(entry)
             return
         key = self._key(entry)
-        if not entry.kind.kept or entry.message.id in self._done or key in self._rest:
+        if not entry.kind.kept or entry.message.id in self._answered_ids or key in self._lanes:
             self._release(entry)
         else:
-            self._rest.put(key, entry)
-        waiting = self._rest.get(key)
+            self._lanes.put(key, entry)
+        waiting = self._lanes.get(key)
         if waiting is not None:
-            self._rest.put(key, waiting, first=True)
+            self._lanes.put(key, waiting, first=True)
 
     def _drop(self, keys: Iterable[Hashable]) -> list[Entry]:
-        entries = [entry for key in list(keys) if (entry := self._rest.pop(key)) is not None]
+        entries = [entry for key in list(keys) if (entry := self._lanes.pop(key)) is not None]
         for entry in entries:
             self._release(entry)
         return entries
 
     def _make_room(self, entry: Entry) -> tuple[bool, tuple[Entry, ...]]:
-        """First goes what has arrived already, then, of events, the oldest that waits."""
+        """Make room for an entry: release settling entries of its class; for an event, also drop the oldest event."""
         dropped: list[Entry] = []
         while not self._fits(entry):
             settling = next((one for one in self._settling if one[1].kind is entry.kind), None)
@@ -288,8 +295,8 @@ class Outgoing:
                 self._settling.remove(settling)
                 self._release(settling[1])
                 continue
-            oldest = next(self._rest.keys_where(lambda one: one.kind is Class.EVENT), None)
-            if entry.kind is not Class.EVENT or oldest is None:
+            oldest = next(self._lanes.keys_where(lambda one: one.kind is MessageClass.EVENT), None)
+            if entry.kind is not MessageClass.EVENT or oldest is None:
                 return False, tuple(dropped)
             dropped += self._drop([oldest])
         return True, tuple(dropped)

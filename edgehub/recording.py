@@ -1,30 +1,26 @@
-"""A link that is another one, and tells a recorder of every frame.
-
-It is put around each link by who assembles the process. A frame that comes in begins a trace: all that follows from it
-on this node is in its course. Secrets are learnt where they enter, so that they are found again wherever they turn up.
-"""
+"""Records the frames of links for a trace. The process wraps its factory of links in `RecordingLinks`."""
 
 from collections.abc import Callable
 from typing import Final
 
 import msgspec
 
-from beehive.causes import own
 from beehive.clock import Clock
 from beehive.trace.format import Direction, LinkFrame, Note, NoteKind, Record
 from beehive.trace.redact import Redactor
+from beehive.trace_context import own_context
 from edgehub.errors import LinkError
 from edgehub.link import Link, LinkEvents, LinkFactory
 
 CONFIRMED: Final = "confirmed"
-"""Kind of the notes that say how many more frames the cloud has read; `data` is the connection and the number."""
+"""Kind of the notes about confirmed frames; `data` is the connection and the number of frames."""
 
 _MAY_BE_SECRET = (b"/secret/", b"/serviceaccounttoken", b'"Secret"')
-"""What stands in frames that bring secrets."""
+"""Texts by which frames with secrets are found."""
 
 
 class FrameEntry(msgspec.Struct, frozen=True, gc=False):
-    """A frame (`beehive.trace.entries.Entry`)."""
+    """A frame, sent or received (`beehive.trace.entries.Entry`)."""
 
     time: float
     span: int
@@ -36,11 +32,11 @@ class FrameEntry(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def size(self) -> int:
-        """Bytes of memory that it keeps, roughly."""
+        """Rough size in memory, in bytes."""
         return 300 + len(self.frame)
 
     def record(self, time: float, redactor: Redactor) -> Record:
-        """As it is written."""
+        """Return the redacted record for the file."""
         return LinkFrame(
             time, self.span, self.cause, self.trace, self.direction, self.connection, len(self.frame),
             redactor.frame(self.frame),
@@ -48,7 +44,7 @@ class FrameEntry(msgspec.Struct, frozen=True, gc=False):
 
 
 class LinkEntry(msgspec.Struct, frozen=True):
-    """The link came up, or ended."""
+    """The beginning or the end of a link."""
 
     time: float
     connection: int
@@ -56,17 +52,17 @@ class LinkEntry(msgspec.Struct, frozen=True):
 
     @property
     def size(self) -> int:
-        """Bytes of memory that it keeps, roughly."""
+        """Rough size in memory, in bytes."""
         return 500
 
     def record(self, time: float, redactor: Redactor) -> Record:
-        """As it is written."""
+        """Return the redacted record for the file."""
         text = "up" if self.error is None else redactor.text(f"down: {self.error}")
         return Note(time, 0, 0, 0, NoteKind.LINK, "websocket", text, self.connection)
 
 
 class ConfirmedEntry(msgspec.Struct, frozen=True, gc=False):
-    """The cloud is known to have read some of what was sent."""
+    """Frames confirmed by the cloud."""
 
     time: float
     connection: int
@@ -74,11 +70,11 @@ class ConfirmedEntry(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def size(self) -> int:
-        """Bytes of memory that it keeps, roughly."""
+        """Rough size in memory, in bytes."""
         return 200
 
-    def record(self, time: float, redactor: Redactor) -> Record:  # noqa: ARG002 - there is nothing secret in it
-        """As it is written."""
+    def record(self, time: float, redactor: Redactor) -> Record:  # noqa: ARG002 - it holds no secret
+        """Return the redacted record for the file."""
         return Note(time, 0, 0, 0, CONFIRMED, "websocket", f"{self.frames} read", [self.connection, self.frames])
 
 
@@ -86,14 +82,17 @@ LinkRecord = FrameEntry | LinkEntry | ConfirmedEntry
 
 
 class RecordingLinks:
-    """Makes recorded links.
+    """A factory of links that report every frame to a recorder.
+
+    A received frame begins a trace: every message that this node derives from it belongs to that trace. Frames with
+    secrets go to `learn` first, so that the recorder finds the secrets in later records too.
 
     Args:
-        make: makes the links.
-        clock: that times are taken from.
-        next_span: numbers the frames, see `beehive.causes`.
-        add: takes each entry, on the thread that runs the link or sends.
-        learn: takes a frame that may bring secrets.
+        make: makes the wrapped links.
+        clock: for the entries' times.
+        next_span: numbers the frames, see `beehive.trace_context`.
+        add: called with each entry, on the thread that runs the link or sends.
+        learn: called with each frame that may contain secrets.
     """
 
     def __init__(
@@ -112,7 +111,7 @@ class RecordingLinks:
         self._connections = 0
 
     def __call__(self) -> Link:
-        """A new link."""
+        """Return a new link."""
         self._connections += 1
         return _RecordedLink(self._make(), self, self._connections)
 
@@ -129,9 +128,9 @@ class _RecordedLink(Link):
         return error
 
     def send(self, frame: bytes) -> None:
-        turn, span = own(), self._links.next_span()
-        now = self._links.clock.monotonic()
-        self._links.add(FrameEntry(now, span, turn.span, turn.trace or span, Direction.OUT, self._number, frame))
+        context, span = own_context(), self._links.next_span()
+        now, trace = self._links.clock.monotonic(), context.trace or span
+        self._links.add(FrameEntry(now, span, context.span, trace, Direction.OUT, self._number, frame))
         self._link.send(frame)
 
     def check(self) -> None:
@@ -167,7 +166,7 @@ class _RecordedEvents:
         self._events.received(frame)
 
     def _begin(self) -> int:
-        """Nothing that comes from outside is in the course of what this thread was told."""
-        turn, span = own(), self._links.next_span()
-        turn.span = turn.trace = span
+        """Begin a new trace: an event from outside does not belong to the thread's present trace."""
+        context, span = own_context(), self._links.next_span()
+        context.span = context.trace = span
         return span

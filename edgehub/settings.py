@@ -1,50 +1,46 @@
-"""What can be set about the link to the cloud.
-
-The process that assembles modules makes one from its configuration (`modules.edgeHub` of a KubeEdge file): edgehub
-itself knows no file format.
-"""
+"""Settings of the link to the cloud. The process makes them from `modules.edgeHub` of its configuration file."""
 
 import msgspec
 
-from edgehub.classes import Class
+from edgehub.classes import MessageClass
 
 MEBIBYTE = 1024 * 1024
 DAY = 24 * 3600.0
 
 
 class Limit(msgspec.Struct, frozen=True):
-    """How much of a class of messages is kept for the cloud."""
+    """How much of one class of messages is kept for the cloud."""
 
     messages: int
     size: int
-    """Bytes of all of them; a single larger message may be alone."""
+    """Bytes of all messages together; a single larger message may be alone."""
     age: float = 0.0
-    """Seconds after which one that still waits is dropped; 0 for never."""
+    """Seconds after which a waiting message is dropped; 0 for never."""
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """The limits of each class (`edgehub.classes`)."""
 
     volatile: Limit = Limit(1024, 8 * MEBIBYTE)
-    """Of requests, and of answers; as many as KubeEdge's channel holds. Only in memory."""
+    """For requests, and for answers; as many as KubeEdge's channel holds. In memory only."""
 
     states: Limit = Limit(2048, 4 * MEBIBYTE)
-    """One for each object, so it is the number of objects that counts. They do not grow old: they are what is true."""
+    """States: one for each object, so the limit is a number of objects. They never expire, for they are current."""
 
     events: Limit = Limit(1000, 2 * MEBIBYTE, 3600.0)
     """Kubernetes events. A cluster forgets them after an hour too (kube-apiserver's --event-ttl)."""
 
     uploads: Limit = Limit(10_000, 8 * MEBIBYTE, 7 * DAY)
-    """Everything else that nobody waits for: data of devices, reports of tasks."""
+    """All other messages without a waiting sender: data of devices, reports of tasks."""
 
-    def of(self, kind: Class) -> Limit:
-        """The limit of a class."""
+    def of(self, kind: MessageClass) -> Limit:
+        """Return the limit of a class."""
         match kind:
-            case Class.STATE:
+            case MessageClass.STATE:
                 return self.states
-            case Class.EVENT:
+            case MessageClass.EVENT:
                 return self.events
-            case Class.UPLOAD:
+            case MessageClass.UPLOAD:
                 return self.uploads
             case _:
                 return self.volatile
@@ -57,33 +53,33 @@ class EdgeHubSettings(msgspec.Struct, frozen=True, kw_only=True):
     """`{ws|wss}://{server}/{projectID}/{nodeName}/events`, as KubeEdge's edgehub dials it."""
 
     node: str
-    """Name of this node, sent as header `node_id`: all that the cloud knows a link by."""
+    """Name of this node, sent as header `node_id`, by which alone the cloud identifies the link."""
 
     project: str = "e632aba927ea4ac2b575ec1603d56f10"
-    """Sent as header `project_id`. Default is KubeEdge's; its cloud ignores it."""
+    """Sent as header `project_id`. The default is KubeEdge's, whose cloud ignores it."""
 
     heartbeat: float = 15.0
-    """Between two keepalive messages. The cloud ends a session 30 s after the last one, so 15 leaves one spare."""
+    """Between two keepalive messages. The cloud ends a session 30 s after the last one, so 15 tolerates one loss."""
 
     handshake_timeout: float = 30.0
     """For name lookup, TCP, TLS and upgrade together; KubeEdge's default."""
 
     ping_interval: float = 5.0
-    """Silence after which the peer is pinged, at the latest after half of `read_deadline`. The cloud sends nothing by
-    itself, and a keepalive is not answered."""
+    """Silence after which the link pings the peer, at the latest after half of `read_deadline`. The cloud sends nothing
+    on its own, and does not answer a keepalive."""
 
     read_deadline: float = 10.0
-    """Silence after which the peer is taken for dead. Two pings long, so that one may be late."""
+    """Silence after which the link declares the peer dead. Two ping intervals, so that one pong may be late."""
 
     write_deadline: float = 10.0
-    """How long the peer may take nothing while something is to be written."""
+    """How long the peer may read nothing while bytes wait to be written."""
 
     max_frame_bytes: int = 16 * MEBIBYTE
-    """Largest message either way. etcd refuses objects over 1.5 MiB, but a list of pods may be larger; without a limit
-    one message could take all of a small device's memory."""
+    """Largest message in either direction. etcd refuses objects over 1.5 MiB, but a list of pods may be larger; without
+    a limit one message could fill the memory of a small device."""
 
     compression: bool = False
-    """Whether the cloud is asked to compress (permessage-deflate); KubeEdge's does not."""
+    """Whether the link offers permessage-deflate; KubeEdge's cloud does not support it."""
 
     message_qps: float = 30.0
     """Messages a second to the cloud in the long run, 0 for no limit; KubeEdge's default."""
@@ -92,16 +88,16 @@ class EdgeHubSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Messages that may leave at once after a quiet time; KubeEdge's default."""
 
     reconnect_base: float = 1.0
-    """Ceiling of the delay after the first failed try. The delay is drawn between nothing and the ceiling, which
-    doubles: a crowd of nodes that lost the same cloud does not come back in step."""
+    """Upper bound of the delay after the first failure. The delay is drawn between 0 and the bound, which doubles with
+    each failure: many nodes that lost the same cloud do not come back at once."""
 
     reconnect_limit: float = 30.0
-    """Ceiling that the delay never passes: KubeEdge's fixed delay."""
+    """Largest upper bound of the delay: KubeEdge's fixed delay."""
 
     steady: float = 10.0
-    """A link that was up for so long makes the next try immediate. After a shorter one on which the cloud has
-    answered, it comes within `reconnect_base`; after one without a word the delays grow, or a cloud that accepts and
-    drops at once would be dialled without pause."""
+    """After a link that was up for this long, the next attempt is immediate. After a shorter link on which the cloud
+    has answered, it follows within `reconnect_base`. After one without an answer the delays grow, or a cloud that
+    accepts and drops connections would be dialled without pause."""
 
     limits: Limits = Limits()
-    """How much is kept for the cloud, of each class."""
+    """How much of each class is kept for the cloud."""

@@ -1,4 +1,4 @@
-"""A cloud in memory: the other end of links, on either runtime. Public: tests and the simulation use it.
+"""A cloud in memory for tests and the simulation, on either runtime.
 
 cloud = MemoryCloud(runtime)
 install(hive, settings, make_link=cloud.make_link)
@@ -18,12 +18,12 @@ from edgehub.link import Link, LinkEvents
 
 
 class MemoryCloud:
-    """Makes links and is what they lead to.
+    """Makes links, and is the cloud at their other end.
 
     Args:
         runtime: of the hive whose edgehub uses the links.
-        limit: bytes of the largest message that a link takes from the cloud.
-        on_frame: told of every frame that comes; it runs on the sender's thread and must return at once.
+        limit: largest message from the cloud in bytes.
+        on_frame: called with every frame from the node, on the sender's thread; must return at once.
     """
 
     def __init__(
@@ -35,27 +35,27 @@ class MemoryCloud:
         self.refusing = False
         """Whether dialling fails."""
         self.hanging = False
-        """Whether dialling comes to no end until the link is closed."""
+        """Whether dialling hangs until the link is closed."""
         self.stalled = False
-        """Whether frames are taken without being confirmed, as by a network that ate them."""
+        """Whether frames are received and never confirmed."""
         self.dialled: list[float] = []
-        """When links were dialled, in monotonic seconds."""
+        """Times of the dials, in monotonic seconds."""
         self.links: list[MemoryLink] = []
         self.frames: list[bytes] = []
-        """What came, oldest first."""
+        """Received frames, oldest first."""
 
     def make_link(self) -> "MemoryLink":
-        """A link to this cloud."""
+        """Return a new link to this cloud."""
         link = MemoryLink(self, self._runtime.queue(), self._limit)
         self.links.append(link)
         return link
 
     def messages(self) -> list[Message]:
-        """What came, decoded."""
+        """Return the received frames, decoded."""
         return [decode(frame) for frame in self.frames]
 
     def send(self, message: Message | bytes) -> None:
-        """Send over the newest link."""
+        """Send a message over the newest link."""
         self.links[-1].deliver(message if isinstance(message, bytes) else encode(message))
 
     def cut(self, error: LinkError | None = None) -> None:
@@ -63,12 +63,12 @@ class MemoryCloud:
         self.links[-1].end(error or PeerClosedError(1006, "cut"))
 
     def admits(self) -> bool:
-        """Take note of a dial; whether it succeeds."""
+        """Note a dial; return whether it succeeds."""
         self.dialled.append(self._runtime.clock.monotonic())
         return not self.refusing
 
     def take(self, link: "MemoryLink", frame: bytes) -> None:
-        """A frame came over a link."""
+        """Receive a frame from a link."""
         self.frames.append(frame)
         self._on_frame(frame)
         if not self.stalled:
@@ -111,13 +111,13 @@ class MemoryLink(Link):
         self.end(ClosedHereError())
 
     def deliver(self, frame: bytes) -> None:
-        """The cloud sends."""
+        """Deliver a frame from the cloud."""
         self._queue.put(frame)
 
     def confirm(self) -> None:
-        """The cloud has read one more frame."""
+        """Confirm one more frame."""
         self._queue.put(1)
 
     def end(self, error: LinkError) -> None:
-        """The link ends, after what was delivered before."""
+        """End the link, after all frames delivered before."""
         self._queue.put(error)

@@ -1,7 +1,4 @@
-"""The TLS context of a link. Imported only where a link is secure: `ssl` is 1.2 MB of memory.
-
-Certificates are fetched and renewed elsewhere; here files are used that are there.
-"""
+"""The TLS context of a link, from existing files; `edgehub.certificates` fetches and renews them."""
 
 import ssl
 from pathlib import Path
@@ -10,15 +7,15 @@ from pathlib import Path
 def client_context(
     authority: Path | None = None, certificate: Path | None = None, key: Path | None = None
 ) -> ssl.SSLContext:
-    """The context for a connection to the cloud: its certificate and name are checked, ours is shown.
+    """Return the context of a connection that verifies the cloud's certificate and name and presents the node's.
 
     Args:
-        authority: the cloud's CA as PEM; None for those the system trusts.
-        certificate: this node's certificate as PEM; used when the file exists.
-        key: of that certificate.
+        authority: file of the cloud's CA (PEM); None for the system's trust.
+        certificate: file of this node's certificate (PEM); used if it exists.
+        key: file of its private key (PEM).
 
     Raises:
-        OSError: a file cannot be read or is not what it should be (`ssl.SSLError` is one).
+        OSError: a file cannot be read, or has other contents (`ssl.SSLError` is an OSError).
     """
     context = ssl.create_default_context(cafile=None if authority is None else str(authority))
     context.minimum_version = ssl.TLSVersion.TLSv1_2

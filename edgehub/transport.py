@@ -1,8 +1,4 @@
-"""One TCP or TLS connection that never blocks for longer than it is told, and that a bell can wake.
-
-Everything of a link happens on one thread, so that reading, writing and pinging cannot die apart, and because Python's
-TLS objects must not be used by two threads at once. Other threads only ring the bell.
-"""
+"""The socket of a link: one TCP or TLS connection with deadlines."""
 
 import errno
 import fcntl
@@ -10,35 +6,36 @@ import math
 import os
 import select
 import socket
+import ssl
 import struct
 import termios
 import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from beehive import Clock
+from edgehub.certificates.diagnosis import explain
 from edgehub.errors import ClosedHereError, DialError, LinkError
-from edgehub.patience import Flow
+from edgehub.ping_deadline import Flow
 from edgehub.upgrade import Target
-
-if TYPE_CHECKING:
-    import ssl
 
 _QUEUED = struct.Struct("=i")
 _INFO = struct.Struct("=56xI60xQ")
-"""Of `struct tcp_info` (linux/tcp.h): tcpi_last_ack_recv, in milliseconds, and tcpi_bytes_acked, since Linux 4.1."""
+"""From `struct tcp_info` (linux/tcp.h): tcpi_last_ack_recv, in milliseconds, and tcpi_bytes_acked, since Linux 4.1."""
 
-ContextFactory = Callable[[], "ssl.SSLContext"]
-"""Makes the TLS context for one connection, so that a renewed certificate is used from the next one on."""
+ContextFactory = Callable[[], ssl.SSLContext]
+"""Returns the TLS context for one connection; called for each, so that the next one uses a renewed certificate."""
 
 
 class Transport:
-    """See the module's docstring.
+    """One TCP or TLS connection whose calls block no longer than their deadline, and that any thread can wake.
+
+    A single thread connects, reads, writes and pings: so none of them can fail without the others, and Python's TLS
+    objects forbid use by two threads at once. Other threads only `ring` an eventfd.
 
     Args:
-        target: where to connect.
+        target: host and port.
         clock: for deadlines.
-        make_context: of TLS; needed when the target is secure.
+        make_context: returns the TLS context of a secure target; None for the system's trust.
     """
 
     def __init__(self, target: Target, clock: Clock, make_context: ContextFactory | None = None) -> None:
@@ -52,17 +49,17 @@ class Transport:
         self._rung = False
         self._closed = False
         self.stopping = False
-        """Set by `stop`: whoever dials gives up, whoever serves comes to an end."""
+        """Set by `stop`: the link's thread stops dialling or serving."""
 
     def ring(self) -> None:
-        """Wake whoever waits; any thread. Once is enough until it was heard: each write costs a switch of threads."""
+        """Wake the link's thread; any thread. Writes the eventfd once until it is read: each costs a thread switch."""
         with self._lock:
             if not self._closed and not self._rung:
                 self._rung = True
                 os.eventfd_write(self._bell, 1)
 
     def stop(self) -> None:
-        """Say that the connection is no longer wanted; any thread."""
+        """Ask the link's thread to end the connection; any thread."""
         self.stopping = True
         self.ring()
 
@@ -73,7 +70,7 @@ class Transport:
             deadline: monotonic seconds of the clock.
 
         Raises:
-            DialError: nobody answered in time, or the certificate was refused.
+            DialError: no address answered in time, or TLS failed.
             ClosedHereError: `stop` was called meanwhile.
         """
         try:
@@ -95,36 +92,36 @@ class Transport:
             self._secure(deadline)
 
     def wait(self, *, write: bool, until: float) -> None:
-        """Wait until there is something to read (or, if asked for, room to write), the bell rings, or it is `until`."""
+        """Wait until the socket is readable (with `write`: or writable), `ring` is called, or `until` has come."""
         poll = select.poll()
         poll.register(self._bell, select.POLLIN)
         poll.register(self._connected(), select.POLLIN | (select.POLLOUT if write else 0))
         seconds = max(0.0, until - self._clock.monotonic())
         ready = poll.poll(math.ceil(min(seconds, 3600.0) * 1000))
         if any(descriptor == self._bell for descriptor, _ in ready):
-            self._hear()
+            self._clear_bell()
 
     def receive(self, size: int) -> bytes | None:
-        """What has come, at most `size` bytes; empty at the end of the stream, None when nothing is there."""
+        """Read at most `size` bytes; empty at the end of the stream, None when nothing has arrived."""
         try:
             return self._connected().recv(size)
         except self._would_block:
             return None
 
     def send(self, data: memoryview) -> int:
-        """Hand over as much as fits; returns how many bytes that was."""
+        """Write as much as the socket's buffer takes; return the number of bytes."""
         try:
             return self._connected().send(data)
         except self._would_block:
             return 0
         except OSError as error:
-            raise self._last_words() or error from None
+            raise self._tls_alert() or error from None
 
-    def _last_words(self) -> OSError | None:
-        """The alert with which the peer has ended TLS, if one waits to be read.
+    def _tls_alert(self) -> OSError | None:
+        """Return the alert by which the peer ended TLS, if one can be read.
 
-        With TLS 1.3 a client's certificate is judged after the handshake, and who writes meanwhile meets a closed
-        connection before the reason of it.
+        In TLS 1.3 the peer verifies the client's certificate after the handshake. A write in between fails with a
+        closed connection, and only reading reveals why.
         """
         try:
             self._connected().recv(1)
@@ -133,31 +130,27 @@ class Transport:
         return None
 
     def flow(self) -> Flow:
-        """How much of what was sent the peer's kernel has taken; bytes of TLS count as what they carry."""
+        """Return how many bytes the peer's kernel has acknowledged, counted as TCP carries them (TLS included)."""
         try:
-            (queued,) = _QUEUED.unpack(fcntl.ioctl(self._connected(), termios.TIOCOUTQ, bytes(_QUEUED.size)))
+            (unacknowledged,) = _QUEUED.unpack(fcntl.ioctl(self._connected(), termios.TIOCOUTQ, bytes(_QUEUED.size)))
             info = self._connected().getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _INFO.size)
         except OSError:
             return Flow()
         if len(info) < _INFO.size:
             return Flow()
-        milliseconds, taken = _INFO.unpack(info)
-        return Flow(taken, queued, milliseconds / 1000)
+        milliseconds, acknowledged = _INFO.unpack(info)
+        return Flow(acknowledged, unacknowledged, milliseconds / 1000)
 
     def end_writing(self) -> None:
-        """Say that nothing more will be sent."""
+        """Shut down the sending side."""
         self._connected().shutdown(socket.SHUT_WR)
 
     def explain(self, error: OSError) -> str:
-        """What a failure of this connection means."""
-        if not self._target.secure:
-            return str(error)
-        from edgehub.certificates.diagnosis import explain  # noqa: PLC0415 - for TLS only, as `ssl`
-
-        return explain(error)
+        """Return the text for a failure of this connection; for TLS with a hint."""
+        return explain(error) if self._target.secure else str(error)
 
     def close(self) -> None:
-        """Free everything; idempotent."""
+        """Close the socket and the eventfd; idempotent."""
         with self._lock:
             if not self._closed:
                 self._closed = True
@@ -176,8 +169,6 @@ class Transport:
             raise OSError(code, os.strerror(code))
 
     def _secure(self, deadline: float) -> None:
-        import ssl  # noqa: PLC0415 - 1.2 MB that a node without TLS does not need
-
         self._would_block = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
         late = DialError("no TLS with the cloud in time", str(self._target), "see the cloud's log")
         try:
@@ -197,7 +188,7 @@ class Transport:
             raise DialError("no TLS with the cloud", str(self._target), self.explain(error)) from error
 
     def _await(self, deadline: float, late: LinkError, *, write: bool) -> None:
-        """Wait while dialling: only for what is asked for, and not beyond the deadline.
+        """Wait while dialling until the socket is writable (or readable).
 
         Raises:
             LinkError: `late`, when the deadline has passed; `ClosedHereError`, when `stop` was called.
@@ -213,14 +204,14 @@ class Transport:
                 raise late
             if any(descriptor != self._bell for descriptor, _ in ready):
                 return
-            self._hear()
+            self._clear_bell()
 
     def await_answer(self, deadline: float, late: LinkError) -> None:
-        """Wait for something to read while the peer still has to agree; see `connect` for what it raises."""
+        """Wait until the socket is readable during the handshake; raises `late`, or ClosedHereError after `stop`."""
         self._await(deadline, late, write=False)
 
-    def _hear(self) -> None:
-        """The bell has rung. Who rings from here on is heard by the next wait; what was done before is there now."""
+    def _clear_bell(self) -> None:
+        """Reset the eventfd. A later `ring` ends the next wait; the effects of earlier callers are visible already."""
         with self._lock:
             self._rung = False
             os.eventfd_read(self._bell)

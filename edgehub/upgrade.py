@@ -1,4 +1,4 @@
-"""The HTTP request and answer that make a connection a websocket (RFC 6455 §4). Pure: bytes in, bytes out."""
+"""The HTTP request and answer that upgrade a connection to websocket (RFC 6455 §4). Pure: bytes in, bytes out."""
 
 import base64
 import hashlib
@@ -11,7 +11,7 @@ from edgehub.deflate import OFFER, Agreement, agreement
 from edgehub.errors import SettingsError, UpgradeError
 
 LONGEST_ANSWER = 16 * 1024
-"""Bytes of an answer's head that are read before it is given up."""
+"""Largest head of an answer, in bytes."""
 
 _GUID = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 _PORTS = {"ws": 80, "wss": 443}
@@ -20,7 +20,7 @@ _VALUE = re.compile(r"[ -~]*")
 
 
 class Target(NamedTuple):
-    """Where to dial, from a URL."""
+    """Address and path of the cloud's websocket."""
 
     secure: bool
     host: str
@@ -29,10 +29,10 @@ class Target(NamedTuple):
 
     @classmethod
     def parse(cls, url: str) -> "Target":
-        """The target of a `ws://` or `wss://` URL.
+        """Parse a `ws://` or `wss://` URL.
 
         Raises:
-            SettingsError: it is not such a URL.
+            SettingsError: the URL has another form.
         """
         try:
             parts = urlsplit(url)
@@ -52,15 +52,15 @@ class Target(NamedTuple):
 
 
 class Upgrade:
-    """One exchange.
+    """One upgrade of a connection to websocket.
 
     Args:
-        target: whom it is with.
-        headers: of the application, sent as they are spelt.
-        compression: whether it is asked for.
+        target: the server.
+        headers: additional headers, sent as spelt.
+        compression: whether the request offers permessage-deflate.
 
     Raises:
-        SettingsError: a header cannot be sent.
+        SettingsError: a header is not printable ASCII.
     """
 
     def __init__(self, target: Target, headers: dict[str, str], *, compression: bool = False) -> None:
@@ -73,10 +73,10 @@ class Upgrade:
         self._answer = bytearray()
         self._compression = compression
         self.compression: Agreement | None = None
-        """What was agreed on; None: nothing is compressed."""
+        """The accepted parameters of permessage-deflate; None without compression."""
 
     def request(self) -> bytes:
-        """What is sent: no Origin (the cloud would compare it), no subprotocol, no extension but compression."""
+        """Return the request; without Origin, which the cloud would compare, and without subprotocol."""
         lines = [
             f"GET {self.target.path} HTTP/1.1",
             f"Host: {self.target}",
@@ -91,10 +91,10 @@ class Upgrade:
         return "\r\n".join([*lines, "", ""]).encode("ascii")
 
     def feed(self, data: bytes) -> bytes | None:
-        """Take a part of the answer: None when it is not complete, otherwise what came after it (first frames).
+        """Take a part of the answer; return None until it is complete, then the bytes after it (first frames).
 
         Raises:
-            UpgradeError: the answer is not an agreement.
+            UpgradeError: the server does not switch to websocket as requested.
         """
         self._answer += data
         head, end, rest = bytes(self._answer).partition(b"\r\n\r\n")
@@ -131,7 +131,7 @@ def _status(line: str) -> int:
 
 
 def _fold(lines: list[str]) -> dict[str, str]:
-    """Headers by lower-case name; those that come twice are joined, as HTTP has it."""
+    """Return the headers by lower-case name, with repeated ones joined by a comma."""
     headers: dict[str, str] = {}
     for line in lines:
         name, _, value = line.partition(":")

@@ -1,5 +1,5 @@
-"""metamanager: what the node must know, in a database, so that it starts and runs without the cloud.
+"""metamanager: keeps the node's objects in a database, so that the node starts and runs without the cloud.
 
-`metamanager.module` is the module, `metamanager.store` the database; other packages ask through
-`metamanager.client`, and import nothing else from here.
+`metamanager.module` is the module, `metamanager.store` the database. Other packages use `metamanager.client`, and
+import nothing else from here.
 """

@@ -30,16 +30,6 @@ LIST = "SELECT meta.value FROM meta WHERE meta.type = :type ORDER BY meta.key"
 
 LIST_IN = "SELECT meta.value FROM meta WHERE meta.type = :type AND meta.namespace = :namespace ORDER BY meta.key"
 
-PUT = (
-    "INSERT INTO meta (key, type, value, uid, resource_version, namespace, name, updated) VALUES (:key, :type, "
-    ":value, :uid, :resource_version, :namespace, :name, :updated) ON CONFLICT (key) DO UPDATE SET type = "
-    "excluded.type, value = excluded.value, uid = excluded.uid, resource_version = excluded.resource_version, "
-    "namespace = excluded.namespace, name = excluded.name, updated = excluded.updated WHERE meta.uid IS NOT "
-    "excluded.uid OR coalesce(meta.resource_version, 0) < excluded.resource_version OR "
-    "coalesce(meta.resource_version, 0) = excluded.resource_version AND (excluded.resource_version = 0 OR "
-    "excluded.uid = '')"
-)
-
 DELETE = "DELETE FROM meta WHERE meta.key = :key"
 
 DELETE_OF_UID = (
@@ -50,11 +40,6 @@ DELETE_OF_UID = (
 DELETE_OWNED = "DELETE FROM meta WHERE meta.type = :type AND meta.uid = :uid"
 
 STATE = "SELECT meta.uid, meta.resource_version FROM meta WHERE meta.key = :key"
-
-NOTE = (
-    "INSERT INTO edgecore_history (key, at, cause, message, uid, resource_version, size, value) VALUES (:key, "
-    ":at, :cause, :message, :uid, :resource_version, :size, :value)"
-)
 
 TRIM = (
     "DELETE FROM edgecore_history WHERE edgecore_history.key = :key AND edgecore_history.id <= (SELECT "
@@ -73,3 +58,14 @@ WEIGHT = (
     "SELECT count(*) AS count_1, sum(CASE WHEN (edgecore_history.value IS NOT NULL) THEN edgecore_history.size "
     "ELSE 0 END) AS sum_1 FROM edgecore_history"
 )
+
+PUT = (
+    "INSERT INTO meta (key, type, value, uid, resource_version, namespace, name, updated) VALUES {rows} ON "
+    "CONFLICT (key) DO UPDATE SET type = excluded.type, value = excluded.value, uid = excluded.uid, "
+    "resource_version = excluded.resource_version, namespace = excluded.namespace, name = excluded.name, "
+    "updated = excluded.updated WHERE meta.uid IS NOT excluded.uid OR coalesce(meta.resource_version, 0) < "
+    "excluded.resource_version OR coalesce(meta.resource_version, 0) = excluded.resource_version AND "
+    "(excluded.resource_version = 0 OR excluded.uid = '')"
+)
+
+NOTE = "INSERT INTO edgecore_history (key, at, cause, message, uid, resource_version, size, value) VALUES {rows}"

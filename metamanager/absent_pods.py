@@ -1,9 +1,4 @@
-"""Finds out whether stored pods that the cloud's list does not have are gone, and which.
-
-A pod may be missing in a list because it is newer. So the cloud is asked for each by name and uid
-(`metamanager.pod_question`), one at a time. That there is no pod of the name, or one of another uid, is final: no uid
-comes a second time. What the cloud knows after all stays, and so does what it does not answer for.
-"""
+"""Queries stored pods that the cloud's list lacks, and reports those that are gone."""
 
 import logging
 from collections import deque
@@ -21,7 +16,7 @@ from metamanager.rows import Metadata
 _log = logging.getLogger(__name__)
 
 _UID = "uid"
-"""In the message of the conflict that another uid makes; that of another resourceVersion has none."""
+"""Word in the message of a conflict of uids; the message of a conflict of resourceVersions lacks it."""
 
 
 class StoredPod(NamedTuple):
@@ -33,17 +28,20 @@ class StoredPod(NamedTuple):
 
     @property
     def key(self) -> str:
-        """Under which it is stored."""
+        """The pod's key in the store."""
         return str(Resource.of(ResourceType.POD, self.namespace, self.name))
 
 
 class AbsentPods:
-    """See the module's docstring.
+    """Queries the cloud for pods that its list lacks, by name and uid (`metamanager.pod_question`), one at a time.
+
+    A list may lack a pod that is newer. But NotFound, or a Conflict with another uid, is final, for no uid is ever used
+    twice: the pod is gone. Pods that the cloud has after all stay, and so do those that it does not answer for.
 
     Args:
-        module: whose turns these are.
-        seconds: how long the cloud has for each answer.
-        gone: takes each pod that the cloud does not have any more.
+        module: metamanager.
+        seconds: time that the cloud has for each answer.
+        gone: called with each pod that the cloud no longer has.
     """
 
     def __init__(self, module: Module, seconds: float, gone: Callable[[StoredPod], None]) -> None:
@@ -53,17 +51,17 @@ class AbsentPods:
         self._queue: deque[StoredPod] = deque()
         self._busy = False
 
-    def ask_for(self, pods: Iterable[StoredPod]) -> None:
-        """These are missing in the newest list; those of an older one count no more."""
+    def check(self, pods: Iterable[StoredPod]) -> None:
+        """Query the pods that the newest list lacks, instead of those of an older list."""
         self._queue = deque(pods)
         self._next()
 
-    def give_up(self) -> None:
-        """The link has ended. What is in doubt is, until the next list."""
+    def cancel(self) -> None:
+        """Drop the remaining queries: the link has ended, and the next list begins anew."""
         self._queue.clear()
 
-    def deleted(self, key: str, uid: str) -> None:
-        """The cloud has said itself that a pod is gone."""
+    def note_deleted(self, key: str, uid: str) -> None:
+        """Drop the query for a pod that the cloud has deleted by a message."""
         self._queue = deque(pod for pod in self._queue if pod.key != key or uid not in ("", pod.uid))
 
     def _next(self) -> None:
@@ -83,12 +81,12 @@ class AbsentPods:
             _log.warning("pod %s/%s (%s): the cloud has forgotten it; it ends", pod.namespace, pod.name, pod.uid)
             self._gone(pod)
         elif not isinstance(result, Message):
-            self.give_up()
+            self.cancel()
         self._next()
 
 
 def is_gone(answer: Message | BeehiveError) -> bool:
-    """Whether an answer to the question for a pod says that there is none of its uid any more."""
+    """Return whether the answer to a pod's query means that no pod of its uid exists."""
     if not isinstance(answer, Message):
         return False
     try:
@@ -112,11 +110,11 @@ class _Pod(msgspec.Struct):
 
 
 def absent(stored: Iterable[str], listed: frozenset[str], node: str) -> Iterator[StoredPod]:
-    """The pods of a node that are stored and not listed.
+    """Yield the pods of a node that are stored and not listed.
 
     Args:
-        stored: JSON texts of pods. One that cannot be read is passed over.
-        listed: uids.
+        stored: JSON texts of pods; undecodable ones are skipped.
+        listed: uids of the listed pods.
         node: name of the node.
     """
     for text in stored:

@@ -1,15 +1,15 @@
-"""Reading what metamanager, or the cloud through it, has answered.
+"""Reads the answers of metamanager, and of the cloud through it. Pure.
 
-An answer has one of these forms, told apart by operation, source and shape (spec/05 §8, spec/02 §5):
+An answer has one of these forms, by operation, source and shape (docs/protocol.md, "Forms of answers"):
 
-- operation `error`: text, from metamanager, from the hub (what could not leave the node) or from the cloud;
+- operation `error`: a text from metamanager, the cloud, or edgehub (for a message that could not leave the node);
 - source `metamanager`: a list of strings, each the JSON text of a stored object;
 - `{"Object": …, "Err": …}` (KubeEdge's ObjectResp);
-- `{"ErrStatus": {metav1.Status}}`, or `{}`: a Go error that went through the JSON encoder;
-- `"OK"`; another string is a refusal in words;
+- `{"ErrStatus": {metav1.Status}}`, or `{}`: a Go error encoded as JSON;
+- `"OK"`; any other string is a refusal as text;
 - otherwise the object itself.
 
-Pure functions; each raises a `CallError` and quotes no content, for it may be a secret's.
+The functions raise `CallError`, which quotes no content, because that may be a secret.
 """
 
 from typing import Any
@@ -30,20 +30,20 @@ from metamanager.errors import (
 )
 
 NOT_CONNECTED = "failed to process remote: not connected"
-"""Text of the error answer to what only the cloud could answer (KubeEdge's words)."""
+"""Text of the error answer to a request that only the cloud can answer (KubeEdge's words)."""
 
 CONNECTION_LOST = "connection lost between EdgeCore and CloudCore"
 """Text of the error answer to a patch while there is no connection (KubeEdge's words)."""
 
 REMOTE_TIMEOUT = "failed to process remote: no answer from the cloud"
-"""How the error answer to a question begins that the cloud did not answer in time."""
+"""Beginning of the error answer to a query that the cloud did not answer in time."""
 
 _NOT_SENT_NOT_CONNECTED = "not connected to the cloud"
 _NOT_SENT_NO_ROOM = "wait for the cloud already"
-"""In the hub's error answers: the two reasons that pass. What else keeps a message here, its size, does not."""
+"""Texts in edgehub's error answers for the two temporary reasons; the third, a message's size, is permanent."""
 
 _NOT_KNOWN = "whether it arrived is not known"
-"""In the hub's error answers to what was on its way when the link ended: the cloud may have carried it out."""
+"""Text in edgehub's error answers to requests that were open when the link ended: the cloud may have handled them."""
 
 _HUB = (ModuleName.EDGEHUB, Source.EDGEHUB)
 
@@ -51,7 +51,7 @@ _NULL = b"null"
 
 
 class _Shape(msgspec.Struct):
-    """The keys by which the forms of an object are told apart."""
+    """The keys that distinguish the forms of an object."""
 
     object: msgspec.Raw = msgspec.field(default_factory=msgspec.Raw, name="Object")
     err: msgspec.Raw = msgspec.field(default_factory=msgspec.Raw, name="Err")
@@ -71,11 +71,12 @@ class _Object(msgspec.Struct):
 
 
 def read_object(answer: Message) -> bytes:
-    """The JSON text of the one object in the answer.
+    """Return the JSON text of the one object in the answer.
 
     Raises:
-        NotFoundError: the store was asked and has none; or as `read_object_or_ok`.
-        MalformedAnswerError: there are several, or "OK" in the place of an object.
+        NotFoundError: the store has no such object.
+        MalformedAnswerError: the answer has several objects, or an OK instead of an object.
+        CallError: as `read_object_or_ok`.
     """
     if is_from_store(answer):
         found = read_objects(answer)
@@ -92,10 +93,10 @@ def read_object(answer: Message) -> bytes:
 
 
 def read_object_or_ok(answer: Message) -> bytes | None:
-    """The JSON text of the object in the answer; None when the answer is a plain OK.
+    """Return the JSON text of the object in the answer; None for an OK.
 
     Raises:
-        CallError: the answer is a refusal, an error, or of no known form.
+        CallError: the answer is a refusal, an error, or has another form.
     """
     if answer.route.operation == Operation.ERROR:
         raise error_in(answer)
@@ -109,7 +110,7 @@ def read_object_or_ok(answer: Message) -> bytes | None:
 
 
 def read_ok(answer: Message) -> None:
-    """Nothing, when the answer is a yes.
+    """Check that the answer is an OK or an object.
 
     Raises:
         CallError: as `read_object_or_ok`.
@@ -118,10 +119,10 @@ def read_ok(answer: Message) -> None:
 
 
 def read_objects(answer: Message) -> list[bytes]:
-    """The JSON texts of the objects in an answer from the store.
+    """Return the JSON texts of the objects in an answer from the store.
 
     Raises:
-        CallError: the answer is an error or no list of strings.
+        CallError: the answer is an error, or not a list of strings.
     """
     if answer.route.operation == Operation.ERROR:
         raise error_in(answer)
@@ -133,26 +134,26 @@ def read_objects(answer: Message) -> list[bytes]:
 
 
 def in_namespace(objects: list[bytes], namespace: str) -> list[bytes]:
-    """Those that are in the namespace; all when it is empty. What is no object with metadata is in none."""
+    """Return the objects of a namespace; all if it is empty."""
     return [text for text in objects if _namespace_of(text) == namespace] if namespace else objects
 
 
 def is_from_store(answer: Message) -> bool:
-    """Whether metamanager has answered by itself."""
+    """Return whether metamanager itself has answered."""
     return answer.route.source == ModuleName.METAMANAGER
 
 
 def is_from_hub(answer: Message) -> bool:
-    """Whether the hub has answered by itself: then the cloud has not been asked, or its answer did not fit."""
+    """Return whether edgehub itself has answered: the request did not reach the cloud, or the answer was too large."""
     return answer.route.operation == Operation.ERROR and answer.route.source in _HUB
 
 
 def unwrap(answer: Message, raw: bytes) -> bytes:
-    """The object in an answer from the cloud, whether it came bare or in an ObjectResp.
+    """Return the object in an answer from the cloud, bare or in an ObjectResp.
 
     Raises:
-        RejectedError: it is an error in one of the forms of the module's docstring.
-        MalformedAnswerError: it is not JSON of that shape.
+        RejectedError: the answer is a Go error or an ObjectResp with `Err`.
+        MalformedAnswerError: the answer is not valid JSON.
     """
     shape = _decode(answer, raw, _Shape)
     if shape.status is not None:
@@ -167,14 +168,14 @@ def unwrap(answer: Message, raw: bytes) -> bytes:
 
 
 def no_answer(error: BeehiveError, about: str) -> CallError:
-    """The tree's error for a request that the bus could not bring to an end."""
+    """Convert the bus's error for a request into a `CallError`."""
     if isinstance(error, RequestTimeoutError):
         return NoAnswerError("ask metamanager", about, str(error), retryable=True)
     return NoAnswerError("reach metamanager", about, str(error), retryable=True)
 
 
 def error_in(answer: Message) -> CallError:
-    """What an error answer says, as the tree's error."""
+    """Convert an error answer into a `CallError`."""
     text = _text(answer)
     if text in (NOT_CONNECTED, CONNECTION_LOST) or (is_from_hub(answer) and _NOT_SENT_NOT_CONNECTED in text):
         hint = "it is answered once the connection to the cloud is back"

@@ -1,7 +1,7 @@
-"""KubeEdge's Application: a request of the Kubernetes API as it travels to the cloud, and its answer (spec/05 §9).
+"""KubeEdge's Application: a request of the Kubernetes API and its answer (docs/protocol.md, "Applications").
 
-The keys are Go's field names, `[]byte` is base64. Used by both ends: the node's metaserver and metamanager, which asks
-for the list of its pods (`metamanager.pod_list`), and the cloud stub.
+The keys are Go's field names, `[]byte` is base64. Both ends use it: metaserver and metamanager (`metamanager.pod_list`)
+on the node, and dynamiccontroller.
 """
 
 import hashlib
@@ -20,22 +20,22 @@ _NULL: Final = "null"
 
 
 class Target(msgspec.Struct, frozen=True):
-    """The object, or the collection, that a request is about."""
+    """The object or collection of a request."""
 
     group: str
-    """Empty: the core."""
+    """Empty for the core group."""
     version: str
     plural: str
     namespace: str = ""
-    """Empty: of the cluster, or in all namespaces."""
+    """Empty for cluster-scoped objects and for all namespaces."""
     name: str = ""
-    """Empty: the collection."""
+    """Empty for the collection."""
     subresource: str = ""
-    """With slashes when it has parts."""
+    """With slashes between its parts."""
 
 
 class Verb(StrEnum):
-    """What is asked."""
+    """Verb of a request."""
 
     GET = "get"
     LIST = "list"
@@ -48,7 +48,7 @@ class Verb(StrEnum):
 
 
 class Progress(StrEnum):
-    """How far it is."""
+    """`Status` of an Application."""
 
     IN_APPLYING = "InApplying"
     APPROVED = "Approved"
@@ -63,15 +63,15 @@ class StatusError(msgspec.Struct, frozen=True):
 
 
 class Application(msgspec.Struct, frozen=True, kw_only=True, rename="pascal"):
-    """See the module's docstring."""
+    """A request of the Kubernetes API, and its answer, as dynamiccontroller and metaserver exchange them."""
 
     id: str = msgspec.field(default="", name="ID")
     key: str
-    """`/group/version/plural/namespace/name`, `core` for the core group, `null` for what is not there."""
+    """`/group/version/plural/namespace/name`, with `core` for the core group and `null` for absent parts."""
     verb: str
     nodename: str = ""
     option: bytes | None = None
-    """JSON: GetOptions, ListOptions, …, or `PatchInfo`."""
+    """JSON of GetOptions, ListOptions, …, or `PatchInfo`."""
     req_body: bytes | None = None
     subresource: str = ""
     resp_body: bytes | None = None
@@ -82,7 +82,7 @@ class Application(msgspec.Struct, frozen=True, kw_only=True, rename="pascal"):
 
 
 class PatchInfo(msgspec.Struct, frozen=True, kw_only=True, rename="pascal"):
-    """Option of a patch."""
+    """`Option` of a patch."""
 
     name: str
     patch_type: str
@@ -93,7 +93,7 @@ class PatchInfo(msgspec.Struct, frozen=True, kw_only=True, rename="pascal"):
 
 
 def application(target: Target, verb: Verb, node: str, option: bytes, body: bytes | None = None) -> Application:
-    """The request."""
+    """Return the Application of a request."""
     key = key_of(target)
     identity = b"".join((node.encode(), key.encode(), verb.encode(), option, body or b"", target.subresource.encode()))
     return Application(
@@ -108,7 +108,7 @@ def application(target: Target, verb: Verb, node: str, option: bytes, body: byte
 
 
 def message_of(app: Application, clock: Clock) -> Message:
-    """The request as it is put to the hub, from and for whom KubeEdge's cloud expects it."""
+    """Return the message of an Application, with the source and group that KubeEdge's cloud expects."""
     return Message.new(
         clock,
         source=ModuleName.METASERVER,
@@ -120,13 +120,13 @@ def message_of(app: Application, clock: Clock) -> Message:
 
 
 def key_of(target: Target) -> str:
-    """An Application's key."""
+    """Return the key of an Application."""
     parts = (target.group or _CORE, target.version, target.plural, target.namespace, target.name)
     return "".join(f"/{part or NULL_NAMESPACE}" for part in parts)
 
 
 def target_of(app: Application) -> Target | None:
-    """What its key means; None for one of another form."""
+    """Parse an Application's key; None for another form."""
     parts = app.key.split("/")
     if len(parts) != _KEY_PARTS or parts[0] or not all(parts[1:]):
         return None

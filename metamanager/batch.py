@@ -1,47 +1,44 @@
-"""Group commit: what a run of messages has changed is made durable at once, and only then is anybody told.
-
-Every handled message leaves an `Outcome` here. The messages that it wants sent wait until the store has committed;
-then all go out in the order in which they were handled. One fsync so serves many messages, and an acknowledgement can
-never come before what it acknowledges is on the disk. The module says when a run ends: when its inbox is empty, or
-after `Module.batch_limit` messages.
-"""
+"""Group commit: one commit for the changes of many messages, before their replies."""
 
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from beehive.causes import NO_CAUSE, Cause, here, own, resumed
-from metamanager.effects import Effect
+from beehive.trace_context import NO_CAUSE, Cause, current_cause, own_context, resumed
 from metamanager.errors import StoreWriteError
+from metamanager.replies import Reply
 from metamanager.store import Store
 
 
 class Outcome(NamedTuple):
-    """What handling one message came to."""
+    """The result of handling one message."""
 
-    effects: Sequence[Effect]
+    replies: Sequence[Reply]
     changed: bool = False
-    """Whether it changed the store: its effects then depend on the commit."""
-    otherwise: Callable[[], Sequence[Effect]] = tuple
-    """Makes what is sent instead when the change could not be made durable."""
-    again: Callable[[], object] | None = None
-    """Of a deletion: makes the change once more, with the room that is kept free for that."""
+    """Whether the store was changed: the replies then wait for the commit."""
+    failure_replies: Callable[[], Sequence[Reply]] = tuple
+    """Returns the replies to send instead if the commit fails."""
+    retry: Callable[[], object] | None = None
+    """Repeats a deletion, with the room reserved for it."""
     lost: bool = False
-    """Whether it has to be made once more."""
+    """Whether the deletion has to be repeated."""
 
 
 class Batch:
-    """See the module's docstring.
+    """Collects the outcomes of messages, commits their changes together, then sends their replies in order.
+
+    So one fsync serves many messages, and no acknowledgement leaves before its object is on the disk. The module ends a
+    batch when its inbox is empty, or after `Module.batch_limit` messages.
 
     Args:
-        store: what is committed.
-        deliver: sends an effect.
-        committed: told of every commit; with the error when it failed, in which case the `otherwise` are sent.
+        store: the database.
+        deliver: sends a reply.
+        committed: called after every commit, with the error if it failed; then `failure_replies` are sent.
     """
 
     def __init__(
         self,
         store: Store,
-        deliver: Callable[[Effect], None],
+        deliver: Callable[[Reply], None],
         committed: Callable[[StoreWriteError | None], None],
     ) -> None:
         self._store = store
@@ -51,50 +48,48 @@ class Batch:
         self._causes: list[Cause] = []
 
     def add(self, outcome: Outcome) -> None:
-        """Take an outcome; without a change, and with nothing waiting before it, it is sent at once."""
+        """Add an outcome. Its replies leave at once if it has no change and no other outcome waits."""
         if self._waiting or outcome.changed:
             self._waiting.append(outcome)
-            self._causes.append(here())
+            self._causes.append(current_cause())
         else:
             self._send(outcome)
 
     def flush(self) -> None:
-        """Commit and send all that waits."""
+        """Commit, then send all waiting replies."""
         if any(outcome.changed and not outcome.lost for outcome in self._waiting):
             self._commit()
         if any(outcome.lost for outcome in self._waiting):
-            self._save()
+            self._retry_deletions()
         waiting, self._waiting = self._waiting, []
         causes, self._causes = self._causes, []
         with resumed(NO_CAUSE):
-            turn = own()
+            context = own_context()
             for outcome, cause in zip(waiting, causes, strict=True):
-                turn.span, turn.trace = cause
+                context.span, context.trace = cause
                 self._send(outcome)
 
     def lose(self, *, for_good: bool = False) -> None:
-        """The database has given up the transaction: no change that waits will be durable. Deletions are made once
-        more, unless it is `for_good`.
-        """
+        """Roll back: the waiting changes are lost. `flush` repeats deletions, unless the loss is `for_good`."""
         self._store.rollback()
-        self._waiting = [self._lost(one, for_good=for_good) if one.changed else one for one in self._waiting]
+        self._waiting = [self._mark_lost(one, for_good=for_good) if one.changed else one for one in self._waiting]
 
-    def _lost(self, outcome: Outcome, *, for_good: bool) -> Outcome:
-        if outcome.again is None or for_good:
-            return Outcome(outcome.otherwise())
+    def _mark_lost(self, outcome: Outcome, *, for_good: bool) -> Outcome:
+        if outcome.retry is None or for_good:
+            return Outcome(outcome.failure_replies())
         return outcome._replace(lost=True)
 
-    def _save(self) -> None:
-        """Make the deletions once more, which are what frees room."""
+    def _retry_deletions(self) -> None:
+        """Repeat the lost deletions, which free room on the disk."""
         self._store.make_room()
         try:
             for outcome in self._waiting:
-                if outcome.lost and outcome.again is not None:
-                    outcome.again()
+                if outcome.lost and outcome.retry is not None:
+                    outcome.retry()
             self._store.commit()
         except StoreWriteError:
             self._store.rollback()
-            self._waiting = [Outcome(one.otherwise()) if one.lost else one for one in self._waiting]
+            self._waiting = [Outcome(one.failure_replies()) if one.lost else one for one in self._waiting]
 
     def _commit(self) -> None:
         try:
@@ -106,5 +101,5 @@ class Batch:
             self._committed(None)
 
     def _send(self, outcome: Outcome) -> None:
-        for effect in outcome.effects:
-            self._deliver(effect)
+        for reply in outcome.replies:
+            self._deliver(reply)

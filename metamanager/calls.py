@@ -1,7 +1,4 @@
-"""The questions that can be put to metamanager, as values: what is sent, and how the answer is read.
-
-A `Call` is put by `metamanager.client` in one of two ways, waiting or in turns; here each question is written once.
-"""
+"""The requests to metamanager as values. `metamanager.client` sends them, blocking or not."""
 
 from collections.abc import Callable
 from typing import Any, Final, Generic, NamedTuple, TypeVar
@@ -14,23 +11,23 @@ from metamanager import answers
 T = TypeVar("T")
 
 COMPLETE: Final = {"metadata": {"name": "complete"}}
-"""The note itself, see `store_is_complete`."""
+"""Content of the note that the store contains all pods of this node."""
 
 Json = bytes | msgspec.Raw | dict[str, Any] | msgspec.Struct
-"""What becomes a message's content: JSON text as bytes or Raw, or what msgspec can encode."""
+"""An object: JSON text as bytes or Raw, or a value for msgspec to encode."""
 
 
 class Call(NamedTuple, Generic[T]):
-    """One question."""
+    """One request and the function that reads its answer."""
 
     operation: Operation
     resource: str
     content: msgspec.Raw | str | None
     read: Callable[[Message], T]
-    """Takes what is wanted out of the answer; raises a `CallError`."""
+    """Returns the value of the answer; raises `CallError`."""
 
     def message(self, clock: Clock, source: str) -> Message:
-        """The message that asks it (KubeEdge's metaclient: source edged, group meta)."""
+        """Return the request's message (KubeEdge's metaclient: source edged, group meta)."""
         return Message.new(
             clock,
             source=source,
@@ -42,28 +39,28 @@ class Call(NamedTuple, Generic[T]):
 
 
 def get(kind: str, namespace: str, name: str) -> Call[bytes]:
-    """One object."""
+    """Get one object."""
     return Call(Operation.QUERY, _resource(kind, namespace, name), None, answers.read_object)
 
 
 def pod(namespace: str, name: str, uid: str) -> Call[bytes]:
-    """The pod of that uid; of the cloud when the store has none of that name."""
+    """Get the pod of that uid; from the cloud if the store has none of that name."""
     resource = _resource(ResourceType.POD, namespace, name)
     return Call(Operation.QUERY, resource, _json({"metadata": {"uid": uid}}), answers.read_object)
 
 
 def store_is_complete() -> Call[bytes]:
-    """The note that the store knows all pods of this node; none when it is new or was lost."""
+    """Get the note that the store contains all pods of this node; missing if it is new or was lost."""
     return Call(Operation.QUERY, _COMPLETE, None, answers.read_object)
 
 
 def note_complete() -> Call[bytes | None]:
-    """Write that note."""
+    """Store the note that the store contains all pods of this node."""
     return Call(Operation.UPDATE, _COMPLETE, _json(COMPLETE), answers.read_object_or_ok)
 
 
 def list_all(kind: str, namespace: str = "") -> Call[list[bytes]]:
-    """All stored objects of a kind, of one namespace or of all."""
+    """List the stored objects of a type, of one namespace or of all."""
 
     def read(answer: Message) -> list[bytes]:
         return answers.in_namespace(answers.read_objects(answer), namespace)
@@ -93,7 +90,7 @@ def delete(kind: str, namespace: str, name: str, options: Json) -> Call[None]:
 
 
 def token(namespace: str, service_account: str, request: Json) -> Call[bytes]:
-    """Have a service account token made."""
+    """Request a service account token."""
     resource = _resource(ResourceType.SERVICE_ACCOUNT_TOKEN, namespace, service_account)
     return Call(Operation.QUERY, resource, _json(request), answers.read_object)
 

@@ -1,30 +1,32 @@
-"""How other packages ask metamanager: the only module of this package that they import.
+"""The client of metamanager: the only module of this package that other packages import.
 
-`MetaClient` waits for its answer and is for worker actors, which may wait. `MetaTurnClient` never waits: it takes a
-function that is called in its module's own turn, and is for code on a module's thread. Both put the same questions
-(KubeEdge's metaclient, spec/05 §8):
+`MetaClient` blocks until the answer, and serves worker actors. `AsyncMetaClient` never blocks, and serves code on a
+module's thread: it takes a function to call with the answer. Both send the same requests (KubeEdge's metaclient,
+docs/protocol.md, "Forms of answers"):
 
     meta = MetaClient(hive)
     pods = meta.list_all(ResourceType.POD)
     secret = meta.get(ResourceType.SECRET, "default", "pull-secret")
 
-    MetaTurnClient(self).create(ResourceType.NODE, "", node_name, node_json, then=self._registered)
+    AsyncMetaClient(self).create(ResourceType.NODE, "", node_name, node_json, then=self._registered)
 
-Objects are JSON text, as bytes. Where an answer comes from is metamanager's affair: lists only from the store; pods,
-configmaps and secrets by name from the store when it has them, else from the cloud; so are persistent volumes, their
-claims, volume attachments and tokens, and the cloud is asked behind; leases, certificate signing requests and
-everything that writes from the cloud only; nodes from the cloud, and while it cannot be reached from the store. See
-`metamanager.rules`.
+Objects are JSON text, as bytes. metamanager decides where an answer comes from (`metamanager.rules`):
 
-Every call raises, or hands to `then`, a `CallError`:
+- lists: only from the store;
+- pods, configmaps and secrets by name: from the store if it has them, else from the cloud;
+- persistent volumes, their claims, volume attachments and tokens: likewise, with a refresh from the cloud;
+- nodes: from the cloud, and without a connection from the store;
+- leases, certificate signing requests and all writes: only from the cloud.
 
-- `NotFoundError`: there is no such object; `status` is Kubernetes' metav1.Status;
-- `AlreadyExistsError`, `ConflictError`, other `RejectedError`: the cloud refused, `status` says why;
-- `NotConnectedError`: only the cloud could answer, and there is no connection: at once, not after a time-out;
-- `NoAnswerError`: nobody answered before the deadline;
-- `MalformedAnswerError`: the answer is of no known form.
+Every call raises, or passes to `then`, a `CallError`:
 
-`error.retryable` says whether the same call may succeed later. Nothing is tried again here.
+- `NotFoundError`: the object does not exist; `status` is Kubernetes' metav1.Status;
+- `AlreadyExistsError`, `ConflictError`, other `RejectedError`: the cloud refused, with the reason in `status`;
+- `NotConnectedError`: only the cloud can answer, and there is no connection; raised at once, not after a time-out;
+- `NoAnswerError`: no answer before the deadline;
+- `MalformedAnswerError`: the answer has an unknown form.
+
+`error.retryable` tells whether the same call may succeed later. The client retries nothing.
 """
 
 from collections.abc import Callable
@@ -47,12 +49,12 @@ from metamanager.errors import (
 
 __all__ = [
     "AlreadyExistsError",
+    "AsyncMetaClient",
     "CallError",
     "ConflictError",
     "Json",
     "MalformedAnswerError",
     "MetaClient",
-    "MetaTurnClient",
     "NoAnswerError",
     "NotConnectedError",
     "NotFoundError",
@@ -63,16 +65,16 @@ __all__ = [
 T = TypeVar("T")
 
 DEADLINE = 65.0
-"""Seconds to wait for an answer: a little longer than metamanager waits for the cloud (60 s), so that its word on
-why there is none comes before our own deadline."""
+"""Seconds to wait for an answer: longer than metamanager waits for the cloud (60 s), so that its error, with the
+reason, arrives before this deadline."""
 
 
 class MetaClient:
-    """Asks and waits. For worker actors; a module's own thread must not wait (`MetaTurnClient`).
+    """Calls metamanager and blocks until the answer; for worker actors. A module's thread uses `AsyncMetaClient`.
 
     Args:
-        hive: where metamanager is.
-        source: `route.source` of the questions. metamanager and the cloud know `edged`.
+        hive: of metamanager.
+        source: `route.source` of the requests; metamanager and the cloud expect `edged`.
         seconds: deadline of each call.
     """
 
@@ -82,44 +84,44 @@ class MetaClient:
         self._seconds = seconds
 
     def get(self, kind: str, namespace: str, name: str) -> bytes:
-        """One object. `namespace` is empty for what belongs to the cluster (node, persistentvolume).
+        """Return one object; `namespace` is empty for cluster-scoped ones (node, persistentvolume).
 
-        `ResourceType.PODPATCH` and `NODEPATCH` give the newest patch that was handed to `patch`, sent or not.
+        `ResourceType.PODPATCH` and `NODEPATCH` return the newest patch given to `patch`, sent or not.
         """
         return self._ask(calls.get(kind, namespace, name))
 
     def list_all(self, kind: str, namespace: str = "") -> list[bytes]:
-        """The stored objects of a kind, in one namespace or (empty) in all; never asks the cloud."""
+        """Return the stored objects of a type, in one namespace or (empty) in all; never asks the cloud."""
         return self._ask(calls.list_all(kind, namespace))
 
     def create(self, kind: str, namespace: str, name: str, value: Json) -> bytes:
-        """Create a node, a lease, a mirror pod, a certificate signing request; the object as the cloud has it."""
+        """Create a node, lease, mirror pod or certificate signing request; return the cloud's object."""
         return self._ask(calls.create(kind, namespace, name, value))
 
     def update(self, kind: str, namespace: str, name: str, value: Json) -> bytes | None:
-        """Change an object. The cloud's new object for a lease, None for others.
+        """Change an object; return the cloud's new object for a lease, None for others.
 
-        A lease goes to the cloud and back. Of others (podstatus, nodestatus, node, volumeattachment) metamanager keeps
-        the newest, passes it on and says OK at once, connected or not.
+        A lease needs the cloud's answer. Of the others (podstatus, nodestatus, node, volumeattachment) metamanager
+        stores the newest, forwards it and answers OK at once, connected or not.
         """
         return self._ask(calls.update(kind, namespace, name, value))
 
     def patch(self, kind: ResourceType, namespace: str, name: str, text: bytes | str) -> bytes:
-        """Patch the status of a pod (`ResourceType.PODPATCH`) or a node (`NODEPATCH`) with a strategic merge patch.
+        """Patch the status of a pod (`ResourceType.PODPATCH`) or node (`NODEPATCH`) by a strategic merge patch.
 
-        The object as the cloud has it now. The patch is kept in the store, also while there is no connection.
+        Return the cloud's patched object. The store keeps the patch, even without a connection.
         """
         return self._ask(calls.patch(kind, namespace, name, text))
 
     def delete(self, kind: str, namespace: str, name: str, options: Json) -> None:
-        """Delete an object in the cloud: a pod that has ended. `options` are metav1.DeleteOptions; for a pod its uid
-        belongs in their preconditions. Its row here goes when the cloud's own delete message comes.
+        """Delete an object in the cloud: a pod that has ended. `options` are metav1.DeleteOptions, for a pod with its
+        uid in the preconditions. The stored row goes when the cloud's delete message arrives.
         """
         self._ask(calls.delete(kind, namespace, name, options))
 
     def token(self, namespace: str, service_account: str, request: Json) -> bytes:
-        """An authentication.k8s.io TokenRequest with its status filled; without a connection one that was got for the
-        same request and is still good.
+        """Return an authentication.k8s.io TokenRequest with its status; without a connection, a stored one for an equal
+        request that is still valid.
         """
         return self._ask(calls.token(namespace, service_account, request))
 
@@ -132,11 +134,11 @@ class MetaClient:
         return call.read(answer)
 
 
-class MetaTurnClient:
-    """Asks and goes on: `then` gets the value or the `CallError`, in the module's turn.
+class AsyncMetaClient:
+    """Calls metamanager without blocking: `then` is called with the value or the `CallError`, on the module's thread.
 
     Args:
-        module: on whose turn `then` is called; also the questions' source.
+        module: the caller; its name is the source of the requests.
         seconds: deadline of each call.
     """
 
@@ -149,14 +151,14 @@ class MetaTurnClient:
         self._ask(calls.get(kind, namespace, name), then)
 
     def pod(self, namespace: str, name: str, uid: str, *, then: Callable[[bytes | CallError], None]) -> None:
-        """One pod. What the store does not know is asked of the cloud, and kept.
+        """Get one pod, from the cloud if it is not stored; the store then keeps it.
 
-        `NotFoundError`, `ConflictError`: the cloud says that there is no pod of that name, or one of another uid.
+        `NotFoundError`, `ConflictError`: the cloud has no pod of that name, or one of another uid.
         """
         self._ask(calls.pod(namespace, name, uid), then)
 
     def store_is_complete(self, *, then: Callable[[bool | CallError], None]) -> None:
-        """Whether the store knows all pods that this node has: not when it is new, or was lost and made anew."""
+        """Get whether the store contains all pods of this node: not if it is new, or was lost and made anew."""
 
         def answered(value: bytes | CallError) -> None:
             known = not isinstance(value, NotFoundError)
@@ -165,7 +167,7 @@ class MetaTurnClient:
         self._ask(calls.store_is_complete(), answered)
 
     def note_complete(self, *, then: Callable[[CallError | None], None]) -> None:
-        """From now on the store knows all pods that this node has."""
+        """Note that the store contains all pods of this node from now on."""
         self._ask(calls.note_complete(), lambda value: then(value if isinstance(value, CallError) else None))
 
     def list_all(self, kind: str, namespace: str = "", *, then: Callable[[list[bytes] | CallError], None]) -> None:
@@ -209,10 +211,10 @@ class MetaTurnClient:
         self._ask(calls.token(namespace, service_account, request), then)
 
     def record_event(self, namespace: str, name: str, event: Json, *, is_new: bool) -> None:
-        """Have a v1 Event stored, and sent to the cloud if it is to have events; nobody answers.
+        """Store a v1 Event and, if events are reported, send it to the cloud; there is no answer.
 
-        Later states of an event go as updates of the whole: a cloud that has missed the first takes them all the same,
-        where a patch, as KubeEdge's edge sends it, would be refused.
+        Later states of an event are updates with the whole event: a cloud that has missed the first accepts them, where
+        it would refuse a patch, KubeEdge's form.
         """
         call = calls.create if is_new else calls.update
         message = call(ResourceType.EVENT, namespace, name, event).message(self._module.clock, self._module.name)

@@ -1,9 +1,4 @@
-"""Compares the store's pods with the cloud's, in both directions, when what was pushed may not be all.
-
-What the cloud has and the store has not comes with the list (`metamanager.pod_list`): pods whose deletion has begun are
-among them, and edged confirms their end. What the store has and a complete list has not is asked for one by one, and
-ends when the cloud does not know it (`metamanager.absent_pods`).
-"""
+"""Compares the store's pods with the cloud's."""
 
 from collections.abc import Callable
 
@@ -17,16 +12,20 @@ from metamanager.store import Store
 
 
 class CloudPods:
-    """See the module's docstring.
+    """Compares the store's pods with the cloud's in both directions, when pushes may have been missed.
+
+    Pods that the store lacks come with the list (`metamanager.pod_list`), including those with a deletionTimestamp,
+    whose end edged confirms. Stored pods that a complete list lacks are queried one by one, and end if the cloud does
+    not have them (`metamanager.absent_pods`).
 
     Args:
-        module: whose turns these are.
-        store: that has this node's pods, and takes the list.
-        node: name of this node; empty: the cloud is not asked.
-        seconds: how long the cloud has for an answer.
-        taken: takes what the list has come to, once it is in the store.
-        gone: takes each stored pod that the cloud does not have any more.
-        failed: told why the store could not be read or changed; it is tried again.
+        module: metamanager.
+        store: the database.
+        node: name of this node; if empty, the cloud is not asked.
+        seconds: time that the cloud has for an answer.
+        taken: called with the outcome of a list, once it is in the store.
+        gone: called with each stored pod that the cloud no longer has.
+        failed: called if the store cannot be read or changed; the work is repeated later.
     """
 
     def __init__(
@@ -46,33 +45,33 @@ class CloudPods:
         self._list = PodList(module, store, node, seconds, taken=taken, failed=failed, complete=self._compare)
         self._absent = AbsentPods(module, seconds, gone)
         self._node_uid = ""
-        """Of the Node object that the cloud has for this node, as far as it was said to this process."""
+        """Uid of the cloud's Node object for this node; empty until this process has seen it."""
 
     def connection_changed(self, *, connected: bool) -> None:
-        """The cloud can be reached, or cannot."""
+        """Take a change of the connection to the cloud."""
         if not connected:
-            self._absent.give_up()
+            self._absent.cancel()
         self._list.connection_changed(connected=connected and bool(self._node))
 
-    def deleted(self, resource: Resource, key: str, uid: str) -> None:
-        """The cloud has deleted an object; without a uid whichever has the key."""
-        self._list.deleted(key, uid)
-        self._absent.deleted(key, uid)
+    def note_deleted(self, resource: Resource, key: str, uid: str) -> None:
+        """Note that the cloud has deleted an object; without a uid, the one of that key."""
+        self._list.note_deleted(key, uid)
+        self._absent.note_deleted(key, uid)
         if resource.type == ResourceType.NODE and resource.name == self._node:
             self._node_uid = ""
 
-    def said(self, key: str, content: bytes | None) -> None:
-        """The cloud has said how an object is; the store does not have that yet.
+    def note_object(self, key: str, content: bytes | None) -> None:
+        """Note an object from the cloud before it is stored.
 
-        A Node object for this node which is another one than before was registered anew: the cloud may have dropped
-        pods that were bound to it, or forgotten some of its predecessor.
+        A new uid of this node's Node object means a new registration: the cloud may have dropped pods bound to the
+        node, or forgotten some of its predecessor.
         """
         resource = parse(key)
         if resource.type != ResourceType.NODE or resource.name != self._node or not content:
             return
         uid = head_of(content).uid or ""
         if uid and uid != (self._node_uid or self._stored_uid(key)):
-            self._list.registered()
+            self._list.node_registered()
         self._node_uid = uid or self._node_uid
 
     def _stored_uid(self, key: str) -> str:
@@ -84,10 +83,10 @@ class CloudPods:
         return "" if stored is None else head_of(stored.encode()).uid or ""
 
     def _compare(self, listed: frozenset[str]) -> None:
-        """The cloud has said which pods there are, and left none out."""
+        """Query the stored pods that a complete list lacks."""
         try:
             stored = self._store.get_all(ResourceType.POD)
         except StoreError as error:
             self._failed(error)
         else:
-            self._absent.ask_for(absent(stored, listed, self._node))
+            self._absent.check(absent(stored, listed, self._node))

@@ -1,8 +1,4 @@
-"""The store on any database that SQLAlchemy Core can speak to (`postgresql+psycopg://…`).
-
-Nodes have SQLite and `metamanager.sqlite_store`; this is for who keeps the state elsewhere, for instance on the server
-of a small site. It is plain Core in portable statements, one connection, one transaction for a batch.
-"""
+"""The store on a database of SQLAlchemy (`postgresql+psycopg://…`)."""
 
 from contextlib import suppress
 from typing import Any
@@ -18,7 +14,9 @@ SCHEMA_VERSION = 1
 
 
 class CoreStore:
-    """See `metamanager.store.Store`.
+    """A `Store` on any database with a dialect and a driver for SQLAlchemy, in portable Core statements.
+
+    Nodes have SQLite (`metamanager.sqlite_store`); this serves sites that keep the state on a server.
 
     Raises:
         StoreOpenError: the URL is wrong, its driver is not installed, or the server cannot be reached.
@@ -115,11 +113,11 @@ class CoreStore:
             raise self._lost(attempt, on, error) from error
 
     def _lost(self, attempt: str, on: str, error: SQLAlchemyError) -> StoreWriteError:
-        """Most servers refuse everything after a failed statement until the transaction is over."""
+        """Roll back and return the error: after a failed statement most servers refuse the rest of the transaction."""
         self.rollback()
         return StoreWriteError(attempt, on, _reason(error), batch_lost=True)
 
 
 def _reason(error: SQLAlchemyError) -> str:
-    """The driver's words; SQLAlchemy's own would quote the statement's parameters, and those may be secrets."""
+    """Return the driver's text; SQLAlchemy's would quote the statement's parameters, which may be secrets."""
     return f"{type(error).__name__}: {error.orig}" if isinstance(error, sa.exc.DBAPIError) else type(error).__name__

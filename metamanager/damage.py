@@ -1,10 +1,10 @@
-"""What is done with a database that is spoilt: it is set aside, and what can be read of it goes into a new one.
+"""Sets a damaged database aside and salvages its rows.
 
-Nothing is deleted: the file, its write-ahead log and its index are renamed to `edgecore.db.bad-TIME`, TIME being when
-it was last written. The new database does not say that it is complete, so what runs is asked of the cloud before it
-ends (`edged.inquiry`). What is read out of the spoilt one matters all the same: without a connection it is all there
-is, and a KubeEdge cloud does not send again what had been acknowledged. Only whole objects are taken over, each of
-which is JSON and says the name that it is stored under; an old state gives way to what the cloud sends next.
+Nothing is deleted: the file, its write-ahead log and its index are renamed to `edgecore.db.bad-TIME`, with the time of
+the last write. The new database has no note of completeness, so edged asks the cloud for running pods before it ends
+them (`edged.pod_recovery`). The salvaged rows matter all the same: without a connection there is no other source, and a
+KubeEdge cloud never repeats acknowledged objects. Only whole objects are salvaged: valid JSON whose name matches the
+key. The cloud's next message replaces an old state.
 """
 
 import logging
@@ -25,7 +25,7 @@ from metamanager.sqlite_open import reason_of
 _log = logging.getLogger(__name__)
 
 KEPT: Final = 3
-"""Spoilt databases that are kept; they hold secrets, and room."""
+"""Number of damaged databases to keep; they contain secrets, and take room."""
 
 _SIDES: Final = ("", "-wal", "-shm")
 _MARK: Final = ".damaged"
@@ -35,21 +35,21 @@ _HEADER: Final = b"SQLite format 3\0"
 
 
 def mark(path: Path) -> None:
-    """The file was found spoilt while it was in use: the next to open it sets it aside, even if it looks sound."""
+    """Mark a database that was found damaged in use: the next open sets it aside, even if it looks sound."""
     with suppress(OSError):
-        _beside(path, _MARK).touch(0o600)
+        _with_suffix(path, _MARK).touch(0o600)
 
 
 def is_marked(path: Path) -> bool:
-    """Whether it was."""
-    return _beside(path, _MARK).exists()
+    """Return whether a database is marked as damaged."""
+    return _with_suffix(path, _MARK).exists()
 
 
 def set_aside(path: Path) -> Path:
-    """Rename a database; what it is called now.
+    """Rename a database and return its new path.
 
     Raises:
-        StoreOpenError: it never was a database, so that it is somebody else's file; or it cannot be renamed.
+        StoreOpenError: the file is another kind of file, or cannot be renamed.
     """
     try:
         if not _was_ours(path):
@@ -58,11 +58,11 @@ def set_aside(path: Path) -> Path:
         bad = _free_name(path)
         for side in _SIDES:
             with suppress(FileNotFoundError):
-                _beside(path, side).rename(_beside(bad, side))
-        _beside(path, _MARK).unlink(missing_ok=True)
+                _with_suffix(path, side).rename(_with_suffix(bad, side))
+        _with_suffix(path, _MARK).unlink(missing_ok=True)
         for old in all_set_aside(path)[:-KEPT]:
             for side in _SIDES:
-                _beside(old, side).unlink(missing_ok=True)
+                _with_suffix(old, side).unlink(missing_ok=True)
     except OSError as error:
         raise StoreOpenError("set a damaged database aside", str(path), str(error.strerror)) from error
     _log.error("database %s is damaged; it was set aside as %s, and a new one is made", path, bad.name)
@@ -70,12 +70,12 @@ def set_aside(path: Path) -> Path:
 
 
 def all_set_aside(path: Path) -> list[Path]:
-    """The spoilt databases beside one, oldest first."""
+    """Return the damaged databases beside a database, oldest first."""
     return sorted(each for each in path.parent.glob(f"{path.name}.bad-*") if not each.name.endswith(_SIDES[1:]))
 
 
 def readable_rows(bad: Path) -> list[Row]:
-    """What can be read of it: from the first object on, and from the last one back."""
+    """Return the readable rows: from the first object on, and from the last one back."""
     rows: dict[str, Row] = {}
     with (
         suppress(sqlite3.Error),
@@ -84,14 +84,14 @@ def readable_rows(bad: Path) -> list[Row]:
         connection.text_factory = bytes
         for question in (_FORWARD, _BACKWARD):
             try:
-                for row in _sound(connection.execute(question)):
+                for row in _sound_rows(connection.execute(question)):
                     rows.setdefault(row.key, row)
             except (sqlite3.Error, UnicodeDecodeError) as error:
                 _log.warning("database %s: the rest cannot be read: %s", bad.name, reason_of(error))
     return list(rows.values())
 
 
-def _sound(cursor: sqlite3.Cursor) -> Iterator[Row]:
+def _sound_rows(cursor: sqlite3.Cursor) -> Iterator[Row]:
     for key, value in cursor:
         with suppress(UnicodeError, msgspec.DecodeError, RecursionError):
             msgspec.json.decode(value)
@@ -102,7 +102,7 @@ def _sound(cursor: sqlite3.Cursor) -> Iterator[Row]:
 
 
 def _was_ours(path: Path) -> bool:
-    """A configuration may name any file; one that neither is a database nor is called one is not moved."""
+    """Return whether a file is a database, by its header or name: a configuration may name any file."""
     with path.open("rb") as file:
         return file.read(len(_HEADER)) == _HEADER or path.suffix == ".db"
 
@@ -115,5 +115,5 @@ def _free_name(path: Path) -> Path:
     return path.with_name(f"{name}.{number:02d}")
 
 
-def _beside(path: Path, suffix: str) -> Path:
+def _with_suffix(path: Path, suffix: str) -> Path:
     return path.with_name(path.name + suffix)

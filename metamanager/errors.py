@@ -1,20 +1,20 @@
-"""Every error of metamanager and of those who ask it, in one tree.
+"""The errors of metamanager and its clients.
 
 MetaError
-├── StoreError              the database did not do what was asked
+├── StoreError              the database failed
 │   ├── StoreOpenError          it cannot be opened: path, permission, not a database, made by a newer version
-│   ├── StoreDamagedError       it is spoilt: opened again, it is set aside and a new one is made
-│   └── StoreWriteError         a change was not made; `batch_lost` says whether the whole transaction is gone
-└── CallError               a question to metamanager got no usable answer
-    ├── NoAnswerError           nobody answered before the deadline
-    ├── NotConnectedError       only the cloud could answer, and the node is not connected to it
-    ├── MalformedAnswerError    the answer is of no form that is known
+│   ├── StoreDamagedError       it is damaged: the next open sets it aside and makes a new one
+│   └── StoreWriteError         a change failed; `batch_lost` says whether the whole transaction is lost
+└── CallError               a request to metamanager got no usable answer
+    ├── NoAnswerError           no answer before the deadline
+    ├── NotConnectedError       only the cloud can answer, and the node is not connected
+    ├── MalformedAnswerError    the answer has an unknown form
     └── RejectedError           the cloud, or the store, refused; `status` is Kubernetes' metav1.Status
-        ├── NotFoundError           there is no such object (404)
-        ├── AlreadyExistsError      there is one already (409, reason AlreadyExists)
+        ├── NotFoundError           the object does not exist (404)
+        ├── AlreadyExistsError      it exists already (409, reason AlreadyExists)
         └── ConflictError           it has changed meanwhile (409, reason Conflict): read it again, then retry
 
-All carry what was attempted, on what, a hint, and whether trying again may help (`BeehiveError`).
+All carry the attempt, its object, a hint, and whether a retry may help (`BeehiveError`).
 """
 
 import msgspec
@@ -23,11 +23,11 @@ from beehive import BeehiveError
 
 
 class MetaError(BeehiveError):
-    """Base of the tree."""
+    """Base class."""
 
 
 class StoreError(MetaError):
-    """The database did not do what was asked."""
+    """The database failed."""
 
 
 class StoreOpenError(StoreError):
@@ -35,15 +35,15 @@ class StoreOpenError(StoreError):
 
 
 class StoreDamagedError(StoreError):
-    """The database is spoilt. Opened again it is set aside, with what can be read of it in a new one."""
+    """The database is damaged. The next open sets it aside and copies its readable rows into a new one."""
 
 
 class StoreWriteError(StoreError):
-    """A change was not made.
+    """A change failed.
 
     Args:
-        attempt: as in `BeehiveError`, as are `on` and `hint`.
-        batch_lost: the database gave up the whole transaction (disk full, I/O error), not this change alone.
+        attempt: as in `BeehiveError`, like `on` and `hint`.
+        batch_lost: whether the whole transaction is lost (disk full, I/O error), not only this change.
     """
 
     def __init__(self, attempt: str, on: str = "", hint: str = "", *, batch_lost: bool) -> None:
@@ -52,26 +52,26 @@ class StoreWriteError(StoreError):
 
 
 class CallError(MetaError):
-    """A question to metamanager got no usable answer."""
+    """A request to metamanager got no usable answer."""
 
 
 class NoAnswerError(CallError):
-    """Nobody answered before the deadline, or the question could not be delivered; trying again may help."""
+    """No answer before the deadline, or the request could not be delivered; a retry may help."""
 
 
 class NotConnectedError(CallError):
-    """Only the cloud could answer, and the node is not connected to it; trying again may help."""
+    """Only the cloud can answer, and the node is not connected; a retry may help."""
 
 
 class MalformedAnswerError(CallError):
-    """The answer is of no form that is known."""
+    """The answer has an unknown form."""
 
 
 class Status(msgspec.Struct, frozen=True, rename="camel"):
-    """What the callers need of a metav1.Status."""
+    """The part of a metav1.Status that clients use."""
 
     code: int = 0
-    """HTTP status code; 0 when the refusal carried none (KubeEdge encodes a Go error without fields as `{}`)."""
+    """HTTP status code; 0 for a refusal without one (KubeEdge encodes a Go error without fields as `{}`)."""
     reason: str = ""
     """A word for programs: `NotFound`, `AlreadyExists`, `Conflict`, `Forbidden`, …"""
     message: str = ""
@@ -87,19 +87,19 @@ class RejectedError(CallError):
 
 
 class NotFoundError(RejectedError):
-    """There is no such object."""
+    """The object does not exist."""
 
 
 class AlreadyExistsError(RejectedError):
-    """There is one of that name already."""
+    """An object of that name exists already."""
 
 
 class ConflictError(RejectedError):
-    """The object has changed meanwhile: read it again, apply the change to what it is now, retry."""
+    """The object has changed meanwhile: read it again, apply the change to its new state, retry."""
 
 
 def rejected(attempt: str, on: str, status: Status) -> RejectedError:
-    """The error of the tree for a refusal."""
+    """Return the error for a refusal."""
     if status.code == 404 or status.reason == "NotFound":
         return NotFoundError(attempt, on, status)
     if status.reason == "AlreadyExists":

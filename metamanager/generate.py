@@ -1,6 +1,6 @@
-"""Prints `metamanager/_sqlite_sql.py`: the statements of `metamanager.schema` as SQLite's text.
+"""Generates `metamanager/_sqlite_sql.py`: the statements of `metamanager.schema` as text for SQLite.
 
-`python -m metamanager.generate` writes the file, with `--check` its exit status says whether it is up to date.
+`python -m metamanager.generate` writes the file; with `--check` it exits with status 1 unless the file is up to date.
 """
 
 import sys
@@ -20,35 +20,34 @@ _HEAD = '''"""Made by `python -m metamanager.generate` from `metamanager.schema`
 
 
 def text() -> str:
-    """The whole file."""
+    """Return the whole file."""
     statements: dict[str, ClauseElement] = {
         "GET": schema.GET,
         "LIST": schema.LIST,
         "LIST_IN": schema.LIST_IN,
-        "PUT": schema.sqlite_put(),
         "DELETE": schema.DELETE,
         "DELETE_OF_UID": schema.DELETE_OF_UID,
         "DELETE_OWNED": schema.DELETE_OWNED,
         "STATE": schema.STATE,
-        "NOTE": schema.NOTE,
         "TRIM": schema.TRIM,
         "WEIGHTS": schema.WEIGHTS,
         "DROP": schema.DROP,
         "WEIGHT": schema.WEIGHT,
     }
-    parts = [_HEAD, _constant("CREATE_META", CreateTable(schema.META, if_not_exists=True))]
+    parts = [_HEAD, _constant("CREATE_META", _printed(CreateTable(schema.META, if_not_exists=True)))]
     (index,) = schema.META.indexes
-    parts += [_constant("CREATE_INDEX", CreateIndex(index, if_not_exists=True))]
+    parts += [_constant("CREATE_INDEX", _printed(CreateIndex(index, if_not_exists=True)))]
     parts += [_added_columns()]
     (index,) = schema.HISTORY.indexes
-    parts += [_constant("CREATE_HISTORY", CreateTable(schema.HISTORY, if_not_exists=True))]
-    parts += [_constant("CREATE_HISTORY_INDEX", CreateIndex(index, if_not_exists=True))]
-    parts += [_constant(name, statement) for name, statement in statements.items()]
+    parts += [_constant("CREATE_HISTORY", _printed(CreateTable(schema.HISTORY, if_not_exists=True)))]
+    parts += [_constant("CREATE_HISTORY_INDEX", _printed(CreateIndex(index, if_not_exists=True)))]
+    parts += [_constant(name, _printed(statement)) for name, statement in statements.items()]
+    parts += [_constant("PUT", _for_rows(schema.sqlite_put())), _constant("NOTE", _for_rows(schema.NOTE))]
     return "\n".join(parts)
 
 
 def main() -> int:
-    """Write or check."""
+    """Write or check the file."""
     wanted = text()
     if "--check" in sys.argv[1:]:
         return 0 if TARGET.read_text() == wanted else 1
@@ -56,15 +55,15 @@ def main() -> int:
     return 0
 
 
-def _constant(name: str, statement: ClauseElement) -> str:
-    lines = _wrapped(_printed(statement))
+def _constant(name: str, statement: str) -> str:
+    lines = _wrapped(statement)
     if len(lines) == 1:
         return f'{name} = "{lines[0]}"\n'
     return "\n".join([f"{name} = (", *(f'    "{line}"' for line in lines), ")", ""])
 
 
 def _added_columns() -> str:
-    """What makes KubeEdge's table ours."""
+    """Return the statements that add this project's columns to KubeEdge's table."""
     lines = ["ADDED_COLUMNS = {"]
     for column in schema.META.c:
         if column.name not in ("key", "type", "value"):
@@ -75,6 +74,15 @@ def _added_columns() -> str:
 
 def _printed(statement: ClauseElement) -> str:
     return " ".join(str(statement.compile(dialect=_dialect())).split()).replace('"', "")
+
+
+def _for_rows(insert: ClauseElement) -> str:
+    """Return an INSERT with `{rows}` in the place of its one row of values."""
+    names = insert.compile(dialect=_dialect()).params
+    head, row, tail = _printed(insert).partition(f"({', '.join(f':{name}' for name in names)})")
+    if not row:
+        raise ValueError("the statement inserts no row of bound parameters")
+    return f"{head}{{rows}}{tail}"
 
 
 def _dialect() -> sa.Dialect:

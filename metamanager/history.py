@@ -1,11 +1,4 @@
-"""The last changes of each object, with when and why: for people who ask what happened (`edgecore store history|diff`).
-
-A change is noted in the transaction that makes it, as the whole text of the new state: a difference would have to be
-computed while the cloud waits for its acknowledgement. Bounded for each object and in sum, oldest first out. Of secrets
-nothing is kept but marks that say whether two values are the same; tokens are not kept at all.
-
-What nobody asks about is not noted: events (they are a history themselves), and the store's own rows.
-"""
+"""The history of each object: its last changes with time and cause (`edgecore store history|diff`)."""
 
 import sqlite3
 from functools import lru_cache
@@ -17,31 +10,31 @@ from metamanager import _sqlite_sql as sql
 from metamanager.rows import UNNOTED, Cause, Row
 
 KEPT: Final = 10
-"""Changes of each object."""
+"""Changes kept of each object."""
 
 BUDGET: Final = 8 * 1024 * 1024
 """Characters of all changes together, each with `OVERHEAD`."""
 
 LARGEST: Final = 64 * 1024
-"""Characters of a state that is kept; of a larger one only the size. What is large would be written twice, and a few
-would fill the budget."""
+"""Largest kept state in characters; of larger ones only the size is noted. They would be written twice, and a few would
+fill the budget."""
 
 OVERHEAD: Final = 200
-"""About what a change takes besides its text."""
+"""Characters that count for a change besides its text."""
 
 TRIM_EVERY: Final = 256
-"""Changes after which the objects that have changed are trimmed: until then one may have so many more."""
+"""Changes between two trims; until then an object may have this many more than `KEPT`."""
 
 MARK_KEY: Final = b"edgecore history"
 
 _UNTOLD: Final = (ResourceType.EVENT, ResourceType.STORE)
 _DROPPED_AT_ONCE: Final = 500
 _MOST_ROWS: Final = 64
-_PLACES: Final = "(?, ?, ?, ?, ?, ?, ?, ?)"
+_ROW: Final = "(?, ?, ?, ?, ?, ?, ?, ?)"
 
 
 class _Note(NamedTuple):
-    """A row; the columns of `sql.NOTE` in their order."""
+    """A row of table `edgecore_history`, with the columns of `sql.NOTE` in their order."""
 
     key: str
     at: int
@@ -54,10 +47,15 @@ class _Note(NamedTuple):
 
 
 class History:
-    """See the module's docstring. Everything raises `sqlite3.Error`.
+    """Notes each change in the transaction that makes it. All methods raise `sqlite3.Error`.
+
+    A note has the whole new state, because to compute a difference would delay the cloud's acknowledgement. The number
+    of notes is limited for each object and in sum; the oldest are deleted. Of secrets they contain marks that only show
+    whether two values are equal, of tokens nothing. Events are not noted, for they are a history themselves, nor are
+    the store's own rows.
 
     Args:
-        connection: the store's; changes are noted in its transaction.
+        connection: of the store.
     """
 
     def __init__(self, connection: sqlite3.Connection) -> None:
@@ -66,10 +64,10 @@ class History:
         self._notes: list[_Note] = []
         self._touched: set[str] = set()
         self._since_trim = 0
-        self._weight = self._weighed()
+        self._weight = self._measured()
 
-    def stored(self, row: Row) -> None:
-        """An object has a new state."""
+    def note_stored(self, row: Row) -> None:
+        """Note a new state of an object."""
         cause = row.cause
         if cause is UNNOTED or row.type in _UNTOLD:
             return
@@ -77,15 +75,15 @@ class History:
         value = _kept(row)
         self._note(_Note(row.key, row.updated, cause.text, cause.message, row.uid, row.resource_version, size, value))
 
-    def deleted(self, key: str, at: int, cause: Cause, uid: str) -> None:
-        """An object is gone."""
+    def note_deleted(self, key: str, at: int, cause: Cause, uid: str) -> None:
+        """Note the deletion of an object."""
         if cause is not UNNOTED:
             self._note(_Note(key, at, cause.text, cause.message, uid, None, None, None))
 
     def flush(self) -> None:
-        """Write what was noted since the last time, before the transaction is committed.
+        """Write the notes, before the commit.
 
-        Many rows by one statement: each statement lets other threads run, and they give the interpreter back late.
+        One statement writes many rows: each statement releases the interpreter to other threads, which return it late.
         """
         notes, self._notes = self._notes, []
         while notes:
@@ -96,7 +94,7 @@ class History:
             self._trim()
 
     def forget(self) -> None:
-        """The transaction was rolled back."""
+        """Drop the notes of a transaction that was rolled back."""
         self._notes.clear()
 
     def _note(self, note: _Note) -> None:
@@ -106,19 +104,19 @@ class History:
         self._weight += OVERHEAD + (len(note.value) if note.value is not None else 0)
 
     def _trim(self) -> None:
-        """Back to what is allowed; below it when the sum was too much, so that not every change has to make room.
+        """Delete notes beyond the limits; beyond the sum a tenth more, so that not every change has to make room.
 
-        What trimming frees is not counted each time: the sum is an upper bound, and made anew when it is too much.
+        The sum is an upper bound that ignores trimmed notes; it is recomputed when it exceeds the limit.
         """
         self._executemany(sql.TRIM, [{"key": key, "kept": KEPT} for key in sorted(self._touched)])
         self._touched.clear()
         self._since_trim = 0
         if self._weight > BUDGET:
-            self._weight = self._weighed()
+            self._weight = self._measured()
         while self._weight > BUDGET:
             self._drop_oldest(self._weight - BUDGET * 9 // 10)
 
-    def _weighed(self) -> int:
+    def _measured(self) -> int:
         number, text = self._execute(sql.WEIGHT).fetchone()
         return int(number * OVERHEAD + (text or 0))
 
@@ -135,9 +133,8 @@ class History:
 
 @lru_cache(maxsize=8)
 def _insert(number: int) -> str:
-    """The statement for so many rows."""
-    head, _, _ = sql.NOTE.partition("VALUES")
-    return f"{head}VALUES {', '.join([_PLACES] * number)}"
+    """Return the INSERT of `number` rows."""
+    return sql.NOTE.format(rows=", ".join([_ROW] * number))
 
 
 def _kept(row: Row) -> str | None:

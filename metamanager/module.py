@@ -1,9 +1,4 @@
-"""The module: takes messages, follows `metamanager.rules`, tells others when the store has it for good.
-
-An object's content stays the bytes that came. Questions are `metamanager.lookup`'s, group commit is
-`metamanager.batch`'s. A failure of the database is answered with an error and shown as the module not being ready;
-it never ends the module, for edged goes on with what it has.
-"""
+"""The module metamanager: stores messages by `metamanager.rules` and replies after the commit."""
 
 import logging
 from collections.abc import Callable
@@ -13,63 +8,74 @@ from typing import Final
 
 import msgspec
 
-from beehive import Group, Message, Module, ModuleName, Operation, Resource, ResourceType, Source, Timer, Way, handles
+from beehive import (
+    DeliveryMode,
+    Group,
+    Message,
+    Module,
+    ModuleName,
+    Operation,
+    Resource,
+    ResourceType,
+    Source,
+    handles,
+)
 from beehive.errors import BeehiveError
-from beehive.names import CLOUD_CONNECTED, DISK_RESOURCE
-from metamanager import effects
+from beehive.names import CLOUD_CONNECTED
+from metamanager import replies
 from metamanager.absent_pods import StoredPod
-from metamanager.answers import CONNECTION_LOST, NOT_CONNECTED
 from metamanager.batch import Batch, Outcome
 from metamanager.cloud_pods import CloudPods
-from metamanager.effects import Effect
 from metamanager.errors import StoreDamagedError, StoreError, StoreWriteError
-from metamanager.figures import StoreFigures
-from metamanager.lookup import Lookup
-from metamanager.needs import DEPENDENCIES, Unneeded
-from metamanager.remote import Remote, object_in
+from metamanager.event_store import EVENTS_KEPT, EventStore
+from metamanager.local_query import LocalQuery
+from metamanager.remote_query import RemoteQuery, object_in
+from metamanager.replies import Reply
 from metamanager.rows import cause_of, head_of, is_being_deleted, parse, row_of, row_of_message
-from metamanager.rules import HANDED_ON, Change, Step, plan
-from metamanager.shelf import EVENTS_KEPT, Shelf
+from metamanager.rules import HANDED_ON, Change, plan
+from metamanager.statistics import StoreStatistics
+from metamanager.steps import Steps
 from metamanager.store import Store, open_store
+from metamanager.store_health import StoreHealth
+from metamanager.unreferenced import DEPENDENCIES, Unreferenced
 
 _log = logging.getLogger(__name__)
-
-VOLUME_SECONDS: Final = 60.0
-"""How long edged has for a volume operation (KubeEdge)."""
-
-
-PROBE_AFTER: Final = 10.0
-"""Seconds after which a database that took no change is tried again."""
 
 _PROBE: Final = b'{"metadata":{"name":"probe"}}'
 
 LOST: Final = "the change could not be written to the database"
-"""Text of the error answer when the commit failed (disk full, I/O error)."""
+"""Text of the error answer after a failed commit (disk full, I/O error)."""
 
 
 class MetaSettings(msgspec.Struct, frozen=True):
-    """What the module must be told."""
+    """Settings of metamanager."""
 
     data_source: str
-    """Path of an SQLite file, or a database URL as SQLAlchemy takes it."""
+    """Path of an SQLite file, or a database URL of SQLAlchemy."""
 
     remote_query_timeout: float = 60.0
     """Seconds that the cloud has for an answer (KubeEdge's remoteQueryTimeout)."""
 
     report_events: bool = False
-    """Whether the cloud is told of events (KubeEdge's modules.edged.reportEvent); they are kept in any case."""
+    """Whether events go to the cloud (KubeEdge's modules.edged.reportEvent); the store keeps them in any case."""
 
     node: str = ""
-    """Name of this node. Empty: the cloud is not asked for the list of its pods (`metamanager.cloud_pods`)."""
+    """Name of this node. If empty, metamanager does not ask the cloud for its list of pods (`metamanager.cloud_pods`).
+    """
 
 
 class MetaManager(Module):
-    """See the module's docstring. Its start fails with `StoreOpenError` when the database cannot be opened.
+    """Stores the objects that the cloud sends, and answers this node's requests for them.
+
+    It follows `metamanager.rules` for each message, and replies when the change is committed (`metamanager.batch`). The
+    content of an object stays byte for byte as received. A failure of the database does not end the module, for edged
+    continues with the objects it has: the sender gets an error, and the module is not ready. Only the start fails, with
+    `StoreOpenError`, when the database cannot be opened.
 
     Args:
-        settings: see there.
-        open_store: opens the database that the settings name; the simulation has one in which disks fail.
-        figures: how the database does, for metrics.
+        settings: of metamanager.
+        open_store: opens the database of the settings; the simulation passes one with failing disks.
+        statistics: of the database, for metrics.
     """
 
     name = ModuleName.METAMANAGER
@@ -80,22 +86,21 @@ class MetaManager(Module):
         self,
         settings: MetaSettings,
         open_store: Callable[[str], Store] = open_store,
-        figures: StoreFigures | None = None,
+        statistics: StoreStatistics | None = None,
     ) -> None:
         super().__init__()
-        self._figures = figures or StoreFigures()
+        self._statistics = statistics or StoreStatistics()
         self._settings = settings
         self._open_store = open_store
         self._connected = False
-        self._problem = ""
-        """Why the database takes no change."""
-        self._next_probe: Timer | None = None
         self._flush_is_due = False
         self._closing = ExitStack()
 
     def on_start(self) -> None:
-        """Open the database. The hub says only once that it is connected: started again after a failure, we take it
-        for connected and are told when it is not.
+        """Open the database.
+
+        edgehub announces a connection only once. So after a restart the module assumes one, and receives an event when
+        it ends.
         """
         self._connected = self.slot.restarts > 0
         try:
@@ -104,50 +109,58 @@ class MetaManager(Module):
             _log.error("%s", error)
             self._closing.close()
             self._open()
-        self._batch = Batch(self._store, self._deliver, self._committed)
+        self._health = StoreHealth(self, self._statistics, self._probe)
+        self._batch = Batch(self._store, self._deliver, self._health.report)
         self._closing.callback(self._batch.flush)
-        self._lookup = Lookup(self._store, self.clock)
-        self._remote = Remote(self, self._settings.remote_query_timeout, self._answered)
-        self._closing.callback(self._remote.give_up)
-        self._unneeded = Unneeded(self, self._store, self._dropped, self._not_kept_up)
-        self._unneeded.look_later()
+        self._local_query = LocalQuery(self._store, self.clock)
+        self._remote_query = RemoteQuery(self, self._settings.remote_query_timeout, self._answered)
+        self._closing.callback(self._remote_query.cancel_all)
+        self._steps = Steps(
+            self,
+            self._local_query,
+            self._remote_query,
+            self._volume_answered,
+            report_events=self._settings.report_events,
+        )
+        self._unreferenced = Unreferenced(self, self._store, self._dropped, self._background_failed)
+        self._unreferenced.schedule_check()
         self._cloud_pods = CloudPods(
             self,
             self._store,
             self._settings.node,
             self._settings.remote_query_timeout,
-            taken=self._listed,
-            gone=self._forgotten,
-            failed=self._not_kept_up,
+            taken=self._add_listed,
+            gone=self._remove_forgotten,
+            failed=self._background_failed,
         )
         self._link_changed()
 
     def _open(self) -> None:
-        """What is spoilt shows when it is opened, or when it is read. Opened again it is set aside."""
+        """Open the database and read its events. Damage shows here; the next open sets a damaged file aside."""
         self._store: Store = self._open_store(self._settings.data_source)
         self._closing.callback(self._store.close)
-        self._events = Shelf(self._store, ResourceType.EVENT, EVENTS_KEPT)
+        self._events = EventStore(self._store, ResourceType.EVENT, EVENTS_KEPT)
 
     def on_stop(self) -> None:
-        """Refuse what is with the cloud, commit and send what was handled, close the database."""
+        """Refuse the open queries, commit, send the replies, close the database."""
         self._closing.close()
 
     def on_failure(self, *error: object) -> None:
-        """The same. The bus tries the batch again: what was sent is sent twice then, and nothing is lost.
+        """Close as in `on_stop`. The bus delivers the batch again, so replies may be sent twice and none is lost.
 
-        Of a damaged database nothing more is committed; the next start sets it aside.
+        Commit nothing more to a damaged database; the next start sets it aside.
         """
         if any(isinstance(each, StoreDamagedError) for each in error):
             self._batch.lose(for_good=True)
         self._closing.close()
 
     def on_batch_end(self) -> None:
-        """Commit when nothing waits any more."""
+        """Commit the batch."""
         self._batch.flush()
 
     def _flush_soon(self) -> None:
-        """Commit after what waits in the inbox now: an answer from the cloud is no message of a batch, but many that
-        come together are committed together too.
+        """Commit after the messages that wait in the inbox: answers from the cloud belong to no batch, but those that
+        arrive together are committed together.
         """
         if not self._flush_is_due:
             self._flush_is_due = True
@@ -159,14 +172,14 @@ class MetaManager(Module):
 
     @handles(ResourceType.CONNECTION, Operation.CONNECT, source=Source.EDGEHUB)
     def connection_changed(self, message: Message) -> None:
-        """The hub says whether the cloud can be reached; without it no open question will be answered."""
+        """Take edgehub's connection event; a lost connection ends all open queries."""
         try:
             self._connected = message.content_as(str) == CLOUD_CONNECTED
         except BeehiveError as error:
             _log.warning("%s", error)
             return
         if not self._connected:
-            self._remote.give_up()
+            self._remote_query.cancel_all()
         self._link_changed()
 
     def _link_changed(self) -> None:
@@ -174,7 +187,7 @@ class MetaManager(Module):
 
     @handles()
     def take(self, message: Message) -> None:
-        """Everything else."""
+        """Handle any other message."""
         try:
             outcome = self._carry_out(message)
         except StoreDamagedError:
@@ -189,55 +202,59 @@ class MetaManager(Module):
 
     def _carry_out(self, message: Message) -> Outcome:
         route, resource = message.route, parse(message.route.resource)
-        wanted = plan(
+        planned = plan(
             route.operation, resource.type, route.source, named=bool(resource.name), connected=self._connected
         )
-        again = self._again(message, resource, wanted.change)
+        retry = self._deletion_retry(message, resource, planned.change)
         lost = False
         try:
-            is_new = self._change(message, resource, wanted.change)
+            is_new = self._change(message, resource, planned.change)
         except StoreWriteError as error:
-            if again is None and not wanted.even_if_lost:
+            if retry is None and not planned.even_if_lost:
                 raise
             self._write_failed(error)
             is_new = lost = True
-        sent: list[Effect] = []
-        for step in wanted.steps:
-            if is_new or wanted.even_if_old or step not in HANDED_ON:
-                sent += _TAKE[step](self, message)
-        if wanted.change is Change.NONE or (lost and again is None):
+        sent: list[Reply] = []
+        for step in planned.steps:
+            if is_new or planned.even_if_old or step not in HANDED_ON:
+                sent += self._steps.run(step, message)
+        if planned.change is Change.NONE or (lost and retry is None):
             return Outcome(sent)
-        otherwise = lambda: sent if wanted.even_if_lost else self._unstored(message, resource, again)  # noqa: E731
-        return Outcome(sent, changed=True, otherwise=otherwise, again=again, lost=lost)
+        unstored = sent.copy if planned.even_if_lost else partial(self._unstored, message, resource, retry)
+        return Outcome(sent, changed=True, failure_replies=unstored, retry=retry, lost=lost)
 
-    def _again(self, message: Message, resource: Resource, change: Change) -> Callable[[], object] | None:
-        """What makes a deletion once more, also its announcement; None for any other change."""
-        going = change is Change.PUT and resource.type == ResourceType.POD and is_being_deleted(message.content_bytes())
-        return partial(self._change, message, resource, change) if change is Change.DELETE or going else None
+    def _deletion_retry(self, message: Message, resource: Resource, change: Change) -> Callable[[], object] | None:
+        """Return a function that repeats a deletion, or the update that announces a pod's; None for other changes."""
+        ending = (
+            change is Change.PUT and resource.type == ResourceType.POD and is_being_deleted(message.content_bytes())
+        )
+        return partial(self._change, message, resource, change) if change is Change.DELETE or ending else None
 
-    def _unstored(self, message: Message, resource: Resource, again: Callable[[], object] | None) -> list[Effect]:
-        """What is said of a change that could not be stored. A pod that is to go goes all the same, for that frees
-        room; the cloud, which has an error for an answer, sends its deletion again.
+    def _unstored(self, message: Message, resource: Resource, retry: Callable[[], object] | None) -> list[Reply]:
+        """Return the replies for a change that could not be stored.
+
+        edged ends a deleted pod all the same, because that frees room on the disk. The cloud receives an error and
+        sends the deletion again.
         """
-        goes = again is not None and resource.type == ResourceType.POD
-        return [*([effects.to_edged(message)] if goes else ()), *self._refuse(message, LOST)]
+        pod_ends = retry is not None and resource.type == ResourceType.POD
+        return [*([replies.to_edged(message)] if pod_ends else ()), replies.refusal(message, LOST, self.clock)]
 
     def _change(self, message: Message, resource: Resource, change: Change) -> bool:
-        """Change the store; False when the message is about an older state than what is there.
+        """Change the store; return False for a message with an older state than the stored one.
 
-        A patch of a pod that is gone is not kept: nobody would ever delete it.
+        The patch of a pod that is not stored is not kept: nothing would ever delete it.
         """
         if change is Change.PUT_ANSWER:
-            row = self._lookup.row_of_answer(message)
+            row = self._local_query.row_of_answer(message)
             return row is not None and self._store.put(row)
         if resource.type in DEPENDENCIES:
-            self._unneeded.look_later()
+            self._unreferenced.schedule_check()
         if change is Change.PUT:
-            self._cloud_pods.said(message.route.resource, message.content_bytes())
+            self._cloud_pods.note_object(message.route.resource, message.content_bytes())
             if resource.type == ResourceType.PODPATCH and self._store.get(_pod_of(resource)) is None:
                 return True
             row = row_of_message(message, self.clock.now_ms())
-            return not self._lookup.was_deleted(row) and self._store.put(row)
+            return not self._local_query.was_deleted(row) and self._store.put(row)
         if change is Change.PUT_EVENT:
             return self._events.put(row_of_message(message, self.clock.now_ms()))
         if change is Change.DELETE:
@@ -245,58 +262,33 @@ class MetaManager(Module):
         return True
 
     def _delete(self, message: Message, resource: Resource) -> bool:
-        """Delete the object that is meant and no later one of its name; with a pod goes what was kept for it."""
+        """Delete the object of the message's uid, not a successor of its name; with a pod its patch and tokens."""
         uid = head_of(message.content_bytes()).uid or ""
-        self._remote.void(message.route.resource)
+        self._remote_query.discard(message.route.resource)
         if uid:
-            self._lookup.deleted(message.route.resource, uid)
-        self._cloud_pods.deleted(resource, message.route.resource, uid)
+            self._local_query.note_deleted(message.route.resource, uid)
+        self._cloud_pods.note_deleted(resource, message.route.resource, uid)
         cause, now = cause_of(message), self.clock.now_ms()
         deleted = self._store.delete(message.route.resource, uid, cause, now)
         if resource.type == ResourceType.POD:
-            self._unneeded.look_later()
+            self._unreferenced.schedule_check()
             if deleted:
                 self._store.delete(f"{resource.namespace}/{ResourceType.PODPATCH}/{resource.name}", "", cause, now)
             if uid:
                 self._store.delete_owned(ResourceType.SERVICE_ACCOUNT_TOKEN, uid)
         return deleted
 
-    def _ok_to_sender(self, message: Message) -> list[Effect]:
-        return [effects.answer(message, message.reply(self.clock))] if message.header.sync else []
-
-    def _event_to_cloud(self, message: Message) -> list[Effect]:
-        return [effects.to_cloud(message.with_header(sync=False))] if self._settings.report_events else []
-
-    def _refuse(self, message: Message, text: str) -> list[Effect]:
-        return [effects.refusal(message, text, self.clock)]
-
-    def _answer_or_ask(self, message: Message) -> list[Effect]:
-        values = self._lookup.in_store(message)
-        return [effects.stored(message, values, self.clock)] if values else self._ask_cloud(message)
-
-    def _answer_and_refresh(self, message: Message) -> list[Effect]:
-        values = self._lookup.good_in_store(message)
-        if not values:
-            return self._ask_cloud(message)
-        if parse(message.route.resource).type != ResourceType.SERVICE_ACCOUNT_TOKEN:
-            self._remote.refresh(message)
-        return [effects.stored(message, values, self.clock)]
-
-    def _answer_or_refuse(self, message: Message) -> list[Effect]:
-        values = self._lookup.in_store(message)
-        return [effects.stored(message, values, self.clock)] if values else self._refuse(message, NOT_CONNECTED)
-
-    def _ask_cloud(self, message: Message) -> list[Effect]:
-        self._remote.ask(message)
-        return []
+    def _volume_answered(self, reply: Reply) -> None:
+        self._batch.add(Outcome([reply]))
+        self._flush_soon()
 
     def _answered(self, requests: list[Message], result: Message | str) -> None:
         if isinstance(result, Message):
-            self._cloud_pods.said(requests[0].route.resource, object_in(result))
+            self._cloud_pods.note_object(requests[0].route.resource, object_in(result))
         try:
-            outcome = self._lookup.answered(requests, result)
+            outcome = self._local_query.keep_answer(requests, result)
         except (StoreError, UnicodeError) as error:
-            outcome = self._lookup.passed_on(requests, result)
+            outcome = self._local_query.pass_on(requests, result)
             if isinstance(error, StoreDamagedError):
                 self._batch.add(outcome)
                 raise
@@ -307,58 +299,16 @@ class MetaManager(Module):
         self._batch.add(outcome)
         self._flush_soon()
 
-    def _ask_volume_plugin(self, message: Message) -> list[Effect]:
-        def done(result: Message | BeehiveError) -> None:
-            if isinstance(result, Message) and result.route.operation != Operation.ERROR:
-                answer = effects.to_cloud(message.reply(self.clock, result.content))
-            else:
-                text = str(result) if isinstance(result, BeehiveError) else result.content_bytes().decode()
-                answer = effects.refusal(message, text, self.clock)
-            self._batch.add(Outcome([answer]))
-            self._flush_soon()
-
-        self.request(ModuleName.EDGED, message, VOLUME_SECONDS, done)
-        return []
-
-    def _unsupported(self, message: Message) -> list[Effect]:
-        route = message.route
-        _log.warning("not supported: %s %s from %s", route.operation, route.resource, route.source)
-        return self._refuse(message, f"metamanager: {route.operation} not supported") if message.header.sync else []
-
     def _refused(self, message: Message, error: Exception) -> Outcome:
-        return Outcome(self._refuse(message, str(error)))
+        return Outcome([replies.refusal(message, str(error), self.clock)])
 
     def _write_failed(self, error: StoreWriteError) -> None:
         if error.batch_lost:
             self._batch.lose()
-        self._committed(error)
-
-    def _committed(self, error: StoreError | None) -> None:
-        """Show outside how the database does. What it said last is not logged again: the cloud sends every few seconds
-        what was not acknowledged.
-        """
-        if error is None:
-            if self._problem:
-                _log.warning("the database takes changes again")
-                self.announce_ready()
-            self._problem = ""
-            self._figures.takes_changes = True
-            return
-        self._figures.write_failures += 1
-        if error.hint != self._problem:
-            _log.error("%s", error)
-            self.announce_not_ready(str(error))
-            self.send(ModuleName.EDGED, self.message(DISK_RESOURCE, Operation.UPDATE, None))
-        self._problem = error.hint
-        self._figures.takes_changes = False
-        if self._next_probe is None:
-            self._next_probe = self.after(PROBE_AFTER, self._probe)
+        self._health.report(error)
 
     def _probe(self) -> None:
-        """See whether changes are taken again: nobody else may try for long, when the cloud is away."""
-        self._next_probe = None
-        if not self._problem:
-            return
+        """Write and commit a row, to find out whether the database takes changes again."""
         try:
             self._store.put(row_of("null/store/probe", _PROBE, self.clock.now_ms()))
         except StoreWriteError as error:
@@ -366,7 +316,7 @@ class MetaManager(Module):
         except StoreDamagedError:
             raise
         except StoreError as error:
-            self._committed(error)
+            self._health.report(error)
         else:
             self._batch.add(Outcome((), changed=True))
         self._batch.flush()
@@ -375,24 +325,24 @@ class MetaManager(Module):
         self._batch.add(Outcome((), changed=True))
         self._batch.flush()
 
-    def _listed(self, outcome: Outcome) -> None:
+    def _add_listed(self, outcome: Outcome) -> None:
         self._batch.add(outcome)
         self._flush_soon()
 
-    def _forgotten(self, pod: StoredPod) -> None:
-        """The cloud does not have a pod any more, and has not said so by itself: as if it had."""
+    def _remove_forgotten(self, pod: StoredPod) -> None:
+        """Handle a pod that the cloud no longer has as if the cloud had deleted it."""
         identity = {"metadata": {"name": pod.name, "namespace": pod.namespace, "uid": pod.uid}}
         source = ModuleName.EDGECONTROLLER
         deletion = self.message(pod.key, Operation.DELETE, identity, source=source, group=Group.RESOURCE)
         try:
             self._delete(deletion, parse(pod.key))
         except StoreError as error:
-            self._not_kept_up(error)
+            self._background_failed(error)
         else:
-            self._listed(Outcome([effects.to_edged(deletion)], changed=True, otherwise=list))
+            self._add_listed(Outcome([replies.to_edged(deletion)], changed=True, failure_replies=list))
 
-    def _not_kept_up(self, error: StoreError) -> None:
-        """What is done now and then could not be done; it is tried again."""
+    def _background_failed(self, error: StoreError) -> None:
+        """Handle the failure of a periodic check, which is repeated later."""
         if isinstance(error, StoreDamagedError):
             raise error
         if isinstance(error, StoreWriteError):
@@ -400,37 +350,17 @@ class MetaManager(Module):
         else:
             _log.warning("the store is looked through later: %s", error)
 
-    def _deliver(self, effect: Effect) -> None:
-        """A request that is handed on is answered by whoever gets it; its sender waits for that."""
-        if effect.message.header.sync and effect.way is not Way.RESPONSE:
-            self.delegate(effect.message, effect.destination)
-        if effect.way is Way.SEND:
-            self.send(effect.destination, effect.message)
-        elif effect.way is Way.BROADCAST:
-            self.broadcast(effect.destination, effect.message)
+    def _deliver(self, reply: Reply) -> None:
+        """Send a reply. The receiver of a forwarded request answers the request's sender itself."""
+        if reply.message.header.sync and reply.mode is not DeliveryMode.RESPONSE:
+            self.delegate(reply.message, reply.destination)
+        if reply.mode is DeliveryMode.SEND:
+            self.send(reply.destination, reply.message)
+        elif reply.mode is DeliveryMode.BROADCAST:
+            self.broadcast(reply.destination, reply.message)
         else:
-            self.respond(effect.message)
+            self.respond(reply.message)
 
 
 def _pod_of(patch: Resource) -> str:
     return f"{patch.namespace}/{ResourceType.POD}/{patch.name}"
-
-
-_TAKE: dict[Step, Callable[[MetaManager, Message], list[Effect]]] = {
-    Step.TO_EDGED: lambda _, message: [effects.to_edged(message)],
-    Step.TO_TWIN: lambda _, message: [effects.to_twin(message)],
-    Step.TO_CLOUD: lambda _, message: [effects.to_cloud(message)],
-    Step.REPORT_TO_CLOUD: lambda _, message: [effects.to_cloud(message.with_header(sync=False))],
-    Step.EVENT_TO_CLOUD: MetaManager._event_to_cloud,
-    Step.OK_TO_CLOUD: lambda meta, message: [effects.ok_to_cloud(message, meta.clock)],
-    Step.OK_TO_SENDER: MetaManager._ok_to_sender,
-    Step.ANSWER: lambda meta, message: [meta._lookup.from_store(message)],
-    Step.ANSWER_OR_ASK: MetaManager._answer_or_ask,
-    Step.ANSWER_AND_REFRESH: MetaManager._answer_and_refresh,
-    Step.ANSWER_OR_REFUSE: MetaManager._answer_or_refuse,
-    Step.ASK_CLOUD: MetaManager._ask_cloud,
-    Step.REFUSE: lambda meta, message: meta._refuse(message, NOT_CONNECTED),
-    Step.REFUSE_PATCH: lambda meta, message: meta._refuse(message, CONNECTION_LOST),
-    Step.TO_VOLUME_PLUGIN: MetaManager._ask_volume_plugin,
-    Step.UNSUPPORTED: MetaManager._unsupported,
-}

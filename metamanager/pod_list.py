@@ -1,20 +1,19 @@
-"""The list of this node's pods, asked of the cloud when what it pushes may not be all that there is to know.
+"""Lists this node's pods in the cloud, in case pushes were missed.
 
-KubeEdge's cloud does not send again what an edge has acknowledged, not even to one that has lost its database; it drops
-what is bound to a node before that has registered; and it forgets, with the Node object, which pods a node has, so that
-their deletion is never told. But that cloud's dynamiccontroller carries out requests of the Kubernetes API, in the form
-in which the edge's metaserver puts them, and a kubelet's own first request is this list: the pods whose
-`spec.nodeName` is its node. It is asked when the cloud can be reached (again), and some seconds after the node has
-registered anew.
+KubeEdge's cloud never repeats an acknowledged object, not even for an edge that has lost its database. It drops pods
+that are bound to a node before the node registers. And with a Node object it forgets the node's pods, so that their
+deletion is never sent. But its dynamiccontroller carries out requests of the Kubernetes API in the form of the edge's
+metaserver, and a kubelet begins with this list: the pods whose `spec.nodeName` is its node. `PodList` requests it at
+each connection, and some seconds after a new registration of the node.
 
-Each pod of the list is taken as if the cloud had pushed it. None is taken away for not being in it: list and pushes
-come in two streams without an order between them, so a pod that is missing may be newer than the list. What is missing
-in a complete list is asked for one by one (`metamanager.absent_pods`). A pod that is deleted while the list is under
-way is not taken from it, nor one whose name a newer pod has by now. The request names no resourceVersion, so that the
-API server answers from its newest state: what was deleted before it was sent cannot be in the list.
+Each listed pod is handled as if the cloud had pushed it. No stored pod is removed because the list lacks it: list and
+pushes are two streams without a common order, so the pod may be newer than the list. Pods that a complete list lacks
+are queried one by one (`metamanager.absent_pods`). Listed pods that were deleted meanwhile are ignored, and so are
+those whose name a newer pod has. The request has no resourceVersion, so that the API server answers from its newest
+state: the list contains no pod deleted before the request.
 
-In KubeEdge dynamicController is switched off unless somebody switches it on; then nobody answers. It is asked a few
-times within about two hours, and after that when the node registers anew or the process starts again.
+In KubeEdge dynamicController is off by default, and then nothing answers. `PodList` asks seven times within about two
+hours, and again after a registration of the node or a restart of the process.
 """
 
 import logging
@@ -24,33 +23,33 @@ from typing import Final, NamedTuple
 import msgspec
 
 from beehive import BeehiveError, Group, Message, Module, ModuleName, Operation, Resource, ResourceType, Timer
-from metamanager import answers, effects
+from metamanager import answers, replies
 from metamanager.application import Application, Progress, Target, Verb, application, message_of
 from metamanager.batch import Outcome
-from metamanager.effects import Effect
 from metamanager.errors import CallError, MalformedAnswerError, NoAnswerError, StoreError
+from metamanager.replies import Reply
 from metamanager.rows import Cause, Metadata, head_of, row_of, version_number
 from metamanager.store import Store
 
 _log = logging.getLogger(__name__)
 
-TRIES: Final = 7
-"""How often a cloud that gives no list is asked while the process lives."""
+MOST_TRIES: Final = 7
+"""Requests to a cloud that gives no list, per process."""
 FIRST_DELAY: Final = 60.0
-"""Seconds from the first of them to the second; doubles."""
-SOON: Final = 10.0
-"""Seconds after which what has failed on this side is tried again."""
-LEAST_APART: Final = 30.0
-"""Seconds that are at least between two lists that only reconnections ask for."""
+"""Seconds from the first of them to the second; the delay doubles."""
+RETRY_SECONDS: Final = 10.0
+"""Seconds after which a failure of this node is retried."""
+SHORTEST_INTERVAL: Final = 30.0
+"""Shortest time in seconds between two lists requested because of reconnections."""
 BYTES_A_SECOND: Final = 2000
-"""What such lists take of a thin link, which must not carry all pods each time it comes back: for 110 pods of 6 kB, one
-in five and a half minutes.
+"""Average rate of these lists, for slow links that break often: with 110 pods of 6 kB, one list in five and a half
+minutes.
 """
 AFTER_REGISTRATION: Final = 5.0
-"""Seconds after the node has registered anew: until KubeEdge's cloud has taken notice of the node it drops its pods."""
+"""Seconds from a new registration to the list: KubeEdge's cloud drops the pods of a node that it does not know yet."""
 
 _CAUSE: Final = "listed by the cloud"
-"""Cause of what comes so, in the history."""
+"""Cause of these changes in the history."""
 _PODS: Final = Target("", "v1", "pods")
 _ATTEMPT: Final = "get the list of this node's pods from the cloud"
 
@@ -59,33 +58,33 @@ class ListedPod(NamedTuple):
     """A pod of the list."""
 
     key: str
-    """Under which it is stored."""
+    """Its key in the store."""
     head: Metadata
     text: bytes
-    """It itself, as it came."""
+    """The pod as JSON, as received."""
 
 
-class Listed(NamedTuple):
-    """A list."""
+class PodListing(NamedTuple):
+    """The answer to a list request."""
 
     pods: list[ListedPod]
     complete: bool
-    """Whether it leaves none out."""
+    """Whether it contains all pods of the node."""
     size: int
-    """Bytes."""
+    """Bytes of the answer."""
 
 
 class PodList:
-    """See the module's docstring.
+    """Requests the list of this node's pods and stores it.
 
     Args:
-        module: whose turns these are.
-        store: what the list is put into.
+        module: metamanager.
+        store: the database.
         node: name of this node.
-        seconds: how long the cloud has for the answer.
-        taken: takes what the list has come to, once it is in the store.
-        failed: told why the store could not be read or changed; it is tried again.
-        complete: told the uids of all pods in a list that leaves none out, when the link held meanwhile.
+        seconds: time that the cloud has for the answer.
+        taken: called with the outcome of a list, once it is in the store.
+        failed: called if the store cannot be read or changed; the list is requested again later.
+        complete: called with the uids of all pods of a complete list, if the link did not end meanwhile.
     """
 
     def __init__(
@@ -108,42 +107,42 @@ class PodList:
         self._complete = complete
         self._connected = False
         self._interrupted = False
-        """Whether the link ended while the list was under way."""
+        """Whether the link ended during the request."""
         self._under_way = False
         self._pause: Timer | None = None
         self._due_at: float | None = None
-        """When it is to be asked for, in monotonic seconds; None: there is no need."""
-        self._spared_until = float("-inf")
-        """When a reconnection may ask for the next one."""
-        self._tries = TRIES
+        """Time of the next request, in monotonic seconds; None for none."""
+        self._not_before = float("-inf")
+        """Earliest time of a request because of a reconnection, in monotonic seconds."""
+        self._tries = MOST_TRIES
         self._delay = FIRST_DELAY
         self._deleted: set[tuple[str, str]] = set()
-        """Keys and uids of what was deleted while the list is under way; without a uid: whichever it was."""
+        """Keys and uids of objects deleted during the request; an empty uid stands for any."""
 
     def connection_changed(self, *, connected: bool) -> None:
-        """The cloud can be reached, or cannot."""
+        """Take a change of the connection to the cloud."""
         self._connected = connected
         self._interrupted = self._interrupted or not connected
         if connected:
-            self._want(max(self._module.clock.monotonic(), self._spared_until))
+            self._schedule(max(self._module.clock.monotonic(), self._not_before))
 
-    def registered(self) -> None:
-        """The cloud has a Node object for this node that it did not have before."""
+    def node_registered(self) -> None:
+        """Schedule a list after a new registration of the node."""
         self._tries = max(1, self._tries)
-        self._want(self._module.clock.monotonic() + AFTER_REGISTRATION)
+        self._schedule(self._module.clock.monotonic() + AFTER_REGISTRATION)
 
-    def deleted(self, key: str, uid: str) -> None:
-        """The cloud has deleted an object."""
+    def note_deleted(self, key: str, uid: str) -> None:
+        """Note that the cloud has deleted an object."""
         if self._under_way:
             self._deleted.add((key, uid))
 
-    def _want(self, at: float) -> None:
-        """Another list is needed then; one that is under way may be too old."""
+    def _schedule(self, at: float) -> None:
+        """Schedule a request; one that is open may return too old a list."""
         self._due_at = at if self._due_at is None or self._under_way else min(at, self._due_at)
         self._ask()
 
     def _ask(self) -> None:
-        """Ask, when it is time and there is need."""
+        """Request the list if it is due."""
         if not self._connected or self._under_way or self._due_at is None or not self._tries:
             return
         wait = self._due_at - self._module.clock.monotonic()
@@ -164,39 +163,41 @@ class PodList:
         except CallError as error:
             own = isinstance(result, Message) and answers.is_from_hub(result)
             if own and error.retryable:
-                self._again(SOON)
+                self._retry_after(RETRY_SECONDS)
             else:
                 self._not_given(error)
             return
         try:
             outcome = self._put(result, listed.pods)
         except StoreError as error:
-            self._again(SOON)
+            self._retry_after(RETRY_SECONDS)
             self._failed(error)
             return
         self._given(outcome, listed)
 
-    def _given(self, outcome: Outcome, listed: Listed) -> None:
-        self._tries, self._delay = TRIES, FIRST_DELAY
-        self._spared_until = self._module.clock.monotonic() + max(LEAST_APART, listed.size / BYTES_A_SECOND)
+    def _given(self, outcome: Outcome, listed: PodListing) -> None:
+        self._tries, self._delay = MOST_TRIES, FIRST_DELAY
+        self._not_before = self._module.clock.monotonic() + max(SHORTEST_INTERVAL, listed.size / BYTES_A_SECOND)
         self._taken(outcome)
         if listed.complete and not self._interrupted:
             self._complete(frozenset(pod.head.uid or "" for pod in listed.pods))
         self._ask()
 
     def _put(self, answer: Message, pods: list[ListedPod]) -> Outcome:
-        """What is no older than the store's goes to edged, changed or not: an earlier try may have got so far and no
-        further, and edged does nothing for a state that it has.
+        """Store the listed pods, and send edged those that are at least as new as the stored ones.
+
+        Unchanged pods go to edged too, because an earlier attempt may have ended between store and edged; edged ignores
+        a state that it has.
         """
-        news: list[Effect] = []
+        news: list[Reply] = []
         now, cause = self._module.clock.now_ms(), Cause(_CAUSE, answer.id)
         for pod in pods:
             if self._is_overtaken(pod) or not may_replace(pod, self._store.get(pod.key)):
                 continue
             if self._store.put(row_of(pod.key, pod.text, now, cause)):
-                news.append(effects.to_edged(self._as_pushed(pod)))
+                news.append(replies.to_edged(self._as_pushed(pod)))
         _log.info("the cloud's list of this node's pods has been taken: %d in it, %d of use", len(pods), len(news))
-        return Outcome(news, changed=True, otherwise=self._not_durable)
+        return Outcome(news, changed=True, failure_replies=self._not_durable)
 
     def _is_overtaken(self, pod: ListedPod) -> bool:
         return not self._deleted.isdisjoint({(pod.key, pod.head.uid or ""), (pod.key, "")})
@@ -209,22 +210,22 @@ class PodList:
         )
 
     def _not_given(self, error: CallError) -> None:
-        if self._tries == TRIES:
+        if self._tries == MOST_TRIES:
             _log.warning(
                 "the cloud gives no list of this node's pods (is its dynamicController switched on?); one that it has "
                 "not pushed may not come before it changes, and one that it has forgotten does not end: %s",
                 error,
             )
         self._tries -= 1
-        self._again(self._delay)
+        self._retry_after(self._delay)
         self._delay *= 2
 
-    def _not_durable(self) -> list[Effect]:
-        self._again(SOON)
+    def _not_durable(self) -> list[Reply]:
+        self._retry_after(RETRY_SECONDS)
         return []
 
-    def _again(self, seconds: float) -> None:
-        """What was asked for is still needed, and not before then."""
+    def _retry_after(self, seconds: float) -> None:
+        """Schedule the failed request again."""
         self._due_at = self._module.clock.monotonic() + seconds
         self._ask()
 
@@ -239,7 +240,7 @@ class PodList:
 
 
 def request_of(node: str) -> Application:
-    """The request for the pods of a node, as a metaserver makes it of a kubelet's."""
+    """Return the request for the pods of a node, as a metaserver makes it."""
     return application(_PODS, Verb.LIST, node, msgspec.json.encode({"fieldSelector": f"spec.nodeName={node}"}))
 
 
@@ -262,13 +263,14 @@ class _Pod(msgspec.Struct):
     spec: _Spec
 
 
-def pods_in(answer: Message, node: str) -> Listed:
-    """The pods of a node in the cloud's answer. What is none, or another node's, is left out: a cloud that does not
-    know the selector lists them all. One that has more to tell, or does not know all its objects yet, says so in the
-    list's `continue` or `remainingItemCount`.
+def pods_in(answer: Message, node: str) -> PodListing:
+    """Return the pods of a node in the cloud's answer, without other objects and other nodes' pods.
+
+    A cloud without support for the selector lists all pods. A list is incomplete if it has `continue` or
+    `remainingItemCount`; this project's cloud sends the latter while it may lack objects.
 
     Raises:
-        CallError: it brings no list.
+        CallError: the answer has no list.
     """
     if answer.route.operation == Operation.ERROR:
         raise answers.error_in(answer)
@@ -283,7 +285,7 @@ def pods_in(answer: Message, node: str) -> Listed:
     except (BeehiveError, msgspec.DecodeError, UnicodeError, RecursionError) as error:
         raise MalformedAnswerError(_ATTEMPT, node, "the answer is no list") from error
     pods = [pod for item in found.items or () if (pod := _listed(bytes(item), node)) is not None]
-    return Listed(pods, not found.metadata.continued and not found.metadata.remaining_item_count, len(body))
+    return PodListing(pods, not found.metadata.continued and not found.metadata.remaining_item_count, len(body))
 
 
 def _listed(text: bytes, node: str) -> ListedPod | None:
@@ -301,8 +303,8 @@ def _listed(text: bytes, node: str) -> ListedPod | None:
 
 
 def may_replace(pod: ListedPod, stored: str | None) -> bool:
-    """Whether a pod of the list may take the place of what is stored: of another pod of its name only when it is newer;
-    which state of one pod is newer the store knows.
+    """Return whether a listed pod may replace the stored one: another pod of its name only if it is newer. Between
+    states of one pod the store decides.
     """
     if stored is None:
         return True

@@ -1,9 +1,8 @@
-"""A pod asked of the cloud by its name, in words that KubeEdge's cloud understands.
+"""The query for one pod, in a form that KubeEdge's cloud answers (docs/protocol.md, "Asking for pods").
 
-Its edgecontroller answers no query for pods: they are pushed, and what an edge has acknowledged is not sent again, even
-to an edge that has lost its store (spec/04 §7). But it answers a patch of a pod's status with the whole pod. A patch
-that changes nothing is therefore a question; with the uid in it, as in each of a kubelet's own patches, the API server
-refuses it when another pod has taken the name. So there are three answers: the pod, NotFound, Conflict.
+KubeEdge's edgecontroller pushes pods and answers no query for them. But it answers a patch of a pod's status with the
+whole pod, so a patch that changes nothing serves as a query. It contains the uid, like a kubelet's patches, so that the
+API server refuses it if another pod has the name. The possible answers are the pod, NotFound and Conflict.
 """
 
 from typing import NamedTuple
@@ -17,14 +16,14 @@ _EMPTY = b"null"
 
 
 def is_pod_question(request: Message) -> bool:
-    """Whether somebody asks for one pod."""
+    """Return whether a request is a query for one pod."""
     return request.route.operation == Operation.QUERY and parse(request.route.resource).type == ResourceType.POD
 
 
 def question_of(request: Message) -> Message:
-    """What the cloud is asked for a request: the same, unless it is for a pod.
+    """Return the message to the cloud for a request: the patch for a query of a pod, else the request itself.
 
-    The content of a request for a pod is the patch, as JSON: `{"metadata": {"uid": …}}`, or nothing.
+    The content of a query of a pod is the patch as JSON, `{"metadata": {"uid": …}}`, or null.
     """
     if not is_pod_question(request):
         return request
@@ -36,7 +35,7 @@ def question_of(request: Message) -> Message:
 
 
 class Question(NamedTuple):
-    """What the cloud is asked."""
+    """Route and content of the query for a pod."""
 
     resource: str
     operation: Operation
@@ -44,6 +43,6 @@ class Question(NamedTuple):
 
 
 def question_about(namespace: str, name: str, uid: str) -> Question:
-    """The question for the pod of that uid."""
+    """Return the query for the pod of that uid."""
     resource = str(Resource.of(ResourceType.PODPATCH, namespace, name))
     return Question(resource, Operation.PATCH, msgspec.json.encode({"metadata": {"uid": uid}}).decode())

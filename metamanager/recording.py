@@ -1,8 +1,4 @@
-"""A store that is another one, and tells a recorder of what became durable.
-
-It is put around the store by who assembles the process (`MetaManager`'s `open_store`). Rows are kept as they are and
-written without their secrets; the secrets that a store holds from earlier runs are learnt when it is opened.
-"""
+"""Records the store's commits for a trace. The process passes a wrapping `open_store` to `MetaManager`."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -10,24 +6,24 @@ from typing import Final
 
 import msgspec
 
-from beehive.causes import current
 from beehive.clock import Clock
 from beehive.names import ResourceType
 from beehive.resource import Resource
 from beehive.trace.format import Change, StoreCommit
 from beehive.trace.redact import Redactor
+from beehive.trace_context import current_context
 from metamanager.errors import StoreError, StoreWriteError
 from metamanager.rows import UNNOTED, Cause, Row, head_of
 from metamanager.store import Store
 
 REFUSED: Final = "refused"
-"""Operation of the record of one change that the database did not take; what else is in the transaction stays."""
+"""Operation of the record of one refused change; the other changes of its transaction remain."""
 
 _SECRET: Final = (ResourceType.SECRET, ResourceType.SERVICE_ACCOUNT_TOKEN)
 
 
 class _Written(msgspec.Struct, frozen=True, gc=False):
-    """A change, not redacted yet; without a value it is a deletion."""
+    """A change before redaction; without a value it is a deletion."""
 
     key: str
     kind: str
@@ -42,7 +38,7 @@ class _Written(msgspec.Struct, frozen=True, gc=False):
 
 
 class CommitEntry(msgspec.Struct, frozen=True):
-    """Changes that became durable, or did not (`beehive.trace.entries.Entry`)."""
+    """The result of a commit, a rollback or a refused change (`beehive.trace.entries.Entry`)."""
 
     time: float
     span: int
@@ -55,11 +51,11 @@ class CommitEntry(msgspec.Struct, frozen=True):
 
     @property
     def size(self) -> int:
-        """Bytes of memory that it keeps, roughly."""
+        """Rough size in memory, in bytes."""
         return 500 + sum(300 + len(change.value or "") for change in self.changes)
 
     def record(self, time: float, redactor: Redactor) -> StoreCommit:
-        """As it is written."""
+        """Return the redacted record for the file."""
         changes = tuple(change.change(redactor) for change in self.changes)
         return StoreCommit(
             time, self.span, self.cause, self.trace, self.operation, self.seconds, redactor.text(self.error), changes
@@ -67,14 +63,17 @@ class CommitEntry(msgspec.Struct, frozen=True):
 
 
 class RecordingStore:
-    """See `metamanager.store.Store` and the module's docstring. Used on one thread, as every store.
+    """Wraps a `Store` and reports every commit, rollback and refused change, and its contents at the opening.
+
+    Rows are kept unredacted in memory and written without secrets. Stored secrets, including those of earlier runs, go
+    to `learn`.
 
     Args:
-        store: that keeps.
-        clock: that times are taken from.
-        next_span: numbers the commits, see `beehive.causes`.
-        add: takes each entry.
-        learn: takes the text of each secret that is stored.
+        store: the wrapped store.
+        clock: for the entries' times.
+        next_span: numbers the commits, see `beehive.trace_context`.
+        add: called with each entry.
+        learn: called with the text of each secret.
     """
 
     def __init__(
@@ -127,9 +126,9 @@ class RecordingStore:
         try:
             self._store.commit()
         except StoreWriteError as error:
-            self._tell("commit", begin, str(error))
+            self._report("commit", begin, str(error))
             raise
-        self._tell("commit", begin)
+        self._report("commit", begin)
 
     def make_room(self) -> bool:
         """See `Store`."""
@@ -139,14 +138,14 @@ class RecordingStore:
         """See `Store`."""
         begin = self._monotonic()
         self._store.rollback()
-        self._tell("rollback", begin)
+        self._report("rollback", begin)
 
     def close(self) -> None:
         """See `Store`."""
         self._store.close()
 
     def _opened(self) -> None:
-        """Tell what the store holds from before; the keys of rows are those that their objects have."""
+        """Report the rows of earlier runs, under the keys of their objects."""
         begin = self._monotonic()
         for kind in ResourceType:
             try:
@@ -159,11 +158,11 @@ class RecordingStore:
                 head = head_of(value.encode())
                 key = str(Resource.of(kind, head.namespace or "", head.name or ""))
                 self._changes.append(_Written(key, kind, value))
-        self._tell("opened", begin)
+        self._report("opened", begin)
 
     @contextmanager
     def _refusal(self, change: _Written) -> Iterator[None]:
-        """Tell of a change that is refused; of a transaction that is lost with it, the commit will tell."""
+        """Report a refused change; the commit reports the loss of its transaction."""
         begin = self._monotonic()
         try:
             yield
@@ -171,18 +170,19 @@ class RecordingStore:
             self._add_entry(REFUSED, begin, str(error), (change,))
             raise
 
-    def _tell(self, operation: str, begin: float, error: str = "") -> None:
+    def _report(self, operation: str, begin: float, error: str = "") -> None:
         changes, self._changes = tuple(self._changes), []
         if changes or error:
             self._add_entry(operation, begin, error, changes)
 
     def _add_entry(self, operation: str, begin: float, error: str, changes: tuple[_Written, ...]) -> None:
-        turn, span, now = current(), self._next_span(), self._monotonic()
-        self._add(CommitEntry(now, span, turn.span, turn.trace or span, operation, now - begin, error, changes))
+        context, span, now = current_context(), self._next_span(), self._monotonic()
+        trace = context.trace or span
+        self._add(CommitEntry(now, span, context.span, trace, operation, now - begin, error, changes))
 
 
 def _as_json(value: bytes) -> bytes:
-    """A row's value is JSON, or text that came as a string."""
+    """Return a row's value as JSON: a string, if the value is plain text."""
     try:
         msgspec.json.decode(value, type=msgspec.Raw)
     except (msgspec.DecodeError, UnicodeError):

@@ -1,9 +1,4 @@
-"""Room on the disk that is kept free for deletions.
-
-On a disk without room nothing can be committed, not even that something is gone, so nothing would ever free room. A
-file beside the database holds some: when a deletion finds none, the file is removed, the deletion committed, and the
-file made again when there is room for it and more.
-"""
+"""A file that reserves room on the disk for deletions."""
 
 import logging
 import os
@@ -12,40 +7,44 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from beehive.files.damaged import make_way
+from beehive.files.damaged import set_aside_unless_file
 
 _log = logging.getLogger(__name__)
 
 SUFFIX: Final = "-reserve"
-"""Of the file's name, behind the database's."""
+"""Appended to the database's file name."""
 
 LARGEST: Final = 256 * 1024
 """Bytes of the file: a deletion appends some 40 kB to the write-ahead log."""
 
 SMALLEST: Final = 64 * 1024
-"""On a small disk."""
+"""Bytes of the file on a small disk."""
 
 _SHARE: Final = 32
-"""Of a small disk one part in so many."""
+"""On a small disk the file takes one part in 32."""
 
 _AMPLE: Final = 4
-"""Reserves that must be free before one is taken: who fills the disk again must not meet this file first."""
+"""The disk must have free room for this many reserves before one is made, so that it does not fill the disk again."""
 
 
 class Reserve:
-    """See the module's docstring. Nothing here raises: without a reserve all goes on as without room.
+    """Keeps room on the disk for deletions, in a file beside the database.
+
+    A full disk admits no commit, not even of a deletion, so nothing would ever free room. If a deletion fails, this
+    file is removed, the deletion committed, and the file made again once there is ample room. Nothing here raises:
+    without a reserve, a deletion fails like any change.
 
     Args:
-        database: beside which the file is.
+        database: path of the database.
     """
 
     def __init__(self, database: Path) -> None:
         self._path = database.with_name(database.name + SUFFIX)
         self.there = False
-        """Whether room is kept free."""
+        """Whether the file exists."""
 
     def fill(self) -> None:
-        """Keep room free, if it is not kept already and there is enough."""
+        """Make the file, unless it exists or the disk has not enough room."""
         if self.there:
             return
         with suppress(OSError):
@@ -54,7 +53,7 @@ class Reserve:
             self.there = self._has(size) or (disk.f_bavail * disk.f_frsize >= _AMPLE * size and self._write(size))
 
     def release(self) -> bool:
-        """Give up the room; whether there was some."""
+        """Remove the file; return whether it existed."""
         had, self.there = self.there, False
         with suppress(FileNotFoundError):
             try:
@@ -71,8 +70,8 @@ class Reserve:
         return stat.S_ISREG(found.st_mode) and found.st_size >= size
 
     def _write(self, size: int) -> bool:
-        """Bytes that no file system compresses or leaves out. A pipe or a directory in the file's place gives way."""
-        make_way(self._path, self._path.parent)
+        """Write random bytes, which no file system compresses. Sets aside a pipe or directory in the file's place."""
+        set_aside_unless_file(self._path, self._path.parent)
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
         descriptor = os.open(self._path, flags, 0o600)
         try:

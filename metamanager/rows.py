@@ -1,23 +1,18 @@
-"""What the store keeps of one object, and how that is read out of a message.
-
-The columns `key`, `type` and `value` are KubeEdge's (spec/05 §1): the resource string as it came, its type token, the
-content as text. The others are copies of the object's metadata, so that an old message can be told from a new one
-without decoding what is stored.
-"""
+"""The store's rows, and how to make them from messages. Pure."""
 
 from typing import Final
 
 import msgspec
 
 from beehive import Form, Message, Resource
-from beehive.cache import remembered
+from beehive.cache import cached_for_short_texts
 from beehive.errors import ResourceError
 
 _LONGEST_NUMBER = 18
 
 
 class Metadata(msgspec.Struct, frozen=True, rename="camel"):
-    """What metamanager needs of an object's metadata."""
+    """The part of an object's metadata that metamanager reads."""
 
     uid: str | None = None
     resource_version: str | None = None
@@ -26,32 +21,37 @@ class Metadata(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class ObjectHead(msgspec.Struct, frozen=True):
-    """An object of which nothing but the metadata is decoded."""
+    """An object decoded only as far as its metadata."""
 
     metadata: Metadata | None = None
 
 
 class Cause(msgspec.Struct, frozen=True, gc=False):
-    """Why an object changes, for its history; one without a text is not noted."""
+    """Why an object changes, for its history."""
 
     text: str = ""
-    """`edgecontroller update`, `answer`."""
+    """For example `edgecontroller update`; changes without a text are not noted."""
     message: str = ""
-    """Id of the message."""
+    """Id of the message that caused the change."""
 
 
 UNNOTED: Final = Cause()
 
 
 class Row(msgspec.Struct, frozen=True, gc=False):
-    """One row of table `meta`."""
+    """One row of table `meta`.
+
+    `key`, `type` and `value` are KubeEdge's columns (docs/protocol.md, "Store rows"): the resource string as received,
+    its type token, the content as text. The other columns copy the object's metadata, so that an old message is
+    recognized without decoding the stored value.
+    """
 
     key: str
     type: str
     value: str
     uid: str = ""
     resource_version: int = 0
-    """0 when the object has none: it is then always taken for new."""
+    """0 for an object without one, which always counts as new."""
     namespace: str = ""
     name: str = ""
     updated: int = 0
@@ -59,11 +59,10 @@ class Row(msgspec.Struct, frozen=True, gc=False):
     cause: Cause = UNNOTED
 
     def supersedes(self, uid: str | None, resource_version: int | None) -> bool:
-        """Whether this row replaces one with that uid and version: unless it is an older state of the same object, or
-        the same one (`equals`).
+        """Whether this row replaces a stored one of that uid and version: not if it is an older state of the same
+        object, or the same state (`equals`).
 
-        Messages overtake each other when the cloud sends again what it holds for lost; Kubernetes' resourceVersion
-        says which is newer.
+        Messages overtake each other when the cloud repeats one; Kubernetes' resourceVersion shows which is newer.
         """
         stored = resource_version or 0
         if uid != self.uid or stored < self.resource_version:
@@ -71,9 +70,9 @@ class Row(msgspec.Struct, frozen=True, gc=False):
         return stored == self.resource_version and not (self.resource_version and self.uid)
 
     def equals(self, uid: str | None, resource_version: int | None) -> bool:
-        """Whether what is stored, with that uid and version, is this very state: nothing need be written again.
+        """Whether a stored row of that uid and version has the same state, so that it need not be written again.
 
-        Without a uid or a version nothing says so.
+        Always False without a uid or a version.
         """
         return (
             uid == self.uid and resource_version == self.resource_version and not self.supersedes(uid, resource_version)
@@ -81,53 +80,53 @@ class Row(msgspec.Struct, frozen=True, gc=False):
 
 
 def head_of(content: bytes) -> Metadata:
-    """The metadata in a content; empty when it is no object, or one of another form."""
+    """Return the metadata of a content; empty if the content is no Kubernetes object."""
     try:
         return msgspec.json.decode(content, type=ObjectHead).metadata or Metadata()
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         return Metadata()
 
 
-class _Going(msgspec.Struct, frozen=True, rename="camel"):
-    """Metadata that say since when an object is being deleted."""
+class _DeletionMetadata(msgspec.Struct, frozen=True, rename="camel"):
+    """Metadata with the time of an object's deletion."""
 
     deletion_timestamp: str | None = None
 
 
-class _GoingObject(msgspec.Struct, frozen=True):
-    metadata: _Going | None = None
+class _DeletionHead(msgspec.Struct, frozen=True):
+    metadata: _DeletionMetadata | None = None
 
 
 def is_being_deleted(content: bytes) -> bool:
-    """Whether an object says that it is."""
+    """Return whether an object has a deletionTimestamp."""
     if b'"deletionTimestamp"' not in content:
         return False
     try:
-        metadata = msgspec.json.decode(content, type=_GoingObject).metadata
+        metadata = msgspec.json.decode(content, type=_DeletionHead).metadata
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         return False
     return metadata is not None and bool(metadata.deletion_timestamp)
 
 
-class _Dated(msgspec.Struct, frozen=True, rename="camel"):
-    """An object that says when it was last seen: an event."""
+class _EventTime(msgspec.Struct, frozen=True, rename="camel"):
+    """An event, with the time of its last occurrence."""
 
     last_timestamp: str | None = None
 
 
 def last_time_of(value: str) -> str:
-    """When an event was last seen, as text that sorts by time; empty when it does not say."""
+    """Return an event's lastTimestamp, as text that sorts by time; empty if it has none."""
     try:
-        return msgspec.json.decode(value, type=_Dated).last_timestamp or ""
+        return msgspec.json.decode(value, type=_EventTime).last_timestamp or ""
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         return ""
 
 
 def row_of(resource: str, content: bytes, now_ms: int, cause: Cause = UNNOTED) -> Row:
-    """The row for a content that came under a resource string.
+    """Return the row for a content received under a resource string.
 
     Raises:
-        UnicodeDecodeError: the content is not UTF-8; KubeEdge's tools could not read it.
+        UnicodeDecodeError: the content is not UTF-8, so KubeEdge's tools could not read it.
     """
     parsed = parse(resource)
     head = head_of(content)
@@ -145,23 +144,23 @@ def row_of(resource: str, content: bytes, now_ms: int, cause: Cause = UNNOTED) -
 
 
 def cause_of(message: Message, text: str = "") -> Cause:
-    """Why a message changes something: from whom it is and what it does, unless said otherwise."""
+    """Return the cause of a message's change; `text` defaults to its source and operation."""
     return Cause(text or f"{message.route.source} {message.route.operation}", message.id)
 
 
 def row_of_message(message: Message, now_ms: int) -> Row:
-    """The row for a message's content.
+    """Return the row for a message's content.
 
     Raises:
-        ContentError: it cannot be encoded.
-        UnicodeDecodeError: it is not UTF-8.
+        ContentError: the content cannot be encoded.
+        UnicodeDecodeError: the content is not UTF-8.
     """
     return row_of(message.route.resource, message.content_bytes(), now_ms, cause_of(message))
 
 
-@remembered(1024)
+@cached_for_short_texts(1024)
 def parse(resource: str) -> Resource:
-    """The resource; one outside the grammar has no type (KubeEdge stores it under the whole string)."""
+    """Parse a resource string; one outside the grammar has no type (KubeEdge stores it under the whole string)."""
     try:
         return Resource.parse(resource)
     except ResourceError:
@@ -169,5 +168,5 @@ def parse(resource: str) -> Resource:
 
 
 def version_number(text: str | None) -> int:
-    """A resourceVersion as a number; 0 for what is none or does not fit a database's integer."""
+    """Return a resourceVersion as a number; 0 if it is not a number or exceeds a database's integer."""
     return int(text) if text and text.isascii() and text.isdigit() and len(text) <= _LONGEST_NUMBER else 0

@@ -1,101 +1,101 @@
-"""What metamanager does with a message, as a table: KubeEdge's operations (spec/05 §4 and §5, today's edgecore).
+"""The table of metamanager's operations, KubeEdge's (docs/protocol.md, "Message table" and "Queries").
 
-Pure: `plan` looks at the operation, the type, the source and the connection, and names the steps; `metamanager.module`
-takes them. What differs from KubeEdge, and why:
+Pure: `plan` maps operation, type, source and connection to the steps that `metamanager.module` carries out. The
+differences from KubeEdge:
 
-- configmaps and secrets are answered from the store when it has them, not from the cloud (`Origin.STORE_FIRST`): the
-  cloud pushes changes of what the node's pods use, and a pod must start as fast, and as well, without a cloud;
-- volumes, claims, attachments and tokens too (`STORE_REFRESHED`): the cloud is asked behind, for it does not push them,
-  so that no pod waits for a cloud that is connected and silent;
-- nodes are asked of the cloud, so that registration sees what it has; what the cloud cannot be asked now is answered
-  from the store where it has it (`CLOUD_FIRST`);
-- a delete that only the cloud can carry out is refused at once without a connection, instead of a time-out;
-- events of this node are kept, a limited number, whether or not the cloud is to have them (KubeEdge keeps none);
-- a pod by its name that the store does not know is asked of the cloud (`metamanager.pod_question`): a store that was
-  lost is mended so, and no pod ends because of it;
-- the node's object is handed to edged like any other (KubeEdge: not its updates).
+- configmaps and secrets come from the store, if it has them, and not from the cloud (`Origin.STORE_FIRST`): the cloud
+  pushes changes of objects that the node's pods use, and a pod must start as fast without a cloud;
+- volumes, claims, attachments and tokens too (`STORE_REFRESHED`), with a query to the cloud in the background, for it
+  does not push them: no pod waits for a cloud that is connected and silent;
+- nodes come from the cloud, so that registration sees its object; the store answers while the cloud cannot
+  (`CLOUD_FIRST`);
+- without a connection, a delete that only the cloud can carry out is refused at once, not after a time-out;
+- the store keeps a limited number of this node's events, whether or not they go to the cloud (KubeEdge keeps none);
+- metamanager asks the cloud for a named pod that is not stored (`metamanager.pod_question`): this repairs a lost store
+  without ending a pod;
+- edged receives the Node object like any other (KubeEdge: not its updates).
 """
 
 from enum import Enum, auto
 from typing import NamedTuple
 
 from beehive import ModuleName, Operation, ResourceType
-from beehive.cache import remembered
+from beehive.cache import cached_for_short_texts
 
 
 class Change(Enum):
-    """What becomes of the store."""
+    """Change of the store."""
 
     NONE = auto()
     PUT = auto()
-    """The content under the message's resource, unless a newer state of the object is there."""
+    """Put the content under the message's resource, unless a newer state of the object is stored."""
     PUT_EVENT = auto()
-    """The same among a limited number: the oldest makes room."""
+    """Put an event; the oldest beyond a limit is deleted."""
     PUT_ANSWER = auto()
-    """The object in an answer that nobody waits for any more; an OK or a refusal changes nothing."""
+    """Put the object in a late answer; an OK or a refusal changes nothing."""
     DELETE = auto()
-    """The row under the message's resource, if it is of the uid that the content names."""
+    """Delete the row under the message's resource, if it has the uid in the content."""
 
 
 class Step(Enum):
-    """What is done after the change is durable, in this order."""
+    """Step after the change is durable, in the order of the plan."""
 
     TO_EDGED = auto()
     TO_TWIN = auto()
-    """With source `meta` and group `twin`, as devicetwin expects it."""
+    """Forward with source `meta` and group `twin`, as devicetwin expects."""
     TO_CLOUD = auto()
-    """As it came: the cloud's answer finds the sender by the message's id."""
+    """Forward unchanged: the cloud's answer finds the sender by the message's id."""
     REPORT_TO_CLOUD = auto()
-    """The same, but nobody waits for an answer: it may wait for the connection."""
+    """Forward as a message without a waiting sender, which may wait for the connection."""
     EVENT_TO_CLOUD = auto()
-    """The same, if the cloud is to have events."""
+    """Report to the cloud, if events are reported."""
     OK_TO_CLOUD = auto()
-    """The acknowledgement that the cloud's delivery waits for."""
+    """Acknowledge to the cloud."""
     OK_TO_SENDER = auto()
     ASK_CLOUD = auto()
-    """Ask with an id of our own, store the answer, hand it to the sender (processRemote)."""
+    """Query under a new id, store the answer, pass it to the sender (processRemote)."""
     ANSWER = auto()
-    """From the store: the object, or all of the type."""
+    """Answer from the store: the object, or all of the type."""
     ANSWER_OR_ASK = auto()
-    """From the store when it is there, else ask."""
+    """Answer from the store if it has the object, else ask the cloud."""
     ANSWER_OR_REFUSE = auto()
-    """From the store when it is there, else say that there is no connection."""
+    """Answer from the store if it has the object, else refuse: there is no connection."""
     ANSWER_AND_REFRESH = auto()
-    """From the store when it is there, and ask the cloud behind; else ask."""
+    """Answer from the store if it has the object, and query the cloud in the background; else ask the cloud."""
     REFUSE = auto()
-    """Say that there is no connection (to what needed an answer)."""
+    """Refuse, because there is no connection."""
     REFUSE_PATCH = auto()
-    """The same in the words that KubeEdge has for patches."""
+    """Refuse in KubeEdge's words for patches."""
     TO_VOLUME_PLUGIN = auto()
-    """Ask edged, and hand its answer to the cloud."""
+    """Ask edged and send its answer to the cloud."""
     UNSUPPORTED = auto()
 
 
 HANDED_ON = frozenset({Step.TO_EDGED, Step.TO_TWIN, Step.TO_CLOUD, Step.REPORT_TO_CLOUD})
-"""Steps that are left out for a message about an older state than the stored one."""
+"""Steps omitted for a message with an older state than the stored one."""
 
 
 class Plan(NamedTuple):
-    """What is done with one message."""
+    """Change and steps for one message."""
 
     change: Change
     steps: tuple[Step, ...]
     even_if_old: bool = False
-    """Whether a message that changed nothing is handed on all the same."""
+    """Whether a message that changed nothing is forwarded all the same."""
     even_if_lost: bool = False
-    """Whether it is handed on although the change cannot be stored: what this node says of itself and its pods must
-    reach the cloud, above all when its disk is full."""
+    """Whether the message is forwarded although its change cannot be stored: statuses of the node and its pods must
+    reach the cloud, above all when the disk is full."""
 
 
 class Origin(Enum):
-    """Where the answer to a query comes from."""
+    """Source of the answer to a query."""
 
     STORE = auto()
     STORE_FIRST = auto()
     STORE_REFRESHED = auto()
-    """The store first, and the cloud is asked behind: it does not push what changes."""
+    """The store first, with a query to the cloud in the background, because it does not push changes."""
     CLOUD_FIRST = auto()
-    """The store only while the cloud cannot be asked."""
+    """The store only while the cloud does not answer."""
     CLOUD = auto()
 
 
@@ -129,16 +129,16 @@ _PASS_ON = Plan(Change.NONE, (Step.TO_CLOUD,))
 _RECORD = Plan(Change.PUT_EVENT, (Step.EVENT_TO_CLOUD,), even_if_old=True, even_if_lost=True)
 
 
-@remembered(512)
+@cached_for_short_texts(512)
 def plan(operation: str, kind: str, source: str, *, named: bool, connected: bool) -> Plan:
-    """The plan for a message.
+    """Return the plan for a message.
 
     Args:
         operation: `route.operation`.
-        kind: the type token of the resource; empty when it has none.
+        kind: the type token of the resource; empty if it has none.
         source: `route.source`.
         named: whether the resource names one object, not a collection.
-        connected: whether the cloud can be reached.
+        connected: whether there is a connection to the cloud.
     """
     if kind == ResourceType.STORE:
         return _of_the_store_itself(operation, source)
@@ -166,23 +166,23 @@ def plan(operation: str, kind: str, source: str, *, named: bool, connected: bool
 
 
 def origin_of(kind: str, *, named: bool) -> Origin:
-    """Where the answer to a query comes from. A collection is listed from the store; the CA certificate has no name."""
+    """Return the source of the answer to a query. Lists come from the store; the CA certificate has no name."""
     if not named and kind != ResourceType.CA_CERTIFICATE:
         return Origin.STORE
     return _ORIGINS.get(kind, Origin.STORE)
 
 
 def is_kept(kind: str) -> bool:
-    """Whether the cloud's answer about such a resource is stored under its name.
+    """Return whether the cloud's answer about a type is stored under its name.
 
-    Not a lease: it is of no use without the cloud and would cost the flash a write every ten seconds. Not the answer to
-    a patch, in whose place the patch is. Not a token, which belongs to one request and not to the name.
+    Not a lease: it is useless without the cloud and would cost the flash a write every ten seconds. Not the answer to a
+    patch, because its row holds the patch. Not a token, which belongs to a request and not to a name.
     """
     return kind not in _NOT_KEPT
 
 
 def _of_the_store_itself(operation: str, source: str) -> Plan:
-    """Notes of this node about its store: nobody else's affair."""
+    """Plan a message about this node's notes on its store, which go nowhere else."""
     if operation == Operation.QUERY:
         return Plan(Change.NONE, (Step.ANSWER,))
     if operation == Operation.UPDATE and source == ModuleName.EDGED:

@@ -1,9 +1,9 @@
-"""The database as SQLAlchemy Core knows it: the table, and every statement that is run on it.
+"""The tables and statements of the database in SQLAlchemy Core, the one source of the SQL.
 
-This is the one source of the SQL. For SQLite, what an edge node has, the statements are printed into
-`metamanager._sqlite_sql` by `python -m metamanager.generate`, and a test holds the two equal: SQLAlchemy costs 12 to
-22 MB of resident memory and 0.13 s at start, a fifth of what the whole agent may have, and would do nothing at run
-time but print these texts again. It is loaded for any other database URL (`metamanager.core_store`).
+For SQLite, the database of an edge node, `python -m metamanager.generate` prints the statements into
+`metamanager._sqlite_sql`, and a test holds the two equal. At run time SQLAlchemy would cost an edgecore 13 MB of
+resident memory and 0.13 s of every start, only to print these texts again. Other databases load it
+(`metamanager.core_store`).
 """
 
 import sqlalchemy as sa
@@ -25,8 +25,7 @@ META = sa.Table(
     sa.Column("updated", sa.BigInteger),
     sa.Index("edgecore_meta_type", "type"),
 )
-"""KubeEdge's table with columns of ours, which its own tools do not mind: they name theirs, and rows that they write
-have NULL in ours."""
+"""KubeEdge's table with additional columns. KubeEdge's tools name their columns, and leave the additional ones NULL."""
 
 SQLITE_METADATA = sa.MetaData()
 
@@ -44,11 +43,11 @@ HISTORY = sa.Table(
     sa.Column("value", sa.Text),
     sa.Index("edgecore_history_key", "key"),
 )
-"""The last changes of each object (`metamanager.history`), on SQLite only: who has a server has its means. `size` is
-NULL for a deletion, `value` for what is not kept."""
+"""The last changes of each object (`metamanager.history`), on SQLite only: a database server has its own means. `size`
+is NULL for a deletion, `value` for a state that is not kept."""
 
 VERSION = sa.Table("edgecore_schema", METADATA, sa.Column("version", sa.Integer, nullable=False))
-"""The schema's version where there is no `PRAGMA user_version`."""
+"""The schema's version, for databases without `PRAGMA user_version`."""
 
 _KEY = sa.bindparam("key", type_=sa.String)
 _TYPE = sa.bindparam("type", type_=sa.String)
@@ -68,7 +67,7 @@ DELETE = sa.delete(META).where(META.c.key == _KEY)
 DELETE_OF_UID = sa.delete(META).where(
     META.c.key == _KEY, sa.or_(META.c.uid == _UID, sa.and_(META.c.uid.is_(None), META.c.value.contains(_UID)))
 )
-"""Of a row that KubeEdge wrote the uid is only in the value, where it looks for it too."""
+"""A row written by KubeEdge has its uid only in the value, where KubeEdge searches for it too."""
 DELETE_OWNED = sa.delete(META).where(META.c.type == _TYPE, META.c.uid == _UID)
 
 _ZERO: sa.ColumnClause[int] = sa.literal_column("0", sa.Integer)
@@ -88,9 +87,9 @@ TRIM = sa.delete(HISTORY).where(
     .offset(sa.bindparam("kept", type_=sa.Integer))
     .scalar_subquery(),
 )
-"""Delete all changes of an object but the newest."""
+"""Deletes all but the newest `kept` changes of an object."""
 _KEPT_SIZE = sa.case((HISTORY.c.value.is_not(None), HISTORY.c.size), else_=_ZERO)
-"""Not the text's length: SQLite would have to read all of it."""
+"""Not the text's length, for which SQLite would read the whole text."""
 WEIGHTS = (
     sa.select(HISTORY.c.id, _KEPT_SIZE)
     .order_by(HISTORY.c.id)
@@ -102,8 +101,8 @@ WEIGHT = sa.select(sa.func.count(), sa.func.sum(_KEPT_SIZE)).select_from(HISTORY
 
 
 def sqlite_put() -> ClauseElement:
-    """Insert or replace, unless what is there is a newer state of the same object, or this one (`Row.supersedes`), in
-    one statement.
+    """Return the statement that inserts or replaces a row, unless the stored one has a newer or the same state
+    (`Row.supersedes`).
     """
     insert = sqlite.insert(META).values({column.name: sa.bindparam(column.name) for column in META.c})
     new = insert.excluded

@@ -1,8 +1,7 @@
-"""Brings a database file to the newest schema; its version is in `PRAGMA user_version`.
+"""Migrates a database file to the newest schema; `PRAGMA user_version` is its version.
 
-A file of KubeEdge's edgecore has version 0 like an empty one: its `meta` table is taken over with what is in it, so
-that a node can be switched to this agent while the cloud is away. Each step runs in a transaction of its own with the
-new version: it is done or it is not.
+A file of KubeEdge's edgecore has version 0, like an empty one. Its table `meta` is adopted with its rows, so that a
+node can switch to this agent without a cloud. Each step and its new version are one transaction.
 """
 
 import sqlite3
@@ -25,11 +24,11 @@ _NOTE = "INSERT OR REPLACE INTO meta (key, type, value) VALUES ('null/store/comp
 
 
 def migrate(connection: sqlite3.Connection, path: str) -> None:
-    """Run the steps that are missing.
+    """Run the missing steps.
 
     Raises:
-        StoreOpenError: the file was made by a newer version.
-        StoreDamagedError: the version is none that there will ever be.
+        StoreOpenError: a newer edgecore has made the file.
+        StoreDamagedError: the version is impossible.
         sqlite3.Error: a step failed; the file is as before that step.
     """
     version = _version(connection)
@@ -55,7 +54,7 @@ def _version(connection: sqlite3.Connection) -> int:
 
 
 def _make_or_adopt_meta(connection: sqlite3.Connection) -> None:
-    """Version 1: table `meta`, with our columns."""
+    """Version 1: table `meta` with the additional columns."""
     connection.execute(sql.CREATE_META)
     columns = {row[1] for row in connection.execute("PRAGMA table_info(meta)")}
     missing = [statement for column, statement in sql.ADDED_COLUMNS.items() if column not in columns]
@@ -76,13 +75,13 @@ def _fill_columns(connection: sqlite3.Connection) -> None:
 
 
 def _note_that_it_is_complete(connection: sqlite3.Connection) -> None:
-    """Version 2: a file that was in use knows the pods of its node; a new one does not say so (`calls.COMPLETE`)."""
+    """Version 2: note that a used file contains all pods of its node; a new one lacks the note (`calls.COMPLETE`)."""
     if connection.execute("SELECT 1 FROM meta LIMIT 1").fetchone() is not None:
         connection.execute(_NOTE, {"value": msgspec.json.encode(COMPLETE).decode()})
 
 
 def _make_history(connection: sqlite3.Connection) -> None:
-    """Version 3: the last changes of each object."""
+    """Version 3: table `edgecore_history` with the last changes of each object."""
     connection.execute(sql.CREATE_HISTORY)
     connection.execute(sql.CREATE_HISTORY_INDEX)
 
@@ -92,4 +91,4 @@ _STEPS: tuple[Callable[[sqlite3.Connection], None], ...] = (
     _note_that_it_is_complete,
     _make_history,
 )
-"""Step n brings version n to n + 1. Never change one that has been released."""
+"""Step n migrates version n to n + 1. Never change a released step."""

@@ -1,9 +1,9 @@
-"""Opens an SQLite file: its mode, its settings, its version, and whether it is sound.
+"""Opens an SQLite file: sets its mode and settings, checks it and migrates its schema.
 
-Each start looks at the whole file (`PRAGMA quick_check`): a page that a dying flash or a lost write has spoilt would
-otherwise be found when a pod needs it. It reads the file once: 84 MB took 0.2 s from memory; stores of nodes have a few
-megabytes. Files of more than `LARGEST_CHECKED` are taken unseen, so that no start waits for minutes; what is wrong with
-them shows when it is read, and leads to the same end (`metamanager.damage`).
+Each start checks the whole file (`PRAGMA quick_check`): a page damaged by a dying flash or a lost write would otherwise
+show when a pod needs it. The check reads the file once: 84 MB took 0.2 s from memory; stores of nodes have a few
+megabytes. Files over `LARGEST_CHECKED` are not checked, so that no start takes minutes; their damage shows when it is
+read, with the same result (`metamanager.damage`).
 """
 
 import logging
@@ -19,13 +19,13 @@ from metamanager.sqlite_migrations import migrate
 _log = logging.getLogger(__name__)
 
 BUSY_MILLISECONDS: Final = 5000
-"""How long a statement waits for another process that holds the database."""
+"""Time that a statement waits for another process with a lock on the database."""
 
 LARGEST_CHECKED: Final = 256 * 1024 * 1024
-"""Bytes up to which a file is looked at as a whole when it is opened, and rewritten so that it can shrink."""
+"""Bytes of the largest file that is checked when it is opened, and rewritten so that it can shrink."""
 
 CACHE_KIB: Final = 512
-"""Of pages in memory, instead of SQLite's 2 MiB: what is read twice is in the kernel's cache, too."""
+"""Page cache, instead of SQLite's 2 MiB: the kernel caches pages too."""
 
 PRAGMAS: Final = (
     f"PRAGMA busy_timeout={BUSY_MILLISECONDS}",
@@ -39,18 +39,18 @@ PRAGMAS: Final = (
 )
 
 _SHRINKS = "PRAGMA auto_vacuum=INCREMENTAL"
-"""Before the first page is written, or before `VACUUM`. It writes to the file each time: for new files only."""
+"""Takes effect before the first page is written, or before `VACUUM`. It writes to the file: for new files only."""
 _INCREMENTAL = 2
 _DAMAGED = ("file is not a database", "malformed", "unsupported file format", "Could not decode to UTF-8")
 _NOT_TEXT = _DAMAGED[-1]
 
 
 def open_file(path: Path) -> sqlite3.Connection:
-    """A connection to the file, which is made when there is none, with today's tables.
+    """Connect to the file with the newest schema; make the file if it does not exist.
 
     Raises:
-        StoreOpenError: it cannot be opened; says why and what to do.
-        StoreDamagedError: it is no sound database.
+        StoreOpenError: the file cannot be opened; the hint names the remedy.
+        StoreDamagedError: the file is damaged, or no database.
     """
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -69,12 +69,12 @@ def open_file(path: Path) -> sqlite3.Connection:
 
 
 def is_damage(error: Exception) -> bool:
-    """Whether SQLite means that the file is spoilt. It may quote the schema in saying so, which may be no text."""
+    """Return whether an error means that the file is damaged; SQLite may quote a damaged schema that is no UTF-8."""
     return isinstance(error, UnicodeDecodeError) or any(words in str(error) for words in _DAMAGED)
 
 
 def reason_of(error: Exception) -> str:
-    """SQLite's words, and what to do where that is known."""
+    """Return SQLite's text, with the remedy if it is known."""
     text = str(error)
     if text.startswith(_NOT_TEXT) or isinstance(error, UnicodeDecodeError):
         text = "what is stored as text is none"  # Python quotes all of it: perhaps a secret
@@ -90,8 +90,9 @@ def reason_of(error: Exception) -> str:
 
 
 def _connect_without_room(path: Path, reason: sqlite3.Error) -> sqlite3.Connection:
-    """A full disk has no room for the index of the write-ahead log that processes share. Alone one needs none: what is
-    stored can be read then, and changes are taken once there is room.
+    """Connect in exclusive mode: a full disk has no room for the shared index of the write-ahead log.
+
+    The rows can be read then, and changes succeed once there is room.
     """
     try:
         connection = _connect(path, ("PRAGMA locking_mode=EXCLUSIVE", *PRAGMAS))
@@ -141,7 +142,7 @@ def _check(connection: sqlite3.Connection, path: Path) -> None:
 
 
 def _let_shrink(connection: sqlite3.Connection, path: Path) -> None:
-    """A file that was made without can be given free pages back only after it was written anew."""
+    """Rewrite a file that was made without `auto_vacuum`; only then can it give free pages back."""
     (mode,) = connection.execute("PRAGMA auto_vacuum").fetchone()
     if mode == _INCREMENTAL:
         return
@@ -154,7 +155,7 @@ def _let_shrink(connection: sqlite3.Connection, path: Path) -> None:
 
 
 def _make_private(path: Path) -> None:
-    """Create the file, and take from others what they may have been allowed to do with it."""
+    """Create the file, and remove the permissions of group and others."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         if os.fstat(descriptor).st_mode & 0o077:

@@ -1,10 +1,4 @@
-"""Rows that are put into an SQLite file together, many by one statement.
-
-A statement for each row costs half of what the row does, and lets other threads run, which give the interpreter back
-late. Who puts a row wants to know at once whether it replaces what is stored: that follows from the stored state alone
-(`Row.supersedes`), so the states of objects that change are remembered, and the row may be written a little later,
-before anything is read and before the commit. The statement itself still lets no older state replace a newer one.
-"""
+"""Writes many rows to an SQLite file by one statement."""
 
 from collections.abc import Iterator
 from functools import lru_cache
@@ -14,25 +8,32 @@ from metamanager import _sqlite_sql as sql
 from metamanager.rows import Row
 
 MOST_ROWS: Final = 64
-"""Rows of one statement, a power of two."""
+"""Largest number of rows of one statement, a power of two."""
 
 LONGEST: Final = 4096
-"""Characters of a value that may wait: a longer one gains nothing by it, and SQLite keeps a copy with the statement."""
+"""Largest value in characters that waits: longer ones gain nothing, and SQLite keeps a copy with the statement."""
 
 STATES: Final = 1024
-"""Objects whose states are remembered."""
+"""Number of objects whose states are remembered."""
 
+_ROW: Final = "(?, ?, ?, ?, ?, ?, ?, ?)"
 _INT64: Final = range(-(2**63), 2**63)
 
 State = tuple[str | None, int | None]
-"""Uid and resourceVersion as they are stored."""
+"""Stored uid and resourceVersion."""
 
 Statement = tuple[str, list[str | int]]
-"""With its parameters."""
+"""SQL and its parameters."""
 
 
 class Puts:
-    """Rows that wait to be written, and the states that objects have when they are."""
+    """Collects rows to write, and remembers the states of objects.
+
+    A statement for each row would cost half as much as the row itself, and release the interpreter to other threads,
+    which return it late. `Store.put` has to return at once whether the row replaces the stored one. The stored state
+    determines that (`Row.supersedes`), so with remembered states the row can be written later: before the next read,
+    or before the commit. The statement itself still replaces no newer state by an older one.
+    """
 
     def __init__(self) -> None:
         self._states: dict[str, State] = {}
@@ -42,46 +43,46 @@ class Puts:
         return len(self._rows)
 
     def state(self, key: str) -> State | None:
-        """The state of an object; None when it is not known."""
+        """Return the state of an object; None if it is unknown."""
         return self._states.get(key)
 
-    def learn(self, key: str, state: State) -> None:
-        """An object has this state now."""
+    def remember_state(self, key: str, state: State) -> None:
+        """Remember the present state of an object."""
         if len(self._states) >= STATES:
             self._states.clear()
         self._states[key] = state
 
-    def unlearn(self) -> None:
-        """Somebody else may have changed what is stored."""
+    def forget_states(self) -> None:
+        """Forget all states, because another connection may have changed rows."""
         self._states.clear()
 
     def add(self, row: Row) -> None:
-        """Let a row wait; it has been found to supersede what is stored."""
+        """Add a row that supersedes the stored one."""
         self._rows.append(row)
-        self.learn(row.key, (row.uid, row.resource_version))
+        self.remember_state(row.key, (row.uid, row.resource_version))
 
     @property
     def full(self) -> bool:
-        """Whether no more shall wait."""
+        """Whether the rows have to be written now."""
         return len(self._rows) >= MOST_ROWS
 
     def statements(self) -> Iterator[Statement]:
-        """What writes those that wait, in their order."""
+        """Yield the statements that write the waiting rows, in their order."""
         for begin, number in _shares(len(self._rows)):
             yield statement(self._rows[begin : begin + number])
 
     def written(self) -> None:
-        """None waits any more."""
+        """Remove the written rows."""
         self._rows.clear()
 
     def forget(self) -> None:
-        """The transaction was rolled back."""
+        """Remove the rows of a transaction that was rolled back, and forget all states."""
         self.written()
-        self.unlearn()
+        self.forget_states()
 
 
 def can_wait(row: Row) -> bool:
-    """Whether a row is short, and SQLite sure to take it: what it may refuse is written alone, to be refused alone."""
+    """Return whether a row may wait: it is short, and SQLite will not refuse it. Others are written alone."""
     try:
         for text in (row.key, row.type, row.value, row.uid, row.namespace, row.name):
             if not text.isascii():
@@ -92,7 +93,7 @@ def can_wait(row: Row) -> bool:
 
 
 def statement(rows: list[Row]) -> Statement:
-    """What puts some rows, as `_sqlite_sql.PUT` puts one."""
+    """Return the statement that puts some rows."""
     parameters: list[str | int] = []
     for row in rows:
         parameters += (
@@ -102,7 +103,7 @@ def statement(rows: list[Row]) -> Statement:
 
 
 def _shares(number: int) -> Iterator[tuple[int, int]]:
-    """Beginning and length of parts of as few lengths as possible, for each is a statement that SQLite prepares."""
+    """Yield start and length of parts. The lengths are powers of two: SQLite prepares a statement for each length."""
     begin = 0
     while begin < number:
         length = min(MOST_ROWS, 1 << ((number - begin).bit_length() - 1))
@@ -112,7 +113,4 @@ def _shares(number: int) -> Iterator[tuple[int, int]]:
 
 @lru_cache(maxsize=MOST_ROWS.bit_length())
 def _text(number: int) -> str:
-    head, _, rest = sql.PUT.partition("VALUES (")
-    names, _, tail = rest.partition(")")
-    places = f"({', '.join('?' for _ in names.split(','))})"
-    return f"{head}VALUES {', '.join([places] * number)}{tail}"
+    return sql.PUT.format(rows=", ".join([_ROW] * number))

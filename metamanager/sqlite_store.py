@@ -1,9 +1,4 @@
-"""The store on an SQLite file: `sqlite3` with the statements of `metamanager._sqlite_sql`.
-
-Write-ahead log with `synchronous=FULL`: a commit is one append and one fsync, and readers (KubeEdge's tools, `sqlite3`
-on the node) are never in the way. The file holds secrets and is the owner's alone (mode 0600), as are the two files
-that SQLite puts beside it, which take their mode from it.
-"""
+"""The store on an SQLite file."""
 
 import logging
 import sqlite3
@@ -12,7 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from beehive.files.damaged import make_way
+from beehive.files.damaged import set_aside_unless_file
 from metamanager import _sqlite_sql as sql
 from metamanager import damage
 from metamanager.errors import StoreDamagedError, StoreError, StoreWriteError
@@ -25,18 +20,22 @@ from metamanager.sqlite_puts import Puts, State, can_wait, statement
 _log = logging.getLogger(__name__)
 
 COMMITS_BETWEEN_LOOKS: Final = 256
-"""Commits after which is seen whether the file has pages to give back."""
+"""Commits between two checks for free pages."""
 
 SPARE_PAGES: Final = 256
-"""Free pages (of 4 KiB) that stay in the file, for what comes next."""
+"""Free pages (of 4 KiB) that stay in the file for later rows."""
 
 
 class SqliteStore:
-    """See `metamanager.store.Store`.
+    """A `Store` in an SQLite file, by `sqlite3` and the statements of `metamanager._sqlite_sql`.
+
+    Write-ahead log with `synchronous=FULL`: a commit is one append and one fsync, and does not wait for readers
+    (KubeEdge's tools, `sqlite3` on the node). The file contains secrets: it and the two files that SQLite makes beside
+    it have mode 0600.
 
     Args:
         path: of the file.
-        keeps_room: whether room on the disk is kept free for deletions.
+        keeps_room: whether to reserve room on the disk for deletions.
 
     Raises:
         StoreOpenError: the file cannot be opened.
@@ -53,9 +52,9 @@ class SqliteStore:
         if self._reserve is not None:
             self._reserve.fill()
         self._lost: StoreWriteError | None = None
-        """Why the rows that waited could not be written: nothing is committed until somebody has rolled back."""
+        """Why waiting rows could not be written; every commit raises it until a rollback."""
         self._data_version = 0
-        """SQLite's count of what other connections have changed."""
+        """SQLite's counter of other connections' changes."""
 
     def get(self, key: str) -> str | None:
         rows = self._read(sql.GET, {"key": key})
@@ -72,13 +71,13 @@ class SqliteStore:
         stored = self._puts.state(row.key) if can_wait(row) else None
         if stored is None:
             if self._write(*statement([row]), attempt, row.key):
-                self._puts.learn(row.key, (row.uid, row.resource_version))
-                self._history.stored(row)
+                self._puts.remember_state(row.key, (row.uid, row.resource_version))
+                self._history.note_stored(row)
                 return True
             stored = self._state(row.key)
         elif row.supersedes(*stored):
             self._puts.add(row)
-            self._history.stored(row)
+            self._history.note_stored(row)
             if self._puts.full:
                 self._write_waiting()
             return True
@@ -89,13 +88,13 @@ class SqliteStore:
         parameters = {"key": key, "uid": uid} if uid else {"key": key}
         if not self._write(wanted, parameters, "delete an object", key):
             return False
-        self._puts.unlearn()
-        self._history.deleted(key, now_ms, cause, uid)
+        self._puts.forget_states()
+        self._history.note_deleted(key, now_ms, cause, uid)
         return True
 
     def delete_owned(self, kind: str, uid: str) -> int:
         deleted = self._write(sql.DELETE_OWNED, {"type": kind, "uid": uid}, "delete the objects of an owner", uid)
-        self._puts.unlearn()
+        self._puts.forget_states()
         return deleted
 
     def commit(self) -> None:
@@ -142,7 +141,7 @@ class SqliteStore:
             raise StoreError("read the database", str(self.path), reason_of(error), retryable=True) from error
 
     def _begin(self, attempt: str, on: str) -> None:
-        """Have a transaction. Nobody else writes while it lasts; who did before has made our knowledge old."""
+        """Begin a transaction unless one is open; forget the remembered states if another connection has written."""
         self._raise_if_lost()
         if self._connection.in_transaction:
             return
@@ -154,7 +153,7 @@ class SqliteStore:
             raise _write_error(attempt, on, error, batch_lost=False) from error
         if version != self._data_version:
             self._data_version = version
-            self._puts.unlearn()
+            self._puts.forget_states()
 
     def _write(self, wanted: str, parameters: Mapping[str, str] | Sequence[str | int], attempt: str, on: str) -> int:
         self._begin(attempt, on)
@@ -169,8 +168,8 @@ class SqliteStore:
             raise _write_error(attempt, on, error, batch_lost=lost) from error
 
     def _write_waiting(self) -> None:
-        """Write the rows that wait. They were promised: if they cannot be, all since the last commit is lost, and that
-        is what a commit says until it is rolled back, whoever has heard of it now.
+        """Write the waiting rows. `put` has reported them as stored: if they cannot be written, all changes since the
+        last commit are lost, and every commit raises the error until a rollback.
         """
         if not self._puts:
             return
@@ -196,16 +195,14 @@ class SqliteStore:
             raise StoreError("read the database", str(self.path), reason_of(error), retryable=True) from error
 
     def _shrink(self) -> None:
-        """Give free pages back to the disk. A failure waits for the next time: nothing is lost by it."""
+        """Give free pages back to the disk; a failure is harmless and waits for the next check."""
         with suppress(sqlite3.Error):
             (free,) = self._execute("PRAGMA freelist_count").fetchone()
             if free > 2 * SPARE_PAGES:
                 self._connection.executescript(f"PRAGMA incremental_vacuum({free - SPARE_PAGES})")
 
     def _truncate_log(self) -> None:
-        """Give the room of the write-ahead log back to the disk, as far as the file itself has room for what is in
-        it; a reader keeps the log.
-        """
+        """Truncate the write-ahead log, if its contents fit into the file and no reader needs it."""
         with suppress(sqlite3.Error):
             self._execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
@@ -217,12 +214,13 @@ class SqliteStore:
 
 
 def _open(path: Path) -> sqlite3.Connection:
-    """A connection to the file, or to a new one with what can be read of it when it is damaged. A directory, a pipe or
-    a link to nothing in its place gives way; but a configuration may name anything, and what is not called a database
-    is not moved.
+    """Connect to the file; set a damaged one aside and copy its readable rows into a new one.
+
+    A directory, a pipe or a dangling link in its place is set aside, but only under the name of a database, because a
+    configuration may name any path.
     """
     if path.suffix == ".db":
-        make_way(path, path.parent, links=True)
+        set_aside_unless_file(path, path.parent, links=True)
     if not damage.is_marked(path):
         try:
             return open_file(path)

@@ -1,12 +1,4 @@
-"""The database of what the node must know, as the module sees it.
-
-Changes are made in a transaction that opens with the first of them and ends with `commit`; until then nobody may be
-told of them. One connection, used on one thread.
-
-Two things stand behind it: `metamanager.sqlite_store` for a file, which is what nodes have, and
-`metamanager.core_store` for any other database that SQLAlchemy has a dialect and a driver for. A later part that keeps
-other tables (an outbox, a history) shares the connection and the transaction, and has its own class beside this one.
-"""
+"""The contract of the node's database, and the function that opens it."""
 
 from pathlib import Path
 from typing import Protocol
@@ -19,51 +11,56 @@ _SQLITE = "sqlite:///"
 
 
 class Store(Protocol):
-    """What both kinds can do. Everything that changes raises `StoreWriteError`, everything that reads `StoreError`."""
+    """A table of objects by their keys, on one connection and one thread.
+
+    The first change opens a transaction and `commit` ends it; nothing may be reported before. Methods that change raise
+    `StoreWriteError`, methods that read raise `StoreError`. `metamanager.sqlite_store` implements it in a file, the
+    usual case; `metamanager.core_store` in any other database with a dialect and a driver for SQLAlchemy.
+    """
 
     def get(self, key: str) -> str | None:
-        """The value under a key; None when there is none."""
+        """Return the value of a key; None for an unknown key."""
 
     def get_all(self, kind: str, namespace: str | None = None) -> list[str]:
-        """The values of a type, of one namespace or of all, in the order of their keys."""
+        """Return the values of a type, of one namespace or of all, in the order of their keys."""
 
     def put(self, row: Row) -> bool:
-        """Insert or replace. False when what is stored is a newer state of the same object: nothing is changed. Nor is
-        it when that very state is stored, which is True.
+        """Insert or replace a row. Return False, without a change, if a newer state of the same object is stored; True
+        otherwise, also if the same state is stored already.
         """
 
     def delete(self, key: str, uid: str = "", cause: Cause = UNNOTED, now_ms: int = 0) -> bool:
-        """Delete the row if it is of that uid (empty: of any). Whether there was one. The last two are for the history,
-        where there is one.
+        """Delete a row if it has the uid (empty: any), and return whether there was one.
+
+        `cause` and `now_ms` (milliseconds since the Unix epoch) go into the history.
         """
 
     def delete_owned(self, kind: str, uid: str) -> int:
-        """Delete the rows of a type that carry a uid. How many there were."""
+        """Delete the rows of a type and uid; return their number."""
 
     def commit(self) -> None:
-        """Make all changes since the last commit durable: once it returns they survive a loss of power."""
+        """Make all changes since the last commit durable; they survive a loss of power once it returns."""
 
     def make_room(self) -> bool:
-        """Give up what is kept free on the disk for deletions; whether there was some. It is kept free again after a
-        commit, when there is room. Never raises.
+        """Release the room reserved for deletions; return whether there was some. A later commit reserves it again.
+        Never raises.
         """
 
     def rollback(self) -> None:
         """Undo all changes since the last commit. Never raises."""
 
     def close(self) -> None:
-        """Give up the connection; what was not committed is lost. Never raises."""
+        """Close the connection; uncommitted changes are lost. Never raises."""
 
 
 def open_store(source: str) -> Store:
-    """Open a database, make or migrate its tables.
+    """Open a database; make or migrate its tables.
 
     Args:
-        source: path of an SQLite file, or a URL as SQLAlchemy takes it. It may hold a password and is never quoted
-            but for a path.
+        source: path of an SQLite file, or a URL of SQLAlchemy. Errors quote only a path, for a URL may hold a password.
 
     Raises:
-        StoreOpenError: it cannot be opened; says why and what to do.
+        StoreOpenError: the database cannot be opened; the hint names the remedy.
     """
     path = sqlite_path(source)
     if path is not None:
@@ -74,10 +71,10 @@ def open_store(source: str) -> Store:
 
 
 def sqlite_path(source: str) -> Path | None:
-    """The file that a source names, None when it names another database.
+    """Return the file of an SQLite source; None for another database.
 
     Raises:
-        StoreOpenError: it is empty, or an SQLite URL with more than a path.
+        StoreOpenError: the source is empty, or an SQLite URL with more than a path.
     """
     if not source:
         raise StoreOpenError("open the database", "no source is given", "set dataBase.dataSource to a path or a URL")

@@ -1,7 +1,7 @@
-"""Service account tokens in the store, so that a pod can be started again while the cloud is away.
+"""Service account tokens in the store, so that a pod can restart without a cloud.
 
-A token is made for a service account, audiences, a lifetime and a pod; each combination is one row, whose `uid` is
-the pod's, so that it goes with the pod (KubeEdge keeps and deletes them the same way, under a key of its own).
+A token belongs to a service account, audiences, a lifetime and a pod. Each combination is one row with the pod's uid,
+and is deleted with the pod (as in KubeEdge, under another key).
 """
 
 import hashlib
@@ -38,13 +38,13 @@ class _TokenRequest(msgspec.Struct):
 
 
 def token_key(request: Message) -> str:
-    """The row's key: the resource and a digest of what makes the token another one."""
+    """Return the row's key: the resource and a digest of the TokenRequest's spec."""
     spec = _decode(request.content_bytes()).spec
     return f"{request.route.resource}/{hashlib.sha256(msgspec.json.encode(spec)).hexdigest()[:32]}"
 
 
 def token_row(request: Message, value: bytes, now_ms: int) -> Row | None:
-    """The row for the cloud's answer to a token request; None when it brought no token."""
+    """Return the row for the cloud's answer to a TokenRequest; None if it has no token."""
     status = _decode(value).status
     if status is None or not status.token:
         return None
@@ -54,7 +54,7 @@ def token_row(request: Message, value: bytes, now_ms: int) -> Row | None:
 
 
 def is_good(value: str, now: float) -> bool:
-    """Whether a stored token can still be used at that time, in seconds since the epoch."""
+    """Return whether a stored token is still valid at a Unix time."""
     status = _decode(value.encode()).status
     if status is None or not status.expiration_timestamp:
         return False
@@ -65,7 +65,7 @@ def is_good(value: str, now: float) -> bool:
 
 
 def is_fresh(value: str, now: float) -> bool:
-    """Whether more than a fifth of a stored token's life is left: a kubelet asks for the next one then."""
+    """Return whether more than a fifth of a stored token's life is left; a kubelet renews it after that."""
     request = _decode(value.encode())
     return is_good(value, now + _LAST_PART * (request.spec.expiration_seconds or _DEFAULT_LIFE))
 

@@ -1,5 +1,9 @@
-"""Every module beside the three in the middle, and the processes that put modules together.
+"""Every module beside `metamanager`, `edgehub` and `edged`, the processes that run them, and the tools.
 
-`modules.edgecore` and `modules.cloudcore` are processes (command line, configuration, assembly); the other packages
-are modules on the bus. Nothing below (`beehive`, `protos`, `metamanager`, `edgehub`, `edged`) imports from here.
+- `modules.edge`: modules of an edge node.
+- `modules.cloud`: modules of the cloud.
+- `modules.processes`: command line, configuration and assembly of `edgecore`, `cloudcore` and the demo.
+- `modules.tools`: traces, replay, simulation, printing.
+
+Nothing below (`beehive`, `protos`, `metamanager`, `edgehub`, `edged`) imports from here.
 """

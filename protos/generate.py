@@ -1,9 +1,8 @@
 """Generates the stubs next to every `.proto` file: `python -m protos.generate`, or `--check` to compare only.
 
-The stubs are checked in because a node has no compiler. What is checked in must be what the `.proto` files
-say, so CI runs `--check`, which generates into a temporary directory and names each file that differs. Output
-depends on the version of the tools; their pins are read from setup.cfg, and other versions are refused, lest
-the stubs change with the machine they were made on.
+The stubs are checked in because a node has no compiler. CI runs `--check`, which generates into a temporary
+directory and names each checked-in file that differs. The output depends on the versions of the tools; setup.cfg
+pins them, and other versions are refused, so that the stubs do not depend on the machine.
 """
 
 from __future__ import annotations
@@ -28,11 +27,15 @@ STUB_PATTERNS = ("*_pb2.py", "*_pb2.pyi", "*_pb2_grpc.py", "*_pb2_grpc.pyi")
 
 
 class GenerateError(Exception):
-    """The stubs could not be made, or are not what the `.proto` files say; the text says what to do."""
+    """The stubs could not be generated, or differ from the `.proto` files; the text names the remedy."""
 
 
 def pinned_versions(setup_cfg: str, tools: Iterable[str] = PINNED_TOOLS) -> dict[str, str]:
-    """The version that setup.cfg (given as text) asks of each tool, from its `name==version` requirements."""
+    """Return the version of each tool that setup.cfg (as text) pins with `name==version`.
+
+    Raises:
+        GenerateError: setup.cfg does not pin a tool.
+    """
     config = configparser.ConfigParser()
     config.read_string(setup_cfg)
     requirements = config.get("options.extras_require", "dev", fallback="").split()
@@ -44,7 +47,7 @@ def pinned_versions(setup_cfg: str, tools: Iterable[str] = PINNED_TOOLS) -> dict
 
 
 def version_complaints(pins: Mapping[str, str], installed: Mapping[str, str | None]) -> list[str]:
-    """What is wrong with the installed tools, one sentence for each; an empty list when all is as pinned."""
+    """Return one sentence for each installed tool whose version differs from its pin."""
     return [
         f"{tool} is {installed.get(tool) or 'not installed'}, the stubs are made with {version}: "
         f"pip install {tool}=={version}"
@@ -54,13 +57,17 @@ def version_complaints(pins: Mapping[str, str], installed: Mapping[str, str | No
 
 
 def stub_differences(made: Path, checked_in: Path) -> list[str]:
-    """Names of stubs (relative to the root) that are missing, left over or different between two trees."""
+    """Return names of stubs (relative to the root) that are missing, left over or different between two trees."""
     names = sorted(_stubs_under(made) | _stubs_under(checked_in))
     return [str(name) for name in names if not _same(made / name, checked_in / name)]
 
 
 def generate(root: Path, into: Path) -> None:
-    """Compiles every `.proto` file under root/protos into the same places below `into`."""
+    """Compile every `.proto` file below root/protos into the corresponding directory below `into`.
+
+    Raises:
+        GenerateError: protoc refused a file.
+    """
     from grpc_tools import protoc  # noqa: PLC0415 - a tool of development: importing this module must not need it
 
     protos = sorted(str(path.relative_to(root)) for path in (root / "protos").rglob("*.proto"))
@@ -81,7 +88,7 @@ def generate(root: Path, into: Path) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Exit status 0 when the stubs are (now) up to date, 1 with the reason on stderr otherwise."""
+    """Return 0 when the stubs are up to date, otherwise 1 with the reason on stderr."""
     parser = argparse.ArgumentParser(prog="python -m protos.generate", description="Makes the gRPC stubs.")
     parser.add_argument("--check", action="store_true", help="change nothing; fail when stubs are stale")
     check: bool = parser.parse_args(arguments).check

@@ -1,4 +1,4 @@
-"""What holds for all tests: a slow machine fails none, each leaves the log as it was; how processes share them."""
+"""Settings of all tests: no deadlines, the log is restored after each, and their distribution over processes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, settings
 from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 
-from beehive.quiet import COSTLY
+from beehive.library_logging import COSTLY
 from tests.end_to_end.processes import mounts_below
 
 settings.register_profile("edgecore", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -21,7 +21,7 @@ settings.load_profile("edgecore")
 
 @pytest.fixture(autouse=True)
 def log_as_it_was() -> Iterator[None]:
-    """A handler that stayed would write to a stream that is closed, and pytest's own would be gone."""
+    """Restore loggers: a remaining handler would write to a closed stream, and pytest's own would be missing."""
     loggers = [logging.getLogger(), *(logging.getLogger(name) for name in COSTLY)]
     levels, handlers = [logger.level for logger in loggers], loggers[0].handlers[:]
     yield
@@ -32,18 +32,18 @@ def log_as_it_was() -> Iterator[None]:
 
 @pytest.fixture(scope="session", autouse=True)
 def nothing_stays_mounted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """A node that is stopped leaves its pods' volumes mounted, as a kubelet does; a test's are in its own directory."""
+    """Unmount volumes below pytest's directory: a stopped node leaves its pods' volumes mounted, as a kubelet does."""
     yield
     for point in sorted(mounts_below(tmp_path_factory.getbasetemp()), reverse=True):
         subprocess.run(["umount", "--lazy", point], check=False)
 
 
 TOGETHER: Final = "tests/end_to_end/crowd/"
-"""Tests that have one costly thing in common, and therefore go to one process."""
+"""Tests that share a costly fixture, and therefore run in one process."""
 
 
 class Scheduling(LoadScopeScheduling):  # type: ignore[misc]
-    """Each test goes to whichever process has nothing to do, but for those that belong together."""
+    """Gives each test to the next idle process, and all tests below `TOGETHER` to one process."""
 
     def _split_scope(self, nodeid: str) -> str:
         return TOGETHER if nodeid.startswith(TOGETHER) else nodeid
@@ -51,5 +51,5 @@ class Scheduling(LoadScopeScheduling):  # type: ignore[misc]
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Scheduling:
-    """Instead of the one that `--dist` names."""
+    """Return the scheduler, in place of the one that `--dist` names."""
     return Scheduling(config, log)

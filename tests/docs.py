@@ -1,4 +1,4 @@
-"""What the pages in docs/ claim, read so that it can be held to: the tests and files that their tables name.
+"""Reads the pages in docs/: the tests and files that their tables name.
 
 A table with a column `test` promises that each of its rows is shown by a test. A reference is written in backticks:
 
@@ -29,7 +29,7 @@ class Row(NamedTuple):
     """A row of a table.
 
     Attributes:
-        line: where it stands in its page, from 1.
+        line: its line in the page, from 1.
         cells: its texts.
         head: the texts of its table's head.
     """
@@ -40,16 +40,16 @@ class Row(NamedTuple):
 
 
 class Claim(NamedTuple):
-    """A row that a test is to show, and what it names for it. `names` is empty when it names none."""
+    """A row of a table with a column `test`, and the tests that it names; `tests` is empty when it names no test."""
 
     line: int
     what: str
-    places: tuple[tuple[Path | None, str], ...]
-    """File or directory (None: there is no saying which) and the test's name, or its beginning with an ellipsis."""
+    tests: tuple[tuple[Path | None, str], ...]
+    """File or directory (None: not named) and the test's name, or its beginning with an ellipsis."""
 
 
 def tables(text: str) -> Iterator[Row]:
-    """All rows of all tables, without their heads."""
+    """Yield all rows of all tables, without their heads."""
     head: tuple[str, ...] | None = None
     for number, line in enumerate(text.splitlines(), 1):
         if not line.startswith("|"):
@@ -61,7 +61,7 @@ def tables(text: str) -> Iterator[Row]:
 
 
 def claims(text: str, root: Path = REPOSITORY) -> Iterator[Claim]:
-    """The rows of all tables with a column `test`, with the tests that they name."""
+    """Yield the rows of all tables with a column `test`, with the tests that they name."""
     lines = re.sub(r"(\b[Tt]ests are in)\n(`tests/[^`]*`)", r"\1 \2\n", text).splitlines()
     base: Path | None = None
     last: Path | None = None
@@ -79,28 +79,28 @@ def claims(text: str, root: Path = REPOSITORY) -> Iterator[Claim]:
                 base, last, depth_of_base = root / named, None, depth
         read = row.line
         last = base if base is not None and base.suffix == ".py" else last
-        places = []
+        tests = []
         for token in _QUOTED.findall(row.cells[column]):
             if _TEST.match(token):
                 path, _, name = token.partition("::")
                 last = _resolved(path, base, root) if path else last
-                places.append((last, name))
-        yield Claim(row.line, row.cells[0], tuple(places))
+                tests.append((last, name))
+        yield Claim(row.line, row.cells[0], tuple(tests))
 
 
 def missing(claim: Claim) -> list[str]:
-    """What is wrong with a claim: no test is named, a file is not there, or a test is not in it."""
-    if not claim.places:
+    """Return the errors of a claim: it names no test, a file does not exist, or a test is not in its file."""
+    if not claim.tests:
         return ["names no test"]
     return [
         wrong
-        for path, name in claim.places
+        for path, name in claim.tests
         for wrong in ([f"{name or 'a file'}, but where?"] if path is None else _absent(path, name))
     ]
 
 
 def files_named(text: str, column: str) -> Iterator[tuple[int, str]]:
-    """Line and path of each file that a cell in a column of that name has in backticks."""
+    """Yield line and path of each file in backticks in a column of that name."""
     for row in tables(text):
         if column in row.head:
             for token in _QUOTED.findall(row.cells[row.head.index(column)]):
@@ -108,7 +108,7 @@ def files_named(text: str, column: str) -> Iterator[tuple[int, str]]:
 
 
 def links(text: str) -> Iterator[tuple[int, str]]:
-    """Line and target of each link that leads to a place in this repository."""
+    """Yield line and target of each link inside this repository."""
     for number, line in enumerate(text.splitlines(), 1):
         for target in re.findall(r"\]\(([^)\s]+)\)", line):
             if "://" not in target:
@@ -116,14 +116,14 @@ def links(text: str) -> Iterator[tuple[int, str]]:
 
 
 def anchors(text: str) -> set[str]:
-    """The names by which a page's headings can be linked to, as GitHub makes them."""
+    """Return the anchors of a page's headings, as GitHub makes them."""
     heads = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", head.lower()).replace(" ", "-") for head in heads}
 
 
 @cache
 def defined(path: Path) -> frozenset[str]:
-    """Names of the tests in a file, or in all files of a directory."""
+    """Return the names of the tests in a file, or in all files of a directory."""
     files = [path] if path.is_file() else sorted(path.rglob("test_*.py"))
     return frozenset(name for file in files for pair in _DEFINED.findall(file.read_text()) for name in pair if name)
 
@@ -137,7 +137,7 @@ def _test_column(head: Iterable[str]) -> int | None:
 
 
 def _base_named(line: str) -> str | None:
-    """The directory or file that a head of a table, or a sentence that says where tests are, names."""
+    """Return the directory or file that a table's head, or a sentence about tests, names."""
     is_head = line.startswith("|") and _test_column(_cells(line)) is not None
     if is_head or (not line.startswith("|") and re.search(r"\b[Tt]ests?\b.*`tests/", line)) or "in `tests/" in line:
         found = re.search(r"`(tests/[\w/.]+)`", line)

@@ -1,7 +1,8 @@
-"""The pages in docs/ claim nothing that no test shows, and name nothing that is not there."""
+"""The tests, links, files and sections that the pages in docs/ and docstrings name exist."""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -34,7 +35,7 @@ Rules. Tests are in `tests/area` unless they say otherwise.
 |---|---|
 | by the head | `::test_one` |
 
-# Nobody says where
+# No file is named
 | behaviour | test |
 |---|---|
 | lost | `::test_one` |
@@ -78,18 +79,33 @@ def test_every_link_leads_somewhere(page: Path) -> None:
 
 
 def test_every_file_that_a_table_of_files_names_is_there() -> None:
-    """Beginning at the top, or in the package that the page is about."""
+    """Its path begins at the top of the repository, or in the page's package."""
     wrong = [
         f"{page.name}:{line}: {path}"
         for page in PAGES
         for line, path in files_named(page.read_text(), "file")
-        if not any((place / path).exists() for place in (REPOSITORY, REPOSITORY / page.stem))
+        if not any((root / path).exists() for root in (REPOSITORY, REPOSITORY / page.stem))
     ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_every_section_that_a_docstring_cites_is_there() -> None:
+    """`docs/protocol.md, "Acknowledgements" and "Repetition"` names two headings of that page."""
+    citation = re.compile(r'docs/([\w-]+\.md)((?:,?\s+(?:and\s+)?"[^"]{3,60}")+)')
+    wrong = []
+    for file in REPOSITORY.rglob("*.py"):
+        if ".venv" in file.parts:
+            continue
+        for found in citation.finditer(file.read_text()):
+            page = REPOSITORY / "docs" / found[1]
+            heads = {line.lstrip("# ").strip() for line in page.read_text().splitlines() if line.startswith("#")}
+            cited = {" ".join(name.split()) for name in re.findall(r'"([^"]+)"', found[2])}
+            wrong += [f"{file.relative_to(REPOSITORY)}: {page.name}: {name}" for name in sorted(cited - heads)]
     assert not wrong, "\n".join(wrong)
 
 
 def test_every_case_of_the_crowd_is_on_the_page_of_behaviours() -> None:
     page = (REPOSITORY / "docs" / "kubelet-behaviours.md").read_text()
-    named = {name for claim in claims(page) for _, name in claim.places}
+    named = {name for claim in claims(page) for _, name in claim.tests}
     cases = defined(REPOSITORY / "tests" / "end_to_end" / "crowd")
     assert cases - named == set()

@@ -1,4 +1,4 @@
-"""What tests read of the recordings is named: a file that somebody puts beside them changes no test."""
+"""Tests name the recordings that they read, so that a new file beside them changes no test."""
 
 import re
 from pathlib import Path
@@ -9,7 +9,7 @@ from tests.interop.traces import FILES, KUBEEDGE_FILES, KUBEEDGE_MQTT, TRACES, n
 
 TESTS = Path(__file__).parent
 _LISTS = re.compile(r"(?:TRACES|KUBEEDGE|SHARED|shared\W)[^\n]*\.(?:r?glob|iterdir|walk)\(")
-"""Asking what is in a directory of recordings."""
+"""Calls that list a directory of recordings."""
 
 
 @pytest.mark.parametrize("path", sorted(TESTS.rglob("*.py")), ids=lambda path: str(path.relative_to(TESTS)))

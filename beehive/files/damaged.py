@@ -1,8 +1,7 @@
-"""What is done with an entry that a program finds spoilt among those that it keeps: it is set aside, and the program
-goes on without it.
+"""Sets damaged files and directories aside, so that the program goes on without them.
 
-Set aside means renamed into a directory of the program's own, whose entries are what a doctor and the metrics show. The
-newest of them are kept for whoever wants to know what happened.
+They are renamed into `damaged` below the program's root directory, whose entries `edgecore doctor` and the metrics
+show. The newest of them are kept for a later analysis.
 """
 
 import logging
@@ -16,17 +15,14 @@ from beehive.files.removal import remove_tree
 _log = logging.getLogger(__name__)
 
 DIRECTORY = "damaged"
-"""Name of the directory, below the root of what is kept."""
+"""Name of the directory, below the root directory."""
 
 KEPT = 16
 """Entries that are kept."""
 
 
 def set_aside(path: Path, root: Path, why: str) -> bool:
-    """Take an entry, a directory perhaps, out of the way, into `root / DIRECTORY`; whether that was possible.
-
-    Never raises: who finds a spoilt entry goes on, whatever becomes of it. It is named in the log.
-    """
+    """Rename a file or directory into `root / DIRECTORY`, log it, and return whether that succeeded. Never raises."""
     quarantine = root / DIRECTORY
     try:
         quarantine.mkdir(mode=0o700, exist_ok=True)
@@ -41,21 +37,21 @@ def set_aside(path: Path, root: Path, why: str) -> bool:
     return True
 
 
-def make_way(path: Path, root: Path, *, links: bool = False) -> None:
-    """Set aside what is in the place of an ordinary file and is none; a link to one is one if `links`. Never raises."""
+def set_aside_unless_file(path: Path, root: Path, *, links: bool = False) -> None:
+    """Set `path` aside unless it is a regular file (or, with `links`, a link to one) or missing. Never raises."""
     is_file = path.is_file() and (links or not path.is_symlink())
     if not is_file and os.path.lexists(path):
         set_aside(path, root, "an ordinary file is wanted there")
 
 
-def make_way_for_directory(path: Path, root: Path) -> None:
-    """Set aside what is in the place of a directory and is none. Never raises."""
+def set_aside_unless_directory(path: Path, root: Path) -> None:
+    """Set `path` aside unless it is a directory or missing. Never raises."""
     if not path.is_dir() and os.path.lexists(path):
         set_aside(path, root, "a directory is wanted there")
 
 
 def all_set_aside(root: Path) -> list[Path]:
-    """What was set aside, oldest first."""
+    """Return the entries that were set aside, oldest first."""
     try:
         with os.scandir(root / DIRECTORY) as entries:
             found = [(entry.stat(follow_symlinks=False).st_ctime_ns, entry.path) for entry in entries]

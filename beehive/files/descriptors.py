@@ -1,4 +1,4 @@
-"""Directories by descriptor: opened without following a link, and asked which mount they are of."""
+"""Directory descriptors: opening without following links, and the mount of an open file."""
 
 import errno
 import os
@@ -9,23 +9,23 @@ _OPEN = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class MountOf(NamedTuple):
-    """The mount that a file is of. Bind mounts of one file system have one device, and their own number each."""
+    """The mount of a file. Bind mounts of one file system share the device and differ in the number."""
 
     device: int
     number: int
 
 
 def open_directory(name: str | Path, within: int | None = None) -> int:
-    """Open a directory, below another one if that is given; the caller closes the descriptor.
+    """Open a directory, relative to the descriptor `within` if given; the caller closes the descriptor.
 
-    Raises OSError: NotADirectoryError for what is no directory, a link to one among it.
+    Raises OSError: NotADirectoryError if it is not a directory, or is a link to one.
     """
     return os.open(name, _OPEN, dir_fd=within)
 
 
 def open_without_rights(name: str, within: int) -> int:
-    """The same for a directory of this user's own that nobody may read: its mode is set to 0700 first, through a
-    descriptor that needs no right. Raises OSError.
+    """Open a directory of this user's own without read permission: its mode is set to 0700 first, through a descriptor
+    that needs no permission. Raises OSError.
     """
     handle = os.open(name, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=within)
     try:
@@ -36,9 +36,9 @@ def open_without_rights(name: str, within: int) -> int:
 
 
 def mount_of(descriptor: int) -> MountOf:
-    """The mount that an open file is of; where /proc does not tell the number, it is -1 for all.
+    """Return the mount of an open file; its number is -1 if /proc does not have it.
 
-    Raises OSError when there is no descriptor left to read it by.
+    Raises OSError if no descriptor is left for reading it.
     """
     return MountOf(os.fstat(descriptor).st_dev, _number(descriptor))
 

@@ -1,8 +1,8 @@
-"""Replacing a file so that a loss of power at any moment leaves the old content or the new, never half of one.
+"""Replaces files so that a power cut at any moment leaves the old content or the new one, never half of one.
 
-A rename alone is not enough: a journalling file system may put the new name on the disk before the content, and what is
-there after a loss of power is an empty file (ext4 protects files that are replaced, not those that are new). So: write
-beside, fsync, rename, fsync the directory.
+A rename alone is not enough: a journalling file system may put the new name on the disk before the content, and a power
+cut then leaves an empty file (ext4 protects files that are replaced, not new ones). So the content is written to a
+second file, fsynced and renamed, and the directory is fsynced.
 """
 
 import contextlib
@@ -15,8 +15,9 @@ _NEW = ".new"
 
 
 def replace_file(path: Path, content: bytes, mode: int = OWNER_ONLY) -> None:
-    """Replace the file at `path`, or make it; durable when the call returns. It never exists with another mode than
-    `mode`, whatever the umask. Raises OSError: then what was there is as it was.
+    """Replace the file at `path`, or make it; durable when the call returns. The umask does not change `mode`.
+
+    Raises OSError, and then leaves an existing file unchanged.
     """
     following = beside(path)
     write_file(following, content, mode)
@@ -24,8 +25,9 @@ def replace_file(path: Path, content: bytes, mode: int = OWNER_ONLY) -> None:
 
 
 def replace_soon(path: Path, content: bytes, mode: int = OWNER_ONLY) -> None:
-    """Replace the file for every process that reads it from now on. It is durable only after `make_durable`; a loss of
-    power before that may leave an empty one. Raises OSError.
+    """Replace the file at once, but durably only after `make_durable`: a power cut before may leave an empty file.
+
+    Raises OSError.
     """
     following = beside(path)
     _write(following, content, mode, durable=False)
@@ -43,14 +45,12 @@ def make_durable(path: Path) -> None:
 
 
 def beside(path: Path) -> Path:
-    """Where the content that is to follow is written: a hidden name, which a listing of the directory passes over."""
+    """Return the hidden path to which the next content of `path` is written."""
     return path.with_name(f".{path.name}{_NEW}")
 
 
 def write_file(path: Path, content: bytes, mode: int = OWNER_ONLY) -> None:
-    """Write a file anew, its content durable, its name not yet. One that cannot be written does not stay half written.
-    Raises OSError.
-    """
+    """Write a new file with durable content, whose name is not durable yet. Raises OSError, and then leaves no file."""
     _write(path, content, mode, durable=True)
 
 
@@ -87,8 +87,9 @@ def sync_directory(directory: Path) -> None:
 
 
 def make_directories(path: Path, mode: int = 0o777) -> None:
-    """Make a directory and those above it; no error when it is there. `Path.mkdir(parents=True)` calls itself for each
-    level, and a path that a pod names may have more of them than Python's stack. Raises OSError.
+    """Make a directory and its parents, if missing. Raises OSError.
+
+    `Path.mkdir(parents=True)` recurses for each level, and a path in a pod may have more levels than Python's stack.
     """
     missing = []
     at = path

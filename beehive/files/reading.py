@@ -1,4 +1,4 @@
-"""Reading a file that may be anything by now: a directory or a pipe in its place, far too long, or gone."""
+"""Reads a file that may have become a directory, a pipe, or far too long."""
 
 import errno
 import os
@@ -7,9 +7,9 @@ from pathlib import Path
 
 
 def read_file(path: Path, most: int) -> bytes:
-    """The content of an ordinary file. A pipe in its place is not waited for.
+    """Return the content of a regular file; never blocks on a pipe.
 
-    Raises OSError: also for what is no ordinary file, and for one of more than `most` bytes (EFBIG).
+    Raises OSError: also if it is not a regular file (EINVAL), or has more than `most` bytes (EFBIG).
     """
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     with os.fdopen(descriptor, "rb") as file:

@@ -1,10 +1,9 @@
-"""Removing a tree that somebody else may have made: `shutil.rmtree` calls itself for each level, and 1,500 nested
-directories end it with RecursionError.
+"""Removes a directory tree of any depth: `shutil.rmtree` recurses, and fails with RecursionError at 1,500 levels.
 
-Nothing is done by path, so that none is too long and no link is followed: each directory is opened through the one that
-it is in. Those of the first levels stay open while what is in them is removed. What is deeper is moved up into a
-directory of the removal's own and removed from there, so that a tree of any depth takes a fixed number of descriptors
-and no memory, and each directory is gone through once. What is mounted in the tree is not entered, and is an error.
+Each directory is opened through its parent's descriptor, so no path is too long and no link is followed. Directories of
+the first levels stay open while their entries are removed. Deeper ones are moved up into a directory of the removal's
+own and removed from there, so that a tree of any depth takes a fixed number of descriptors and no memory, and each
+directory is listed once. A mount in the tree is not entered, and is an error.
 """
 
 import errno
@@ -18,16 +17,16 @@ _LEVELS = 16
 """Directories that are open at a time; each takes two descriptors."""
 
 _PASSES = 8
-"""Over one directory: some file systems leave names out of a listing while others are removed."""
+"""Passes over one directory: some file systems leave names out of a listing while others are removed."""
 
 _PRIVATE = 0o700
 _NO_DESCRIPTORS = (errno.EMFILE, errno.ENFILE)
 
 
 def remove_tree(path: Path) -> None:
-    """Remove a file, a link, or a directory with all that is in it. What is gone already is no error.
+    """Remove a file, a link, or a directory with its content. A missing one is no error.
 
-    Everything that can be removed is, whatever cannot. Raises OSError, the first that stood in the way.
+    Removes as much as possible, and then raises the first OSError.
     """
     try:
         above = open_directory(path.parent.resolve())
@@ -42,7 +41,7 @@ def remove_tree(path: Path) -> None:
 
 
 class _Level:
-    """A directory that is being emptied. `above` is the one that it is in, -1 for the top, which stays for now."""
+    """A directory that is being emptied. `above` is its parent's descriptor, -1 for the top, which is removed last."""
 
     def __init__(self, above: int, name: str, descriptor: int) -> None:
         self.above = above
@@ -52,17 +51,19 @@ class _Level:
         self.look()
 
     def look(self) -> None:
-        """Go through it, or once more."""
+        """List the directory, again if it was listed before."""
         self.passes += 1
         self.entries = os.scandir(self.descriptor)
 
     def close(self) -> None:
-        """Let go of it."""
+        """Close the directory and its listing."""
         self.entries.close()
         os.close(self.descriptor)
 
 
 class _Removal:
+    """The removal of one tree."""
+
     def __init__(self, above: int, path: Path) -> None:
         self._above = above
         self._path = path
@@ -74,7 +75,7 @@ class _Removal:
         self._moved = 0
 
     def run(self) -> None:
-        """Again as long as something goes: what is written meanwhile is removed too, but not for ever."""
+        """Remove the tree in passes, as long as they make progress: entries that appear meanwhile are removed too."""
         name = self._path.name
         if self._unlink(self._above, name):
             return self._complain()
@@ -91,7 +92,7 @@ class _Removal:
         return self._complain()
 
     def close(self) -> None:
-        """Let go of everything that is open."""
+        """Close all descriptors."""
         while self._levels:
             self._levels.pop().close()
         for descriptor in (self._deep, self._top):
@@ -103,7 +104,7 @@ class _Removal:
             raise self._error
 
     def _empty_top(self) -> None:
-        """Empty the directory itself, then, in the order of moving, what was moved out of its depths."""
+        """Empty the directory itself, then the directories that were moved up, in the order of moving."""
         self._empty(_Level(-1, "", os.dup(self._top)))
         emptied = 0
         while emptied < self._moved:
@@ -121,7 +122,7 @@ class _Removal:
         self._go_on()
 
     def _go_on(self) -> None:
-        """Empty the levels that are open, and remove them."""
+        """Empty and remove the open levels."""
         while self._levels:
             level = self._levels[-1]
             name = self._next_directory(level)
@@ -131,7 +132,7 @@ class _Removal:
                 self._levels.pop().close()
 
     def _next_directory(self, level: _Level) -> str | None:
-        """What is no directory is removed on the way."""
+        """Return the name of the next directory in a level, or None; remove other entries on the way."""
         try:
             for entry in level.entries:
                 if entry.name == self._deep_name:
@@ -143,8 +144,9 @@ class _Removal:
         return None
 
     def _is_done(self, level: _Level) -> bool:
-        """Whether a level that was gone through is gone, or nothing more can be done. Else what is in it has come
-        meanwhile, for all else went without an error, and it is gone through again.
+        """Remove a listed level; return True if it is gone or cannot be removed.
+
+        If no error occurred, its remaining entries appeared meanwhile, and it is listed again.
         """
         is_new = self._error is None
         if self._rmdir(level.above, level.name) or not is_new or level.passes >= _PASSES:
@@ -158,7 +160,7 @@ class _Removal:
         return False
 
     def _enter(self, within: int, name: str) -> None:
-        """Begin with a directory, or move it up when too many are open."""
+        """Open a directory as the next level, or move it up if too many are open."""
         if len(self._levels) >= _LEVELS:
             self._move_up(within, name)
             return
@@ -177,13 +179,13 @@ class _Removal:
                 self._note(error, name)
 
     def _give_way(self) -> None:
-        """Without another descriptor: let go of those of the innermost level, which is moved up and emptied later."""
+        """Free the descriptors of the innermost level, which is moved up and emptied later."""
         innermost = self._levels.pop()
         innermost.close()
         self._move_up(innermost.above, innermost.name)
 
     def _open(self, within: int, name: str) -> int:
-        """A directory, with the rights to empty it, as far as this user can give them. Raises OSError."""
+        """Open a directory, with the permissions to empty it as far as this user can set them. Raises OSError."""
         try:
             descriptor = open_directory(name, within)
         except PermissionError:
@@ -194,7 +196,7 @@ class _Removal:
         return descriptor
 
     def _move_up(self, within: int, name: str) -> None:
-        """Only who may write to a directory may move it: its `..` changes."""
+        """Move a directory up; this takes write permission on it, because its `..` changes."""
         try:
             try:
                 self._rename_into_depths(within, name)
@@ -205,7 +207,7 @@ class _Removal:
             self._note(error, name)
 
     def _rename_into_depths(self, within: int, name: str) -> None:
-        """The directory of what was deep is made with the first of it."""
+        """Move a directory into the removal's own one, which is made for the first of them."""
         if self._deep < 0:
             self._deep_name = f".removing-{os.urandom(8).hex()}"
             os.mkdir(self._deep_name, _PRIVATE, dir_fd=self._top)
@@ -215,7 +217,7 @@ class _Removal:
         self._removed += 1
 
     def _rmdir(self, within: int, name: str) -> bool:
-        """Whether it is gone."""
+        """Remove an empty directory; return whether it is gone."""
         try:
             os.rmdir(name, dir_fd=within)
             self._removed += 1
@@ -227,7 +229,7 @@ class _Removal:
         return True
 
     def _unlink(self, within: int, name: str) -> bool:
-        """False for a directory, which Linux says by EISDIR."""
+        """Remove a file; return False for a directory (EISDIR on Linux)."""
         try:
             os.unlink(name, dir_fd=within)
             self._removed += 1
@@ -240,7 +242,7 @@ class _Removal:
         return True
 
     def _note(self, error: OSError, name: str) -> None:
-        """The first one is told, by the top's path: the path of what is deep may be too long to be one."""
+        """Keep the first error, with the path of the top: a deep path may be too long."""
         if self._error is None and not isinstance(error, FileNotFoundError):
             where = str(self._path) if name == self._path.name else f"{self._path}: {name or '.'}"
             self._error = OSError(error.errno, error.strerror, where)

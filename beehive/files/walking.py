@@ -1,9 +1,9 @@
-"""Going through a tree that somebody else may have made, of any depth and width, while it is changed.
+"""Walks a directory tree of any depth and width, even while it is changed.
 
-`os.walk` and `Path.rglob` call themselves for each level, and paths end at 4,096 bytes: what is hidden below that
-counts nothing. Here each directory is opened through the one that it is in; no link is followed, no other file system
-entered. Memory and descriptors are bounded: a directory that has nothing more to go through is forgotten, of those that
-have the deepest stay open, and the others are opened again through `..`, and must be the same directory then.
+`os.walk` and `Path.rglob` recurse for each level, and paths end at 4,096 bytes, so they miss entries below that. Here
+each directory is opened through its parent's descriptor; no link is followed and no other file system entered. Memory
+and descriptors are bounded: finished directories are forgotten, the deepest unfinished ones stay open, and the others
+are reopened through `..`, if it is still the same directory.
 """
 
 import os
@@ -18,20 +18,20 @@ _OPEN = 32
 """Directories that stay open, besides the top."""
 
 _BRANCHES = 10_000
-"""Directories above each other that have more to go through."""
+"""Unfinished directories on the path from the top to the present one."""
 
 _NAMES = 4 * 1024 * 1024
-"""Bytes of names that wait in all; a directory with more is listed again when the others are done."""
+"""Bytes of names that wait in all directories; one with more names is listed again after the others."""
 
 _LEAST_NAMES = 1024
-"""Bytes of names that may wait in each, however many there are in all."""
+"""Bytes of names that may wait in each directory, regardless of `_NAMES`."""
 
 _HOPS = 1024
-"""Levels that are gone up in one call: a path has 4,096 bytes at most."""
+"""Levels that one call goes up: a path has 4,096 bytes at most."""
 
 
 class Found(NamedTuple):
-    """An entry of a directory that is open while the entry is looked at."""
+    """An entry of a directory, valid until the next one is taken."""
 
     within: int
     """Descriptor of the directory."""
@@ -39,7 +39,7 @@ class Found(NamedTuple):
 
 
 class _Branch:
-    """A directory in which others wait for being gone through."""
+    """A directory with subdirectories that wait."""
 
     __slots__ = ("descriptor", "height", "identity", "is_listed", "listed", "waiting")
 
@@ -49,18 +49,18 @@ class _Branch:
         """Levels below the top."""
         self.identity = _identity(descriptor)
         self.waiting = bytearray()
-        """Names, each with a slash behind it."""
+        """Names of the subdirectories that wait, each with a slash behind it."""
         self.listed = 0
-        """Directories in it that have been told."""
+        """Subdirectories that were put on `waiting` so far."""
         self.is_listed = False
-        """Whether all have been."""
+        """Whether all of them were."""
 
 
 class Walk:
-    """Iterates over everything below a directory, not itself; a directory comes before what is in it.
+    """Iterates over all entries below a directory; each directory comes before its own entries.
 
-    What vanishes or may not be opened meanwhile is left out. `whole` says at the end whether nothing else was left out.
-    Close it when it is not used up. Raises OSError when the directory itself cannot be opened.
+    Entries that vanish meanwhile or cannot be opened are left out. `whole` is False at the end if others were left out
+    too. Close it if it was not exhausted. Raises OSError if the directory itself cannot be opened.
     """
 
     def __init__(self, top: Path) -> None:
@@ -74,7 +74,7 @@ class Walk:
         return self._found
 
     def close(self) -> None:
-        """Let go of what is open."""
+        """Close all descriptors."""
         self._found.close()
         self._let_go()
 
@@ -93,7 +93,7 @@ class Walk:
             self._let_go()
 
     def _list(self, branch: _Branch) -> Iterator[Found]:
-        """Tell what is in a directory. What did not fit the first time is put on the list then, and not told again."""
+        """Yield the entries of a directory. If `waiting` was full, later listings add the missing subdirectories."""
         is_first, number, branch.is_listed = branch.listed == 0, 0, True
         with suppress(OSError), os.scandir(branch.descriptor) as entries:
             for entry in entries:
@@ -105,7 +105,7 @@ class Walk:
                         branch.is_listed = self._put(branch, entry.name)
 
     def _put(self, branch: _Branch, name: str) -> bool:
-        """Put a directory on the list; False when there is no room."""
+        """Add a subdirectory to `waiting`; return False without room."""
         raw = os.fsencode(name)
         if self._names > _NAMES and len(branch.waiting) > _LEAST_NAMES:
             return False
@@ -115,7 +115,7 @@ class Walk:
         return True
 
     def _go_down(self, branch: _Branch) -> _Branch | None:
-        """Into the next directory that waits in this one; None when it cannot be gone into."""
+        """Open the next subdirectory that waits; return None if it cannot be opened."""
         start = branch.waiting.rfind(b"/", 0, -1) + 1
         name = bytes(branch.waiting[start:-1])
         del branch.waiting[start:]
@@ -141,7 +141,7 @@ class Walk:
             self._names -= len(self._branches.pop(1).waiting)
 
     def _go_back(self, branch: _Branch) -> _Branch | None:
-        """From a directory that is done to the deepest that is not; None at the end."""
+        """Go from a finished directory to the deepest unfinished one; return None at the end."""
         if len(self._branches) == 1:
             return None
         self._branches.pop()
@@ -154,7 +154,7 @@ class Walk:
         return self._branches[-1]
 
     def _reach(self, branch: _Branch, below: _Branch) -> bool:
-        """Open a directory again, by way of one that is open below it; False when that one is elsewhere now."""
+        """Reopen a directory through an open one below it; return False if that one has been moved."""
         if branch.descriptor >= 0:
             return True
         at = _up(below.descriptor, below.height - branch.height)
@@ -167,7 +167,7 @@ class Walk:
 
 
 def _up(descriptor: int, levels: int) -> int:
-    """Open the directory so many levels above another; -1 when that cannot be done."""
+    """Open the directory `levels` above another; return -1 if that fails."""
     at = os.dup(descriptor)
     while levels:
         hops = min(levels, _HOPS)

@@ -1,4 +1,4 @@
-"""Simulated time and order: the runtime on which tests and fault searches run whole nodes."""
+"""The simulation: a runtime with virtual time and seeded order, for tests and fault searches on whole nodes."""
 
 from beehive.simulation.runtime import Simulation
 from beehive.simulation.scheduler import EPOCH, DeadlockError, Scheduler, VirtualClock

@@ -1,8 +1,4 @@
-"""The second runtime: the same actors as greenlets of one thread, in an order drawn from a seed, on a virtual clock.
-
-What it asks of the code above it: no thread, lock or real wait across a switch, no order taken from a set or an
-address, no time or randomness but the clock's. Then a run is a function of its seed.
-"""
+"""`Simulation`: the second runtime, on greenlets and a virtual clock."""
 
 from collections import deque
 from collections.abc import Callable
@@ -17,7 +13,7 @@ from beehive.simulation.scheduler import Scheduler, VirtualClock
 
 
 class SimulatedQueue:
-    """A queue whose consumer parks."""
+    """A queue whose consumer parks its greenlet."""
 
     def __init__(self, scheduler: Scheduler) -> None:
         self._scheduler = scheduler
@@ -25,26 +21,26 @@ class SimulatedQueue:
         self._waiter: greenlet | None = None
 
     def put(self, item: Any) -> None:
-        """Append and let the consumer run."""
+        """Append an item and wake the consumer."""
         self._items.append(item)
         if self._waiter is not None:
             waiter, self._waiter = self._waiter, None
             self._scheduler.wake(waiter)
 
     def get(self) -> Any:
-        """Take the oldest; parks while there is none."""
+        """Remove and return the oldest item; parks while the queue is empty."""
         while not self._items:
             self._waiter = getcurrent()
             self._scheduler.park()
         return self._items.popleft()
 
     def qsize(self) -> int:
-        """How many are in it."""
+        """Return the number of items."""
         return len(self._items)
 
 
 class SimulatedFuture(Future[Any]):
-    """A future whose readers park; outside of the simulation, reading it drives the simulation."""
+    """A future whose readers park their greenlets; outside of a greenlet, reading it runs the simulation."""
 
     scheduler: Scheduler
 
@@ -79,10 +75,16 @@ class SimulatedFuture(Future[Any]):
 
 
 class Simulation(Runtime):
-    """See the module's docstring.
+    """A runtime on greenlets of one thread, in an order drawn from a seed, with virtual time.
+
+        simulation = Simulation(seed=7)
+        hive = Hive(simulation)
+
+    A run is a function of its seed if the code above it holds no thread, lock or real wait across a switch, takes no
+    order from a set or an address, and takes time and randomness only from the clock.
 
     Args:
-        seed: decides the whole run.
+        seed: determines the whole run.
     """
 
     clock: VirtualClock
@@ -104,11 +106,11 @@ class Simulation(Runtime):
         self.scheduler.run_for(seconds)
 
     def run_until_idle(self) -> None:
-        """Run until nobody can go on without time passing."""
+        """Run until nothing is left to do before the next timer."""
         self.scheduler.run_until_idle()
 
     def close(self) -> None:
-        """Fire no timer any more."""
+        """Cancel all timers."""
         self.clock.close()
 
     def _spawn(self, function: Callable[[], None], name: str) -> None:  # noqa: ARG002 - greenlets have no names

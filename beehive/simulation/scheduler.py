@@ -1,8 +1,4 @@
-"""Who runs next, drawn from a seed; when nobody can, virtual time jumps to the next timer.
-
-Everything runs in one thread. Code that waits parks its greenlet; the code that made the simulation (a test's own
-code) drives it whenever it waits itself.
-"""
+"""The simulation's scheduler of greenlets, and its virtual clock."""
 
 import logging
 import random
@@ -17,15 +13,15 @@ from beehive.errors import BeehiveError
 _log = logging.getLogger(__name__)
 
 EPOCH = 1_800_000_000.0
-"""Wall clock at which a simulation begins, in seconds since the Unix epoch (January 2027)."""
+"""Wall clock at the begin of a simulation, in seconds since the Unix epoch (January 2027)."""
 
 
 class DeadlockError(BeehiveError):
-    """Somebody waits for something that nobody is left to do."""
+    """The code outside waits, but no greenlet can run and no timer is left."""
 
 
 class VirtualClock(Clock):
-    """Time that passes only when nobody can run."""
+    """A clock whose time passes only when no greenlet can run: it then jumps to the next timer."""
 
     def __init__(self, seed: int, epoch: float = EPOCH) -> None:
         self.random = random.Random(seed)  # noqa: S311 - reproducible on purpose
@@ -43,22 +39,22 @@ class VirtualClock(Clock):
         return self._alarms.add(self, self._elapsed + max(0.0, seconds), function)
 
     def withdraw(self, alarm: Alarm) -> bool:
-        """Cancel an alarm; False when it has fired or was cancelled before."""
+        """Cancel an alarm; return False if it has fired or was cancelled before."""
         return self._alarms.withdraw(alarm)
 
     def jump_wall(self, seconds: float) -> None:
-        """Move the wall clock, as an administrator or NTP does; timers do not notice."""
+        """Move the wall clock by `seconds`, as an administrator or NTP does; timers are unaffected."""
         self._epoch += seconds
 
     def close(self) -> None:
         self._alarms.clear()
 
     def pending(self) -> int:
-        """How many timers are set, cancelled ones that are not forgotten yet included."""
+        """Return the number of timers in the heap, which may include cancelled ones."""
         return len(self._alarms)
 
     def fire_next(self, until: float) -> bool:
-        """Go to the next timer and fire it; False (and no later than `until`) when there is none by then."""
+        """Go to the next timer and fire it; without one by `until` (monotonic seconds), go there and return False."""
         due = self._alarms.first_due()
         if due is not None and due <= until:
             function = self._alarms.pop()
@@ -72,20 +68,22 @@ class VirtualClock(Clock):
 
 
 _ENDINGS = 8
-"""How often a greenlet is ended that waits again on its way out."""
+"""How often a greenlet is ended that waits again while it ends."""
 
 
 class Scheduler:
-    """Runs greenlets one at a time.
+    """Runs greenlets one at a time, in one thread; the next one is drawn from a seed.
+
+    A greenlet that waits is parked. The code outside of them (a test's own code) runs the scheduler whenever it waits.
 
     Args:
-        seed: decides the order among those that can run, and everything drawn from the clock's `random`.
+        seed: determines the order of the greenlets that can run, and everything drawn from the clock's `random`.
     """
 
     def __init__(self, seed: int) -> None:
         self.clock = VirtualClock(seed)
         self.steps = 0
-        """Switches so far."""
+        """Switches to a greenlet so far."""
         self._order = random.Random(seed ^ 0x5EED)  # noqa: S311
         self._ready: list[greenlet] = []
         self._main = getcurrent()
@@ -93,12 +91,12 @@ class Scheduler:
         self._killed: set[greenlet] = set()
 
     def spawn(self, function: Callable[[], None]) -> greenlet:
-        """Let `function` run as a greenlet of its own."""
+        """Run `function` as a greenlet of its own."""
 
         def body() -> None:
             try:
                 function()
-            except Exception:  # noqa: BLE001 - as a thread that dies does not end the process
+            except Exception:  # noqa: BLE001 - a thread that dies does not end the process either
                 _log.exception("a simulated actor's loop failed")
             finally:
                 self._alive.discard(child)
@@ -109,19 +107,19 @@ class Scheduler:
         return child
 
     def kill(self, victims: Iterable[greenlet]) -> None:
-        """Never let these run again, wherever they are: no `finally` of theirs runs, as of a process that was killed.
+        """Never run these greenlets again: their `finally` blocks do not run, as in a process that is killed.
 
-        They are kept until `bury_killed`, for a greenlet that is collected would run its `finally` then.
+        They are kept until `discard_killed`, because a greenlet runs its `finally` blocks when it is collected.
         """
         self._killed.update(victim for victim in victims if victim in self._alive)
         self._alive -= self._killed
         self._ready = [waiter for waiter in self._ready if waiter not in self._killed]
 
-    def bury_killed(self) -> None:
-        """Let go of what was killed; when the simulation is over and it does not matter what a `finally` does.
+    def discard_killed(self) -> None:
+        """End the killed greenlets, after the simulation, when the effects of their `finally` blocks do not matter.
 
-        Each is ended, because Python's garbage collector does not look into a greenlet that waits: what its frames
-        hold, and through that the whole simulation, would stay as long as the process.
+        Python's garbage collector does not traverse a greenlet that waits, so its frames, and through them the whole
+        simulation, would stay in memory.
         """
         while self._killed:
             victim = self._killed.pop()
@@ -131,15 +129,15 @@ class Scheduler:
                 victim.throw()
 
     def wake(self, waiter: greenlet) -> None:
-        """Let a parked greenlet run again."""
+        """Make a parked greenlet ready to run."""
         if waiter is not self._main and waiter not in self._killed:
             self._ready.append(waiter)
 
     def wait_until(self, done: Callable[[], bool], timeout: float | None = None) -> bool:
-        """Run until `done()`; for the code outside. False when `timeout` virtual seconds have passed before.
+        """Run until `done()`; return False if `timeout` virtual seconds have passed before. For the code outside.
 
         Raises:
-            DeadlockError: nobody can run, no timer is left, and it is not done.
+            DeadlockError: no greenlet can run, no timer is left, and `done()` is false.
         """
         until = float("inf") if timeout is None else self.clock.monotonic() + timeout
         while not done():
@@ -157,20 +155,20 @@ class Scheduler:
         self.wait_until(lambda: False, seconds)
 
     def run_until_idle(self) -> None:
-        """Run until nobody can go on without time passing."""
+        """Run until nothing is left to do before the next timer."""
         while self._step() or self.clock.fire_next(self.clock.monotonic()):
             pass
 
     def alive(self) -> list[greenlet]:
-        """The greenlets that have not ended."""
+        """Return the greenlets that have not ended."""
         return list(self._alive)
 
     def inside(self) -> bool:
-        """Whether the caller is one of the greenlets, so that it can be parked."""
+        """Return whether the caller is one of the greenlets, which can be parked."""
         return getcurrent() is not self._main
 
     def park(self) -> None:
-        """Give way until somebody calls `wake` with this greenlet."""
+        """Switch to the scheduler until `wake` is called with this greenlet."""
         self._main.switch()
 
     def _step(self) -> bool:

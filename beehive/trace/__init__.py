@@ -1,6 +1,6 @@
-"""Traces: what came into the modules of a node from outside, recorded, so that it can be shown, explained and replayed.
+"""Traces: records of all inputs of a node's modules, which can be shown, explained and replayed.
 
-Start at `format`; `reader.read` and `writer.open_writer` are the two ends. Nothing of it is imported by the bus.
+Start reading at `format`; `reader.read` and `writer.open_writer` are its two ends. The bus does not import it.
 """
 
 from beehive.trace.errors import TraceError
@@ -11,7 +11,6 @@ from beehive.trace.format import (
     CriEvent,
     Delivered,
     Direction,
-    Header,
     LinkFrame,
     Note,
     NoteKind,
@@ -19,6 +18,7 @@ from beehive.trace.format import (
     RecordedMessage,
     StoreCommit,
     TimerFired,
+    TraceHeader,
 )
 from beehive.trace.reader import TraceReader, read
 from beehive.trace.writer import DirectoryWriter, FileWriter, Writer, open_writer
@@ -32,7 +32,6 @@ __all__ = [
     "Direction",
     "DirectoryWriter",
     "FileWriter",
-    "Header",
     "LinkFrame",
     "Note",
     "NoteKind",
@@ -41,6 +40,7 @@ __all__ = [
     "StoreCommit",
     "TimerFired",
     "TraceError",
+    "TraceHeader",
     "TraceReader",
     "Writer",
     "open_writer",

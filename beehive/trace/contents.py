@@ -1,12 +1,12 @@
-"""Large contents stand in a trace once: what repeats one refers to it.
+"""Writes large contents once in a trace, and resolves the references to them.
 
-A pod of 2 MB goes over the link, twice over the bus, into the store and, with its annotations, into every list that
-the runtime gives, each second. So a content of `LARGE` bytes or more is written as a record of its own (`Content`)
-under its hash, and the records that have it name the hash; as do contents that have only a long string in common. A
-part of a rotated trace, and what a later run appends, name nothing of another one.
+A pod of 2 MB goes over the link, twice over the bus, into the store and, with its annotations, into every list of the
+runtime, each second. So a content of `LARGE` bytes or more is written as a record of its own (`Content`) under its
+hash, and records refer to the hash; a long string in several contents is written once too. References stay within one
+part of a rotated trace, and within one run of an appended file.
 
-In the place of a content's bytes stands a zero byte, with which no JSON text begins, and a msgpack array of pieces:
-bytes as they are, and references as an extension.
+A reference replaces the bytes of the content by a zero byte, with which no JSON text begins, and a msgpack array of
+pieces: literal bytes, and references as an extension type.
 """
 
 import hashlib
@@ -30,17 +30,17 @@ from beehive.trace.format import (
 )
 
 LARGE: Final = 4096
-"""Bytes from which a content, or a string in it, is written once."""
+"""Bytes from which on a content, or a string in it, is written once."""
 
 _KNOWN: Final = 16 * 1024
-"""Contents that a writer remembers; then it begins anew."""
+"""Contents that a writer remembers; beyond it, it forgets all of them."""
 
 _REFERENCE: Final = 1
 _COMPOSED: Final = b"\0"
 _DEPTH: Final = 4
-"""A frame has a content, which has strings."""
+"""Levels of references: a frame has a content, which has strings."""
 _KEPT_BYTES: Final = 8 * 1024 * 1024
-"""Bytes of contents that a reader keeps in memory; others are read again."""
+"""Bytes of contents that a reader caches; other contents are read again."""
 
 MISSING: Final = b'"(this content is not in what is left of the trace)"'
 
@@ -52,14 +52,14 @@ Piece = bytes | msgspec.msgpack.Ext
 _pieces = msgspec.msgpack.Decoder(list[bytes | msgspec.msgpack.Ext])
 
 
-class Shortener:
-    """Makes records small for one file."""
+class ContentSplitter:
+    """Replaces the large contents of records by references, for one file."""
 
     def __init__(self) -> None:
         self._known: set[bytes] = set()
 
     def records(self, record: Record) -> Iterator[Record | Content]:
-        """The record as it is written, after the contents that it has and that were not written before."""
+        """Yield the contents that were not written before, then the record with references to them."""
         new: list[Content] = []
         short = mapped(record, lambda data: self._content(data, new), lambda frame: self._frame(frame, new))
         yield from new
@@ -71,14 +71,14 @@ class Shortener:
         return _composed([self._reference(data, new, whole=False)])
 
     def _frame(self, data: bytes, new: list[Content]) -> bytes:
-        """A message's content is the end of its frame."""
+        """Replace a frame's content, which is the last member of the frame."""
         begin, end = data.find(_CONTENT) + len(_CONTENT), data.rfind(b"}")
         if len(data) < LARGE or begin < len(_CONTENT) or end - begin < LARGE:
             return self._content(data, new)
         return _composed([data[:begin], self._reference(data[begin:end], new, whole=False), data[end:]])
 
     def _reference(self, data: bytes, new: list[Content], *, whole: bool) -> msgspec.msgpack.Ext:
-        """Names a content, which is written unless it was; `whole`: not in pieces."""
+        """Return the reference to a content, and add the content to `new` if it was not written; `whole`: undivided."""
         key = hashlib.blake2b(data, digest_size=16).digest()
         if key not in self._known:
             if len(self._known) >= _KNOWN:
@@ -89,7 +89,7 @@ class Shortener:
         return msgspec.msgpack.Ext(_REFERENCE, key)
 
     def _in_pieces(self, data: bytes, new: list[Content]) -> list[Piece]:
-        """A text without its long strings, which stand for themselves."""
+        """Return a text in pieces, with references in place of its long strings."""
         pieces: list[Piece] = []
         end = 0
         for found in _STRING.finditer(data):
@@ -99,11 +99,12 @@ class Shortener:
         return [*pieces, data[end:]]
 
 
-class Contents:
-    """Puts records of one file together again.
+class ContentJoiner:
+    """Resolves the references in the records of one file.
 
     Args:
         descriptor: of the file.
+        decode: decodes the body of a frame.
     """
 
     def __init__(self, descriptor: int, decode: Callable[[bytes], object]) -> None:
@@ -114,12 +115,12 @@ class Contents:
         self._size = 0
 
     def learn(self, content: Content, place: int, size: int) -> None:
-        """There is a content; its record's body is so many bytes at that place of the file."""
+        """Note that the body of a content's record is `size` bytes at offset `place` of the file."""
         self._places[content.key] = place, size
         self._kept.pop(content.key, None)
 
     def whole(self, record: Record) -> Record:
-        """The record as it was before it was made small."""
+        """Return the record with its contents in place of the references."""
         return mapped(record, self._whole, self._whole)
 
     def _whole(self, data: bytes) -> bytes:
@@ -131,7 +132,7 @@ class Contents:
             return MISSING
 
     def _put_together(self, data: bytes, depth: int) -> bytes:
-        """KeyError: a reference to what is not there; ValueError: no writer writes that."""
+        """Join the pieces. Raises KeyError for a missing content, and ValueError for a form that no writer makes."""
         if not data.startswith(_COMPOSED):
             return data
         found, size = [], 0
@@ -162,7 +163,7 @@ class Contents:
 
 
 def mapped(record: Record, content: Callable[[bytes], bytes], frame: Callable[[bytes], bytes]) -> Record:
-    """A record with its contents exchanged."""
+    """Return a record with `content` applied to its contents, and `frame` to its frame."""
     replace = msgspec.structs.replace
     match record:
         case Delivered(message=message) if message.content:

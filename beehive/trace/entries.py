@@ -1,7 +1,7 @@
-"""From what is kept in memory to what is written: entries become records, redacted.
+"""Entries of the recorders in memory, and their conversion to redacted records.
 
-While the process runs, an entry only refers to what is there anyway: a message, a request, a frame. Only when a trace
-is written does somebody pay for its text; so the flight recorder can be always on.
+An entry refers to objects that exist anyway: a message, a request, a frame. It is converted to text only when a trace
+is written, so that the flight recorder can always be on.
 """
 
 import logging
@@ -9,8 +9,8 @@ from typing import Any, Protocol
 
 import msgspec
 
-from beehive.delivery import Fired, ModuleFailed
-from beehive.delivery import Record as Delivery
+from beehive.delivery import DeliveryRecord as Delivery
+from beehive.delivery import ModuleFailed, TimerRun
 from beehive.errors import BeehiveError
 from beehive.trace.format import Delivered, Note, NoteKind, Record, RecordedMessage, TimerFired
 from beehive.trace.redact import Redactor
@@ -18,30 +18,30 @@ from beehive.trace.redact import Redactor
 _log = logging.getLogger(__name__)
 
 ENTRY_BYTES = 800
-"""What an entry and a message without content take in memory, roughly."""
+"""Approximate bytes of memory of an entry and a message without content."""
 
 
 class Entry(Protocol):
-    """Something that happened, of a kind that its own package knows how to write."""
+    """An event that another package records, and converts to a record itself."""
 
     @property
     def time(self) -> float:
-        """When, monotonic seconds."""
+        """When it happened, in monotonic seconds."""
 
     @property
     def size(self) -> int:
-        """Bytes of memory that it keeps, roughly."""
+        """Approximate bytes of memory that it keeps."""
 
     def record(self, time: float, redactor: Redactor) -> Record:
-        """As it is written; `time` is that of the trace."""
+        """Return the redacted record; `time` is in seconds since the trace's origin."""
 
 
-Kept = Delivery | Fired | ModuleFailed | Entry
-"""All that recorders keep."""
+AnyEntry = Delivery | TimerRun | ModuleFailed | Entry
+"""An entry of any kind, as recorders keep them."""
 
 
-class Noted(msgspec.Struct, frozen=True):
-    """A note that the recorder itself makes."""
+class RecorderNote(msgspec.Struct, frozen=True):
+    """A note of the recorder itself."""
 
     time: float
     kind: NoteKind
@@ -50,39 +50,39 @@ class Noted(msgspec.Struct, frozen=True):
 
     @property
     def size(self) -> int:
-        """See `Entry`."""
+        """Approximate bytes of memory that it keeps."""
         return ENTRY_BYTES
 
     def record(self, time: float, redactor: Redactor) -> Record:  # noqa: ARG002 - it holds nothing secret
-        """See `Entry`."""
+        """Return the record of the note."""
         return Note(time, 0, 0, 0, self.kind, "", self.text, self.data)
 
 
 class Serialiser:
-    """Makes records of entries.
+    """Converts entries to records.
 
     Args:
-        origin: monotonic seconds at which the trace begins.
-        redactor: takes the secrets out.
+        origin: of the trace, in monotonic seconds.
+        redactor: removes the secrets.
     """
 
     def __init__(self, origin: float, redactor: Redactor) -> None:
         self._origin = origin
         self._redactor = redactor
 
-    def record(self, entry: Kept) -> Record:
-        """The record of an entry. What cannot be written leaves a note in its place: no trace fails for one message."""
+    def record(self, entry: AnyEntry) -> Record:
+        """Return the record of an entry; an entry that cannot be converted becomes a note, so that no trace fails."""
         time = entry.time - self._origin
         try:
             if isinstance(entry, Delivery):
                 return self._delivered(time, entry)
-            if isinstance(entry, Fired):
+            if isinstance(entry, TimerRun):
                 return _fired(time, entry)
             if isinstance(entry, ModuleFailed):
                 text = self._redactor.text(f"{type(entry.error).__name__}: {entry.error}")
                 return Note(time, 0, 0, 0, NoteKind.FAILURE, entry.module, text)
             return entry.record(time, self._redactor)
-        except Exception as error:  # noqa: BLE001 - see above
+        except Exception as error:  # noqa: BLE001 - no trace fails for one entry
             _log.warning("a %s could not be recorded: %s", type(entry).__name__, type(error).__name__)
             return Note(time, 0, 0, 0, NoteKind.LOST, "", f"{type(entry).__name__}: {type(error).__name__}", 1)
 
@@ -90,14 +90,14 @@ class Serialiser:
         message, route = entry.message, entry.message.route
         content = self._redactor.content(route.resource, route.operation, content_of(message.content))
         return Delivered(
-            time, entry.span, entry.cause, entry.trace, entry.sender, str(entry.module), entry.way.value,
+            time, entry.span, entry.cause, entry.trace, entry.sender, str(entry.module), entry.mode.value,
             entry.outcome.value, "" if entry.reason is None else entry.reason.value, entry.depth, entry.waited,
             entry.handled, RecordedMessage.of(message, content),
         )  # fmt: skip
 
 
 def content_of(content: Any) -> bytes:
-    """The JSON text of a message's content, whatever its form."""
+    """Return the JSON text of a message's content of any form."""
     if isinstance(content, msgspec.Raw):
         return bytes(content) or b"null"
     try:
@@ -106,15 +106,15 @@ def content_of(content: Any) -> bytes:
         return msgspec.json.encode(f"a {type(content).__name__} without JSON form")
 
 
-def size_of(entry: Kept) -> int:
-    """Bytes of memory that an entry keeps, roughly."""
+def size_of(entry: AnyEntry) -> int:
+    """Return the approximate bytes of memory that an entry keeps."""
     if isinstance(entry, Delivery):
         return ENTRY_BYTES + _content_bytes(entry.message.content)
-    return ENTRY_BYTES if isinstance(entry, (Fired, ModuleFailed)) else entry.size
+    return ENTRY_BYTES if isinstance(entry, (TimerRun, ModuleFailed)) else entry.size
 
 
 def _content_bytes(content: object) -> int:
-    """Of a text, and of a list of texts: the objects that a store answers with are most of what a busy node keeps."""
+    """Return the bytes of a text or a list of texts, the form of a store's answers, which take most of the memory."""
     if isinstance(content, (msgspec.Raw, bytes, str)):
         return len(content)
     if isinstance(content, (list, tuple)):
@@ -122,7 +122,7 @@ def _content_bytes(content: object) -> int:
     return 0
 
 
-def _fired(time: float, entry: Fired) -> Record:
+def _fired(time: float, entry: TimerRun) -> Record:
     return TimerFired(
         time, entry.span, entry.cause, entry.trace, str(entry.module), entry.name, entry.seconds, entry.periodic,
         entry.handled,

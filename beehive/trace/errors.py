@@ -1,7 +1,7 @@
-"""Errors of traces; each says which file, where in it, and what to do."""
+"""Errors of traces."""
 
 from beehive.errors import BeehiveError
 
 
 class TraceError(BeehiveError):
-    """A trace cannot be read or written."""
+    """A trace cannot be read or written; the text names the file, the place in it, and a remedy."""

@@ -1,9 +1,8 @@
-"""Captures of other programs as traces: JSON lines written by a proxy between a real cloudcore and edgecore.
+"""Reads captures of other programs as traces: JSON lines of a proxy between a real cloudcore and edgecore.
 
-One object a line, with its time (`ts`), `kind`, and for what went over a connection `listener`, `conn` and `dir`. A
-whole websocket message becomes a `LinkFrame`, seen from the node; every other line (TLS, HTTP, fragments, closes, and
-whatever else was recorded beside them) becomes a `Note` that holds it. There are no deliveries in
-them and so no causes but the messages' own parent ids.
+Each line is an object with its time (`ts`) and `kind`, and with `listener`, `conn` and `dir` for data of a connection.
+A whole websocket message becomes a `LinkFrame`, seen from the node; every other line (TLS, HTTP, fragments, closes and
+so on) becomes a `Note` that holds it. A capture has no deliveries, and so no causes but the messages' parent ids.
 """
 
 from collections.abc import Iterator
@@ -12,13 +11,13 @@ from typing import IO, Any
 import msgspec
 
 from beehive.trace.errors import TraceError
-from beehive.trace.format import FORMAT, FRAME_BYTES, Direction, Header, LinkFrame, Note, NoteKind, Record
+from beehive.trace.format import FORMAT, FRAME_BYTES, Direction, LinkFrame, Note, NoteKind, Record, TraceHeader
 
 _DIRECTIONS = {"cloud->edge": Direction.IN, "edge->cloud": Direction.OUT}
 
 
 class _Line(msgspec.Struct):
-    """What is read of a line, of whatever kind it is."""
+    """The known fields of a line of any kind."""
 
     ts: float | None = None
     kind: Any = None
@@ -32,7 +31,7 @@ _line = msgspec.json.Decoder(_Line)
 
 
 class ForeignFrames:
-    """The header and the records of a capture.
+    """Iterates over the header and the records of a capture.
 
     Args:
         file: open for reading bytes, at its beginning.
@@ -45,7 +44,7 @@ class ForeignFrames:
         self.offset = 0
         self.damage = ""
 
-    def __iter__(self) -> Iterator[Header | Record]:
+    def __iter__(self) -> Iterator[TraceHeader | Record]:
         began, time = None, 0.0
         while text := self._file.readline(FRAME_BYTES):
             parsed = self._parse(text) if text.strip() else None
@@ -57,15 +56,15 @@ class ForeignFrames:
             line, data = parsed
             if began is None:
                 began = line.ts or 0.0
-                yield Header(FORMAT, "foreign capture", "", began, why=self._name)
+                yield TraceHeader(FORMAT, "foreign capture", "", began, why=self._name)
             time = time if line.ts is None else line.ts - began
             yield _record(line, data, time)
 
     def _parse(self, text: bytes) -> tuple[_Line, Any] | None:
-        """What a line says: a message's frame is left as it is, everything else is decoded.
+        """Parse a line; a frame stays undecoded, all other data is decoded. Returns None and sets `damage` if it fails.
 
-        The first line must have a time and a kind, by which a capture is told from other JSON lines. A later one
-        without a time happened when the one before it did.
+        The first line must have a time and a kind, which distinguish a capture from other JSON lines. A later line
+        without a time has the time of the line before.
         """
         try:
             line = _line.decode(text)

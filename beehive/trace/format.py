@@ -1,15 +1,15 @@
-"""What a trace is made of: one header, then records, each in a frame of its own.
+"""The format of a trace: one header, then records, each in a frame of its own.
 
 A frame on disk is one msgpack `bin 32` object (0xc6 and four bytes of length, big-endian) whose bytes are one record,
 itself msgpack: an array that begins with the record's tag. So any msgpack library can read the stream, a reader can
-skip a record without decoding it, and of a file that was cut somewhere everything before the cut can be read.
+skip a record without decoding it, and a file that was cut can be read up to the last whole frame.
 
-Fields are positional. New ones are appended with a default; an old reader ignores them, a new one fills them in. A
-change that does not fit this raises `FORMAT`.
+Fields are positional. New ones are appended with a default; an old reader ignores them, and a new reader fills in the
+default. Any other change raises `FORMAT`.
 
-`time` is monotonic seconds since the header's origin: the wall clock was `header.began + time`, unless a `Note` of kind
-`clock` says that it jumped. `span`, `cause` and `trace` are numbers of the bus, unique within one run and 0 for none:
-what happened, what it was sent or set in the course of, and the first cause of all (see `beehive.causes`).
+`time` is in monotonic seconds since the header's origin: the wall clock was `header.began + time`, unless a `Note` of
+kind `clock` reports a jump. `span`, `cause` and `trace` are numbers of the bus, unique within one run and 0 for
+unknown (see `beehive.trace_context`).
 """
 
 from enum import StrEnum
@@ -21,58 +21,58 @@ from beehive.message import Header as MessageHeader
 from beehive.message import Message, Route
 
 FORMAT: Final = 2
-"""Number of this format; a reader refuses what is higher. In the first every record had its contents in itself; the
-second has large ones once, see `beehive.trace.contents`."""
+"""Number of this format; a reader refuses higher ones. In format 1 every record held its contents; format 2 has large
+contents once, see `beehive.trace.contents`."""
 
 FRAME_BYTES: Final = 64 * 1024 * 1024
-"""Longest record that is written or read. KubeEdge's frames end at 12 MiB."""
+"""Bytes that a record may have. KubeEdge's frames have at most 12 MiB."""
 
 
 class Direction(StrEnum):
-    """Which way a frame went, seen from the node."""
+    """The direction of a frame, seen from the node."""
 
     IN = "in"
     OUT = "out"
 
 
 class NoteKind(StrEnum):
-    """What a note is about; others may come later."""
+    """The subject of a note; later versions may add others."""
 
     CLOCK = "clock"
     """The wall clock jumped; `data` is the seconds."""
     FAILURE = "failure"
-    """A module failed; `text` says why."""
+    """A module failed; `text` is the error."""
     LINK = "link"
     """The link to the cloud went up or down."""
     FOREIGN = "foreign"
-    """A line of another program's capture that is no frame; `data` is the line."""
+    """A line of another program's capture that is not a frame; `data` is the line."""
     LOST = "lost"
-    """Records were left out, for the recorder could not keep up; `data` is how many."""
+    """Records were left out, because the recorder could not keep up; `data` is their number."""
 
 
-class Header(msgspec.Struct, frozen=True, array_like=True, tag="header"):
-    """The first record. It comes again where a file was appended to by another run."""
+class TraceHeader(msgspec.Struct, frozen=True, array_like=True, tag="header"):
+    """The first record. Another header follows where a later run appended to the file."""
 
     format: int
     program: str
-    """Name and version of what wrote it."""
+    """Name and version of the program that wrote the trace."""
     node: str
     began: float
     """Wall clock of the origin of time, seconds since the Unix epoch."""
     seed: int | None = None
-    """What the run's randomness was drawn from; None when that was the system."""
+    """Seed of the run's randomness; None if it was the operating system's."""
     configuration: dict[str, Any] = {}
-    """Of the run, without secrets."""
+    """The configuration of the run, without secrets."""
     prefix: int = 0
     """Upper 64 bits of the run's W3C trace ids."""
     part: int = 1
     """Number of this file among those of a rotated trace."""
     why: str = ""
-    """What it was written for: `record`, or what made the flight recorder write."""
+    """Why it was written: `record`, or the reason of the flight recorder's dump."""
 
 
 class Base(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """What every record begins with."""
+    """The first fields of every record."""
 
     time: float
     span: int
@@ -81,7 +81,7 @@ class Base(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class RecordedMessage(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """A message, its content being the JSON text after redaction."""
+    """A message whose content is the redacted JSON text."""
 
     id: str
     parent_id: str
@@ -97,7 +97,7 @@ class RecordedMessage(msgspec.Struct, frozen=True, array_like=True, gc=False):
     content: bytes
 
     def message(self) -> Message:
-        """As the bus has it; its content undecoded."""
+        """Return the message as on the bus, with undecoded content."""
         header = MessageHeader(
             self.id, self.parent_id, self.timestamp, self.resourceversion, sync=self.sync, type=self.type
         )
@@ -106,7 +106,7 @@ class RecordedMessage(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     @classmethod
     def of(cls, message: Message, content: bytes) -> "RecordedMessage":
-        """The recorded form of a message with the redacted `content`."""
+        """Make the recorded form of a message with the redacted `content`."""
         header, route = message.header, message.route
         return cls(
             header.msg_id, header.parent_msg_id, header.timestamp, header.resourceversion, header.sync, header.type,
@@ -115,20 +115,20 @@ class RecordedMessage(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class Delivered(Base, frozen=True, array_like=True, gc=False, tag="delivered"):
-    """A delivery on the bus that has come to an end; `time` is when."""
+    """A delivery on the bus; `time` is its end."""
 
     sender: str
-    """Module in whose turn it was sent, or actor outside of any; `message.source` is what the message says."""
+    """Name of the module or actor that sent it; `message.source` is the sender that the message itself names."""
     module: str
-    """To whom. Of an answer: who asked."""
+    """The receiving module. For an answer: the actor that asked."""
     way: str
-    """A `beehive.Way`."""
+    """A `beehive.DeliveryMode`."""
     outcome: str
     """A `beehive.Outcome`."""
     reason: str
     """A `beehive.DropReason`, or empty."""
     depth: int
-    """Items waiting in the module's inbox when it was put there."""
+    """Items that waited in the module's inbox when it was put there."""
     waited: float
     """Seconds in the inbox."""
     handled: float
@@ -137,7 +137,7 @@ class Delivered(Base, frozen=True, array_like=True, gc=False, tag="delivered"):
 
     @property
     def sent(self) -> float:
-        """When it was put into the inbox."""
+        """When it was put into the inbox, in seconds since the origin."""
         return self.time - self.handled - self.waited
 
 
@@ -148,33 +148,33 @@ class TimerFired(Base, frozen=True, array_like=True, gc=False, tag="timer"):
     name: str
     """Qualified name of its function."""
     seconds: float
-    """What it was set to."""
+    """The delay or the period that it was set to."""
     periodic: bool
     handled: float
     """Seconds in the function."""
 
 
 class CriCall(Base, frozen=True, array_like=True, gc=False, tag="cri"):
-    """A call of the container runtime that has ended; `time` is when."""
+    """A call of the container runtime; `time` is its end."""
 
     sender: str
-    """Actor that called."""
+    """Name of the calling actor."""
     method: str
     """Name of the method of `edged.cri.ContainerRuntime`."""
     request: bytes
     """JSON object of the arguments, messages in protobuf's JSON form with CRI's field names; redacted."""
     answer: bytes
-    """JSON value likewise; empty when the call failed."""
+    """JSON value in the same form; empty if the call failed."""
     error: str
     """Class of the error, or empty."""
     detail: str
     """Text of the error, redacted."""
     seconds: float
-    """How long it took."""
+    """Duration of the call."""
 
 
 class CriEvent(Base, frozen=True, array_like=True, gc=False, tag="event"):
-    """What edged learnt about a pod from the runtime without asking for it: a relist found a change."""
+    """An event of the container runtime, or a change of a pod that a relist found."""
 
     kind: str
     subject: str
@@ -188,11 +188,11 @@ class LinkFrame(Base, frozen=True, array_like=True, gc=False, tag="frame"):
 
     direction: Direction
     connection: int
-    """Counts the connections of the run."""
+    """Number of the connection in the run."""
     size: int
-    """Bytes of the frame as it was on the wire."""
+    """Bytes of the frame on the wire."""
     frame: bytes
-    """The JSON text after redaction; what is no message stands as it came, as a JSON string, redacted whole."""
+    """The redacted JSON text; a frame that is not a message is a JSON string, redacted whole."""
 
 
 class Change(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -202,21 +202,21 @@ class Change(msgspec.Struct, frozen=True, array_like=True, gc=False):
     key: str
     kind: str
     value: bytes
-    """Redacted; empty when removed."""
+    """The redacted row; empty if it was removed."""
 
 
 class StoreCommit(Base, frozen=True, array_like=True, gc=False, tag="commit"):
-    """The store was made durable, or was opened: then its changes are all rows it had."""
+    """A commit of the store, or its opening; `changes` are then all its rows."""
 
     operation: str
-    """`opened`, `commit`, `rollback`, or `refused`: one change that the database did not take."""
+    """`opened`, `commit`, `rollback`, or `refused` for a change that the database did not accept."""
     seconds: float
     error: str
     changes: tuple[Change, ...]
 
 
 class Note(Base, frozen=True, array_like=True, gc=False, tag="note"):
-    """Something else that a reader should know."""
+    """Another event of interest to a reader."""
 
     kind: str
     module: str
@@ -225,22 +225,22 @@ class Note(Base, frozen=True, array_like=True, gc=False, tag="note"):
 
 
 Record = Delivered | TimerFired | CriCall | CriEvent | LinkFrame | StoreCommit | Note
-"""What follows the header."""
+"""A record after the header."""
 
 
 class Content(msgspec.Struct, frozen=True, array_like=True, gc=False, tag="content"):
-    """A large content, which the records after it refer to."""
+    """A large content, which later records refer to."""
 
     key: bytes
-    """Its hash."""
+    """Hash of the content."""
     data: bytes
-    """As it is, or in pieces, see `beehive.trace.contents`."""
+    """The content, or its pieces, see `beehive.trace.contents`."""
 
 
-AnyRecord = Header | Content | Record
-"""All that a frame may hold."""
+AnyRecord = TraceHeader | Content | Record
+"""The content of a frame."""
 
 
-def traceparent(header: Header, trace: int, span: int) -> str:
-    """The W3C form (Trace Context, level 1) of a place in the causes."""
+def traceparent(header: TraceHeader, trace: int, span: int) -> str:
+    """Return the W3C `traceparent` (Trace Context, level 1) of a span."""
     return f"00-{header.prefix & 0xFFFFFFFFFFFFFFFF:016x}{trace:016x}-{span:016x}-01"

@@ -1,11 +1,4 @@
-"""Reading traces as a stream: of one file, of a directory of rotated parts, or of another program's capture.
-
-    with read(path) as trace:
-        for record in trace: ...
-
-One record is in memory at a time. What was appended by another run is put on the first one's time axis, and its spans
-are set apart from the first one's, so that a reader need not know of runs.
-"""
+"""Reads traces as a stream: from a file, a directory of rotated parts, or another program's capture."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,27 +7,32 @@ from typing import IO, Final
 
 import msgspec
 
-from beehive.trace.contents import Contents
+from beehive.trace.contents import ContentJoiner
 from beehive.trace.errors import TraceError
 from beehive.trace.foreign import ForeignFrames
-from beehive.trace.format import FORMAT, AnyRecord, Content, Header, Record, traceparent
+from beehive.trace.format import FORMAT, AnyRecord, Content, Record, TraceHeader, traceparent
 from beehive.trace.frames import BIN32, Frames, decode
 from beehive.trace.writer import parts_of
 
 _BUFFER = 256 * 1024
 _RUN: Final = 48
-"""Bits of a span below those that number the run."""
+"""Bits of a span below the number of its run."""
 _WANTED = "a trace of edgecore, a directory of its parts (*.trace), or a capture as JSON lines is wanted"
 
 
 class TraceReader:
-    """See the module's docstring. Iterate once.
+    """Iterates once over the records of a trace, with one record in memory at a time.
+
+        with read(path) as trace:
+            for record in trace: ...
+
+    Records of a later run in the same file are put on the time axis of the first one, with distinct spans.
 
     Args:
-        files: in their order; at least one.
+        files: the files of the trace in order; at least one.
 
     Raises:
-        TraceError: a file cannot be opened, or the first is no trace.
+        TraceError: a file cannot be opened, or the first is not a trace.
     """
 
     def __init__(self, files: list[Path]) -> None:
@@ -42,17 +40,17 @@ class TraceReader:
         self.size = sum(path.stat().st_size for path in files)
         """Bytes of all files."""
         self.done = 0
-        """Bytes that have been read; for showing progress."""
+        """Bytes that have been read, for a progress display."""
         self.damage = ""
-        """Where and why a file ended early; what came before it was read."""
+        """Where and why reading a file ended early; the records before were read."""
         self.skipped = 0
         """Records of kinds that this version does not know."""
-        self.runs: list[Header] = []
-        """Headers of the runs met so far."""
+        self.runs: list[TraceHeader] = []
+        """Headers of the runs so far."""
         self._open: IO[bytes] | None = None
         self._records = self._read()
         first = next(self._records, None)
-        if not isinstance(first, Header):
+        if not isinstance(first, TraceHeader):
             self.close()
             raise TraceError("cannot read the trace", str(files[0]), self.damage or _WANTED)
         self.header = first
@@ -67,22 +65,22 @@ class TraceReader:
         self.close()
 
     def __iter__(self) -> Iterator[Record]:
-        """The records, oldest first."""
+        """Yield the records, oldest first."""
         for record in self._records:
-            if not isinstance(record, Header | Content):
+            if not isinstance(record, TraceHeader | Content):
                 yield record
 
     def close(self) -> None:
-        """Give up the files."""
+        """Close the open file."""
         if self._open is not None:
             self._open.close()
 
     def wall(self, time: float) -> float:
-        """Wall clock of a record's time, seconds since the Unix epoch."""
+        """Return the wall clock of a record's time, in seconds since the Unix epoch."""
         return self.header.began + time
 
     def traceparent(self, record: Record) -> str:
-        """The W3C `traceparent` under which a record happened; empty when it began its trace."""
+        """Return the W3C `traceparent` of a record's cause; empty if the record began its trace."""
         run, trace, cause = record.trace >> _RUN, _within(record.trace), _within(record.cause)
         return traceparent(self.runs[run], trace, cause) if cause else ""
 
@@ -111,8 +109,8 @@ class TraceReader:
         if frames.damage:
             self.damage = f"{path}: {frames.damage}"
 
-    def _placed(self, record: Header | Record, path: Path) -> AnyRecord:
-        if isinstance(record, Header):
+    def _placed(self, record: TraceHeader | Record, path: Path) -> AnyRecord:
+        if isinstance(record, TraceHeader):
             self._begin(record, path)
             return record
         run = len(self.runs) - 1
@@ -126,7 +124,7 @@ class TraceReader:
             trace=_of_run(run, record.trace),
         )
 
-    def _begin(self, header: Header, path: Path) -> None:
+    def _begin(self, header: TraceHeader, path: Path) -> None:
         if header.format > FORMAT:
             hint = f"it was written by {header.program}; read it with that version or a later one"
             raise TraceError("cannot read the trace", f"{path} has format {header.format}, ours is {FORMAT}", hint)
@@ -135,11 +133,11 @@ class TraceReader:
 
 
 class _Decoded:
-    """Frames, decoded and with their contents."""
+    """The records of one file, with resolved contents; None for records of unknown kinds."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._frames = Frames(file)
-        self._contents = Contents(file.fileno(), decode)
+        self._contents = ContentJoiner(file.fileno(), decode)
 
     @property
     def offset(self) -> int:
@@ -154,7 +152,9 @@ class _Decoded:
             record = decode(body)
             if isinstance(record, Content):
                 self._contents.learn(record, self._frames.offset - len(body), len(body))
-            yield record if record is None or isinstance(record, Header | Content) else self._contents.whole(record)
+            yield (
+                record if record is None or isinstance(record, TraceHeader | Content) else self._contents.whole(record)
+            )
 
 
 def read(path: Path | str) -> TraceReader:
@@ -164,7 +164,7 @@ def read(path: Path | str) -> TraceReader:
         path: of a file, of a directory of parts, or of a capture as JSON lines.
 
     Raises:
-        TraceError: there is none, or it is of another form; says what is wanted.
+        TraceError: the path does not exist, or is not a trace; the text names the expected forms.
     """
     path = Path(path)
     try:

@@ -1,15 +1,15 @@
-"""Takes secrets out of what is recorded, before it is recorded.
+"""Removes secrets from data before it is recorded.
 
-Each is replaced by `redacted:` and 16 hexadecimal digits of a hash whose key is drawn for the process and never leaves
-it: two places that held the same value can still be told to be the same, and nothing can be tried out against the hash.
+Each secret is replaced by `redacted:` and 16 hexadecimal digits of a hash, whose key is drawn for the process and never
+leaves it: equal values stay equal, and guesses cannot be tested against the hash.
 
-What is replaced: all values of Kubernetes secrets and of their annotations, tokens and passwords by the name of their
-field, and every value of `KnownSecrets` wherever it stands. The form is kept where a reader of the body needs it: a
-value that was base64 is base64 of its hash's text, and in pull credentials the user stays and the password goes. So a
-replay makes of a redacted body just what the recorded run made of it, redacted.
+Replaced are all values of Kubernetes secrets and of their annotations, tokens and passwords by the name of their field,
+and every value of `KnownSecrets` in any place. The form is kept where a reader of the body needs it: a base64 value
+becomes base64 of the hash's text, and pull credentials keep the user and lose the password. So a replay produces from a
+redacted body the redacted result of the recorded run.
 
-What cannot be judged is replaced whole: a text that is no JSON where JSON is due, one in which it would take too long
-to look for what is known, and all contents once not every secret value is known any more (`KnownSecrets.is_full`).
+A text is replaced whole if it cannot be searched: if it is not JSON where JSON is expected, if the search would take
+too long, and always once values of secrets were not learnt (`KnownSecrets.is_full`).
 """
 
 import base64
@@ -24,13 +24,13 @@ import msgspec
 
 from beehive.names import Operation
 from beehive.resource import Side, type_of
-from beehive.trace.needles import Found, TooMuchWorkError
 from beehive.trace.secrets import SHORTEST, KnownSecrets
+from beehive.trace.substring_search import SubstringMatch, TooMuchWorkError
 
 MARK: Final = "redacted:"
 
 _SECRET_TYPES: Final = frozenset({"secret", "serviceaccounttoken"})
-"""Resource types whose contents are taken for secret whatever their form."""
+"""Resource types whose contents are secret in any form."""
 
 _FIELDS: Final = frozenset(
     [
@@ -52,24 +52,24 @@ _SUSPECT: Final = re.compile(
     b"|\\w*(?:token|password)%(q)s\\s*:\\s*%(q)s|auths%(q)s\\s*:)" % {b"q": _QUOTE},
     re.IGNORECASE,
 )
-"""Cheap test of a text: whether it may hold what its form tells to be secret, be it in a text inside of it."""
+"""Cheap test whether a text, or a text in it, may hold a secret by its form."""
 
 _LARGE: Final = 64 * 1024
-"""Bytes of a text from which it is remembered that there was nothing secret in it: a pod of 2 MB is in each list."""
+"""Bytes from which on a text without secrets is remembered: a pod of 2 MB is in each list of the runtime."""
 _CLEAN: Final = 256
-"""Texts of which that is remembered."""
+"""Texts without secrets that are remembered."""
 
 _MAY_BE_TEXT: Final = (b'"', b'["')
-"""Beginnings of contents that may be base64 of another JSON value, which no test of the text can see."""
+"""Beginnings of contents that may be base64 of another JSON value, which the cheap test cannot see."""
 
 _DOCKER_KEYS: Final = frozenset({".dockerconfigjson", ".dockercfg"})
 
 
 class Redactor:
-    """See the module's docstring. Used by many threads.
+    """Replaces secrets in contents, frames and texts by hashes. Thread-safe.
 
     Args:
-        known: values that are secret wherever they stand; what is found by its form is learnt too.
+        known: values that are secret in any place; secrets that are found by their form are added to it.
         key: of the hash; only for tests.
     """
 
@@ -77,32 +77,32 @@ class Redactor:
         self.known = known if known is not None else KnownSecrets()
         self._key = key if key is not None else os.urandom(32)
         self._clean: set[tuple[int, bytes]] = set()
-        """Large texts that had nothing secret, by what was known then and their hash."""
+        """Large texts without secrets, by the version of `known` and the hash of the text."""
 
     def mark(self, value: bytes) -> str:
-        """What stands in a value's place."""
+        """Return the replacement of a value."""
         return MARK + hashlib.blake2b(value, key=self._key, digest_size=8).hexdigest()
 
     def content(self, resource: str, operation: str, content: bytes) -> bytes:
-        """The JSON text of a message's content; the other two are what the message says of it."""
+        """Redact the JSON text of a message's content, given the message's resource and operation."""
         if operation != Operation.ERROR and self.is_secret(resource):
             return self.secret(content)
         return self.json(content)
 
     def is_secret(self, resource: str) -> bool:
-        """Whether what goes under a resource string is secret whatever its form."""
+        """Return whether the content of a resource is secret in any form."""
         return type_of(resource, Side.EDGE) in _SECRET_TYPES or type_of(resource, Side.CLOUD) in _SECRET_TYPES
 
     def secret(self, text: bytes) -> bytes:
-        """JSON that is a secret, several, or a token."""
+        """Redact JSON that is a secret, a list of secrets, or a token."""
         return self._walked(text, _in_secret)
 
     def json(self, text: bytes) -> bytes:
-        """JSON that may hold secrets."""
+        """Redact JSON that may hold secrets."""
         return text if self._is_clean(text) else self._json(text)
 
     def _is_clean(self, text: bytes) -> bool:
-        """Whether a large text was gone through, and nothing of it was secret; with what is known now."""
+        """Return whether a large text has no secrets, by the values that are known now."""
         if len(text) < _LARGE:
             return False
         key = self.known.version, hashlib.blake2b(text, digest_size=16).digest()
@@ -121,20 +121,20 @@ class Redactor:
         return self._walked(text, _anywhere)
 
     def text(self, text: str) -> str:
-        """Other text, such as that of an error."""
+        """Redact text that is not JSON, such as an error's."""
         return self._without_known(text)
 
     def value(self, text: str) -> str:
-        """A text that stands for itself, such as that of a variable: found secret even when it is short."""
+        """Redact a whole value, such as a variable's, which is compared with short secrets too."""
         data = text.encode("utf-8", "surrogateescape")
         return self.mark(data) if self.known.is_short(data) else self.text(text)
 
     def credentials(self, value: Any) -> Any:
-        """What a registry is shown, as a JSON value."""
+        """Redact the credentials of a registry, as a JSON value."""
         return _docker(self, value)
 
     def frame(self, frame: bytes) -> bytes:
-        """A frame of the link as JSON text; one that is no message, or nested too deeply, is replaced whole."""
+        """Redact a frame of the link, JSON text; one that is not a message, or nested too deeply, is hidden whole."""
         try:
             return self._frame(frame)
         except (msgspec.DecodeError, UnicodeError, RecursionError):
@@ -153,11 +153,11 @@ class Redactor:
         return msgspec.json.encode({**whole, "content": msgspec.Raw(redacted or b"null")})
 
     def learn(self, text: bytes) -> None:
-        """Learn the values of secrets in a JSON text, for what will be recorded later."""
+        """Learn the values of secrets in a JSON text, for later records."""
         self.secret(text)
 
     def _walked(self, text: bytes, how: "Callable[[Redactor, Any], Any]") -> bytes:
-        """What cannot be gone through, because it is no JSON or nested too deeply, is replaced whole."""
+        """Apply `how` to JSON text; text that is not JSON, or is nested too deeply, is replaced whole."""
         if self.known.is_full:
             return self._whole(text)
         try:
@@ -171,7 +171,7 @@ class Redactor:
         return msgspec.json.encode(self.mark(text))
 
     def _hidden(self, value: str) -> str:
-        """A value that is secret by its place."""
+        """Return the replacement of a value that is secret by its place, and learn the value."""
         data = value.encode("utf-8", "surrogatepass")
         if value.startswith(MARK):
             return value
@@ -193,7 +193,7 @@ class Redactor:
             return self.mark(data)
         return self._replaced(data, found).decode("utf-8", errors) if found else text
 
-    def _replaced(self, data: bytes, found: list[Found]) -> bytes:
+    def _replaced(self, data: bytes, found: list[SubstringMatch]) -> bytes:
         pieces, end = [], 0
         for one in found:
             pieces += [data[end : one.begin], self.mark(one.of).encode()]
@@ -215,7 +215,7 @@ _envelope = msgspec.json.Decoder(_Envelope)
 
 
 def _anywhere(redactor: Redactor, value: Any) -> Any:
-    """A JSON value of any kind."""
+    """Redact any JSON value."""
     if isinstance(value, str):
         return _string(redactor, value, _anywhere)
     if isinstance(value, list):
@@ -235,7 +235,7 @@ def _anywhere(redactor: Redactor, value: Any) -> Any:
 
 
 def _in_secret(redactor: Redactor, value: Any) -> Any:
-    """A secret, a list of them, a token request, or something that goes under their name."""
+    """Redact a secret, a list of secrets, a token request, or another content of a secret's resource."""
     if isinstance(value, list):
         return [_in_secret(redactor, item) for item in value]
     if isinstance(value, str):
@@ -255,7 +255,7 @@ def _data(redactor: Redactor, value: Any) -> Any:
 
 
 def _datum(redactor: Redactor, key: str, value: Any) -> Any:
-    """One value of a secret's `data`, which is base64."""
+    """Redact one value of a secret's `data`, which is base64."""
     plain = _decoded(value) if isinstance(value, str) else None
     if plain is None:
         return _everything(redactor, value)
@@ -271,7 +271,7 @@ def _datum(redactor: Redactor, key: str, value: Any) -> Any:
 
 
 def _docker(redactor: Redactor, value: Any) -> Any:
-    """Pull credentials: all text is secret but users' names and servers."""
+    """Redact pull credentials: all text but the names of users and servers."""
     if isinstance(value, list):
         return [_docker(redactor, item) for item in value]
     if isinstance(value, str):
@@ -285,7 +285,7 @@ def _docker(redactor: Redactor, value: Any) -> Any:
 
 
 def _auth(redactor: Redactor, value: Any) -> Any:
-    """`auth` is base64 of user and password."""
+    """Redact the password in `auth`, which is base64 of user and password."""
     plain = _decoded(value) if isinstance(value, str) else None
     if not plain or b":" not in plain:
         return _everything(redactor, value)
@@ -298,7 +298,7 @@ def _auth(redactor: Redactor, value: Any) -> Any:
 
 
 def _everything(redactor: Redactor, value: Any) -> Any:
-    """All text in it is secret."""
+    """Redact all text in a JSON value."""
     if isinstance(value, str):
         return redactor._hidden(value) if value else value
     if isinstance(value, list):
@@ -309,7 +309,7 @@ def _everything(redactor: Redactor, value: Any) -> Any:
 
 
 def _metadata(redactor: Redactor, value: Any) -> Any:
-    """kubectl keeps the whole object, data and all, in an annotation."""
+    """Redact metadata, with all annotations: kubectl keeps the whole object, data included, in one of them."""
     if not isinstance(value, dict):
         return _anywhere(redactor, value)
     return {
@@ -319,7 +319,7 @@ def _metadata(redactor: Redactor, value: Any) -> Any:
 
 
 def _string(redactor: Redactor, value: str, how: "Callable[[Redactor, Any], Any]", *, hide: bool = False) -> str:
-    """A string may be the text of a JSON value, or base64 of it, as Go's `[]byte` arrives."""
+    """Redact a string, which may be the text of a JSON value, or base64 of it (a Go `[]byte`)."""
     for text, wrapped in ((value.encode("utf-8", "surrogatepass"), str), (_decoded(value), _encoded)):
         inner = None if text is None or text[:1] not in (b"{", b"[") else _json(text)
         if inner is not None and text is not None:
@@ -331,7 +331,7 @@ def _string(redactor: Redactor, value: str, how: "Callable[[Redactor, Any], Any]
 
 
 _PLAIN_ANSWERS: Final = frozenset({"OK", ""})
-"""Contents that go under a secret's name and are none."""
+"""Contents of a secret's resource that are not secret."""
 
 
 _BODIES: Final = frozenset({"Option", "ReqBody", "RespBody"})
@@ -339,7 +339,7 @@ _SECRET_PATHS: Final = ("/secrets/", "/serviceaccounts/")
 
 
 def _is_application(value: dict[str, Any]) -> bool:
-    """KubeEdge's Application about what is secret; its bodies are base64, in which no form can be trusted (a patch)."""
+    """Return whether a value is KubeEdge's Application about a secret; its base64 bodies may be patches."""
     path = value.get("Key")
     return "ReqBody" in value and isinstance(path, str) and any(part in path for part in _SECRET_PATHS)
 
@@ -349,8 +349,8 @@ def _is_docker(value: dict[str, Any]) -> bool:
 
 
 def _bytes_of(text: str) -> tuple[bytes, str]:
-    """A text's bytes, and how they are decoded again: it may have come of bytes that are no UTF-8, or of JSON that
-    escaped half a character.
+    """Return a text's bytes and the error handler to decode them: it may come from invalid UTF-8, or from JSON with an
+    escaped lone surrogate.
     """
     try:
         return text.encode("utf-8", "surrogateescape"), "surrogateescape"
@@ -382,4 +382,4 @@ _HOW: Final[dict[str, Callable[[Redactor, Any], Any]]] = {
     "metadata": _metadata,
     "items": _in_secret,
 }
-"""Parts of a secret."""
+"""How each part of a secret is redacted."""

@@ -1,13 +1,4 @@
-"""What must not be seen in a trace, as far as the running process knows it.
-
-Bodies of secrets are found by their form (`beehive.trace.redact`). But a secret goes on as something else: in the
-environment and the arguments of a container, in what it prints before it ends, in an error. So every value that came
-as a secret is learnt where it enters, and is found again wherever it turns up.
-
-No value is forgotten that could still be of use to anybody: of what has been a secret once nobody knows where it still
-stands. When there is no room for another one, tokens that have expired make it; when that is not enough, nothing is
-learnt any more and `is_full` says so: then whoever records must leave out what he cannot judge.
-"""
+"""The values of secrets that the process knows, which must not appear in a trace."""
 
 import base64
 import logging
@@ -18,32 +9,39 @@ from urllib.parse import quote_from_bytes, quote_plus
 
 import msgspec
 
-from beehive.trace.needles import Found, Needles
+from beehive.trace.substring_search import SubstringMatch, SubstringSearch
 
 _log = logging.getLogger(__name__)
 
 SHORTEST: Final = 6
-"""Bytes below which a value is not looked for inside of other text: `true` and `root` would be found everywhere. Where
-it stands as a secret's own value, or as the whole of a variable, it is redacted all the same."""
+"""Bytes below which a value is not searched for in other text: `true` and `root` would be found everywhere. As a
+secret's own value, or as the whole value of a variable, it is redacted nevertheless."""
 
 LONGEST: Final = 64 * 1024
-"""Bytes above which a value is not looked for: it is a file and no password."""
+"""Bytes above which a value is not searched for: it is a file and not a password."""
 
 CAPACITY: Final = 8192
 """Values that are remembered; a node of a hundred pods has some hundreds. They take about 2 KiB each."""
 
 BYTES: Final = 16 * 1024 * 1024
-"""Bytes that they have together at most."""
+"""Bytes that the values may have together."""
 
 _EXPIRED: Final = 3600.0
-"""Seconds after its expiry for which a token is remembered: clocks differ, and the last minute is yet to be written."""
+"""Seconds for which an expired token is remembered: clocks differ, and the last minute is yet to be written."""
 
 
 class KnownSecrets:
-    """See the module's docstring. Used by many threads.
+    """The values of secrets that the process has seen, and the search for them in other text. Thread-safe.
+
+    Secrets in their own objects are found by their form (`beehive.trace.redact`). Their values also appear elsewhere:
+    in the environment and the arguments of a container, in its output, in errors. So each value is learnt where it
+    enters the process, and is searched for everywhere.
+
+    Values are not forgotten, since a copy may be anywhere. Only expired tokens make room for new values; without room,
+    no value is learnt any more and `is_full` is True: recorders then leave out all contents.
 
     Args:
-        now: the wall clock, seconds since the Unix epoch; without one no token is known to have expired.
+        now: the wall clock, in seconds since the Unix epoch; without it no token counts as expired.
     """
 
     def __init__(self, now: Callable[[], float] | None = None) -> None:
@@ -51,18 +49,18 @@ class KnownSecrets:
         self._lock = threading.Lock()
         self._values: dict[bytes, None] = {}
         self._size = 0
-        self._needles = Needles()
+        self._search = SubstringSearch()
         self._short: set[bytes] = set()
         self.version = 0
-        """Changes whenever something is learnt."""
+        """Changes whenever a value is learnt."""
         self.is_full = False
-        """Whether a value could not be learnt: what is recorded from now on may have it anywhere."""
+        """Whether a value could not be learnt, so that any content may hold it."""
 
     def __len__(self) -> int:
         return len(self._values)
 
     def learn(self, value: bytes) -> None:
-        """Remember a value; with it, its text without the white space around it."""
+        """Remember a value, and the value without surrounding white space."""
         for one in {value, value.strip()}:
             if SHORTEST <= len(one) <= LONGEST:
                 if one not in self._values:
@@ -71,20 +69,20 @@ class KnownSecrets:
                 self._learn_short(one)
 
     def is_short(self, value: bytes) -> bool:
-        """Whether it is a secret that is too short to be looked for inside of other text."""
+        """Return whether a value is a secret that is too short to be searched for in other text."""
         return value in self._short
 
     def any_in(self, text: bytes) -> bool:
-        """Whether a known value, in any form, stands in a text."""
-        return self._needles.any_in(text)
+        """Return whether a text contains a known value in any encoding."""
+        return self._search.any_in(text)
 
-    def find(self, text: bytes) -> list[Found]:
-        """Where known values stand in a text.
+    def find(self, text: bytes) -> list[SubstringMatch]:
+        """Return the places of known values in a text.
 
         Raises:
-            TooMuchWorkError: it would take too long to say.
+            TooMuchWorkError: the search would take too long.
         """
-        return self._needles.find(text)
+        return self._search.find(text)
 
     def _learn(self, value: bytes) -> None:
         with self._lock:
@@ -97,7 +95,7 @@ class KnownSecrets:
                 self._values[value] = None
                 self.version += 1
                 self._size += len(value)
-                _add(self._needles, value)
+                _add(self._search, value)
 
     def _learn_short(self, value: bytes) -> None:
         with self._lock:
@@ -126,15 +124,15 @@ class KnownSecrets:
         kept = [value for value in self._values if not 0.0 < expiry_of(value) < oldest]
         if len(kept) == len(self._values):
             return
-        needles = Needles()
+        search = SubstringSearch()
         for value in kept:
-            _add(needles, value)
+            _add(search, value)
         self._values, self._size = dict.fromkeys(kept), sum(map(len, kept))
-        self._needles = needles
+        self._search = search
 
 
 def expiry_of(value: bytes) -> float:
-    """When a JSON web token expires, seconds since the Unix epoch; 0 for what is none, or does not expire."""
+    """Return the expiry of a JSON web token, in seconds since the Unix epoch; 0 for other values, or without expiry."""
     parts = value.split(b".")
     if len(parts) != 3:
         return 0.0
@@ -149,13 +147,13 @@ class _Claims(msgspec.Struct):
     exp: float = 0.0
 
 
-def _add(needles: Needles, value: bytes) -> None:
+def _add(search: SubstringSearch, value: bytes) -> None:
     for form in _forms(value):
-        needles.add(form, value)
+        search.add(form, value)
 
 
 def _forms(value: bytes) -> tuple[bytes, ...]:
-    """As it is, as JSON and URLs write it, and in base64, padded or not."""
+    """Return a value in its encodings: plain, escaped as in JSON and URLs, and in base64, padded or not."""
     escaped = msgspec.json.encode(value.decode("utf-8", "replace"))[1:-1]
     quoted = (quote_from_bytes(value, safe="").encode(), quote_from_bytes(value).encode(), quote_plus(value).encode())
     encoded = (base64.b64encode(value), base64.urlsafe_b64encode(value))

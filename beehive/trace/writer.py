@@ -1,8 +1,7 @@
-"""Writing traces: a file that is only ever appended to, or a directory of parts that rotate by size.
+"""Writes traces: to one file, which is only appended to, or to a directory of parts that rotate by size.
 
-Every frame goes to the operating system whole, in one piece with its neighbours; what a crash leaves of the last one is
-cut away when the file is appended to again. A trace may hold what a node's owner would not publish, so it is the
-owner's alone (mode 0600).
+Whole frames are passed to the operating system; a frame that a crash cut is removed when the file is appended to again.
+A trace may hold confidential data, so its mode is 0600.
 """
 
 import os
@@ -15,60 +14,60 @@ from typing import IO, Final, NoReturn, Protocol
 
 import msgspec
 
-from beehive.trace.contents import Shortener
+from beehive.trace.contents import ContentSplitter
 from beehive.trace.errors import TraceError
-from beehive.trace.format import Header, Note, NoteKind, Record
+from beehive.trace.format import Note, NoteKind, Record, TraceHeader
 from beehive.trace.frames import Frames, encode
 
 SUFFIX: Final = ".trace"
 PART_BYTES: Final = 64 * 1024 * 1024
 PARTS: Final = 16
 FILE_BYTES: Final = 256 * 1024 * 1024
-"""Bytes of a trace in one file, unless somebody says otherwise."""
+"""Default limit of a trace in one file, in bytes."""
 _FEWEST: Final = 4
-"""Parts that a small directory has at least: so that three quarters of what fits are there after a rotation."""
+"""Parts that a directory has at least, so that three quarters of its limit are left after a rotation."""
 
 
 class Writer(Protocol):
-    """Takes records in the order of their happening."""
+    """Writes records in the order of their time."""
 
     def write(self, records: Iterable[Record]) -> None:
-        """Append them and hand them to the operating system.
+        """Append records and pass them to the operating system.
 
         Raises:
-            TraceError: they could not be written.
+            TraceError: the records could not be written.
         """
 
     def close(self) -> None:
-        """Give up the file."""
+        """Close the file."""
 
 
 class FileWriter:
-    """A trace in one file. What is there of an earlier run stays; a new header follows it.
+    """A trace in one file. The records of an earlier run stay; a new header follows them.
 
     Args:
         path: of the file.
         header: of the run.
-        limit: bytes that the file may have; what would make it longer is not written, but a note that says so.
+        limit: bytes that the file may have; the record that would exceed it is replaced by a note, and ends the trace.
 
     Raises:
-        TraceError: the file cannot be opened, is something else than a trace, or has no room for more.
+        TraceError: the file cannot be opened, is not a trace, or has no room left.
     """
 
-    def __init__(self, path: Path, header: Header, limit: int | None = None) -> None:
+    def __init__(self, path: Path, header: TraceHeader, limit: int | None = None) -> None:
         self._path = path
         self._limit = limit
-        self._contents = Shortener()
+        self._contents = ContentSplitter()
         self._file = _open(path)
         self.size = self._file.tell()
-        """Bytes so far."""
+        """Bytes of the file."""
         if limit is not None and self.size >= limit:
             self.close()
             raise _full(path, limit, "give another file, or delete it")
         self._append(encode(header))
 
     def write(self, records: Iterable[Record]) -> None:
-        """See `Writer`."""
+        """Append records, as `Writer.write` does."""
         data: list[bytes] = []
         size = self.size
         for record in records:
@@ -81,17 +80,17 @@ class FileWriter:
             self._append(b"".join(data))
 
     def close(self) -> None:
-        """See `Writer`."""
+        """Close the file."""
         self._file.close()
 
     def _end(self, data: list[bytes], time: float, limit: int) -> NoReturn:
-        """Write what there is room for, and why there is no more."""
+        """Write the records that fit and a note that the trace ends, and raise TraceError."""
         text = f"the recording ends here: the file may have {limit} bytes"
         self._append(b"".join((*data, encode(Note(time, 0, 0, 0, NoteKind.LOST, "", text)))))
         raise _full(self._path, limit, "a directory keeps the newest instead; --record-limit gives more room")
 
     def _append(self, data: bytes) -> None:
-        """Append whole frames: where the disk has no room for all, nothing of them stays."""
+        """Append whole frames, or none of them if the disk has no room for all."""
         rest = memoryview(data)
         try:
             while rest:
@@ -108,16 +107,18 @@ def _full(path: Path, limit: int, hint: str) -> TraceError:
 
 
 class DirectoryWriter:
-    """A trace in parts of a directory, named so that their order is that of their names; the oldest go.
+    """A trace in the parts of a directory, which sort by name; the oldest parts are deleted.
 
     Args:
-        directory: made when it is not there.
-        header: of the first part; the others have it with their own number.
-        part_bytes: size after which a part is followed by the next.
-        parts: how many are kept, those of earlier runs included.
+        directory: made if it does not exist.
+        header: of the first part; the others have the same one with their own number.
+        part_bytes: size from which on the next part begins.
+        parts: number of parts that are kept, including those of earlier runs.
     """
 
-    def __init__(self, directory: Path, header: Header, *, part_bytes: int = PART_BYTES, parts: int = PARTS) -> None:
+    def __init__(
+        self, directory: Path, header: TraceHeader, *, part_bytes: int = PART_BYTES, parts: int = PARTS
+    ) -> None:
         self._directory = directory
         self._header = header
         self._part_bytes = part_bytes
@@ -129,14 +130,14 @@ class DirectoryWriter:
         self._file = self._open(header.part)
 
     def write(self, records: Iterable[Record]) -> None:
-        """See `Writer`."""
+        """Append records, as `Writer.write` does."""
         for record in records:
             self._file.write((record,))
             if self._file.size >= self._part_bytes:
                 self._next()
 
     def close(self) -> None:
-        """See `Writer`."""
+        """Close the present part."""
         self._file.close()
 
     def _next(self) -> None:
@@ -153,28 +154,28 @@ class DirectoryWriter:
 
 
 def parts_of(directory: Path) -> list[Path]:
-    """The parts of a trace that was written into a directory, in their order."""
+    """Return the parts of a trace in a directory, in order."""
     return sorted(path for path in directory.iterdir() if path.suffix == SUFFIX and path.is_file())
 
 
 def keep_newest(directory: Path, number: int) -> None:
-    """Delete the parts of a trace but for so many; what cannot be deleted stays, and is no reason to end."""
+    """Delete all but the newest `number` parts of a trace; one that cannot be deleted stays without an error."""
     with suppress(OSError):
         for old in parts_of(directory)[:-number]:
             old.unlink(missing_ok=True)
 
 
-def open_writer(path: Path, header: Header, limit: int | None = None) -> Writer:
-    """A writer into a directory when `path` is one, otherwise into a file.
+def open_writer(path: Path, header: TraceHeader, limit: int | None = None) -> Writer:
+    """Open a writer into a directory if `path` is one, otherwise into a file.
 
     Args:
         path: of the file or directory.
         header: of the run.
-        limit: bytes at most. A file ends there; of a directory the oldest parts go. None: `FILE_BYTES` of a file, and
-            `PARTS` parts of a directory.
+        limit: bytes. A file ends at its limit; a directory loses its oldest parts. None stands for `FILE_BYTES` in a
+            file, and `PARTS` parts in a directory.
 
     Raises:
-        TraceError: see `FileWriter`.
+        TraceError: the file cannot be opened, is not a trace, or has no room left.
     """
     if not path.is_dir():
         return FileWriter(path, header, FILE_BYTES if limit is None else limit)
@@ -185,7 +186,7 @@ def open_writer(path: Path, header: Header, limit: int | None = None) -> Writer:
 
 
 def _open(path: Path) -> IO[bytes]:
-    """Open for appending after the last whole frame; unbuffered, so that a write is one system call."""
+    """Open a file for appending after its last whole frame; unbuffered, so that a write is one system call."""
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         file = os.fdopen(descriptor, "r+b", buffering=0)
@@ -201,7 +202,7 @@ def _open(path: Path) -> IO[bytes]:
 
 
 def _make_private(file: IO[bytes]) -> None:
-    """Take from others what they may have been allowed to do with a file that was there."""
+    """Remove the permissions of group and others from an existing file."""
     if os.fstat(file.fileno()).st_mode & 0o077:
         os.fchmod(file.fileno(), 0o600)
 

@@ -1,1 +1,1 @@
-"""Whether this node takes a pod (kubelet's admission): room, place, taints, ports, operating system."""
+"""Admission: whether this node runs a pod."""

@@ -1,11 +1,9 @@
-"""Decides whether this node takes a pod, or refuses it for good and says why.
+"""Decides whether this node admits a pod, or rejects it for good: pure functions.
 
-A scheduler has usually asked the same questions; but pods that name their node themselves, static pods, and pods that
-were placed while nobody could know the node's state come unasked. Reasons are a kubelet's, because controllers and
-people read them.
-
-Only pods that are new to the node are asked: whoever ran here before is not turned out because of a label (kubelet
-looks at labels and taints at the beginning of a pod only).
+The scheduler has usually decided the same; but it was not asked about pods that name their node themselves and static
+pods, and may not have known the node's present state. Reasons are a kubelet's, because controllers and people read
+them. Only new pods are checked: a pod that ran here before is not ended because of a label (kubelet checks labels and
+taints only when a pod starts).
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,86 +11,83 @@ from fractions import Fraction
 
 from msgspec import Struct
 
-from edged.admission.node_selector import pod_fits_node
-from edged.admission.room import lacking, taken_port
+from edged.admission.general_predicates import insufficient_resource, taken_host_port
 from edged.admission.sysctls import forbidden_sysctl
-from edged.admission.tolerations import tolerates, untolerated
-from edged.api import Node, NodeStatus, Pod, Taint, parse_quantity
-from edged.eviction.signals import Pressure
-from edged.pods.critical import CONFIG_SOURCE, is_critical
+from edged.admission.tolerations import tolerates, untolerated_taint
+from edged.api import Node, Pod, Taint
+from edged.eviction_api.signals import Pressure
+from edged.pods.critical import is_critical
+from edged.pods.kill_options import EVICTED, KillOptions
+from edged.pods.node_selector import pod_fits_node
 from edged.pods.qos import QosClass, qos_class
-from edged.pods.verdict import Verdict
-from edged.volumes.usage import EVICTED
+from edged.pods.static import CONFIG_SOURCE
 
 MEMORY_TAINT = Taint(key="node.kubernetes.io/memory-pressure", effect="NoSchedule")
-"""What the cloud puts on a node that is short of memory."""
+"""Taint that the cloud adds to a node with memory pressure."""
 
 
-class Place(Struct, frozen=True):
-    """What a pod finds on this node."""
+class NodeInfo(Struct, frozen=True):
+    """The node that a new pod is measured by (the scheduler framework's NodeInfo)."""
 
     name: str
     allocatable: Mapping[str, Fraction] = {}
-    """Amounts in base units; empty while the node has not been looked at."""
+    """Amounts in base units; empty before the first report of the node."""
     node: Node | None = None
-    """The node as the cloud knows it, with labels and taints; None while it has not said so."""
+    """The Node object with labels and taints; None before it is known."""
     unsafe_sysctls: tuple[str, ...] = ()
     """Kernel parameters that pods may set beside the safe ones."""
     pressures: frozenset[Pressure] = frozenset()
-    """What the node is short of."""
-    shuts_down: bool = False
-    """Whether the machine is about to."""
+    """Pressures on the node."""
+    is_shutting_down: bool = False
+    """Whether the machine is about to shut down."""
 
 
-def allocatable(status: NodeStatus) -> dict[str, Fraction]:
-    """What pods may use of a node, in base units."""
-    return {name: parse_quantity(quantity) for name, quantity in status.allocatable.items()}
-
-
-def refusal(pod: Pod, others: Sequence[Pod], place: Place) -> Verdict | None:
-    """Why the pod may not run here; None when it may.
+def refusal(pod: Pod, others: Sequence[Pod], node_info: NodeInfo) -> KillOptions | None:
+    """Return why a pod is rejected; None when it is admitted.
 
     Args:
-        pod: it is new.
-        others: the pods that are here and have not ended.
+        pod: a new pod.
+        others: the pods of the node that have not ended.
+        node_info: the node.
     """
-    if place.shuts_down:
+    if node_info.is_shutting_down:
         return _refuse("NodeShutdown", "Pod was rejected as the node is shutting down.")
-    if is_kept_out(pod, place.pressures):
-        return _refuse(EVICTED, f"The node had condition: [{' '.join(sorted(place.pressures))}]. ")
+    if rejected_under_pressure(pod, node_info.pressures):
+        return _refuse(EVICTED, f"The node had condition: [{' '.join(sorted(node_info.pressures))}]. ")
     if pod.spec.os is not None and pod.spec.os.name not in ("", "linux"):
         return _refuse("PodOSNotSupported", "Failed to admit pod as the OS field doesn't match node OS")
-    sysctl = forbidden_sysctl(pod, place.unsafe_sysctls)
+    sysctl = forbidden_sysctl(pod, node_info.unsafe_sysctls)
     if sysctl is not None:
         return _refuse("SysctlForbidden", sysctl)
-    short = lacking(pod, others, place.allocatable)
+    short = insufficient_resource(pod, others, node_info.allocatable)
     if short is not None:
         return _refuse(f"OutOf{short[0]}", short[1])
-    port = taken_port(pod, others)
+    port = taken_host_port(pod, others)
     if port is not None:
         return _refuse("NodePorts", f"Predicate NodePorts failed: port {port[2]}/{port[1]} of the node is taken")
-    return refusal_by_node(pod, place)
+    return refusal_by_node(pod, node_info)
 
 
-def refusal_by_node(pod: Pod, place: Place) -> Verdict | None:
-    """The same, as far as only the Node object says it, by labels and taints. A static pod tolerates every taint."""
-    if place.node is None:
+def refusal_by_node(pod: Pod, node_info: NodeInfo) -> KillOptions | None:
+    """Return why the labels and taints of the node reject a pod, or None. A static pod tolerates every taint."""
+    if node_info.node is None:
         return None
-    if not pod_fits_node(pod, place.name, place.node.metadata.labels):
+    if not pod_fits_node(pod, node_info.name, node_info.node.metadata.labels):
         message = "Predicate NodeAffinity failed: node(s) didn't match Pod's node affinity/selector"
         return _refuse("NodeAffinity", message)
-    taint = untolerated(place.node.spec.taints, pod.spec.tolerations)
+    taint = untolerated_taint(node_info.node.spec.taints, pod.spec.tolerations)
     if taint is not None and CONFIG_SOURCE not in pod.metadata.annotations:
         message = f"Predicate TaintToleration failed: the pod does not tolerate the taint {taint.key}:{taint.effect}"
         return _refuse("TaintToleration", message)
     return None
 
 
-def is_kept_out(pod: Pod, pressures: frozenset[Pressure]) -> bool:
-    """Whether a new pod would make things worse (kubelet's eviction manager as an admission handler).
+def rejected_under_pressure(pod: Pod, pressures: frozenset[Pressure]) -> bool:
+    """Return whether a pod is rejected because of pressures on the node (kubelet's eviction manager as an admission
+    handler).
 
-    Critical ones are taken. Short of memory alone, so are those that ask for some, and those that say that they stand
-    it; short of disk or processes, nobody else.
+    Critical pods are admitted. Under memory pressure alone, so are pods that request memory, and pods that tolerate the
+    taint; under disk or process pressure no other pod is.
     """
     if not pressures or is_critical(pod):
         return False
@@ -101,5 +96,5 @@ def is_kept_out(pod: Pod, pressures: frozenset[Pressure]) -> bool:
     return qos_class(pod) is QosClass.BEST_EFFORT and not tolerates(MEMORY_TAINT, pod.spec.tolerations)
 
 
-def _refuse(reason: str, message: str) -> Verdict:
-    return Verdict(reason, f"Pod was rejected: {message}", refused=True)
+def _refuse(reason: str, message: str) -> KillOptions:
+    return KillOptions(reason, f"Pod was rejected: {message}", rejected=True)

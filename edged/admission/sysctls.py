@@ -1,7 +1,7 @@
-"""Which kernel parameters a pod may set: only such as stay in its own namespaces, and of these the harmless ones.
+"""Sysctls that a pod may set: the harmless ones that stay in its own namespaces.
 
-A parameter without a namespace would change the node for everybody; a runtime refuses some of these, and not all. The
-list of safe ones is Kubernetes'; others are allowed by the node's configuration (kubelet's sysctl allowlist).
+A parameter without a namespace would change the node for every pod; a runtime rejects some of them only. The list of
+safe ones is Kubernetes'; others are allowed by the node's configuration (kubelet's sysctl allowlist).
 """
 
 from collections.abc import Iterable
@@ -31,11 +31,11 @@ _OF_NETWORK = ("net.",)
 
 
 def forbidden_sysctl(pod: Pod, allowed: Iterable[str] = ()) -> str | None:
-    """Why the pod may not set one of its parameters, in a kubelet's words; None when it may set them all.
+    """Return why a pod may not set one of its sysctls, in a kubelet's words; None when it may set all.
 
     Args:
-        pod: that wants them.
-        allowed: names beside the safe ones, with dots or slashes; `kernel.msg*` stands for all that begin so.
+        pod: the pod.
+        allowed: names beside the safe ones, with dots or slashes; `kernel.msg*` stands for all with this prefix.
     """
     patterns = [pattern.replace("/", ".") for pattern in allowed]
     context = pod.spec.security_context

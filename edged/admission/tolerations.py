@@ -1,4 +1,4 @@
-"""Which taints of the node a pod does not tolerate (Toleration.ToleratesTaint of Kubernetes)."""
+"""Taints and tolerations (Toleration.ToleratesTaint of Kubernetes)."""
 
 from collections.abc import Iterable
 
@@ -8,10 +8,10 @@ from edged.api.pods import Toleration
 NO_EXECUTE = "NoExecute"
 
 
-def untolerated(taints: Iterable[Taint], tolerations: Iterable[Toleration]) -> Taint | None:
-    """The first taint that keeps the pod from being executed here; None when there is none.
+def untolerated_taint(taints: Iterable[Taint], tolerations: Iterable[Toleration]) -> Taint | None:
+    """Return the first taint that a pod does not tolerate, or None.
 
-    Only `NoExecute` counts: `NoSchedule` was the scheduler's to look at, and what it has placed here stays.
+    Only `NoExecute` counts: `NoSchedule` concerns the scheduler, and a pod that it has placed stays.
     """
     stands = tuple(tolerations)
     hard = (taint for taint in taints if taint.effect == NO_EXECUTE)
@@ -19,7 +19,7 @@ def untolerated(taints: Iterable[Taint], tolerations: Iterable[Toleration]) -> T
 
 
 def tolerates(taint: Taint, tolerations: Iterable[Toleration]) -> bool:
-    """Whether any of the tolerations is for the taint."""
+    """Return whether one of the tolerations matches the taint."""
     return any(_tolerates(toleration, taint) for toleration in tolerations)
 
 

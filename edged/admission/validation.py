@@ -1,8 +1,8 @@
-"""What an API server would have refused of a pod, as far as this node relies on it (Kubernetes' ValidatePodSpec).
+"""Validation of pods, for the fields that this node relies on (Kubernetes' ValidatePodSpec).
 
-Pods come from an API server that has looked at them; from the files of static pods, from a store, and from clouds that
-look at nothing, they come as they are. A number that no kernel takes would fail at every turn of the pod: it is refused
-once, in the API server's words.
+An API server has validated its pods; static pods, pods of a store and pods of clouds without validation come as they
+are. A number that no kernel accepts would fail at every sync of the pod: the pod is rejected once, in the API server's
+words.
 """
 
 import re
@@ -15,20 +15,20 @@ from edged.api.containers import ContainerPort, ResourceRequirements
 from edged.api.probes import LifecycleHandler, Probe
 from edged.api.quantity import Quantity, QuantityError
 from edged.api.volumes import DownwardAPIVolumeFile, KeyToPath, Volume
-from edged.pods.verdict import Verdict
+from edged.pods.kill_options import KillOptions
 
 REASON: Final = "FailedValidation"
-"""The reason of a pod's status and event (kubelet's event for a pod that is none)."""
+"""Reason in the status and the event of an invalid pod (kubelet's)."""
 
 MOST_CONTAINERS: Final = 256
-"""Of every kind in a pod. An API server has no limit but the size of an object, into which twenty thousand fit; the
-work for a pod grows with their number squared, for each has its place in a status that every one of them changes.
+"""Maximum of containers of each kind in a pod. An API server only limits the size of an object, into which twenty
+thousand fit; the work for a pod grows with their number squared, for each of them changes a status that lists all.
 """
 MOST_VOLUMES: Final = 512
-"""Of a pod."""
+"""Maximum of volumes of a pod."""
 
 _MOST: Final = 20
-"""Faults that are told."""
+"""Maximum of field errors in a message."""
 _LONGEST_VALUE: Final = 80
 _LONGEST_PATH: Final = 4095
 _LARGEST_INT32: Final = 2**31 - 1
@@ -41,18 +41,18 @@ _PROTOCOLS: Final = ("TCP", "UDP", "SCTP")
 _RESTART_POLICIES: Final = ("Always", "OnFailure", "Never")
 
 
-def invalid(pod: Pod) -> Verdict | None:
-    """The verdict on a pod that can never run here as it is, with all that is wrong with it; None when nothing is."""
-    found = faults(pod)
+def validate_pod(pod: Pod) -> KillOptions | None:
+    """Return the kill options of an invalid pod, with its field errors; None for a valid one."""
+    found = field_errors(pod)
     if not found:
         return None
     more = f" and {len(found) - _MOST} more" if len(found) > _MOST else ""
     told = ", ".join(found[:_MOST])
-    return Verdict(REASON, f"Pod was rejected: Pod is invalid: {told}{more}", refused=True)
+    return KillOptions(REASON, f"Pod was rejected: Pod is invalid: {told}{more}", rejected=True)
 
 
-def faults(pod: Pod) -> list[str]:
-    """What is wrong, each with the path of its field (`spec.containers[0].name: Required value`)."""
+def field_errors(pod: Pod) -> list[str]:
+    """Return the errors of a pod, each with the path of its field (`spec.containers[0].name: Required value`)."""
     return [*_of_spec(pod), *_of_containers(pod), *_of_volumes(pod.spec.volumes)]
 
 
@@ -144,7 +144,7 @@ def _of_probe(path: str, probe: Probe) -> Iterator[str]:
 
 
 def _of_action(path: str, action: Probe | LifecycleHandler) -> Iterator[str]:
-    """A port by name is looked up when it is asked."""
+    """Check the port of a probe or hook. A port by name is looked up when it is used."""
     for name, port in (
         ("httpGet", action.http_get.port if action.http_get is not None else None),
         ("tcpSocket", action.tcp_socket.port if action.tcp_socket is not None else None),
@@ -204,7 +204,7 @@ def _modes(path: str, items: Iterable[KeyToPath | DownwardAPIVolumeFile]) -> Ite
 
 
 def _plain(path: str, text: str) -> Iterator[str]:
-    """A path of files, as the kernel takes it."""
+    """Check a path for the kernel's limits."""
     if "\0" in text:
         yield _fault(path, text, "must not contain a zero byte")
     if len(text) > _LONGEST_PATH or len(text.encode()) > _LONGEST_PATH:
@@ -244,14 +244,14 @@ def _between(path: str, number: int | None, least: int, most: int) -> Iterator[s
 
 
 def _one_of(path: str, word: str, known: Sequence[str]) -> Iterator[str]:
-    """Nothing stands for the default."""
+    """Check a value of an enumeration; empty means the default."""
     if word and word not in known:
         supported = ", ".join(f'"{each}"' for each in known)
         yield f"{path}: Unsupported value: {_shown(word)}: supported values: {supported}"
 
 
 def _name(path: str, name: str, taken: set[str]) -> Iterator[str]:
-    """A DNS label that nothing else of its kind has; files are named after it."""
+    """Check that a name is a DNS label and unique of its kind; files are named after it."""
     if not name:
         yield f"{path}: Required value"
     elif _LABEL.fullmatch(name) is None:
@@ -274,7 +274,7 @@ def _fault(path: str, value: object, rule: str) -> str:
 
 
 def _shown(value: object) -> str:
-    """A value as the API server shows it, and no more of it than tells which it is."""
+    """Return a value as the API server shows it, truncated."""
     text = str(value)
     cut = text if len(text) <= _LONGEST_VALUE else f"{text[:_LONGEST_VALUE]}…"
     return f'"{cut}"' if isinstance(value, str) else cut

@@ -1,10 +1,9 @@
-"""The common shape of every Kubernetes type of this package.
+"""The common base of all Kubernetes types in this package.
 
-The types are msgspec structs: frozen, because desired state is shared between actors; without
-garbage-collector tracking, because they form trees; and lenient towards keys they do not know, as Go's
-decoder is. What is written follows Go's `omitempty`: a field whose default is a plain value is left out when
-it holds that value; a field that Go writes always has a `default_factory` (which msgspec never leaves out for
-scalars and structs).
+The types are msgspec structs: frozen, because actors share desired state; without garbage-collector tracking, because
+they form trees; and lenient towards unknown keys, like Go's decoder. Encoding follows Go's `omitempty`: a field with a
+plain default is left out when it has that value; a field that Go always writes has a `default_factory` (which msgspec
+never leaves out for scalars and structs).
 """
 
 from msgspec import Struct
@@ -25,7 +24,7 @@ _ACRONYMS = {
 
 
 def kube_name(attribute: str) -> str:
-    """The JSON key of an attribute: camel case with Kubernetes' acronyms (`pod_ips` → `podIPs`, `uid` →
+    """Return the JSON key of an attribute: camel case with Kubernetes' acronyms (`pod_ips` → `podIPs`, `uid` →
     `uid`).
     """
     first, *rest = attribute.split("_")

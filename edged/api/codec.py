@@ -1,8 +1,7 @@
 """JSON to Kubernetes types and back.
 
-Go's decoder takes `null` for any field and leaves it at its zero value; msgspec refuses it. As nulls are
-rare, decoding first tries the direct way and only on a refusal drops the nulls and tries again, which also
-yields the error to show when the type was really wrong.
+Go's decoder takes `null` for any field as its zero value; msgspec refuses it. As nulls are rare, decoding first tries
+the direct way; if that fails, it drops the nulls and tries again, which also yields the error for a wrong type.
 """
 
 from typing import Any, TypeVar
@@ -17,13 +16,13 @@ _decoders: dict[type, msgspec.json.Decoder[Any]] = {}
 
 
 class DecodeError(EdgedError):
-    """JSON that is not the Kubernetes object it should be; the text names the path of the wrong value."""
+    """JSON that is not the expected Kubernetes object; the text names the path of the wrong value."""
 
 
 def decode(kind: type[T], raw: bytes | bytearray | memoryview | str | msgspec.Raw) -> T:
-    """The object of type `kind` that the JSON text holds; unknown keys are ignored, nulls count as absent.
+    """Decode an object of type `kind` from JSON; unknown keys are ignored, nulls count as absent.
 
-    Raises DecodeError with the path of the value at fault (`$.spec.containers[0].name`).
+    Raises DecodeError with the path of the wrong value (`$.spec.containers[0].name`).
     """
     try:
         try:
@@ -35,7 +34,7 @@ def decode(kind: type[T], raw: bytes | bytearray | memoryview | str | msgspec.Ra
 
 
 def from_value(kind: type[T], value: Any) -> T:
-    """The object of type `kind` that an already decoded JSON value holds. Rules and errors as `decode`."""
+    """Convert a decoded JSON value to an object of type `kind`. Rules and errors as for `decode`."""
     try:
         return msgspec.convert(_without_nulls(value), kind)
     except msgspec.ValidationError as error:
@@ -43,12 +42,12 @@ def from_value(kind: type[T], value: Any) -> T:
 
 
 def encode(value: Any) -> bytes:
-    """The JSON text of an object, keys in Kubernetes' order, empty fields left out as Go does."""
+    """Return the JSON of an object, with keys in Kubernetes' order and without empty fields, like Go."""
     return msgspec.json.encode(value)
 
 
 def to_value(value: Any) -> Any:
-    """The object as plain dictionaries, lists and scalars, as its JSON text would decode."""
+    """Return the object as plain dictionaries, lists and scalars, the decoded form of its JSON."""
     return msgspec.json.decode(msgspec.json.encode(value))
 
 

@@ -1,4 +1,4 @@
-"""Configmaps and secrets: the data a pod gets as files and variables."""
+"""ConfigMap and Secret: data for files and variables of pods."""
 
 from msgspec import field
 
@@ -18,7 +18,7 @@ class ConfigMap(KubeStruct, frozen=True):
 
 
 class Secret(KubeStruct, frozen=True):
-    """v1.Secret. `data` is base64 on the wire and bytes here; its values never show in a representation."""
+    """v1.Secret. `data` is base64 on the wire and bytes here; its values are left out of the representation."""
 
     kind: str = ""
     api_version: str = ""

@@ -1,4 +1,4 @@
-"""One container of a pod as it is wanted: image, command, environment, resources, mounts."""
+"""The specification of a container: image, command, environment, resources, mounts."""
 
 from msgspec import field
 
@@ -36,7 +36,7 @@ class SecretKeySelector(KubeStruct, frozen=True):
 
 
 class EnvVarSource(KubeStruct, frozen=True):
-    """Where a variable's value comes from: exactly one source is set."""
+    """The source of a variable's value: exactly one is set."""
 
     field_ref: ObjectFieldSelector | None = None
     resource_field_ref: ResourceFieldSelector | None = None
@@ -45,7 +45,7 @@ class EnvVarSource(KubeStruct, frozen=True):
 
 
 class EnvVar(KubeStruct, frozen=True):
-    """A variable with a value of its own or from elsewhere."""
+    """A variable with a value of its own or from a source."""
 
     name: str = field(default_factory=str)
     value: str = ""
@@ -75,14 +75,14 @@ class EnvFromSource(KubeStruct, frozen=True):
 
 
 class ResourceRequirements(KubeStruct, frozen=True):
-    """What a container may use at most and is promised at least."""
+    """The limits and requests of a container."""
 
     limits: dict[str, Quantity] = field(default_factory=dict)
     requests: dict[str, Quantity] = field(default_factory=dict)
 
 
 class VolumeMount(KubeStruct, frozen=True):
-    """Where a volume of the pod appears in the container."""
+    """The mount of a volume in the container."""
 
     name: str = field(default_factory=str)
     read_only: bool = False
@@ -94,29 +94,29 @@ class VolumeMount(KubeStruct, frozen=True):
 
 
 class VolumeDevice(KubeStruct, frozen=True):
-    """Where a block volume appears in the container."""
+    """The path of a block volume in the container."""
 
     name: str = field(default_factory=str)
     device_path: str = field(default_factory=str)
 
 
 class ContainerRestartRuleOnExitCodes(KubeStruct, frozen=True):
-    """Exit codes that a rule is about: those named (`In`), or all others (`NotIn`)."""
+    """The exit codes of a rule: those listed (`In`), or all others (`NotIn`)."""
 
     operator: str = field(default_factory=str)
     values: tuple[int, ...] = ()
 
 
 class ContainerRestartRule(KubeStruct, frozen=True):
-    """What is done when a container ends in a way that matches; the only action on one container is `Restart`."""
+    """The action when a container ends with a matching exit code; the only action on one container is `Restart`."""
 
     action: str = ""
     exit_codes: ContainerRestartRuleOnExitCodes | None = None
 
 
 class Container(KubeStruct, frozen=True):
-    """A container of a pod. `restart_policy` overrides the pod's (Kubernetes since 1.34); an init container that has
-    `Always` stays (a sidecar).
+    """A container of a pod. `restart_policy` overrides the pod's (Kubernetes since 1.34); an init container with
+    `Always` is a sidecar.
     """
 
     name: str = field(default_factory=str)
@@ -146,6 +146,6 @@ class Container(KubeStruct, frozen=True):
 
 
 class EphemeralContainer(Container, frozen=True):
-    """A container that is added to a pod that runs. The API server refuses probes, hooks, ports and resources of it."""
+    """A container that is added to a running pod. The API server refuses probes, hooks, ports and resources of it."""
 
     target_container_name: str = ""

@@ -1,4 +1,4 @@
-"""What has happened to an object, in the words that `kubectl describe` shows."""
+"""Events of an object, as `kubectl describe` shows them."""
 
 from types import NoneType
 
@@ -10,14 +10,14 @@ from edged.api.times import MicroTime, Time
 
 
 class EventSource(KubeStruct, frozen=True):
-    """Who saw it: a component, and the node it runs on."""
+    """The reporting component, and its node."""
 
     component: str = ""
     host: str = ""
 
 
 class Event(KubeStruct, frozen=True):
-    """v1 Event, as client-go's recorder fills it in. `event_time` is the newer events API's and stays null."""
+    """v1.Event, as client-go's recorder fills it in. `event_time` belongs to the newer events API and stays null."""
 
     kind: str = ""
     api_version: str = ""

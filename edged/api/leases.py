@@ -1,4 +1,4 @@
-"""The node's sign of life in the cloud."""
+"""The node's lease, its heartbeat in the cloud."""
 
 from msgspec import field
 
@@ -8,7 +8,7 @@ from edged.api.times import MicroTime
 
 
 class LeaseSpec(KubeStruct, frozen=True):
-    """Who holds the lease and since when; duration in seconds."""
+    """Holder and time of the lease; duration in seconds."""
 
     holder_identity: str | None = None
     lease_duration_seconds: int | None = None

@@ -1,8 +1,7 @@
-"""What every Kubernetes object carries, references between objects, and the API server's verdict on a
-request.
+"""Metadata of Kubernetes objects, references between them, and the API server's Status.
 
-`managedFields` is left out on purpose: it is the largest part of a stored object, nothing on the node reads
-it, and an API server that gets an update without it keeps what it has.
+`managedFields` is left out on purpose: it is the largest part of a stored object, nothing on the node reads it, and an
+API server keeps its own when an update has none.
 """
 
 from types import NoneType
@@ -14,7 +13,7 @@ from edged.api.times import Time
 
 
 class OwnerReference(KubeStruct, frozen=True):
-    """The object that owns this one."""
+    """A reference to an object's owner."""
 
     api_version: str = field(default_factory=str)
     kind: str = field(default_factory=str)
@@ -25,7 +24,7 @@ class OwnerReference(KubeStruct, frozen=True):
 
 
 class ObjectMeta(KubeStruct, frozen=True):
-    """Name, identity and life of an object."""
+    """Metadata of an object: name, identity, deletion."""
 
     name: str = ""
     generate_name: str = ""
@@ -79,7 +78,7 @@ class StatusCause(KubeStruct, frozen=True):
 
 
 class StatusDetails(KubeStruct, frozen=True):
-    """What a failed request was about."""
+    """The object and the causes of a failed request."""
 
     name: str = ""
     group: str = ""
@@ -103,14 +102,14 @@ class Status(KubeStruct, frozen=True):
 
 
 class Preconditions(KubeStruct, frozen=True):
-    """What must hold for a deletion: that the object is still the one that was meant."""
+    """Conditions of a deletion: the object still has this uid and version."""
 
     uid: str | None = None
     resource_version: str | None = None
 
 
 class DeleteOptions(KubeStruct, frozen=True):
-    """What goes with a deletion; the grace period in seconds, 0 for a pod whose containers are gone."""
+    """Options of a deletion; the grace period in seconds, 0 for a pod without containers."""
 
     kind: str = ""
     api_version: str = ""

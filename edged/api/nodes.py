@@ -1,4 +1,4 @@
-"""The node itself, as it registers and reports."""
+"""The Node object, with which edged registers and reports."""
 
 from types import NoneType
 
@@ -11,7 +11,7 @@ from edged.api.times import Time
 
 
 class Taint(KubeStruct, frozen=True):
-    """What keeps pods away that do not tolerate it."""
+    """A property of the node that repels pods without a matching toleration."""
 
     key: str = field(default_factory=str)
     value: str = ""
@@ -20,7 +20,7 @@ class Taint(KubeStruct, frozen=True):
 
 
 class NodeSpec(KubeStruct, frozen=True):
-    """What others decided about the node."""
+    """The node's specification, set in the cloud."""
 
     pod_cidr: str = ""
     pod_cidrs: tuple[str, ...] = ()
@@ -54,7 +54,7 @@ class DaemonEndpoint(KubeStruct, frozen=True):
 
 
 class NodeDaemonEndpoints(KubeStruct, frozen=True):
-    """Where the node's own server listens."""
+    """The port of the node's own server."""
 
     kubelet_endpoint: DaemonEndpoint = field(default_factory=DaemonEndpoint)
 
@@ -89,7 +89,7 @@ class AttachedVolume(KubeStruct, frozen=True):
 
 
 class NodeStatus(KubeStruct, frozen=True):
-    """What the node says about itself."""
+    """The status that the node reports."""
 
     capacity: dict[str, Quantity] = field(default_factory=dict)
     allocatable: dict[str, Quantity] = field(default_factory=dict)

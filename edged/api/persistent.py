@@ -1,4 +1,4 @@
-"""Volumes that outlive pods: claims, what they are bound to, and what storage drivers and the cloud say of them."""
+"""Persistent volumes, claims, attachments, and CSIDriver objects."""
 
 from msgspec import field
 
@@ -36,13 +36,13 @@ class CSIPersistentVolumeSource(KubeStruct, frozen=True):
 
 
 class VolumeNodeAffinity(KubeStruct, frozen=True):
-    """From which nodes a volume can be reached."""
+    """The nodes from which a volume can be reached."""
 
     required: NodeSelector | None = None
 
 
 class PersistentVolumeSpec(KubeStruct, frozen=True):
-    """What a persistent volume is; a source of a kind that is not listed is none."""
+    """The source of a persistent volume and its properties; sources of unlisted kinds are ignored."""
 
     capacity: dict[str, Quantity] = field(default_factory=dict)
     host_path: HostPathVolumeSource | None = None
@@ -57,7 +57,7 @@ class PersistentVolumeSpec(KubeStruct, frozen=True):
 
 
 class PersistentVolumeStatus(KubeStruct, frozen=True):
-    """Available, Bound, Released, Failed."""
+    """Phase: Available, Bound, Released, Failed."""
 
     phase: str = ""
 
@@ -73,7 +73,7 @@ class PersistentVolume(KubeStruct, frozen=True):
 
 
 class PersistentVolumeClaimSpec(KubeStruct, frozen=True):
-    """What is claimed, and what it was given."""
+    """The claim's request, and its bound volume."""
 
     access_modes: tuple[str, ...] = ()
     volume_name: str = ""
@@ -82,7 +82,7 @@ class PersistentVolumeClaimSpec(KubeStruct, frozen=True):
 
 
 class PersistentVolumeClaimStatus(KubeStruct, frozen=True):
-    """Pending, Bound, Lost."""
+    """Phase: Pending, Bound, Lost."""
 
     phase: str = ""
 
@@ -98,19 +98,19 @@ class PersistentVolumeClaim(KubeStruct, frozen=True):
 
 
 class VolumeProblem(KubeStruct, frozen=True):
-    """Why a volume could not be attached (Kubernetes' VolumeError)."""
+    """The error of a failed attachment (Kubernetes' VolumeError)."""
 
     message: str = ""
 
 
 class VolumeAttachmentSource(KubeStruct, frozen=True):
-    """Which volume."""
+    """The volume."""
 
     persistent_volume_name: str | None = None
 
 
 class VolumeAttachmentSpec(KubeStruct, frozen=True):
-    """Which volume is to be attached to which node, by whom."""
+    """The volume, the node, and the attacher."""
 
     attacher: str = field(default_factory=str)
     node_name: str = field(default_factory=str)
@@ -118,7 +118,7 @@ class VolumeAttachmentSpec(KubeStruct, frozen=True):
 
 
 class VolumeAttachmentStatus(KubeStruct, frozen=True):
-    """Whether it is, and what the driver's node part needs to know of it."""
+    """Whether the volume is attached, and the attacher's data for the driver's node service."""
 
     attached: bool = field(default_factory=bool)
     attachment_metadata: dict[str, str] = field(default_factory=dict)
@@ -136,7 +136,7 @@ class VolumeAttachment(KubeStruct, frozen=True):
 
 
 class CSIDriverSpec(KubeStruct, frozen=True):
-    """How a storage driver wants to be treated; the defaults are the API server's."""
+    """The requirements of a storage driver; the defaults are the API server's."""
 
     attach_required: bool | None = None
     pod_info_on_mount: bool | None = None

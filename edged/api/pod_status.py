@@ -1,4 +1,4 @@
-"""What the node says about a pod: phase, conditions, and the state of each container."""
+"""The status of a pod: phase, conditions, and the state of each container."""
 
 from types import NoneType
 
@@ -9,7 +9,7 @@ from edged.api.times import Time
 
 
 class ContainerStateWaiting(KubeStruct, frozen=True):
-    """Not running yet, or not again yet, and why."""
+    """Waiting for its start or restart, with the reason."""
 
     reason: str = ""
     message: str = ""
@@ -22,7 +22,7 @@ class ContainerStateRunning(KubeStruct, frozen=True):
 
 
 class ContainerStateTerminated(KubeStruct, frozen=True):
-    """Ended, how and when."""
+    """Ended, with exit code, reason and time."""
 
     exit_code: int = field(default_factory=int)
     signal: int = 0
@@ -34,7 +34,7 @@ class ContainerStateTerminated(KubeStruct, frozen=True):
 
 
 class ContainerState(KubeStruct, frozen=True):
-    """One of three; all empty means waiting without a reason."""
+    """Exactly one state is set; none means waiting without a reason."""
 
     waiting: ContainerStateWaiting | None = None
     running: ContainerStateRunning | None = None
@@ -42,7 +42,7 @@ class ContainerState(KubeStruct, frozen=True):
 
 
 class VolumeMountStatus(KubeStruct, frozen=True):
-    """How a volume is mounted in a container."""
+    """The mount of a volume in a container."""
 
     name: str = field(default_factory=str)
     mount_path: str = field(default_factory=str)
@@ -51,7 +51,7 @@ class VolumeMountStatus(KubeStruct, frozen=True):
 
 
 class ContainerStatus(KubeStruct, frozen=True):
-    """The present and the last state of one container."""
+    """The current and the last state of one container."""
 
     name: str = field(default_factory=str)
     state: ContainerState = field(default_factory=ContainerState)
@@ -66,7 +66,7 @@ class ContainerStatus(KubeStruct, frozen=True):
 
 
 class PodCondition(KubeStruct, frozen=True):
-    """One fact about a pod that is True, False or Unknown."""
+    """One condition of a pod: True, False or Unknown."""
 
     type: str = field(default_factory=str)
     observed_generation: int = 0

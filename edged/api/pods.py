@@ -1,4 +1,4 @@
-"""Pods as they are wanted."""
+"""Pod and its specification."""
 
 from msgspec import field
 
@@ -27,7 +27,7 @@ class PodDNSConfigOption(KubeStruct, frozen=True):
 
 
 class PodDNSConfig(KubeStruct, frozen=True):
-    """What is added to the resolv.conf that the DNS policy gives."""
+    """Additions to the resolv.conf of the DNS policy."""
 
     nameservers: tuple[str, ...] = ()
     searches: tuple[str, ...] = ()
@@ -35,13 +35,13 @@ class PodDNSConfig(KubeStruct, frozen=True):
 
 
 class PodReadinessGate(KubeStruct, frozen=True):
-    """A condition that others set and that Ready waits for."""
+    """An additional condition for Ready, set by others."""
 
     condition_type: str = field(default_factory=str)
 
 
 class Toleration(KubeStruct, frozen=True):
-    """A taint that does not disturb this pod."""
+    """Taints that do not repel this pod."""
 
     key: str = ""
     operator: str = ""
@@ -51,7 +51,7 @@ class Toleration(KubeStruct, frozen=True):
 
 
 class PodSpec(KubeStruct, frozen=True):
-    """What a pod consists of."""
+    """The specification of a pod."""
 
     volumes: tuple[Volume, ...] = ()
     init_containers: tuple[Container, ...] = ()
@@ -91,7 +91,7 @@ class PodSpec(KubeStruct, frozen=True):
 
     @property
     def all_containers(self) -> tuple[Container, ...]:
-        """Of every kind: init, regular, ephemeral."""
+        """Init, regular and ephemeral containers."""
         return (*self.init_containers, *self.containers, *self.ephemeral_containers)
 
     affinity: Affinity | None = None

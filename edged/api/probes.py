@@ -1,11 +1,11 @@
-"""How a container's health is asked for, and what is run at its start and end."""
+"""Probes and lifecycle hooks of a container."""
 
 from msgspec import field
 
 from edged.api.base import KubeStruct
 
 IntOrString = int | str
-"""A port by number or by name, as the wire has it."""
+"""A port by number or by name, as on the wire."""
 
 
 class ExecAction(KubeStruct, frozen=True):
@@ -32,7 +32,7 @@ class HTTPGetAction(KubeStruct, frozen=True):
 
 
 class TCPSocketAction(KubeStruct, frozen=True):
-    """A TCP connection that only has to open."""
+    """A TCP connection; opening it is a success."""
 
     port: IntOrString = field(default_factory=int)
     host: str = ""
@@ -46,9 +46,7 @@ class GRPCAction(KubeStruct, frozen=True):
 
 
 class Probe(KubeStruct, frozen=True):
-    """A health check and its timing in seconds; a zero stands for Kubernetes' default (period 10, time limit
-    1, …).
-    """
+    """A health check and its timing in seconds; zero stands for Kubernetes' default (period 10, time-out 1, …)."""
 
     exec: ExecAction | None = None
     http_get: HTTPGetAction | None = None

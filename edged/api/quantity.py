@@ -1,8 +1,8 @@
 """Kubernetes quantities: amounts of CPU, memory and the like, with exact arithmetic.
 
-On the wire a quantity is text (`100m`, `1.5Gi`, `2e3`) or a bare number. It is kept as it came and read when
-a decision needs it: into a fraction, which has no rounding of its own, so that the one rounding Kubernetes
-knows (away from zero, to the unit asked for) happens in one place.
+On the wire a quantity is text (`100m`, `1.5Gi`, `2e3`) or a number. It is kept in that form, and parsed when a decision
+needs its value: into a fraction, which does not round by itself, so that Kubernetes' only rounding (away from zero, to
+the requested unit) happens in one place.
 """
 
 import re
@@ -11,7 +11,7 @@ from fractions import Fraction
 from edged.errors import EdgedError
 
 Quantity = str | int | float
-"""A quantity as the wire has it."""
+"""A quantity in its form on the wire."""
 
 _NANO = Fraction(1, 10**9)
 _BINARY = {"Ki": 1, "Mi": 2, "Gi": 3, "Ti": 4, "Pi": 5, "Ei": 6}
@@ -27,14 +27,14 @@ _LONGEST = 100
 
 
 class QuantityError(EdgedError):
-    """A text that is no Kubernetes quantity."""
+    """The text is not a Kubernetes quantity."""
 
 
 def parse_quantity(quantity: Quantity) -> Fraction:
-    """The exact value of a quantity in base units (cores, bytes, pieces). Raises QuantityError.
+    """Return the exact value of a quantity in base units (cores, bytes, counts). Raises QuantityError.
 
-    As resource.ParseQuantity of Kubernetes: finer than a billionth rounds away from zero, larger than 2^63-1
-    is cut to it.
+    As resource.ParseQuantity of Kubernetes: fractions of a billionth round away from zero, values above 2^63-1 are cut
+    to it.
     """
     text = str(quantity)
     match = _SYNTAX.fullmatch(text) if len(text) <= _LONGEST else None
@@ -48,17 +48,17 @@ def parse_quantity(quantity: Quantity) -> Fraction:
 
 
 def whole_value(quantity: Quantity) -> int:
-    """The value in whole base units, rounded away from zero (Kubernetes' Quantity.Value())."""
+    """Return the value in whole base units, rounded away from zero (Kubernetes' Quantity.Value())."""
     return _round_away(parse_quantity(quantity))
 
 
 def milli_value(quantity: Quantity) -> int:
-    """The value in thousandths of the base unit, rounded away from zero (Quantity.MilliValue())."""
+    """Return the value in thousandths of the base unit, rounded away from zero (Quantity.MilliValue())."""
     return _round_away(parse_quantity(quantity) * 1000)
 
 
 def format_quantity(value: Fraction | int) -> str:
-    """The shortest decimal notation Kubernetes would print for a value (`2`, `1500m`, `24k`), exact to a
+    """Return the shortest decimal notation that Kubernetes would print for a value (`2`, `1500m`, `24k`), exact to a
     billionth.
     """
     nanos = _round_away(Fraction(value) / _NANO)
@@ -73,9 +73,7 @@ def format_quantity(value: Fraction | int) -> str:
 
 
 def format_binary_quantity(value: int) -> str:
-    """A whole number of bytes with the largest binary suffix that loses nothing (`24684092Ki`), as node
-    status has it.
-    """
+    """Return a whole number of bytes with the largest binary suffix without loss (`24684092Ki`), as in node status."""
     suffix = ""
     for candidate in _BINARY:
         if value == 0 or value % 1024 != 0:

@@ -1,6 +1,6 @@
-"""On which nodes a pod may be: node affinity and the operating system it is made for.
+"""The nodes of a pod: node affinity and operating system.
 
-Of affinity only the node's part is here: what pods want of each other is the scheduler's alone.
+Pod affinity is left out: only the scheduler uses it.
 """
 
 from msgspec import field
@@ -9,7 +9,7 @@ from edged.api.base import KubeStruct
 
 
 class NodeSelectorRequirement(KubeStruct, frozen=True):
-    """What one label (or field) of the node has to be: In, NotIn, Exists, DoesNotExist, Gt, Lt."""
+    """A condition on one label (or field) of the node: In, NotIn, Exists, DoesNotExist, Gt, Lt."""
 
     key: str = field(default_factory=str)
     operator: str = field(default_factory=str)
@@ -17,31 +17,31 @@ class NodeSelectorRequirement(KubeStruct, frozen=True):
 
 
 class NodeSelectorTerm(KubeStruct, frozen=True):
-    """Requirements that hold together."""
+    """Requirements that must all hold."""
 
     match_expressions: tuple[NodeSelectorRequirement, ...] = ()
     match_fields: tuple[NodeSelectorRequirement, ...] = ()
 
 
 class NodeSelector(KubeStruct, frozen=True):
-    """Terms of which one has to hold."""
+    """Terms, at least one of them must hold."""
 
     node_selector_terms: tuple[NodeSelectorTerm, ...] = field(default_factory=tuple)
 
 
 class NodeAffinity(KubeStruct, frozen=True):
-    """What a node must be; what it had better be is the scheduler's."""
+    """The required nodes; preferred ones concern only the scheduler."""
 
     required_during_scheduling_ignored_during_execution: NodeSelector | None = None
 
 
 class Affinity(KubeStruct, frozen=True):
-    """Where a pod may be."""
+    """The affinity of a pod."""
 
     node_affinity: NodeAffinity | None = None
 
 
 class PodOS(KubeStruct, frozen=True):
-    """The operating system a pod is made for: `linux`, `windows`."""
+    """The operating system of a pod: `linux`, `windows`."""
 
     name: str = field(default_factory=str)

@@ -1,4 +1,4 @@
-"""As whom a pod and its containers run, and what the kernel lets them do."""
+"""Users, privileges and kernel restrictions of a pod and its containers."""
 
 from msgspec import field
 
@@ -36,7 +36,7 @@ class AppArmorProfile(KubeStruct, frozen=True):
 
 
 class SecurityContext(KubeStruct, frozen=True):
-    """Security of one container; what is unset falls back to the pod's."""
+    """Security of one container; unset fields fall back to the pod's."""
 
     capabilities: Capabilities | None = None
     privileged: bool | None = None

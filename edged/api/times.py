@@ -1,8 +1,8 @@
-"""Points in time, as Kubernetes writes them and as the container runtime counts them.
+"""Times, as Kubernetes and the container runtime write them.
 
-Inside edged a time is an integer count of nanoseconds since the epoch, the unit of the CRI. On the wire it is
-RFC 3339 text: `metav1.Time` with seconds, `metav1.MicroTime` with six digits. Both are kept as the text that
-came, so that a status that is sent back differs only where something changed.
+Inside edged a time is an integer count of nanoseconds since the epoch, the unit of the CRI. On the wire it is RFC 3339
+text: `metav1.Time` with seconds, `metav1.MicroTime` with six digits. Both keep the received text, so that a status that
+is sent back differs only where it changed.
 """
 
 from datetime import UTC, datetime, timedelta
@@ -24,28 +24,26 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class TimeError(EdgedError):
-    """A text that is no RFC 3339 time."""
+    """The text is not an RFC 3339 time."""
 
 
 def seconds(count: float) -> Nanoseconds:
-    """A length of time given in seconds."""
+    """Return a duration in nanoseconds."""
     return Nanoseconds(round(count * SECOND))
 
 
 def format_time(at: Nanoseconds) -> Time:
-    """The point in time as metav1.Time writes it; fractions of a second are cut off, as Go does."""
+    """Format a time as metav1.Time; fractions of a second are cut off, as Go does."""
     return Time(_utc(at).strftime("%Y-%m-%dT%H:%M:%SZ"))
 
 
 def format_micro_time(at: Nanoseconds) -> MicroTime:
-    """The point in time as metav1.MicroTime writes it: always six digits after the point."""
+    """Format a time as metav1.MicroTime: always with six digits after the point."""
     return MicroTime(_utc(at).strftime("%Y-%m-%dT%H:%M:%S.%fZ"))
 
 
 def parse_time(text: str) -> Nanoseconds:
-    """The point in time that an RFC 3339 text names, with or without a fraction, in any zone. Raises
-    TimeError.
-    """
+    """Parse an RFC 3339 text, with or without a fraction, in any zone. Raises TimeError."""
     try:
         parsed = datetime.fromisoformat(text)
     except ValueError as error:

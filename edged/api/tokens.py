@@ -1,4 +1,4 @@
-"""Tokens that a pod of this node presents to others (authentication.k8s.io/v1 TokenRequest)."""
+"""Tokens of a pod's service account (authentication.k8s.io/v1 TokenRequest)."""
 
 from types import NoneType
 
@@ -10,7 +10,7 @@ from edged.api.times import Time
 
 
 class BoundObjectReference(KubeStruct, frozen=True):
-    """The object with whose end the token ends: the pod."""
+    """The object that limits the token's validity: the pod."""
 
     kind: str = ""
     api_version: str = ""
@@ -19,7 +19,7 @@ class BoundObjectReference(KubeStruct, frozen=True):
 
 
 class TokenRequestSpec(KubeStruct, frozen=True):
-    """For whom and for how long (seconds) the token is wanted."""
+    """Audiences and duration (seconds) of the token."""
 
     audiences: tuple[str, ...] | None = field(default_factory=NoneType)
     expiration_seconds: int | None = field(default_factory=NoneType)
@@ -27,7 +27,7 @@ class TokenRequestSpec(KubeStruct, frozen=True):
 
 
 class TokenRequestStatus(KubeStruct, frozen=True):
-    """The token; it never shows in a representation."""
+    """The token; it is left out of the representation."""
 
     token: str = field(default_factory=str)
     expiration_timestamp: Time | None = field(default_factory=NoneType)

@@ -3,9 +3,9 @@
 from typing import Final
 
 _DIGITS: Final = 20
-"""Of the largest that there can be (an unsigned number of 64 bits)."""
+"""Digits of the largest unsigned number of 64 bits."""
 
 
 def version_number(version: str) -> int:
-    """A resourceVersion as a number; 0 for what is none, or is longer than any is."""
+    """Return a resourceVersion as a number; 0 for a text that is not a decimal number of at most 20 digits."""
     return int(version) if version.isascii() and version.isdigit() and len(version) <= _DIGITS else 0

@@ -1,6 +1,6 @@
-"""The volume sources of a pod that edged knows, and how a file's content is chosen from an object's keys.
+"""The supported volume sources of a pod, and the choice of a file's content from an object's keys.
 
-A volume of a kind that is not listed decodes with every source empty; planning then refuses it by name.
+A volume of an unlisted kind decodes with every source empty; planning then refuses it by name.
 """
 
 from msgspec import field
@@ -11,7 +11,7 @@ from edged.api.quantity import Quantity
 
 
 class KeyToPath(KubeStruct, frozen=True):
-    """One key of an object and the file it becomes."""
+    """One key of an object and its file."""
 
     key: str = field(default_factory=str)
     path: str = field(default_factory=str)
@@ -34,7 +34,7 @@ class ResourceFieldSelector(KubeStruct, frozen=True):
 
 
 class EmptyDirVolumeSource(KubeStruct, frozen=True):
-    """A directory that lives as long as the pod."""
+    """An empty directory that is deleted with the pod."""
 
     medium: str = ""
     size_limit: Quantity | None = None
@@ -66,7 +66,7 @@ class SecretVolumeSource(KubeStruct, frozen=True):
 
 
 class DownwardAPIVolumeFile(KubeStruct, frozen=True):
-    """A file that holds a fact about the pod."""
+    """A file with a fact about the pod."""
 
     path: str = field(default_factory=str)
     field_ref: ObjectFieldSelector | None = None
@@ -75,7 +75,7 @@ class DownwardAPIVolumeFile(KubeStruct, frozen=True):
 
 
 class DownwardAPIVolumeSource(KubeStruct, frozen=True):
-    """Files that hold facts about the pod."""
+    """Files with facts about the pod."""
 
     items: tuple[DownwardAPIVolumeFile, ...] = ()
     default_mode: int | None = None
@@ -135,7 +135,7 @@ class PersistentVolumeClaimVolumeSource(KubeStruct, frozen=True):
 
 
 class CSIVolumeSource(KubeStruct, frozen=True):
-    """A volume that a storage driver makes for one pod, and that goes with it."""
+    """A volume that a storage driver makes for one pod, and deletes with it."""
 
     driver: str = field(default_factory=str)
     read_only: bool | None = None

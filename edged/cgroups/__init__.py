@@ -1,1 +1,1 @@
-"""The kernel's control groups: a node's, its classes', and each pod's, laid out as a kubelet lays them out."""
+"""The kernel's control groups of the node, of QoS classes and of pods, in kubelet's layout."""

@@ -1,4 +1,4 @@
-"""What may go wrong with control groups."""
+"""The errors of control groups."""
 
 from edged.errors import EdgedError
 
@@ -8,4 +8,4 @@ class CgroupError(EdgedError):
 
 
 class CgroupBusyError(CgroupError):
-    """Processes are still in it."""
+    """The cgroup still has processes."""

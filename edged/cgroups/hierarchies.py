@@ -1,7 +1,7 @@
-"""Where the kernel's control groups are mounted, and which controllers each mount has.
+"""The mounts of the kernel's control groups, and the controllers of each.
 
-Machines differ: cgroup v2 alone, v1 with a mount for each controller or for several, or v1 with v2 beside it for what
-v1 does not have (hybrid). A pod's cgroup has the same path in all of them.
+Machines differ: cgroup v2 alone; v1 with a mount for each controller or for several; or v1 with v2 beside it for the
+controllers that v1 lacks (hybrid). A pod's cgroup has the same path in all of them.
 """
 
 import re
@@ -14,7 +14,7 @@ _ESCAPED = re.compile(r"\\([0-7]{3})")
 
 
 class Hierarchy(msgspec.Struct, frozen=True):
-    """One mount. `unified` is cgroup v2, whose controllers the kernel says in a file of it."""
+    """One mount. `unified` is cgroup v2, whose controllers are listed in one of its files."""
 
     mount: Path
     controllers: tuple[str, ...] = ()
@@ -22,7 +22,7 @@ class Hierarchy(msgspec.Struct, frozen=True):
 
 
 def read_hierarchies(mountinfo: str) -> list[Hierarchy]:
-    """The hierarchies in a text such as /proc/self/mountinfo. Of one that is mounted twice the first counts."""
+    """Return the hierarchies in a text like /proc/self/mountinfo. Of one that is mounted twice the first counts."""
     found: dict[object, Hierarchy] = {}
     for line in mountinfo.splitlines():
         before, _, after = line.partition(" - ")
@@ -40,7 +40,7 @@ def read_hierarchies(mountinfo: str) -> list[Hierarchy]:
 
 
 def with_unified_controllers(hierarchies: Iterable[Hierarchy]) -> list[Hierarchy]:
-    """The same, with the controllers that the unified one says it has; none when it cannot be read."""
+    """Return the hierarchies with the controllers of the unified one; none when they cannot be read."""
     return [msgspec.structs.replace(h, controllers=_controllers(h.mount)) if h.unified else h for h in hierarchies]
 
 

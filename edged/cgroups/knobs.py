@@ -1,33 +1,33 @@
-"""Limits as the kernel's files take them: which file of which controller gets which text.
+"""A ResourceConfig as the kernel's interface files: controller, file and text.
 
-Pure. cgroup v1 has a hierarchy for each controller (or a few of them); v2 has one, other names and another scale of
-weights (kubelet's cgroup_v1_manager and cgroup_v2_manager over libcontainer).
+Pure. cgroup v1 has a hierarchy for each controller (or a few of them); v2 has a single one, other names and another
+scale of weights (kubelet's cgroup_v1_manager and cgroup_v2_manager over libcontainer).
 """
 
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from edged.cgroups.limits import UNLIMITED, Limits
+from edged.cgroups.resource_config import UNLIMITED, ResourceConfig
 
 CONTROLLERS = ("cpu", "cpuacct", "memory", "pids", "hugetlb")
-"""Controllers in whose hierarchies edged itself makes cgroups; those of others are the runtime's business."""
+"""Controllers in whose hierarchies edged itself makes cgroups; the runtime makes them in the others."""
 
 
 class Knob(NamedTuple):
-    """One file to write."""
+    """One interface file and its new content."""
 
     controller: str
     file: str
     value: str
 
 
-def knobs(limits: Limits, *, unified: bool, page_sizes: tuple[str, ...] = ()) -> list[Knob]:
-    """The files that set the limits, in the order in which they are to be written.
+def knobs(limits: ResourceConfig, *, unified: bool, page_sizes: tuple[str, ...] = ()) -> list[Knob]:
+    """Return the files to write, in this order.
 
     Args:
         limits: to set.
         unified: whether the hierarchy is cgroup v2.
-        page_sizes: of huge pages that the machine has (`2MB`); those that are not limited to anything get none.
+        page_sizes: sizes of the machine's huge pages (`2MB`); those without a limit get 0.
     """
     found = list(_v2(limits) if unified else _v1(limits))
     if limits.huge_pages is not None:
@@ -38,11 +38,13 @@ def knobs(limits: Limits, *, unified: bool, page_sizes: tuple[str, ...] = ()) ->
 
 
 def weight_of(cpu_shares: int) -> int:
-    """cgroup v2's weight, 1 to 10000, of v1's shares, 2 to 262144 (cpuSharesToCPUWeight of kubelets up to 1.33)."""
+    """Return cgroup v2's weight, 1 to 10000, for v1's shares, 2 to 262144 (cpuSharesToCPUWeight of kubelets up to
+    1.33).
+    """
     return 1 + (cpu_shares - 2) * 9999 // 262142
 
 
-def _v1(limits: Limits) -> Iterator[Knob]:
+def _v1(limits: ResourceConfig) -> Iterator[Knob]:
     if limits.cpu_shares is not None:
         yield Knob("cpu", "cpu.shares", str(limits.cpu_shares))
     if limits.cpu_period is not None:
@@ -55,7 +57,7 @@ def _v1(limits: Limits) -> Iterator[Knob]:
         yield Knob("pids", "pids.max", _or_max(limits.pids))
 
 
-def _v2(limits: Limits) -> Iterator[Knob]:
+def _v2(limits: ResourceConfig) -> Iterator[Knob]:
     if limits.cpu_shares is not None:
         yield Knob("cpu", "cpu.weight", str(weight_of(limits.cpu_shares)))
     if limits.cpu_quota is not None:

@@ -1,16 +1,16 @@
-"""Where a pod's control group is: names and paths, for both drivers.
+"""Names and paths of the cgroups of pods, for both drivers.
 
-cgroupfs has plain directories, `/kubepods/burstable/pod<uid>`. systemd has slices, whose names say the way to them:
+cgroupfs has plain directories, `/kubepods/burstable/pod<uid>`. systemd has slices, each named after its parents:
 `/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod<uid>.slice`, with `_` for the `-` of a uid (kubelet's
-CgroupName, ToSystemd and ToCgroupfs). Pods of class Guaranteed stand beside the two classes, not in one.
+CgroupName, ToSystemd and ToCgroupfs). Guaranteed pods are beside the two classes, not in one.
 """
 
 from typing import NewType
 
 from edged.cgroups.errors import CgroupError
-from edged.cgroups.settings import Driver
 from edged.pods.model import PodUid
 from edged.pods.qos import QosClass
+from edged.settings.cgroups import CgroupDriver
 
 CgroupPath = NewType("CgroupPath", str)
 """Path of a cgroup in each hierarchy, beginning with `/`."""
@@ -19,15 +19,17 @@ _PODS = "kubepods"
 _CLASSES = {QosClass.GUARANTEED: (), QosClass.BURSTABLE: ("burstable",), QosClass.BEST_EFFORT: ("besteffort",)}
 
 
-class Names:
+class CgroupNames:
     """The names of one node's cgroups.
 
     Args:
-        driver: who makes them.
-        root: `/`, or the cgroup below which they are. Raises CgroupError when that is no plain path.
+        driver: the cgroup driver.
+        root: `/`, or the cgroup of all others.
+
+    Raises CgroupError when `root` is not a plain path.
     """
 
-    def __init__(self, driver: Driver, root: str = "/") -> None:
+    def __init__(self, driver: CgroupDriver, root: str = "/") -> None:
         self._driver = driver
         self._root = tuple(part for part in root.split("/") if part)
         for part in self._root:
@@ -35,24 +37,24 @@ class Names:
 
     @property
     def pods(self) -> CgroupPath:
-        """Of all pods together."""
+        """The cgroup of all pods together."""
         return self._path(_PODS)
 
     def of_class(self, qos: QosClass) -> CgroupPath:
-        """Of a class; that of Guaranteed is that of all pods."""
+        """Return the cgroup of a class; Guaranteed has that of all pods."""
         return self._path(_PODS, *_CLASSES[qos])
 
     def of_pod(self, uid: PodUid, qos: QosClass) -> CgroupPath:
-        """Of a pod: what the runtime is told as `cgroup_parent`. Raises CgroupError for a uid that is no name."""
+        """Return the cgroup of a pod: the `cgroup_parent` for the runtime. Raises CgroupError for an invalid uid."""
         _check(uid)
         return self._path(_PODS, *_CLASSES[qos], f"pod{uid}")
 
     def of_pod_anywhere(self, uid: PodUid) -> tuple[CgroupPath, ...]:
-        """Wherever the pod's may be: its class changes when its resources do."""
+        """Return the pod's cgroups in all classes: its class changes with its resources."""
         return tuple(self.of_pod(uid, qos) for qos in QosClass)
 
     def external(self, name: str) -> CgroupPath:
-        """Of others than pods, as the configuration names it (`kubeReservedCgroup`)."""
+        """Return the cgroup of others than pods, as configured (`kubeReservedCgroup`)."""
         parts = [part for part in name.split("/") if part]
         for part in parts:
             _check(part)
@@ -60,13 +62,13 @@ class Names:
 
     def _path(self, *parts: str) -> CgroupPath:
         names = self._root + parts
-        if self._driver is Driver.SYSTEMD:
+        if self._driver is CgroupDriver.SYSTEMD:
             return CgroupPath("/" + "/".join(_slices(names)))
         return CgroupPath("/" + "/".join(names))
 
 
 def _slices(names: tuple[str, ...]) -> list[str]:
-    """systemd's slices on the way to the last one: each is named after all before it."""
+    """Return systemd's slices down to the last one, each with the names of its parents."""
     escaped = [name.replace("-", "_") for name in names]
     return ["-".join(escaped[: count + 1]) + ".slice" for count in range(len(escaped))]
 

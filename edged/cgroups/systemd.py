@@ -1,10 +1,4 @@
-"""Control groups on a machine whose cgroups belong to systemd (`cgroupDriver: systemd`).
-
-Who writes there behind systemd's back loses what he wrote at its next reload, so slices are made, set and ended by
-systemd itself. A kubelet speaks to it over D-Bus; here it is `systemctl`, which is there wherever systemd is and needs
-no library. What systemd has no property for (huge pages) is written to the files, and what is left after a slice's end
-in hierarchies that systemd does not know is removed there.
-"""
+"""Control groups made by systemd (`cgroupDriver: systemd`)."""
 
 import subprocess
 from collections.abc import Callable, Iterator, Sequence
@@ -12,9 +6,9 @@ from typing import Final
 
 from edged.cgroups.errors import CgroupError
 from edged.cgroups.knobs import weight_of
-from edged.cgroups.limits import UNLIMITED, Limits
 from edged.cgroups.names import CgroupPath
-from edged.cgroups.tree import Tree
+from edged.cgroups.resource_config import UNLIMITED, ResourceConfig
+from edged.cgroups.tree import CgroupTree
 
 Run = Callable[[Sequence[str]], None]
 """Runs a program with its arguments; raises CgroupError when it fails."""
@@ -22,8 +16,8 @@ Run = Callable[[Sequence[str]], None]
 _SECONDS: Final = 30.0
 
 
-def properties(limits: Limits, *, unified: bool) -> Iterator[str]:
-    """The limits as systemd's resource-control properties; v1's names where the hierarchy is v1."""
+def properties(limits: ResourceConfig, *, unified: bool) -> Iterator[str]:
+    """Yield the limits as systemd's resource-control properties; v1's names if the hierarchy is v1."""
     if limits.cpu_shares is not None:
         yield f"CPUWeight={weight_of(limits.cpu_shares)}" if unified else f"CPUShares={limits.cpu_shares}"
     if limits.cpu_quota == UNLIMITED:
@@ -38,32 +32,37 @@ def properties(limits: Limits, *, unified: bool) -> Iterator[str]:
 
 
 class SystemdSlices:
-    """See the module's docstring; `Tree` says what its methods do.
+    """A `CgroupTree` of systemd's slices.
+
+    systemd's next reload discards changes of its cgroups by others, so systemd itself makes, sets and removes the
+    slices. kubelet uses D-Bus for this; here it is `systemctl`, which comes with systemd and needs no library. Limits
+    without a property of systemd (huge pages) are written to the files, and remains of a slice in hierarchies unknown
+    to systemd are removed there.
 
     Args:
         files: the same cgroups as files.
-        unified: whether processors and memory are in cgroup v2.
+        unified: whether CPU and memory are in cgroup v2.
         run: calls systemctl.
     """
 
-    def __init__(self, files: Tree, *, unified: bool, run: Run | None = None) -> None:
+    def __init__(self, files: CgroupTree, *, unified: bool, run: Run | None = None) -> None:
         self._files = files
         self._unified = unified
         self._run = run or _run
 
     def make(self, path: CgroupPath) -> None:
-        """See `Tree`. systemd makes the slices above it too."""
+        """See `CgroupTree`. systemd makes the slices above it too."""
         self._run(("systemctl", "start", _unit(path)))
 
-    def set(self, path: CgroupPath, limits: Limits) -> None:
-        """See `Tree`."""
+    def set(self, path: CgroupPath, limits: ResourceConfig) -> None:
+        """See `CgroupTree`."""
         if wanted := list(properties(limits, unified=self._unified)):
             self._run(("systemctl", "set-property", "--runtime", _unit(path), *wanted))
         if limits.huge_pages:
-            self._files.set(path, Limits(huge_pages=limits.huge_pages))
+            self._files.set(path, ResourceConfig(huge_pages=limits.huge_pages))
 
     def remove(self, path: CgroupPath) -> None:
-        """See `Tree`. Stopping a slice ends what is in it; one that never was is stopped without complaint."""
+        """See `CgroupTree`. Stopping a slice ends its processes; stopping a missing one succeeds."""
         self._run(("systemctl", "stop", _unit(path)))
         self._run(("systemctl", "revert", _unit(path)))
         self._files.remove(path)

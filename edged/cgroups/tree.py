@@ -1,9 +1,4 @@
-"""Makes, sets and removes control groups in the kernel's file systems: the effects, and nothing that decides.
-
-A cgroup is one directory in each hierarchy. Here they are made where edged itself sets or reads something
-(`CONTROLLERS`); the runtime makes the others on its way down to a container. All of them are removed here, for no
-runtime does that: it removes its container's cgroup and leaves the pod's.
-"""
+"""Control groups in the kernel's file systems: effects without decisions."""
 
 import errno
 import logging
@@ -17,45 +12,51 @@ from typing import Protocol
 from edged.cgroups.errors import CgroupBusyError, CgroupError
 from edged.cgroups.hierarchies import Hierarchy
 from edged.cgroups.knobs import CONTROLLERS, Knob, knobs
-from edged.cgroups.limits import Limits
 from edged.cgroups.names import CgroupPath
+from edged.cgroups.resource_config import ResourceConfig
 
 _log = logging.getLogger(__name__)
 
 _PAGE_FILES = (("hugetlb.", ".limit_in_bytes"), ("hugetlb.", ".max"))
 
 
-class Tree(Protocol):
+class CgroupTree(Protocol):
     """The control groups of a machine."""
 
     def make(self, path: CgroupPath) -> None:
-        """Make a cgroup and those above it; one that is there is left as it is. Raises CgroupError."""
+        """Make a cgroup and its parents; an existing one is kept. Raises CgroupError."""
 
-    def set(self, path: CgroupPath, limits: Limits) -> None:
-        """Set what is not None, as far as the machine has the controller. All is tried before CgroupError is raised."""
+    def set(self, path: CgroupPath, limits: ResourceConfig) -> None:
+        """Set all fields that are not None, as far as the machine has the controller. All are tried before CgroupError
+        is raised.
+        """
 
     def remove(self, path: CgroupPath) -> None:
-        """Remove a cgroup and all below it, from every hierarchy; none there is a success.
+        """Remove a cgroup and all below it, from every hierarchy; a missing one is a success.
 
-        Processes that are still in it are killed; CgroupBusyError then says that it is to be tried again.
+        Processes in it are killed; then CgroupBusyError asks for another attempt.
         """
 
 
 class SilentTree:
-    """Control groups that are not there: of a replay, which must not touch the machine it runs on."""
+    """A `CgroupTree` without effects, for a replay, which must not touch its machine."""
 
     def make(self, path: CgroupPath) -> None:
-        """See `Tree`."""
+        """See `CgroupTree`."""
 
-    def set(self, path: CgroupPath, limits: Limits) -> None:
-        """See `Tree`."""
+    def set(self, path: CgroupPath, limits: ResourceConfig) -> None:
+        """See `CgroupTree`."""
 
     def remove(self, path: CgroupPath) -> None:
-        """See `Tree`."""
+        """See `CgroupTree`."""
 
 
 class CgroupFiles:
-    """See the module's docstring. Thread-safe as far as no two threads have the same cgroup.
+    """A `CgroupTree` of directories in the cgroup file systems. Two threads must not use the same cgroup at once.
+
+    A cgroup is one directory in each hierarchy. They are made here in those with `CONTROLLERS`, which edged itself sets
+    or reads; the runtime makes the others for its containers. All of them are removed here, because runtimes remove
+    only the cgroup of their container, not the pod's.
 
     Args:
         hierarchies: of the machine, the unified one with its controllers.
@@ -66,31 +67,31 @@ class CgroupFiles:
         self._used = tuple(h for h in self._hierarchies if set(h.controllers) & set(CONTROLLERS))
 
     def make(self, path: CgroupPath) -> None:
-        """See `Tree`."""
+        """See `CgroupTree`."""
         for hierarchy in self._used:
             directory = hierarchy.mount
             for part in path.strip("/").split("/"):
                 if hierarchy.unified:
                     self._hand_down(directory, hierarchy.controllers)
                 directory = directory / part
-                with _told("make the cgroup", directory):
+                with _cgroup_errors("make the cgroup", directory):
                     directory.mkdir(mode=0o755, exist_ok=True)
 
-    def set(self, path: CgroupPath, limits: Limits) -> None:
-        """See `Tree`."""
+    def set(self, path: CgroupPath, limits: ResourceConfig) -> None:
+        """See `CgroupTree`."""
         first: CgroupError | None = None
         for hierarchy in self._used:
             directory = _below(hierarchy.mount, path)
             for knob in knobs(limits, unified=hierarchy.unified, page_sizes=_page_sizes(directory)):
                 try:
-                    self._turn(hierarchy, directory, knob)
+                    self._write_knob(hierarchy, directory, knob)
                 except CgroupError as error:
                     first = first or error
         if first is not None:
             raise first
 
     def remove(self, path: CgroupPath) -> None:
-        """See `Tree`."""
+        """See `CgroupTree`."""
         busy = [each for each in (_below(h.mount, path) for h in self._hierarchies) if not _removed(each)]
         if busy:
             for process in sorted(set(_processes(busy))):
@@ -99,22 +100,22 @@ class CgroupFiles:
                     os.kill(process, signal.SIGKILL)
             raise CgroupBusyError("cannot remove the cgroup", str(busy[0]), "it is in use", retryable=True)
 
-    def _turn(self, hierarchy: Hierarchy, directory: Path, knob: Knob) -> None:
+    def _write_knob(self, hierarchy: Hierarchy, directory: Path, knob: Knob) -> None:
         if knob.controller in hierarchy.controllers:
-            with _told("set the cgroup's limit", directory / knob.file, f"to {knob.value}"):
+            with _cgroup_errors("set the cgroup's limit", directory / knob.file, f"to {knob.value}"):
                 _write(directory / knob.file, knob.value)
 
     def _hand_down(self, directory: Path, controllers: tuple[str, ...]) -> None:
-        """Let the children of a unified cgroup have its controllers; each by itself, for one may be refused."""
+        """Enable the controllers for the children of a unified cgroup; each by itself, because one may be refused."""
         file = directory / "cgroup.subtree_control"
-        with _told("hand down controllers", file):
+        with _cgroup_errors("hand down controllers", file):
             missing = set(controllers) - set(file.read_text().split())
             for controller in sorted(missing & set(CONTROLLERS)):
                 _write(file, f"+{controller}")
 
 
-class _told:  # noqa: N801 - a context manager that is used as a function
-    """Turns an OSError into the CgroupError that says what was attempted."""
+class _cgroup_errors:  # noqa: N801 - a context manager that is used as a function
+    """Turns an OSError into a CgroupError with the attempted operation."""
 
     def __init__(self, attempt: str, on: Path, hint: str = "") -> None:
         self._attempt, self._on, self._hint = attempt, on, hint
@@ -133,7 +134,7 @@ def _below(mount: Path, path: CgroupPath) -> Path:
 
 
 def _write(file: Path, text: str) -> None:
-    """Write at once, as the kernel wants it; a file that is not there is not made."""
+    """Write in one call, as the kernel requires; a missing file is not made."""
     descriptor = os.open(file, os.O_WRONLY | os.O_CLOEXEC)
     try:
         os.write(descriptor, text.encode())
@@ -142,7 +143,7 @@ def _write(file: Path, text: str) -> None:
 
 
 def _page_sizes(directory: Path) -> tuple[str, ...]:
-    """Sizes of huge pages that can be limited here, from the names of the files that do it."""
+    """Return the sizes of huge pages that can be limited here, from the names of the interface files."""
     names = [file.name for file in directory.iterdir()] if directory.is_dir() else []
     found = [
         name[len(before) : -len(after)]
@@ -154,7 +155,7 @@ def _page_sizes(directory: Path) -> tuple[str, ...]:
 
 
 def _removed(directory: Path) -> bool:
-    """Remove a cgroup from the leaves up; False when a process is in one of them."""
+    """Remove a cgroup from the leaves up; return False when one of them has processes."""
     for inner in reversed(_all_below(directory)):
         try:
             inner.rmdir()
@@ -175,8 +176,8 @@ def _processes(directories: Iterable[Path]) -> Iterator[int]:
 
 
 def _all_below(directory: Path) -> list[Path]:
-    """A cgroup and those below it, each after the one that it is in. A pod that may make cgroups may nest them deeper
-    than a function can call itself.
+    """Return a cgroup and those below it, parents first. Iterative, because a pod that may make cgroups may nest them
+    deeper than the recursion limit.
     """
     found = [directory]
     for path in found:

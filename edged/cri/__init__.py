@@ -1,6 +1,6 @@
-"""Container runtimes: the contract that edged is written against, and its gRPC client.
+"""Container runtimes: edged's contract for them, and the gRPC client.
 
-`ContainerRuntime` is the contract, `CriClient` speaks it to a socket, `CriError` is the root of its errors.
+`ContainerRuntime` is the contract, `CriClient` implements it over a socket, `CriError` is the root of its errors.
 """
 
 from edged.cri.client import DEFAULT_REQUEST_TIMEOUT, CriClient

@@ -1,9 +1,8 @@
 """The container runtime at the other end of a unix socket: CRI over gRPC, as kubelet speaks it.
 
-Runtime and images may be served by two sockets (containerRuntimeEndpoint and imageServiceEndpoint); without
-the second, the first serves both. What this adds to the bare calls is what edged would otherwise repeat at
-each of them: deadlines, the version of CRI, one tree of errors, and that removing what is not there is a
-success.
+Runtime and images may have two sockets (containerRuntimeEndpoint and imageServiceEndpoint); without the second, the
+first serves both. The client adds to the bare calls: deadlines, the version of CRI, one tree of errors, and that
+removing a missing object succeeds.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
 DEFAULT_REQUEST_TIMEOUT: Final = 120.0
 """Seconds; KubeEdge's and kubelet's default of runtimeRequestTimeout."""
 
-_OUR_VERSION = "0.1.0"  # what kubelet says of itself in Version
+_OUR_VERSION = "0.1.0"  # kubelet's own in Version
 
 
 class CriClient(ContainerRuntime):
@@ -40,12 +39,14 @@ class CriClient(ContainerRuntime):
         request_timeout: float = DEFAULT_REQUEST_TIMEOUT,
         pull_timeout: float | None = None,
     ) -> None:
-        """Endpoints as for `socket_path`; nothing is connected before the first call.
+        """Take endpoints as `socket_path` does; nothing is connected before the first call.
 
-        `request_timeout` (seconds) is how long any call may take, beyond the grace period or command it
-        waits for. Pulls alone have no deadline unless `pull_timeout` gives one: CRI reports no progress of
-        a pull, so it is the runtime that gives up on one that stands still (containerd:
-        image_pull_progress_timeout).
+        Args:
+            runtime_endpoint: socket of the RuntimeService.
+            image_endpoint: socket of the ImageService; the runtime's if empty.
+            request_timeout: seconds that any call may take, beyond its grace period or command.
+            pull_timeout: seconds that a pull may take; None for no deadline. CRI reports no progress of a pull, so the
+                runtime itself gives up on a stalled one (containerd: image_pull_progress_timeout).
         """
         self._timeout = request_timeout
         self._pull_timeout = pull_timeout
@@ -115,7 +116,7 @@ class CriClient(ContainerRuntime):
 
     def exec_sync(self, container_id: ContainerId, command: Sequence[str], timeout_seconds: int) -> ExecResult:
         request = pb.ExecSyncRequest(container_id=container_id, cmd=command, timeout=timeout_seconds)
-        # as kubelet: the runtime watches the command, we the runtime; without a limit nobody does
+        # as kubelet: the runtime limits the command, this deadline the runtime; without a limit neither does
         timeout = timeout_seconds + self._timeout if timeout_seconds else None
         answer = self._runtime.call(request, pb.ExecSyncResponse, timeout, subject=container_id)
         return ExecResult(answer.stdout, answer.stderr, answer.exit_code)
@@ -205,5 +206,5 @@ def _name_of(config: pb.PodSandboxConfig) -> str:
 
 
 def _secrets_in(auth: pb.AuthConfig) -> tuple[str, ...]:
-    """What of the credentials must not be seen: all but the names of the user and the server."""
+    """Return the secret parts of the credentials: all but the names of the user and the server."""
     return (auth.password, auth.auth, auth.identity_token, auth.registry_token)

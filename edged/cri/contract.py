@@ -1,17 +1,8 @@
-"""What edged asks of a container runtime, as a contract class.
-
-Everything in edged that touches containers is written against `ContainerRuntime`, never against gRPC: the
-real client (`edged.cri.client`), the doubles of tests and the runtime of simulations all implement it.
-Requests and answers are CRI's own messages where they carry more than an id, so that no field of CRI is out
-of reach.
-
-Every method blocks its caller and may be called from several workers at once. Every method raises
-`edged.cri.errors.CriError`, and nothing else, when the runtime refuses or does not answer.
-"""
+"""edged's contract for container runtimes."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, NewType, NoReturn, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple, NewType, NoReturn, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -21,15 +12,21 @@ if TYPE_CHECKING:
 SandboxId = NewType("SandboxId", str)
 ContainerId = NewType("ContainerId", str)
 ImageRef = NewType("ImageRef", str)
-"""What identifies a pulled image: its id (`sha256:…`), or a name with a digest, as the runtime chooses."""
+"""Identifies a pulled image: its id (`sha256:…`), or a name with a digest, as the runtime chooses."""
 
+SERVER_ACTOR: Final = "server"
+"""Actor, in traces, of calls for clients of the node's server and for statistics; a replay does not repeat them."""
 
 StreamingUrl = NewType("StreamingUrl", str)
-"""Where the runtime's streaming server expects one connection, for a minute or so: who knows it, may use it."""
+"""URL of the runtime's streaming server for one connection, valid for a minute or so. It is a secret: its holder may
+use it.
+"""
 
 
 class Streams(NamedTuple):
-    """What of a process in a container is wanted. With a terminal there is no `stderr` of its own (CRI forbids it)."""
+    """The requested streams of a process in a container. With a terminal there is no separate `stderr` (CRI forbids
+    it).
+    """
 
     stdin: bool = False
     stdout: bool = True
@@ -38,7 +35,7 @@ class Streams(NamedTuple):
 
 
 class ExecResult(NamedTuple):
-    """Outcome of a command that was run in a container and has ended."""
+    """Output and exit code of a command that has ended in a container."""
 
     stdout: bytes
     stderr: bytes
@@ -46,28 +43,36 @@ class ExecResult(NamedTuple):
 
 
 class ContainerRuntime(Protocol):
-    """A container runtime: sandboxes of pods, the containers in them, and images."""
+    """A container runtime: pod sandboxes, their containers, and images.
+
+    All of edged that touches containers is written against this class, never against gRPC; the client
+    (`edged.cri.client`), the doubles of tests and the runtime of simulations implement it. Requests and answers are
+    CRI's own messages where they carry more than an id, so that every field of CRI can be reached.
+
+    Every method blocks its caller and may be called from several threads at once. When the runtime refuses or does not
+    answer, it raises `edged.cri.errors.CriError`, and nothing else.
+    """
 
     def version(self) -> pb.VersionResponse:
-        """Name and version of the runtime."""
+        """Returns name and version of the runtime."""
 
     def status(self, *, verbose: bool = False) -> pb.StatusResponse:
-        """Conditions `RuntimeReady` and `NetworkReady`; the runtime's own configuration too when verbose."""
+        """Returns the conditions `RuntimeReady` and `NetworkReady`; if verbose, the runtime's configuration too."""
 
     def run_pod_sandbox(self, config: pb.PodSandboxConfig, runtime_handler: str = "") -> SandboxId:
         """Makes and starts a pod's sandbox; an empty handler is the runtime's default."""
 
     def stop_pod_sandbox(self, sandbox_id: SandboxId) -> None:
-        """Kills what runs in the sandbox and frees its network. Success when there is no such sandbox."""
+        """Kills all processes of the sandbox and frees its network. Succeeds for a missing sandbox."""
 
     def remove_pod_sandbox(self, sandbox_id: SandboxId) -> None:
-        """Removes the sandbox and its containers. Success when there is no such sandbox."""
+        """Removes the sandbox and its containers. Succeeds for a missing sandbox."""
 
     def pod_sandbox_status(self, sandbox_id: SandboxId, *, verbose: bool = False) -> pb.PodSandboxStatusResponse:
-        """State, addresses and times of a sandbox; NotFoundError when there is none."""
+        """Returns state, addresses and times of a sandbox. Raises NotFoundError."""
 
     def list_pod_sandboxes(self, sandbox_filter: pb.PodSandboxFilter | None = None) -> Sequence[pb.PodSandbox]:
-        """All sandboxes, or those that match every field set in the filter."""
+        """Returns all sandboxes, or those that match every field set in the filter."""
 
     def create_container(
         self, sandbox_id: SandboxId, config: pb.ContainerConfig, sandbox_config: pb.PodSandboxConfig
@@ -80,47 +85,47 @@ class ContainerRuntime(Protocol):
     def stop_container(self, container_id: ContainerId, grace_seconds: int) -> None:
         """Sends the stop signal, and SIGKILL after the grace period; returns when the container is dead.
 
-        Zero kills at once. Success when there is no such container, or when it has ended before.
+        Zero kills at once. Succeeds for a missing or ended container.
         """
 
     def remove_container(self, container_id: ContainerId) -> None:
-        """Removes a container, killing it when it runs. Success when there is no such container."""
+        """Removes a container, killing it when it runs. Succeeds for a missing container."""
 
     def list_containers(self, container_filter: pb.ContainerFilter | None = None) -> Sequence[pb.Container]:
-        """All containers, or those that match every field set in the filter."""
+        """Returns all containers, or those that match every field set in the filter."""
 
     def container_status(self, container_id: ContainerId, *, verbose: bool = False) -> pb.ContainerStatusResponse:
-        """State, exit code, times and mounts of a container; NotFoundError when there is none."""
+        """Returns state, exit code, times and mounts of a container. Raises NotFoundError."""
 
     def exec_sync(self, container_id: ContainerId, command: Sequence[str], timeout_seconds: int) -> ExecResult:
-        """Runs a command in a container to its end; DeadlineExceededError after the time-out (0: none)."""
+        """Runs a command in a container to its end. Raises DeadlineExceededError after the time-out (0: none)."""
 
     def exec_url(self, container_id: ContainerId, command: Sequence[str], streams: Streams) -> StreamingUrl:
-        """Where to connect to run a command in a container with its streams (CRI Exec)."""
+        """Returns the URL for running a command in a container with its streams (CRI Exec)."""
 
     def attach_url(self, container_id: ContainerId, streams: Streams) -> StreamingUrl:
-        """Where to connect for the streams of a container's own process (CRI Attach)."""
+        """Returns the URL for the streams of a container's main process (CRI Attach)."""
 
     def port_forward_url(self, sandbox_id: SandboxId, ports: Sequence[int]) -> StreamingUrl:
-        """Where to connect for connections to ports in a sandbox. Protocols that name them later need none here."""
+        """Returns the URL for connections to ports in a sandbox. Protocols that name the ports later need none here."""
 
     def reopen_container_log(self, container_id: ContainerId) -> None:
-        """Makes the runtime open the container's log file anew, after it was rotated away."""
+        """Makes the runtime reopen the container's log file, after its rotation."""
 
     def update_container_resources(self, container_id: ContainerId, resources: pb.LinuxContainerResources) -> None:
-        """Changes limits of a container that runs; fields left at zero stay as they are."""
+        """Changes limits of a running container; fields left at zero keep their values."""
 
     def container_stats(self, container_id: ContainerId) -> pb.ContainerStats:
-        """Use of CPU, memory and writable layer by one container; NotFoundError when there is none."""
+        """Returns the usage of CPU, memory and writable layer by one container. Raises NotFoundError."""
 
     def list_container_stats(self, stats_filter: pb.ContainerStatsFilter | None = None) -> Sequence[pb.ContainerStats]:
-        """The same of all running containers, or of those that match every field set in the filter.
+        """Returns the stats of all running containers, or of those that match every field set in the filter.
 
-        containerd lists those that have ended too, until they are removed.
+        containerd lists ended containers too, until they are removed.
         """
 
     def image_status(self, image: pb.ImageSpec) -> pb.Image | None:
-        """The image when it is present on this machine, None otherwise."""
+        """Returns the image when it is present on this machine, None otherwise."""
 
     def pull_image(
         self,
@@ -128,32 +133,32 @@ class ContainerRuntime(Protocol):
         auth: pb.AuthConfig | None = None,
         sandbox_config: pb.PodSandboxConfig | None = None,
     ) -> ImageRef:
-        """Fetches an image; takes as long as it takes. Credentials appear in no error."""
+        """Pulls an image, without a limit of its own. Credentials appear in no error."""
 
     def list_images(self, image_filter: pb.ImageFilter | None = None) -> Sequence[pb.Image]:
-        """Images present on this machine."""
+        """Returns the images present on this machine."""
 
     def remove_image(self, image: pb.ImageSpec) -> None:
-        """Removes an image. Success when there is no such image."""
+        """Removes an image. Succeeds for a missing image."""
 
     def image_fs_info(self) -> Sequence[pb.FilesystemUsage]:
-        """Use of the filesystems that hold images."""
+        """Returns the usage of the filesystems that hold images."""
 
     def container_events(
         self, opened: Callable[[], None], happened: Callable[[pb.ContainerEventResponse], None]
     ) -> NoReturn:
-        """Tells of sandboxes and containers that are made, started, end or are removed; never returns, only raises.
+        """Reports creation, start, end and removal of sandboxes and containers; never returns, only raises.
 
-        `opened` is called once, when the runtime has said that nothing is missed from now on (containerd says so only
-        with its first event), `happened` for each event; both on the caller's thread. What an event tells, the lists
-        say already when it comes. It may come late, twice, after a younger one, or not at all: containerd 1.7 gives
-        each event to one of its listeners only.
+        `opened` is called once, when the runtime has confirmed the stream, so that no event is missed from now on
+        (containerd confirms only with its first event); `happened` is called for each event; both on the caller's
+        thread. When an event comes, the lists show its effect already. It may come late, twice, after a younger one, or
+        not at all: containerd 1.7 gives each event to one of its listeners only.
 
         Raises:
             UnimplementedError: this runtime has no events (containerd before 1.7).
             ConnectionClosedError: after `close`.
-            CriError: the stream has ended otherwise; what happens until it is opened again is not told of.
+            CriError: the stream has ended otherwise; events until it is opened again are lost.
         """
 
     def close(self) -> None:
-        """Lets go of the connection; calls that are under way fail with ConnectionClosedError."""
+        """Closes the connection; calls under way fail with ConnectionClosedError."""

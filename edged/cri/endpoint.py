@@ -1,13 +1,13 @@
 """A gRPC connection to a container runtime's socket, in the version of CRI that the runtime knows.
 
 CRI is served as `runtime.v1`, and by older runtimes (containerd before 1.6, CRI-O before 1.23) only as
-`runtime.v1alpha2`: the same messages under other method paths. Which one is asked once, on the first call
-rather than at construction, so that edged can start before its runtime; and again when the runtime behind
-the socket was exchanged for one that no longer knows the version found before.
+`runtime.v1alpha2`: the same messages under other method paths. The version is probed on the first call, not at
+construction, so that edged can start before its runtime; and again when the runtime behind the socket was replaced by
+one without that version.
 
-Calls block the calling thread, which waits for its own answer inside gRPC: no thread is spent per call or
-channel. Deadlines are gRPC's own; this is the one place in edged where waiting is not on the clock of the
-hive, because what is waited for is another process.
+Calls block the calling thread, which waits for its own answer inside gRPC: no thread is spent per call or channel.
+Deadlines are gRPC's own; this is the one place in edged where waiting is not on the hive's clock, because another
+process is waited for.
 """
 
 from __future__ import annotations
@@ -30,17 +30,18 @@ if TYPE_CHECKING:
     from google.protobuf.message import Message
 
 API_VERSIONS: Final = ("runtime.v1", "runtime.v1alpha2")
-"""Packages of CRI that we speak, the preferred one first."""
+"""Supported packages of CRI, the preferred one first."""
 
 MAX_MESSAGE_BYTES: Final = 16 * 1024 * 1024
 """kubelet's and containerd's limit for one message, both ways."""
 
 FINISH_SECONDS: Final = 10.0
-"""How long `close` waits for what would be spoilt by being broken off."""
+"""How long `close` waits for calls that must not be broken off."""
 
 _FINISHED: Final = frozenset({"StartContainer"})
-"""Operations that `close` lets come to their end. Of a start whose client goes, containerd makes a container that has
-ended (StartError): the pod of a job would have failed because the agent was stopped in that moment."""
+"""Operations that `close` lets finish. If the client leaves during a start, containerd makes a container that has ended
+(StartError): the pod of a job would fail because the agent was stopped at that moment.
+"""
 
 _ENDPOINT = re.compile(r"(?:unix:(?://)?)?(?P<path>/[\w.@+=,~-][\w./@+=,~-]*)", re.ASCII)
 _SUN_PATH_MAX = 107
@@ -49,7 +50,7 @@ _CHANNEL_OPTIONS: Final = (
     ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
     ("grpc.default_authority", "localhost"),  # Go servers reject a socket's path in :authority
     ("grpc.enable_http_proxy", 0),
-    ("grpc.enable_retries", 0),  # edged's own back-off decides what is done again
+    ("grpc.enable_retries", 0),  # edged has its own back-off
     ("grpc.use_local_subchannel_pool", 1),  # a closed client leaves nothing behind for the next one
     (ChannelOptions.SingleThreadedUnaryStream, 1),
     ("grpc.initial_reconnect_backoff_ms", 100),
@@ -66,19 +67,22 @@ _METHODS: Final = {
 Answer = TypeVar("Answer", bound="Message")
 
 
-class Probe(Protocol):
-    """Asks something harmless in one version of CRI, to learn whether the runtime knows that version."""
+class VersionProbe(Protocol):
+    """A harmless call in one version of CRI, which shows whether the runtime knows that version."""
 
     def __call__(self, endpoint: Endpoint, api_version: str) -> object:
         """Raises UnimplementedError when the runtime does not know the version."""
 
 
 class EndpointError(ValueError):
-    """The configured endpoint is not one that can be connected to; the text says what is allowed."""
+    """The configured endpoint cannot be connected to; the text says which forms are allowed."""
 
 
 def socket_path(endpoint: str) -> Path:
-    """The path in `unix:///path`, `unix:/path` or a bare absolute path, as kubelet accepts them."""
+    """Return the path in `unix:///path`, `unix:/path` or a bare absolute path, as kubelet accepts them.
+
+    Raises EndpointError.
+    """
     match = _ENDPOINT.fullmatch(endpoint)
     if match is None:
         raise EndpointError(
@@ -95,17 +99,17 @@ def socket_path(endpoint: str) -> Path:
 
 
 class Endpoint:
-    """A runtime's socket. Thread-safe; `close` ends the calls that are under way, containers' starts last."""
+    """A runtime's socket. Thread-safe; `close` ends the calls under way, starts of containers last."""
 
-    def __init__(self, address: str, probe: Probe) -> None:
-        """`address` as for `socket_path`. Connects on the first call."""
+    def __init__(self, address: str, probe: VersionProbe) -> None:
+        """Take an address as `socket_path` does. Connects on the first call."""
         self._channel = grpc.insecure_channel(f"unix:{socket_path(address)}", options=_CHANNEL_OPTIONS)
         self._probe = probe
         self._calls: dict[str, Callable[..., Any]] = {}
         self._api_version: str | None = None
         self._closed = False
         self._under_way = 0
-        """Calls that are waited for."""
+        """Calls that `close` waits for."""
         self._ended = threading.Condition()
 
     def call(
@@ -117,10 +121,16 @@ class Endpoint:
         subject: str = "",
         secrets: Sequence[str] = (),
     ) -> Answer:
-        """The call that takes this type of request, in the version of CRI found to be known.
+        """Make the call of this request's type, in the version of CRI that the runtime knows.
 
-        `timeout` in seconds, None for no deadline; `subject` is what errors name, `secrets` what they must
-        not. Raises CriError.
+        Args:
+            request: CRI's message; its type determines the method.
+            answer: type of the answer.
+            timeout: seconds; None for no deadline.
+            subject: id or name in errors.
+            secrets: texts that no error may contain.
+
+        Raises CriError.
         """
         version = self._known_version()
         try:
@@ -132,7 +142,7 @@ class Endpoint:
     def stream(
         self, request: Message, answer: type[Answer], opened: Callable[[], None], each: Callable[[Answer], None]
     ) -> NoReturn:
-        """The call that takes this type of request and answers with a stream; blocks until the stream ends.
+        """Make the call of this request's type, which answers with a stream; block until the stream ends.
 
         `opened` is called when the runtime has accepted the call, `each` with every answer. Raises CriError.
         """
@@ -156,7 +166,7 @@ class Endpoint:
         subject: str = "",
         secrets: Sequence[str] = (),
     ) -> Answer:
-        """As `call`, in a given version of CRI."""
+        """Make a call as `call` does, in a given version of CRI."""
         service, operation = _METHODS[request.DESCRIPTOR.full_name]
         try:
             with self._finished(operation, subject):
@@ -172,8 +182,8 @@ class Endpoint:
         return response
 
     def close(self) -> None:
-        """Closes the connection, when no container is being started any more or `FINISH_SECONDS` have passed; later
-        calls raise ConnectionClosedError, also while this waits. Closing twice is harmless.
+        """Close the connection, as soon as no container is being started or `FINISH_SECONDS` have passed. Later calls
+        raise ConnectionClosedError, also while this waits. May be called twice.
         """
         with self._ended:
             self._closed = True
@@ -182,7 +192,7 @@ class Endpoint:
 
     @contextmanager
     def _finished(self, operation: str, subject: str) -> Iterator[None]:
-        """A call, which `close` waits for if it is one of these. Raises ConnectionClosedError."""
+        """Enter a call; `close` waits for it if its operation must finish. Raises ConnectionClosedError."""
         waited_for = operation in _FINISHED
         with self._ended:
             if self._closed:
@@ -232,7 +242,7 @@ class Endpoint:
             self._api_version = None
 
     def _first_known_version(self) -> str:
-        # threads that come here at once each ask: asking twice is cheaper than waiting for one that hangs
+        # concurrent threads each probe: probing twice is cheaper than waiting for a probe that hangs
         preferred, older = API_VERSIONS
         try:
             self._probe(self, preferred)

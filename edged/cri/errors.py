@@ -1,4 +1,4 @@
-"""What can go wrong between edged and a container runtime, as a tree of exceptions.
+"""The errors between edged and a container runtime, as a tree of exceptions.
 
     CriError
     ├── UnavailableError        the socket is missing, refuses, or the runtime went away
@@ -11,9 +11,8 @@
     ├── UnimplementedError      this runtime does not know the call
     └── ExhaustedError          a limit of the runtime, or of the size of a message
 
-Runtimes differ in the status code they choose (containerd answers UNKNOWN to most failures, a taken name
-among them), so code that decides looks at the class, and a plain `CriError` means "it failed, and nobody
-said why it would not fail again".
+Runtimes differ in their status codes (containerd answers UNKNOWN to most failures, a taken name among them), so
+decisions are made by the class. A plain `CriError` is a failure of unknown cause, which a retry may mend.
 """
 
 from __future__ import annotations
@@ -39,8 +38,11 @@ _AUTHORIZATION = re.compile(r"(?i)\b(basic|bearer)\s+[a-z0-9._~+/=-]{8,}")
 class CriError(EdgedError):
     """A call to the container runtime failed.
 
-    `operation` is CRI's name of the call, `on` the id or name it was about, `code` gRPC's status, `details`
-    what the runtime said: without credentials, at most 2048 characters.
+    Attributes:
+        operation: CRI's name of the call.
+        on: id or name of its subject.
+        code: gRPC's status.
+        details: the runtime's text, without credentials, at most 2048 characters.
     """
 
     _hint: ClassVar[str] = "the runtime's own log says more"
@@ -71,7 +73,7 @@ class ConnectionClosedError(UnavailableError):
 
 
 class DeadlineExceededError(CriError):
-    """No answer in time. The runtime may still carry the call out: look before doing it again."""
+    """No answer in time. The runtime may still carry the call out: check before a retry."""
 
     _hint = "the machine or the runtime is slow; runtimeRequestTimeout is how long edged waits"
 
@@ -84,14 +86,14 @@ class NotFoundError(CriError):
 
 
 class AlreadyExistsError(CriError):
-    """The name is taken by another sandbox or container."""
+    """Another sandbox or container has the name."""
 
     _hint = "remove what has the same name, or raise the attempt number"
     _retryable = False
 
 
 class InvalidRequestError(CriError):
-    """The runtime will not accept this request however often it is made."""
+    """The runtime will not accept this request, however often it is repeated."""
 
     _hint = "the pod asks for what this runtime cannot do"
     _retryable = False
@@ -132,7 +134,7 @@ _CLASSES: dict[StatusCode, type[CriError]] = {
 
 
 def error_of(operation: str, subject: str, code: StatusCode, details: str, secrets: Iterable[str] = ()) -> CriError:
-    """The exception for a gRPC status; `secrets` are what must not appear in it, literally."""
+    """Return the exception for a gRPC status; none of the `secrets` appears in it."""
     kind = _CLASSES.get(code, CriError)
     if code is StatusCode.UNKNOWN and _NAME_TAKEN.search(details):
         kind = AlreadyExistsError
@@ -140,7 +142,9 @@ def error_of(operation: str, subject: str, code: StatusCode, details: str, secre
 
 
 def redact(text: str, secrets: Iterable[str] = ()) -> str:
-    """The text without the given secrets, nor what looks like credentials in URLs and headers; shortened."""
+    """Return the text without the given secrets and without credentials in URLs and headers; shortened to 2048
+    characters.
+    """
     for secret in sorted(filter(None, secrets), key=len, reverse=True):
         text = text.replace(secret, _REDACTED)
     text = _CREDENTIALS_IN_URL.sub(_REDACTED, text)

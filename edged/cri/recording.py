@@ -1,8 +1,7 @@
-"""A container runtime that is another one, and tells a recorder of every call.
+"""Records the calls to a container runtime for a trace.
 
-It is put around the client by who assembles the process. What is kept is the request and the answer as they were
-passed, in the bytes that they have on the wire, for as objects they are several times as large, and a list of the same
-pods only once; their text is made, and secrets are taken out of it, only when a trace is written: environment and
+A call is kept with its request and answer in the bytes of the wire, because objects are several times as large, and a
+repeated list of pods only once. Only when a trace is written, the text is made and secrets are removed: environment and
 arguments that came from secrets, and the credentials of pulls.
 """
 
@@ -15,10 +14,10 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn, cast
 import msgspec
 from google.protobuf.message import Message
 
-from beehive.causes import current
 from beehive.trace.format import CriCall
+from beehive.trace_context import current_context
 from edged.cri.contract import ContainerRuntime, ExecResult, Streams
-from edged.cri.recording_events import StreamEar, StreamEntry
+from edged.cri.recording_events import StreamEntry, StreamRecorder
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,15 +27,15 @@ if TYPE_CHECKING:
     from protos.cri.v1 import api_pb2 as pb
 
 _CREDENTIALS: Final = "auth"
-"""Name of the argument of `pull_image` that holds them."""
+"""Name of the argument of `pull_image` with the credentials."""
 
 _KEYS: Final = frozenset({"exec_url", "attach_url", "port_forward_url"})
-"""Calls whose answer is a key: who has it may use a container."""
+"""Calls whose answer is a secret: its holder may use a container."""
 
 _NOT_SHOWN: Final = "not shown"
 
 _OUTPUT_BYTES: Final = 64 * 1024
-"""Bytes of a command's output that are recorded."""
+"""Recorded bytes of a command's output."""
 
 
 class CriEntry(msgspec.Struct, frozen=True, gc=False):
@@ -53,15 +52,15 @@ class CriEntry(msgspec.Struct, frozen=True, gc=False):
     error: Exception | None
     seconds: float
     again: bool = False
-    """Whether the entry before it that is like it keeps this very answer."""
+    """Whether an earlier, equal entry already keeps this very answer."""
 
     @property
     def size(self) -> int:
-        """Bytes of memory that it keeps, roughly."""
+        """Approximate bytes of memory."""
         return 1000 + sum(map(_bytes_in, self.arguments.values())) + (0 if self.again else _bytes_in(self.answer))
 
     def record(self, time: float, redactor: Redactor) -> CriCall:
-        """As it is written."""
+        """Return the entry in the form of a trace, without secrets."""
         request = {name: _argument(name, value, redactor) for name, value in self.arguments.items()}
         shown = _NOT_SHOWN if self.method in _KEYS else _plain(self.answer)
         answer = b"" if self.error is not None else redactor.json(msgspec.json.encode(shown))
@@ -76,31 +75,31 @@ class CriEntry(msgspec.Struct, frozen=True, gc=False):
 def recording(
     runtime: ContainerRuntime, clock: Clock, next_span: Callable[[], int], add: Callable[[CriEntry | StreamEntry], None]
 ) -> ContainerRuntime:
-    """`runtime`, recorded.
+    """Return `runtime` with all its calls recorded.
 
     Args:
-        runtime: that is called.
-        clock: that times are taken from.
-        next_span: numbers the calls, see `beehive.causes`.
-        add: takes the entry of each call that has ended; on the caller's thread.
+        runtime: the runtime to call.
+        clock: source of the times.
+        next_span: numbers the calls, see `beehive.trace_context`.
+        add: called with the entry of each call that has ended; on the caller's thread.
     """
     return cast("ContainerRuntime", RecordingRuntime(runtime, clock, next_span, add))
 
 
 class _Packed(msgspec.Struct, frozen=True, gc=False):
-    """Messages of one kind, in bytes; a list of them, or only one."""
+    """Messages of one kind, in bytes; a list, or a single one."""
 
     kind: type[Message]
     parts: tuple[bytes, ...]
     alone: bool
 
     def messages(self) -> list[Message]:
-        """Them again."""
+        """Return the messages, decoded."""
         return [self.kind.FromString(part) for part in self.parts]
 
 
 def packed(value: Any) -> Any:
-    """What a call was given or gave, as it is kept."""
+    """Return the stored form of an argument or an answer."""
     if isinstance(value, Message):
         return _Packed(type(value), (value.SerializeToString(deterministic=True),), alone=True)
     if isinstance(value, (str, bytes)) or not isinstance(value, Sequence):
@@ -108,11 +107,11 @@ def packed(value: Any) -> Any:
     if value and isinstance(value[0], Message):
         parts = tuple(item.SerializeToString(deterministic=True) for item in value)
         return _Packed(type(value[0]), parts, alone=False)
-    return value if value else ()  # an empty list of protobuf's holds the whole answer that it is from
+    return value if value else ()  # an empty list of protobuf's would keep its whole answer alive
 
 
 def _bytes_in(value: object) -> int:
-    """Bytes of what is kept of it."""
+    """Return the approximate bytes of a stored value."""
     if isinstance(value, _Packed):
         return sum(50 + len(part) for part in value.parts)
     if isinstance(value, (str, bytes)):
@@ -121,7 +120,11 @@ def _bytes_in(value: object) -> int:
 
 
 class RecordingRuntime:
-    """See the module's docstring. It has the methods of `ContainerRuntime`, all of them made of `_METHODS`."""
+    """A ContainerRuntime that passes every call on to another one and records it.
+
+    The assembly of the process puts it around the client. It has the methods of `ContainerRuntime`, generated from
+    `_METHODS`.
+    """
 
     def __init__(
         self,
@@ -137,24 +140,24 @@ class RecordingRuntime:
         self._lists: dict[str, _Packed] = {}
 
     def close(self) -> None:
-        """Let go of the connection; not recorded, for nothing is asked."""
+        """Close the runtime; not recorded, because it is no call."""
         self._runtime.close()
 
     def container_events(
         self, opened: Callable[[], None], happened: Callable[[pb.ContainerEventResponse], None]
     ) -> NoReturn:
-        """Recorded event by event: the call itself ends only with its client."""
-        ear = StreamEar(self._monotonic, self._next_span, self._add)
-        ear.listening()
+        """Record event by event: the call itself ends only with its client."""
+        recorder = StreamRecorder(self._monotonic, self._next_span, self._add)
+        recorder.listening()
         try:
-            self._runtime.container_events(ear.opened(opened), ear.happened(happened))
+            self._runtime.container_events(recorder.opened(opened), recorder.happened(happened))
         except Exception as error:
-            ear.ended(error)
+            recorder.ended(error)
             raise
 
     def _call(self, method: str, names: tuple[str, ...], positional: tuple[Any, ...], named: dict[str, Any]) -> Any:
         arguments = {**dict(zip(names, positional, strict=False)), **named}
-        turn, span, begin = current(), self._next_span(), self._monotonic()
+        context, span, begin = current_context(), self._next_span(), self._monotonic()
         answer, error = None, None
         try:
             answer = getattr(self._runtime, method)(*positional, **named)
@@ -165,15 +168,14 @@ class RecordingRuntime:
             now = self._monotonic()
             given = {name: packed(value) for name, value in arguments.items()}
             kept, again = self._kept(method, given, packed(answer))
-            self._add(
-                CriEntry(
-                    now, span, turn.span, turn.trace or span, turn.actor, method, given, kept, error, now - begin, again
-                )
-            )
+            self._add(CriEntry(
+                now, span, context.span, context.trace or span, context.actor,
+                method, given, kept, error, now - begin, again,
+            ))  # fmt: skip
         return answer
 
     def _kept(self, method: str, arguments: dict[str, Any], answer: Any) -> tuple[Any, bool]:
-        """The answer, or that of the last such call when it is the same; and whether it is."""
+        """Return the answer, or the equal answer of the last such call; and whether it is the last one's."""
         if not isinstance(answer, _Packed) or answer.alone or any(arguments.values()):
             return answer, False
         last = self._lists.get(method)
@@ -188,7 +190,7 @@ _METHODS: Final[dict[str, tuple[str, ...]]] = {
     for name, function in vars(ContainerRuntime).items()
     if not name.startswith("_") and name not in ("close", "container_events") and hasattr(function, "__code__")
 }
-"""The methods of the contract that answer once, with the names of their arguments."""
+"""The unary methods of the contract, with the names of their arguments."""
 
 
 def _recorded(method: str, names: tuple[str, ...]) -> Callable[..., Any]:
@@ -204,8 +206,8 @@ for _name, _names in _METHODS.items():
 
 
 def _argument(name: str, value: Any, redactor: Redactor) -> Any:
-    """An argument without secrets. Values of variables, which are bytes in CRI, are text: in base64, the form that JSON
-    has for bytes, nobody could read them, nor could a secret in the middle of one be found.
+    """Return an argument without secrets. Values of variables, which are bytes in CRI, become text: in base64, JSON's
+    form of bytes, they would be unreadable, and a secret inside one could not be found.
     """
     plain = _plain(value)
     if name == _CREDENTIALS and plain:
@@ -218,7 +220,7 @@ def _argument(name: str, value: Any, redactor: Redactor) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    """A value that JSON can hold; messages in protobuf's JSON form with the names that CRI gives its fields."""
+    """Return a value that JSON can hold; messages in protobuf's JSON form, with CRI's field names."""
     if isinstance(value, Message):
         return _plain(packed(value))
     if isinstance(value, _Packed):

@@ -1,7 +1,7 @@
-"""The runtime's stream of events, as a recorder keeps it (`beehive.trace.entries.Entry`).
+"""Records the runtime's stream of events for a trace (`beehive.trace.entries.Entry`).
 
-Kept is what edged makes use of: that a stream began, was opened and ended, and of each event what happened to which
-container of which pod. An event begins a chain of causes: what edged does because of it is recorded as its effect.
+Recorded are the request, the opening and the end of a stream, and for each event its kind, container and pod. An event
+begins a trace context: edged's actions after it are recorded as its effects.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from beehive.causes import Cause, resumed
 from beehive.trace.format import CriEvent
+from beehive.trace_context import Cause, resumed
 from edged.cri.errors import CriError
 from protos.cri.v1 import api_pb2 as pb
 
@@ -30,22 +30,22 @@ KINDS: Final = {
     pb.CONTAINER_STOPPED_EVENT: "stopped",
     pb.CONTAINER_DELETED_EVENT: "deleted",
 }
-"""What the events of a stream are called in a trace."""
+"""Names of the stream's events in a trace."""
 
 
-class Ended(msgspec.Struct, frozen=True):
-    """Why a stream has ended, in a trace."""
+class StreamEnd(msgspec.Struct, frozen=True):
+    """The end of a stream, in a trace."""
 
     error: str
     """Class of the error."""
     operation: str
     code: str
-    """gRPC's, by name."""
+    """Name of gRPC's status."""
     details: str
 
 
 class StreamEntry(msgspec.Struct, frozen=True, gc=False):
-    """Something about the stream, or of it."""
+    """One event, or the request, opening or end of the stream."""
 
     time: float
     span: int
@@ -55,11 +55,13 @@ class StreamEntry(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def size(self) -> int:
-        """Bytes of memory that it keeps, roughly."""
+        """Approximate bytes of memory."""
         return 1000
 
     def record(self, time: float, redactor: Redactor) -> CriEvent:
-        """As it is written; the subject is the pod's uid, or the container's id where no pod is named."""
+        """Return the entry in the form of a trace; the subject is the pod's uid, or the container's id when the event
+        names no pod.
+        """
         subject, detail = "", b"null"
         if self.event is not None:
             subject = self.event.pod_sandbox_status.metadata.uid or self.event.container_id
@@ -69,13 +71,13 @@ class StreamEntry(msgspec.Struct, frozen=True, gc=False):
         return CriEvent(time, self.span, 0, self.span, self.kind, subject, redactor.json(detail))
 
 
-class StreamEar:
-    """Hears one stream.
+class StreamRecorder:
+    """Records one stream.
 
     Args:
-        monotonic: gives the times.
-        next_span: numbers what happens, see `beehive.causes`.
-        add: takes each entry.
+        monotonic: source of the times, in seconds.
+        next_span: numbers the entries, see `beehive.trace_context`.
+        add: called with each entry.
     """
 
     def __init__(
@@ -86,35 +88,35 @@ class StreamEar:
         self._add = add
 
     def listening(self) -> None:
-        """The stream is asked for."""
-        self._tell(LISTENING)
+        """Record the request for a stream."""
+        self._add_entry(LISTENING)
 
     def opened(self, then: Callable[[], None]) -> Callable[[], None]:
-        """Hears that it is opened, and hands it on."""
+        """Return a callback that records the opening and calls `then`."""
 
-        def heard() -> None:
-            self._tell(OPENED)
+        def record() -> None:
+            self._add_entry(OPENED)
             then()
 
-        return heard
+        return record
 
     def happened(
         self, then: Callable[[pb.ContainerEventResponse], None]
     ) -> Callable[[pb.ContainerEventResponse], None]:
-        """Hears each event, and hands it on as the cause of what follows."""
+        """Return a callback that records each event and calls `then` in its trace context."""
 
-        def heard(event: pb.ContainerEventResponse) -> None:
-            span = self._tell(KINDS.get(event.container_event_type, "unknown"), event=outline(event))
+        def record(event: pb.ContainerEventResponse) -> None:
+            span = self._add_entry(KINDS.get(event.container_event_type, "unknown"), event=outline(event))
             with resumed(Cause(span, span)):
                 then(event)
 
-        return heard
+        return record
 
     def ended(self, error: Exception) -> None:
-        """It is over."""
-        self._tell(ENDED, error=error)
+        """Record the end of the stream."""
+        self._add_entry(ENDED, error=error)
 
-    def _tell(
+    def _add_entry(
         self, kind: str, *, event: pb.ContainerEventResponse | None = None, error: Exception | None = None
     ) -> int:
         span = self._next_span()
@@ -123,7 +125,7 @@ class StreamEar:
 
 
 def outline(event: pb.ContainerEventResponse) -> pb.ContainerEventResponse:
-    """The event without the states of containers, which are several kilobytes of a large pod."""
+    """Return the event without the states of containers, several kilobytes for a large pod."""
     short = pb.ContainerEventResponse(
         container_id=event.container_id, container_event_type=event.container_event_type, created_at=event.created_at
     )
@@ -142,7 +144,7 @@ def _json(event: pb.ContainerEventResponse) -> bytes:
     return msgspec.json.encode(MessageToDict(event, preserving_proto_field_name=True))
 
 
-def _ended(error: Exception) -> Ended:
+def _ended(error: Exception) -> StreamEnd:
     if isinstance(error, CriError):
-        return Ended(type(error).__name__, error.operation, error.code.name, error.details)
-    return Ended(type(error).__name__, "", "", "")
+        return StreamEnd(type(error).__name__, error.operation, error.code.name, error.details)
+    return StreamEnd(type(error).__name__, "", "", "")

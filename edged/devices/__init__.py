@@ -1,1 +1,1 @@
-"""Devices that plug-ins provide: counted in the node's status, given to containers (Kubernetes' device plug-ins)."""
+"""Kubernetes' device plug-ins: devices counted in the node's status and given to containers."""

@@ -1,4 +1,4 @@
-"""Which devices a container gets, as pure functions (kubelet's devicesToAllocate, with its topology policy `none`)."""
+"""The choice of a container's devices, as pure functions (kubelet's devicesToAllocate, with topology policy `none`)."""
 
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
@@ -8,59 +8,59 @@ from edged.api import Pod
 from edged.pods.restart import is_sidecar
 
 
-class Room(NamedTuple):
-    """What there is to choose from for one container."""
+class DevicePool(NamedTuple):
+    """The devices of one resource, as one container may choose from them."""
 
     healthy: AbstractSet[str]
-    """All devices of the resource that work."""
+    """All healthy devices of the resource."""
     taken: AbstractSet[str]
-    """Those that some container has."""
+    """Devices that any container has."""
     reusable: AbstractSet[str] = frozenset()
-    """Those that the pod's init containers had, and this one may have too."""
+    """Devices of the pod's ended init containers, which this container may have too."""
 
     @property
     def inherited(self) -> frozenset[str]:
-        """Reusable ones that work."""
+        """The reusable devices that are healthy."""
         return frozenset(self.reusable & self.healthy)
 
     @property
     def free(self) -> frozenset[str]:
-        """Those that nobody has."""
+        """The healthy devices without a container."""
         return frozenset(self.healthy - self.taken)
 
 
-def missing(room: Room, count: int) -> int:
-    """How many devices there are too few; 0 when there are enough."""
-    return max(0, count - len(room.inherited | room.free))
+def missing(pool: DevicePool, count: int) -> int:
+    """Return how many devices are missing for `count`; 0 when there are enough."""
+    return max(0, count - len(pool.inherited | pool.free))
 
 
-def has_choice(room: Room, count: int) -> bool:
-    """Whether it is worth asking the plug-in which devices it would give."""
-    return len(room.inherited) < count < len(room.inherited | room.free)
+def has_choice(pool: DevicePool, count: int) -> bool:
+    """Return whether there is a choice for which the plug-in's preference matters."""
+    return len(pool.inherited) < count < len(pool.inherited | pool.free)
 
 
-def choose(room: Room, count: int, preferred: AbstractSet[str] = frozenset()) -> frozenset[str] | None:
-    """Devices that the pod has already come first, then those that the plug-in prefers, then any; by their names.
+def choose(pool: DevicePool, count: int, preferred: AbstractSet[str] = frozenset()) -> frozenset[str] | None:
+    """Return `count` devices: first those that the pod already has, then preferred ones, then any; sorted by name.
 
     None when there are too few.
     """
-    if missing(room, count):
+    if missing(pool, count):
         return None
 
     def rank(device: str) -> tuple[bool, bool, str]:
-        return device not in room.inherited, device not in preferred, device
+        return device not in pool.inherited, device not in preferred, device
 
-    return frozenset(sorted(room.inherited | room.free, key=rank)[:count])
+    return frozenset(sorted(pool.inherited | pool.free, key=rank)[:count])
 
 
 def reusable(pod: Pod, container: str, had: Mapping[str, AbstractSet[str]]) -> frozenset[str]:
-    """Devices of the pod that the container may have too: those of init containers before it, which have ended by
-    then, without those of sidecars, and without those that another container has taken over.
+    """Return the devices of the pod that the container may have too: those of earlier init containers, which have ended
+    by then, without those of sidecars and those that another container has inherited.
 
     Args:
-        pod: whose container it is.
-        container: that is to have devices.
-        had: devices by container, for the resource in question.
+        pod: of the container.
+        container: name of the container that needs devices.
+        had: devices by container, for one resource.
     """
     found: set[str] = set()
     for each in (*pod.spec.init_containers, *pod.spec.containers):

@@ -1,6 +1,6 @@
-"""One device plug-in, over gRPC on its socket (kubelet's endpoint).
+"""The gRPC client of a device plug-in.
 
-Imported when the first plug-in registers: the generated code is not for nodes without devices.
+Imported when the first plug-in registers: nodes without devices do without the generated code.
 """
 
 from collections.abc import Iterator
@@ -8,23 +8,24 @@ from collections.abc import Set as AbstractSet
 from pathlib import Path
 from typing import Final
 
-from edged.devices.model import Device, DeviceMount, DeviceNode, Needs, PluginOptions
+from edged.devices.model import Device, PluginOptions
 from edged.plugins.errors import PluginCallError
 from edged.plugins.socket import PluginSocket
+from edged.pods.config.device_options import DeviceMount, DeviceNode, DeviceRunContainerOptions
 from protos.deviceplugin.v1beta1 import api_pb2 as proto
 
 _SERVICE: Final = "v1beta1.DevicePlugin"
 _HEALTHY: Final = "Healthy"
 _SECONDS: Final = 10.0
-"""For answers that take no work (kubelet's time to connect)."""
+"""Time-out of calls without work (kubelet's time-out to connect)."""
 _ALLOCATE_SECONDS: Final = 120.0
-"""A plug-in may have to reset a device. A kubelet waits for ever; so long does a call of the runtime take at most."""
+"""A plug-in may have to reset a device. kubelet waits without limit; this is the default time-out of runtime calls."""
 _PRE_START_SECONDS: Final = 30.0
-"""Kubelet's KubeletPreStartContainerRPCTimeoutInSecs."""
+"""kubelet's KubeletPreStartContainerRPCTimeoutInSecs."""
 
 
 class GrpcDevicePlugin:
-    """See the module's docstring. `DevicePlugin`."""
+    """A `DevicePlugin` behind its socket (kubelet's endpoint)."""
 
     def __init__(self, endpoint: Path) -> None:
         self._socket = PluginSocket(endpoint)
@@ -48,13 +49,13 @@ class GrpcDevicePlugin:
         answer = self._socket.call(method, request, proto.PreferredAllocationResponse, _SECONDS)
         return frozenset(device for each in answer.container_responses[:1] for device in each.deviceIDs)
 
-    def allocate(self, devices: AbstractSet[str]) -> Needs:
+    def allocate(self, devices: AbstractSet[str]) -> DeviceRunContainerOptions:
         asked = proto.ContainerAllocateRequest(devices_ids=sorted(devices))
         request = proto.AllocateRequest(container_requests=[asked])
         answer = self._socket.call(f"{_SERVICE}/Allocate", request, proto.AllocateResponse, _ALLOCATE_SECONDS)
         if not answer.container_responses:
             raise PluginCallError("Allocate", ", ".join(sorted(devices)), "OK", "it answered for no container")
-        return _needs(answer.container_responses[0])
+        return _run_options(answer.container_responses[0])
 
     def pre_start(self, devices: AbstractSet[str]) -> None:
         request = proto.PreStartContainerRequest(devices_ids=sorted(devices))
@@ -69,8 +70,8 @@ def _device(device: proto.Device) -> Device:
     return Device(device.ID, device.health == _HEALTHY, tuple(node.ID for node in device.topology.nodes))
 
 
-def _needs(answer: proto.ContainerAllocateResponse) -> Needs:
-    return Needs(
+def _run_options(answer: proto.ContainerAllocateResponse) -> DeviceRunContainerOptions:
+    return DeviceRunContainerOptions(
         envs=dict(answer.envs),
         mounts=tuple(DeviceMount(each.container_path, each.host_path, each.read_only) for each in answer.mounts),
         nodes=tuple(DeviceNode(each.container_path, each.host_path, each.permissions) for each in answer.devices),

@@ -1,59 +1,58 @@
-"""What edged asks of the world when it comes to devices: the seam that tests put their own plug-ins behind."""
+"""The contracts of device plug-ins; tests implement them with plug-ins of their own."""
 
 from collections.abc import Callable, Iterator
 from collections.abc import Set as AbstractSet
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
-from edged.devices.model import Device, Needs, PluginOptions
+from edged.devices.model import Device, PluginOptions
+from edged.pods.config.device_options import DeviceRunContainerOptions
 
 Answer = Callable[[bytes], Any]
-"""Answers a request: its message, in protobuf's form, gives the message of the answer. Raises EdgedError."""
+"""Handles a request: takes its message in protobuf's form, returns the message of the answer. Raises EdgedError."""
 
 
 class DevicePlugin(Protocol):
     """A connection to one plug-in. Its methods block, and raise PluginError."""
 
     def options(self) -> PluginOptions:
-        """What it wants to be asked (`GetDevicePluginOptions`)."""
+        """Return the optional calls of the plug-in (`GetDevicePluginOptions`)."""
 
     def watch(self) -> Iterator[tuple[Device, ...]]:
-        """All of its devices, now and whenever something about them has changed; ends with the plug-in, or at `close`
-        (`ListAndWatch`).
-        """
+        """Yield all its devices, now and after each change; ends with the plug-in, or at `close` (`ListAndWatch`)."""
 
     def preferred(self, available: AbstractSet[str], must: AbstractSet[str], count: int) -> frozenset[str]:
-        """Which devices it would give, of those that are available, with all that it must
+        """Return the plug-in's choice among available devices, which includes those in `must`
         (`GetPreferredAllocation`).
         """
 
-    def allocate(self, devices: AbstractSet[str]) -> Needs:
-        """Make devices ready for a container (`Allocate`)."""
+    def allocate(self, devices: AbstractSet[str]) -> DeviceRunContainerOptions:
+        """Prepare devices for a container (`Allocate`)."""
 
     def pre_start(self, devices: AbstractSet[str]) -> None:
-        """The container that has them is about to start (`PreStartContainer`)."""
+        """Prepare the start of the container with these devices (`PreStartContainer`)."""
 
     def close(self) -> None:
-        """Let go of it: calls that are under way end. May be called more than once."""
+        """Close the connection: calls under way end. May be called more than once."""
 
 
-class Service(NamedTuple):
-    """What is served on a socket of the node."""
+class GrpcService(NamedTuple):
+    """A service on a socket of the node."""
 
     path: Path
     name: str
-    """gRPC's, with its package."""
+    """gRPC's name, with its package."""
     methods: dict[str, Answer]
 
 
-class DeviceWorld(Protocol):
-    """Plug-ins of the node, and those who ask the node about devices."""
+class DevicePluginTransport(Protocol):
+    """Connects to the node's device plug-ins, and serves edged's own services for them."""
 
-    def serve(self, service: Service) -> None:
-        """Answer on a socket from now on, on threads of its own. Raises DeviceError when it cannot be made."""
+    def serve(self, service: GrpcService) -> None:
+        """Serve a service on threads of its own. Raises DeviceError when the socket cannot be made."""
 
     def connect(self, endpoint: Path) -> DevicePlugin:
-        """A connection to the plug-in that serves on this socket; it is made with the first call."""
+        """Return a connection to the plug-in of this socket; it is made with the first call."""
 
     def close(self) -> None:
-        """Serve no more, on no socket."""
+        """Stop all services."""

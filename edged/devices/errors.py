@@ -1,28 +1,30 @@
-"""What can go wrong with the devices that a pod wants.
+"""The errors of a pod's devices.
 
 DeviceError
-├── RegistrationError        a device plug-in is not taken
-├── DevicesPendingError      the devices are not there now; the pod waits
-└── AllocationRefusedError   they cannot be had; the pod is refused
+├── RegistrationError        a device plug-in is refused
+├── DevicesPendingError      the devices are not available now; the pod waits
+└── AllocationRefusedError   they can never be given; the pod is refused
 """
 
 from edged.errors import EdgedError
 
 
 class DeviceError(EdgedError):
-    """Something about devices."""
+    """Base of the tree."""
 
 
 class RegistrationError(DeviceError):
-    """A device plug-in is not taken; it is told why."""
+    """A device plug-in is refused; it gets the reason."""
 
 
 class DevicesPendingError(DeviceError):
-    """A plug-in is away, a device is broken, or another pod that ends still has it: the pod is tried again."""
+    """A plug-in is away, a device is unhealthy, or an ending pod still has it: the pod is retried."""
 
     def __init__(self, attempt: str, on: str, hint: str) -> None:
         super().__init__(attempt, on, hint, retryable=True)
 
 
 class AllocationRefusedError(DeviceError):
-    """The plug-in does not give the devices, or what the pod has is not what it asks for: it is refused for good."""
+    """The plug-in refuses the devices, or the pod's allocation differs from its request: the pod is refused for
+    good.
+    """

@@ -1,4 +1,4 @@
-"""Which plug-ins there are, and the devices of each; what the node reports of them is computed here."""
+"""The device plug-ins and their devices."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -6,112 +6,114 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from edged.devices.contract import DevicePlugin
-from edged.devices.model import GRACE_SECONDS, Device, PluginOptions, Share
+from edged.devices.model import GRACE_SECONDS, Device, DeviceCapacity, PluginOptions
 
 
-class Provider(Struct, frozen=True):
-    """The plug-in of one resource, and what it said last."""
+class PluginEndpoint(Struct, frozen=True):
+    """The plug-in of one resource, and its last report (kubelet's endpointInfo)."""
 
     plugin: DevicePlugin | None = None
-    """None while it is away."""
+    """None while the plug-in is away."""
     options: PluginOptions = PluginOptions()
     devices: Mapping[str, Device] = {}
     listed: bool = False
-    """Whether the devices are what this plug-in says, and not what was said before it came."""
+    """Whether this plug-in has reported the devices; else they are from before its registration."""
     gone_at: float = 0.0
-    """When it went, monotonic seconds."""
+    """Monotonic seconds of its disconnection."""
 
     @property
     def healthy(self) -> frozenset[str]:
-        """Devices that may be given: none while the plug-in is away, or has not said which it has."""
+        """Ids of allocatable devices: empty while the plug-in is away, or has not reported."""
         return frozenset(d.id for d in self.devices.values() if d.healthy and self.listed)
 
     def is_over(self, now: float) -> bool:
-        """Whether it has been away for so long that nobody waits for it any more."""
+        """Return whether it has been away for longer than GRACE_SECONDS."""
         return self.plugin is None and now - self.gone_at >= GRACE_SECONDS
 
 
 class Inventory:
-    """See the module's docstring. Not thread-safe: its owner is.
+    """The plug-ins of the node by resource; computes the node's capacity in devices. Its owner locks it.
 
     Args:
-        known: what the former agent knew: these plug-ins have to register again. Until they have, nobody knows which of
-            the devices work, and all of them may be hoped for.
+        known: devices from the checkpoint of an earlier agent. Their plug-ins must register again; until then all
+            devices are expected to be healthy.
         now: monotonic seconds.
     """
 
     def __init__(self, known: Mapping[str, Sequence[Device]], now: float) -> None:
-        self._providers = {
-            resource: Provider(devices={each.id: replace(each, healthy=True) for each in devices}, gone_at=now)
+        self._endpoints = {
+            resource: PluginEndpoint(devices={each.id: replace(each, healthy=True) for each in devices}, gone_at=now)
             for resource, devices in known.items()
         }
         self._removed: set[str] = set()
 
-    def get(self, resource: str) -> Provider | None:
-        """Who provides a resource; None when nobody does, or did not long ago."""
-        return self._providers.get(resource)
+    def get(self, resource: str) -> PluginEndpoint | None:
+        """Return the endpoint of a resource; None if it never had one, or lost it GRACE_SECONDS ago."""
+        return self._endpoints.get(resource)
 
     def names(self, resource: str) -> frozenset[str]:
-        """Of the devices of a resource, as they were said last."""
-        return frozenset(self._providers.get(resource, Provider()).devices)
+        """Return the ids of a resource's devices in the last report."""
+        return frozenset(self._endpoints.get(resource, PluginEndpoint()).devices)
 
     def connected(self, resource: str, plugin: DevicePlugin, options: PluginOptions) -> DevicePlugin | None:
-        """A plug-in is there; the one that it replaces."""
-        former = self._providers.get(resource, Provider())
-        self._providers[resource] = Provider(plugin, options, former.devices, former.listed)
+        """Add a plug-in; return the one that it replaces."""
+        former = self._endpoints.get(resource, PluginEndpoint())
+        self._endpoints[resource] = PluginEndpoint(plugin, options, former.devices, former.listed)
         self._removed.discard(resource)
         return former.plugin
 
     def listed(self, resource: str, plugin: DevicePlugin, devices: Iterable[Device]) -> bool:
-        """What the plug-in says of its devices; whether it says something else than before. One that was replaced does
-        not count.
+        """Store the plug-in's report; return whether it differs from the last one. Reports of a replaced plug-in are
+        ignored.
         """
-        provider = self._providers.get(resource)
-        if provider is None or provider.plugin is not plugin:
+        endpoint = self._endpoints.get(resource)
+        if endpoint is None or endpoint.plugin is not plugin:
             return False
         found = {device.id: device for device in devices}
-        self._providers[resource] = replace(provider, devices=found, listed=True)
-        return found != provider.devices or not provider.listed
+        self._endpoints[resource] = replace(endpoint, devices=found, listed=True)
+        return found != endpoint.devices or not endpoint.listed
 
     def disconnected(self, resource: str, plugin: DevicePlugin, now: float) -> bool:
-        """A plug-in is gone; whether it counted."""
-        provider = self._providers.get(resource)
-        if provider is None or provider.plugin is not plugin:
+        """Mark a plug-in as away; return False if it was replaced before."""
+        endpoint = self._endpoints.get(resource)
+        if endpoint is None or endpoint.plugin is not plugin:
             return False
-        self._providers[resource] = replace(provider, plugin=None, listed=False, gone_at=now)
+        self._endpoints[resource] = replace(endpoint, plugin=None, listed=False, gone_at=now)
         return True
 
-    def shares(self, now: float) -> dict[str, Share]:
-        """What the node has of each resource (kubelet's GetCapacity).
+    def capacity(self, now: float) -> dict[str, DeviceCapacity]:
+        """Return capacity and allocatable devices by resource (kubelet's GetCapacity).
 
-        Without their plug-in devices count as broken, and after five minutes as none. A resource that has gone is then
-        shown with 0, which says that it was there.
+        Without their plug-in devices count as unhealthy, and after five minutes not at all. A vanished resource then
+        stays with 0, which tells that it existed.
         """
-        for resource in [name for name, provider in self._providers.items() if provider.is_over(now)]:
-            del self._providers[resource]
+        for resource in [name for name, endpoint in self._endpoints.items() if endpoint.is_over(now)]:
+            del self._endpoints[resource]
             self._removed.add(resource)
-        there = {name: Share(len(each.devices), len(each.healthy)) for name, each in self._providers.items()}
-        return {**{name: Share(0, 0) for name in sorted(self._removed)}, **there}
+        there = {name: DeviceCapacity(len(each.devices), len(each.healthy)) for name, each in self._endpoints.items()}
+        return {**{name: DeviceCapacity(0, 0) for name in sorted(self._removed)}, **there}
 
     def expected(self, now: float) -> dict[str, int]:
-        """How many devices a new pod may hope for: of a plug-in that is away for a short time, what it had."""
+        """Return how many devices a new pod may expect; a plug-in that is away for a short time counts with its last
+        devices.
+        """
         return {
             name: sum(device.healthy for device in each.devices.values())
-            for name, each in self._providers.items()
+            for name, each in self._endpoints.items()
             if not each.is_over(now)
         }
 
     def devices(self) -> dict[str, tuple[Device, ...]]:
-        """Everything that plug-ins have said, for the file."""
-        return {name: tuple(each.devices.values()) for name, each in sorted(self._providers.items())}
+        """Return all reported devices, for the checkpoint."""
+        return {name: tuple(each.devices.values()) for name, each in sorted(self._endpoints.items())}
 
     def healthy(self) -> dict[str, tuple[Device, ...]]:
-        """Devices that work, by resource."""
+        """Return the healthy devices by resource."""
         return {
             name: tuple(each.devices[device] for device in sorted(each.healthy))
-            for name, each in sorted(self._providers.items())
+            for name, each in sorted(self._endpoints.items())
         }
 
     def plugins(self) -> list[DevicePlugin]:
-        """Those that are there."""
-        return [each.plugin for each in self._providers.values() if each.plugin is not None]
+        """Return the connected plug-ins."""
+        return [each.plugin for each in self._endpoints.values() if each.plugin is not None]

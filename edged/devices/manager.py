@@ -1,13 +1,4 @@
-"""Gives devices to containers, and takes them back when their pod has ended (kubelet's device manager).
-
-A pod gets the devices of all its containers before anything of it is made, as at a kubelet's admission. But where a
-kubelet refuses a pod because its devices are not there now (a plug-in is away, which all are after a reboot; a device
-is broken; a pod that is ending still has it), here the pod waits: on an edge node nobody may be there who makes it
-anew.
-
-Used by workers, by the threads on which plug-ins register, and by the actors that listen to them. Nobody holds the lock
-while a plug-in is asked.
-"""
+"""Allocates devices to containers (kubelet's device manager)."""
 
 import logging
 import threading
@@ -17,26 +8,27 @@ from typing import NamedTuple
 
 from beehive import Clock
 from edged.api import Container, Pod
-from edged.devices.choice import Room, choose, has_choice, missing, reusable
+from edged.devices.choice import DevicePool, choose, has_choice, missing, reusable
 from edged.devices.contract import DevicePlugin
 from edged.devices.errors import AllocationRefusedError, DeviceError, DevicesPendingError, RegistrationError
-from edged.devices.extras import merged
-from edged.devices.inventory import Inventory, Provider
-from edged.devices.ledger import Checkpoint, ContainerGrants, Ledger, write_checkpoint
-from edged.devices.model import Device, Grant, Needs, Share
-from edged.devices.rules import wanted_devices
+from edged.devices.inventory import Inventory, PluginEndpoint
+from edged.devices.model import Device, DeviceAllocation, DeviceCapacity
+from edged.devices.pod_devices import Checkpoint, ContainerAllocations, PodDevices, write_checkpoint
+from edged.devices.rules import requested_devices
+from edged.devices.run_container_options import merged
 from edged.plugins.errors import PluginCallError, PluginError
+from edged.pods.config.device_options import DeviceRunContainerOptions
 from edged.pods.labels import ref_of
 from edged.pods.model import PodUid
 
 _log = logging.getLogger(__name__)
 
 _AWAY = frozenset({"UNAVAILABLE", "CANCELLED"})
-"""What a call says whose plug-in has gone meanwhile."""
+"""gRPC codes of a call whose plug-in disconnects."""
 _ALLOCATE = "give devices to a container"
 
 
-class _Wish(NamedTuple):
+class _DeviceRequest(NamedTuple):
     pod: Pod
     container: Container
     resource: str
@@ -51,13 +43,20 @@ class _Wish(NamedTuple):
 
 
 class DeviceManager:
-    """See the module's docstring.
+    """Allocates devices to containers, and frees them when their pod has ended.
+
+    A pod gets the devices of all its containers before anything of it is made, as at kubelet's admission. But where
+    kubelet refuses a pod whose devices are not available (a plug-in is away, as all are after a reboot; a device is
+    unhealthy; an ending pod still has it), here the pod waits: an edge node may have nobody to create it again.
+
+    Thread-safe: workers, the threads on which plug-ins register, and the readers of ListAndWatch use it. No lock is
+    held during a plug-in's call.
 
     Args:
         clock: for the time for which a plug-in may be away.
-        file: where what was given is written down.
-        known: what was in it.
-        changed: called when other devices are there, or devices are free, on whatever thread.
+        file: the checkpoint.
+        known: its content.
+        changed: called on any thread when devices have changed, or were freed.
     """
 
     def __init__(self, clock: Clock, file: Path, known: Checkpoint, changed: Callable[[], None]) -> None:
@@ -67,12 +66,12 @@ class DeviceManager:
         self._lock = threading.Lock()
         self._writing = threading.Lock()
         self._inventory = Inventory(known.devices, clock.monotonic())
-        self._ledger = Ledger(known.pods)
+        self._pod_devices = PodDevices(known.pods)
         self._unwritten = False
         self._closed = False
 
     def connect(self, resource: str, plugin: DevicePlugin) -> None:
-        """A plug-in has registered: what it wants to be asked is asked here. Raises PluginError, RegistrationError."""
+        """Register a plug-in, after a call for its options. Raises PluginError, RegistrationError."""
         options = plugin.options()
         with self._lock:
             if self._closed:
@@ -83,10 +82,10 @@ class DeviceManager:
         _log.info("device plug-in of %s is registered", resource)
 
     def listed(self, resource: str, plugin: DevicePlugin, devices: tuple[Device, ...]) -> None:
-        """A plug-in has said which devices there are, and how they are.
+        """Store a plug-in's report of its devices.
 
-        Only which there are is worth a write of its own: a device that breaks and recovers by the minute would wear out
-        a card.
+        Only a change of the ids is written to the checkpoint: a device whose health changes by the minute would wear
+        out an SD card.
         """
         with self._lock:
             before = self._inventory.names(resource)
@@ -102,7 +101,7 @@ class DeviceManager:
         self._changed()
 
     def disconnect(self, resource: str, plugin: DevicePlugin) -> None:
-        """A plug-in is gone, with all that was ours of it."""
+        """Close the connection to a plug-in that is gone."""
         plugin.close()
         with self._lock:
             counted = self._inventory.disconnected(resource, plugin, self._clock.monotonic()) and not self._closed
@@ -110,53 +109,54 @@ class DeviceManager:
             _log.warning("device plug-in of %s is gone", resource)
             self._changed()
 
-    def ensure(self, pod: Pod, *, anew: bool, running: Collection[str] = ()) -> None:
-        """Give the pod's containers the devices that they are to have and do not have yet; written down at the end.
+    def allocate(self, pod: Pod, *, anew: bool, running: Collection[str] = ()) -> None:
+        """Allocate the missing devices of the pod's containers, and write the checkpoint.
 
         Args:
             pod: whose containers are about to start.
-            anew: whether everything of it begins (again), so that what it has must work. A single container that is
-                started again keeps its devices, whatever became of them, as with a kubelet.
-            running: names of containers that run: they have what they need, whoever gave it to them.
+            anew: whether the whole pod starts, so that its earlier devices must be healthy. A single restarted
+                container keeps its devices in any state, as with kubelet.
+            running: names of running containers: they need no allocation any more.
 
         Raises:
-            DevicesPendingError: the pod has to wait. What it was given meanwhile is taken back: two pods that each have
-                half of what the other waits for would wait for ever.
+            DevicesPendingError: the pod must wait. Its new allocations are undone: two pods that each have half of the
+                other's devices would wait for ever.
             AllocationRefusedError: the pod cannot run here.
-            OSError: it could not be written down.
+            OSError: the checkpoint could not be written.
         """
-        given: list[_Wish] = []
+        given: list[_DeviceRequest] = []
         try:
-            for wish in _wishes(pod):
-                grant = self._granted(wish)
-                if grant is not None:
-                    self._check(wish, grant, anew=anew)
-                elif wish.container.name not in running:
-                    self._allocate(wish)
-                    given.append(wish)
+            for request in _device_requests(pod):
+                allocation = self._allocated(request)
+                if allocation is not None:
+                    self._check(request, allocation, anew=anew)
+                elif request.container.name not in running:
+                    self._allocate(request)
+                    given.append(request)
         except DeviceError:
             self._take_back(given)
             raise
         self._write()
 
-    def prepare(self, pod: Pod, container: Container) -> Needs:
-        """What the container needs for its devices; plug-ins that want it are told that it is about to start.
+    def run_container_options(self, pod: Pod, container: Container) -> DeviceRunContainerOptions:
+        """Return the options with which the container gets its devices; call PreStartContainer of the plug-ins that
+        require it (kubelet's GetDeviceRunContainerOptions).
 
         Raises PluginError, DevicesPendingError.
         """
         with self._lock:
-            grants = self._ledger.of(PodUid(pod.metadata.uid), container.name)
-            providers = {resource: self._inventory.get(resource) for resource in grants}
-        for resource, grant in grants.items():
-            provider = providers[resource]
-            if provider is not None and provider.options.pre_start:
-                self._plugin(provider, resource).pre_start(grant.ids)
-        return merged(grant.needs for _, grant in sorted(grants.items()))
+            allocations = self._pod_devices.of(PodUid(pod.metadata.uid), container.name)
+            endpoints = {resource: self._inventory.get(resource) for resource in allocations}
+        for resource, allocation in allocations.items():
+            endpoint = endpoints[resource]
+            if endpoint is not None and endpoint.options.pre_start:
+                self._plugin(endpoint, resource).pre_start(allocation.ids)
+        return merged(allocation.options for _, allocation in sorted(allocations.items()))
 
     def release(self, uid: PodUid) -> None:
-        """A pod has ended: others may have its devices."""
+        """Free the devices of an ended pod."""
         with self._lock:
-            had = self._ledger.forget(uid)
+            had = self._pod_devices.delete(uid)
             self._unwritten |= had
         if not had:
             return
@@ -166,130 +166,131 @@ class DeviceManager:
             _log.warning("cannot write down that devices are free: %s; tried again with the next change", error)
         self._changed()
 
-    def pods(self) -> dict[PodUid, ContainerGrants]:
-        """Who has what."""
+    def pods(self) -> dict[PodUid, ContainerAllocations]:
+        """Return the allocations of all pods."""
         with self._lock:
-            return self._ledger.pods()
+            return self._pod_devices.pods()
 
-    def shares(self) -> dict[str, Share]:
-        """What the node has of each resource."""
+    def capacity(self) -> dict[str, DeviceCapacity]:
+        """Return capacity and allocatable devices by resource (kubelet's GetCapacity)."""
         with self._lock:
-            return self._inventory.shares(self._clock.monotonic())
+            return self._inventory.capacity(self._clock.monotonic())
 
     def expected(self) -> dict[str, int]:
-        """How many devices a new pod may hope for, see `Inventory.expected`."""
+        """Return how many devices a new pod may expect, see `Inventory.expected`."""
         with self._lock:
             return self._inventory.expected(self._clock.monotonic())
 
     def healthy(self) -> dict[str, tuple[Device, ...]]:
-        """Devices that work, by resource."""
+        """Return the healthy devices by resource."""
         with self._lock:
             return self._inventory.healthy()
 
     def close(self) -> None:
-        """Let go of all plug-ins: calls that are under way end."""
+        """Close the connections to all plug-ins: calls under way end."""
         with self._lock:
             self._closed = True
             plugins = self._inventory.plugins()
         for plugin in plugins:
             plugin.close()
 
-    def _granted(self, wish: _Wish) -> Grant | None:
+    def _allocated(self, request: _DeviceRequest) -> DeviceAllocation | None:
         with self._lock:
-            return self._ledger.get(wish.uid, wish.container.name, wish.resource)
+            return self._pod_devices.get(request.uid, request.container.name, request.resource)
 
-    def _check(self, wish: _Wish, grant: Grant, *, anew: bool) -> None:
-        if len(grant.devices) != wish.number:
-            hint = f"changed request for resource {wish.resource} from {len(grant.devices)} to {wish.number}"
-            raise AllocationRefusedError(_ALLOCATE, str(wish), hint)
+    def _check(self, request: _DeviceRequest, allocation: DeviceAllocation, *, anew: bool) -> None:
+        if len(allocation.devices) != request.number:
+            hint = f"changed request for resource {request.resource} from {len(allocation.devices)} to {request.number}"
+            raise AllocationRefusedError(_ALLOCATE, str(request), hint)
         if not anew:
             return
-        provider = self._provider(wish.resource)
-        broken = sorted(grant.ids - provider.healthy)
+        endpoint = self._endpoint(request.resource)
+        broken = sorted(allocation.ids - endpoint.healthy)
         if broken:
             hint = f"previously allocated devices are no longer healthy: {', '.join(broken)}; waiting for them"
-            raise DevicesPendingError(f"use {wish.resource}", str(wish), hint)
+            raise DevicesPendingError(f"use {request.resource}", str(request), hint)
 
-    def _allocate(self, wish: _Wish) -> None:
-        """Devices are reserved while the plug-in is asked, and nobody else's then."""
-        provider = self._provider(wish.resource)
-        plugin = self._plugin(provider, wish.resource)
-        chosen = self._reserve(wish, self._preferred(wish, provider, plugin))
+    def _allocate(self, request: _DeviceRequest) -> None:
+        """Allocate the devices of one request; they are reserved during the plug-in's call."""
+        endpoint = self._endpoint(request.resource)
+        plugin = self._plugin(endpoint, request.resource)
+        chosen = self._reserve(request, self._preferred(request, endpoint, plugin))
         try:
-            needs = plugin.allocate(chosen)
+            options = plugin.allocate(chosen)
         except PluginError as error:
-            self._free(wish.resource, chosen)
-            raise _allocation_failed(wish, error) from error
+            self._free(request.resource, chosen)
+            raise _allocation_failed(request, error) from error
         except BaseException:
-            self._free(wish.resource, chosen)
+            self._free(request.resource, chosen)
             raise
-        devices = tuple(provider.devices.get(device, Device(device)) for device in sorted(chosen))
+        devices = tuple(endpoint.devices.get(device, Device(device)) for device in sorted(chosen))
         with self._lock:
-            self._ledger.release(wish.resource, chosen)
-            self._ledger.give(wish.uid, wish.container.name, wish.resource, Grant(devices, needs))
+            self._pod_devices.release(request.resource, chosen)
+            allocation = DeviceAllocation(devices, options)
+            self._pod_devices.insert(request.uid, request.container.name, request.resource, allocation)
             self._unwritten = True
-        _log.info("%s has %s %s", wish, wish.resource, ", ".join(sorted(chosen)))
+        _log.info("%s has %s %s", request, request.resource, ", ".join(sorted(chosen)))
 
-    def _take_back(self, given: Iterable[_Wish]) -> None:
+    def _take_back(self, given: Iterable[_DeviceRequest]) -> None:
         with self._lock:
-            for wish in given:
-                self._ledger.take_back(wish.uid, wish.container.name, wish.resource)
+            for request in given:
+                self._pod_devices.remove(request.uid, request.container.name, request.resource)
 
-    def _preferred(self, wish: _Wish, provider: Provider, plugin: DevicePlugin) -> frozenset[str]:
-        """What the plug-in would give. A preference that cannot be had is no reason not to start."""
+    def _preferred(self, request: _DeviceRequest, endpoint: PluginEndpoint, plugin: DevicePlugin) -> frozenset[str]:
+        """Return the plug-in's choice. A failure of this call does not prevent the start."""
         with self._lock:
-            room = self._room(wish)
-        if not provider.options.preferred or not has_choice(room, wish.number):
+            pool = self._pool(request)
+        if not endpoint.options.preferred or not has_choice(pool, request.number):
             return frozenset()
         try:
-            return plugin.preferred(room.inherited | room.free, room.inherited, wish.number)
+            return plugin.preferred(pool.inherited | pool.free, pool.inherited, request.number)
         except PluginError as error:
-            _log.warning("%s: nobody knows which devices are preferred: %s", wish, error)
+            _log.warning("%s: nobody knows which devices are preferred: %s", request, error)
             return frozenset()
 
-    def _reserve(self, wish: _Wish, preferred: frozenset[str]) -> frozenset[str]:
+    def _reserve(self, request: _DeviceRequest, preferred: frozenset[str]) -> frozenset[str]:
         with self._lock:
-            room = self._room(wish)
-            chosen = choose(room, wish.number, preferred)
+            pool = self._pool(request)
+            chosen = choose(pool, request.number, preferred)
             if chosen is not None:
-                self._ledger.reserve(wish.resource, chosen)
+                self._pod_devices.reserve(request.resource, chosen)
                 return chosen
-        available = wish.number - missing(room, wish.number)
-        hint = f"Requested: {wish.number}, Available: {available}; waiting until devices are free"
-        raise DevicesPendingError(f"requested number of devices unavailable for {wish.resource}", str(wish), hint)
+        available = request.number - missing(pool, request.number)
+        hint = f"Requested: {request.number}, Available: {available}; waiting until devices are free"
+        raise DevicesPendingError(f"requested number of devices unavailable for {request.resource}", str(request), hint)
 
-    def _room(self, wish: _Wish) -> Room:
-        """With the lock."""
-        provider = self._inventory.get(wish.resource) or Provider()
-        held = self._ledger.held(wish.uid, wish.resource)
-        mine = reusable(wish.pod, wish.container.name, held)
-        return Room(provider.healthy, self._ledger.taken(wish.resource), mine)
+    def _pool(self, request: _DeviceRequest) -> DevicePool:
+        """Return the pool for a request; the lock must be held."""
+        endpoint = self._inventory.get(request.resource) or PluginEndpoint()
+        held = self._pod_devices.held(request.uid, request.resource)
+        mine = reusable(request.pod, request.container.name, held)
+        return DevicePool(endpoint.healthy, self._pod_devices.taken(request.resource), mine)
 
     def _free(self, resource: str, devices: Iterable[str]) -> None:
         with self._lock:
-            self._ledger.release(resource, frozenset(devices))
+            self._pod_devices.release(resource, frozenset(devices))
 
-    def _provider(self, resource: str) -> Provider:
+    def _endpoint(self, resource: str) -> PluginEndpoint:
         with self._lock:
-            provider = self._inventory.get(resource)
-        if provider is None:
+            endpoint = self._inventory.get(resource)
+        if endpoint is None:
             hint = "no device plug-in has registered for it; waiting for one"
             raise DevicesPendingError("find devices", resource, hint)
-        self._plugin(provider, resource)
-        return provider
+        self._plugin(endpoint, resource)
+        return endpoint
 
-    def _plugin(self, provider: Provider, resource: str) -> DevicePlugin:
-        if provider.plugin is None:
+    def _plugin(self, endpoint: PluginEndpoint, resource: str) -> DevicePlugin:
+        if endpoint.plugin is None:
             raise DevicesPendingError("find devices", resource, "its device plug-in is away; waiting for it")
-        return provider.plugin
+        return endpoint.plugin
 
     def _write(self) -> None:
-        """What is not written yet. Raises OSError; then the next call tries again."""
+        """Write the checkpoint if anything changed. Raises OSError; then the next call tries again."""
         with self._writing:
             with self._lock:
                 if not self._unwritten:
                     return
-                checkpoint = Checkpoint(self._inventory.devices(), self._ledger.pods())
+                checkpoint = Checkpoint(self._inventory.devices(), self._pod_devices.pods())
                 self._unwritten = False
             try:
                 write_checkpoint(self._file, checkpoint)
@@ -299,12 +300,12 @@ class DeviceManager:
                 raise
 
 
-def _wishes(pod: Pod) -> list[_Wish]:
+def _device_requests(pod: Pod) -> list[_DeviceRequest]:
     containers = (*pod.spec.init_containers, *pod.spec.containers)
-    return [_Wish(pod, each, *wanted) for each in containers for wanted in wanted_devices(each).items()]
+    return [_DeviceRequest(pod, each, *wanted) for each in containers for wanted in requested_devices(each).items()]
 
 
-def _allocation_failed(wish: _Wish, error: PluginError) -> Exception:
+def _allocation_failed(request: _DeviceRequest, error: PluginError) -> Exception:
     if isinstance(error, PluginCallError) and error.code in _AWAY:
-        return DevicesPendingError("find devices", wish.resource, f"{error}; waiting for the plug-in")
-    return AllocationRefusedError(_ALLOCATE, str(wish), str(error))
+        return DevicesPendingError("find devices", request.resource, f"{error}; waiting for the plug-in")
+    return AllocationRefusedError(_ALLOCATE, str(request), str(error))

@@ -1,26 +1,28 @@
-"""Devices, and what a plug-in says a container needs to use them."""
+"""Devices, and a container's options for them."""
 
-from collections.abc import Mapping
 from typing import NamedTuple
 
-from msgspec import Struct
+from msgspec import Struct, field
+
+from edged.pods.config.device_options import DeviceRunContainerOptions
 
 GRACE_SECONDS = 300.0
-"""Seconds for which the devices of a plug-in that is away stay in the node's capacity (kubelet's
-endpointStopGracePeriod)."""
+"""Seconds for which the devices of a disconnected plug-in stay in the node's capacity (kubelet's
+endpointStopGracePeriod).
+"""
 
 
 class Device(Struct, frozen=True, gc=False):
-    """One device, by the name that its plug-in has for it."""
+    """One device, with its plug-in's id."""
 
     id: str
     healthy: bool = True
     numa: tuple[int, ...] = ()
-    """The memory nodes of the machine that it is near to."""
+    """Ids of the nearby NUMA nodes."""
 
 
 class PluginOptions(NamedTuple):
-    """What a plug-in wants to be asked beside `Allocate`."""
+    """The optional calls of a plug-in."""
 
     pre_start: bool = False
     """`PreStartContainer` before each start of a container."""
@@ -28,47 +30,21 @@ class PluginOptions(NamedTuple):
     """`GetPreferredAllocation` before devices are chosen."""
 
 
-class DeviceNode(Struct, frozen=True):
-    """A device file that a container gets."""
-
-    container_path: str
-    host_path: str
-    permissions: str
-
-
-class DeviceMount(Struct, frozen=True):
-    """A file or directory of the node that a container gets."""
-
-    container_path: str
-    host_path: str
-    read_only: bool = False
-
-
-class Needs(Struct, frozen=True):
-    """What a plug-in answered to `Allocate`: what a container needs to use the devices."""
-
-    envs: Mapping[str, str] = {}
-    mounts: tuple[DeviceMount, ...] = ()
-    nodes: tuple[DeviceNode, ...] = ()
-    annotations: Mapping[str, str] = {}
-    cdi_devices: tuple[str, ...] = ()
-
-
-class Grant(Struct, frozen=True):
-    """Devices of one resource that one container has."""
+class DeviceAllocation(Struct, frozen=True):
+    """A container's devices of one resource."""
 
     devices: tuple[Device, ...]
-    """As they were when they were given; sorted by id."""
-    needs: Needs = Needs()
+    """In their state at the allocation; sorted by id."""
+    options: DeviceRunContainerOptions = field(default=DeviceRunContainerOptions(), name="needs")
 
     @property
     def ids(self) -> frozenset[str]:
-        """Names of the devices."""
+        """Ids of the devices."""
         return frozenset(device.id for device in self.devices)
 
 
-class Share(NamedTuple):
-    """How many devices of one resource the node has, and how many of them a pod could be given."""
+class DeviceCapacity(NamedTuple):
+    """The number of devices of one resource on the node, and of those that a pod could get."""
 
     capacity: int
     allocatable: int

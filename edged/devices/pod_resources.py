@@ -1,6 +1,6 @@
-"""What monitoring agents ask of a node: which container has which devices (Kubernetes' pod resources API, v1).
+"""Kubernetes' pod resources API (v1), with which monitoring agents list the devices of containers.
 
-There are neither exclusive processors nor memory here, nor dynamic resources (claims): those lists are empty.
+This agent has neither exclusive CPUs nor memory, nor dynamic resources (claims): those lists are empty.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterable, Mapping
 from edged.api import Container, Pod
 from edged.devices.contract import Answer
 from edged.devices.errors import DeviceError
-from edged.devices.ledger import ContainerGrants
 from edged.devices.manager import DeviceManager
 from edged.devices.model import Device
+from edged.devices.pod_devices import ContainerAllocations
 from edged.pods.model import PodUid
 from edged.pods.restart import is_sidecar, is_terminal
 from protos.podresources.v1 import api_pb2 as proto
@@ -19,7 +19,7 @@ SERVICE = "v1.PodResourcesLister"
 
 
 def methods(manager: DeviceManager, pods: Callable[[], Iterable[Pod]]) -> dict[str, Answer]:
-    """The calls of the interface by their names."""
+    """Return the methods of the API by name."""
 
     def active() -> list[Pod]:
         return [pod for pod in pods() if not is_terminal(pod)]
@@ -42,24 +42,26 @@ def methods(manager: DeviceManager, pods: Callable[[], Iterable[Pod]]) -> dict[s
     return {"List": listing, "Get": get, "GetAllocatableResources": allocatable}
 
 
-def _of_pod(pod: Pod, given: Mapping[PodUid, ContainerGrants]) -> proto.PodResources:
-    """Of the containers that may run at the same time: init containers are over when the others begin."""
-    grants = given.get(PodUid(pod.metadata.uid), {})
+def _of_pod(pod: Pod, given: Mapping[PodUid, ContainerAllocations]) -> proto.PodResources:
+    """Return a pod with the containers that may run at the same time: init containers have ended when the
+    others start.
+    """
+    allocations = given.get(PodUid(pod.metadata.uid), {})
     running = (*(c for c in pod.spec.init_containers if is_sidecar(c)), *pod.spec.containers)
     return proto.PodResources(
         name=pod.metadata.name,
         namespace=pod.metadata.namespace,
-        containers=[_of_container(container, grants) for container in running],
+        containers=[_of_container(container, allocations) for container in running],
     )
 
 
-def _of_container(container: Container, grants: ContainerGrants) -> proto.ContainerResources:
-    has = {resource: grant.devices for resource, grant in sorted(grants.get(container.name, {}).items())}
+def _of_container(container: Container, allocations: ContainerAllocations) -> proto.ContainerResources:
+    has = {resource: allocation.devices for resource, allocation in sorted(allocations.get(container.name, {}).items())}
     return proto.ContainerResources(name=container.name, devices=_of_devices(has))
 
 
 def _of_devices(devices: Mapping[str, Iterable[Device]]) -> list[proto.ContainerDevices]:
-    """Each device by itself, and once for each memory node that it is near to, as a kubelet says it."""
+    """Return each device by itself, once for each nearby NUMA node, as kubelet does."""
     return [
         proto.ContainerDevices(resource_name=resource, device_ids=[device.id], topology=topology)
         for resource, each in devices.items()

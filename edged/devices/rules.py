@@ -1,4 +1,4 @@
-"""Which device plug-ins are taken, and which resources of a container are devices."""
+"""The rules of device plug-ins: which ones may register, and which resources of a container are devices."""
 
 import re
 from collections.abc import Iterable
@@ -8,11 +8,11 @@ from edged.api import Container, parse_quantity
 from edged.devices.errors import RegistrationError
 
 VERSION = "v1beta1"
-"""Of the device plug-in API; the only one that a kubelet takes."""
+"""Version of the device plug-in API; the only one that kubelet accepts."""
 SOCKET = "kubelet.sock"
-"""On which plug-ins register: a name in the directory that the sockets of plug-ins are in, too."""
+"""Name of the registration socket, in the directory of the plug-ins' own sockets."""
 CHECKPOINT = "kubelet_internal_checkpoint"
-"""The file beside it, with what was given to whom."""
+"""Name of the checkpoint file beside it."""
 _NOT_SOCKETS = frozenset({"", ".", "..", SOCKET, CHECKPOINT})
 _LONGEST_PATH = 107
 _LONGEST_PREFIX, _LONGEST_NAME = 253, 63
@@ -22,26 +22,26 @@ _DOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-
 
 
 def is_extended_resource(name: str) -> bool:
-    """Whether a resource is neither Kubernetes' own nor a quota's (Kubernetes' IsExtendedResourceName).
+    """Return whether a resource is neither Kubernetes' own nor a quota's (Kubernetes' IsExtendedResourceName).
 
     It has the form `domain/name`, and the domain is not of `kubernetes.io`.
     """
     domain, slash, kind = name.partition("/")
     if not slash or "kubernetes.io/" in name or name.startswith("requests."):
         return False
-    prefix = f"requests.{domain}"  # as quotas have it, which is what must be a valid name
+    prefix = f"requests.{domain}"  # the name in a quota must be valid
     valid_prefix = len(prefix) <= _LONGEST_PREFIX and _DOMAIN.fullmatch(prefix) is not None
     return valid_prefix and len(kind) <= _LONGEST_NAME and _NAME.fullmatch(kind) is not None
 
 
-def wanted_devices(container: Container) -> dict[str, int]:
-    """How many devices of each extended resource a container is to have, sorted by name. Its limits count."""
+def requested_devices(container: Container) -> dict[str, int]:
+    """Return the number of devices by extended resource from the container's limits, sorted by name."""
     limits = {name: parse_quantity(quantity) for name, quantity in sorted(container.resources.limits.items())}
     return {name: int(amount) for name, amount in limits.items() if is_extended_resource(name) and amount >= 1}
 
 
 def check_resource(resource: str, versions: Iterable[str]) -> None:
-    """Raises RegistrationError with a kubelet's words."""
+    """Check a registration. Raises RegistrationError with kubelet's words."""
     versions = tuple(versions)
     if VERSION not in versions:
         said = ", ".join(versions) or "none"
@@ -53,7 +53,7 @@ def check_resource(resource: str, versions: Iterable[str]) -> None:
 
 
 def endpoint_in(directory: Path, endpoint: str, resource: str) -> Path:
-    """The socket that a plug-in has named: one in the directory. Raises RegistrationError."""
+    """Return the path of the plug-in's socket, which must be in the directory. Raises RegistrationError."""
     path = directory / endpoint
     if endpoint in _NOT_SOCKETS or "/" in endpoint or "\0" in endpoint:
         hint = f"the endpoint {endpoint!r} must be the name of a socket in {directory}"

@@ -1,8 +1,8 @@
-"""Makes the events of sandboxes and containers for the stream, with the states that clients then need not ask for."""
+"""The events of sandboxes and containers, with the statuses that spare clients from querying them."""
 
 from beehive.clock import Clock
-from edged.embedded.events import EventHub
-from edged.embedded.model import Container, Sandbox
+from edged.embedded.event_stream import EventHub
+from edged.embedded.model import EmbeddedContainer, EmbeddedSandbox
 from edged.embedded.records import SandboxId
 from edged.embedded.registry import Registry
 from edged.embedded.views import container_status, sandbox_status
@@ -10,19 +10,19 @@ from protos.cri.v1 import api_pb2 as cri
 
 
 class Announcer:
-    """Tells the readers of the event stream; costs nothing when there are none."""
+    """Publishes events to the readers of the event stream; makes none while nobody reads."""
 
     def __init__(self, registry: Registry, hub: EventHub, clock: Clock) -> None:
         self._registry = registry
         self._hub = hub
         self._clock = clock
 
-    def container(self, kind: cri.ContainerEventType.ValueType, container: Container) -> None:
-        """Something happened to a container."""
+    def container(self, kind: cri.ContainerEventType.ValueType, container: EmbeddedContainer) -> None:
+        """Publish an event of a container."""
         self._announce(kind, container.id, container.sandbox_id)
 
-    def sandbox(self, kind: cri.ContainerEventType.ValueType, sandbox: Sandbox) -> None:
-        """Something happened to a sandbox; as in containerd, such events carry the sandbox's id."""
+    def sandbox(self, kind: cri.ContainerEventType.ValueType, sandbox: EmbeddedSandbox) -> None:
+        """Publish an event of a sandbox; as in containerd, it carries the sandbox's id as container id."""
         self._announce(kind, sandbox.id, sandbox.id)
 
     def _announce(self, kind: cri.ContainerEventType.ValueType, subject: str, sandbox_id: SandboxId) -> None:

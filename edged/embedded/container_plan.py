@@ -1,4 +1,4 @@
-"""From a CRI container configuration to what a shepherd is told: all that can be decided before anything is done."""
+"""From a CRI container configuration to the shim's ContainerSpec: all decisions, before anything is done."""
 
 import os
 import signal
@@ -7,36 +7,36 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import PurePosixPath
 
-from edged.embedded.errors import InvalidRequestError, MountPlanError, NotProvidedError, WrongStateError
-from edged.embedded.model import Container
-from edged.embedded.mount_plan import HostView, Kind, Volume, plan_mounts
-from edged.embedded.nursery import MountAbility
-from edged.embedded.shepherd.protocol import ContainerSpec, Namespacing, ProcessSpec, Step, UserSpec
+from edged.embedded.errors import BadRequestError, MountPlanError, NotProvidedError, WrongStateError
+from edged.embedded.model import EmbeddedContainer
+from edged.embedded.mount_plan import BindMount, HostView, PathKind, plan_mounts
+from edged.embedded.shim.protocol import ContainerSpec, Namespacing, ProcessSpec, Step, UserSpec
+from edged.embedded.shim_spawner import MountAbility
 from edged.embedded.users import resolve_user
 from protos.cri.v1 import api_pb2 as cri
 
 _HOSTS, _PODS_HOSTS = "/etc/hosts", "etc-hosts"
 _MESSAGE_PATH = "io.kubernetes.container.terminationMessagePath"
-"""Annotation of a container, a kubelet's."""
+"""Annotation of a container, set by kubelet."""
 _DEVICES = PurePosixPath("/dev")
 
 DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
 def check_request(request: cri.CreateContainerRequest) -> None:
-    """Refuse what can never run; raises InvalidRequestError or NotProvidedError."""
+    """Refuse a container that can never run. Raises BadRequestError or NotProvidedError."""
     config = request.config
     attempt = f'create container "{config.metadata.name}"'
     if not config.command:
         reason = "it has no command, and the embedded runtime has no images that could name one"
-        raise InvalidRequestError(attempt, reason, "give `command:` in the pod, a program of this machine")
+        raise BadRequestError(attempt, reason, "give `command:` in the pod, a program of this machine")
     texts = [*config.command, *config.args, config.working_dir, *(env.key for env in config.envs)]
     if any("\0" in text for text in texts) or any(b"\0" in env.value for env in config.envs):
-        raise InvalidRequestError(attempt, "a NUL character in command, arguments, directory or environment")
+        raise BadRequestError(attempt, "a NUL character in command, arguments, directory or environment")
     if any(not env.key or "=" in env.key for env in config.envs):
-        raise InvalidRequestError(attempt, "an environment variable's name is empty or holds '='")
+        raise BadRequestError(attempt, "an environment variable's name is empty or holds '='")
     if config.working_dir and not config.working_dir.startswith("/"):
-        raise InvalidRequestError(attempt, f'the working directory "{config.working_dir}" is not absolute')
+        raise BadRequestError(attempt, f'the working directory "{config.working_dir}" is not absolute')
     _check_log_path(attempt, config.log_path)
     for mount in config.mounts:
         if not _is_optional(config, mount):
@@ -45,14 +45,14 @@ def check_request(request: cri.CreateContainerRequest) -> None:
 
 def _check_log_path(attempt: str, path: str) -> None:
     if path.startswith("/") or ".." in PurePosixPath(path).parts:
-        raise InvalidRequestError(attempt, f'the log path "{path}" leaves the log directory of the pod')
+        raise BadRequestError(attempt, f'the log path "{path}" leaves the log directory of the pod')
 
 
 def _check_mount(attempt: str, mount: cri.Mount) -> None:
     paths = (PurePosixPath(mount.container_path), PurePosixPath(mount.host_path))
     if any(not path.is_absolute() or ".." in path.parts for path in paths):
         reason = f'the mount of "{mount.host_path}" at "{mount.container_path}" needs absolute paths without ".."'
-        raise InvalidRequestError(attempt, reason)
+        raise BadRequestError(attempt, reason)
     if mount.HasField("image") and mount.image.image:
         raise NotProvidedError(attempt, "image volumes: the embedded runtime has no images")
     if mount.propagation == cri.PROPAGATION_BIDIRECTIONAL:
@@ -62,7 +62,7 @@ def _check_mount(attempt: str, mount: cri.Mount) -> None:
 
 
 def stop_signal(config: cri.ContainerConfig) -> int:
-    """The signal that asks the container to end: the configured one, SIGTERM otherwise."""
+    """Return the number of the signal that asks the container to end: the configured one, SIGTERM otherwise."""
     if config.stop_signal == cri.SIGNAL_RUNTIME_DEFAULT:
         return signal.SIGTERM
     name = cri.Signal.Name(config.stop_signal).removeprefix("SIGNAL_")
@@ -73,29 +73,29 @@ def stop_signal(config: cri.ContainerConfig) -> int:
 
 
 def container_user(config: cri.ContainerConfig, namespacing: Namespacing) -> UserSpec | None:
-    """Whom it runs as; None for edgecore's own user."""
+    """Return the user that the container runs as; None for edgecore's own user."""
     return resolve_user(config.linux.security_context, os.geteuid(), namespacing)
 
 
 def needs_mounts(config: cri.ContainerConfig, host: HostView) -> bool:
-    """Whether it needs a private root: for volumes, devices under another name, a missing working directory."""
+    """Return whether it needs a private root: for volumes, renamed devices, or a missing working directory."""
     return any(_volumes(config)) or any(_missing_directories(config, host))
 
 
-def wants_mounts(config: cri.ContainerConfig) -> bool:
-    """Whether it has a file that it can do without where nothing can be mounted: the pod's /etc/hosts, and the one for
-    what it says when it ends.
+def has_optional_mounts(config: cri.ContainerConfig) -> bool:
+    """Return whether the container has an optional mount: the pod's /etc/hosts, or the termination message file.
+    Without mounts it runs all the same.
     """
     return any(_is_optional(config, mount) for mount in config.mounts)
 
 
 def missing_mount_point(config: cri.ContainerConfig, host: HostView) -> PurePosixPath | None:
-    """A file of /dev that is not there, for the container's last words: usually /dev/termination-log. A mount point in
-    memory would take with it that the container sees devices come and go.
+    """Return the termination message file if it is in /dev and missing, usually /dev/termination-log. A mount point
+    made in memory would hide from the container that devices come and go.
     """
     path = PurePosixPath(config.annotations.get(_MESSAGE_PATH, ""))
-    is_missing = path.parent == _DEVICES and host.kind(path) is Kind.MISSING
-    return path if is_missing and wants_mounts(config) else None
+    is_missing = path.parent == _DEVICES and host.kind(path) is PathKind.MISSING
+    return path if is_missing and has_optional_mounts(config) else None
 
 
 def require_mounts(config: cri.ContainerConfig, ability: MountAbility) -> None:
@@ -110,8 +110,8 @@ def require_mounts(config: cri.ContainerConfig, ability: MountAbility) -> None:
     )
 
 
-def plan_container(container: Container, ability: MountAbility, host: HostView) -> ContainerSpec:
-    """What the shepherd is told. Raises MountPlanError when a volume cannot be placed."""
+def plan_container(container: EmbeddedContainer, ability: MountAbility, host: HostView) -> ContainerSpec:
+    """Return the specification for the shim. Raises MountPlanError when a volume cannot be placed."""
     config = container.config
     namespacing, steps = _private_root(container, ability, host)
     resources = config.linux.resources
@@ -125,9 +125,11 @@ def plan_container(container: Container, ability: MountAbility, host: HostView) 
     )
 
 
-def _private_root(container: Container, ability: MountAbility, host: HostView) -> tuple[Namespacing, list[Step]]:
-    """How it gets a root of its own, and what is mounted there; nothing without volumes, unless root can mount what is
-    optional. A user namespace has a price: set-user-id programs have no effect in it.
+def _private_root(
+    container: EmbeddedContainer, ability: MountAbility, host: HostView
+) -> tuple[Namespacing, list[Step]]:
+    """Return the kind of namespace and the steps that build the private root. Both are empty without volumes, unless
+    root can mount the optional files: a user namespace has a price, set-user-id programs have no effect in it.
     """
     config = container.config
     volumes, directories = list(_volumes(config)), list(_missing_directories(config, host))
@@ -143,7 +145,7 @@ def _private_root(container: Container, ability: MountAbility, host: HostView) -
     return ability.namespacing, plan_mounts(volumes, directories, host, root)
 
 
-def _plan_process(container: Container, namespacing: Namespacing) -> ProcessSpec:
+def _plan_process(container: EmbeddedContainer, namespacing: Namespacing) -> ProcessSpec:
     config = container.config
     return ProcessSpec(
         argv=[*config.command, *config.args],
@@ -154,43 +156,45 @@ def _plan_process(container: Container, namespacing: Namespacing) -> ProcessSpec
     )
 
 
-def _environment(container: Container) -> dict[str, str]:
-    """The configured variables, over the three that a process can hardly do without."""
+def _environment(container: EmbeddedContainer) -> dict[str, str]:
+    """Return the configured variables, over PATH, HOSTNAME and HOME, which hardly any process can do without."""
     hostname = container.request.sandbox_config.hostname or socket.gethostname()
     given = {env.key: os.fsdecode(env.value) for env in container.config.envs}
     return {"PATH": DEFAULT_PATH, "HOSTNAME": hostname, "HOME": str(container.work), **given}
 
 
-def _volumes(config: cri.ContainerConfig) -> Iterator[Volume]:
+def _volumes(config: cri.ContainerConfig) -> Iterator[BindMount]:
     for mount in config.mounts:
         if not _is_optional(config, mount):
             yield _volume(mount)
     for device in config.devices:
         if device.container_path != device.host_path:
-            yield Volume(PurePosixPath(device.container_path), PurePosixPath(device.host_path), readonly=False)
+            yield BindMount(PurePosixPath(device.container_path), PurePosixPath(device.host_path), readonly=False)
 
 
-def _optional_volumes(config: cri.ContainerConfig, host: HostView) -> Iterator[Volume]:
-    """Those that have a mount point, or may have one made in memory."""
+def _optional_volumes(config: cri.ContainerConfig, host: HostView) -> Iterator[BindMount]:
+    """Yield the optional files that have a mount point, or may have one made in memory."""
     for mount in config.mounts:
         path = PurePosixPath(mount.container_path)
         is_plain = path.is_absolute() and ".." not in path.parts
-        has_point = is_plain and (_DEVICES not in path.parents or host.kind(path) is not Kind.MISSING)
+        has_point = is_plain and (_DEVICES not in path.parents or host.kind(path) is not PathKind.MISSING)
         if _is_optional(config, mount) and has_point:
             yield _volume(mount)
 
 
 def _is_optional(config: cri.ContainerConfig, mount: cri.Mount) -> bool:
-    """A file that edged gives to every container; of a volume that the pod mounts there the source has another name."""
+    """Return whether edged gives this file to every container. If the pod mounts a volume there instead, the source has
+    another name.
+    """
     is_hosts = mount.container_path == _HOSTS and PurePosixPath(mount.host_path).name == _PODS_HOSTS
     return is_hosts or mount.container_path == config.annotations.get(_MESSAGE_PATH)
 
 
-def _volume(mount: cri.Mount) -> Volume:
-    return Volume(PurePosixPath(mount.container_path), PurePosixPath(mount.host_path), mount.readonly)
+def _volume(mount: cri.Mount) -> BindMount:
+    return BindMount(PurePosixPath(mount.container_path), PurePosixPath(mount.host_path), mount.readonly)
 
 
 def _missing_directories(config: cri.ContainerConfig, host: HostView) -> Iterator[PurePosixPath]:
     path = PurePosixPath(config.working_dir)
-    if config.working_dir and host.kind(path) is Kind.MISSING:
+    if config.working_dir and host.kind(path) is PathKind.MISSING:
         yield path

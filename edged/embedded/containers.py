@@ -1,7 +1,7 @@
-"""The life of containers: created, started, stopped, removed.
+"""The CRI operations on containers: create, start, stop, remove.
 
-Requests come on the threads of the gRPC server and block there until what was asked is so, as CRI wants it. Grace
-periods are real time: they are the patience with real processes.
+Requests arrive on the threads of the gRPC server and block there until they are done, as CRI demands. Grace periods are
+real time, because real processes use them.
 """
 
 import contextlib
@@ -14,62 +14,66 @@ from beehive.files.durable import make_directories
 from edged.embedded import container_plan as plans
 from edged.embedded.announcer import Announcer
 from edged.embedded.errors import (
+    BadRequestError,
     DeadlinePassedError,
-    InvalidRequestError,
-    NotFoundError,
+    NoSuchObjectError,
     RunFailedError,
-    ShepherdGoneError,
+    ShimGoneError,
     WrongStateError,
 )
 from edged.embedded.host_files import HostFiles
-from edged.embedded.images import Images
-from edged.embedded.model import Container
-from edged.embedded.nursery import MountAbility, Nursery
+from edged.embedded.images import EmbeddedImages
+from edged.embedded.model import EmbeddedContainer
 from edged.embedded.records import ContainerId, ContainerRecord, Exit
 from edged.embedded.registry import Registry
-from edged.embedded.shepherd.protocol import EXIT_RECORD, START_ERROR_EXIT_CODE, ContainerSpec
-from edged.embedded.shepherds import START_SECONDS, Shepherds, send_signal
+from edged.embedded.shim.protocol import EXIT_RECORD, START_ERROR_EXIT_CODE, ContainerSpec
+from edged.embedded.shim_manager import START_SECONDS, ShimManager, send_signal
+from edged.embedded.shim_spawner import MountAbility, ShimSpawner
 from edged.embedded.state import SUBDIRECTORIES, StateDirectory, discard, publish, write_record
 from protos.cri.v1 import api_pb2 as cri
 
 _SIGKILL = 9
 _LONGEST_GRACE_SECONDS = 365 * 24 * 3600.0
-"""What asks for more would be beyond what the machine can count."""
+"""A longer grace period is shortened to this: the machine could not count it."""
 
 _KILL_SECONDS = 15.0
-"""After SIGKILL. Only processes stuck in the kernel take longer; their shepherd gives up on them before."""
+"""Seconds to wait after SIGKILL. Only processes stuck in the kernel take longer; their shim gives up on them earlier.
+"""
 
 
-class Containers:
-    """Every operation may be repeated; stopping and removing what is not there succeeds, as CRI asks."""
+class EmbeddedContainers:
+    """Creates, starts, stops and removes containers, and reopens their logs.
+
+    Every operation may be repeated; stopping and removing a missing container succeeds, as CRI demands.
+    """
 
     def __init__(
         self,
         state: StateDirectory,
         registry: Registry,
-        shepherds: Shepherds,
-        nursery: Nursery,
-        images: Images,
+        shims: ShimManager,
+        spawner: ShimSpawner,
+        images: EmbeddedImages,
         announcer: Announcer,
         clock: Clock,
     ) -> None:
         self._state = state
         self._registry = registry
-        self._shepherds = shepherds
-        self._nursery = nursery
+        self._shims = shims
+        self._spawner = spawner
         self._images = images
         self._announcer = announcer
         self._clock = clock
         self._host = HostFiles()
 
     def create(self, request: cri.CreateContainerRequest) -> ContainerId:
-        """Remember a container; nothing runs yet. What can be known to fail is refused here."""
+        """Store a container without starting it. A configuration that is known to fail is refused here."""
         plans.check_request(request)
         sandbox = self._registry.sandbox(request.pod_sandbox_id)
         request.sandbox_config.CopyFrom(sandbox.config)
         self._check_machine(request.config)
         container_id = ContainerId(f"{self._clock.random.getrandbits(256):064x}")
-        container = Container(
+        container = EmbeddedContainer(
             container_id, self._state.containers / container_id, request, ContainerRecord(self._clock.now_ns())
         )
         self._registry.add_container(container)
@@ -89,16 +93,16 @@ class Containers:
             self._check_startable(container)
             try:
                 spec = self._prepare(container)
-            except (InvalidRequestError, OSError) as error:
+            except (BadRequestError, OSError) as error:
                 self._could_not_start(container, str(error))
                 raise RunFailedError(f"start container {container.id}", str(error)) from error
-            self._shepherds.start(container, spec)
+            self._shims.start(container, spec)
 
     def stop(self, container_id: str, grace_seconds: float) -> None:
-        """Ask a running container to end, kill it after the grace period, and return when nothing of it is left.
+        """Ask a running container to end, kill it after the grace period, and return when all its processes have ended.
 
-        One that a shepherd is just starting is waited for: perhaps for an edgecore that was killed in that moment, and
-        nobody else would ever end it.
+        A container that a shim is just starting is waited for: an edgecore that was killed meanwhile may have requested
+        it, and nothing else would end it.
         """
         container = self._registry.find_container(container_id)
         if container is None:
@@ -117,13 +121,13 @@ class Containers:
         if container.exit is None:
             raise WrongStateError(attempt, "the runtime is closing, the container goes on")
 
-    def settle_and_kill(self, container: Container) -> None:
-        """Kill a container once a start of it that is under way has come to its end."""
+    def settle_and_kill(self, container: EmbeddedContainer) -> None:
+        """Kill a container, after waiting for a start that is under way."""
         with container.lifecycle:
             self.stop(container.id, 0)
 
     def remove(self, container_id: str) -> None:
-        """Forget a container and its directory; one that runs is killed first."""
+        """Remove a container and its directory; a running one is killed first."""
         container = self._registry.find_container(container_id)
         if container is None:
             return
@@ -134,7 +138,7 @@ class Containers:
         self._announcer.container(cri.CONTAINER_DELETED_EVENT, container)
 
     def reopen_log(self, container_id: str) -> None:
-        """Go on in a new log file after the old one was renamed."""
+        """Continue in a new log file after the old one was renamed."""
         container = self._registry.container(container_id)
         attempt = f"reopen the log of container {container.id}"
         if container.link is None or container.state != cri.CONTAINER_RUNNING:
@@ -142,33 +146,35 @@ class Containers:
         try:
             _, answer = container.link.begin("reopen-log")
             reason = answer.result(_KILL_SECONDS)["error"]
-        except (ShepherdGoneError, TimeoutError) as error:
+        except (ShimGoneError, TimeoutError) as error:
             raise WrongStateError(attempt, "it is just ending") from error
         if reason:
             raise RunFailedError(attempt, reason)
 
     def _check_machine(self, config: cri.ContainerConfig) -> None:
         private = plans.needs_mounts(config, self._host)
-        ability = self._nursery.mount_ability() if private else None
+        ability = self._spawner.mount_ability() if private else None
         if ability is not None:
             plans.require_mounts(config, ability)
         plans.container_user(config, ability.namespacing if ability else "")
 
-    def _check_startable(self, container: Container) -> None:
+    def _check_startable(self, container: EmbeddedContainer) -> None:
         attempt = f"start container {container.id}"
         if self._registry.find_container(container.id) is not container:
-            raise NotFoundError(attempt, "it was removed meanwhile")
+            raise NoSuchObjectError(attempt, "it was removed meanwhile")
         if container.state != cri.CONTAINER_CREATED or container.link is not None:
             raise WrongStateError(attempt, "it was started before", "create another one with the next attempt number")
         sandbox = self._registry.find_sandbox(container.sandbox_id)
         if sandbox is None or sandbox.record.stopped:
             raise WrongStateError(attempt, "its sandbox was stopped")
 
-    def _prepare(self, container: Container) -> ContainerSpec:
-        """Plan it now: volumes may have changed since it was created. Make the directories that are its own."""
+    def _prepare(self, container: EmbeddedContainer) -> ContainerSpec:
+        """Plan the container and make its directories. Planned anew at the start: volumes may have changed since it was
+        created.
+        """
         config = container.config
-        mounts = plans.needs_mounts(config, self._host) or plans.wants_mounts(config)
-        ability = self._nursery.mount_ability() if mounts else MountAbility("", "")
+        mounts = plans.needs_mounts(config, self._host) or plans.has_optional_mounts(config)
+        ability = self._spawner.mount_ability() if mounts else MountAbility("", "")
         if ability.namespacing == "mount" and (point := plans.missing_mount_point(config, self._host)) is not None:
             _make_mount_point(Path(point))
         for mount in config.mounts:
@@ -181,7 +187,7 @@ class Containers:
             os.chown(container.work, user["uid"], user["gid"])
         return spec
 
-    def _could_not_start(self, container: Container, reason: str) -> None:
+    def _could_not_start(self, container: EmbeddedContainer, reason: str) -> None:
         exit_ = Exit(START_ERROR_EXIT_CODE, self._clock.now_ns(), "StartError", reason)
         with contextlib.suppress(OSError):  # a full disk
             write_record(container.directory / EXIT_RECORD, exit_)
@@ -190,6 +196,6 @@ class Containers:
 
 
 def _make_mount_point(path: Path) -> None:
-    """An empty file of /dev, which is in memory, that nobody writes to: each container has its own mounted over it."""
+    """Make an empty file in /dev (in memory). Nobody writes to it: each container has its own file mounted over it."""
     with suppress(OSError):
         os.close(os.open(path, os.O_RDONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o444))

@@ -1,18 +1,18 @@
-"""Everything the embedded runtime refuses or fails at, as one tree; each class is one gRPC status.
+"""The errors of the embedded runtime as one tree; each refused request is one gRPC status.
 
 EmbeddedRuntimeError
 ├── StateDirectoryError     the runtime itself cannot start
-├── ShepherdGoneError       a container's shepherd does not answer (seen inside only)
+├── ShimGoneError           a container's shim does not answer (internal)
 └── RequestRefusedError     one request cannot be served
-    ├── InvalidRequestError     INVALID_ARGUMENT: the request itself is wrong
-    │   └── MountPlanError          a volume cannot be placed where it is asked
-    ├── NotFoundError           NOT_FOUND
-    ├── AlreadyExistsError      ALREADY_EXISTS
+    ├── BadRequestError         INVALID_ARGUMENT: the request itself is wrong
+    │   └── MountPlanError          a volume cannot be placed at its path
+    ├── NoSuchObjectError       NOT_FOUND
+    ├── NameReservedError       ALREADY_EXISTS
     ├── WrongStateError         FAILED_PRECONDITION: not now, or not on this machine
     ├── TooManyError            RESOURCE_EXHAUSTED
     ├── DeadlinePassedError     DEADLINE_EXCEEDED
     ├── NotProvidedError        UNIMPLEMENTED: containers that are plain processes cannot have it
-    └── RunFailedError          UNKNOWN: the command did not start, as containerd says it
+    └── RunFailedError          UNKNOWN: the command did not start, as containerd reports it
 """
 
 from typing import ClassVar
@@ -24,9 +24,9 @@ class EmbeddedRuntimeError(Exception):
     """Base of the tree.
 
     Args:
-        attempt: what was attempted, as a phrase: "start container 3f…".
+        attempt: the attempted operation, as a phrase: "start container 3f…".
         reason: why it failed.
-        hint: what the reader can do about it.
+        hint: how the reader can mend it.
     """
 
     def __init__(self, attempt: str, reason: str, hint: str = "") -> None:
@@ -40,58 +40,58 @@ class StateDirectoryError(EmbeddedRuntimeError):
     """The state directory or the socket cannot be used."""
 
 
-class ShepherdGoneError(EmbeddedRuntimeError):
-    """The shepherd of a container does not answer: it is ending, or was killed."""
+class ShimGoneError(EmbeddedRuntimeError):
+    """The shim of a container does not answer: it is ending, or was killed."""
 
 
 class RequestRefusedError(EmbeddedRuntimeError):
-    """One request cannot be served; `status` is what the client gets."""
+    """One request cannot be served; `status` is the gRPC status of the answer."""
 
     status: ClassVar[StatusCode] = StatusCode.INTERNAL
 
 
-class InvalidRequestError(RequestRefusedError):
+class BadRequestError(RequestRefusedError):
     """The request is wrong and will be wrong when repeated."""
 
     status = StatusCode.INVALID_ARGUMENT
 
 
-class MountPlanError(InvalidRequestError):
-    """A volume cannot appear at the path that was asked."""
+class MountPlanError(BadRequestError):
+    """A volume cannot appear at the requested path."""
 
 
-class NotFoundError(RequestRefusedError):
+class NoSuchObjectError(RequestRefusedError):
     """No such sandbox or container."""
 
     status = StatusCode.NOT_FOUND
 
 
-class AlreadyExistsError(RequestRefusedError):
-    """Name and attempt are taken."""
+class NameReservedError(RequestRefusedError):
+    """Another sandbox or container has this name and attempt (containerd: the name is reserved)."""
 
     status = StatusCode.ALREADY_EXISTS
 
 
 class WrongStateError(RequestRefusedError):
-    """Sandbox, container or machine are not in a state that allows it."""
+    """The state of the sandbox, the container or the machine does not allow it."""
 
     status = StatusCode.FAILED_PRECONDITION
 
 
 class TooManyError(RequestRefusedError):
-    """A bound of this server was reached."""
+    """A limit of this server is reached."""
 
     status = StatusCode.RESOURCE_EXHAUSTED
 
 
 class DeadlinePassedError(RequestRefusedError):
-    """The time given with the request was over."""
+    """The time-out of the request has passed."""
 
     status = StatusCode.DEADLINE_EXCEEDED
 
 
 class NotProvidedError(RequestRefusedError):
-    """Something that processes without isolation cannot offer."""
+    """A feature that needs isolation, which plain processes do not have."""
 
     status = StatusCode.UNIMPLEMENTED
 

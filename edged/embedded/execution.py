@@ -1,7 +1,7 @@
-"""ExecSync: a command beside a container's main process, its output gathered, its time limited.
+"""ExecSync: runs a command beside a container's main process, collects its output and limits its time.
 
-The time is the machine's own and not a `Clock`'s: it is waited for by poll(2), together with pipes of real processes
-(see `edged.embedded.watcher`, also for the threads).
+Time is the machine's own, not a `Clock`'s: poll(2) waits for it together with the pipes of real processes (see
+`edged.embedded.shim_watcher`, also for the threads).
 """
 
 import contextlib
@@ -13,47 +13,48 @@ from collections.abc import Callable
 from typing import Self
 
 from edged.embedded.errors import (
+    BadRequestError,
     DeadlinePassedError,
-    InvalidRequestError,
     RunFailedError,
-    ShepherdGoneError,
+    ShimGoneError,
     TooManyError,
     WrongStateError,
 )
-from edged.embedded.link import ShepherdLink
-from edged.embedded.model import Container
-from edged.embedded.shepherd.protocol import to_memory_file
+from edged.embedded.model import EmbeddedContainer
+from edged.embedded.shim.protocol import to_memory_file
+from edged.embedded.shim_client import ShimClient
 from protos.cri.v1 import api_pb2 as cri
 
 OUTPUT_LIMIT = 16 * 1024 * 1024 - 64 * 1024
-"""Bytes of both streams together that are kept: CRI's 16 MiB, less room for the message around them."""
+"""Bytes kept of both streams together: CRI's 16 MiB, less room for the rest of the message."""
 
 _CHUNK = 64 * 1024
 _LARGEST_PIPE = 1024 * 1024
-"""Bytes that a pipe can be made to hold (fs.pipe-max-size): what comes after them was written later."""
+"""Bytes that a pipe can hold at most (fs.pipe-max-size): more output was written after the command's end."""
 _LONGEST_SECONDS = 2_000_000.0
 """poll(2) counts milliseconds in 31 bits."""
 
 
 def execute(
-    container: Container, request: cri.ExecSyncRequest, on_cancel: Callable[[Callable[[], None]], object]
+    container: EmbeddedContainer, request: cri.ExecSyncRequest, on_cancel: Callable[[Callable[[], None]], object]
 ) -> cri.ExecSyncResponse:
-    """Run `request.cmd` as the container's main process runs: environment, directory, user, mounts.
+    """Run `request.cmd` like the container's main process: same environment, directory, user and mounts.
 
     Args:
         container: must be running.
         request: `timeout` in seconds, 0 for none.
-        on_cancel: registers what to do when the client gives up.
+        on_cancel: registers a callback for a client that gives up.
 
     Raises:
-        InvalidRequestError, WrongStateError: nothing to execute, or nowhere.
+        BadRequestError: no command, or a NUL character in it.
+        WrongStateError: the container is not running.
         RunFailedError: the command could not be started.
         DeadlinePassedError: it took longer than `timeout`, and was killed.
-        TooManyError: this process may have no more files, or has no more memory; it holds nothing of the attempt.
+        TooManyError: this process has no more file descriptors or memory; it keeps nothing of the attempt.
     """
     attempt = f"execute a command in container {container.id}"
     if not request.cmd or any("\0" in text for text in request.cmd):
-        raise InvalidRequestError(attempt, "the request has no command, or a NUL character in it")
+        raise BadRequestError(attempt, "the request has no command, or a NUL character in it")
     if container.link is None or container.state != cri.CONTAINER_RUNNING:
         raise WrongStateError(attempt, "it is not running")
     try:
@@ -61,7 +62,7 @@ def execute(
             on_cancel(command.wake)
             finished = command.gather(request.timeout or None)
             answer = command.answer.result(0) if finished else None
-    except ShepherdGoneError as error:
+    except ShimGoneError as error:
         raise WrongStateError(attempt, "the container ended meanwhile") from error
     except OSError as error:
         raise TooManyError(attempt, error.strerror or str(error), "see ulimit -n and the node's memory") from error
@@ -75,7 +76,7 @@ def execute(
 
 
 class _Stream:
-    """One pipe and what came through it. `kept_open` and `handed_on` close its ends."""
+    """One pipe and its output so far. `kept_open` and `handed_on` close its ends."""
 
     def __init__(self, kept_open: contextlib.ExitStack, handed_on: contextlib.ExitStack) -> None:
         self.kept = bytearray()
@@ -85,7 +86,7 @@ class _Stream:
         os.set_blocking(self.read_end, False)
 
     def pump(self, room: int) -> bool:
-        """Take one chunk and keep `room` bytes of it at most; False when nothing is there now."""
+        """Read one chunk and keep `room` bytes of it at most; return False when the pipe is empty or closed."""
         try:
             chunk = os.read(self.read_end, _CHUNK)
         except BlockingIOError:
@@ -95,12 +96,12 @@ class _Stream:
 
 
 class _Command:
-    """One command from request to answer; leaving it kills a command that has not ended.
+    """One command from request to answer; leaving the context kills a command that has not ended.
 
-    It needs six descriptors while it begins: what it has got is closed when it cannot have the next.
+    It needs six descriptors to begin, and closes those it has opened when it cannot get the next.
     """
 
-    def __init__(self, link: ShepherdLink, argv: list[str]) -> None:
+    def __init__(self, link: ShimClient, argv: list[str]) -> None:
         self._link = link
         self._argv = argv
 
@@ -120,18 +121,19 @@ class _Command:
 
     def __exit__(self, *_: object) -> None:
         if not self.answer.done():
-            with contextlib.suppress(ShepherdGoneError):
+            with contextlib.suppress(ShimGoneError):
                 self._link.begin("kill-exec", exec=self._request)
         self._open.close()
 
     def wake(self) -> None:
-        """The command has ended, or nobody waits for it any more."""
+        """End `gather`: the command has ended, or the client has given up."""
         self._wakeup.ring()
 
     def gather(self, seconds: float | None) -> bool:
-        """Keep the output until the command ends; False when it did not end in time or nobody waits for it any more.
+        """Keep the output until the command ends; return False when the time-out passed or the client gave up.
 
-        Only what is in the pipes when it ends counts: a process that it left behind may hold them open for ever.
+        Only output that is in the pipes when the command ends counts: a process left behind may hold them open for
+        ever.
         """
         deadline = None if seconds is None else time.monotonic() + seconds
         poll = select.poll()
@@ -157,7 +159,7 @@ class _Command:
 
 
 class _Wakeup:
-    """An event descriptor that may be rung by others at any time, even after it was closed."""
+    """An event descriptor that any thread may ring at any time, even after it was closed."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

@@ -1,7 +1,7 @@
 """The image service of a runtime without images: every name counts as present, commands come from the machine.
 
-Names that were pulled or used are remembered, so that listing and removing behave as clients expect. An image's id is
-made from its name.
+Pulled and used names are remembered, so that listing and removing behave as clients expect. An image's id is made from
+its name.
 """
 
 import hashlib
@@ -15,18 +15,18 @@ from beehive.clock import Clock
 from beehive.files.damaged import set_aside
 from beehive.files.durable import replace_file
 from beehive.files.reading import read_file
-from edged.embedded.errors import InvalidRequestError
+from edged.embedded.errors import BadRequestError
 from protos.cri.v1 import api_pb2 as cri
 
 _ID_PREFIX = "sha256:"
 _LONGEST = 16 * 1024 * 1024
-"""Bytes of the file of names that are read."""
+"""Bytes read of the file of names."""
 _NOMINAL_SIZE = 1
-"""Bytes. Clients made after kubelet's take an image of size zero for one that is not there."""
+"""Bytes. Clients modelled on kubelet take an image of size zero for a missing one."""
 
 
 def image_id(name: str) -> str:
-    """The id that stands for `name`; an id stands for itself."""
+    """Return the id of image `name`; an id is returned as it is."""
     return name if name.startswith(_ID_PREFIX) else _ID_PREFIX + hashlib.sha256(_tagged(name).encode()).hexdigest()
 
 
@@ -35,8 +35,8 @@ def _tagged(name: str) -> str:
     return name if ":" in last or "@" in last else f"{name}:latest"
 
 
-class Images:
-    """Remembers names in a file of the state directory."""
+class EmbeddedImages:
+    """The ImageService: remembers image names in a file of the state directory."""
 
     def __init__(self, root: Path, clock: Clock) -> None:
         self._root = root
@@ -46,7 +46,7 @@ class Images:
         self._names: dict[str, str] = {image_id(name): name for name in _read_names(self._file)}
 
     def remember(self, name: str) -> None:
-        """Count `name` among those seen."""
+        """Add `name` to the names seen."""
         if name and not name.startswith(_ID_PREFIX):
             self._change({image_id(name): _tagged(name)}, forget="")
 
@@ -57,7 +57,7 @@ class Images:
         return cri.PullImageResponse(image_ref=image_id(name))
 
     def status(self, request: cri.ImageStatusRequest) -> cri.ImageStatusResponse:
-        """ImageStatus: present, unless it is an id that stands for no name seen here."""
+        """ImageStatus: present, unless the request has an id of no name seen here."""
         name = _required(request.image)
         if name.startswith(_ID_PREFIX) and name not in self._names:
             return cri.ImageStatusResponse()
@@ -70,12 +70,12 @@ class Images:
         return cri.ListImagesResponse(images=images)
 
     def remove(self, request: cri.RemoveImageRequest) -> cri.RemoveImageResponse:
-        """RemoveImage: forgets the name; no error when it was not known."""
+        """RemoveImage: forgets the name; no error for an unknown one."""
         self._change({}, forget=image_id(_required(request.image)))
         return cri.RemoveImageResponse()
 
     def file_system(self, _: cri.ImageFsInfoRequest) -> cri.ImageFsInfoResponse:
-        """ImageFsInfo: what is used of the file system that the state directory is on."""
+        """ImageFsInfo: usage of the file system of the state directory."""
         found = os.statvfs(self._root)
         usage = cri.FilesystemUsage(
             timestamp=self._clock.now_ns(),
@@ -94,7 +94,7 @@ class Images:
 
 
 def _read_names(path: Path) -> list[str]:
-    """Those that are remembered. They are a convenience: what cannot be read is set aside."""
+    """Return the remembered names. They are a convenience, so an unreadable file is set aside."""
     try:
         return msgspec.json.decode(read_file(path, _LONGEST), type=list[str])
     except FileNotFoundError:
@@ -106,7 +106,7 @@ def _read_names(path: Path) -> list[str]:
 
 def _required(spec: cri.ImageSpec) -> str:
     if not spec.image:
-        raise InvalidRequestError("find an image", "the request names none")
+        raise BadRequestError("find an image", "the request names none")
     return spec.image
 
 

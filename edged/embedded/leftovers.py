@@ -1,8 +1,8 @@
-"""Processes of a container whose shepherd was killed, and that were not its child.
+"""Processes of a container that outlive a killed shim, because they were not its children.
 
-The main process dies with its shepherd (see `shepherd.launch`); what it had started does not. Nothing but its
-environment still tells whose it is: HOME is the container's own directory, named by 256 random bits, unless the pod
-sets another. No process is taken for a leftover by its number, which may long be another's.
+The main process dies with its shim (see `shim.launch`); its descendants do not. Only their environment still tells
+which container they belong to: HOME is the container's own directory, named by 256 random bits, unless the pod sets
+another. No process is identified by its pid, which may belong to another one by now.
 """
 
 import os
@@ -11,7 +11,7 @@ from pathlib import Path
 
 
 def kill_leftovers(work: Path) -> None:
-    """Kill every process that has `work`, a container's directory, as HOME."""
+    """Kill every process whose HOME is `work`, a container's directory."""
     mark = b"HOME=" + os.fsencode(work)
     for entry in Path("/proc").iterdir():
         if entry.name.isdecimal() and mark in _environment(entry):
@@ -19,7 +19,9 @@ def kill_leftovers(work: Path) -> None:
 
 
 def _kill_if_marked(pid: int, mark: bytes) -> None:
-    """The descriptor is of one process; looking again through it makes sure that it is the marked one."""
+    """Kill the process if it carries the mark. Its environment is read again after pidfd_open, so that the pid cannot
+    be another's.
+    """
     try:
         descriptor = os.pidfd_open(pid)
     except ProcessLookupError:

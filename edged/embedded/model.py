@@ -1,4 +1,4 @@
-"""Sandboxes and containers as this server knows them."""
+"""Sandboxes and containers in memory."""
 
 import threading
 from pathlib import Path
@@ -8,11 +8,11 @@ from edged.embedded.records import ContainerId, ContainerRecord, Exit, Run, Sand
 from protos.cri.v1 import api_pb2 as cri
 
 if TYPE_CHECKING:
-    from edged.embedded.link import ShepherdLink
+    from edged.embedded.shim_client import ShimClient
 
 
-class Sandbox:
-    """A pod: nothing runs for it, it is a name that containers belong to."""
+class EmbeddedSandbox:
+    """A pod sandbox: a name that containers belong to, without a process of its own."""
 
     def __init__(
         self, sandbox_id: SandboxId, directory: Path, request: cri.RunPodSandboxRequest, record: SandboxRecord
@@ -24,7 +24,7 @@ class Sandbox:
 
     @property
     def config(self) -> cri.PodSandboxConfig:
-        """As the client gave it."""
+        """The configuration in the client's request."""
         return self.request.config
 
     @property
@@ -34,16 +34,16 @@ class Sandbox:
 
     @property
     def reservation(self) -> tuple[str, ...]:
-        """What no two sandboxes may share."""
+        """Name, namespace, uid and attempt: unique among sandboxes."""
         metadata = self.config.metadata
         return metadata.name, metadata.namespace, metadata.uid, str(metadata.attempt)
 
 
-class Container:
-    """A container and what is known of its process.
+class EmbeddedContainer:
+    """A container and the state of its process.
 
-    `run` and `exit` only ever change from None, under the watcher's lock; so a reader needs no lock. `lifecycle`
-    keeps starting and removing apart. `decided` is set when a start has succeeded or failed, `ended` with `exit`.
+    `run` and `exit` change only once, from None, under the watcher's lock; so a reader needs no lock. `lifecycle` keeps
+    start and removal apart. `decided` is set when a start has succeeded or failed, `ended` together with `exit`.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class Container:
         self.directory = directory
         self.request = request
         self.record = record
-        self.link: ShepherdLink | None = None
+        self.link: ShimClient | None = None
         self.run: Run | None = None
         self.exit: Exit | None = None
         self.lifecycle = threading.Lock()
@@ -62,61 +62,61 @@ class Container:
 
     @property
     def sandbox_id(self) -> SandboxId:
-        """The sandbox it belongs to."""
+        """The sandbox of the container."""
         return SandboxId(self.request.pod_sandbox_id)
 
     @property
     def config(self) -> cri.ContainerConfig:
-        """As the client gave it."""
+        """The configuration in the client's request."""
         return self.request.config
 
     @property
     def state(self) -> cri.ContainerState.ValueType:
-        """Follows from what is known of its process."""
+        """CREATED, RUNNING or EXITED, from `run` and `exit`."""
         if self.exit is not None:
             return cri.CONTAINER_EXITED
         return cri.CONTAINER_CREATED if self.run is None else cri.CONTAINER_RUNNING
 
     @property
     def reservation(self) -> tuple[str, ...]:
-        """What no two containers may share."""
+        """Sandbox, name and attempt: unique among containers."""
         return self.sandbox_id, self.config.metadata.name, str(self.config.metadata.attempt)
 
     @property
     def work(self) -> Path:
-        """Its own directory: where it starts when the pod names none, and its HOME."""
+        """Its own directory: its HOME, and its working directory when the pod names none."""
         return self.directory / "work"
 
     @property
     def root(self) -> Path:
-        """Where its private root is built, in its own mount namespace; on the host always empty."""
+        """The place of its private root, in its own mount namespace; always empty on the host."""
         return self.directory / "root"
 
     @property
     def log_path(self) -> str:
-        """The absolute path of its log; empty when the client wants none."""
+        """The absolute path of its log; empty when the client requests none."""
         config = self.request.sandbox_config
         if not (config.log_directory and self.config.log_path):
             return ""
         return str(Path(config.log_directory, self.config.log_path))
 
     def started(self, run: Run) -> None:
-        """Its command runs."""
+        """Record that its command runs."""
         self.run = run
         self.decided.set()
 
     def not_started(self) -> None:
-        """Whoever should have started it died before; it is as if that had never been asked."""
+        """Forget a start whose shim died before it started anything."""
         self.link = None
         self.decided.set()
 
     def abandon(self) -> None:
-        """Let nobody wait for it any longer: the runtime closes, while the container goes on."""
+        """Release all threads that wait for it: the runtime closes, while the container goes on."""
         self.decided.set()
         self.ended.set()
 
     def finished(self, exit_: Exit) -> None:
-        """It ended, or never ran."""
+        """Record that it ended, or could not be started."""
         self.exit = exit_
         self.decided.set()
         self.ended.set()

@@ -1,10 +1,10 @@
-"""Deciding how volumes appear at their paths in a container, without making a single name on the host.
+"""Decides how volumes appear at their paths in a container, without making a single name on the host.
 
-Pure: what the host's file system looks like is asked through `HostView`, and the answer is a list of steps for
-`edged.embedded.shepherd.roots`. The rules:
+Pure: `HostView` answers all questions about the host's file system, and the result is a list of steps for
+`edged.embedded.shim.roots`. The rules:
 
 - the container's root is all of the host's, bound recursively, on a directory of the runtime's;
-- a mount point that exists is bound over; one that is missing gets its nearest existing directory *scaffolded* (see
+- a mount point that exists is bound over; a missing one gets its nearest existing directory *scaffolded* (see
   `roots`), so that the missing names are made in memory;
 - inside another volume of the container, a missing mount point is made in that volume, as runc does;
 - symbolic links of the host are followed (/var/run); those inside volumes are not, as their content is not trusted.
@@ -16,19 +16,19 @@ from pathlib import PurePosixPath
 from typing import NamedTuple, Protocol
 
 from edged.embedded.errors import MountPlanError
-from edged.embedded.shepherd.protocol import Step
+from edged.embedded.shim.protocol import Step
 
 _LINK_LIMIT = 40
 """Symbolic links followed for one path, as in Linux."""
 
 _DEEPEST = 64
-"""Components of a container path: what is planned for one grows with their number squared."""
+"""Components of a container path: the plan of one path grows with their number squared."""
 
 _ROOT = PurePosixPath("/")
 
 
-class Kind(StrEnum):
-    """What is at a path, links not followed. FILE is everything that is not a directory or a link."""
+class PathKind(StrEnum):
+    """The kind of file at a path, links not followed. FILE is everything but a directory or a link."""
 
     DIRECTORY = "directory"
     FILE = "file"
@@ -39,14 +39,14 @@ class Kind(StrEnum):
 class HostView(Protocol):
     """The host's file system, as far as a plan depends on it."""
 
-    def kind(self, path: PurePosixPath) -> Kind:
-        """What is at `path`."""
+    def kind(self, path: PurePosixPath) -> PathKind:
+        """Return the kind of file at `path`."""
 
     def read_link(self, path: PurePosixPath) -> str:
-        """Where the symbolic link at `path` points to."""
+        """Return the target of the symbolic link at `path`."""
 
 
-class Volume(NamedTuple):
+class BindMount(NamedTuple):
     """A host path that appears at a container path."""
 
     container_path: PurePosixPath
@@ -55,18 +55,18 @@ class Volume(NamedTuple):
 
 
 def plan_mounts(
-    volumes: Sequence[Volume], directories: Sequence[PurePosixPath], host: HostView, root: PurePosixPath
+    volumes: Sequence[BindMount], directories: Sequence[PurePosixPath], host: HostView, root: PurePosixPath
 ) -> list[Step]:
-    """The steps that build a container's root at `root` and enter it.
+    """Return the steps that build a container's root at `root` and enter it.
 
     Args:
-        volumes: in any order; nested paths are fine, equal ones are not.
-        directories: paths that have to exist as directories (a working directory), made empty where they are missing.
+        volumes: in any order; paths may be nested but not equal.
+        directories: paths that must be directories (a working directory); missing ones are made, empty.
         host: the host's file system.
         root: an empty directory on the host, the place to build at.
 
     Raises:
-        MountPlanError: naming the volume and what is in its way.
+        MountPlanError: names the volume and the obstacle.
     """
     plan = _Plan(host)
     for volume in sorted(volumes, key=lambda volume: volume.container_path.parts):
@@ -79,11 +79,11 @@ def plan_mounts(
 class _Plan:
     def __init__(self, host: HostView) -> None:
         self._host = host
-        self._volumes: dict[PurePosixPath, Volume] = {}
-        self._made: dict[PurePosixPath, Kind] = {}
+        self._volumes: dict[PurePosixPath, BindMount] = {}
+        self._made: dict[PurePosixPath, PathKind] = {}
         self._scaffolds: set[PurePosixPath] = set()
 
-    def place_volume(self, volume: Volume) -> None:
+    def place_volume(self, volume: BindMount) -> None:
         kind = self._host_kind(volume)
         path = self._resolve(volume.container_path, kind)
         if path == _ROOT or path in self._volumes:
@@ -92,7 +92,7 @@ class _Plan:
         self._volumes[path] = volume
 
     def place_directory(self, path: PurePosixPath) -> None:
-        self._resolve(path, Kind.DIRECTORY)
+        self._resolve(path, PathKind.DIRECTORY)
 
     def steps(self, root: PurePosixPath) -> list[Step]:
         def inside(path: PurePosixPath) -> str:
@@ -110,19 +110,19 @@ class _Plan:
         readonly = [["readonly", inside(path)] for path, volume in self._volumes.items() if volume.readonly]
         return base + in_order + readonly + [["enter", str(root)]]
 
-    def _host_kind(self, volume: Volume) -> Kind:
+    def _host_kind(self, volume: BindMount) -> PathKind:
         path = volume.host_path
         for _ in range(_LINK_LIMIT):
             kind = self._host.kind(path)
-            if kind is not Kind.LINK:
+            if kind is not PathKind.LINK:
                 break
             path = path.parent / self._host.read_link(path)
-        if kind is Kind.MISSING:
+        if kind is PathKind.MISSING:
             raise _refusal(volume.container_path, f'the host path "{volume.host_path}" does not exist')
         return kind
 
-    def _resolve(self, path: PurePosixPath, kind: Kind) -> PurePosixPath:
-        """Follow `path` to where it really is; what is missing on the way is planned to be made."""
+    def _resolve(self, path: PurePosixPath, kind: PathKind) -> PurePosixPath:
+        """Follow the links in `path` to its real place, and plan to make all missing names on the way."""
         if len(path.parts) > _DEEPEST:
             raise _refusal(PurePosixPath(*path.parts[:4], "…"), f"it is deeper than {_DEEPEST} directories")
         at, pending, links = _ROOT, list(reversed(path.parts[1:])), 0
@@ -130,13 +130,13 @@ class _Plan:
             name = pending.pop()
             here = at.parent if name == ".." else at / name
             found = self._look(here)
-            if found is Kind.LINK:
+            if found is PathKind.LINK:
                 links += 1
                 at, names = self._follow(here, path, links)
                 pending.extend(reversed(names))
                 continue
-            wanted = Kind.DIRECTORY if pending else kind
-            if found is Kind.MISSING:
+            wanted = PathKind.DIRECTORY if pending else kind
+            if found is PathKind.MISSING:
                 self._make(here, wanted)
             elif found is not wanted:
                 raise _refusal(path, f'"{here}" is a {found} on this machine where a {wanted} is needed')
@@ -153,16 +153,16 @@ class _Plan:
             return _ROOT, list(target.parts[1:])
         return link.parent, list(target.parts)
 
-    def _look(self, path: PurePosixPath) -> Kind:
+    def _look(self, path: PurePosixPath) -> PathKind:
         if path in self._made:
             return self._made[path]
         if path in self._volumes:
             return self._host_kind(self._volumes[path])
         backing = self._backing(path)
-        return Kind.MISSING if backing is None else self._host.kind(backing)
+        return PathKind.MISSING if backing is None else self._host.kind(backing)
 
     def _backing(self, path: PurePosixPath) -> PurePosixPath | None:
-        """The host path that shows at `path`; None below something that only the plan makes."""
+        """Return the host path that shows at `path`; None below a name that only the plan makes."""
         for parent in path.parents:
             if volume := self._volumes.get(parent):
                 return volume.host_path / path.relative_to(parent)
@@ -170,7 +170,7 @@ class _Plan:
                 return None
         return path
 
-    def _make(self, path: PurePosixPath, kind: Kind) -> None:
+    def _make(self, path: PurePosixPath, kind: PathKind) -> None:
         in_memory = path.parent in self._made or path.parent in self._scaffolds
         if not in_memory and self._volume_around(path) is None:
             self._scaffolds.add(path.parent)

@@ -1,7 +1,7 @@
-"""What the runtime remembers of sandboxes and containers between two lives of edgecore.
+"""The records of sandboxes and containers that survive edgecore.
 
-Each record has one writer: the configurations and `record.json` are edgecore's, `run.json` and `exit.json` are the
-shepherd's (and edgecore's only for a container whose shepherd is gone).
+Each record has one writer: the requests and `record.json` are edgecore's, `run.json` and `exit.json` are the shim's
+(and edgecore's only for a container whose shim is gone).
 """
 
 from typing import NewType
@@ -11,14 +11,14 @@ import msgspec
 SandboxId = NewType("SandboxId", str)
 ContainerId = NewType("ContainerId", str)
 BootId = NewType("BootId", str)
-"""Identifies one run of the machine, from /proc/sys/kernel/random/boot_id."""
+"""Identifies one boot of the machine, from /proc/sys/kernel/random/boot_id."""
 
 UNKNOWN_EXIT_CODE = 255
-"""Exit code of a container of which nobody saw the end, as containerd reports it."""
+"""Exit code of a container whose end was not observed, as containerd reports it."""
 
 
 class SandboxRecord(msgspec.Struct, frozen=True):
-    """A sandbox beside its configuration. `created_at`: nanoseconds since the epoch."""
+    """The facts of a sandbox beside its configuration. `created_at`: nanoseconds since the epoch."""
 
     created_at: int
     ip: str
@@ -27,20 +27,20 @@ class SandboxRecord(msgspec.Struct, frozen=True):
 
 
 class ContainerRecord(msgspec.Struct, frozen=True):
-    """A container beside its configuration. `created_at`: nanoseconds since the epoch."""
+    """The facts of a container beside its configuration. `created_at`: nanoseconds since the epoch."""
 
     created_at: int
 
 
 class Run(msgspec.Struct, frozen=True):
-    """Its command runs, or ran; see `shepherd.protocol.RunRecord`."""
+    """The command was started; see `shim.protocol.RunRecord`."""
 
     pid: int
     started_at: int
 
 
 class Exit(msgspec.Struct, frozen=True):
-    """It ended and nothing of it is left; see `shepherd.protocol.ExitRecord`."""
+    """The container ended with all its processes; see `shim.protocol.ExitRecord`."""
 
     exit_code: int
     finished_at: int
@@ -49,5 +49,5 @@ class Exit(msgspec.Struct, frozen=True):
 
 
 def lost(now_ns: int, why: str) -> Exit:
-    """The end of a container that nobody saw."""
+    """Return the exit of a container whose end was not observed."""
     return Exit(exit_code=UNKNOWN_EXIT_CODE, finished_at=now_ns, reason="Unknown", message=why)

@@ -1,20 +1,20 @@
-"""Finding again what an earlier edgecore had made, whatever a loss of power or a failing disk has left of it.
+"""Takes over the sandboxes and containers of an earlier edgecore, even after a loss of power or with a failing disk.
 
-What can be read is taken over. What cannot is set aside, and the start goes on: a sandbox or container that says
-neither whose it is nor what it is called, and of two with one name the older one. Nothing runs on unseen: of a
-container that is not taken over, or whose sandbox is not, the processes are ended, and its pod is started anew.
+Readable entries are taken over. Others are set aside and the start goes on: a sandbox or container whose name or pod is
+missing, and the older of two with one name. Nothing runs on unseen: the processes of a container that is not taken
+over, or whose sandbox is not, are killed, and its pod is started anew.
 """
 
 from pathlib import Path
 
 import msgspec
 
-from edged.embedded.errors import AlreadyExistsError
-from edged.embedded.model import Container, Sandbox
+from edged.embedded.errors import NameReservedError
+from edged.embedded.model import EmbeddedContainer, EmbeddedSandbox
 from edged.embedded.records import BootId, ContainerId, ContainerRecord, SandboxId, SandboxRecord
 from edged.embedded.registry import Registry
 from edged.embedded.sandboxes import current_boot_id
-from edged.embedded.shepherds import Shepherds
+from edged.embedded.shim_manager import ShimManager
 from edged.embedded.state import RECORD, REQUEST, StateDirectory, entries, read_record, read_request
 from protos.cri.v1 import api_pb2 as cri
 
@@ -24,16 +24,16 @@ _NO_SANDBOX = "its sandbox is not there"
 
 
 class Recovery:
-    """Fills a registry from a state directory, once, before anything is asked."""
+    """Fills a registry from a state directory, once, before the server answers requests."""
 
-    def __init__(self, state: StateDirectory, registry: Registry, shepherds: Shepherds) -> None:
+    def __init__(self, state: StateDirectory, registry: Registry, shims: ShimManager) -> None:
         self._state = state
         self._registry = registry
-        self._shepherds = shepherds
+        self._shims = shims
         self._boot_id = current_boot_id()
 
     def run(self) -> None:
-        """Find everything."""
+        """Take over all sandboxes, then all containers."""
         self._find_sandboxes()
         self._find_containers()
 
@@ -48,7 +48,7 @@ class Recovery:
         for sandbox in sorted(found, key=lambda each: each.record.created_at, reverse=True):
             try:
                 self._registry.add_sandbox(sandbox)
-            except AlreadyExistsError:
+            except NameReservedError:
                 self._state.set_aside(sandbox.directory, _NAME_TAKEN)
 
     def _find_containers(self) -> None:
@@ -62,25 +62,27 @@ class Recovery:
         for container in sorted(found, key=lambda each: each.record.created_at, reverse=True):
             self._take_over(container)
 
-    def _take_over(self, container: Container) -> None:
+    def _take_over(self, container: EmbeddedContainer) -> None:
         sandbox = self._registry.find_sandbox(container.sandbox_id)
         if sandbox is None:
             self._give_up(container.directory, _NO_SANDBOX)
             return
         try:
             self._registry.adopt_container(container)
-        except AlreadyExistsError:
+        except NameReservedError:
             self._give_up(container.directory, _NAME_TAKEN)
             return
-        self._shepherds.find(container, rebooted=sandbox.record.boot_id != self._boot_id)
+        self._shims.find(container, rebooted=sandbox.record.boot_id != self._boot_id)
 
     def _give_up(self, directory: Path, why: str) -> None:
-        """One whose processes do not even die by SIGKILL stays where it is: the next start tries again."""
-        if self._shepherds.end_unknown(directory):
+        """Kill the processes and set the directory aside. If they survive SIGKILL, it stays where it is: the next start
+        tries again.
+        """
+        if self._shims.end_unknown(directory):
             self._state.set_aside(directory, why)
 
 
-def _sandbox(directory: Path, boot_id: BootId) -> Sandbox | None:
+def _sandbox(directory: Path, boot_id: BootId) -> EmbeddedSandbox | None:
     record = read_record(directory / RECORD, SandboxRecord)
     request = cri.RunPodSandboxRequest()
     if record is None or not read_request(directory / REQUEST, request):
@@ -90,14 +92,14 @@ def _sandbox(directory: Path, boot_id: BootId) -> Sandbox | None:
         return None
     if record.boot_id != boot_id:
         record = msgspec.structs.replace(record, stopped=True)
-    return Sandbox(SandboxId(directory.name), directory, request, record)
+    return EmbeddedSandbox(SandboxId(directory.name), directory, request, record)
 
 
-def _container(directory: Path) -> Container | None:
+def _container(directory: Path) -> EmbeddedContainer | None:
     record = read_record(directory / RECORD, ContainerRecord)
     request = cri.CreateContainerRequest()
     if record is None or not read_request(directory / REQUEST, request):
         return None
     if not (request.pod_sandbox_id and request.config.metadata.name and request.config.command):
         return None
-    return Container(ContainerId(directory.name), directory, request, record)
+    return EmbeddedContainer(ContainerId(directory.name), directory, request, record)

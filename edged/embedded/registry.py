@@ -4,8 +4,8 @@ import threading
 from collections.abc import Iterable
 from typing import Generic, Protocol, TypeVar
 
-from edged.embedded.errors import AlreadyExistsError, NotFoundError, WrongStateError
-from edged.embedded.model import Container, Sandbox
+from edged.embedded.errors import NameReservedError, NoSuchObjectError, WrongStateError
+from edged.embedded.model import EmbeddedContainer, EmbeddedSandbox
 from edged.embedded.records import ContainerId, SandboxId
 
 
@@ -27,7 +27,7 @@ class _Table(Generic[IdT, ItemT]):
         holder = self._reserved.setdefault(item.reservation, item_id)
         if holder != item_id:
             name = "/".join(item.reservation)
-            raise AlreadyExistsError(f"create {what} {name}", f"{holder} has this name and attempt", "remove it first")
+            raise NameReservedError(f"create {what} {name}", f"{holder} has this name and attempt", "remove it first")
         self.items[item_id] = item
 
     def remove(self, item_id: IdT) -> None:
@@ -36,20 +36,22 @@ class _Table(Generic[IdT, ItemT]):
 
 
 class Registry:
-    """Thread-safe; listings are snapshots."""
+    """The sandboxes and containers of the runtime. Thread-safe; listings are snapshots."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._sandboxes: _Table[SandboxId, Sandbox] = _Table()
-        self._containers: _Table[ContainerId, Container] = _Table()
+        self._sandboxes: _Table[SandboxId, EmbeddedSandbox] = _Table()
+        self._containers: _Table[ContainerId, EmbeddedContainer] = _Table()
 
-    def add_sandbox(self, sandbox: Sandbox) -> None:
-        """Raises AlreadyExistsError when pod name, namespace, uid and attempt are taken."""
+    def add_sandbox(self, sandbox: EmbeddedSandbox) -> None:
+        """Add a sandbox. Raises NameReservedError when pod name, namespace, uid and attempt are reserved."""
         with self._lock:
             self._sandboxes.add(sandbox.id, sandbox, "sandbox")
 
-    def add_container(self, container: Container) -> None:
-        """Raises AlreadyExistsError when its sandbox has such a container, WrongStateError when that was stopped."""
+    def add_container(self, container: EmbeddedContainer) -> None:
+        """Add a container. Raises NameReservedError when its sandbox has one of that name and attempt, WrongStateError
+        when the sandbox is stopped.
+        """
         with self._lock:
             sandbox = self._sandboxes.items.get(container.sandbox_id)
             if sandbox is None or sandbox.record.stopped:
@@ -57,54 +59,54 @@ class Registry:
                 raise WrongStateError(f"create container {container.config.metadata.name}", reason)
             self._containers.add(container.id, container, "container")
 
-    def adopt_container(self, container: Container) -> None:
-        """Take in a container found in the state directory."""
+    def adopt_container(self, container: EmbeddedContainer) -> None:
+        """Add a container found in the state directory."""
         with self._lock:
             self._containers.add(container.id, container, "container")
 
     def remove_sandbox(self, sandbox_id: SandboxId) -> None:
-        """Free the name; no error when it is not there."""
+        """Free the name; no error for a missing sandbox."""
         with self._lock:
             self._sandboxes.remove(sandbox_id)
 
     def remove_container(self, container_id: ContainerId) -> None:
-        """Free the name; no error when it is not there."""
+        """Free the name; no error for a missing container."""
         with self._lock:
             self._containers.remove(container_id)
 
-    def find_sandbox(self, sandbox_id: str) -> Sandbox | None:
-        """The sandbox, if there is one."""
+    def find_sandbox(self, sandbox_id: str) -> EmbeddedSandbox | None:
+        """Return the sandbox, or None."""
         return self._sandboxes.items.get(SandboxId(sandbox_id))
 
-    def find_container(self, container_id: str) -> Container | None:
-        """The container, if there is one."""
+    def find_container(self, container_id: str) -> EmbeddedContainer | None:
+        """Return the container, or None."""
         return self._containers.items.get(ContainerId(container_id))
 
-    def sandbox(self, sandbox_id: str) -> Sandbox:
-        """The sandbox; raises NotFoundError."""
+    def sandbox(self, sandbox_id: str) -> EmbeddedSandbox:
+        """Return the sandbox. Raises NoSuchObjectError."""
         if (sandbox := self.find_sandbox(sandbox_id)) is None:
-            raise NotFoundError(f'find sandbox "{sandbox_id}"', "there is no such sandbox")
+            raise NoSuchObjectError(f'find sandbox "{sandbox_id}"', "there is no such sandbox")
         return sandbox
 
-    def container(self, container_id: str) -> Container:
-        """The container; raises NotFoundError."""
+    def container(self, container_id: str) -> EmbeddedContainer:
+        """Return the container. Raises NoSuchObjectError."""
         if (container := self.find_container(container_id)) is None:
-            raise NotFoundError(f'find container "{container_id}"', "there is no such container")
+            raise NoSuchObjectError(f'find container "{container_id}"', "there is no such container")
         return container
 
-    def sandboxes(self) -> list[Sandbox]:
-        """All, oldest first."""
+    def sandboxes(self) -> list[EmbeddedSandbox]:
+        """Return all sandboxes, oldest first."""
         with self._lock:
             return _oldest_first(self._sandboxes.items.values())
 
-    def containers(self, of: SandboxId | None = None) -> list[Container]:
-        """All, or those of one sandbox, oldest first."""
+    def containers(self, of: SandboxId | None = None) -> list[EmbeddedContainer]:
+        """Return all containers, or those of one sandbox, oldest first."""
         with self._lock:
             found = _oldest_first(self._containers.items.values())
         return [container for container in found if of in (None, container.sandbox_id)]
 
 
-AnyT = TypeVar("AnyT", Sandbox, Container)
+AnyT = TypeVar("AnyT", EmbeddedSandbox, EmbeddedContainer)
 
 
 def _oldest_first(items: Iterable[AnyT]) -> list[AnyT]:

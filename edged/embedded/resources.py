@@ -1,19 +1,19 @@
-"""UpdateContainerResources, as far as there is something to update in a container without cgroups."""
+"""UpdateContainerResources, as far as a container without cgroups has resources to update."""
 
 import contextlib
 from pathlib import Path
 
 from beehive.files.durable import replace_file
 from edged.embedded.errors import NotProvidedError
-from edged.embedded.model import Container
-from edged.embedded.shepherd.procfs import all_processes, descendants
-from edged.embedded.shepherd.protocol import Pid
+from edged.embedded.model import EmbeddedContainer
+from edged.embedded.shim.procfs import all_processes, descendants
+from edged.embedded.shim.protocol import Pid
 from edged.embedded.state import REQUEST
 from protos.cri.v1 import api_pb2 as cri
 
 
-def update_resources(container: Container, wanted: cri.LinuxContainerResources) -> None:
-    """Take over a new OOM score; all other resources need cgroups. Raises NotProvidedError when one is to change."""
+def update_resources(container: EmbeddedContainer, wanted: cri.LinuxContainerResources) -> None:
+    """Apply a new OOM score; all other resources need cgroups. Raises NotProvidedError if one of them changes."""
     current = container.config.linux.resources
     others = cri.LinuxContainerResources()
     others.CopyFrom(wanted)

@@ -7,16 +7,20 @@ from edged.embedded.engine import Engine
 from edged.embedded.server import Server
 
 _GRACE_SECONDS = 1.0
-"""For calls under way when the runtime stops; the containers they are about are found again at the next start."""
+"""Seconds for calls under way when the runtime stops; the next start finds their containers again."""
 
 
 class EmbeddedRuntime:
-    """A CRI v1 server whose containers are plain processes of this machine; it isolates nothing.
+    """A CRI v1 server whose containers are plain processes of this machine, without isolation.
+
+        runtime = EmbeddedRuntime(Path("/var/lib/edged/embedded"), Path("/run/embedded.sock"), clock)
+        runtime.start()
+        client = CriClient(runtime.endpoint)
 
     Args:
-        root: its state directory, made when it is missing. The same directory finds the same containers again.
-        socket: where it listens; 107 bytes at most.
-        clock: for the times that sandboxes and containers are given.
+        root: its state directory, made when missing. The same directory finds the same containers again.
+        socket: path of its socket; 107 bytes at most.
+        clock: for the times of sandboxes and containers.
     """
 
     def __init__(self, root: Path, socket: Path, clock: Clock) -> None:
@@ -28,11 +32,11 @@ class EmbeddedRuntime:
 
     @property
     def endpoint(self) -> str:
-        """The address a CRI client is given."""
+        """The address for CRI clients."""
         return f"unix://{self._socket}"
 
     def start(self) -> None:
-        """Find what runs and serve; returns when the socket answers. Raises StateDirectoryError."""
+        """Take over running containers and serve; return when the socket answers. Raises StateDirectoryError."""
         self._engine = Engine(self._root, self._clock)
         try:
             self._server = Server(self._engine, self._socket)
@@ -42,7 +46,7 @@ class EmbeddedRuntime:
         self._server.start()
 
     def stop(self) -> None:
-        """Serve no more; the containers are left running. Idempotent."""
+        """Stop serving; the containers go on running. Idempotent."""
         server, self._server = self._server, None
         engine, self._engine = self._engine, None
         if server is None or engine is None:

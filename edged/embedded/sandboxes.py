@@ -1,4 +1,6 @@
-"""The life of sandboxes: names that containers belong to. Nothing runs for one, all share the host's network."""
+"""The CRI operations on pod sandboxes: names that containers belong to, without a process; all share the host's
+network.
+"""
 
 import contextlib
 import socket
@@ -8,23 +10,31 @@ import msgspec
 
 from beehive.clock import Clock
 from edged.embedded.announcer import Announcer
-from edged.embedded.containers import Containers
-from edged.embedded.errors import InvalidRequestError
-from edged.embedded.model import Sandbox
+from edged.embedded.containers import EmbeddedContainers
+from edged.embedded.errors import BadRequestError
+from edged.embedded.model import EmbeddedSandbox
 from edged.embedded.records import BootId, SandboxId, SandboxRecord
 from edged.embedded.registry import Registry
 from edged.embedded.state import RECORD, StateDirectory, discard, publish, write_record
 from protos.cri.v1 import api_pb2 as cri
 
 _SOMEWHERE = ("192.0.2.1", 9)
-"""An address of the documentation range (RFC 5737): asking the way to it sends nothing."""
+"""An address of the documentation range (RFC 5737): connecting a UDP socket to it sends nothing."""
 
 
-class Sandboxes:
-    """Stopping and removing may be repeated, and succeed for what is not there, as CRI asks."""
+class EmbeddedSandboxes:
+    """Runs, stops and removes pod sandboxes.
+
+    Stopping and removing may be repeated, and succeed for a missing sandbox, as CRI demands.
+    """
 
     def __init__(
-        self, state: StateDirectory, registry: Registry, containers: Containers, announcer: Announcer, clock: Clock
+        self,
+        state: StateDirectory,
+        registry: Registry,
+        containers: EmbeddedContainers,
+        announcer: Announcer,
+        clock: Clock,
     ) -> None:
         self._state = state
         self._registry = registry
@@ -34,11 +44,11 @@ class Sandboxes:
         self._boot_id = current_boot_id()
 
     def run(self, request: cri.RunPodSandboxRequest) -> SandboxId:
-        """Reserve the pod's name and attempt. Raises InvalidRequestError, AlreadyExistsError."""
+        """Reserve the pod's name and attempt. Raises BadRequestError, NameReservedError."""
         _check(request)
         sandbox_id = SandboxId(f"{self._clock.random.getrandbits(256):064x}")
         record = SandboxRecord(self._clock.now_ns(), node_ip(), self._boot_id)
-        sandbox = Sandbox(sandbox_id, self._state.sandboxes / sandbox_id, request, record)
+        sandbox = EmbeddedSandbox(sandbox_id, self._state.sandboxes / sandbox_id, request, record)
         self._registry.add_sandbox(sandbox)
         try:
             publish(sandbox.directory, request, record)
@@ -53,7 +63,7 @@ class Sandboxes:
         return sandbox_id
 
     def stop(self, sandbox_id: str) -> None:
-        """Let no container start in it any more, and kill those that run."""
+        """Kill its running containers, and let none start from now on."""
         sandbox = self._registry.find_sandbox(sandbox_id)
         if sandbox is None:
             return
@@ -68,7 +78,7 @@ class Sandboxes:
             self._announcer.sandbox(cri.CONTAINER_STOPPED_EVENT, sandbox)
 
     def remove(self, sandbox_id: str) -> None:
-        """Stop it, remove its containers, forget it."""
+        """Stop the sandbox, remove its containers, and forget it."""
         sandbox = self._registry.find_sandbox(sandbox_id)
         if sandbox is None:
             return
@@ -81,12 +91,12 @@ class Sandboxes:
 
 
 def current_boot_id() -> BootId:
-    """Which run of the machine this is."""
+    """Return the id of this boot of the machine."""
     return BootId(Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip())
 
 
 def node_ip() -> str:
-    """The address this machine reaches others from, which is that of every pod here; 127.0.0.1 without a network."""
+    """Return the machine's source address towards others, the IP of every pod here; 127.0.0.1 without a network."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:
             probe.connect(_SOMEWHERE)
@@ -99,9 +109,9 @@ def _check(request: cri.RunPodSandboxRequest) -> None:
     metadata = request.config.metadata
     attempt = f'run sandbox "{metadata.namespace}/{metadata.name}"'
     if not (metadata.name and metadata.namespace and metadata.uid):
-        raise InvalidRequestError(attempt, "name, namespace and uid of the pod are needed")
+        raise BadRequestError(attempt, "name, namespace and uid of the pod are needed")
     if request.runtime_handler:
         reason = f'there is no runtime handler "{request.runtime_handler}"'
-        raise InvalidRequestError(attempt, reason, "leave runtimeClassName out of the pod")
+        raise BadRequestError(attempt, reason, "leave runtimeClassName out of the pod")
     if request.config.log_directory and not request.config.log_directory.startswith("/"):
-        raise InvalidRequestError(attempt, f'the log directory "{request.config.log_directory}" is not absolute')
+        raise BadRequestError(attempt, f'the log directory "{request.config.log_directory}" is not absolute')

@@ -1,4 +1,4 @@
-"""gRPC around the methods: status codes for errors, sentences for what is not offered, threads for calls that wait."""
+"""gRPC around the methods: status codes for errors, explanations for missing methods, threads for blocking calls."""
 
 import logging
 from collections.abc import Callable, Iterator
@@ -19,16 +19,17 @@ from protos.cri.v1 import api_pb2 as cri
 _log = logging.getLogger(__name__)
 
 _THREADS = 1000
-"""At most, and only as many as calls were ever under way at one time. A StopContainer keeps one for its grace period,
-an ExecSync for its run time (of a hook without end, as long as its container runs), an event stream (at most
-`events.STREAM_LIMIT`) for its life: were there none left, nothing could be stopped any more."""
+"""Upper limit; only as many threads exist as calls were ever under way at one time. A StopContainer keeps one for its
+grace period, an ExecSync for its run time (an endless hook as long as its container runs), an event stream (at most
+`event_stream.STREAM_LIMIT`) while it is open. Without a free thread nothing could be stopped any more.
+"""
 
 _SOCKET_MODE = 0o600
 _ADDRESS_LIMIT = 107
 _REQUEST_LIMIT = 16 * 1024 * 1024
 
 OnEnd = Callable[[Callable[[], None]], object]
-"""Registers what to do when a call is over, however it ends."""
+"""Registers a callback for the end of a call, however it ends."""
 
 Behaviour = Callable[[Any, grpc.ServicerContext], Any]
 
@@ -43,7 +44,7 @@ class Server:
     """Serves an engine on a unix socket that only this user can open."""
 
     def __init__(self, engine: Engine, address: Path) -> None:
-        """Raises StateDirectoryError when the socket cannot be made."""
+        """Bind the socket. Raises StateDirectoryError when that fails."""
         self._address = address
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="embedded-runtime")
         limit = ("grpc.max_receive_message_length", _REQUEST_LIMIT)
@@ -56,16 +57,16 @@ class Server:
         self._bind()
 
     def start(self) -> None:
-        """Answer from now on."""
+        """Begin to answer calls."""
         self._server.start()
 
     def stop(self, grace_seconds: float) -> None:
-        """Answer no new calls, give those under way some time, cut off the rest."""
+        """Refuse new calls, give running ones `grace_seconds`, then cancel them."""
         self._server.stop(grace_seconds).wait()
         self._address.unlink(missing_ok=True)
 
     def join(self) -> None:
-        """Wait for the threads of calls that were cut off; whatever they wait for must have been ended."""
+        """Wait for the threads of cancelled calls; the engine must be closed first, so that they end."""
         self._threads.shutdown()
 
     def _add(self, name: str, behaviours: dict[str, Behaviour]) -> None:

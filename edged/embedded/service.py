@@ -1,7 +1,7 @@
-"""The CRI methods of the embedded runtime, as tables from method name to what answers it.
+"""The CRI methods of the embedded runtime, as tables by method name.
 
-Everything in CRI that has no entry is answered UNIMPLEMENTED with a sentence, so that a client learns that it is this
-runtime's limit and not a mistake of its own.
+CRI methods without an entry are answered UNIMPLEMENTED with an explanation, so that a client learns that the limit is
+this runtime's and not its own mistake.
 """
 
 import json
@@ -10,9 +10,9 @@ from typing import Any
 
 from edged.embedded.engine import Engine
 from edged.embedded.execution import execute
-from edged.embedded.model import Container
+from edged.embedded.model import EmbeddedContainer
 from edged.embedded.resources import update_resources
-from edged.embedded.shepherd.procfs import all_processes
+from edged.embedded.shim.procfs import all_processes
 from edged.embedded.stats import container_stats, measure, sandbox_stats
 from edged.embedded.views import (
     container_listing,
@@ -26,18 +26,18 @@ from edged.embedded.views import (
 from protos.cri.v1 import api_pb2 as cri
 
 RUNTIME_NAME = "edgecore-processes"
-"""Says what containers are here: processes of the machine, isolated from nothing."""
+"""Tells in Version that containers are processes of the machine, without isolation."""
 
 RUNTIME_VERSION = "0.1.0"
 _CRI_VERSION = "v1"
 _KUBELET_VERSION = "0.1.0"
-"""What Version has answered in its first field since the first CRI; clients compare it with their own constant."""
+"""The first field of Version since the first CRI; clients compare it with their own constant."""
 
 Method = Callable[[Any], Any]
 
 
 class RuntimeMethods:
-    """runtime.v1.RuntimeService."""
+    """The methods of runtime.v1.RuntimeService."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -46,7 +46,7 @@ class RuntimeMethods:
         self._registry = engine.registry
 
     def table(self) -> dict[str, Method]:
-        """What is answered with one message."""
+        """Return the unary methods by name."""
         return {
             "Version": self._version,
             "Status": self._status,
@@ -76,12 +76,12 @@ class RuntimeMethods:
     def exec_sync(
         self, request: cri.ExecSyncRequest, on_cancel: Callable[[Callable[[], None]], object]
     ) -> cri.ExecSyncResponse:
-        """ExecSync; apart from the table, because it has to know when the client gives up."""
+        """ExecSync; not in the table, because it must notice a client that gives up."""
         self._engine.watcher.settle()
         return execute(self._registry.container(request.container_id), request, on_cancel)
 
     def events(self, on_cancel: Callable[[Callable[[], None]], object]) -> Iterator[cri.ContainerEventResponse]:
-        """GetContainerEvents: what happens from now on, until the client goes."""
+        """GetContainerEvents: events from now on, until the client cancels."""
         stream = self._engine.events.subscribe()
         on_cancel(stream.close)
         return iter(stream)
@@ -176,9 +176,9 @@ class RuntimeMethods:
         self._containers.reopen_log(request.container_id)
         return cri.ReopenContainerLogResponse()
 
-    # figures
+    # stats
 
-    def _stats_of(self, containers: list[Container]) -> list[cri.ContainerStats]:
+    def _stats_of(self, containers: list[EmbeddedContainer]) -> list[cri.ContainerStats]:
         processes, now_ns = all_processes(), self._engine.clock.now_ns()
         return [container_stats(each, measure(each, processes), now_ns) for each in containers]
 
@@ -220,7 +220,7 @@ class RuntimeMethods:
 
 
 def image_methods(engine: Engine) -> dict[str, Method]:
-    """runtime.v1.ImageService."""
+    """Return the methods of runtime.v1.ImageService by name."""
     return {
         "ListImages": engine.images.listing,
         "ImageStatus": engine.images.status,

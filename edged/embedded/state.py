@@ -1,15 +1,15 @@
-"""The state directory: everything needed to find sandboxes and containers again.
+"""The state directory: all files from which sandboxes and containers are found again.
 
     ROOT/lock                         held by the edgecore that uses the directory
     ROOT/images.json                  image names seen
-    ROOT/damaged/                     what could not be read at a start, the newest of it
+    ROOT/damaged/                     the newest entries that could not be read at a start
     ROOT/sandboxes/ID/                request.pb, record.json
     ROOT/containers/ID/               request.pb, record.json, run.json, exit.json,
                                       control (socket), work/, root/
 
-A directory appears under its id by a rename when its files are complete, on the disk too, and disappears by a rename
-before it is emptied: there is no half of one. The directories that containers work in can be reached by other users
-(`runAsUser`), the files beside them are for edgecore's user alone.
+A directory appears under its id by a rename when its files are complete and on the disk, and disappears by a rename
+before it is emptied; so it is never half made or half removed. Other users (`runAsUser`) can reach the directories that
+containers work in; only edgecore's user can read the files beside them.
 """
 
 import fcntl
@@ -21,12 +21,12 @@ from typing import TypeVar
 import msgspec
 from google.protobuf.message import DecodeError, Message
 
-from beehive.files.damaged import make_way, make_way_for_directory, set_aside
+from beehive.files.damaged import set_aside, set_aside_unless_directory, set_aside_unless_file
 from beehive.files.durable import make_directories, put_in_place, replace_file, sync_directory, write_file
 from beehive.files.reading import read_file
 from beehive.files.removal import remove_tree
 from edged.embedded.errors import StateDirectoryError
-from edged.embedded.shepherd.protocol import CONTROL_SOCKET
+from edged.embedded.shim.protocol import CONTROL_SOCKET
 
 _log = logging.getLogger(__name__)
 
@@ -34,10 +34,10 @@ RECORD = "record.json"
 REQUEST = "request.pb"
 
 SUBDIRECTORIES = ("work", "root")
-"""Of a container."""
+"""Subdirectories of a container's directory."""
 
 _LONGEST = 64 * 1024 * 1024
-"""Bytes of a file that are read; requests come in messages of less."""
+"""Bytes read of a file; requests arrive in smaller messages."""
 
 _TRAVERSABLE = 0o711
 _HIDDEN = "."
@@ -49,7 +49,7 @@ class StateDirectory:
     """The directories of all sandboxes and containers, locked for this process."""
 
     def __init__(self, root: Path) -> None:
-        """Take the directory, made when it is missing; StateDirectoryError when another process has it."""
+        """Lock the directory, made when missing. Raises StateDirectoryError when another process uses it."""
         self.root = root
         self.sandboxes = root / "sandboxes"
         self.containers = root / "containers"
@@ -63,18 +63,18 @@ class StateDirectory:
             _clean(directory)
 
     def release(self) -> None:
-        """Let another process have it."""
+        """Unlock the directory for other processes."""
         os.close(self._lock)
 
     def set_aside(self, path: Path, why: str) -> None:
-        """Go on without an entry that cannot be used. Of a container only its records are kept."""
+        """Move an unusable entry to `damaged`. Of a container only its records are kept."""
         for name in () if path.is_symlink() else SUBDIRECTORIES:
             _empty(path / name)
         set_aside(path, self.root, why)
 
     def _make(self, directory: Path) -> None:
-        """Whatever else is in its place gives way."""
-        make_way_for_directory(directory, self.root)
+        """Make the directory; a file in its place is moved out of the way."""
+        set_aside_unless_directory(directory, self.root)
         directory.mkdir(exist_ok=True)
         directory.chmod(_TRAVERSABLE)
 
@@ -93,7 +93,7 @@ def publish(directory: Path, request: Message, record: msgspec.Struct, subdirect
 
 
 def discard(directory: Path) -> None:
-    """Remove `directory` and all in it; gone at once even if emptying it takes a while."""
+    """Remove `directory` and its content; the name disappears at once, even if emptying takes a while."""
     hidden = directory.with_name(f"{_HIDDEN}{directory.name}")
     _empty(hidden)
     try:
@@ -101,7 +101,7 @@ def discard(directory: Path) -> None:
     except FileNotFoundError:
         return
     except OSError:
-        hidden = directory  # what an earlier attempt could not empty has the name
+        hidden = directory  # remains of an earlier attempt have the hidden name
     _empty(hidden)
 
 
@@ -111,7 +111,7 @@ def write_record(path: Path, record: msgspec.Struct) -> None:
 
 
 def read_record(path: Path, kind: type[StructT]) -> StructT | None:
-    """The record at `path`; None when there is none, or what is there is none that can be read."""
+    """Return the record at `path`; None when it is missing or cannot be read."""
     try:
         return msgspec.json.decode(read_file(path, _LONGEST), type=kind)
     except (OSError, msgspec.MsgspecError):
@@ -119,8 +119,8 @@ def read_record(path: Path, kind: type[StructT]) -> StructT | None:
 
 
 def read_request(path: Path, request: Message) -> bool:
-    """Fill `request` from the file at `path`; whether it could be read. An empty file is an empty message: whether it
-    says anything is for the caller to see.
+    """Fill `request` from the file at `path`; return whether it could be read. An empty file is an empty message: the
+    caller checks its content.
     """
     try:
         request.ParseFromString(read_file(path, _LONGEST))
@@ -130,12 +130,12 @@ def read_request(path: Path, request: Message) -> bool:
 
 
 def entries(directory: Path) -> list[Path]:
-    """The published directories in `directory`, oldest name first."""
+    """Return the published directories in `directory`, sorted by name."""
     return sorted(path for path in directory.iterdir() if not path.name.startswith(_HIDDEN))
 
 
 class ControlAddress:
-    """The address of a container's control socket, by way of a descriptor: a unix address holds 107 bytes only."""
+    """The address of a container's control socket, through a descriptor: a unix address holds 107 bytes only."""
 
     def __init__(self, directory: Path) -> None:
         self._descriptor = os.open(directory, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -149,7 +149,7 @@ class ControlAddress:
 
 def _lock(root: Path) -> int:
     path = root / "lock"
-    make_way(path, root)
+    set_aside_unless_file(path, root)
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -164,14 +164,14 @@ def _lock(root: Path) -> int:
 
 
 def _clean(directory: Path) -> None:
-    """Remove what a crash left half made or half removed."""
+    """Remove entries that a crash left half made or half removed."""
     for path in directory.iterdir():
         if path.name.startswith(_HIDDEN):
             _empty(path)
 
 
 def _empty(path: Path) -> None:
-    """What cannot be removed is named, and tried again at the next start."""
+    """Remove the tree. A failure is logged, and the next start tries again."""
     try:
         remove_tree(path)
     except OSError as error:

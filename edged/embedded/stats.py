@@ -1,20 +1,20 @@
-"""What containers use, from /proc. There is no cgroup: a container is its shepherd's descendants."""
+"""Usage of containers, from /proc. Without cgroups, a container is its shim's descendants."""
 
 import os
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from edged.embedded.model import Container, Sandbox
-from edged.embedded.shepherd.procfs import ProcessStat, descendants
-from edged.embedded.shepherd.protocol import Pid
+from edged.embedded.model import EmbeddedContainer, EmbeddedSandbox
+from edged.embedded.shim.procfs import ProcessStat, descendants
+from edged.embedded.shim.protocol import Pid
 from protos.cri.v1 import api_pb2 as cri
 
 _NANOSECONDS_PER_TICK = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
-class Usage(NamedTuple):
-    """Sums over processes. `cpu_ns` counts children that ended as well; `memory` is resident memory, in bytes."""
+class ProcessesUsage(NamedTuple):
+    """Sums over processes. `cpu_ns` includes ended children; `memory` is resident memory, in bytes."""
 
     cpu_ns: int = 0
     memory: int = 0
@@ -22,20 +22,20 @@ class Usage(NamedTuple):
     major_page_faults: int = 0
     processes: int = 0
 
-    def plus(self, other: "Usage") -> "Usage":
-        """Both together."""
-        return Usage(*(mine + its for mine, its in zip(self, other, strict=True)))
+    def plus(self, other: "ProcessesUsage") -> "ProcessesUsage":
+        """Return the sum of both."""
+        return ProcessesUsage(*(mine + its for mine, its in zip(self, other, strict=True)))
 
 
-def measure(container: Container, processes: dict[Pid, ProcessStat]) -> Usage:
-    """What the container uses; nothing when it does not run."""
+def measure(container: EmbeddedContainer, processes: dict[Pid, ProcessStat]) -> ProcessesUsage:
+    """Return the usage of the container; zero when it does not run."""
     main = processes.get(Pid(container.run.pid)) if container.run and not container.exit else None
     if main is None:
-        return Usage()
-    shepherd = processes.get(main.parent)
+        return ProcessesUsage()
+    shim = processes.get(main.parent)
     found = descendants(main.parent, processes)
-    orphans = shepherd.reaped_ticks if shepherd else 0
-    return Usage(
+    orphans = shim.reaped_ticks if shim else 0
+    return ProcessesUsage(
         cpu_ns=(orphans + sum(each.own_ticks + each.reaped_ticks for each in found)) * _NANOSECONDS_PER_TICK,
         memory=sum(each.resident_pages for each in found) * _PAGE,
         page_faults=sum(each.minor_faults for each in found),
@@ -44,8 +44,8 @@ def measure(container: Container, processes: dict[Pid, ProcessStat]) -> Usage:
     )
 
 
-def container_stats(container: Container, usage: Usage, now_ns: int) -> cri.ContainerStats:
-    """One container's figures as CRI has them."""
+def container_stats(container: EmbeddedContainer, usage: ProcessesUsage, now_ns: int) -> cri.ContainerStats:
+    """Return one container's usage as a CRI message."""
     return cri.ContainerStats(
         attributes=cri.ContainerAttributes(
             id=container.id,
@@ -58,10 +58,12 @@ def container_stats(container: Container, usage: Usage, now_ns: int) -> cri.Cont
     )
 
 
-def sandbox_stats(sandbox: Sandbox, members: Iterable[tuple[Container, Usage]], now_ns: int) -> cri.PodSandboxStats:
-    """A pod's figures: the sum of its containers, and each of them."""
+def sandbox_stats(
+    sandbox: EmbeddedSandbox, members: Iterable[tuple[EmbeddedContainer, ProcessesUsage]], now_ns: int
+) -> cri.PodSandboxStats:
+    """Return a pod's usage: the sum of its containers, and each of them."""
     members = list(members)
-    total = Usage()
+    total = ProcessesUsage()
     for _, usage in members:
         total = total.plus(usage)
     return cri.PodSandboxStats(
@@ -80,11 +82,11 @@ def sandbox_stats(sandbox: Sandbox, members: Iterable[tuple[Container, Usage]], 
     )
 
 
-def _cpu(usage: Usage, now_ns: int) -> cri.CpuUsage:
+def _cpu(usage: ProcessesUsage, now_ns: int) -> cri.CpuUsage:
     return cri.CpuUsage(timestamp=now_ns, usage_core_nano_seconds=_value(usage.cpu_ns))
 
 
-def _memory(usage: Usage, now_ns: int) -> cri.MemoryUsage:
+def _memory(usage: ProcessesUsage, now_ns: int) -> cri.MemoryUsage:
     return cri.MemoryUsage(
         timestamp=now_ns,
         working_set_bytes=_value(usage.memory),

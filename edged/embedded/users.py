@@ -1,27 +1,27 @@
-"""Whom a container's processes run as: the security context, as far as this process is allowed to follow it."""
+"""The user of a container's processes: its security context, as far as this process may follow it."""
 
 import os
 import pwd
 
-from edged.embedded.errors import InvalidRequestError, WrongStateError
-from edged.embedded.shepherd.protocol import Namespacing, UserSpec
+from edged.embedded.errors import BadRequestError, WrongStateError
+from edged.embedded.shim.protocol import Namespacing, UserSpec
 from protos.cri.v1 import api_pb2 as cri
 
 _ATTEMPT = "choose the container's user"
 
 
 def resolve_user(context: cri.LinuxContainerSecurityContext, own_uid: int, namespacing: Namespacing) -> UserSpec | None:
-    """The user to change to; None to stay who edgecore is.
+    """Return the user to change to; None to keep edgecore's own.
 
     Group and supplementary groups are completed from the machine's user database, as runc does from the image's.
 
     Raises:
-        InvalidRequestError: a group without a user (CRI forbids it), an unknown name.
-        WrongStateError: another user while edgecore is not root, or where mounts need a user namespace.
+        BadRequestError: a group without a user (CRI forbids it), an unknown name.
+        WrongStateError: another user while edgecore is not root, or while mounts need a user namespace.
     """
     asked = _asked_uid(context)
     if asked is None and context.HasField("run_as_group"):
-        raise InvalidRequestError(_ATTEMPT, "runAsGroup without runAsUser", "give both")
+        raise BadRequestError(_ATTEMPT, "runAsGroup without runAsUser", "give both")
     if own_uid != 0 or namespacing == "user":
         if asked not in (None, own_uid):
             reason = f"the container asks for user {asked}, edgecore runs as user {own_uid} and cannot change it"
@@ -41,7 +41,7 @@ def _asked_uid(context: cri.LinuxContainerSecurityContext) -> int | None:
         return pwd.getpwnam(context.run_as_username).pw_uid
     except KeyError:
         reason = f'there is no user "{context.run_as_username}" on this machine'
-        raise InvalidRequestError(_ATTEMPT, reason, "use a number") from None
+        raise BadRequestError(_ATTEMPT, reason, "use a number") from None
 
 
 def _complete(uid: int, context: cri.LinuxContainerSecurityContext) -> UserSpec:

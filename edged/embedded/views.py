@@ -4,12 +4,12 @@ from collections.abc import Mapping
 
 from edged.embedded.container_plan import container_user
 from edged.embedded.images import image_id
-from edged.embedded.model import Container, Sandbox
+from edged.embedded.model import EmbeddedContainer, EmbeddedSandbox
 from protos.cri.v1 import api_pb2 as cri
 
 
-def sandbox_status(sandbox: Sandbox) -> cri.PodSandboxStatus:
-    """Everything about a sandbox."""
+def sandbox_status(sandbox: EmbeddedSandbox) -> cri.PodSandboxStatus:
+    """Return the full status of a sandbox."""
     config = sandbox.config
     return cri.PodSandboxStatus(
         id=sandbox.id,
@@ -26,8 +26,8 @@ def sandbox_status(sandbox: Sandbox) -> cri.PodSandboxStatus:
     )
 
 
-def sandbox_listing(sandbox: Sandbox) -> cri.PodSandbox:
-    """One line of ListPodSandbox."""
+def sandbox_listing(sandbox: EmbeddedSandbox) -> cri.PodSandbox:
+    """Return the sandbox's item in ListPodSandbox."""
     return cri.PodSandbox(
         id=sandbox.id,
         metadata=sandbox.config.metadata,
@@ -39,8 +39,8 @@ def sandbox_listing(sandbox: Sandbox) -> cri.PodSandbox:
     )
 
 
-def container_status(container: Container) -> cri.ContainerStatus:
-    """Everything about a container."""
+def container_status(container: EmbeddedContainer) -> cri.ContainerStatus:
+    """Return the full status of a container."""
     config, run, exit_ = container.config, container.run, container.exit
     return cri.ContainerStatus(
         id=container.id,
@@ -65,8 +65,8 @@ def container_status(container: Container) -> cri.ContainerStatus:
     )
 
 
-def container_listing(container: Container) -> cri.Container:
-    """One line of ListContainers."""
+def container_listing(container: EmbeddedContainer) -> cri.Container:
+    """Return the container's item in ListContainers."""
     config = container.config
     return cri.Container(
         id=container.id,
@@ -83,12 +83,12 @@ def container_listing(container: Container) -> cri.Container:
 
 
 def has_labels(labels: Mapping[str, str], selector: Mapping[str, str]) -> bool:
-    """Whether all labels of the selector are there with its values."""
+    """Return whether `labels` has all labels of the selector with the same values."""
     return all(labels.get(key) == value for key, value in selector.items())
 
 
-def sandbox_matches(sandbox: Sandbox, wanted: cri.PodSandboxFilter) -> bool:
-    """Whether a ListPodSandbox filter lets the sandbox through; what it does not name, it does not ask."""
+def sandbox_matches(sandbox: EmbeddedSandbox, wanted: cri.PodSandboxFilter) -> bool:
+    """Return whether the ListPodSandbox filter accepts the sandbox; an empty field accepts all."""
     return (
         wanted.id in ("", sandbox.id)
         and (not wanted.HasField("state") or wanted.state.state == sandbox.state)
@@ -96,8 +96,8 @@ def sandbox_matches(sandbox: Sandbox, wanted: cri.PodSandboxFilter) -> bool:
     )
 
 
-def container_matches(container: Container, wanted: cri.ContainerFilter) -> bool:
-    """Whether a ListContainers filter lets the container through."""
+def container_matches(container: EmbeddedContainer, wanted: cri.ContainerFilter) -> bool:
+    """Return whether the ListContainers filter accepts the container."""
     return (
         wanted.id in ("", container.id)
         and wanted.pod_sandbox_id in ("", container.sandbox_id)

@@ -1,7 +1,7 @@
-"""Events: what happened to pods and to the node, as `kubectl describe` shows it.
+"""Events of pods and of the node, as `kubectl describe` shows them.
 
-Whoever sees something calls `EventRecorder.record`, on whatever thread it is. `correlate` makes few events of many
-occurrences; `reporter` has them stored and sent.
+Any code calls `EventRecorder.record`, on any thread. `correlate` combines many occurrences into few events; `reporter`
+stores and sends them.
 """
 
 from edged.events.model import EventType, Occurrence

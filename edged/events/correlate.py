@@ -1,12 +1,4 @@
-"""Few events of many occurrences: client-go's EventCorrelator, its rules and its numbers.
-
-1. *Aggregation*: what differs from others only by its message, ten times within ten minutes, becomes one event whose
-   message begins with `(combined from similar events)`.
-2. *Counting*: what is the same as before is the same event with a higher count and a new last time.
-3. *Spam filter*: about one object 25 events at once, then one every five minutes; what is more is dropped.
-
-Memory is bounded by forgetting what was seen longest ago. Pure: time is handed in.
-"""
+"""Combines many occurrences into few events (client-go's EventCorrelator)."""
 
 from collections import OrderedDict
 from collections.abc import Hashable
@@ -19,44 +11,44 @@ from edged.api import Event, EventSource, ObjectMeta, ObjectReference, Time, for
 from edged.events.model import Occurrence
 
 SIMILAR = 10
-"""Different messages of one kind from which on they are combined (client-go's defaultAggregateMaxEvents)."""
+"""Number of different messages of one kind from which on they are combined (client-go's defaultAggregateMaxEvents)."""
 SIMILAR_SECONDS = 600.0
-"""Quiet after which that begins anew."""
+"""Seconds without another one after which the count begins anew."""
 SPAM_BURST = 25
 """Events about one object at once (client-go's defaultSpamBurst)."""
 SPAM_RATE = 1 / 300
-"""Events about one object a second after that."""
+"""Events per second about one object after that."""
 REMEMBERED = 1024
-"""Entries of each memory. client-go has 4096 for every component of a cluster; this is one node."""
+"""Entries of each cache. client-go has 4096 for a component of a whole cluster; this is one node."""
 COMBINED = "(combined from similar events): "
 NODE_NAMESPACE = "default"
-"""Where events about the node are: it is in no namespace itself (client-go)."""
+"""Namespace of events about the node, which has none itself (client-go)."""
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
 
-class Correlated(NamedTuple):
-    """An event as it is now."""
+class CorrelatedEvent(NamedTuple):
+    """An event after its latest occurrence."""
 
     event: Event
     is_new: bool
-    """Whether nothing was said of it before."""
+    """Whether this is its first occurrence."""
 
 
 class _Latest(Generic[K, V]):
-    """A memory of limited size."""
+    """A cache of limited size."""
 
     def __init__(self, size: int) -> None:
         self._size = size
         self._items: OrderedDict[K, V] = OrderedDict()
 
     def get(self, key: K) -> V | None:
-        """What is remembered."""
+        """Return the value of the key, if it is still cached."""
         return self._items.get(key)
 
     def put(self, key: K, value: V) -> V:
-        """Remember; what was put longest ago may be forgotten for it."""
+        """Add a value; the oldest one may be dropped for it."""
         self._items[key] = value
         self._items.move_to_end(key)
         if len(self._items) > self._size:
@@ -72,19 +64,28 @@ class _Group(msgspec.Struct):
 
 
 class _Record(NamedTuple):
-    """What was last said of an event."""
+    """An event as last recorded."""
 
     name: str
     first: Time
     times: int
 
 
-class Correlator:
-    """See the module's docstring.
+class EventCorrelator:
+    """Combines occurrences into events, by client-go's rules and numbers:
+
+    1. *Aggregation*: ten occurrences within ten minutes that differ only by their message become one event, whose
+    message begins with `(combined from similar events)`.
+
+    2. *Counting*: equal occurrences are one event with a higher count and a new last time.
+
+    3. *Spam filter*: 25 events at once about one object, then one every five minutes; others are dropped.
+
+    Memory is bounded: the oldest entries are forgotten.
 
     Args:
-        source: who records.
-        remembered: entries of each memory.
+        source: the recording component.
+        remembered: entries of each cache.
     """
 
     def __init__(self, source: EventSource, remembered: int = REMEMBERED) -> None:
@@ -94,10 +95,12 @@ class Correlator:
         self._buckets: _Latest[Hashable, TokenBucket] = _Latest(remembered)
         self._last_number = 0
         self.dropped = 0
-        """How many occurrences the spam filter has kept back."""
+        """Number of occurrences that the spam filter has dropped."""
 
-    def correlate(self, occurrence: Occurrence, now: float) -> Correlated | None:
-        """The event that this occurrence makes or changes; None when it is too much. `now` is monotonic seconds."""
+    def correlate(self, occurrence: Occurrence, now: float) -> CorrelatedEvent | None:
+        """Return the event that this occurrence creates or changes; None when the spam filter drops it. `now` is in
+        monotonic seconds.
+        """
         key, message = self._aggregated(occurrence, now)
         known = self._records.get(key)
         seen = format_time(occurrence.at)
@@ -109,10 +112,10 @@ class Correlator:
         if self._is_spam(occurrence.about, now):
             self.dropped += 1
             return None
-        return Correlated(self._event(occurrence, record, message, seen), known is None)
+        return CorrelatedEvent(self._event(occurrence, record, message, seen), known is None)
 
     def _aggregated(self, occurrence: Occurrence, now: float) -> tuple[Hashable, str]:
-        """What identifies the event, and its message."""
+        """Return the event's key, and its message."""
         what = (_identity(occurrence.about), occurrence.type, occurrence.reason)
         group = self._groups.get(what)
         if group is None or now - group.seen > SIMILAR_SECONDS:
@@ -131,7 +134,9 @@ class Correlator:
         return bucket.take(now) > 0
 
     def _name(self, occurrence: Occurrence) -> str:
-        """client-go's: the object's name and the time in nanoseconds, which is moved on where it would come twice."""
+        """Return client-go's name of an event: the object's name and the time in nanoseconds, increased where it would
+        repeat.
+        """
         self._last_number = max(int(occurrence.at), self._last_number + 1)
         return f"{occurrence.about.name}.{self._last_number:x}"
 

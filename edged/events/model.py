@@ -1,4 +1,4 @@
-"""Something that happened, before it has become an event."""
+"""An occurrence, from which events are made."""
 
 from enum import StrEnum
 
@@ -7,19 +7,20 @@ from msgspec import Struct
 from edged.api import Nanoseconds, ObjectReference
 
 MOST_CHARACTERS = 1024
-"""Length of an event's message from which on it is cut (the limit of the API's notes): a runtime's error can be long,
-and events are kept."""
+"""Longest message of an event, in characters (the limit of the API's notes): a runtime's error can be long, and events
+are stored.
+"""
 
 
 class EventType(StrEnum):
-    """Kubernetes' two."""
+    """Kubernetes' types of events."""
 
     NORMAL = "Normal"
     WARNING = "Warning"
 
 
 class Occurrence(Struct, frozen=True, gc=False):
-    """What happened once, to what, and when."""
+    """A single occurrence about an object."""
 
     about: ObjectReference
     type: EventType
@@ -29,5 +30,5 @@ class Occurrence(Struct, frozen=True, gc=False):
 
 
 def shortened(message: str) -> str:
-    """The message, at most `MOST_CHARACTERS` of it."""
+    """Return the message, cut to `MOST_CHARACTERS`."""
     return message if len(message) <= MOST_CHARACTERS else message[: MOST_CHARACTERS - 1] + "…"

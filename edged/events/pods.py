@@ -1,8 +1,4 @@
-"""What is told of a pod's life, in a kubelet's sentences. One method for each thing that can happen.
-
-Errors are told as they stand in the pod's status. What a hook or a probe has said is told nowhere: it may be a secret
-(a kubelet shows a probe's output, and has come to leave out a hook's).
-"""
+"""Events of pods, in kubelet's words."""
 
 from collections.abc import Sequence
 
@@ -16,98 +12,102 @@ NORMAL, WARNING = EventType.NORMAL, EventType.WARNING
 
 
 class PodEvents:
-    """See the module's docstring. May be called on any thread."""
+    """Records events of pods, one method for each event. Thread-safe.
+
+    Errors are quoted as in the pod's status. Output of hooks and probes never is: it may be a secret (a kubelet shows a
+    probe's output, and no longer a hook's).
+    """
 
     def __init__(self, recorder: EventRecorder) -> None:
         self._recorder = recorder
 
     def sandbox_changed(self, pod: Pod) -> None:
-        """The sandbox is there, and cannot stay."""
-        self._tell(pod, NORMAL, Reason.SANDBOX_CHANGED, "Pod sandbox changed, it will be killed and re-created.")
+        """The sandbox must be replaced."""
+        self._record(pod, NORMAL, Reason.SANDBOX_CHANGED, "Pod sandbox changed, it will be killed and re-created.")
 
     def sandbox_failed(self, pod: Pod, error: Exception) -> None:
-        """There is no sandbox."""
-        self._tell(pod, WARNING, Reason.FAILED_CREATE_POD_SANDBOX, f"Failed to create pod sandbox: {error}")
+        """The sandbox could not be created."""
+        self._record(pod, WARNING, Reason.FAILED_CREATE_POD_SANDBOX, f"Failed to create pod sandbox: {error}")
 
     def mount_failed(self, pod: Pod, error: Exception) -> None:
-        """A volume is not as the pod wants it."""
-        self._tell(pod, WARNING, Reason.FAILED_MOUNT, f"Unable to attach or mount volumes: {error}")
+        """A volume could not be mounted."""
+        self._record(pod, WARNING, Reason.FAILED_MOUNT, f"Unable to attach or mount volumes: {error}")
 
     def sync_failed(self, pod: Pod, error: Exception) -> None:
-        """A turn of the pod failed in a way nobody foresaw; what exactly is in the log."""
-        self._tell(pod, WARNING, Reason.FAILED_SYNC, f"Error syncing pod: {type(error).__name__}")
+        """A sync of the pod failed unexpectedly; the log has the details."""
+        self._record(pod, WARNING, Reason.FAILED_SYNC, f"Error syncing pod: {type(error).__name__}")
 
     def kill_failed(self, pod: Pod, error: Exception) -> None:
-        """What runs could not be ended; it is tried again."""
-        self._tell(pod, WARNING, Reason.FAILED_KILL_POD, f"error killing pod: {error}")
+        """The pod could not be killed; it is tried again."""
+        self._record(pod, WARNING, Reason.FAILED_KILL_POD, f"error killing pod: {error}")
 
     def refused(self, pod: Pod, reason: str, message: str) -> None:
-        """The node does not take the pod; the reason is that of its status."""
-        self._tell(pod, WARNING, reason, message)
+        """The node has rejected the pod; the reason is its status'."""
+        self._record(pod, WARNING, reason, message)
 
     def evicted(self, pod: Pod, message: str) -> None:
-        """The node has ended the pod because it took too much."""
-        self._tell(pod, WARNING, Reason.EVICTED, message)
+        """The node has evicted the pod."""
+        self._record(pod, WARNING, Reason.EVICTED, message)
 
     def created(self, pod: Pod, container: str) -> None:
-        """A container is made."""
-        self._tell(pod, NORMAL, Reason.CREATED, f"Created container: {container}", container)
+        """A container was created."""
+        self._record(pod, NORMAL, Reason.CREATED, f"Created container: {container}", container)
 
     def started(self, pod: Pod, container: str) -> None:
-        """A container runs."""
-        self._tell(pod, NORMAL, Reason.STARTED, f"Started container {container}", container)
+        """A container was started."""
+        self._record(pod, NORMAL, Reason.STARTED, f"Started container {container}", container)
 
     def failed(self, pod: Pod, container: str, problem: str) -> None:
-        """A container could not be made or started."""
-        self._tell(pod, WARNING, Reason.FAILED, f"Error: {problem}", container)
+        """A container could not be created or started."""
+        self._record(pod, WARNING, Reason.FAILED, f"Error: {problem}", container)
 
     def killing(self, pod: Pod, container: str, message: str = "") -> None:
-        """A container is asked to end."""
-        self._tell(pod, NORMAL, Reason.KILLING, message or f"Stopping container {container}", container)
+        """A container is being stopped."""
+        self._record(pod, NORMAL, Reason.KILLING, message or f"Stopping container {container}", container)
 
-    def waits_to_restart(self, pod: Pod, container: str) -> None:
-        """A container keeps ending."""
+    def back_off(self, pod: Pod, container: str) -> None:
+        """A container is in back-off."""
         message = f"Back-off restarting failed container {container} in pod {ref_of(pod)}"
-        self._tell(pod, WARNING, Reason.BACK_OFF, message, container)
+        self._record(pod, WARNING, Reason.BACK_OFF, message, container)
 
-    def overdue(self, pod: Pod, message: str) -> None:
-        """A pod has been active for longer than it may."""
-        self._tell(pod, NORMAL, Reason.DEADLINE_EXCEEDED, message)
+    def deadline_exceeded(self, pod: Pod, message: str) -> None:
+        """The pod has exceeded its active deadline."""
+        self._record(pod, NORMAL, Reason.DEADLINE_EXCEEDED, message)
 
     def variables_skipped(self, pod: Pod, container: str, source: str, keys: Sequence[str]) -> None:
-        """Keys of a configmap or secret that a container takes whole cannot be names of variables."""
+        """Keys of an envFrom source are not valid names of variables."""
         message = (
             f"Keys [{', '.join(keys)}] from the EnvFrom {source} were skipped since they are considered invalid"
             " environment variable names."
         )
-        self._tell(pod, WARNING, Reason.INVALID_VARIABLE_NAMES, message, container)
+        self._record(pod, WARNING, Reason.INVALID_VARIABLE_NAMES, message, container)
 
     def post_start_failed(self, pod: Pod, container: str) -> None:
-        """A container is ended because its hook failed."""
-        self._tell(pod, WARNING, Reason.FAILED_POST_START_HOOK, "PostStartHook failed", container)
+        """A container is stopped because its postStart hook failed."""
+        self._record(pod, WARNING, Reason.FAILED_POST_START_HOOK, "PostStartHook failed", container)
 
     def pre_stop_failed(self, pod: Pod, container: str) -> None:
-        """A container is ended although its hook failed."""
-        self._tell(pod, WARNING, Reason.FAILED_PRE_STOP_HOOK, "PreStopHook failed", container)
+        """A container is stopped although its preStop hook failed."""
+        self._record(pod, WARNING, Reason.FAILED_PRE_STOP_HOOK, "PreStopHook failed", container)
 
     def unhealthy(self, pod: Pod, container: str, kind: str, problem: str) -> None:
-        """A probe got an answer, and it was no."""
-        self._tell(pod, WARNING, Reason.UNHEALTHY, f"{kind.capitalize()} probe failed: {problem}", container)
+        """A probe failed."""
+        self._record(pod, WARNING, Reason.UNHEALTHY, f"{kind.capitalize()} probe failed: {problem}", container)
 
-    def cannot_be_asked(self, pod: Pod, container: str, kind: str, problem: str) -> None:
-        """A probe got no answer, which says nothing about the container."""
-        self._tell(pod, WARNING, Reason.UNHEALTHY, f"{kind.capitalize()} probe errored: {problem}", container)
+    def probe_errored(self, pod: Pod, container: str, kind: str, problem: str) -> None:
+        """A probe could not be made, which says nothing about the container."""
+        self._record(pod, WARNING, Reason.UNHEALTHY, f"{kind.capitalize()} probe errored: {problem}", container)
 
     def image(self, pod: Pod, container: str, event_type: EventType, reason: Reason, message: str) -> None:
-        """Something happened to the image of a container."""
-        self._tell(pod, event_type, reason, message, container)
+        """An event about a container's image."""
+        self._record(pod, event_type, reason, message, container)
 
-    def _tell(self, pod: Pod, event_type: EventType, reason: str, message: str, container: str = "") -> None:
+    def _record(self, pod: Pod, event_type: EventType, reason: str, message: str, container: str = "") -> None:
         self._recorder.record(ref_of(pod), event_type, reason, message, container, among=_list_of(pod, container))
 
 
 def _list_of(pod: Pod, container: str) -> str:
-    """In which list of the pod's spec a container is."""
+    """Return the list of the pod's spec that has the container."""
     spec = pod.spec
     for name, those in (("initContainers", spec.init_containers), ("ephemeralContainers", spec.ephemeral_containers)):
         if any(each.name == container for each in those):

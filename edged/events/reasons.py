@@ -1,4 +1,4 @@
-"""Why an event was recorded: a kubelet's words (pkg/kubelet/events), which people's tools look for."""
+"""Reasons of events: a kubelet's (pkg/kubelet/events), because tools look for them."""
 
 from enum import StrEnum
 
@@ -9,10 +9,10 @@ class Reason(StrEnum):
     CREATED = "Created"
     STARTED = "Started"
     FAILED = "Failed"
-    """A container could not be created or started, or its image could not be had: the message says which."""
+    """A container could not be created or started, or its image could not be pulled: the message says which."""
     KILLING = "Killing"
     BACK_OFF = "BackOff"
-    """A container's start, or the pull of its image, waits because it has failed before."""
+    """A container's start, or the pull of its image, is delayed after failures."""
     PREEMPTING = "Preempting"
     EXCEEDED_GRACE_PERIOD = "ExceededGracePeriod"
     FAILED_KILL_POD = "FailedKillPod"

@@ -1,8 +1,4 @@
-"""The one door to events: may be called by workers, by actors and on edged's own thread, and never blocks.
-
-What is recorded is handed to edged's turn in the order of the calls; everything else is done there. A message must not
-hold what may be a secret: what a probe or a command printed, a URL with a password, the value of a variable.
-"""
+"""The recorder of events."""
 
 from collections.abc import Callable
 
@@ -14,12 +10,17 @@ from edged.pods.model import PodRef
 
 
 class EventRecorder:
-    """See the module's docstring.
+    """Records events on any thread, without blocking; edged's own thread does the rest, in the order of the calls.
+
+    A message must not contain possible secrets: the output of a probe or a command, a URL with a password, the value of
+    a variable.
+
+        recorder.record(ref_of(pod), EventType.NORMAL, Reason.STARTED, "Started container web", "web")
 
     Args:
-        clock: says when.
+        clock: for the time of an occurrence.
         node: name of this node.
-        take: takes an occurrence in edged's own turn; called on any thread.
+        take: called with each occurrence, on any thread.
     """
 
     def __init__(self, clock: Clock, node: str, take: Callable[[Occurrence], None]) -> None:
@@ -37,29 +38,29 @@ class EventRecorder:
         *,
         among: str = "containers",
     ) -> None:
-        """Something happened to a pod.
+        """Record an event of a pod.
 
         Args:
             ref: the pod.
-            event_type: whether somebody should worry.
-            reason: a kubelet's word for it: a `Reason`, but for refused pods, which have the reason of their status.
+            event_type: Normal or Warning.
+            reason: a `Reason`; for rejected pods the reason of their status.
             message: a sentence for people, without secrets; cut at 1024 characters.
-            container: its name, when it is about one.
-            among: in which list of the pod's spec it is: `containers`, `initContainers`, `ephemeralContainers`.
+            container: its name, for an event of one container.
+            among: the container's list in the pod's spec: `containers`, `initContainers`, `ephemeralContainers`.
         """
-        self._tell(_about(ref, container, among), event_type, reason, message)
+        self._record(_about(ref, container, among), event_type, reason, message)
 
     def record_node(self, event_type: EventType, reason: Reason, message: str) -> None:
-        """Something happened to the node. Its reference is a kubelet's: the uid is the name."""
-        self._tell(self._node, event_type, reason, message)
+        """Record an event of the node. As in a kubelet, the uid of the node's reference is its name."""
+        self._record(self._node, event_type, reason, message)
 
-    def _tell(self, about: ObjectReference, event_type: EventType, reason: str, message: str) -> None:
+    def _record(self, about: ObjectReference, event_type: EventType, reason: str, message: str) -> None:
         now = Nanoseconds(self._clock.now_ns())
         self._take(Occurrence(about, event_type, reason, shortened(message), now))
 
 
 def _about(ref: PodRef, container: str, among: str) -> ObjectReference:
-    """A pod, or a container in it, with client-go's field path."""
+    """Return the reference of a pod, or of a container in it with client-go's field path."""
     path = f"spec.{among}{{{container}}}" if container else ""
     return ObjectReference(
         kind="Pod", api_version="v1", namespace=ref.namespace, name=ref.name, uid=ref.uid, field_path=path

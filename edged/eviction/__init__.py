@@ -1,5 +1,6 @@
-"""Pods are ended when the node runs short of memory, disk or processes, or when they take too much of its disk.
+"""Node-pressure eviction (kubelet's eviction manager).
 
-kubelet's eviction manager: `signals` says what is watched, `thresholds` when there is too little, `decide` what follows
-from that, `rank` whom it meets, `local_storage` who has taken too much disk; `evictor` does it.
+`signals` lists the observed resources, `thresholds` parses the limits, `decide` finds the node's conditions and the
+thresholds to act on, `rank` orders the pods, `local_storage` finds pods over their limits of disk, `measurement`
+measures and `evictor` acts.
 """

@@ -1,72 +1,34 @@
-"""What pods use, as far as evictions go by it: taken from kubelet's Summary, and recorded as a whole.
-
-Calls of the container runtime that are made for it are nobody's doing of edged's, so that a replay, which is told the
-outcome, need not make them.
-"""
+"""Resource usage of pods for evictions, taken from kubelet's Summary and recorded as a whole."""
 
 from collections.abc import Callable
 
-from msgspec import Struct
-
-from beehive.causes import own
-from edged.cri.contract import ContainerRuntime
-from edged.server.snapshots import ACTOR
+from beehive.trace_context import own_context
+from edged.cri.contract import SERVER_ACTOR, ContainerRuntime
+from edged.eviction_api.usage import ContainerUsage, DiskConsumption, PodUsage
 from edged.stats.model import ContainerStats, FsStats, PodStats
 from edged.stats.provider import StatsProvider
 
 
-class Amount(Struct, frozen=True, gc=False):
-    """Bytes and inodes of a disk."""
-
-    size: int = 0
-    inodes: int = 0
-
-    def __add__(self, other: "Amount") -> "Amount":
-        return Amount(self.size + other.size, self.inodes + other.inodes)
-
-
-class ContainerUsage(Struct, frozen=True):
-    """One container. `memory` are bytes of its working set; None is unknown."""
-
-    name: str
-    memory: int | None = None
-    layer: Amount = Amount()
-    """What it has written to its own root."""
-    logs: Amount = Amount()
-
-
-class PodUsage(Struct, frozen=True):
-    """One pod."""
-
-    uid: str
-    memory: int | None = None
-    processes: int | None = None
-    containers: tuple[ContainerUsage, ...] = ()
-    storage: Amount = Amount()
-    """All that it takes of the node's disk (kubelet's ephemeral storage)."""
-
-    @property
-    def layers(self) -> Amount:
-        """What all containers have written to their roots."""
-        return sum((each.layer for each in self.containers), Amount())
-
-
 def consumption(stats: StatsProvider) -> Callable[[ContainerRuntime, bool], tuple[PodUsage, ...]]:
-    """Measures what pods use, if need be with files counted anew; the function raises CriError."""
+    """Return a function that measures the usage of all pods, and counts their files anew if asked; it raises CriError.
+
+    In traces its calls of the runtime have the actor `SERVER_ACTOR`: a replay has the recorded result, and does not
+    make them.
+    """
 
     def measure(runtime: ContainerRuntime, anew: bool) -> tuple[PodUsage, ...]:
-        turn = own()
-        actor, turn.actor = turn.actor, ACTOR
+        context = own_context()
+        actor, context.actor = context.actor, SERVER_ACTOR
         try:
             return tuple(pod_usage(pod) for pod in stats.summary(runtime, anew=anew).pods)
         finally:
-            turn.actor = actor
+            context.actor = actor
 
     return measure
 
 
 def pod_usage(stats: PodStats) -> PodUsage:
-    """One pod's."""
+    """Return the usage of one pod from its statistics."""
     return PodUsage(
         uid=stats.pod_ref.uid,
         memory=stats.memory.working_set_bytes if stats.memory is not None else None,
@@ -81,5 +43,5 @@ def _container(stats: ContainerStats) -> ContainerUsage:
     return ContainerUsage(stats.name, memory, _amount(stats.rootfs), _amount(stats.logs))
 
 
-def _amount(stats: FsStats | None) -> Amount:
-    return Amount() if stats is None else Amount(stats.used_bytes or 0, stats.inodes_used or 0)
+def _amount(stats: FsStats | None) -> DiskConsumption:
+    return DiskConsumption() if stats is None else DiskConsumption(stats.used_bytes or 0, stats.inodes_used or 0)

@@ -1,4 +1,4 @@
-"""What follows from what is left: conditions of the node, and thresholds that something has to be done about.
+"""Decisions of the eviction manager: the node's conditions, and the thresholds to act on.
 
 The order of steps is that of kubelet's `synchronize`. Times are monotonic seconds. Pure.
 """
@@ -8,36 +8,36 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from edged.eviction.signals import PRESSURES, Observations, Pressure, Signal
-from edged.eviction.thresholds import EvictionSettings, Threshold
+from edged.eviction_api.signals import PRESSURES, Observations, Pressure, Signal
+from edged.eviction_api.thresholds import EvictionSettings, Threshold
 
 
-class State(Struct, frozen=True):
-    """What is remembered from look to look."""
+class EvictionState(Struct, frozen=True):
+    """The evictor's memory between two checks."""
 
     met: tuple[Threshold, ...] = ()
-    """Those that something had to be done about last time."""
+    """The thresholds to act on at the last check."""
     first_met: Mapping[Threshold, float] = {}
-    """Since when each has been met without a break."""
+    """The time since when each threshold has been met without a break."""
     last_seen: Mapping[Pressure, float] = {}
-    """When each condition was last the case."""
+    """The time when a threshold of each condition was last met."""
 
 
-class Judgement(NamedTuple):
-    """What follows."""
+class EvictionDecision(NamedTuple):
+    """The result of a check."""
 
-    state: State
+    state: EvictionState
     pressures: frozenset[Pressure]
-    """Conditions that hold."""
+    """The node's conditions."""
     due: tuple[Threshold, ...]
-    """What something is to be done about, the most urgent first."""
+    """The thresholds to act on, the most urgent first."""
 
 
-def judge(state: State, settings: EvictionSettings, observations: Observations, now: float) -> Judgement:
-    """What follows from these observations.
+def judge(state: EvictionState, settings: EvictionSettings, observations: Observations, now: float) -> EvictionDecision:
+    """Decide by the present observations.
 
-    A condition is reported as soon as a threshold is met, a soft one too, and holds for the transition period after it
-    was last the case: a node must not go to and fro between taking pods and ending them.
+    A condition is set as soon as a threshold is met, a soft one too, and holds for the transition period after that: a
+    node must not alternate between accepting pods and evicting them.
     """
     unresolved = {t for t in state.met if _is_met(t, observations, with_reclaim=True)}
     met = [t for t in settings.thresholds if _is_met(t, observations) or t in unresolved]
@@ -46,15 +46,15 @@ def judge(state: State, settings: EvictionSettings, observations: Observations, 
     holding = {p: at for p, at in last_seen.items() if at == now or now - at < settings.transition}
     due = [threshold for threshold in met if now - first_met[threshold] >= (threshold.grace or 0)]
     due.sort(key=lambda threshold: threshold.signal is not Signal.MEMORY)
-    return Judgement(State(tuple(due), first_met, holding), frozenset(holding), tuple(due))
+    return EvictionDecision(EvictionState(tuple(due), first_met, holding), frozenset(holding), tuple(due))
 
 
 def any_met(thresholds: tuple[Threshold, ...], observations: Observations) -> bool:
-    """Whether there is still too little of anything."""
+    """Whether any of the thresholds is met."""
     return any(_is_met(threshold, observations) for threshold in thresholds)
 
 
 def _is_met(threshold: Threshold, observations: Observations, *, with_reclaim: bool = False) -> bool:
-    """What is not observed is not short."""
+    """Whether the threshold is met; without an observation it is not."""
     observation = observations.get(threshold.signal)
     return observation is not None and threshold.met(observation, with_reclaim=with_reclaim)

@@ -1,27 +1,27 @@
-"""Pods that take more of the node's disk than they may (kubelet's localStorageEviction).
+"""Pods over their limits of ephemeral storage (kubelet's localStorageEviction). Pure.
 
-The kernel bounds no directory's size, so what is over its limit is ended when it is seen. Two limits: of the pod (its
-containers' limits in sum), and of one container (what it has written to its root and its logs). The limits of emptyDir
-volumes are watched by `edged.volumes.size_watch`. Pure.
+The kernel limits no directory's size, so a pod over its limit is evicted when that is observed. There are two limits:
+the pod's (the sum of its containers' limits), and each container's (its writable layer and its logs).
+`edged.volumes.empty_dir_monitor` observes the limits of emptyDir volumes.
 """
 
 from typing import Final
 
 from edged.api import Pod, whole_value
 from edged.api.quantity import format_binary_quantity
-from edged.eviction.consumption import PodUsage
+from edged.eviction_api.usage import PodUsage
 from edged.pods.demand import pod_limits
 
 _STORAGE: Final = "ephemeral-storage"
 
 
 def has_limits(pod: Pod) -> bool:
-    """Whether there is anything to watch: without such a pod nobody need count files."""
+    """Whether the pod has a limit; without any such pod no files have to be counted."""
     return _STORAGE in pod_limits(pod)
 
 
 def excess(pod: Pod, usage: PodUsage) -> str | None:
-    """Why the pod has to go, in kubelet's words; None while it keeps its limits."""
+    """Return kubelet's eviction message for a pod over a limit; None within its limits."""
     return _of_pod(pod, usage) or _of_containers(pod, usage)
 
 

@@ -1,28 +1,29 @@
-"""Whom an eviction meets first (kubelet's rank functions).
+"""The order of eviction (kubelet's rank functions). Pure.
 
-Who uses more than it asked for comes before who does not, a lower priority before a higher one, and who is further
-above its requests before others. A pod of which nothing is known comes first: it may be the one. Pure.
+Pods above their requests come before others, then lower priorities before higher ones, then pods further above their
+requests before others. Pods of unknown usage come first.
 """
 
 from collections.abc import Callable, Iterable, Mapping
 
 from edged.api import Pod
-from edged.eviction.consumption import Amount, PodUsage
-from edged.eviction.signals import Signal
+from edged.eviction_api.signals import Signal
+from edged.eviction_api.usage import DiskConsumption, PodUsage
 from edged.pods.demand import pod_requests
 
 Usages = Mapping[str, PodUsage]
-"""What pods use, by uid."""
+"""The usage of pods, by uid."""
 
 
 def ranked(pods: Iterable[Pod], usages: Usages, signal: Signal, *, image_fs_apart: bool) -> list[Pod]:
-    """The pods, the first to go first.
+    """Return the pods in the order of eviction.
 
     Args:
-        pods: that may go.
-        usages: what they use.
-        signal: what there is too little of.
-        image_fs_apart: whether containers write to another file system than that of the pods' directory.
+        pods: the candidates.
+        usages: their usage.
+        signal: the resource that is short.
+        image_fs_apart: whether the images' file system, with the writable layers, is not the one of the pods'
+            directory.
     """
     if signal is Signal.PIDS:
         return sorted(pods, key=lambda pod: (_priority(pod), -_processes(usages.get(pod.metadata.uid))))
@@ -31,7 +32,7 @@ def ranked(pods: Iterable[Pod], usages: Usages, signal: Signal, *, image_fs_apar
 
 
 def _measure(signal: Signal, *, image_fs_apart: bool) -> Callable[[PodUsage | None], int | None]:
-    """What a pod uses of that of which there is too little; None: unknown."""
+    """Return a function that returns a pod's usage of the signal's resource; None if unknown."""
     inodes = signal in (Signal.NODE_INODES, Signal.IMAGE_INODES)
     of_images = signal in (Signal.IMAGE_FS, Signal.IMAGE_INODES)
 
@@ -49,8 +50,8 @@ def _measure(signal: Signal, *, image_fs_apart: bool) -> Callable[[PodUsage | No
 def _key(pod: Pod, used: int | None, signal: Signal) -> tuple[bool, bool, int, int]:
     if used is None:
         return False, False, _priority(pod), 0
-    asked = int(pod_requests(pod).get(_REQUESTS.get(signal, ""), 0))
-    return True, used <= asked, _priority(pod), asked - used
+    requested = int(pod_requests(pod).get(_REQUESTS.get(signal, ""), 0))
+    return True, used <= requested, _priority(pod), requested - used
 
 
 _REQUESTS = {
@@ -58,7 +59,7 @@ _REQUESTS = {
     Signal.NODE_FS: "ephemeral-storage",
     Signal.IMAGE_FS: "ephemeral-storage",
 }
-"""What pods ask for of what they use; inodes cannot be asked for."""
+"""The resource requests of each signal; inodes cannot be requested."""
 
 
 def _priority(pod: Pod) -> int:
@@ -69,5 +70,5 @@ def _processes(usage: PodUsage | None) -> int:
     return usage.processes or 0 if usage is not None else 0
 
 
-def _less(whole: Amount, part: Amount) -> Amount:
-    return Amount(max(0, whole.size - part.size), max(0, whole.inodes - part.inodes))
+def _less(whole: DiskConsumption, part: DiskConsumption) -> DiskConsumption:
+    return DiskConsumption(max(0, whole.size - part.size), max(0, whole.inodes - part.inodes))

@@ -1,1 +1,1 @@
-"""What nobody needs any more, and what would grow without end: dead containers, unused images, logs."""
+"""Garbage collection: dead containers, unused images, and the periodic chores of the node."""

@@ -1,31 +1,30 @@
-"""Which dead containers, and sandboxes without any, a node need not keep (kubelet's containerGC).
+"""Dead containers and empty sandboxes to remove (kubelet's containerGC). Pure.
 
-A *unit* is a name in a pod: of each the newest dead containers are kept, because their logs can be read and the pod's
-status tells of their end. What is collected goes oldest first.
+A *unit* is a container's name in a pod. The newest dead containers of each unit are kept, because their logs can be
+read and the pod's status has their exit. The oldest are removed first.
 
-Otherwise than with a kubelet, the newest dead container of a name stays while the pod lives and nothing else of that
-name is there, whatever the limits say: it is what back-off and restart count go by. A kubelet that is told to keep none
-forgets both.
+Unlike in a kubelet, a unit's newest container stays while the pod is active, whatever the limits: back-off and restart
+count depend on it. A kubelet that is configured to keep none forgets both.
 
-Pods that nobody knows are not looked at: they are orphans, or another agent's (`edged.orphans`).
+Unknown pods are left alone: they are orphans, or another agent's (`edged.orphans`).
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from edged.api import Nanoseconds, seconds
-from edged.gc.settings import ContainerPolicy
 from edged.pods.labels import CONTAINER_NAME, ref_from_labels
 from edged.pods.model import PodUid
+from edged.settings.gc import ContainerPolicy
 from protos.cri.v1 import api_pb2 as cri
 
 Unit = tuple[PodUid, str]
 Units = dict[Unit, list[cri.Container]]
-"""What may be collected of each, newest first."""
+"""The dead containers of each unit that may be removed, newest first."""
 
 
 class Garbage(NamedTuple):
-    """What is to be removed, in this order."""
+    """Objects to remove, in this order."""
 
     containers: list[cri.Container]
     sandboxes: list[cri.PodSandbox]
@@ -38,81 +37,83 @@ def garbage(
     policy: ContainerPolicy,
     now: Nanoseconds,
     *,
-    everything: bool = False,
+    all_unused: bool = False,
 ) -> Garbage:
-    """What may be removed now.
+    """Return the containers and sandboxes to remove now.
 
     Args:
-        containers: all that the runtime has.
-        sandboxes: all that the runtime has.
-        pods: those of this node, and whether each has ended for good.
-        policy: how much is kept.
+        containers: all of the runtime.
+        sandboxes: all of the runtime.
+        pods: this node's pods, and whether each has ended for good.
+        policy: how many are kept.
         now: wall clock.
-        everything: the disk is short: of pods that have ended nothing is kept (DeleteAllUnusedContainers).
+        all_unused: the disk is full: keep nothing of pods that have ended (DeleteAllUnusedContainers).
     """
     units, needed = _units(containers, pods, Nanoseconds(now - seconds(policy.minimum_age)))
-    gone: list[cri.Container] = []
-    if everything:
+    removed: list[cri.Container] = []
+    if all_unused:
         for unit in [unit for unit in units if pods[unit[0]]]:
-            gone += units.pop(unit)
+            removed += units.pop(unit)
     if policy.per_pod >= 0:
-        gone += _beyond(units, policy.per_pod, needed)
-    gone += _beyond_total(units, policy.total, needed)
-    gone.sort(key=_created)
-    return Garbage(gone, _empty(sandboxes, containers, {c.id for c in gone}, pods, everything=everything))
+        removed += _beyond(units, policy.per_pod, needed)
+    removed += _beyond_total(units, policy.total, needed)
+    removed.sort(key=_created)
+    return Garbage(removed, _empty(sandboxes, containers, {c.id for c in removed}, pods, all_unused=all_unused))
 
 
 def _units(
     containers: Iterable[cri.Container], pods: Mapping[PodUid, bool], before: Nanoseconds
 ) -> tuple[Units, set[str]]:
-    """What may be collected, and of that what a pod's life goes by."""
-    everyone: Units = {}
+    """Return the removable containers, and the ids that active pods still need."""
+    instances_of: Units = {}
     for container in containers:
         ref = ref_from_labels(container.labels)
         if ref is not None and ref.uid in pods:
-            everyone.setdefault((ref.uid, container.labels.get(CONTAINER_NAME, "")), []).append(container)
+            instances_of.setdefault((ref.uid, container.labels.get(CONTAINER_NAME, "")), []).append(container)
     found: Units = {}
     needed: set[str] = set()
-    for unit, inmates in sorted(everyone.items()):
-        inmates.sort(key=_attempt, reverse=True)
-        dead = [c for c in inmates if c.state == cri.CONTAINER_EXITED and c.created_at <= before]
+    for unit, instances in sorted(instances_of.items()):
+        instances.sort(key=_attempt, reverse=True)
+        dead = [c for c in instances if c.state == cri.CONTAINER_EXITED and c.created_at <= before]
         if dead:
             found[unit] = dead
         if not pods[unit[0]]:
-            needed.add(inmates[0].id)
+            needed.add(instances[0].id)
     return found, needed
 
 
 def _beyond(units: Units, kept: int, needed: set[str]) -> list[cri.Container]:
-    """Take from each unit what is more than is kept."""
-    gone = []
+    """Take the containers beyond the number to keep from each unit."""
+    removed = []
     for unit, dead in units.items():
         beyond = [container for container in dead[kept:] if container.id not in needed]
         units[unit] = [container for container in dead if container not in beyond]
-        gone += beyond
-    return gone
+        removed += beyond
+    return removed
 
 
 def _beyond_total(units: Units, total: int, needed: set[str]) -> list[cri.Container]:
-    """First the same share is left to each unit, one at least; if that is too much still, the oldest of all go."""
+    """Leave each unit the same share, at least one; if that is still too much, take the oldest of all."""
     if total < 0 or _count(units) <= total:
         return []
-    gone = _beyond(units, max(total // len(units), 1), needed)
+    removed = _beyond(units, max(total // len(units), 1), needed)
     too_many = max(0, _count(units) - total)
     rest = sorted((c for dead in units.values() for c in dead if c.id not in needed), key=_created)
-    return gone + rest[:too_many]
+    return removed + rest[:too_many]
 
 
 def _empty(
     sandboxes: Iterable[cri.PodSandbox],
     containers: Iterable[cri.Container],
-    gone: set[str],
+    removed: set[str],
     pods: Mapping[PodUid, bool],
     *,
-    everything: bool,
+    all_unused: bool,
 ) -> list[cri.PodSandbox]:
-    """Dead sandboxes that hold nothing; the newest of a pod stays, or nothing of a pod that has ended."""
-    homes = {container.pod_sandbox_id for container in containers if container.id not in gone}
+    """Return dead sandboxes without containers. A pod keeps its newest one, unless it has ended and `all_unused` is
+    set.
+    """
+    occupied = {container.pod_sandbox_id for container in containers if container.id not in removed}
     of_pods: dict[PodUid, list[cri.PodSandbox]] = {}
     for sandbox in sandboxes:
         ref = ref_from_labels(sandbox.labels)
@@ -121,8 +122,8 @@ def _empty(
     found = []
     for uid, known in sorted(of_pods.items()):
         known.sort(key=lambda sandbox: (sandbox.metadata.attempt, sandbox.created_at), reverse=True)
-        kept = 0 if everything and pods[uid] else 1
-        found += [s for s in known[kept:] if s.state != cri.SANDBOX_READY and s.id not in homes]
+        kept = 0 if all_unused and pods[uid] else 1
+        found += [s for s in known[kept:] if s.state != cri.SANDBOX_READY and s.id not in occupied]
     return found
 
 
@@ -131,7 +132,9 @@ def _count(units: Units) -> int:
 
 
 def _attempt(container: cri.Container) -> tuple[int, int]:
-    """Of one name the newest is told by its number: times come from a wall clock, which may go back at a boot."""
+    """Sort key of one name's containers: the attempt, because creation times come from a wall clock that may go back at
+    a boot.
+    """
     return container.metadata.attempt, container.created_at
 
 

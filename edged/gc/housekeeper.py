@@ -1,8 +1,4 @@
-"""Does what has to be done again and again and can wait a moment: chores, each in its period, one after the other.
-
-They share a thread: none of them is urgent, and together they cannot take more of the machine than one at a time. A
-chore that fails is done again in its next turn; the log says so once, until it fails in another way.
-"""
+"""The actor for periodic chores."""
 
 import logging
 from collections.abc import Callable, Sequence
@@ -15,53 +11,59 @@ _log = logging.getLogger(__name__)
 
 
 class Chore(NamedTuple):
-    """Something to do."""
+    """A periodic task."""
 
     name: str
     """For the log, after "cannot"."""
     period: float
-    """Seconds between its end and its next beginning."""
+    """Seconds between the end of one run and the start of the next."""
     run: Callable[[], None]
     first: float | None = None
-    """Seconds until it is done first; the period, unless given."""
+    """Seconds until the first run; the period, unless given."""
 
 
 class Now(NamedTuple):
-    """Do all chores now, beside their periods. Of many at once one counts."""
+    """Run all chores now, in addition to their periods. Several requests at once count as one."""
 
     since: float
-    """When it was asked for, monotonic seconds."""
+    """When it was requested, in monotonic seconds."""
 
 
 class Housekeeper(Actor):
-    """See the module's docstring."""
+    """Runs chores periodically, one after the other on its thread: none is urgent, and together they load the machine
+    less.
+
+    A chore that fails runs again after its period; a problem is logged once, until another one occurs.
+
+        Housekeeper([Chore("collect dead containers", 60.0, collector.collect)])
+    """
 
     def __init__(self, chores: Sequence[Chore]) -> None:
         super().__init__()
         self._chores = tuple(chores)
-        self._begun = float("-inf")
-        """When the last chore was begun, monotonic seconds."""
+        self._last_start = float("-inf")
+        """When the last chore was started, in monotonic seconds."""
         self._problems: dict[str, str] = {}
 
     def on_start(self) -> None:
-        """Begin to wait."""
+        """Schedule all chores."""
         for chore in self._chores:
-            self._plan(chore, chore.period if chore.first is None else chore.first)
+            self._schedule(chore, chore.period if chore.first is None else chore.first)
 
     def on_receive(self, message: object) -> None:
-        """Do a chore."""
+        """Run a chore, or all of them."""
         if isinstance(message, Chore):
-            self._do(message)
-            self._plan(message, message.period)
-        elif isinstance(message, Now) and message.since > self._begun:
+            self._run(message)
+            self._schedule(message, message.period)
+        elif isinstance(message, Now) and message.since > self._last_start:
             for chore in self._chores:
-                self._do(chore)
+                self._run(chore)
 
-    def _plan(self, chore: Chore, seconds: float) -> None:
+    def _schedule(self, chore: Chore, seconds: float) -> None:
         self.clock.after(seconds, lambda: None if self.actor_stopped.is_set() else self.actor_ref.tell(chore))
 
-    def _do(self, chore: Chore) -> None:
-        self._begun = self.clock.monotonic()
+    def _run(self, chore: Chore) -> None:
+        self._last_start = self.clock.monotonic()
         try:
             chore.run()
         except (EdgedError, OSError) as error:

@@ -1,14 +1,13 @@
-"""Which images a node need not keep (kubelet's image GC manager).
+"""Images to remove (kubelet's image GC manager). Pure.
 
-The runtime does not say when an image was used, so what is seen at each look is remembered: an image that a container
-(dead or alive), or a pod of this node that has not ended, names is in use now. What was not used for longest goes
-first, until the file system of the images is as free as it should be. Images that the runtime has pinned, and that of
-its sandboxes, are never removed.
+The runtime does not report when an image was used, so each listing is remembered: an image is in use if a container
+(running or dead), or a pod of this node that has not ended, names it. The image that was unused for longest is removed
+first, until the file system of the images is free enough. Pinned images and the sandboxes' image are never removed.
 
-Otherwise than with a kubelet, an image that a pod names counts as in use even without a container: a node that is
-offline could not get it again.
+Unlike in a kubelet, an image that a pod names is in use even without a container: an offline node could not pull it
+again.
 
-Times are monotonic seconds, so that a clock that is put right makes no image old. Pure.
+Times are monotonic seconds, so that a corrected wall clock ages no image.
 """
 
 from collections.abc import Container, Iterable, Mapping
@@ -17,15 +16,15 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from edged.api import Pod
-from edged.gc.settings import ImagePolicy
 from edged.images.names import ImageNameError, parse_image
 from edged.node.machine import FileSystem
 from edged.pods.restart import is_terminal
+from edged.settings.gc import ImagePolicy
 from protos.cri.v1 import api_pb2 as cri
 
 
 class ImageRecord(Struct, frozen=True, gc=False):
-    """What is known of one image; times are monotonic seconds."""
+    """The history of one image; times are monotonic seconds."""
 
     id: str
     size: int
@@ -38,17 +37,17 @@ class ImageRecord(Struct, frozen=True, gc=False):
 Records = Mapping[str, ImageRecord]
 
 
-def observed(
+def updated_records(
     records: Records, images: Iterable[cri.Image], in_use: Container[str], pinned: Container[str], now: float
 ) -> dict[str, ImageRecord]:
-    """The records after a look.
+    """Return the records after a listing.
 
     Args:
-        records: before.
-        images: those that are there.
-        in_use: names and ids of images that are used now.
-        pinned: names of images that are never to be removed.
-        now: of the look.
+        records: the previous ones.
+        images: the present images.
+        in_use: names and ids of used images.
+        pinned: names of images that must never be removed.
+        now: time of the listing.
     """
     found = {}
     for image in images:
@@ -66,7 +65,7 @@ def observed(
 
 
 def names_in_use(containers: Iterable[cri.Container], pods: Iterable[Pod]) -> set[str]:
-    """Every name by which an image is used now."""
+    """Return every name of a used image."""
     names = {name for c in containers for name in (c.image.image, c.image_ref, c.image_id)}
     for pod in pods:
         if not is_terminal(pod):
@@ -74,23 +73,25 @@ def names_in_use(containers: Iterable[cri.Container], pods: Iterable[Pod]) -> se
     return names - {""}
 
 
-def bytes_to_free(there: FileSystem, policy: ImagePolicy) -> int:
-    """How much has to go until the low threshold is reached; 0 while the high one is not."""
-    available = min(there.available, there.capacity)
-    if policy.high >= 100 or not there.capacity or 100 - available * 100 // there.capacity < policy.high:
+def bytes_to_free(file_system: FileSystem, policy: ImagePolicy) -> int:
+    """Return the bytes to free to reach the low threshold; 0 below the high one."""
+    available = min(file_system.available, file_system.capacity)
+    if policy.high >= 100 or not file_system.capacity or 100 - available * 100 // file_system.capacity < policy.high:
         return 0
-    return max(0, there.capacity * (100 - policy.low) // 100 - available)
+    return max(0, file_system.capacity * (100 - policy.low) // 100 - available)
 
 
 def unused(records: Records, now: float, minimum_age: float) -> list[ImageRecord]:
-    """Those that may be removed, the one that was not used for longest first, of several the one known for longest."""
+    """Return the removable images, the one unused for longest first; among equals the one known for longest."""
     free = [r for r in records.values() if not r.pinned and r.last_used < now and now - r.first_seen >= minimum_age]
     return sorted(free, key=lambda record: (record.last_used, record.first_seen, record.id))
 
 
 def too_old(records: Records, now: float, policy: ImagePolicy, began: float) -> list[ImageRecord]:
-    """Those that were not used for too long. Nobody knows what was used before this began to look, so that none is
-    before that time has passed (kubelet's freeOldImages).
+    """Return the images that were unused for too long.
+
+    Use before `began` is unknown, so no image is too old until the maximum age has passed since then (kubelet's
+    freeOldImages).
     """
     if not policy.maximum_age or now - began <= policy.maximum_age:
         return []
@@ -98,7 +99,7 @@ def too_old(records: Records, now: float, policy: ImagePolicy, began: float) -> 
 
 
 def _full(name: str) -> str:
-    """As the runtime lists it: of a name with a tag and a digest the tag is dropped (Docker's ParseDockerRef)."""
+    """Return the name as the runtime lists it: the tag is dropped beside a digest (Docker's ParseDockerRef)."""
     try:
         image = parse_image(name)
     except ImageNameError:

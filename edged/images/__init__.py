@@ -1,4 +1,4 @@
-"""Which image a pod means, and whether it has to be fetched."""
+"""Image names, pull policies and pulls."""
 
 from edged.images.names import ImageName, ImageNameError, parse_image
 from edged.images.pull import PullDecision, PullPolicy, default_policy, should_pull

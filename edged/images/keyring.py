@@ -1,11 +1,4 @@
-"""Which credentials a registry gets: those of the pod's pull secrets whose address matches the image.
-
-The rules are a kubelet's (pkg/credentialprovider): an entry names a host, maybe with a port and the beginning of a
-path; `*` and `?` stand for parts of a label of the host; the most specific entries come first, and all that match are
-tried in that order. Docker Hub has many names.
-
-Values never show in a representation, and errors quote nothing of a secret but its name.
-"""
+"""Registry credentials from pull secrets."""
 
 import base64
 import binascii
@@ -30,7 +23,7 @@ class PullSecretError(EdgedError):
 
 
 class Credentials(NamedTuple):
-    """What a registry asks for."""
+    """A user of a registry. The password never shows in its representation."""
 
     username: str
     password: str
@@ -40,10 +33,14 @@ class Credentials(NamedTuple):
 
 
 class Keyring:
-    """See the module's docstring.
+    """Finds the credentials for an image in a pod's pull secrets, by kubelet's rules (pkg/credentialprovider).
+
+    An entry names a host, optionally with a port and the beginning of a path; `*` and `?` stand for parts of a label of
+    the host. All matching entries are tried, the most specific ones first. Docker Hub has several names. Errors quote
+    nothing of a secret but its name.
 
     Args:
-        entries: addresses of registries as they stand in the secrets, each with its credentials.
+        entries: addresses of registries as written in the secrets, each with its credentials.
     """
 
     def __init__(self, entries: Iterable[tuple[str, Credentials]] = ()) -> None:
@@ -54,7 +51,7 @@ class Keyring:
                 known.append(credentials)
 
     def lookup(self, repository: str) -> tuple[Credentials, ...]:
-        """All credentials for an image's repository (`registry.example/team/app`), the most specific first."""
+        """Return all credentials for an image's repository (`registry.example/team/app`), the most specific first."""
         found = [
             each
             for key in sorted(self._entries, reverse=True)
@@ -67,7 +64,7 @@ class Keyring:
 
 
 def read_pull_secret(secret: Secret) -> list[tuple[str, Credentials]]:
-    """The entries of a pull secret; none when it is of another type (a kubelet passes over it).
+    """Return the entries of a pull secret; none when it is of another type (a kubelet ignores it too).
 
     Raises:
         PullSecretError: it is of the right type and cannot be read.
@@ -86,7 +83,7 @@ def read_pull_secret(secret: Secret) -> list[tuple[str, Credentials]]:
 
 
 def registry_key(address: str) -> str:
-    """An entry's address as it is compared: without scheme, and without the path of the registry's API."""
+    """Return an entry's address for comparison: without scheme, and without the path of the registry's API."""
     bare = address.removeprefix("https://").removeprefix("http://")
     host, slash, path = bare.partition("/")
     path = slash + path
@@ -96,7 +93,7 @@ def registry_key(address: str) -> str:
 
 
 def matches(key: str, repository: str) -> bool:
-    """Whether an entry is for a repository: same number of labels, each matching; same port; path begins with its."""
+    """Whether an entry is for a repository: equally many labels, each matching; same port; its path a prefix."""
     host, _, path = key.partition("/")
     target_host, _, target_path = repository.partition("/")
     name, _, port = host.partition(":")
@@ -106,7 +103,7 @@ def matches(key: str, repository: str) -> bool:
         port == target_port
         and len(labels) == len(target_labels)
         and target_path.startswith(path)
-        and all(fnmatchcase(there, wanted) for wanted, there in zip(labels, target_labels, strict=True))
+        and all(fnmatchcase(label, pattern) for pattern, label in zip(labels, target_labels, strict=True))
     )
 
 
@@ -127,7 +124,7 @@ def _credentials(entry: Any, where: str) -> Credentials:
 
 
 def _padded(encoded: str) -> str:
-    """Docker writes base64 with padding and without."""
+    """Return base64 with padding; Docker writes it with and without."""
     return encoded.rstrip("=") + "=" * (-len(encoded.rstrip("=")) % 4)
 
 

@@ -1,4 +1,6 @@
-"""Which images the node's status names: the largest, which matter most to a scheduler that likes to find them there."""
+"""The node status' list of images: the largest ones, which matter most to a scheduler that prefers nodes with the
+image.
+"""
 
 from collections.abc import Iterable
 
@@ -6,12 +8,14 @@ from edged.api.nodes import ContainerImage
 from protos.cri.v1 import api_pb2 as cri
 
 MOST_NAMES = 5
-"""Names of one image (kubelet's MaxNamesPerImageInNodeStatus)."""
+"""Names of one image in the list (kubelet's MaxNamesPerImageInNodeStatus)."""
 
 
 def largest_images(images: Iterable[cri.Image], most: int) -> tuple[ContainerImage, ...]:
-    """The largest `most` images (-1: all) with their names, digests first, as a kubelet orders them; those of one size
-    by name, so that the status changes only when the images do. An image without any name is left out.
+    """Return the largest `most` images (-1: all) with their names, digests first, as a kubelet orders them.
+
+    Images of one size are sorted by name, so that the status changes only when the images do. Images without a name are
+    left out.
     """
     named = [(image.size, [*sorted(image.repo_digests), *sorted(image.repo_tags)]) for image in images]
     ordered = sorted(((size, names) for size, names in named if names), key=lambda one: (-one[0], one[1]))

@@ -1,14 +1,14 @@
-"""How much is pulled at once; apart from the pulls, because settings name it."""
+"""Limits of image pulls; apart from `puller`, because edged's settings import them."""
 
 from msgspec import Struct
 
 
 class PullLimits(Struct, frozen=True):
-    """How much is pulled at once."""
+    """Limits of image pulls."""
 
     parallel: int = 1
-    """Pulls that run at once; 0: no limit."""
+    """Largest number of running pulls; 0: no limit."""
     rate: float = 5.0
-    """Pulls that begin a second, on average; 0: no limit."""
+    """Pulls started per second, on average; 0: no limit."""
     burst: int = 10
-    """Pulls that may begin at once."""
+    """Pulls that may start at once."""

@@ -1,7 +1,7 @@
-"""Image names in full, as registries and container runtimes know them.
+"""Full image names, as registries and container runtimes use them.
 
-A short name means Docker Hub, and there the official images: `busybox` is `docker.io/library/busybox:latest`.
-The grammar is that of the distribution project's reference package.
+A short name means Docker Hub's official images: `busybox` is `docker.io/library/busybox:latest`. The grammar is that of
+the distribution project's reference package.
 """
 
 import re
@@ -25,11 +25,11 @@ _DIGEST = re.compile(r"[A-Za-z][A-Za-z0-9]*(?:[-_+.][A-Za-z][A-Za-z0-9]*)*:[0-9a
 
 
 class ImageNameError(EdgedError):
-    """A text that names no image; the pod shows InvalidImageName."""
+    """An invalid image name; the pod shows InvalidImageName."""
 
 
 class ImageName(Struct, frozen=True):
-    """An image name in its parts: registry, repository, tag and digest ("" when there is none)."""
+    """The parts of an image name: registry, repository, tag and digest ("" without one)."""
 
     domain: str
     path: str
@@ -43,7 +43,7 @@ class ImageName(Struct, frozen=True):
 
 
 def parse_image(name: str) -> ImageName:
-    """The parts of an image name; without tag and digest the tag is `latest`. Raises ImageNameError."""
+    """Return the parts of an image name; without tag and digest the tag is `latest`. Raises ImageNameError."""
     rest, _, digest = name.partition("@")
     head, slash, last = rest.rpartition("/")
     last, _, tag = last.partition(":")
@@ -61,7 +61,9 @@ def parse_image(name: str) -> ImageName:
 
 
 def _split_domain(name: str) -> tuple[str, str]:
-    """The registry is the first component if it can be one: with a dot, a port, capitals, or `localhost`."""
+    """Return registry and path. The first component is the registry if it has a dot, a port or capitals, or is
+    `localhost`.
+    """
     first, slash, rest = name.partition("/")
     is_domain = slash and (any(c in first for c in ".:[") or first == "localhost" or first != first.lower())
     domain, path = (first, rest) if is_domain else (_HUB, name)

@@ -1,4 +1,4 @@
-"""Whether an image has to be fetched before its container starts."""
+"""The decision to pull an image before its container starts."""
 
 from enum import Enum, StrEnum
 
@@ -14,7 +14,7 @@ class PullPolicy(StrEnum):
 
 
 class PullDecision(Enum):
-    """What to do about an image; REFUSE is reported as ErrImageNeverPull."""
+    """What to do with an image; REFUSE is reported as ErrImageNeverPull."""
 
     PULL = "pull"
     USE = "use"
@@ -22,8 +22,7 @@ class PullDecision(Enum):
 
 
 def default_policy(image: str) -> PullPolicy:
-    """The policy of a container that names none: Always for `latest`, IfNotPresent for a fixed tag or a
-    digest.
+    """Return the pull policy of a container without one: Always for `latest`, IfNotPresent for another tag or a digest.
 
     An API server fills it in; pods from elsewhere come without. Raises ImageNameError.
     """
@@ -32,9 +31,7 @@ def default_policy(image: str) -> PullPolicy:
 
 
 def should_pull(policy: str, image: str, *, present: bool) -> PullDecision:
-    """What the policy ("" for the default) means for an image that is or is not on the node. Raises
-    ImageNameError.
-    """
+    """Decide by the policy ("" for the default) and the image's presence on the node. Raises ImageNameError."""
     chosen = policy or default_policy(image)
     if chosen == PullPolicy.ALWAYS:
         return PullDecision.PULL

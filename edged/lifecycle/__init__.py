@@ -1,3 +1,3 @@
-"""Lifecycle hooks: what a pod asks to be done after a container's start and before its stop (kubelet's pkg/kubelet/
-lifecycle). Workers run them, as steps of the start and of the stop.
+"""Hooks after a container's start and before its stop, and the time that containers get to end (kubelet's
+pkg/kubelet/lifecycle). Used by the pod workers.
 """

@@ -1,19 +1,19 @@
-"""What can go wrong with a hook.
+"""Errors of hooks.
 
 EdgedError
-└── HookError                  the hook was run, or could not be, and failed
-    └── HookInterruptedError   nobody waits for it any more
+└── HookError                  a hook failed, or could not be run
+    └── HookInterruptedError   the pod or edged is ending
 """
 
 from edged.errors import EdgedError
 
 
 class HookError(EdgedError):
-    """A hook has failed. Says how, and never what the hook has written: that may be a secret."""
+    """A hook has failed. The message never contains the output of the hook, which may be secret."""
 
     def __init__(self, container: str, hint: str) -> None:
         super().__init__("run a lifecycle hook", f"container {container}", hint, retryable=True)
 
 
 class HookInterruptedError(HookError):
-    """The pod is to end, or edged: nobody waits for the hook any more."""
+    """The pod or edged is ending: the hook's result does not matter any more."""

@@ -1,4 +1,4 @@
-"""Runs one hook of one container (kubelet's HandlerRunner). Blocks; used by workers."""
+"""HookRunner: runs lifecycle hooks (kubelet's HandlerRunner)."""
 
 from typing import NamedTuple
 
@@ -6,8 +6,8 @@ from edged.api import Container
 from edged.api.probes import LifecycleHandler
 from edged.cri.contract import ContainerId, ContainerRuntime
 from edged.cri.errors import CriError, DeadlineExceededError
-from edged.lifecycle.departures import Departure
 from edged.lifecycle.errors import HookError, HookInterruptedError
+from edged.lifecycle.grace_periods import GracePeriod
 from edged.lifecycle.waits import WaitEndedError, WaitOverError, Waits
 from edged.pods.model import PodUid
 from edged.probes.errors import NetworkError, TargetError
@@ -15,11 +15,11 @@ from edged.probes.network import Network
 from edged.probes.targets import HOOK_AGENT, http_target, tcp_target
 
 _LONGEST_REQUEST = 300.0
-"""Seconds that an HTTP or TCP hook may take where nothing else limits it. (A kubelet sets no limit at all.)"""
+"""Seconds that an HTTP or TCP hook may take where nothing else limits it. (A kubelet sets no limit.)"""
 
 
-class Subject(NamedTuple):
-    """Whose hook it is."""
+class HookTarget(NamedTuple):
+    """The container that a hook belongs to."""
 
     uid: PodUid
     container: Container
@@ -27,13 +27,13 @@ class Subject(NamedTuple):
     pod_ip: str
 
 
-class Hooks:
-    """See the module's docstring.
+class HookRunner:
+    """Runs a hook of a container and waits for its end. Blocks; used by pod workers.
 
     Args:
         runtime: runs commands.
-        network: makes requests.
-        waits: by which waiting is ended when the pod or edged is.
+        network: makes HTTP and TCP connections.
+        waits: end the wait for a hook when the pod or edged ends.
     """
 
     def __init__(self, runtime: ContainerRuntime, network: Network, waits: Waits) -> None:
@@ -41,11 +41,11 @@ class Hooks:
         self._network = network
         self._waits = waits
 
-    def after_start(self, hook: LifecycleHandler, subject: Subject) -> None:
-        """Run a postStart hook to its end, however long it takes; unless the pod is to end meanwhile.
+    def run_post_start(self, hook: LifecycleHandler, subject: HookTarget) -> None:
+        """Run a postStart hook to its end, however long it takes, or until the pod is ending.
 
         Raises:
-            HookError: it failed.
+            HookError: the hook failed.
         """
         try:
             if hook.sleep is not None:
@@ -55,26 +55,26 @@ class Hooks:
         except WaitEndedError:
             raise HookInterruptedError(subject.container.name, "the pod or edgecore is to end") from None
 
-    def before_stop(self, hook: LifecycleHandler, subject: Subject, departure: Departure) -> None:
-        """Run a preStop hook, within the grace period at most.
+    def run_pre_stop(self, hook: LifecycleHandler, subject: HookTarget, grace_period: GracePeriod) -> None:
+        """Run a preStop hook, no longer than the grace period.
 
         Raises:
-            HookError: it failed, or took longer.
+            HookError: the hook failed, or took longer.
         """
         try:
             if hook.sleep is not None:
-                self._waits.pause(hook.sleep.seconds, limit=departure)
+                self._waits.pause(hook.sleep.seconds, limit=grace_period)
             else:
-                seconds = departure.left()
-                self._waits.call(lambda: self._run(hook, subject, seconds), limit=departure)
+                seconds = grace_period.stop_timeout()
+                self._waits.call(lambda: self._run(hook, subject, seconds), limit=grace_period)
         except WaitOverError:
             raise HookError(subject.container.name, "it took longer than the grace period") from None
         except WaitEndedError:
             raise HookInterruptedError(subject.container.name, "edgecore is to end") from None
 
-    def _run(self, hook: LifecycleHandler, subject: Subject, seconds: int | None) -> None:
-        """A status that an HTTP hook is answered with is no failure, as it is none for a kubelet: it asks, and that is
-        all. TCP hooks are Kubernetes' in form only, its kubelets refuse them.
+    def _run(self, hook: LifecycleHandler, subject: HookTarget, seconds: int | None) -> None:
+        """Run a hook with a time limit in seconds. No status of an HTTP response is a failure, as with a kubelet. TCP
+        hooks are part of the Kubernetes API, but its kubelets refuse them.
         """
         container = subject.container
         limit = _LONGEST_REQUEST if seconds is None else float(seconds)
@@ -90,7 +90,7 @@ class Hooks:
         except (NetworkError, TargetError) as error:
             raise HookError(container.name, str(error)) from error
 
-    def _execute(self, subject: Subject, command: tuple[str, ...], seconds: int) -> None:
+    def _execute(self, subject: HookTarget, command: tuple[str, ...], seconds: int) -> None:
         name = subject.container.name
         try:
             result = self._runtime.exec_sync(subject.id, command, seconds)

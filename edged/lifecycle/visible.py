@@ -1,17 +1,17 @@
-"""What of a pod's facts counts while its postStart hooks run, or may be about to. Pure."""
+"""The facts of a pod while its postStart hooks run: pure functions."""
 
 from msgspec.structs import replace
 
 from edged.api import Pod
-from edged.pods.container_status import CREATING, INITIALIZING
 from edged.pods.model import ContainerFacts, HookFacts, PodFacts, RunState
+from edged.pods.pod_status.container_status import CREATING, INITIALIZING
 
 
 def settled_facts(pod: Pod, facts: PodFacts, hooks: HookFacts, *, working: bool) -> PodFacts:
-    """The facts in which those containers have not started yet whose postStart hook is not through: neither their
-    status nor their probes show them as running. While a worker is at the pod (`working`) it may just be starting one,
-    whose hook begins in a moment. (A kubelet's pod worker does not look at the runtime in that time.) One that was
-    reported as running stays what it is.
+    """Return the facts with every container as not started whose postStart hook has not ended, so that neither its
+    status nor its probes show it as running. While a worker has the pod (`working`) it may just be starting a container
+    whose hook begins in a moment. (A kubelet's pod worker does not read the runtime in that time.) A container that was
+    reported as running is left as it is.
     """
     hooked = _hooked(pod) if working else frozenset()
     if not hooked and not hooks.running and not hooks.failed:

@@ -1,29 +1,25 @@
-"""Waits that can be ended from elsewhere: of a worker, for a hook that may take for ever.
-
-A `postStart` hook has no time limit in Kubernetes. The pod may be deleted meanwhile, or edged be stopped: the worker
-must then come back, and not only when the hook does.
-"""
+"""Waits that another thread can end."""
 
 import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, Protocol
+from typing import Protocol
 
 import pykka
 
-from beehive import Actor, Runtime
+from beehive import Runtime
 from edged.pods.model import PodUid
 
 
 class Limit(Protocol):
-    """What may end a wait beside its pod and edged: the end of a grace period."""
+    """Ends a wait earlier than its pod or edged do: a grace period."""
 
     def limiting(self, end: Callable[[], None]) -> AbstractContextManager[None]:
-        """Call `end` when it is reached meanwhile."""
+        """Call `end` when the limit is reached in this context."""
 
 
 class Wait:
-    """One wait; ended once, by whoever comes first. Thread-safe."""
+    """One wait. Only its first end counts. Thread-safe."""
 
     def __init__(self, future: pykka.Future[None]) -> None:
         self._future = future
@@ -31,7 +27,7 @@ class Wait:
         self._over = False
 
     def end(self, error: Exception | None = None) -> None:
-        """End it, with an error for who waits; without effect when it has ended."""
+        """End the wait, with an error that `get` raises; without effect when it has ended."""
         with self._lock:
             first, self._over = not self._over, True
         if not first:
@@ -42,12 +38,19 @@ class Wait:
             self._future.set_exception((type(error), error, None))
 
     def get(self) -> None:
-        """Wait for the end; raises its error."""
+        """Wait for the end. Raises the error that it ended with."""
         self._future.get()
 
 
 class Waits:
-    """The waits that there are, by the pod that they are about. Thread-safe."""
+    """The waits of pod workers, by pod. Thread-safe.
+
+    A postStart hook has no time limit in Kubernetes. The pod may be deleted meanwhile, or edged be stopped: the thread
+    that waits for the hook must return then, even if the hook does not.
+
+    Args:
+        actors: futures, time and threads.
+    """
 
     def __init__(self, actors: Runtime) -> None:
         self._actors = actors
@@ -56,25 +59,25 @@ class Waits:
         self._ending: set[PodUid] = set()
         self._closed = False
 
-    def pod_ends(self, uid: PodUid) -> None:
-        """Waits about this pod end, those that are yet to begin too."""
+    def terminate_pod(self, uid: PodUid) -> None:
+        """End the waits of a pod, and those that begin later."""
         with self._lock:
             self._ending.add(uid)
             concerned = [wait for wait, about in self._waits.items() if about == uid]
         _end(concerned)
 
-    def is_ending(self, uid: PodUid) -> bool:
-        """Whether waits about this pod have ended: what is begun for it now is of no use."""
+    def is_terminating(self, uid: PodUid) -> bool:
+        """Return whether waits of a pod end at once: hooks that begin now are of no use."""
         with self._lock:
             return self._closed or uid in self._ending
 
-    def pod_gone(self, uid: PodUid) -> None:
-        """Nothing more will be about this pod."""
+    def forget_pod(self, uid: PodUid) -> None:
+        """Drop a pod that is removed from the node."""
         with self._lock:
             self._ending.discard(uid)
 
     def close(self) -> None:
-        """All waits end, and those that are yet to begin."""
+        """End all waits, and those that begin later."""
         with self._lock:
             self._closed = True
             concerned = list(self._waits)
@@ -84,12 +87,12 @@ class Waits:
         """Begin something, and wait until it ends its `Wait`, raising the error that it ends with.
 
         Args:
-            begin: begins it and must not block.
-            uid: the pod whose end ends the wait; None when only edged's own does.
-            limit: ends it too.
+            begin: begins it; must not block.
+            uid: the pod whose end ends the wait; None if only the end of edged does.
+            limit: ends the wait too.
 
         Raises:
-            WaitEndedError: it was ended from elsewhere.
+            WaitEndedError: the pod or edged has ended.
             WaitOverError: the limit was reached.
         """
         wait = Wait(self._actors.future())
@@ -107,28 +110,20 @@ class Waits:
                 del self._waits[wait]
 
     def pause(self, seconds: float, uid: PodUid | None = None, limit: Limit | None = None) -> None:
-        """Let time pass."""
+        """Wait for so many seconds. Raises as `wait`."""
         self.wait(lambda wait: _start_timer(self._actors, seconds, wait), uid, limit)
 
     def call(self, function: Callable[[], None], uid: PodUid | None = None, limit: Limit | None = None) -> None:
-        """Call something that blocks, on an actor of its own that is left to itself when the wait is ended."""
+        """Call a function that blocks, on an actor of its own that outlives the wait. Raises as `wait`."""
         self.wait(lambda wait: _start_call(self._actors, function, wait), uid, limit)
 
 
 class WaitEndedError(Exception):
-    """Nobody waits any more."""
+    """The pod or edged has ended."""
 
 
 class WaitOverError(Exception):
-    """It has taken as long as it may."""
-
-
-class _Caller(Actor):
-    """Makes one blocking call."""
-
-    def on_receive(self, message: Any) -> None:
-        message()
-        self.stop()
+    """The limit of a wait was reached."""
 
 
 def _start_timer(actors: Runtime, seconds: float, wait: Wait) -> None:
@@ -139,12 +134,12 @@ def _start_call(actors: Runtime, function: Callable[[], None], wait: Wait) -> No
     def call() -> None:
         try:
             function()
-        except Exception as error:  # noqa: BLE001 - handed to who waits
+        except Exception as error:  # noqa: BLE001 - raised by the wait
             wait.end(error)
         else:
             wait.end()
 
-    actors.start(_Caller, name="hook").ref.tell(call)
+    actors.call(call, name="hook")
 
 
 def _end(waits: list[Wait]) -> None:

@@ -1,1 +1,1 @@
-"""Reading the logs that the container runtime writes: `options`, `lines`, `files`, `tail`, `reader`."""
+"""The logs of containers: reading, rotation, and termination messages."""

@@ -1,8 +1,8 @@
-"""The files of one container's log: the one that is written, and those that were rotated away from it.
+"""The files of one container's log: the current one, and the rotated ones.
 
-A kubelet renames `0.log` to `0.log.20261120-054216` and packs all but the newest of those (`.gz`). `kubectl logs` on a
-kubelet shows the file that is written and no more; here what was rotated is shown before it, so that a line is not lost
-to the reader a moment after it was written.
+As in a kubelet, `0.log` is renamed to `0.log.20261120-054216`, and all rotated files but the newest are packed (`.gz`).
+A kubelet's `kubectl logs` shows only the current file; here the rotated ones come first, so that a reader does not lose
+a line a moment after it was written.
 """
 
 import errno
@@ -23,22 +23,27 @@ from edged.logs.tail import find_tail
 _log = logging.getLogger(__name__)
 
 MOST: Final = 32
-"""Rotated files that are looked at, the newest."""
+"""Rotated files to read, the newest ones."""
 
-_LOOKS: Final = 10
-"""At files that are rotated all the while. Rotations are many seconds apart, and opening takes milliseconds."""
+_TRIES: Final = 10
+"""Tries to list the files without a rotation meanwhile. Rotations are many seconds apart, and opening takes
+milliseconds.
+"""
 
 _OURS: Final = 3
-"""Parts of a log's path that are made for its pod: `<pod>/<container>/<attempt>.log`. Those above are the machine's."""
+"""Last parts of a log's path, made for its pod: `<pod>/<container>/<attempt>.log`. The directories above are the
+machine's.
+"""
 
 _DIRECTORY: Final = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
 
 LONGEST_LINE: Final = 1024 * 1024
-"""Bytes of a line that are taken at a time; runtimes break lines at 16 KiB."""
+"""Bytes of a line to read at a time; runtimes break lines at 16 KiB."""
 
 
 class PackedFile(gzip.GzipFile):
-    """A packed log that ends where it is damaged: a rotation that a loss of power broke off hides no other file.
+    """A packed log, which ends where it is damaged: a rotation that a loss of power interrupted does not hide other
+    files.
 
     Args:
         packed: closed with it.
@@ -50,12 +55,12 @@ class PackedFile(gzip.GzipFile):
         self._packed = packed
 
     def close(self) -> None:
-        """Let go of both."""
+        """Close both files."""
         super().close()
         self._packed.close()
 
     def readline(self, size: int | None = -1) -> bytes:
-        """As of any file."""
+        """Return the next line, as for any file; nothing from a damaged place on."""
         try:
             return super().readline(size)
         except (gzip.BadGzipFile, EOFError, zlib.error) as error:
@@ -69,16 +74,16 @@ _ROTATED: Final = re.compile(r"\.\d{8}-\d{6}(\.gz)?")
 
 
 def open_all(path: Path) -> list[LogFile]:
-    """The files of a log, oldest first, opened at once: a rotation meanwhile moves none of them away.
+    """Open the files of a log, oldest first; a rotation afterwards does not affect them.
 
-    A rotation while they are being opened changes the names of the older ones, and they are opened again: else the file
-    that was written until then would be among them twice, or one that is just being packed not at all.
+    A rotation meanwhile renames older files, and they are opened again: otherwise the current file could be opened
+    twice, or a file that is being packed not at all.
 
     Raises:
-        FileNotFoundError: there is none.
+        FileNotFoundError: the log does not exist.
     """
     older = _readable(path)
-    for _ in range(_LOOKS):
+    for _ in range(_TRIES):
         files = _opened(path, older)
         known, older = older, _readable(path)
         if older == known:
@@ -93,7 +98,7 @@ def open_all(path: Path) -> list[LogFile]:
 
 
 def keep_tail(files: list[LogFile], wanted: int) -> list[LogFile]:
-    """The files that hold the last `wanted` lines, the first of them at the first of these lines; others are closed."""
+    """Return the files with the last `wanted` lines, the first one at the first of these lines; close the others."""
     kept: list[LogFile] = []
     for file in reversed(files):
         if wanted > 0 or not kept:
@@ -105,18 +110,20 @@ def keep_tail(files: list[LogFile], wanted: int) -> list[LogFile]:
 
 
 def rotated(path: Path) -> list[Path]:
-    """What was rotated away from a log, oldest first."""
+    """Return the rotated files of a log, oldest first."""
     return sorted(each for each in path.parent.glob(f"{path.name}.*") if _ROTATED.fullmatch(each.name, len(path.name)))
 
 
 def remove_log(path: Path) -> None:
-    """Remove a log and what was rotated away from it; success when there is none. Raises OSError."""
+    """Remove a log and its rotated files, if they exist. Raises OSError."""
     for file in (path, *rotated(path)):
         file.unlink(missing_ok=True)
 
 
 def _readable(path: Path) -> list[Path]:
-    """The rotated files, oldest first. One that is packed and not removed yet is there twice and counts once."""
+    """Return the rotated files, oldest first. A file that exists plain and packed, while it is being packed, counts
+    once.
+    """
     found = rotated(path)
     plain = {each.name for each in found if each.suffix != ".gz"}
     return [each for each in found if each.suffix != ".gz" or each.stem not in plain][-MOST:]
@@ -139,13 +146,13 @@ def _opened(path: Path, older: list[Path]) -> list[LogFile]:
 
 
 def open_log(path: Path) -> BufferedReader:
-    """Open one file of a log: a regular one that is really there.
+    """Open one file of a log, without following links.
 
-    Containers may have got hold of the directory of logs. A link in a file's place, or in that of the directories of
-    its container and its pod, is not followed, nor is a pipe waited for.
+    A container may have got hold of the directory of logs. So a link in the place of the file, or of the directories of
+    its container and pod, is not followed, and a pipe does not block.
 
     Raises:
-        OSError: it cannot be opened, or is none.
+        OSError: it cannot be opened, or is not a regular file.
     """
     *directories, name = path.parts[-_OURS:]
     within = os.open(Path(*path.parts[: -len(directories) - 1]), _DIRECTORY)
@@ -164,7 +171,9 @@ def open_log(path: Path) -> BufferedReader:
 
 
 def _seek_tail(file: LogFile, wanted: int) -> int:
-    """Go to where the last lines begin; how many there are. What is packed has no end to begin at: it is read twice."""
+    """Go to the beginning of the last lines and return their number. A packed file cannot be read backwards: it is read
+    twice.
+    """
     if isinstance(file, PackedFile):
         found = sum(1 for head in _heads(file) if is_whole(head))
         file.seek(0)
@@ -179,5 +188,5 @@ def _seek_tail(file: LogFile, wanted: int) -> int:
 
 
 def _heads(file: LogFile) -> Iterator[bytes]:
-    """Every line, of which `LONGEST_LINE` bytes are kept."""
+    """Yield the first `LONGEST_LINE` bytes of every line."""
     return iter(lambda: file.readline(LONGEST_LINE), b"")

@@ -1,9 +1,9 @@
-"""One line of a container's log as a container runtime writes it (the CRI log format).
+"""One line of a container's log, as container runtimes write it (the CRI log format).
 
-    2026-11-20T05:42:16.000000001Z stdout F what the container printed
+    2026-11-20T05:42:16.000000001Z stdout F text of the container
 
-`F` is a full line, `P` a part of one that is longer than the runtime's buffer; the next line of the stream goes on with
-it. Further tags may follow after a colon.
+`F` is a full line, `P` a part of a line that is longer than the runtime's buffer; the stream's next entry continues it.
+Further tags may follow after a colon.
 """
 
 from typing import Final, NamedTuple
@@ -12,27 +12,27 @@ from edged.api import Nanoseconds, parse_time
 from edged.api.times import TimeError
 
 LONGEST_HEAD: Final = 64
-"""Bytes of a line in which time, stream and tag are found."""
+"""Bytes of a line that contain time, stream and tag."""
 
 
 class LogLine(NamedTuple):
-    """A line of the file, or a part of a line of the container."""
+    """An entry of the file: a line of the container, or a part of one."""
 
     time: bytes
     stream: str
     whole: bool
-    """It ends the container's line."""
+    """Whether it ends the container's line."""
     text: bytes
-    """Without the end of the line, which a part has not."""
+    """Without the newline."""
 
     @property
     def at(self) -> Nanoseconds | None:
-        """When it was written; None when the time cannot be read."""
+        """When it was written; None for an invalid time."""
         return _instant(self.time)
 
 
 def parse_line(raw: bytes) -> LogLine | None:
-    """A line without its end; None for what is no line of a log."""
+    """Parse an entry without its newline; None when it is invalid."""
     fields = raw.split(b" ", 3)
     if len(fields) < 3 or fields[1] not in (b"stdout", b"stderr"):
         return None
@@ -40,13 +40,13 @@ def parse_line(raw: bytes) -> LogLine | None:
 
 
 def is_whole(head: bytes) -> bool:
-    """Whether a line ends a line of the container, by its first bytes."""
+    """Whether an entry ends a line of the container, by its first bytes."""
     fields = head[:LONGEST_HEAD].split(b" ", 3)
     return len(fields) < 3 or fields[2].split(b":")[0] != b"P"
 
 
 def _instant(time: bytes) -> Nanoseconds | None:
-    """Runtimes write nine digits, of which Python reads six; the rest decides nothing that a person asks for."""
+    """Parse the time. Runtimes write nine digits, and Python reads six; requests are not more precise."""
     try:
         return parse_time(time.decode("ascii"))
     except (TimeError, UnicodeDecodeError):

@@ -1,4 +1,4 @@
-"""What of a log is wanted: `v1.PodLogOptions`, from the query of a request, validated as Kubernetes does."""
+"""Options of a request for a log: `v1.PodLogOptions`, validated as in Kubernetes."""
 
 from typing import Final, Protocol
 
@@ -6,45 +6,49 @@ import msgspec
 
 from edged.api import Nanoseconds, parse_time
 from edged.api.times import SECOND, TimeError
-from edged.server.errors import RequestError
+from edged.errors import EdgedError
 
 _WHOLE = 18
 _STREAMS: Final = {"": ("stdout", "stderr"), "All": ("stdout", "stderr"), "Stdout": ("stdout",), "Stderr": ("stderr",)}
+
+
+class LogOptionError(EdgedError):
+    """An invalid option of a request for a log."""
 
 
 class Query(Protocol):
     """The query of a request."""
 
     def first(self, name: str) -> str:
-        """The first value of a field; empty without one."""
+        """Return the first value of a field; empty without one."""
 
     def flag(self, name: str) -> bool:
-        """Whether a switch is on."""
+        """Return whether a switch is on."""
 
 
 class LogOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What of a log is wanted."""
+    """The part of a log to show."""
 
     follow: bool = False
-    """Go on until the container ends."""
+    """Continue until the container ends."""
     previous: bool = False
-    """The container before the present one."""
+    """Show the previous container's log."""
     timestamps: bool = False
-    """Each line begins with the time at which it was written."""
+    """Begin each line with the time when it was written."""
     tail: int | None = None
-    """Only so many lines from the end."""
+    """Show only so many lines from the end."""
     since: Nanoseconds | None = None
-    """Only what was written then or later."""
+    """Show only lines written then or later."""
     limit: int | None = None
-    """Bytes after which it ends."""
+    """Stop after so many bytes."""
     streams: tuple[str, ...] = ("stdout", "stderr")
 
 
 def log_options(query: Query, now: Nanoseconds) -> LogOptions:
-    """The options of a request.
+    """Return the options of a request.
 
     Raises:
-        RequestError: 422, as Kubernetes answers options that are not valid.
+        LogOptionError: an option is invalid.
     """
     if query.first("sinceSeconds") and query.first("sinceTime"):
         raise _invalid("sinceTime", "at most one of sinceTime and sinceSeconds")
@@ -83,5 +87,5 @@ def _number(query: Query, name: str, least: int) -> int | None:
     return int(text)
 
 
-def _invalid(name: str, wanted: str) -> RequestError:
-    return RequestError(422, "the option is not valid", name, f"wanted is {wanted}")
+def _invalid(name: str, wanted: str) -> LogOptionError:
+    return LogOptionError("the option is not valid", name, f"wanted is {wanted}")

@@ -1,12 +1,4 @@
-"""Reads a container's log as a person wants to see it, to its end or along with the container.
-
-New lines are found by looking at the file every tenth of a second, and only while somebody follows: inotify would need
-a binding that the standard library has not, does not work on every file system, and nobody sees the difference. A look
-is one read of a file that is open. A follower ends when the container has ended and everything that it wrote is read,
-as with a kubelet.
-
-Memory does not grow with the log: one line and one piece of output are held.
-"""
+"""Reads a container's log for a person."""
 
 import os
 from collections.abc import Callable, Generator, Iterator
@@ -18,19 +10,26 @@ from edged.logs.lines import LogLine, parse_line
 from edged.logs.options import LogOptions
 
 PIECE: Final = 32 * 1024
-"""Bytes that are given at a time when there is more."""
+"""Bytes per piece when more text is available."""
 
 PAUSE: Final = 0.1
-"""Seconds between two looks at a log that is followed."""
+"""Seconds between two reads of a followed log."""
 
 
 class LogReader:
-    """See the module's docstring. Its files are open from the start; `close` it.
+    """Reads a container's log to its end, or follows the container until it ends.
+
+    A followed log is read every tenth of a second: inotify would need a binding that the standard library lacks, does
+    not work on every file system, and is not noticeably faster. One such read is one system call on an open file. As in
+    a kubelet, a follower ends when the container has ended and its whole log is read. Memory does not grow with the
+    log: one line and one piece of output are held.
+
+    The files are open from the start; `close` it.
 
     Args:
-        path: of the file that is written.
-        options: what is wanted of it.
-        ended: whether the container writes no more.
+        path: the current file.
+        options: the part to show.
+        ended: returns whether the container has ended.
 
     Raises:
         OSError: the log cannot be read.
@@ -44,10 +43,10 @@ class LogReader:
         self._files = files if options.tail is None else keep_tail(files, options.tail)
 
     def pieces(self, gone_within: Callable[[float], bool]) -> Generator[bytes, None, None]:
-        """The text, in pieces.
+        """Yield the text, in pieces.
 
         Args:
-            gone_within: waits so many seconds; true when nobody reads any more.
+            gone_within: waits so many seconds, and returns whether the client has disconnected.
         """
         view, left = _View(self._options), self._options.limit
         out = bytearray()
@@ -64,17 +63,17 @@ class LogReader:
             yield bytes(out)
 
     def close(self) -> None:
-        """Let go of the files."""
+        """Close the files."""
         for file in self._files:
             file.close()
 
     def _raw(self, gone_within: Callable[[float], bool]) -> Iterator[bytes | None]:
-        """Lines of the files as they are; nothing, before it is waited for more; None where a file ends."""
+        """Yield the lines of the files; an empty one before each wait for more; None at the end of a file."""
         for file in self._files[:-1]:
             yield from _ended_lines(file)
         file = self._files[-1]
         while True:
-            # asked before the last look: what was written before it is seen by it
+            # checked before the last read, which then gets everything that the container has written
             over = not self._options.follow or self._ended()
             successor = None if over else _successor(self._path, file)
             if self._options.follow:
@@ -96,7 +95,7 @@ class LogReader:
 
 
 class _View:
-    """What is shown of each line; it knows where a line of the container begins."""
+    """Selects and formats the lines to show, and knows where a line of the container begins."""
 
     def __init__(self, options: LogOptions) -> None:
         self._options = options
@@ -105,31 +104,33 @@ class _View:
         self._unfinished: LogLine | None = None
 
     def shown(self, raw: bytes) -> bytes:
-        """What of a line of the file is shown."""
+        """Return the text to show of an entry."""
         if not raw:
             return b""
         if self._unfinished is not None:
             line = self._unfinished._replace(text=raw.removesuffix(b"\n"))
             return self._text(line, ends=raw.endswith(b"\n"))
         parsed = parse_line(raw.removesuffix(b"\n"))
-        if parsed is None or parsed.stream not in self._options.streams or not self._young_enough(parsed):
+        if parsed is None or parsed.stream not in self._options.streams or not self._recent_enough(parsed):
             return b""
         return self._text(parsed, ends=raw.endswith(b"\n"))
 
     def cut(self) -> bytes:
-        """The file has ended. What was not finished in it does not go on in another, whose first line is its own."""
+        """End a line that the file has left unfinished: the next file begins with an entry of its own."""
         return self.shown(b"\n") if self._unfinished is not None else b""
 
     def _text(self, line: LogLine, *, ends: bool) -> bytes:
-        """`ends`: the line of the file does; one that is longer than what is taken at a time goes on."""
+        """Return an entry's text. `ends` is false for the first part of an entry longer than `LONGEST_LINE`."""
         prefix = line.time + b" " if self._options.timestamps and self._fresh else b""
         whole = ends and line.whole
         self._fresh = whole
         self._unfinished = None if ends else line
         return prefix + line.text + (b"\n" if whole else b"")
 
-    def _young_enough(self, line: LogLine) -> bool:
-        """Times in a log only grow, so that one comparison that holds is the last."""
+    def _recent_enough(self, line: LogLine) -> bool:
+        """Whether the entry is recent enough. Times in a log only grow, so after the first such entry nothing is
+        compared.
+        """
         if self._since is not None and line.at is not None and line.at >= self._since:
             self._since = None
         return self._since is None
@@ -140,13 +141,15 @@ def _lines(file: LogFile) -> Iterator[bytes]:
 
 
 def _ended_lines(file: LogFile) -> Iterator[bytes | None]:
-    """Of a file that nobody writes to any more."""
+    """Yield the lines of a file that is no longer written."""
     yield from _lines(file)
     yield None
 
 
 def _whole_lines(file: LogFile) -> Iterator[bytes | None]:
-    """Without one that is still being written: it is read again at the next look. What was emptied begins anew."""
+    """Yield the lines, without one that is still being written, which is read again later. A truncated file is read
+    from its start.
+    """
     if not isinstance(file, PackedFile) and os.fstat(file.fileno()).st_size < file.tell():
         file.seek(0)
         yield None
@@ -158,8 +161,8 @@ def _whole_lines(file: LogFile) -> Iterator[bytes | None]:
 
 
 def _successor(path: Path, file: LogFile) -> LogFile | None:
-    """The file that took the place of one that was rotated away; None while it is itself the one that is written, and
-    while what is there is no log.
+    """Open the file that has replaced a rotated one; None while `file` is still the current one, or its replacement
+    cannot be opened.
     """
     try:
         successor = open_log(path)

@@ -1,14 +1,4 @@
-"""Keeps containers' logs from growing without end: kubelet's ContainerLogManager.
-
-A log that is too large is renamed to `0.log.20261120-054216`, the runtime is asked to go on in a new file, and all but
-the newest of what was renamed is packed. Packing is zlib's, a quarter of a megabyte at a time, in this process: that
-takes no more memory than these pieces, gives the interpreter to others meanwhile, and a child process would cost more
-than both. The oldest are removed.
-
-Which files there are is known from the pods' statuses, so that a look costs the runtime nothing, and each container
-that runs one `stat`. An agent that was killed between the two steps leaves a container that writes to the renamed file:
-its log is missing at the next look, and the runtime is asked to open it.
-"""
+"""Rotation of container logs (kubelet's ContainerLogManager)."""
 
 import gzip
 import logging
@@ -25,33 +15,46 @@ from beehive.files.durable import put_in_place
 from edged.api import Pod
 from edged.cri.contract import ContainerId, ContainerRuntime
 from edged.cri.errors import CriError
-from edged.gc.settings import LogPolicy
 from edged.logs.files import open_log, rotated
 from edged.pods.errors import ConfigError
 from edged.pods.labels import ref_of
 from edged.pods.paths import PodPaths, log_path
+from edged.settings.gc import LogPolicy
 
 _log = logging.getLogger(__name__)
 
 PIECE: Final = 256 * 1024
-"""Bytes that are packed at a time."""
+"""Bytes to pack at a time."""
 _UNFINISHED: Final = ".tmp"
 _LEVEL: Final = 6
 _FORMAT: Final = "%Y%m%d-%H%M%S"
 
 
 class RunningLog(NamedTuple):
-    """The log of a container that runs."""
+    """The log of a running container."""
 
     container: ContainerId
     file: Path
 
 
 class LogRotation:
-    """See the module's docstring.
+    """Rotates the logs of running containers.
+
+    A log that is too large is renamed to `0.log.20261120-054216`, and the runtime is asked to open a new file. All
+    rotated files but the newest are packed, and the oldest are removed. zlib packs a quarter of a megabyte at a time in
+    this process: it needs no more memory than that, releases the interpreter's lock meanwhile, and a child process
+    would cost more.
+
+    The pods' statuses tell which logs exist, so a check makes no call of the runtime, and one `stat` for each running
+    container. If the agent is killed after the renaming, the container writes to the renamed file: the next check finds
+    no log, and asks the runtime to open it.
 
     Args:
-        pods: of this node, with their statuses; called on the housekeeper's thread.
+        runtime: opens new files.
+        policy: size and number of files.
+        clock: for the names of rotated files.
+        paths: of the logs.
+        pods: returns this node's pods with their statuses; called on the housekeeper's thread.
     """
 
     def __init__(
@@ -68,15 +71,15 @@ class LogRotation:
         self._paths = paths
         self._pods = pods
 
-    def look(self) -> None:
-        """Rotate what is too large. What fails with one log is tried again at the next look, and told in the log."""
+    def rotate_logs(self) -> None:
+        """Rotate all logs that are too large. A failure is logged, and that log tried again at the next check."""
         for log in running_logs(self._pods(), self._paths):
             try:
-                self._look_at(log)
+                self._check(log)
             except (CriError, OSError) as error:
                 _log.warning("the log %s is not rotated: %s", log.file, error)
 
-    def _look_at(self, log: RunningLog) -> None:
+    def _check(self, log: RunningLog) -> None:
         try:
             size = log.file.lstat().st_size
         except FileNotFoundError:
@@ -87,7 +90,7 @@ class LogRotation:
             self._rotate(log)
 
     def _rotate(self, log: RunningLog) -> None:
-        """Make room for one more, pack those that are not yet, then rename the file that is written."""
+        """Make room for one more file, pack the older ones, then rename the current one."""
         for unfinished in log.file.parent.glob(f"{log.file.name}.*{_UNFINISHED}"):
             unfinished.unlink()
         known = rotated(log.file)
@@ -97,10 +100,12 @@ class LogRotation:
         for old in known[superfluous:]:
             if old.suffix != ".gz":
                 pack(old)
-        self._begin_anew(log)
+        self._rename(log)
 
-    def _begin_anew(self, log: RunningLog) -> None:
-        """The renamed file gets its name back when the runtime does not open another: it goes on to write there."""
+    def _rename(self, log: RunningLog) -> None:
+        """Rename the current file, and back again if the runtime does not open another: it then still writes to this
+        one.
+        """
         renamed = free_name(log.file, datetime.fromtimestamp(self._clock.now(), UTC))
         log.file.rename(renamed)
         try:
@@ -113,11 +118,11 @@ class LogRotation:
 
 
 def running_logs(pods: tuple[Pod, ...], paths: PodPaths) -> Iterator[RunningLog]:
-    """The logs of all containers that run, by the pods' statuses."""
+    """Yield the logs of all running containers, by the pods' statuses."""
     for pod in pods:
         status = pod.status
-        everyone = (*status.init_container_statuses, *status.container_statuses, *status.ephemeral_container_statuses)
-        for each in everyone:
+        statuses = (*status.init_container_statuses, *status.container_statuses, *status.ephemeral_container_statuses)
+        for each in statuses:
             identity = each.container_id.partition("://")[2]
             if each.state.running is not None and identity:
                 with suppress(ConfigError):
@@ -126,7 +131,7 @@ def running_logs(pods: tuple[Pod, ...], paths: PodPaths) -> Iterator[RunningLog]
 
 
 def free_name(file: Path, now: datetime) -> Path:
-    """The name of a log that is rotated now: kubelet's, a second later for each that is taken (a clock that was put
+    """Return the name for a file rotated now: kubelet's, one second later for each name that exists (the clock was set
     back).
     """
     while True:
@@ -141,7 +146,7 @@ def _without_links(path: str, flags: int) -> int:
 
 
 def pack(file: Path) -> None:
-    """Replace a file by its packed form, or leave it as it is. No link is followed. Raises OSError."""
+    """Replace a file by its packed form, or leave it unchanged. No link is followed. Raises OSError."""
     packed, unfinished = file.with_name(f"{file.name}.gz"), file.with_name(f"{file.name}{_UNFINISHED}")
     with open_log(file) as source, open(unfinished, "xb", opener=_without_links) as raw:
         os.fchmod(raw.fileno(), os.fstat(source.fileno()).st_mode & 0o777)

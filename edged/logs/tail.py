@@ -1,6 +1,6 @@
-"""Where the last lines of a log begin, found from its end: what is before them is never read.
+"""Finds the beginning of the last lines of a log from its end, without reading the rest.
 
-Lines are those of the container: the parts of one that is longer than the runtime's buffer count once.
+A line of the container counts once, even if the runtime has split it into parts.
 """
 
 import os
@@ -10,19 +10,19 @@ from typing import Final, NamedTuple
 from edged.logs.lines import LONGEST_HEAD, is_whole
 
 BLOCK: Final = 64 * 1024
-"""Bytes that are read at a time; all that is kept in memory."""
+"""Bytes to read at a time, and to hold in memory."""
 
 
 class Tail(NamedTuple):
-    """Where to begin."""
+    """The beginning of the last lines."""
 
     offset: int
     lines: int
-    """How many there are from there on: as many as wanted, or all that the file has."""
+    """Number of lines from there on: the wanted number, or all of a shorter file."""
 
 
 def find_tail(descriptor: int, wanted: int, block: int = BLOCK) -> Tail:
-    """The place in a file from which on it has the last `wanted` lines."""
+    """Return the offset from which a file has the last `wanted` lines."""
     begin = size = os.fstat(descriptor).st_size
     if wanted <= 0:
         return Tail(size, 0)
@@ -37,7 +37,7 @@ def find_tail(descriptor: int, wanted: int, block: int = BLOCK) -> Tail:
 
 
 def _backwards(descriptor: int, size: int, block: int) -> Iterator[tuple[int, bytes]]:
-    """The lines of a file from the last to the first: where each begins, and its first bytes."""
+    """Yield the lines of a file from the last to the first: offset and first bytes."""
     position, after = size, b""
     while position > 0:
         step = min(block, position)

@@ -1,1 +1,1 @@
-"""The node itself: what the machine is, how it registers, what it reports."""
+"""The node: facts of the machine, registration, status and lease."""

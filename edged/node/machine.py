@@ -1,4 +1,4 @@
-"""What this machine is, read from the kernel's files; no library is loaded for it."""
+"""Facts and usage of the machine, read from the kernel's files without a library."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from edged.cri.contract import ContainerRuntime
-    from edged.eviction.consumption import PodUsage
+    from edged.eviction_api.usage import PodUsage
 
 _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64", "armv7l": "arm", "i686": "386"}
 
 
 class MachineError(EdgedError):
-    """The machine's own figures cannot be read."""
+    """The facts of the machine cannot be read."""
 
 
-class Machine(msgspec.Struct, frozen=True):
-    """Figures that do not change while the machine runs, except the addresses."""
+class MachineFacts(msgspec.Struct, frozen=True):
+    """Facts of the machine. Only its addresses change while it runs."""
 
     machine_id: str
     system_uuid: str
@@ -34,7 +34,7 @@ class Machine(msgspec.Struct, frozen=True):
     kernel: str
     os_image: str
     architecture: str
-    """As Go names it: amd64, arm64, arm."""
+    """In Go's terms: amd64, arm64, arm."""
     cpus: int
     memory: int
     """Bytes."""
@@ -44,7 +44,7 @@ class Machine(msgspec.Struct, frozen=True):
 
 
 class FileSystem(msgspec.Struct, frozen=True, gc=False):
-    """What is left of a file system, and what it has: bytes and inodes. One without a fixed number of inodes has 0."""
+    """Available and total bytes and inodes of a file system; 0 inodes if their number is not fixed."""
 
     available: int
     capacity: int
@@ -52,59 +52,62 @@ class FileSystem(msgspec.Struct, frozen=True, gc=False):
     inodes: int
 
 
-class Usage(msgspec.Struct, frozen=True, gc=False):
-    """What is left of the machine."""
+class MachineUsage(msgspec.Struct, frozen=True, gc=False):
+    """Available resources of the machine."""
 
     memory_available: int
-    """Bytes that are free or hold inactive pages of files (kubelet's: capacity without the working set)."""
+    """Bytes that are free or hold inactive pages of files (kubelet: capacity less the working set)."""
     memory: int
-    """Bytes that there are."""
+    """Total bytes."""
     node_fs: FileSystem
-    """That of the pods' directory."""
+    """File system of the pods' directory."""
     image_fs: FileSystem | None
-    """That of the images, when it is another one and known."""
+    """File system of the images, if it is another one and known."""
     pids_free: int
-    """Processes and threads that may be made yet."""
+    """Processes and threads that can still be started."""
     pids: int
-    """That there may be."""
+    """Total limit of processes and threads."""
 
     @property
     def images(self) -> FileSystem:
-        """The file system that holds the images."""
+        """File system that holds the images."""
         return self.image_fs or self.node_fs
 
 
-class Figures:
-    """Where edged takes the machine's figures from: the kernel. A simulated node has its own.
+class MachineInfo:
+    """Reads facts and usage of the machine from the kernel. A simulated node has its own.
 
     Args:
-        consumption: measures what pods use; nobody knows unless given.
+        consumption: measures the usage of pods; it is unknown unless given.
     """
 
     def __init__(self, consumption: Callable[[ContainerRuntime, bool], tuple[PodUsage, ...]] | None = None) -> None:
         self._consumption = consumption
 
-    def machine(self, root: Path, node_ip: str = "") -> Machine:
+    def machine(self, root: Path, node_ip: str = "") -> MachineFacts:
         """See `read_machine`."""
         return read_machine(root, node_ip)
 
-    def usage(self, root: Path, images: Path | None = None) -> Usage:
+    def usage(self, root: Path, images: Path | None = None) -> MachineUsage:
         """See `read_usage`."""
         return read_usage(root, images)
 
     def pods(self, runtime: ContainerRuntime, *, anew: bool = False) -> tuple[PodUsage, ...]:
-        """What each pod uses; those that are missing are not known. `anew`: files are counted now, not only once a
-        minute. Raises CriError.
+        """Return the usage of the pods for which it is known. Raises CriError.
+
+        Args:
+            runtime: the container runtime.
+            anew: whether files are counted now, and not only once a minute.
         """
         return self._consumption(runtime, anew) if self._consumption is not None else ()
 
 
-def read_machine(root: Path, node_ip: str = "") -> Machine:
-    """The machine's figures.
+def read_machine(root: Path, node_ip: str = "") -> MachineFacts:
+    """Return the facts of the machine.
 
     Args:
         root: any directory on the file system that holds the pods.
-        node_ip: the address to report; otherwise that of the default route.
+        node_ip: the address to report; by default that of the default route.
 
     Raises:
         MachineError: /proc or the directory cannot be read.
@@ -118,7 +121,7 @@ def read_machine(root: Path, node_ip: str = "") -> Machine:
         ) from error
     uname = platform.uname()
     machine_id = _text("/etc/machine-id")
-    return Machine(
+    return MachineFacts(
         machine_id=machine_id,
         system_uuid=_text("/sys/class/dmi/id/product_uuid") or machine_id,
         boot_id=_text("/proc/sys/kernel/random/boot_id"),
@@ -132,12 +135,12 @@ def read_machine(root: Path, node_ip: str = "") -> Machine:
     )
 
 
-def read_usage(root: Path, images: Path | None = None) -> Usage:
-    """What is left now.
+def read_usage(root: Path, images: Path | None = None) -> MachineUsage:
+    """Return the available resources of the machine.
 
     Args:
         root: any directory on the file system that holds the pods.
-        images: any on that of the images; None when it is not known.
+        images: any directory on the file system of the images; None when it is not known.
 
     Raises:
         MachineError: /proc or a directory cannot be read.
@@ -148,7 +151,7 @@ def read_usage(root: Path, images: Path | None = None) -> Usage:
         most = int(_text("/proc/sys/kernel/pid_max"))
         threads = _text("/proc/sys/kernel/threads-max")
         most = min(most, int(threads)) if threads else most
-        return Usage(
+        return MachineUsage(
             memory_available=memory["MemFree"] + memory.get("Inactive(file)", 0),
             memory=memory["MemTotal"],
             node_fs=_file_system(root),
@@ -167,7 +170,7 @@ def _file_system(directory: Path) -> FileSystem:
 
 
 def default_addresses() -> tuple[str, ...]:
-    """The address from which the default route leaves, IPv4 before IPv6; loopback when there is no route.
+    """Return the source addresses of the default route, IPv4 before IPv6; loopback when there is no route.
 
     Connecting a datagram socket sends nothing: the kernel only chooses the source address.
     """
@@ -186,7 +189,7 @@ def _source_address(family: socket.AddressFamily, target: str) -> str:
 
 
 def _meminfo() -> dict[str, int]:
-    """Bytes by name."""
+    """Return the fields of /proc/meminfo in bytes."""
     figures: dict[str, int] = {}
     for line in Path("/proc/meminfo").read_text().splitlines():
         name, _, value = line.partition(":")

@@ -1,12 +1,12 @@
-"""Which parts of its Node object a node decides, and which are others' (a kubelet's reconciliation): pure functions.
+"""The parts of the Node object that the node decides, and those of others (kubelet's reconciliation): pure functions.
 
-A node's own are: the conditions that it reports, the resources that it counts and those of its device plug-ins,
-addresses, nodeInfo, images, volumesInUse, a kubelet's labels and annotations. Others' are: every other condition
-(NetworkUnavailable of a network plug-in), extended resources that somebody has patched in, every other label and
-annotation, the spec with its taints.
+The node decides the conditions that it reports, the resources that it counts and those of its device plug-ins, its
+addresses, nodeInfo, images, volumesInUse, and a kubelet's labels and annotations. Others decide every other condition
+(NetworkUnavailable of a network plug-in), extended resources that were patched in, every other label and annotation,
+and the spec with its taints.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 
 from edged.api import Node, NodeCondition, Quantity, parse_quantity
 from edged.api.quantity import QuantityError
@@ -14,7 +14,7 @@ from edged.api.versions import version_number
 
 
 def with_foreign_conditions(own: Iterable[NodeCondition], there: Iterable[NodeCondition]) -> tuple[NodeCondition, ...]:
-    """The node's own conditions among those that are there, in the order in which they are; new ones come last."""
+    """Return the present conditions with the node's own ones updated, in the present order; new ones come last."""
     ours = {condition.type: condition for condition in own}
     kept = [ours.pop(condition.type, condition) for condition in there]
     return (*kept, *ours.values())
@@ -23,23 +23,28 @@ def with_foreign_conditions(own: Iterable[NodeCondition], there: Iterable[NodeCo
 def with_foreign_resources(
     own: Mapping[str, Quantity], there: Mapping[str, Quantity], capacity: Mapping[str, Quantity]
 ) -> dict[str, Quantity]:
-    """The node's own resources, and the extended ones that somebody else has given it.
+    """Return the node's own resources, and the extended resources that others have added.
 
-    An amount that is there in another notation stays as it is: an API server writes `1000` as `1k`.
+    An equal amount in another notation stays as it is: an API server writes `1000` as `1k`.
 
     Args:
         own: amounts by name.
-        there: what the cloud shows in their place.
-        capacity: what it shows as capacity. Of others' resources all is allocatable (kubelet's MachineInfo).
+        there: amounts by name that the cloud has.
+        capacity: capacity by name that the cloud has. Resources of others are allocatable wholly (kubelet's
+            MachineInfo).
     """
-    foreign = {name: amount for name, amount in capacity.items() if "/" in name and name not in own}
     said = {name: there[name] if name in there and _same(there[name], value) else value for name, value in own.items()}
-    return {**said, **foreign}
+    return {**said, **foreign_resources(own, capacity)}
+
+
+def foreign_resources(own: Container[str], capacity: Mapping[str, Quantity]) -> dict[str, Quantity]:
+    """Return the extended resources in a node's capacity that are not its own."""
+    return {name: amount for name, amount in capacity.items() if "/" in name and name not in own}
 
 
 def is_newer(node: Node, known: Node | None) -> bool:
-    """Whether a state of the Node object is not older than the known one. Of two objects of the name, the one that was
-    made later is.
+    """Return whether a Node object is at least as new as the known one. Of two objects with different uids, the one
+    that was created later is newer.
     """
     if known is None:
         return True

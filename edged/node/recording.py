@@ -1,4 +1,4 @@
-"""The machine's figures, told to a recorder whenever edged is told of others: they come from outside of it too."""
+"""RecordingMachineInfo: writes the facts and usage of the machine into a recording."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -10,24 +10,24 @@ from beehive.clock import Clock
 from beehive.trace.format import Note, Record
 from beehive.trace.redact import Redactor
 from edged.cri.contract import ContainerRuntime
-from edged.eviction.consumption import PodUsage
-from edged.node.machine import Figures, Machine, Usage
+from edged.eviction_api.usage import PodUsage
+from edged.node.machine import MachineFacts, MachineInfo, MachineUsage
 
 
 class _Names(NamedTuple):
     kind: str
-    """Of the notes."""
+    """Kind of the notes."""
     machine: str
-    """Their texts."""
+    """Texts of the notes."""
     usage: str
     pods: str
 
 
-FIGURES: Final = _Names("figures", "machine", "usage", "pods")
+MACHINE_NOTES: Final = _Names("figures", "machine", "usage", "pods")
 
 
-class FiguresEntry(msgspec.Struct, frozen=True):
-    """What edged was told (`beehive.trace.entries.Entry`)."""
+class MachineInfoEntry(msgspec.Struct, frozen=True):
+    """Facts or usage that edged has received (`beehive.trace.entries.Entry`)."""
 
     time: float
     text: str
@@ -35,49 +35,49 @@ class FiguresEntry(msgspec.Struct, frozen=True):
 
     @property
     def size(self) -> int:
-        """Bytes of memory that it keeps, roughly."""
+        """Bytes of memory that the entry takes, roughly."""
         return 1000
 
     def record(self, time: float, redactor: Redactor) -> Record:  # noqa: ARG002 - there is nothing secret in it
-        """As it is written."""
-        return Note(time, 0, 0, 0, FIGURES.kind, "edged", self.text, msgspec.to_builtins(self.data))
+        """Return the note of the entry."""
+        return Note(time, 0, 0, 0, MACHINE_NOTES.kind, "edged", self.text, msgspec.to_builtins(self.data))
 
 
-class RecordingFigures(Figures):
-    """See the module's docstring.
+class RecordingMachineInfo(MachineInfo):
+    """Records the facts and usage of the machine whenever edged receives others than before: a replay has no machine.
 
     Args:
-        figures: that are asked.
-        clock: that times are taken from.
+        figures: the source.
+        clock: the time of entries.
         add: takes each entry.
     """
 
-    def __init__(self, figures: Figures, clock: Clock, add: Callable[[FiguresEntry], None]) -> None:
+    def __init__(self, figures: MachineInfo, clock: Clock, add: Callable[[MachineInfoEntry], None]) -> None:
         super().__init__()
         self._figures = figures
         self._clock = clock
         self._add = add
         self._told: dict[str, Any] = {}
 
-    def machine(self, root: Path, node_ip: str = "") -> Machine:
-        """See `Figures`."""
+    def machine(self, root: Path, node_ip: str = "") -> MachineFacts:
+        """See `MachineInfo`."""
         machine = self._figures.machine(root, node_ip)
-        self._tell(FIGURES.machine, machine)
+        self._tell(MACHINE_NOTES.machine, machine)
         return machine
 
-    def usage(self, root: Path, images: Path | None = None) -> Usage:
-        """See `Figures`."""
+    def usage(self, root: Path, images: Path | None = None) -> MachineUsage:
+        """See `MachineInfo`."""
         usage = self._figures.usage(root, images)
-        self._tell(FIGURES.usage, usage)
+        self._tell(MACHINE_NOTES.usage, usage)
         return usage
 
     def pods(self, runtime: ContainerRuntime, *, anew: bool = False) -> tuple[PodUsage, ...]:
-        """See `Figures`."""
+        """See `MachineInfo`."""
         pods = self._figures.pods(runtime, anew=anew)
-        self._tell(FIGURES.pods, pods)
+        self._tell(MACHINE_NOTES.pods, pods)
         return pods
 
-    def _tell(self, text: str, figures: Machine | Usage | tuple[PodUsage, ...]) -> None:
+    def _tell(self, text: str, figures: MachineFacts | MachineUsage | tuple[PodUsage, ...]) -> None:
         if self._told.get(text) != figures:
             self._told[text] = figures
-            self._add(FiguresEntry(self._clock.monotonic(), text, figures))
+            self._add(MachineInfoEntry(self._clock.monotonic(), text, figures))

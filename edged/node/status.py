@@ -1,4 +1,4 @@
-"""What the node says of itself, as pure functions of the machine, the runtime and what is left.
+"""The node's status, labels and lease: pure functions of a report.
 
 Names, reasons and messages of conditions are a kubelet's; Ready's are KubeEdge's (`EdgeReady`), as its cloud shows it.
 """
@@ -20,29 +20,30 @@ from edged.api import (
     Quantity,
     format_quantity,
     format_time,
+    parse_quantity,
 )
 from edged.api.leases import Lease, LeaseSpec
 from edged.api.nodes import ContainerImage, DaemonEndpoint, NodeDaemonEndpoints, NodeSpec, Taint
 from edged.api.times import format_micro_time
-from edged.devices.model import Share
-from edged.eviction.signals import Pressure, Signal
-from edged.eviction.thresholds import EvictionSettings
-from edged.node.machine import Machine
-from edged.node.ownership import with_foreign_conditions, with_foreign_resources
+from edged.devices.model import DeviceCapacity
+from edged.eviction_api.signals import Pressure, Signal
+from edged.eviction_api.thresholds import EvictionSettings
+from edged.node.machine import MachineFacts
+from edged.node.ownership import foreign_resources, with_foreign_conditions, with_foreign_resources
 
 LEASE_NAMESPACE = "kube-node-lease"
 
-RENEWAL = 5 / 16
+LEASE_RENEW_FRACTION = 5 / 16
 """Part of a lease's duration after which it is renewed. A kubelet does so after a quarter; but a renewal with its
 answer and the acknowledgement of that is 1.5 KB, most of what an idle node sends. Of three renewals in a row two may
 still be lost before the cloud, which waits for 40 s (`--node-monitor-grace-period`), gives the node up.
 """
 
 
-class Report(msgspec.Struct, frozen=True):
-    """Everything a node status is computed from."""
+class NodeReport(msgspec.Struct, frozen=True):
+    """Everything that a node's status is computed from."""
 
-    machine: Machine
+    machine: MachineFacts
     node_name: str
     max_pods: int
     port: int
@@ -54,31 +55,31 @@ class Report(msgspec.Struct, frozen=True):
     network_problem: str = ""
     images: tuple[ContainerImage, ...] = ()
     reserved: Mapping[str, Fraction] = {}
-    """What is kept for others than pods, in base units (kubeReserved and systemReserved together)."""
+    """Resources that are not for pods, in base units (kubeReserved and systemReserved together)."""
     eviction: EvictionSettings = EvictionSettings()
-    """What hard thresholds keep free is not allocatable."""
+    """Thresholds; resources that hard ones keep free are not allocatable."""
     pressures: frozenset[Pressure] = frozenset()
-    """Conditions that the evictor sees."""
+    """Pressures on the node's resources."""
     volumes_in_use: tuple[str, ...] = ()
     """Unique names of attachable volumes; the cloud does not detach them meanwhile."""
-    devices: Mapping[str, Share] = {}
-    """What device plug-ins provide, by resource."""
+    devices: Mapping[str, DeviceCapacity] = {}
+    """Devices of device plug-ins, by resource."""
 
 
 ANNOTATIONS = {"volumes.kubernetes.io/controller-managed-attach-detach": "true"}
-"""The annotations of a kubelet's own."""
+"""Annotations that a kubelet sets."""
 
 _ROLES = {"node-role.kubernetes.io/agent": "", "node-role.kubernetes.io/edge": ""}
 
 
-def labels(machine: Machine, node_name: str, extra: Mapping[str, str]) -> dict[str, str]:
-    """The labels a KubeEdge node registers with; `extra` wins."""
+def registration_labels(machine: MachineFacts, node_name: str, extra: Mapping[str, str]) -> dict[str, str]:
+    """Return the labels with which a KubeEdge node registers; `extra` has precedence."""
     return {**own_labels(machine, node_name, {}), **_ROLES, **extra}
 
 
-def own_labels(machine: Machine, node_name: str, extra: Mapping[str, str]) -> dict[str, str]:
-    """The labels whose values the node alone decides: those that a kubelet reconciles, and the configured ones. A role
-    is the administrator's to take away.
+def own_labels(machine: MachineFacts, node_name: str, extra: Mapping[str, str]) -> dict[str, str]:
+    """Return the labels that the node keeps correct: those that a kubelet reconciles, and the configured ones. The role
+    labels are not among them: an administrator may remove them.
     """
     return {
         "beta.kubernetes.io/arch": machine.architecture,
@@ -91,20 +92,20 @@ def own_labels(machine: Machine, node_name: str, extra: Mapping[str, str]) -> di
 
 
 def node_object(
-    report: Report,
+    report: NodeReport,
     extra_labels: Mapping[str, str],
     now: Nanoseconds,
     *,
     taints: tuple[Taint, ...] = (),
     schedulable: bool = True,
 ) -> Node:
-    """The object with which the node registers. Taints are given to a new node only, as with a kubelet."""
+    """Return the object with which the node registers. Only a new node gets taints, as with a kubelet."""
     cordon = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
     spec = NodeSpec(taints=taints) if schedulable else NodeSpec(unschedulable=True, taints=(*taints, cordon))
     return Node(
         metadata=ObjectMeta(
             name=report.node_name,
-            labels=labels(report.machine, report.node_name, extra_labels),
+            labels=registration_labels(report.machine, report.node_name, extra_labels),
             annotations=ANNOTATIONS,
         ),
         spec=spec,
@@ -112,32 +113,27 @@ def node_object(
     )
 
 
-def node_status(report: Report, old: NodeStatus, now: Nanoseconds, *, anew: bool = True) -> NodeStatus:
-    """The status now, for a node that the cloud shows as `old`.
+def node_status(report: NodeReport, old: NodeStatus, now: Nanoseconds, *, anew: bool = True) -> NodeStatus:
+    """Return the present status of a node that the cloud shows as `old`.
 
-    What the node does not decide itself is as it was in `old`: others' conditions, resources that somebody patched in,
-    attached volumes, the phase. So are transition times where nothing changed.
+    Fields that the node does not decide are as in `old`: conditions of others, resources that were patched in, attached
+    volumes, the phase; so are transition times of conditions that have not changed.
 
     Args:
-        anew: whether the port is this node's own. KubeEdge's cloudstream writes its tunnel's in the place of what the
-            node has registered with, and that one stays.
+        report: facts of the node.
+        old: the status in the cloud.
+        now: the wall clock, for heartbeats and transitions.
+        anew: whether the port is the node's own. KubeEdge's cloudstream replaces the port that the node has registered
+            by the port of its tunnel, which then stays.
     """
-    machine, eviction = report.machine, report.eviction
-    memory = machine.memory - eviction.reserve(Signal.MEMORY, machine.memory)
-    storage = machine.storage - eviction.reserve(Signal.NODE_FS, machine.storage)
-    capacity = {
-        **_resources(report, memory=machine.memory, storage=machine.storage, cpu=Fraction(machine.cpus)),
-        **{name: str(share.capacity) for name, share in report.devices.items()},
-    }
-    allocatable = {
-        **_resources(
-            report,
-            memory=_less(report, "memory", memory),
-            storage=_less(report, "ephemeral-storage", storage),
-            cpu=max(Fraction(0), machine.cpus - report.reserved.get("cpu", Fraction(0))),
-        ),
-        **{name: str(share.allocatable) for name, share in report.devices.items()},
-    }
+    machine = report.machine
+    capacity = _formatted(
+        {
+            **_resources(report, memory=machine.memory, storage=machine.storage, cpu=Fraction(machine.cpus)),
+            **{name: Fraction(device.capacity) for name, device in report.devices.items()},
+        }
+    )
+    allocatable = _formatted(_own_allocatable(report))
     endpoints = NodeDaemonEndpoints(kubelet_endpoint=DaemonEndpoint(port=max(0, report.port)))
     return NodeStatus(
         capacity=with_foreign_resources(capacity, old.capacity, old.capacity),
@@ -167,13 +163,20 @@ def node_status(report: Report, old: NodeStatus, now: Nanoseconds, *, anew: bool
     )
 
 
-def worth_sending(new: NodeStatus, sent: NodeStatus | None) -> bool:
-    """Whether a status says anything that the one sent before did not: heartbeat times do not count."""
+def allocatable_amounts(report: NodeReport, old: NodeStatus) -> dict[str, Fraction]:
+    """Return the amounts of `node_status`'s allocatable in base units, for a node that the cloud shows as `old`."""
+    own = _own_allocatable(report)
+    foreign = {name: parse_quantity(amount) for name, amount in foreign_resources(own, old.capacity).items()}
+    return {**own, **foreign}
+
+
+def node_status_has_changed(new: NodeStatus, sent: NodeStatus | None) -> bool:
+    """Return whether a status differs from the one that was sent before in more than heartbeat times."""
     return sent is None or _without_heartbeats(new) != _without_heartbeats(sent)
 
 
 def new_lease(node: Node, seconds: int, now: Nanoseconds) -> Lease:
-    """The lease of a node that has registered, owned by it so that it goes with it."""
+    """Return the lease of a registered node. The node owns it, so that it is deleted with the node."""
     name = node.metadata.name
     return Lease(
         metadata=ObjectMeta(name=name, namespace=LEASE_NAMESPACE, owner_references=(_owner(node),)),
@@ -181,11 +184,11 @@ def new_lease(node: Node, seconds: int, now: Nanoseconds) -> Lease:
     )
 
 
-def renewed(lease: Lease, node: Node, seconds: int, now: Nanoseconds) -> Lease:
-    """The same lease, held for another `seconds` from now on. One of an earlier object of the node goes over to this
-    one, or it would be collected with that.
+def renewed_lease(lease: Lease, node: Node, seconds: int, now: Nanoseconds) -> Lease:
+    """Return the lease held for another `seconds` from now on. The lease of an earlier Node object gets this one as its
+    owner, or it would be collected with the earlier one.
 
-    Without what the API server does not take from an update anyway: it is sent seven thousand times a day.
+    Fields that the API server ignores in an update are left out: a lease is sent seven thousand times a day.
     """
     spec = msgspec.structs.replace(lease.spec, lease_duration_seconds=seconds, renew_time=format_micro_time(now))
     owners = lease.metadata.owner_references
@@ -199,21 +202,49 @@ def _owner(node: Node) -> OwnerReference:
     return OwnerReference(api_version="v1", kind="Node", name=node.metadata.name, uid=node.metadata.uid)
 
 
-def _less(report: Report, resource: str, amount: int) -> int:
-    """What is left of an amount when the reservations are taken from it."""
+def _less(report: NodeReport, resource: str, amount: int) -> int:
+    """Return an amount less the reservations."""
     return max(0, int(amount - report.reserved.get(resource, Fraction(0))))
 
 
-def _resources(report: Report, *, memory: int, storage: int, cpu: Fraction) -> dict[str, Quantity]:
+def _own_allocatable(report: NodeReport) -> dict[str, Fraction]:
+    """Return the amounts of the node's own resources and devices that are for pods, in base units."""
+    machine, eviction = report.machine, report.eviction
+    memory = machine.memory - eviction.reserve(Signal.MEMORY, machine.memory)
+    storage = machine.storage - eviction.reserve(Signal.NODE_FS, machine.storage)
     return {
-        "cpu": format_quantity(cpu),
-        "ephemeral-storage": str(storage),
-        "memory": f"{memory // 1024}Ki",
-        "pods": str(report.max_pods),
+        **_resources(
+            report,
+            memory=_less(report, "memory", memory),
+            storage=_less(report, "ephemeral-storage", storage),
+            cpu=max(Fraction(0), machine.cpus - report.reserved.get("cpu", Fraction(0))),
+        ),
+        **{name: Fraction(device.allocatable) for name, device in report.devices.items()},
     }
 
 
-def _conditions(report: Report, old: NodeStatus, now: Nanoseconds) -> tuple[NodeCondition, ...]:
+def _resources(report: NodeReport, *, memory: int, storage: int, cpu: Fraction) -> dict[str, Fraction]:
+    """Return amounts in base units; memory in whole Ki."""
+    return {
+        "cpu": cpu,
+        "ephemeral-storage": Fraction(storage),
+        "memory": Fraction(memory // 1024 * 1024),
+        "pods": Fraction(report.max_pods),
+    }
+
+
+def _formatted(amounts: Mapping[str, Fraction]) -> dict[str, Quantity]:
+    """Write amounts as a node's status has them: CPU in the shortest notation, memory in Ki, all else as a number."""
+    return {name: _quantity(name, amount) for name, amount in amounts.items()}
+
+
+def _quantity(name: str, amount: Fraction) -> Quantity:
+    if name == "cpu":
+        return format_quantity(amount)
+    return f"{int(amount) // 1024}Ki" if name == "memory" else str(int(amount))
+
+
+def _conditions(report: NodeReport, old: NodeStatus, now: Nanoseconds) -> tuple[NodeCondition, ...]:
     memory_low, disk_low, pids_low = (p in report.pressures for p in (Pressure.MEMORY, Pressure.DISK, Pressure.PIDS))
     problem = report.runtime_problem or report.network_problem
     wanted = (

@@ -1,4 +1,4 @@
-"""Looks at the machine and at the runtime's own word on itself, and tells edged when the node's report changed."""
+"""NodeWatch: inspects the machine and the container runtime for the node's status."""
 
 import logging
 from collections.abc import Callable
@@ -9,72 +9,74 @@ from edged.api.nodes import ContainerImage
 from edged.cri.contract import ContainerRuntime
 from edged.cri.errors import CriError
 from edged.images.largest import largest_images
-from edged.node.machine import Figures, Machine, MachineError, default_addresses
-from edged.node.status import Report
+from edged.node.machine import MachineError, MachineFacts, MachineInfo, default_addresses
+from edged.node.status import NodeReport
 from edged.settings import EdgedSettings
 from protos.cri.v1 import api_pb2 as cri
 
 _log = logging.getLogger(__name__)
 
 
-class Look(NamedTuple):
-    """Look now."""
+class CheckNode(NamedTuple):
+    """Inspect the machine and the runtime now."""
 
 
 class NodeWatch(Actor):
-    """See the module's docstring.
+    """Inspects the machine and the status of the container runtime every status period, and reports both.
 
     Args:
-        tell: takes each report; must not block.
+        settings: edged's.
+        runtime: the container runtime.
+        report: takes each report; must not block.
         version: of the agent, as `kubeletVersion`.
-        figures: of the machine.
-        volumes: the attachable volumes that the node uses.
+        machine_info: facts of the machine.
+        volumes: returns the attachable volumes that the node uses.
     """
 
     def __init__(
         self,
         settings: EdgedSettings,
         runtime: ContainerRuntime,
-        tell: Callable[[Report], None],
+        report: Callable[[NodeReport], None],
         version: str,
-        figures: Figures,
+        machine_info: MachineInfo,
         volumes: Callable[[], tuple[str, ...]] = tuple,
     ) -> None:
         super().__init__()
-        self._figures = figures
+        self._machine_info = machine_info
         self._volumes = volumes
         self._settings = settings
         self._runtime_client = runtime
-        self._tell = tell
+        self._report = report
         self._version = version
-        self._machine: Machine | None = None
+        self._machine: MachineFacts | None = None
         self._runtime_version = ""
         self._version_known = False
-        """Until the runtime was away: it may come back as another version."""
+        """Whether the runtime's version is known. After a failure it may come back with another one."""
 
     def on_start(self) -> None:
-        """Look at once."""
-        self.actor_ref.tell(Look())
+        """Inspect the machine and the runtime at once."""
+        self.actor_ref.tell(CheckNode())
 
     def on_receive(self, message: object) -> None:
-        """Look, and again after the status period."""
-        if not isinstance(message, Look):
+        """Inspect the machine and the runtime, and again after the status period."""
+        if not isinstance(message, CheckNode):
             return
         try:
-            self._tell(self._look())
+            self._report(self._inspect())
         except MachineError as error:
             _log.warning("%s", error)
         if not self.actor_stopped.is_set():
-            self.clock.after(self._settings.status_period, self._look_again)
+            self.clock.after(self._settings.status_period, self._inspect_again)
 
-    def _look_again(self) -> None:
+    def _inspect_again(self) -> None:
         if not self.actor_stopped.is_set():
-            self.actor_ref.tell(Look())
+            self.actor_ref.tell(CheckNode())
 
-    def _look(self) -> Report:
+    def _inspect(self) -> NodeReport:
         settings = self._settings
         runtime_problem, network_problem = self._runtime_problems()
-        return Report(
+        return NodeReport(
             machine=self._read_machine(),
             node_name=settings.node_name,
             max_pods=settings.max_pods,
@@ -90,7 +92,7 @@ class NodeWatch(Actor):
         )
 
     def _images(self) -> tuple[ContainerImage, ...]:
-        """None while the runtime does not say; the next look asks again."""
+        """Return the images to report; none when the runtime does not answer."""
         most = self._settings.node_status_max_images
         if most == 0:
             return ()
@@ -100,14 +102,14 @@ class NodeWatch(Actor):
             _log.debug("the node's status goes without images: %s", error)
             return ()
 
-    def _read_machine(self) -> Machine:
+    def _read_machine(self) -> MachineFacts:
         addresses = (self._settings.node_ip,) if self._settings.node_ip else default_addresses()
         if self._machine is None or self._machine.addresses != addresses:
-            self._machine = self._figures.machine(self._settings.root, self._settings.node_ip)
+            self._machine = self._machine_info.machine(self._settings.root, self._settings.node_ip)
         return self._machine
 
     def _runtime_problems(self) -> tuple[str, str]:
-        """Why the runtime, and its network, are not ready; empty when they are (kubelet's runtimeState)."""
+        """Return why the runtime and its network are not ready; empty when they are (kubelet's runtimeState)."""
         try:
             if not self._version_known:
                 version = self._runtime_client.version()

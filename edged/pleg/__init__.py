@@ -1,1 +1,1 @@
-"""Pod life-cycle events: what the runtime says of pods now, and what changed since the last look."""
+"""The pod lifecycle event generator (PLEG): reports pods whose sandboxes or containers changed."""

@@ -1,7 +1,4 @@
-"""The actor that waits for the runtime's events. It does nothing else, for waiting is all that its thread can do.
-
-It never looks at a pod: it notes what was heard (`Hints`) and wakes the PLEG when that is news.
-"""
+"""The actor that receives the runtime's events."""
 
 import contextlib
 import logging
@@ -14,16 +11,17 @@ from beehive.backoff import Backoff
 from edged.cri.contract import ContainerRuntime
 from edged.cri.errors import ConnectionClosedError, CriError, UnimplementedError
 from edged.pleg.hints import Hints
-from edged.pleg.messages import Heard, StreamAsked, StreamBroke, StreamNews, StreamOpened
+from edged.pleg.messages import HintAdded, StreamBroke, StreamEvent, StreamOpened, StreamRequested
 from protos.cri.v1 import api_pb2 as cri
 
 _log = logging.getLogger(__name__)
 
 FIRST_WAIT = 1.0
-"""Ceiling in seconds of the wait before a stream that ended is opened again; it doubles, and is drawn with full
-jitter."""
+"""First upper limit of the wait before a broken stream is opened again, in seconds. It doubles each time; the wait is
+drawn with full jitter.
+"""
 LONGEST_WAIT = 30.0
-"""Ceiling that is never passed. A stream that lasted for longer than this begins with `FIRST_WAIT` again."""
+"""Largest upper limit, in seconds. After a stream that lasted longer the limit is `FIRST_WAIT` again."""
 
 
 class _Listen:
@@ -31,62 +29,66 @@ class _Listen:
 
 
 class Listener(Actor):
-    """See the module's docstring. `edged` ends it by closing the runtime's client.
+    """Receives the runtime's events, which blocks its thread, and notes them in `Hints`.
+
+    It never inspects a pod, and wakes the PLEG only for a new hint. `edged` stops it by closing the runtime's client.
 
     Args:
-        runtime: whose events.
-        hints: where they are noted.
-        tell: takes what the PLEG has to know; must not block.
+        runtime: sends the events.
+        hints: collects them.
+        tell: takes messages to the PLEG; must not block.
     """
 
-    def __init__(self, runtime: ContainerRuntime, hints: Hints, tell: Callable[[StreamNews], None]) -> None:
+    def __init__(self, runtime: ContainerRuntime, hints: Hints, tell: Callable[[StreamEvent], None]) -> None:
         super().__init__()
         self._runtime = runtime
         self._hints = hints
-        self._pleg = tell
+        self._report = tell
         self._backoff = Backoff(FIRST_WAIT, LONGEST_WAIT)
 
     def on_start(self) -> None:
-        """Listen at once."""
+        """Open the stream at once."""
         self.actor_ref.tell(_Listen())
 
     def on_receive(self, message: object) -> None:
-        """Listen until there is nothing to hear any more."""
+        """Receive events until the stream ends."""
         if not isinstance(message, _Listen):
             return
         begin = self.clock.monotonic()
-        self._tell(StreamAsked())
+        self._send(StreamRequested())
         try:
-            self._runtime.container_events(lambda: self._tell(StreamOpened()), self._hear)
+            self._runtime.container_events(lambda: self._send(StreamOpened()), self._on_event)
         except ConnectionClosedError:
             return
         except UnimplementedError:
             _log.info("the runtime has no events: it is listed every period instead")
-            self._tell(StreamBroke())
+            self._send(StreamBroke())
         except CriError as error:
             self._broke(error, begin)
 
     def _broke(self, error: CriError, begin: float) -> None:
-        self._tell(StreamBroke())
+        self._send(StreamBroke())
         if self.clock.monotonic() - begin > LONGEST_WAIT:
             self._backoff.reset()
         if not self._backoff.failures:
             _log.warning("no events from the runtime, it is listed every period until there are: %s", error)
-        self.clock.after(self.wait(), self._listen_again)
+        self.clock.after(self.wait(), self._reopen)
 
     def wait(self) -> float:
-        """Seconds until the stream is asked for again, by lot; a replay knows how long it was."""
+        """Return a random wait before the stream is opened again, in seconds; a replay overrides it with the recorded
+        one.
+        """
         return self._backoff.next(self.clock.random)
 
-    def _listen_again(self) -> None:
+    def _reopen(self) -> None:
         with contextlib.suppress(pykka.ActorDeadError):
             self.actor_ref.tell(_Listen())
 
-    def _hear(self, event: cri.ContainerEventResponse) -> None:
-        if self._hints.hear(event, self.clock.monotonic()):
-            self._tell(Heard())
+    def _on_event(self, event: cri.ContainerEventResponse) -> None:
+        if self._hints.add_event(event, self.clock.monotonic()):
+            self._send(HintAdded())
 
-    def _tell(self, news: StreamNews) -> None:
-        """The PLEG may have ended a moment before, when edged stops."""
+    def _send(self, event: StreamEvent) -> None:
+        """Send a message to the PLEG, which may have ended a moment before when edged stops."""
         with contextlib.suppress(pykka.ActorDeadError):
-            self._pleg(news)
+            self._report(event)

@@ -1,74 +1,74 @@
-"""What the PLEG is told, and what it tells edged."""
+"""The messages to the PLEG, and its events for edged."""
 
 from typing import NamedTuple
 
 from edged.cri.errors import CriError
-from edged.pleg.reader import Glance
+from edged.pleg.reader import PodSnapshot
 from edged.pods.model import PodFacts, PodUid
 
 
-class Seen(NamedTuple):
-    """What was found out about one pod."""
+class PodInspection(NamedTuple):
+    """The facts of one pod at one time."""
 
     facts: PodFacts
     at: float
-    """When the lists were asked for, monotonic seconds: what was made after that may be missing. Of two, the later one
-    holds.
+    """When the lists were requested, in monotonic seconds: objects made after that may be missing. The later of two
+    inspections holds.
     """
 
 
 class Relisted(NamedTuple):
-    """One relist: the pods that changed, and all pods that the runtime has."""
+    """A relist: the pods that changed, and all pods that the runtime has."""
 
-    changed: tuple[Seen, ...]
-    glances: dict[PodUid, Glance]
+    changed: tuple[PodInspection, ...]
+    snapshots: dict[PodUid, PodSnapshot]
     at: float
 
 
-class Looked(NamedTuple):
-    """A pod was looked at because of an event, and is not as it was."""
+class PodInspected(NamedTuple):
+    """A pod was inspected because of an event, and has changed."""
 
-    seen: Seen
+    inspection: PodInspection
 
 
 class RelistFailed(NamedTuple):
-    """The runtime did not answer, or not for one pod; that one counts as changed until it does."""
+    """The runtime did not answer, or not for one pod; that pod counts as changed until it does."""
 
     error: CriError
 
 
-Event = Relisted | Looked | RelistFailed
-"""What edged is told."""
+PlegEvent = Relisted | PodInspected | RelistFailed
+"""An event for edged."""
 
 
-class Observed(NamedTuple):
-    """A worker has read the facts of a pod itself."""
+class WorkerInspection(NamedTuple):
+    """The facts of one pod that a worker has read itself."""
 
     facts: PodFacts
     owner: str
     at: float
-    """When, as in `Seen`."""
+    """As in `PodInspection`."""
 
 
-class LookAround(NamedTuple):
-    """Somebody waits for a relist: do not let more than the shorter period pass until the next one."""
+class RelistSoon(NamedTuple):
+    """A request to relist after the shorter period at the latest."""
 
 
-class StreamAsked(NamedTuple):
-    """The runtime is asked for its events."""
+class StreamRequested(NamedTuple):
+    """The listener has requested the runtime's events."""
 
 
 class StreamOpened(NamedTuple):
-    """It sends them from now on."""
+    """The runtime has begun to send its events."""
 
 
 class StreamBroke(NamedTuple):
-    """It does not, or no longer."""
+    """The runtime does not send events, or no longer."""
 
 
-class Heard(NamedTuple):
-    """There is something among the hints that was not there before."""
+class HintAdded(NamedTuple):
+    """`Hints` has a new hint."""
 
 
-StreamNews = StreamAsked | StreamOpened | StreamBroke | Heard
-"""What the listener tells."""
+StreamEvent = StreamRequested | StreamOpened | StreamBroke | HintAdded
+"""A message of the listener."""

@@ -1,9 +1,4 @@
-"""Looks at the runtime and tells edged which pods changed, with their facts: pods of which an event has spoken at once,
-and all pods now and then, in two calls however many they are.
-
-Workers look themselves at what they have just done and note it down (`Hints.observe`), so that the next relist does not
-report it a second time: a change is reported when it is made, not at the next relist.
-"""
+"""The actor that inspects the runtime's pods (kubelet's generic and evented PLEG)."""
 
 import logging
 from collections.abc import Callable
@@ -14,92 +9,98 @@ from beehive.clock import Timer
 from edged.cri.errors import CriError, DeadlineExceededError, UnavailableError
 from edged.pleg.hints import Hints
 from edged.pleg.messages import (
-    Event,
-    Heard,
-    LookAround,
-    Looked,
+    HintAdded,
+    PlegEvent,
+    PodInspected,
+    PodInspection,
     Relisted,
     RelistFailed,
-    Seen,
-    StreamAsked,
+    RelistSoon,
     StreamBroke,
     StreamOpened,
+    StreamRequested,
 )
-from edged.pleg.pace import Pace
-from edged.pleg.reader import Glance, RuntimeReader, changed_pods, glance_of, is_same
+from edged.pleg.pace import RelistPace
+from edged.pleg.reader import PodSnapshot, RuntimeReader, changed_pods, is_same, snapshot_of
 from edged.pods.model import PodFacts, PodRef, PodUid
 
 _log = logging.getLogger(__name__)
 
-MOST_LOOKS = 4
-"""Pods that are looked at one by one in a round, in two calls each; for more of them a relist costs less."""
+MAX_INSPECTIONS = 4
+"""Pods to inspect one by one, in two calls each; for more of them a relist costs less."""
 
 _RUNTIME_AWAY = (UnavailableError, DeadlineExceededError)
-"""Errors after which the other pods need not be tried."""
+"""Errors after which the other pods are not tried."""
 
 
 class _Relist(NamedTuple):
-    """List everything. Of two that were called for only the later one counts."""
+    """List everything. Of two scheduled relists only the later one counts."""
 
     number: int
 
 
-class _Round(NamedTuple):
-    """Look at what there are hints of, if that is due."""
+class _InspectHinted(NamedTuple):
+    """Inspect the hinted pods, if that is due."""
 
 
 class Pleg(Actor):
-    """Pod life-cycle event generator.
+    """Pod lifecycle event generator: sends edged the facts of pods that changed.
+
+    It inspects a pod soon after an event of the runtime, and lists all pods periodically, in two calls for any number
+    of pods. Workers inspect the pods that they have just changed themselves (`Hints.add_inspection`): a change is then
+    reported when it is made, and not a second time by the next relist.
 
     Args:
-        reader: of the runtime.
+        reader: reads from the runtime.
         tell: takes each event; must not block.
-        pace: says how soon a relist follows the last one.
-        hints: what the runtime's events have said, and what workers saw.
+        pace: the period of relists.
+        hints: the pods of the runtime's events, and the workers' inspections.
     """
 
-    def __init__(self, reader: RuntimeReader, tell: Callable[[Event], None], pace: Pace, hints: Hints) -> None:
+    def __init__(
+        self, reader: RuntimeReader, tell: Callable[[PlegEvent], None], pace: RelistPace, hints: Hints
+    ) -> None:
         super().__init__()
         self._reader = reader
         self._tell = tell
         self._pace = pace
         self._hints = hints
-        self._known: dict[PodUid, Glance] = {}
+        self._known: dict[PodUid, PodSnapshot] = {}
         self._known_at: dict[PodUid, float] = {}
         self._number = 0
         self._timer: Timer | None = None
         self._last_relist: float | None = None
-        self._last_round = float("-inf")
-        self._next_round = float("inf")
+        self._last_inspection = float("-inf")
+        self._next_inspection = float("inf")
 
     def on_start(self) -> None:
-        """Look at once."""
+        """Relist at once."""
         self.actor_ref.tell(_Relist(self._number))
 
     def on_receive(self, message: object) -> None:
-        """Look, or take notice of the stream."""
+        """Relist, inspect hinted pods, or note the state of the stream."""
         match message:
             case _Relist(number):
                 if number == self._number:
                     self._relist()
-            case Heard():
-                self._look_where_hinted()
-            case _Round():
-                self._next_round = float("inf")
-                self._look_where_hinted()
-            case LookAround():
-                self._pace.hurry()
+            case HintAdded():
+                self._inspect_hinted()
+            case _InspectHinted():
+                self._next_inspection = float("inf")
+                self._inspect_hinted()
+            case RelistSoon():
+                self._pace.relist_soon()
                 self._set_timer()
-            case StreamAsked():
-                self._pace.asked(self.clock.monotonic())
+            case StreamRequested():
+                self._pace.stream_requested(self.clock.monotonic())
             case StreamOpened():
-                self._pace.opened(self.clock.monotonic())
+                self._pace.stream_opened(self.clock.monotonic())
             case StreamBroke():
-                self._pace.broke()
+                self._pace.stream_broke()
                 self._set_timer()
 
     def _set_timer(self) -> None:
-        """Let the next relist come when the pace wants it, and no other that was meant to come before."""
+        """Schedule the next relist by the pace, and cancel any other."""
         if self._last_relist is None:
             return
         if self._timer is not None:
@@ -109,117 +110,121 @@ class Pleg(Actor):
         wait = max(0.0, self._last_relist + self._pace.period(now) - now)
         self._timer = self.clock.after(wait, lambda: self._tell_self(due))
 
-    def _tell_self(self, message: _Relist | _Round) -> None:
+    def _tell_self(self, message: _Relist | _InspectHinted) -> None:
         if not self.actor_stopped.is_set():
             self.actor_ref.tell(message)
 
-    def _take_observations(self) -> None:
-        for observed in self._hints.observations():
-            facts, uid = observed.facts, observed.facts.ref.uid
-            if observed.at >= self._known_at.get(uid, float("-inf")):
+    def _take_inspections(self) -> None:
+        for inspection in self._hints.take_inspections():
+            facts, uid = inspection.facts, inspection.facts.ref.uid
+            if inspection.at >= self._known_at.get(uid, float("-inf")):
                 there = facts.sandboxes or facts.containers
-                self._note(uid, glance_of(facts, observed.owner) if there else None, observed.at)
+                self._note(uid, snapshot_of(facts, inspection.owner) if there else None, inspection.at)
 
-    def _look_where_hinted(self) -> None:
-        due, now = self._hints.due(self._last_round), self.clock.monotonic()
+    def _inspect_hinted(self) -> None:
+        due, now = self._hints.due(self._last_inspection), self.clock.monotonic()
         if due is None:
             return
         if due > now:
-            self._set_round(due)
+            self._schedule_inspection(due)
             return
-        self._last_round = now
-        self._take_observations()
+        self._last_inspection = now
+        self._take_inspections()
         refs, everything = self._hints.take()
-        if everything or len(refs) > MOST_LOOKS:
+        if everything or len(refs) > MAX_INSPECTIONS:
             self._relist()
         else:
-            self._look_at(refs)
+            self._inspect_all(refs)
 
-    def _set_round(self, due: float) -> None:
-        if due < self._next_round:
-            self._next_round = due
-            self.clock.after(due - self.clock.monotonic(), lambda: self._tell_self(_Round()))
+    def _schedule_inspection(self, due: float) -> None:
+        if due < self._next_inspection:
+            self._next_inspection = due
+            self.clock.after(due - self.clock.monotonic(), lambda: self._tell_self(_InspectHinted()))
 
-    def _look_at(self, refs: list[PodRef]) -> None:
-        """Look at some pods; when that fails for one, all are left to a relist that comes soon."""
+    def _inspect_all(self, refs: list[PodRef]) -> None:
+        """Inspect some pods; after a failure leave the rest to a relist that comes soon."""
         for ref in refs:
-            if not self._look(ref):
-                self._pace.hurry()
+            if not self._inspect(ref):
+                self._pace.relist_soon()
                 self._set_timer()
                 return
 
-    def _look(self, ref: PodRef) -> bool:
-        """Look at one pod; False when not all could be seen."""
+    def _inspect(self, ref: PodRef) -> bool:
+        """Inspect one pod. Return False when its facts were incomplete or the runtime failed."""
         begin = self.clock.monotonic()
         try:
-            glance = self._reader.glance(ref)
-            if is_same(self._known.get(ref.uid), glance):
+            snapshot = self._reader.snapshot(ref)
+            if is_same(self._known.get(ref.uid), snapshot):
                 return True
-            seen = self._see(ref, glance, begin)
+            inspection = self._read(ref, snapshot, begin)
         except CriError as error:
             self._tell(RelistFailed(error))
             return False
-        if seen is not None:
-            self._tell(Looked(seen))
-        return seen is not None
+        if inspection is not None:
+            self._tell(PodInspected(inspection))
+        return inspection is not None
 
     def _relist(self) -> None:
         begin = self.clock.monotonic()
-        self._take_observations()
-        announced = self._hints.announced()
+        self._take_inspections()
+        announced = self._hints.take_announced()
         self._hints.take()
         try:
-            now = self._reader.glances()
+            now = self._reader.snapshots()
         except CriError as error:
             self._tell(RelistFailed(error))
-            self._pace.hurry()
+            self._pace.relist_soon()
         else:
             changed = changed_pods(self._known, now)
-            seen = self._see_all(changed, now, begin)
-            self._tell(Relisted(tuple(seen), now, begin))
+            inspections = self._inspect_changed(changed, now, begin)
+            self._tell(Relisted(tuple(inspections), now, begin))
             uids = frozenset(ref.uid for ref in changed)
-            self._judge(self._pace.relisted(begin, uids, announced, whole=len(seen) == len(changed)))
+            self._log_missed(self._pace.relisted(begin, uids, announced, whole=len(inspections) == len(changed)))
         self._last_relist = self.clock.monotonic()
         self._set_timer()
 
-    def _see_all(self, changed: list[PodRef], now: dict[PodUid, Glance], begin: float) -> list[Seen]:
+    def _inspect_changed(
+        self, changed: list[PodRef], now: dict[PodUid, PodSnapshot], begin: float
+    ) -> list[PodInspection]:
         found = []
         for ref in changed:
             try:
-                seen = self._see(ref, now.get(ref.uid), begin)
+                inspection = self._read(ref, now.get(ref.uid), begin)
             except CriError as error:
                 self._tell(RelistFailed(error))
                 if isinstance(error, _RUNTIME_AWAY):
                     break
                 continue
-            if seen is not None:
-                found.append(seen)
+            if inspection is not None:
+                found.append(inspection)
         return found
 
-    def _see(self, ref: PodRef, glance: Glance | None, begin: float) -> Seen | None:
-        """What one pod is like; None when something was removed since the glance, and what came in its place is not to
-        be seen yet: the pod counts as changed until the next look, which sees both.
-        """
-        facts = self._reader.facts(glance) if glance is not None else PodFacts(ref)
-        if glance is not None and not _is_whole(facts, glance):
-            return None
-        self._note(ref.uid, glance, begin)
-        return Seen(facts, begin)
+    def _read(self, ref: PodRef, snapshot: PodSnapshot | None, begin: float) -> PodInspection | None:
+        """Read the facts of one pod; return None when they are incomplete.
 
-    def _note(self, uid: PodUid, glance: Glance | None, at: float) -> None:
-        if glance is not None:
-            self._known[uid], self._known_at[uid] = glance, at
+        They are when an object was removed after the snapshot, and its successor is not yet visible: the pod counts as
+        changed until the next inspection, which sees both.
+        """
+        facts = self._reader.facts(snapshot) if snapshot is not None else PodFacts(ref)
+        if snapshot is not None and not _is_whole(facts, snapshot):
+            return None
+        self._note(ref.uid, snapshot, begin)
+        return PodInspection(facts, begin)
+
+    def _note(self, uid: PodUid, snapshot: PodSnapshot | None, at: float) -> None:
+        if snapshot is not None:
+            self._known[uid], self._known_at[uid] = snapshot, at
         else:
             self._known.pop(uid, None)
             self._known_at.pop(uid, None)
 
-    def _judge(self, missed: frozenset[PodUid]) -> None:
+    def _log_missed(self, missed: frozenset[PodUid]) -> None:
         if missed:
             _log.info(
                 "the runtime's events have missed a change (of pod %s): listed every period for a while", min(missed)
             )
 
 
-def _is_whole(facts: PodFacts, glance: Glance) -> bool:
-    """Whether all was still there that the lists had named."""
-    return len(facts.sandboxes) == len(glance.sandboxes) and len(facts.containers) == len(glance.containers)
+def _is_whole(facts: PodFacts, snapshot: PodSnapshot) -> bool:
+    """Whether every sandbox and container of the snapshot was still present."""
+    return len(facts.sandboxes) == len(snapshot.sandboxes) and len(facts.containers) == len(snapshot.containers)

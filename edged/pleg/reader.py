@@ -1,7 +1,7 @@
-"""Looks at the container runtime and says what it sees, pod by pod.
+"""Reads pods from the container runtime.
 
-A glance costs two calls however many pods there are; full facts are read only of pods that changed, or that a worker
-has just touched. What disappears between two calls is simply not there.
+A snapshot costs two calls for any number of pods; full facts are read only of pods that changed, or that a worker has
+just changed. An object that disappears between two calls is left out.
 """
 
 from collections.abc import Iterable, Mapping
@@ -13,9 +13,9 @@ from edged.cri.contract import ContainerId as CriContainerId
 from edged.cri.contract import ContainerRuntime
 from edged.cri.contract import SandboxId as CriSandboxId
 from edged.cri.errors import NotFoundError
+from edged.logs.termination_message import with_termination_message
 from edged.pods import labels
 from edged.pods.facts import read_pod
-from edged.pods.last_words import with_last_words
 from edged.pods.model import PodFacts, PodRef, PodUid, RunState, SandboxId
 from protos.cri.v1 import api_pb2 as cri
 
@@ -27,21 +27,21 @@ _STATES = {
 }
 
 
-class Glance(msgspec.Struct, frozen=True, gc=False):
-    """What the lists say of one pod: enough to see that something changed."""
+class PodSnapshot(msgspec.Struct, frozen=True, gc=False):
+    """A pod's sandboxes and containers by the runtime's lists: enough to detect a change."""
 
     ref: PodRef
     sandboxes: Mapping[str, bool]
-    """Whether it is ready, by id."""
+    """Whether each sandbox is ready, by id."""
     containers: Mapping[str, tuple[str, int]]
-    """Its sandbox and its CRI state, by id."""
+    """Sandbox and CRI state of each container, by id."""
     owner: str = ""
-    """Which agent made its sandboxes; see `edged.pods.labels`."""
+    """The agent that made its sandboxes; see `edged.pods.labels`."""
 
 
-def glance_of(facts: PodFacts, owner: str) -> Glance:
-    """The glance that the lists would give if these facts hold."""
-    return Glance(
+def snapshot_of(facts: PodFacts, owner: str) -> PodSnapshot:
+    """Return the snapshot that the runtime's lists would give for these facts."""
+    return PodSnapshot(
         facts.ref,
         {sandbox.id: sandbox.ready for sandbox in facts.sandboxes},
         {c.id: (c.sandbox_id, _STATES[c.state]) for c in facts.containers},
@@ -49,8 +49,8 @@ def glance_of(facts: PodFacts, owner: str) -> Glance:
     )
 
 
-def changed_pods(before: Mapping[PodUid, Glance], now: Mapping[PodUid, Glance]) -> list[PodRef]:
-    """The pods of which the two looks say different things, those that are gone included, in a fixed order."""
+def changed_pods(before: Mapping[PodUid, PodSnapshot], now: Mapping[PodUid, PodSnapshot]) -> list[PodRef]:
+    """Return the pods that differ between two snapshots, removed ones included, sorted by uid."""
     changed = []
     for uid in sorted(before.keys() | now.keys()):
         old, new = before.get(uid), now.get(uid)
@@ -61,35 +61,38 @@ def changed_pods(before: Mapping[PodUid, Glance], now: Mapping[PodUid, Glance]) 
 
 
 class RuntimeReader:
-    """Reads facts from a runtime. Blocks; used by workers and by the PLEG, each on its own thread."""
+    """Reads snapshots and facts from a runtime. Blocks; workers and the PLEG use it, each on its own thread.
+
+    Every method raises CriError when the runtime fails.
+    """
 
     def __init__(self, runtime: ContainerRuntime) -> None:
         self._runtime = runtime
 
-    def glances(self) -> dict[PodUid, Glance]:
-        """All pods that the runtime knows, in two calls."""
-        return _glances(self._runtime.list_pod_sandboxes(), self._runtime.list_containers())
+    def snapshots(self) -> dict[PodUid, PodSnapshot]:
+        """Return all pods that the runtime has, in two calls."""
+        return _snapshots(self._runtime.list_pod_sandboxes(), self._runtime.list_containers())
 
-    def look(self, ref: PodRef) -> PodFacts:
-        """The facts of one pod, whether or not anything is known of it."""
-        glance = self.glance(ref)
-        return self.facts(glance) if glance is not None else PodFacts(ref)
+    def read_pod(self, ref: PodRef) -> PodFacts:
+        """Return the facts of one pod; empty ones when the runtime does not have it."""
+        snapshot = self.snapshot(ref)
+        return self.facts(snapshot) if snapshot is not None else PodFacts(ref)
 
-    def glance(self, ref: PodRef) -> Glance | None:
-        """What the lists say of one pod; None when it is not in the runtime."""
+    def snapshot(self, ref: PodRef) -> PodSnapshot | None:
+        """Return the snapshot of one pod; None when the runtime does not have it."""
         selector = {labels.POD_UID: ref.uid}
         sandboxes = self._runtime.list_pod_sandboxes(cri.PodSandboxFilter(label_selector=selector))
         containers = self._runtime.list_containers(cri.ContainerFilter(label_selector=selector))
-        return _glances(sandboxes, containers).get(ref.uid)
+        return _snapshots(sandboxes, containers).get(ref.uid)
 
-    def facts(self, glance: Glance) -> PodFacts:
-        """The facts of one pod at which a glance was thrown."""
+    def facts(self, snapshot: PodSnapshot) -> PodFacts:
+        """Return the facts of the pod of a snapshot."""
         facts = read_pod(
-            glance.ref,
-            self._sandbox_statuses(glance.sandboxes),
-            self._container_statuses(glance.containers),
+            snapshot.ref,
+            self._sandbox_statuses(snapshot.sandboxes),
+            self._container_statuses(snapshot.containers),
         )
-        return replace(facts, containers=tuple(with_last_words(container) for container in facts.containers))
+        return replace(facts, containers=tuple(with_termination_message(container) for container in facts.containers))
 
     def _sandbox_statuses(self, ids: Iterable[str]) -> Iterable[cri.PodSandboxStatus]:
         for sandbox in ids:
@@ -109,29 +112,30 @@ class RuntimeReader:
             yield SandboxId(sandbox), status
 
 
-def _glances(sandboxes: Iterable[cri.PodSandbox], containers: Iterable[cri.Container]) -> dict[PodUid, Glance]:
+def _snapshots(sandboxes: Iterable[cri.PodSandbox], containers: Iterable[cri.Container]) -> dict[PodUid, PodSnapshot]:
     refs: dict[PodUid, PodRef] = {}
     owners: dict[PodUid, str] = {}
-    boxes: dict[PodUid, dict[str, bool]] = {}
-    inmates: dict[PodUid, dict[str, tuple[str, int]]] = {}
+    sandboxes_of: dict[PodUid, dict[str, bool]] = {}
+    containers_of: dict[PodUid, dict[str, tuple[str, int]]] = {}
     for sandbox in sandboxes:
         ref = labels.ref_from_labels(sandbox.labels)
         if ref is not None:
             refs[ref.uid] = ref
             owners[ref.uid] = sandbox.annotations.get(labels.OWNER, "")
-            boxes.setdefault(ref.uid, {})[sandbox.id] = sandbox.state == cri.SANDBOX_READY
+            sandboxes_of.setdefault(ref.uid, {})[sandbox.id] = sandbox.state == cri.SANDBOX_READY
     for container in containers:
         ref = labels.ref_from_labels(container.labels)
         if ref is not None:
             refs.setdefault(ref.uid, ref)
-            inmates.setdefault(ref.uid, {})[container.id] = (container.pod_sandbox_id, container.state)
+            containers_of.setdefault(ref.uid, {})[container.id] = (container.pod_sandbox_id, container.state)
     return {
-        uid: Glance(ref, boxes.get(uid, {}), inmates.get(uid, {}), owners.get(uid, "")) for uid, ref in refs.items()
+        uid: PodSnapshot(ref, sandboxes_of.get(uid, {}), containers_of.get(uid, {}), owners.get(uid, ""))
+        for uid, ref in refs.items()
     }
 
 
-def is_same(old: Glance | None, new: Glance | None) -> bool:
-    """Whether two looks at one pod say the same."""
+def is_same(old: PodSnapshot | None, new: PodSnapshot | None) -> bool:
+    """Whether two snapshots of one pod are equal."""
     if old is None or new is None:
         return old is new
     return old.sandboxes == new.sandboxes and old.containers == new.containers

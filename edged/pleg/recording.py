@@ -1,17 +1,16 @@
-"""What a look at the runtime found, as a recorder keeps it (`beehive.trace.entries.Entry`).
+"""Trace entries of pods that changed (`beehive.trace.entries.Entry`).
 
-The calls that the PLEG makes are recorded where they are made, and so are the runtime's events; this says what edged
-learnt from them: which pod looks otherwise than before, and how.
+The PLEG's calls and the runtime's events are recorded by `edged.cri.recording`; these entries have the resulting facts.
 """
 
 from collections.abc import Callable
 
 import msgspec
 
-from beehive.causes import current
 from beehive.trace.format import CriEvent
 from beehive.trace.redact import Redactor
-from edged.pleg.messages import Seen
+from beehive.trace_context import current_context
+from edged.pleg.messages import PodInspection
 from edged.pods.model import PodFacts
 
 CHANGED = "changed"
@@ -19,7 +18,7 @@ GONE = "gone"
 
 
 class PodChanged(msgspec.Struct, frozen=True, gc=False):
-    """A pod looks otherwise than when it was looked at before."""
+    """The facts of a pod that changed since its last inspection."""
 
     time: float
     span: int
@@ -29,17 +28,17 @@ class PodChanged(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def size(self) -> int:
-        """Bytes of memory that it keeps, roughly."""
+        """Rough size in memory, in bytes."""
         return 500 + 600 * (len(self.facts.sandboxes) + len(self.facts.containers))
 
     def record(self, time: float, redactor: Redactor) -> CriEvent:
-        """As it is written."""
+        """Return the entry as written to the trace."""
         kind = CHANGED if self.facts.sandboxes or self.facts.containers else GONE
         detail = redactor.json(msgspec.json.encode(self.facts))
         return CriEvent(time, self.span, self.cause, self.trace, kind, str(self.facts.ref.uid), detail)
 
 
-def pod_changed(seen: Seen, now: float, next_span: Callable[[], int]) -> PodChanged:
-    """What was seen, in the course of what is done now."""
-    turn, span = current(), next_span()
-    return PodChanged(now, span, turn.span, turn.trace or span, seen.facts)
+def pod_changed(inspection: PodInspection, now: float, next_span: Callable[[], int]) -> PodChanged:
+    """Return the entry of an inspection, caused by the present span."""
+    context, span = current_context(), next_span()
+    return PodChanged(now, span, context.span, context.trace or span, inspection.facts)

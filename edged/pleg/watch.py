@@ -1,7 +1,4 @@
-"""Keeps an eye on the runtime for the edged module: the PLEG and the listener to the runtime's own events.
-
-What they see is told in the module's turn; while the runtime cannot be looked at that is said once.
-"""
+"""The PLEG and the listener to the runtime's events, as the edged module uses them."""
 
 import logging
 from collections.abc import Callable
@@ -11,27 +8,34 @@ from beehive import Module
 from edged.cri.contract import ContainerRuntime
 from edged.pleg.hints import Hints
 from edged.pleg.listener import Listener
-from edged.pleg.messages import Event, LookAround, Looked, Observed, Relisted, RelistFailed, Seen
-from edged.pleg.pace import Pace
+from edged.pleg.messages import (
+    PlegEvent,
+    PodInspected,
+    PodInspection,
+    Relisted,
+    RelistFailed,
+    RelistSoon,
+    WorkerInspection,
+)
+from edged.pleg.pace import RelistPace
 from edged.pleg.pleg import Pleg
 from edged.pleg.reader import RuntimeReader
 from edged.pleg.recording import pod_changed
 from edged.settings import EdgedSettings
 
-Turn = Callable[[Callable[[Any], None]], Callable[[Any], None]]
-"""Makes of a function one that is called in the module's turn."""
-
 _log = logging.getLogger(__name__)
 
 
 class RuntimeWatch:
-    """Lives on the module's thread.
+    """Starts the PLEG and the listener, and passes their events to the edged module, on the module's thread.
+
+    A runtime that cannot be reached is logged once.
 
     Args:
         module: edged.
-        seen: is told of a pod at which the runtime was looked.
-        relisted: is told of a look at everything.
-        looked: called at every look, whatever came of it.
+        seen: called with the inspection of each pod that changed because of an event.
+        relisted: called after each relist.
+        looked: called after each inspection or relist, failed ones too.
     """
 
     def __init__(
@@ -39,7 +43,7 @@ class RuntimeWatch:
         module: Module,
         settings: EdgedSettings,
         *,
-        seen: Callable[[Seen], None],
+        seen: Callable[[PodInspection], None],
         relisted: Callable[[Relisted], None],
         looked: Callable[[], None],
     ) -> None:
@@ -55,34 +59,34 @@ class RuntimeWatch:
         self,
         client: ContainerRuntime,
         reader: RuntimeReader,
-        turn: Callable[[Callable[[Any], None]], Callable[[Any], None]],
+        on_thread: Callable[[Callable[[Any], None]], Callable[[Any], None]],
     ) -> None:
-        """Look from now on. `turn` brings a call into the module's own turn."""
-        pace = Pace(self._settings.relist_period, self._settings.relist_period_with_events)
-        self._pleg = pleg = self._module.start_actor(Pleg, reader, turn(self._on_event), pace, self._hints)
+        """Start both actors. `on_thread` wraps a function into one that runs on the module's thread."""
+        pace = RelistPace(self._settings.relist_period, self._settings.relist_period_with_events)
+        self._pleg = pleg = self._module.start_actor(Pleg, reader, on_thread(self._on_event), pace, self._hints)
         if self._settings.relist_period_with_events:
             self._module.start_actor(Listener, client, self._hints, pleg.tell)
 
-    def look_around(self) -> None:
-        """Somebody waits for a look at everything."""
-        self._pleg.tell(LookAround())
+    def relist_soon(self) -> None:
+        """Request a relist."""
+        self._pleg.tell(RelistSoon())
 
-    def observed(self, observed: Observed) -> None:
-        """A worker has looked at a pod itself."""
-        self._hints.observe(observed)
+    def add_inspection(self, observed: WorkerInspection) -> None:
+        """Add a worker's inspection of a pod."""
+        self._hints.add_inspection(observed)
 
-    def _on_event(self, event: Event) -> None:
+    def _on_event(self, event: PlegEvent) -> None:
         self._looked()
         match event:
             case RelistFailed(error):
                 self._note_problem(str(error))
-            case Looked(seen):
-                self._record(seen)
-                self._seen(seen)
+            case PodInspected(inspection):
+                self._record(inspection)
+                self._seen(inspection)
             case Relisted(changed):
                 self._note_problem("")
-                for seen in changed:
-                    self._record(seen)
+                for inspection in changed:
+                    self._record(inspection)
                 self._relisted(event)
 
     def _note_problem(self, problem: str) -> None:
@@ -93,7 +97,7 @@ class RuntimeWatch:
             else:
                 _log.info("the runtime can be looked at again")
 
-    def _record(self, seen: Seen) -> None:
+    def _record(self, inspection: PodInspection) -> None:
         hive = self._module.hive
         if hive.watchers:
-            hive.tell_watchers(pod_changed(seen, self._module.clock.monotonic(), hive.next_span))
+            hive.notify_watchers(pod_changed(inspection, self._module.clock.monotonic(), hive.next_span))

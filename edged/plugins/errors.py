@@ -1,6 +1,6 @@
-"""What can go wrong with a plug-in of the node.
+"""The errors of the node's plug-ins.
 
-PluginError             what a plug-in says of itself cannot be used, or it will not be registered
+PluginError             a plug-in's data are unusable, or its registration is refused
 └── PluginCallError     a call over its socket failed
 """
 
@@ -16,9 +16,9 @@ class PluginCallError(PluginError):
 
     Args:
         method: the call.
-        on: what it was about.
+        on: its subject.
         code: gRPC's name of the failure: `UNAVAILABLE`, `DEADLINE_EXCEEDED`.
-        details: what the plug-in said, without secrets.
+        details: the plug-in's text, without secrets.
     """
 
     def __init__(self, method: str, on: str, code: str, details: str) -> None:

@@ -1,11 +1,4 @@
-"""Finds plug-ins: each has put a socket into the registration directory, on which it says who it is (kubelet's plug-in
-watcher and its pluginregistration API).
-
-The directory is looked at every two seconds rather than watched through inotify: a look at an empty directory costs
-some microseconds, misses nothing that was there before the agent, needs no thread of its own, and keeps to the clock,
-so that a simulated node looks when its world says. Whatever kind a plug-in is of (CSI driver, device plug-in), its
-handler decides whether it is taken; a plug-in that is refused, or does not answer, is asked again later and later.
-"""
+"""Registers plug-ins that put a socket into a directory (kubelet's plug-in watcher and the pluginregistration API)."""
 
 import logging
 import os
@@ -22,58 +15,63 @@ from protos.pluginregistration.v1 import api_pb2 as registration
 
 _log = logging.getLogger(__name__)
 
-LOOK_EVERY = 2.0
-"""Seconds between two looks at the directory."""
+SCAN_INTERVAL = 2.0
+"""Seconds between two scans of the directory."""
 CALL_SECONDS = 10.0
-"""Seconds that a plug-in has for an answer (kubelet's dial time-out)."""
+"""Time-out of a plug-in's answer in seconds (kubelet's dial time-out)."""
 _FIRST_DELAY, _LONGEST_DELAY = 0.5, 120.0
-"""Seconds after which a plug-in that failed is asked again, doubled each time (kubelet's exponential back-off)."""
+"""Seconds before a failed plug-in is tried again, doubled each time (kubelet's exponential back-off)."""
 _SERVICE = "pluginregistration.Registration"
 _LONGEST_PATH = 107
 """Bytes of a unix socket's path."""
 _DEEPEST = 32
-"""Levels of directories that are looked into: a socket's path holds hardly more, and a plug-in may make any number."""
+"""Levels of directories that are scanned: a socket's path holds hardly more, and a plug-in may make any number."""
 
 
 class Plugin(NamedTuple):
-    """What a plug-in says of itself."""
+    """A plug-in, as it describes itself."""
 
     name: str
     endpoint: Path
-    """The socket on which it serves; the one on which it registered unless it names another."""
+    """The socket of its service; the registration socket unless it names another."""
     versions: tuple[str, ...]
 
 
 class PluginHandler(Protocol):
-    """Takes plug-ins of one kind. Called on the watcher's thread, and may block there."""
+    """Registers plug-ins of one type. Called on the watcher's thread, and may block there."""
 
     def register(self, plugin: Plugin) -> None:
-        """A plug-in is there, or there again. Raises EdgedError when it cannot be used; it is told so."""
+        """Register a plug-in, perhaps again. Raises EdgedError to refuse it; the plug-in gets the reason."""
 
     def deregister(self, plugin: Plugin) -> None:
-        """A plug-in that was registered is gone."""
+        """Deregister a plug-in whose socket is gone."""
 
 
 class _Known(NamedTuple):
-    """A socket that was looked at. `stamp` changes when a plug-in makes its socket anew."""
+    """A socket found in the directory. `stamp` changes when a plug-in makes its socket anew."""
 
     stamp: tuple[int, int]
     kind: str = ""
     plugin: Plugin | None = None
     failures: int = 0
     again_at: float = 0.0
-    """Monotonic seconds before which one that failed is left alone."""
+    """Monotonic seconds of the next attempt after a failure."""
 
 
-class Look(NamedTuple):
-    """Look at the directory now."""
+class Scan(NamedTuple):
+    """The request to scan the directory."""
 
 
 class PluginWatcher(Actor):
-    """See the module's docstring.
+    """Scans the registration directory, and registers and deregisters its plug-ins with their handlers.
+
+    It scans every two seconds instead of using inotify: the scan of an empty directory takes microseconds, finds
+    earlier sockets too, needs no thread of its own, and keeps to the clock, so that a simulated node scans in simulated
+    time. The handler of a plug-in's type (CSI driver, device plug-in) accepts or refuses it; a plug-in that is refused
+    or does not answer is tried again with growing delays.
 
     Args:
-        directory: where plug-ins put their sockets; made if need be.
+        directory: where plug-ins put their sockets; made if missing.
         handlers: by the plug-in's type: `CSIPlugin`, `DevicePlugin`.
     """
 
@@ -84,23 +82,23 @@ class PluginWatcher(Actor):
         self._known: dict[Path, _Known] = {}
 
     def on_start(self) -> None:
-        """Look at once: what was registered with an agent before this one is still there."""
+        """Scan at once: plug-ins of an earlier agent are still there."""
         self._directory.mkdir(mode=0o750, parents=True, exist_ok=True)
-        self.actor_ref.tell(Look())
+        self.actor_ref.tell(Scan())
 
     def on_receive(self, message: object) -> None:
-        """Look, and again after a while."""
-        if not isinstance(message, Look):
+        """Scan, and schedule the next scan."""
+        if not isinstance(message, Scan):
             return
-        self._look()
+        self._scan()
         if not self.actor_stopped.is_set():
-            self.clock.after(LOOK_EVERY, self._look_again)
+            self.clock.after(SCAN_INTERVAL, self._scan_again)
 
-    def _look_again(self) -> None:
+    def _scan_again(self) -> None:
         if not self.actor_stopped.is_set():
-            self.actor_ref.tell(Look())
+            self.actor_ref.tell(Scan())
 
-    def _look(self) -> None:
+    def _scan(self) -> None:
         found = sockets_in(self._directory)
         for path in [path for path, known in self._known.items() if found.get(path) != known.stamp]:
             self._forget(path)
@@ -122,7 +120,7 @@ class PluginWatcher(Actor):
             return self._try(socket, path, known)
         except EdgedError as error:
             reason = str(error)
-        except Exception as error:  # noqa: BLE001 - what one plug-in brings to light must not end edged
+        except Exception as error:  # noqa: BLE001 - one plug-in must not end edged
             _log.exception("plug-in at %s failed in a way nobody foresaw", path)
             reason = type(error).__name__
         finally:
@@ -151,7 +149,7 @@ class PluginWatcher(Actor):
             raise PluginError("register a plug-in", plugin.name, "a name and the path of a socket are wanted")
 
     def _notify(self, socket: PluginSocket, error: str) -> None:
-        """Tell it what became of it. One that does not want to hear is registered all the same (kubelet: an error)."""
+        """Send the plug-in its registration status. It stays registered even if this call fails (kubelet: an error)."""
         status = registration.RegistrationStatus(plugin_registered=not error, error=error)
         method = f"{_SERVICE}/NotifyRegistrationStatus"
         try:
@@ -161,8 +159,8 @@ class PluginWatcher(Actor):
 
 
 def sockets_in(directory: Path) -> dict[Path, tuple[int, int]]:
-    """The sockets in a directory and those below, with a stamp each; without hidden ones, what links lead to, and what
-    is deeper than a socket's path reaches.
+    """Return the sockets in a directory and below, with a stamp each; without hidden ones, targets of links, and levels
+    below `_DEEPEST`.
     """
     found: dict[Path, tuple[int, int]] = {}
     for parent, directories, files in os.walk(directory):

@@ -1,7 +1,7 @@
-"""The decisions of a kubelet, as pure functions.
+"""The decisions of a kubelet about pods, as pure functions.
 
-From a pod as it is wanted (`edged.api.Pod`), what the container runtime reports (`PodFacts`) and the time,
-they say what is to be done (`compute_pod_actions`), how a container is to be created (`container_config`,
-`sandbox_config`) and what is to be told the cloud (`pod_status`, `diff_pod_status`). They read no clock, file
-or socket; whoever calls them carries out what they decide.
+They take a pod (`edged.api.Pod`), the container runtime's facts (`PodFacts`) and the time. `compute_pod_actions`
+returns the next steps, `config` the CRI's configuration of sandboxes and containers, `pod_status` the status for the
+cloud. The caller carries the decisions out: apart from `PodManager` and `BackOffs`, which keep records for the edged
+module, nothing here has state, and nothing reads a clock, file or socket.
 """

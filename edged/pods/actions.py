@@ -1,9 +1,8 @@
-"""What is to be done so that a pod runs as it is wanted: the heart of edged.
+"""The next steps for a pod: the heart of edged (computePodActions of kubelet's runtime manager).
 
-`compute_pod_actions` compares the pod with the facts and answers with a list of steps; a worker takes them in
-this order: kill (the whole pod, or single containers), create the sandbox, start init containers, start
-containers. It knows kubelet's rules (computePodActions of its runtime manager) and none of the effects, so
-that it can be asked at any time and as often as one likes: when nothing is to be done, it says so.
+A worker carries the steps out in this order: kill the whole pod or single containers, create the sandbox, start init
+containers, start containers. The decision has no effects, so callers may repeat it at any time; for a pod that needs
+nothing it returns empty `PodActions`.
 """
 
 from collections.abc import Iterable
@@ -13,17 +12,15 @@ from msgspec import Struct
 from edged.api import Container, Nanoseconds, Pod
 from edged.pods.backoff import BackOffKey, BackOffs, container_key
 from edged.pods.ephemeral import new_ephemeral
-from edged.pods.init_containers import judge_initialization
+from edged.pods.init_containers import compute_init_container_actions
 from edged.pods.model import ContainerFacts, HookFacts, PodFacts, ProbeFacts, RunState, SandboxId
 from edged.pods.restart import can_restart, is_terminal, next_attempt, restarts_after, should_be_started
-from edged.pods.sandbox import judge_sandbox
-from edged.pods.unhealthy import Fault, fault_of
+from edged.pods.sandbox import pod_sandbox_changed
+from edged.pods.unhealthy import KillReason, kill_reason
 
 
 class ContainerStart(Struct, frozen=True, gc=False):
-    """A container to start. `after` is the end of its predecessor, from which back-off counts; None for the
-    first.
-    """
+    """A container to start. `after` is the end of its predecessor, from which back-off counts; None for the first."""
 
     container: Container
     attempt: int
@@ -31,21 +28,21 @@ class ContainerStart(Struct, frozen=True, gc=False):
 
 
 class ContainerKill(Struct, frozen=True, gc=False):
-    """A container to stop. `restarts` says that it is started again in the same round."""
+    """A container to stop. `restarts` means that the same sync or a later one starts it again."""
 
     container: ContainerFacts
-    fault: Fault
+    reason: KillReason
     restarts: bool
 
     @property
     def message(self) -> str:
-        """What an event says about it, in a kubelet's words."""
+        """The text of kubelet's Killing event."""
         ending = ", will be restarted" if self.restarts else ""
-        return f"Container {self.container.name} {self.fault.value}{ending}"
+        return f"Container {self.container.name} {self.reason.value}{ending}"
 
 
 class ContainerWait(Struct, frozen=True, gc=False):
-    """A container that would be started but has to wait until `until`, because it keeps ending."""
+    """A container in back-off: it keeps ending, and must not be started before `until`."""
 
     container: Container
     until: Nanoseconds
@@ -53,10 +50,10 @@ class ContainerWait(Struct, frozen=True, gc=False):
 
 
 class PodActions(Struct, frozen=True, gc=False):
-    """The steps of one round, in the order of the fields.
+    """The steps of one sync, in the order of the fields.
 
-    `kill_pod` means all containers and sandboxes that there are. `sandbox` is the one to start containers in
-    when `create_sandbox` is false; `attempt` is its number, or that of the one to create.
+    `kill_pod` means all present containers and sandboxes. `sandbox` is the one to start containers in when
+    `create_sandbox` is false; `attempt` is its number, or that of the one to create.
     """
 
     kill_pod: bool = False
@@ -71,17 +68,17 @@ class PodActions(Struct, frozen=True, gc=False):
 
     @property
     def nothing(self) -> bool:
-        """Whether the pod already is as it should be (or only waits)."""
+        """Whether the pod already runs as specified, or only waits."""
         return not (self.stops or self.create_sandbox or self.starts)
 
     @property
     def stops(self) -> bool:
-        """Whether something that may run is to be stopped."""
+        """Whether a step stops something that may run."""
         return self.kill_pod or bool(self.kill)
 
     @property
     def starts(self) -> tuple[ContainerStart, ...]:
-        """Everything that is to be started, in this order."""
+        """All containers to start, in this order."""
         return (*self.start_ephemeral, *self.start_init, *self.start)
 
     @property
@@ -98,14 +95,20 @@ def compute_pod_actions(
     probes: ProbeFacts | None = None,
     hooks: HookFacts | None = None,
 ) -> PodActions:
-    """The steps that bring the facts to what the pod wants. Pure: the same arguments give the same answer."""
+    """Return the steps that bring the facts to the pod's spec.
+
+    Pure: the same arguments give the same result.
+
+        actions = compute_pod_actions(pod, pod_facts(ref_of(pod)), now, BackOffs())
+        actions.create_sandbox  # True: a new pod has no sandbox yet
+    """
     if pod.metadata.deletion_timestamp is not None or is_terminal(pod):
         return _end(facts)
-    verdict = judge_sandbox(pod, facts)
+    sandbox = pod_sandbox_changed(pod, facts)
     planner = _Planner(pod, facts, now, backoffs, probes or ProbeFacts(), hooks or HookFacts())
-    if verdict.changed:
-        return planner.with_new_sandbox(verdict.attempt)
-    return planner.in_sandbox(verdict.present, verdict.attempt)
+    if sandbox.changed:
+        return planner.with_new_sandbox(sandbox.attempt)
+    return planner.in_sandbox(sandbox.present, sandbox.attempt)
 
 
 def _end(facts: PodFacts) -> PodActions:
@@ -113,7 +116,7 @@ def _end(facts: PodFacts) -> PodActions:
 
 
 class _Planner:
-    """One computation; it exists only to spare its methods six arguments."""
+    """One computation; a class only to spare its methods six arguments."""
 
     def __init__(
         self,
@@ -134,7 +137,7 @@ class _Planner:
         self._waiting: list[ContainerWait] = []
 
     def with_new_sandbox(self, attempt: int) -> PodActions:
-        """Everything begins anew, except what the restart policy considers finished."""
+        """Start everything anew, except containers that the restart policy considers finished."""
         if self._has_finished():
             return _end(self._facts)
         regular = [c for c in self._pod.spec.containers if not self._completed(c)]
@@ -151,12 +154,12 @@ class _Planner:
         )
 
     def in_sandbox(self, sandbox: SandboxId | None, attempt: int) -> PodActions:
-        """The sandbox is good: initialization goes on, or single containers are killed and started."""
+        """Continue the initialization in the present sandbox, or kill and start single containers."""
         self._sandbox = sandbox
-        progress = judge_initialization(self._pod, self._facts, self._probes, self._hooks)
+        progress = compute_init_container_actions(self._pod, self._facts, self._probes, self._hooks)
         if progress.failed:
             return _end(self._facts)
-        kill = [ContainerKill(facts, fault, restarts=True) for facts, fault in progress.kill] + self._strays()
+        kill = [ContainerKill(facts, reason, restarts=True) for facts, reason in progress.kill] + self._strays()
         inits = [self._pod.spec.init_containers[index] for index in progress.start]
         if not progress.done:
             start: list[Container] = []
@@ -176,10 +179,10 @@ class _Planner:
         )
 
     def _regular(self) -> tuple[list[Container], list[ContainerKill], int]:
-        """Containers to start, containers to kill, and how many stay as they are.
+        """Return the containers to start, the containers to kill, and how many stay as they are.
 
-        While one's postStart hook runs those after it are not started. One whose hook has failed is killed, and started
-        again in a later round: its back-off counts from its end.
+        While a container's postStart hook runs, the containers after it are not started. A container whose hook has
+        failed is killed, and started again by a later sync: its back-off counts from its end.
         """
         start: list[Container] = []
         kill: list[ContainerKill] = []
@@ -191,39 +194,37 @@ class _Planner:
                 if not held and should_be_started(self._pod, container, last):
                     start.append(container)
                     if last is not None and last.state is RunState.UNKNOWN:
-                        kill.append(ContainerKill(last, Fault.UNKNOWN_STATE, restarts=True))
+                        kill.append(ContainerKill(last, KillReason.UNKNOWN_STATE, restarts=True))
                 continue
             held = held or self._hooks.holds(last.id)
-            fault = fault_of(container, last, self._probes, self._hooks)
-            if fault is None:
+            reason = kill_reason(container, last, self._probes, self._hooks)
+            if reason is None:
                 kept += 1
                 continue
-            if fault is Fault.START_HOOK:
+            if reason is KillReason.START_HOOK:
                 restarts = can_restart(self._pod, container)
-                kill.append(ContainerKill(last, fault, restarts))
+                kill.append(ContainerKill(last, reason, restarts))
                 kept += restarts
                 continue
-            restarts = fault is Fault.DEFINITION_CHANGED or can_restart(self._pod, container)
-            kill.append(ContainerKill(last, fault, restarts))
+            restarts = reason is KillReason.DEFINITION_CHANGED or can_restart(self._pod, container)
+            kill.append(ContainerKill(last, reason, restarts))
             if restarts:
                 start.append(container)
         return start, kill, kept
 
     def _strays(self) -> list[ContainerKill]:
-        """Running containers that the pod does not have any more, or that run beside a newer one of their
-        name.
-        """
-        wanted = {container.name for container in self._pod.spec.all_containers}
+        """Return running containers that are no longer in the pod, or run beside a newer one of their name."""
+        names = {container.name for container in self._pod.spec.all_containers}
         strays = []
         for container in (c for c in self._facts.containers if c.running):
-            if container.name not in wanted:
-                strays.append(ContainerKill(container, Fault.NOT_WANTED, restarts=False))
+            if container.name not in names:
+                strays.append(ContainerKill(container, KillReason.NOT_IN_POD, restarts=False))
             elif container is not self._facts.newest(container.name):
-                strays.append(ContainerKill(container, Fault.SUPERSEDED, restarts=False))
+                strays.append(ContainerKill(container, KillReason.SUPERSEDED, restarts=False))
         return strays
 
     def _starts(self, containers: Iterable[Container]) -> tuple[ContainerStart, ...]:
-        """Those of the containers that may be started now; the others are noted as waiting."""
+        """Return the containers that may be started now; note the others as waiting."""
         ready = []
         for container in containers:
             start = self._start_of(container)
@@ -236,7 +237,9 @@ class _Planner:
         return tuple(ready)
 
     def _ready_at(self, key: BackOffKey, last_end: Nanoseconds | None) -> Nanoseconds:
-        """From when on. An end that is yet to come says that the clock was set back: then nobody waits for it."""
+        """Return the end of the back-off. An end in the future means that the clock was set back: then nothing waits
+        for it.
+        """
         return self._now if last_end is None or last_end > self._now else self._backoffs.ready_at(key, last_end)
 
     def _start_of(self, container: Container) -> ContainerStart:
@@ -245,7 +248,7 @@ class _Planner:
         return ContainerStart(container, next_attempt(self._facts, container, self._sandbox), last_end)
 
     def _completed(self, container: Container) -> bool:
-        """Whether a container has run, and is not to run again."""
+        """Whether a container has run and must not run again."""
         last = self._facts.newest(container.name)
         if last is None or last.state is RunState.CREATED:
             return False
@@ -256,7 +259,8 @@ class _Planner:
     def _has_finished(self) -> bool:
         """Whether a pod that lost its sandbox has nothing left to run (it is complete, or must not run twice).
 
-        A container that was made and never started has not run. (A kubelet counts it, and the pod is Pending for ever.)
+        A container that was created and never started has not run. (A kubelet counts it, and the pod is Pending for
+        ever.)
         """
         regular = self._pod.spec.containers
         if not any(can_restart(self._pod, container) for container in regular):

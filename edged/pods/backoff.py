@@ -1,9 +1,8 @@
-"""How long a container that keeps ending has to wait before it is started again.
+"""Back-off before a container that keeps ending is started again (client-go's flowcontrol.Backoff).
 
-The rule is a kubelet's (client-go's flowcontrol.Backoff with 10 s and 300 s): the first restart is immediate,
-the next waits 10 s from the container's end, then 20, 40, … 300 s. A container that ran for twice the longest
-delay since its last start is considered well and begins anew. The record is kept per pod, container and
-definition: a changed container is not punished for its predecessor.
+The first restart is immediate; the next one waits 10 s from the container's end, then 20, 40, … 300 s. A container that
+ran for twice the longest delay since its last start begins anew. Each pod, container and definition has its own record,
+so a changed container does not inherit its predecessor's delay.
 """
 
 from msgspec import Struct
@@ -14,7 +13,7 @@ from edged.pods.model import PodUid
 
 
 class BackOffKey(Struct, frozen=True):
-    """What a record is about: a container's definition, or an image of a pod."""
+    """The subject of a record: a container's definition, or an image of a pod."""
 
     uid: PodUid
     name: str
@@ -29,17 +28,17 @@ class BackOffPolicy(Struct, frozen=True):
 
     @classmethod
     def up_to(cls, longest: Nanoseconds) -> "BackOffPolicy":
-        """A kubelet's, with another longest delay; the first is not longer than that (crashLoopBackOff)."""
+        """Return kubelet's policy with another longest delay (crashLoopBackOff); the first delay does not exceed it."""
         return cls(min(seconds(10), longest), longest)
 
     @property
     def forgotten_after(self) -> Nanoseconds:
-        """How long a container must have lived since its start to begin anew: twice the longest delay."""
+        """How long a container must have run since its start to begin anew: twice the longest delay."""
         return Nanoseconds(2 * self.longest)
 
 
 class BackOffEntry(Struct, frozen=True):
-    """The present delay, and when it was set (the last start)."""
+    """The present delay, and the time when it was set (the last start)."""
 
     delay: Nanoseconds
     updated: Nanoseconds
@@ -49,19 +48,17 @@ CRASH_LOOP = BackOffPolicy()
 
 
 def container_key(uid: PodUid, container: Container) -> BackOffKey:
-    """The record of one container as it is defined now (its image is part of the hash)."""
+    """Return the key of a container as defined now (the hash includes its image)."""
     return BackOffKey(uid, container.name, container_hash(container))
 
 
 def image_key(uid: PodUid, image: str) -> BackOffKey:
-    """The record of failed pulls of one image for one pod."""
+    """Return the key of an image's failed pulls for one pod."""
     return BackOffKey(uid, "", image)
 
 
 def ready_at(entry: BackOffEntry | None, event: Nanoseconds, policy: BackOffPolicy = CRASH_LOOP) -> Nanoseconds:
-    """The earliest point in time for the next try after what happened at `event` (a container's end, a failed
-    pull).
-    """
+    """Return the earliest time of the next try after `event` (a container's end, a failed pull)."""
     if entry is None or _stale(entry, event, policy):
         return event
     return Nanoseconds(event + entry.delay)
@@ -70,7 +67,7 @@ def ready_at(entry: BackOffEntry | None, event: Nanoseconds, policy: BackOffPoli
 def advance(
     entry: BackOffEntry | None, event: Nanoseconds, now: Nanoseconds, policy: BackOffPolicy = CRASH_LOOP
 ) -> BackOffEntry:
-    """The record after a try at `now` that follows what happened at `event`."""
+    """Return the record after a try at `now` that follows `event` (a container's end, a failed pull)."""
     if entry is None or _stale(entry, event, policy):
         return BackOffEntry(policy.first, now)
     return BackOffEntry(Nanoseconds(min(2 * entry.delay, policy.longest)), now)
@@ -81,7 +78,7 @@ def _stale(entry: BackOffEntry, event: Nanoseconds, policy: BackOffPolicy) -> bo
 
 
 class BackOffs:
-    """The records of a node. It belongs to one actor; decisions only read it."""
+    """The back-off records of a node. One actor owns and writes it; decisions only read it."""
 
     def __init__(self, policy: BackOffPolicy = CRASH_LOOP) -> None:
         self._policy = policy
@@ -91,24 +88,24 @@ class BackOffs:
         return len(self._entries)
 
     def ready_at(self, key: BackOffKey, event: Nanoseconds) -> Nanoseconds:
-        """The earliest point in time for the next try after `event`."""
+        """Return the earliest time of the next try after `event`."""
         return ready_at(self._entries.get(key), event, self._policy)
 
     def delay(self, key: BackOffKey) -> Nanoseconds:
-        """The present delay, 0 without a record."""
+        """Return the present delay, 0 without a record."""
         entry = self._entries.get(key)
         return entry.delay if entry else Nanoseconds(0)
 
     def advance(self, key: BackOffKey, event: Nanoseconds, now: Nanoseconds) -> None:
-        """Record a try at `now` that follows what happened at `event`."""
+        """Record a try at `now` that follows `event`."""
         self._entries[key] = advance(self._entries.get(key), event, now, self._policy)
 
     def reset(self, key: BackOffKey) -> None:
-        """Forget one record: what it is about works again."""
+        """Forget one record, after a success."""
         self._entries.pop(key, None)
 
     def forget_pod(self, uid: PodUid) -> None:
-        """Forget all records of a pod that is gone."""
+        """Forget all records of a removed pod."""
         for key in list(self._entries):
             if key.uid == uid:
                 self._entries.pop(key, None)

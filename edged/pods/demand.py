@@ -1,7 +1,7 @@
-"""How much of the node a pod asks for, all its containers taken together (Kubernetes' PodRequests and PodLimits).
+"""The requests and limits of a whole pod (Kubernetes' PodRequests and PodLimits).
 
-Init containers run one after the other before the others, so that the largest of them counts, not their sum; sidecars
-run beside everything that comes after them.
+Init containers run one after the other, so the largest of them counts and not their sum; sidecars run beside every
+later container.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -15,13 +15,14 @@ Amounts = dict[str, Fraction]
 
 
 def pod_requests(pod: Pod) -> Amounts:
-    """What is set aside for the pod: requests (a limit without one stands for it), and the sandbox's overhead."""
+    """Return the pod's requests and the sandbox's overhead. A limit without a request counts as the request."""
     return _add((_pod_sum(pod, _requests), _parse(pod.spec.overhead)))
 
 
 def pod_limits(pod: Pod) -> Amounts:
-    """What the pod may use at most. A resource that some container leaves unlimited has a sum all the same: whether
-    every container limits it is `all_limited`'s to say. The overhead is added where there is a limit.
+    """Return the pod's limits, and the overhead of limited resources.
+
+    A resource that one container leaves unlimited has a sum too; `all_limited` tells whether every container limits it.
     """
     limits = _pod_sum(pod, lambda resources: resources.limits)
     overhead = _parse(pod.spec.overhead)
@@ -29,7 +30,7 @@ def pod_limits(pod: Pod) -> Amounts:
 
 
 def all_limited(pod: Pod, resource: str) -> bool:
-    """Whether the pod as a whole, or every container of it, has a limit of that resource; 0 is none."""
+    """Whether the whole pod, or every container of it, has a limit of that resource; 0 means no limit."""
     if pod.spec.resources is not None and _parse(pod.spec.resources.limits).get(resource):
         return True
     return all(_parse(c.resources.limits).get(resource) for c in (*pod.spec.init_containers, *pod.spec.containers))

@@ -1,5 +1,7 @@
-"""Ephemeral containers: what `kubectl debug` adds to a pod that runs. Each is started once and never again, whatever
-becomes of it (kubelet's computePodActions), and keeps no pod from ending.
+"""Ephemeral containers, which `kubectl debug` adds to a running pod.
+
+Each is started once and never again, however it ends (kubelet's computePodActions), and does not keep a pod from
+ending.
 """
 
 from edged.api import EphemeralContainer, Pod
@@ -8,8 +10,8 @@ from edged.pods.model import ContainerId, PodFacts, RunState
 
 
 def new_ephemeral(pod: Pod, facts: PodFacts) -> tuple[EphemeralContainer, ...]:
-    """Those that have not been started yet. One that was reported to have been is not, also when the runtime has
-    forgotten it.
+    """Return the ephemeral containers to start. One that the pod's status reports as started is not started again, even
+    if the runtime has forgotten it.
     """
     reported = {
         status.name
@@ -20,10 +22,10 @@ def new_ephemeral(pod: Pod, facts: PodFacts) -> tuple[EphemeralContainer, ...]:
 
 
 def target_of(container: EphemeralContainer, facts: PodFacts) -> ContainerId | None:
-    """The running container whose processes an ephemeral one is to see; None when it names none.
+    """Return the running container whose processes an ephemeral container shares; None without a target.
 
     Raises:
-        ConfigError: it names one that does not run.
+        ConfigError: the target does not run.
     """
     name = container.target_container_name
     if not name:
@@ -35,6 +37,6 @@ def target_of(container: EphemeralContainer, facts: PodFacts) -> ContainerId | N
 
 
 def _is_new(container: EphemeralContainer, facts: PodFacts) -> bool:
-    """One that was made and not started has not been started."""
+    """Whether the container has not been started; a container in state CREATED has not."""
     known = facts.newest(container.name)
     return known is None or known.state is RunState.CREATED

@@ -1,7 +1,7 @@
-"""From the CRI's answers to facts.
+"""Conversion of the CRI's answers to facts.
 
-A container whose labels name no pod is not ours and is never touched. The CRI's container status does not say
-in which sandbox it lives, so it comes paired with that id (from the list, or from the sandbox's own status).
+A container without a pod's labels is not ours and is never touched. The CRI's container status lacks the sandbox's id,
+so it comes paired with it (from the list, or from the sandbox's own status).
 """
 
 from collections.abc import Iterable
@@ -21,10 +21,11 @@ _STATES = {
 def pod_facts(
     ref: PodRef, sandboxes: Iterable[SandboxFacts] = (), containers: Iterable[ContainerFacts] = ()
 ) -> PodFacts:
-    """The facts of one pod, put into the order that decisions rely on: newest first.
+    """Return the facts of one pod in the order that decisions rely on: newest first.
 
-    Attempts count up, for sandboxes and for containers of one name; creation times come from a wall clock, which on a
-    board without a battery goes back at every boot. (A kubelet sorts by time, and takes the older one for the newer.)
+    Attempts count up, for sandboxes and for containers of one name. Creation times come from a wall clock, which on a
+    board without a battery goes back at every boot. (A kubelet sorts by time, and takes the older container for the
+    newer one.)
     """
     return PodFacts(
         ref,
@@ -38,7 +39,7 @@ def read_pod(
     sandboxes: Iterable[cri.PodSandboxStatus],
     containers: Iterable[tuple[SandboxId, cri.ContainerStatus]],
 ) -> PodFacts:
-    """The facts of one pod from full CRI statuses."""
+    """Return the facts of one pod from full CRI statuses."""
     return pod_facts(
         ref,
         (read_sandbox(status) for status in sandboxes),
@@ -47,7 +48,7 @@ def read_pod(
 
 
 def read_sandbox(status: cri.PodSandboxStatus) -> SandboxFacts:
-    """One sandbox. An address that the runtime reports as empty stays visible as an empty tuple."""
+    """Return the facts of one sandbox. An address that the runtime reports as empty becomes an empty tuple."""
     ips = None
     if status.HasField("network"):
         reported = (status.network.ip, *(extra.ip for extra in status.network.additional_ips))
@@ -63,7 +64,7 @@ def read_sandbox(status: cri.PodSandboxStatus) -> SandboxFacts:
 
 
 def read_container(sandbox: SandboxId, status: cri.ContainerStatus) -> ContainerFacts:
-    """One container of the sandbox named."""
+    """Return the facts of one container in the given sandbox."""
     notes = status.annotations
     message_path = notes.get(labels.MESSAGE_PATH, "")
     mounts = (m.host_path for m in status.mounts if message_path and m.container_path == message_path)

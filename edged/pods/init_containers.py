@@ -1,12 +1,11 @@
-"""How far a pod's initialization has come, and which init container is next.
+"""The next init container to start (kubelet's computeInitContainerActions).
 
-Init containers run one after the other, each to its end; one with restartPolicy Always (a sidecar) has only
-to be started before the next one may begin, and is kept running from then on. The order of judgement is that
-of kubelet's computeInitContainerActions: from the last to the first, because early ones may have been cleaned
-away after success.
+Init containers run one after the other, each to its end. One with restartPolicy Always (a sidecar) only has to be
+started before the next one may begin, and is kept running from then on. Containers are examined from the last to the
+first, because early ones may have been removed after success.
 
-Only containers of the pod's present sandbox count. (A kubelet cannot tell sandboxes apart here, and for that
-reason deletes all init containers when it makes a new sandbox.)
+Only containers of the pod's present sandbox count. (A kubelet cannot tell sandboxes apart here, and for that reason
+deletes all init containers when it makes a new sandbox.)
 """
 
 from dataclasses import dataclass, field
@@ -14,33 +13,37 @@ from dataclasses import dataclass, field
 from edged.api import Container, Pod
 from edged.pods.model import ContainerFacts, HookFacts, PodFacts, ProbeFacts, RunState
 from edged.pods.restart import can_restart, is_sidecar, restarts_after
-from edged.pods.unhealthy import Fault, fault_of
+from edged.pods.unhealthy import KillReason, kill_reason
 
 _STARTED = (RunState.CREATED, RunState.RUNNING)
 
 
 @dataclass
-class InitProgress:
-    """What initialization needs: `failed` means it failed for good."""
+class InitContainerActions:
+    """The state of a pod's initialization and its next steps. `failed` means that it has failed for good; `start` has
+    indices of `spec.initContainers`.
+    """
 
     done: bool = False
     failed: bool = False
     start: list[int] = field(default_factory=list)
-    kill: list[tuple[ContainerFacts, Fault]] = field(default_factory=list)
+    kill: list[tuple[ContainerFacts, KillReason]] = field(default_factory=list)
 
-    def again(self, index: int, faulty: ContainerFacts | None = None, fault: Fault | None = None) -> None:
-        """Start the init container at `index` (once more), after a kill when one is named."""
-        if faulty is not None and fault is not None:
-            self.kill.append((faulty, fault))
+    def again(self, index: int, running: ContainerFacts | None = None, reason: KillReason | None = None) -> None:
+        """Start the init container at `index` (again), after killing `running` for `reason`."""
+        if running is not None and reason is not None:
+            self.kill.append((running, reason))
         self.start.append(index)
 
 
-def judge_initialization(pod: Pod, facts: PodFacts, probes: ProbeFacts, hooks: HookFacts) -> InitProgress:
-    """Where the initialization of a pod stands whose sandbox is good. `start` is in the order of the pod's
+def compute_init_container_actions(
+    pod: Pod, facts: PodFacts, probes: ProbeFacts, hooks: HookFacts
+) -> InitContainerActions:
+    """Return the state and next steps of a pod's initialization in its present sandbox. `start` is in the order of the
     spec.
     """
     inits = pod.spec.init_containers
-    progress = InitProgress(done=not inits or _regular_container_started(pod, facts))
+    progress = InitContainerActions(done=not inits or _regular_container_started(pod, facts))
     reached = progress.done
     for index in reversed(range(len(inits))):
         container = inits[index]
@@ -56,7 +59,7 @@ def judge_initialization(pod: Pod, facts: PodFacts, probes: ProbeFacts, hooks: H
         else:
             complete = _judge_ordinary(progress, pod, container, index, present)
         if progress.failed:
-            return InitProgress(failed=True)
+            return InitContainerActions(failed=True)
         if complete and not reached:
             _go_on(progress, pod, index)
         reached = True
@@ -67,23 +70,23 @@ def judge_initialization(pod: Pod, facts: PodFacts, probes: ProbeFacts, hooks: H
 
 
 def _regular_container_started(pod: Pod, facts: PodFacts) -> bool:
-    """One started regular container proves that initialization was complete, even if nothing else is left of
-    it.
+    """Whether a regular container has started: that proves a complete initialization, even if no init container is
+    left.
     """
     present = (facts.newest_here(container.name) for container in pod.spec.containers)
     return any(container is not None and container.state in _STARTED for container in present)
 
 
 def _judge_ordinary(
-    progress: InitProgress, pod: Pod, container: Container, index: int, present: ContainerFacts
+    progress: InitContainerActions, pod: Pod, container: Container, index: int, present: ContainerFacts
 ) -> bool:
-    """Whether an init container that has to end has ended well; what it needs otherwise is noted."""
+    """Return whether an ordinary init container has succeeded; otherwise note its next step."""
     if present.running or present.succeeded:
         return present.succeeded
     if not _is_tried_again(pod, container, present):
         progress.failed = True
     elif present.state is RunState.UNKNOWN:
-        progress.again(index, present, Fault.UNKNOWN_STATE)
+        progress.again(index, present, KillReason.UNKNOWN_STATE)
     else:
         progress.again(index)
     return False
@@ -96,35 +99,35 @@ def _is_tried_again(pod: Pod, container: Container, present: ContainerFacts) -> 
 
 
 def _judge_sidecar(
-    progress: InitProgress,
+    progress: InitContainerActions,
     container: Container,
     index: int,
     present: ContainerFacts,
     probes: ProbeFacts,
     hooks: HookFacts,
 ) -> bool:
-    """Whether an init container that stays has started; what it needs otherwise is noted."""
+    """Return whether a sidecar has started; otherwise note its next step."""
     if present.state is RunState.UNKNOWN:
-        progress.again(index, present, Fault.UNKNOWN_STATE)
+        progress.again(index, present, KillReason.UNKNOWN_STATE)
         return False
     if not present.running:
         progress.again(index)
         return False
-    fault = fault_of(container, present, probes, hooks)
-    if fault is Fault.START_HOOK:
-        progress.kill.append((present, fault))
-    elif fault is not None:
-        progress.again(index, present, fault)
+    reason = kill_reason(container, present, probes, hooks)
+    if reason is KillReason.START_HOOK:
+        progress.kill.append((present, reason))
+    elif reason is not None:
+        progress.again(index, present, reason)
     if hooks.holds(present.id):
         return False
-    return fault is not Fault.STARTUP_PROBE and _has_started(container, present, probes)
+    return reason is not KillReason.STARTUP_PROBE and _has_started(container, present, probes)
 
 
 def _has_started(container: Container, present: ContainerFacts, probes: ProbeFacts) -> bool:
     return container.startup_probe is None or probes.startup.get(present.id) is True
 
 
-def _go_on(progress: InitProgress, pod: Pod, index: int) -> None:
+def _go_on(progress: InitContainerActions, pod: Pod, index: int) -> None:
     if index == len(pod.spec.init_containers) - 1:
         progress.done = True
     else:

@@ -1,7 +1,7 @@
-"""The labels and annotations by which sandboxes and containers are known to be ours, and whose.
+"""Labels and annotations that identify our sandboxes and containers, and their pods.
 
-They are a kubelet's own, so that `crictl` and other tools show pods, and so that what runs is found again
-after a restart of the agent: the runtime is the only place where that is kept.
+They are a kubelet's, so that `crictl` and other tools show pods, and so that the agent finds its containers again after
+a restart: the runtime alone keeps this.
 """
 
 from collections.abc import Mapping
@@ -25,43 +25,41 @@ DELETION_GRACE = "io.kubernetes.pod.deletionGracePeriod"
 TERMINATION_GRACE = "io.kubernetes.pod.terminationGracePeriod"
 
 OWNER = "edgecore.io/owner"
-"""Annotation of a sandbox: which agent made it. An agent cleans up only what carries its own mark (spec/10
-§1).
+"""Annotation with the agent that made a sandbox. An agent removes only sandboxes with its own mark (docs/containerd.md,
+"Point edgecore to it").
 """
 
 
 def ref_of(pod: Pod) -> PodRef:
-    """Which pod this is."""
+    """Return the reference of a pod."""
     return PodRef(PodUid(pod.metadata.uid), pod.metadata.namespace, pod.metadata.name)
 
 
 def ref_from_labels(labels: Mapping[str, str]) -> PodRef | None:
-    """The pod that a sandbox or container with these labels belongs to, None when it is not a pod's."""
+    """Return the pod of a sandbox or container with these labels, None when it is not a pod's."""
     if not all(labels.get(key) for key in (POD_UID, POD_NAMESPACE, POD_NAME)):
         return None
     return PodRef(PodUid(labels[POD_UID]), labels[POD_NAMESPACE], labels[POD_NAME])
 
 
 def identity_labels(pod: Pod) -> dict[str, str]:
-    """The three labels that name the pod."""
+    """Return the three labels that name the pod."""
     meta = pod.metadata
     return {POD_NAME: meta.name, POD_NAMESPACE: meta.namespace, POD_UID: meta.uid}
 
 
 def sandbox_labels(pod: Pod) -> dict[str, str]:
-    """The pod's own labels and its identity, which wins."""
+    """Return the pod's own labels and its identity, which wins."""
     return {**pod.metadata.labels, **identity_labels(pod)}
 
 
 def container_labels(pod: Pod, container: Container) -> dict[str, str]:
-    """The pod's identity and the container's name."""
+    """Return the pod's identity and the container's name."""
     return {**identity_labels(pod), CONTAINER_NAME: container.name}
 
 
 def container_annotations(pod: Pod, container: Container, attempt: int) -> dict[str, str]:
-    """What is needed to judge, report and stop the container without the pod at hand, as a kubelet records
-    it.
-    """
+    """Return everything needed to examine, report and stop the container without its pod, as a kubelet records it."""
     annotations = {
         HASH: container_hash(container),
         RESTART_COUNT: str(attempt),

@@ -1,8 +1,4 @@
-"""The pods that shall run on this node, and what is known of each: edged's desired state.
-
-Keyed by uid, never by name: a pod that was deleted and made again under the same name is another pod, and
-both may be here for a while. Belongs to the edged module's thread.
-"""
+"""PodManager: the pods of this node, with a record of each."""
 
 from collections.abc import Iterator, Mapping
 
@@ -10,62 +6,138 @@ import msgspec
 from msgspec.structs import replace
 
 from edged.api import ContainerStateWaiting, Pod, PodStatus
-from edged.pods.conditions import with_conditions_of_others
+from edged.pods.kill_options import KillOptions
 from edged.pods.labels import ref_of
-from edged.pods.model import ContainerId, PodFacts, PodRef, PodUid
+from edged.pods.model import ContainerId, PodFacts, PodRef, PodUid, with_replaced
+from edged.pods.pod_status.conditions import with_conditions_of_others
 from edged.pods.restart import is_terminal
-from edged.pods.verdict import Verdict
+from edged.pods.state import PodState
 
 
 class PodRecord(msgspec.Struct):
-    """One pod."""
+    """One pod as the cloud has it, with the decisions of this node and the observations of workers and the PLEG.
+
+    Fields are written by the methods only, each by one of them.
+    """
 
     pod: Pod
-    """As the cloud wants it; its status is the one this node computed last."""
+    """The pod as the cloud sent it, with the status that this node computed last (`update`, `set_status`)."""
     facts: PodFacts
+    """Sandboxes and containers that the runtime has (`observe`, `synced`)."""
+    deleted: bool = False
+    """Whether the cloud has deleted the pod for good: nothing of it stays on the node (`delete`)."""
+
+    kill_options: KillOptions | None = None
+    """Why this node ends the pod, when it does (`kill`)."""
+
     facts_at: float = float("-inf")
-    """When the facts were read, monotonic seconds; before they were, nothing is known of what runs."""
-    troubles: Mapping[str, ContainerStateWaiting] = {}
-    """Why containers could not be started, by name."""
-    removed: bool = False
-    """The cloud has deleted it for good: nothing of it is to stay on the node."""
-    rounds: int = 0
-    """Turns in a row that each asked for another one at once."""
-    killed: bool = False
-    """A worker has ended everything that ran, for good."""
-    exchanged: frozenset[ContainerId] = frozenset()
-    """Containers that were ended to start others in their place."""
-    verdict: Verdict | None = None
-    """Why the node itself has ended it, when it has."""
+    """When the facts were read, in monotonic seconds (`observe`, `synced`)."""
+    replaced: frozenset[ContainerId] = frozenset()
+    """Containers that a worker ended to start others in their place (`synced`)."""
+    waiting_reasons: Mapping[str, ContainerStateWaiting] = {}
+    """Why containers could not be started, by name (`wait`)."""
+    terminated: bool = False
+    """Whether a worker has stopped everything that ran, for good (`terminate`)."""
 
     @property
     def ref(self) -> PodRef:
-        """Which pod it is."""
+        """Identity of the pod."""
         return self.facts.ref
 
     @property
-    def going(self) -> bool:
-        """Whether the cloud wants it to end."""
-        return self.removed or self.pod.metadata.deletion_timestamp is not None
+    def state(self) -> PodState:
+        """The work that a worker has with the pod."""
+        if self.deleted:
+            return PodState.TERMINATED
+        return PodState.TERMINATING if self.termination_requested else PodState.SYNC
 
     @property
-    def ending(self) -> bool:
-        """Whether it is to end, whoever wants that."""
-        return self.going or self.verdict is not None
+    def deletion_requested(self) -> bool:
+        """Whether the cloud has asked for the end of the pod."""
+        return self.deleted or self.pod.metadata.deletion_timestamp is not None
 
     @property
-    def to_end(self) -> Pod:
-        """The pod with the grace period that its containers get, when it is to end."""
-        return self.pod if self.verdict is None or self.going else self.verdict.applied_to(self.pod)
+    def termination_requested(self) -> bool:
+        """Whether the cloud or this node has asked for the end of the pod."""
+        return self.deletion_requested or self.kill_options is not None
 
     @property
-    def looked_at(self) -> bool:
-        """Whether the runtime has been asked about it since edged started."""
+    def terminating_pod(self) -> Pod:
+        """The pod with the grace period that applies to its end."""
+        if self.kill_options is None or self.deletion_requested:
+            return self.pod
+        return self.kill_options.applied_to(self.pod)
+
+    @property
+    def observed(self) -> bool:
+        """Whether the runtime has been asked about the pod since edged started."""
         return self.facts_at != float("-inf")
+
+    @property
+    def finished(self) -> bool:
+        """Whether the pod has a final phase and nothing of it runs."""
+        return is_terminal(self.pod) and not self.facts.anything_running
+
+    def update(self, pod: Pod) -> None:
+        """Take the pod as the cloud has it now. The status that this node computed stays, with the conditions of others
+        added; a pod that has ended for the cloud has ended (kubelet's generateAPIPodStatus).
+        """
+        own = _ended_as(self, pod) if terminated_by_cloud(self.pod, pod) else self.pod.status
+        self.pod = replace(pod, status=with_conditions_of_others(own, pod.status))
+
+    def set_status(self, status: PodStatus) -> bool:
+        """Set the status that this node computed; return whether it differs from the one before."""
+        if self.pod.status == status:
+            return False
+        self.pod = replace(self.pod, status=status)
+        return True
+
+    def delete(self, grace_period: int | None = None) -> None:
+        """Note that the cloud has deleted the pod, with a grace period in seconds if the deletion states one."""
+        self.deleted = True
+        if grace_period is not None:
+            metadata = replace(self.pod.metadata, deletion_grace_period_seconds=grace_period)
+            self.pod = replace(self.pod, metadata=metadata)
+
+    def kill(self, options: KillOptions) -> None:
+        """Note that this node ends the pod."""
+        self.kill_options = options
+
+    def observe(self, facts: PodFacts, at: float) -> bool:
+        """Take facts that the PLEG has read at `at` (monotonic seconds); return whether they differ from those before.
+        Older facts than the known ones are ignored.
+        """
+        if at < self.facts_at:
+            return False
+        facts = with_replaced(facts, self.replaced)
+        changed = self.facts != facts
+        self.facts, self.facts_at = facts, at
+        return changed
+
+    def synced(self, facts: PodFacts, at: float, replaced: frozenset[ContainerId]) -> None:
+        """Take facts that a worker has read at `at` (monotonic seconds), and the containers that it ended to start
+        others in their place. Older facts than the known ones are ignored.
+        """
+        if at < self.facts_at:
+            return
+        self.replaced = (self.replaced | replaced) & {container.id for container in facts.containers}
+        self.facts, self.facts_at = with_replaced(facts, self.replaced), at
+
+    def wait(self, reasons: Mapping[str, ContainerStateWaiting]) -> None:
+        """Note why containers could not be started, by name."""
+        self.waiting_reasons = reasons
+
+    def terminate(self) -> None:
+        """Note that a worker has stopped everything that ran."""
+        self.terminated = True
 
 
 class PodManager:
-    """See the module's docstring."""
+    """Keeps the pods of this node (kubelet's pod manager): edged's desired state, and the observations of each pod.
+
+    Pods are kept by uid and not by name: a pod that was deleted and created again under its name is another pod, and
+    both may be on the node for a while. Lives on the edged module's thread.
+    """
 
     def __init__(self) -> None:
         self._records: dict[PodUid, PodRecord] = {}
@@ -81,53 +153,48 @@ class PodManager:
         return iter(list(self._records.values()))
 
     def get(self, uid: PodUid) -> PodRecord | None:
-        """The record of a pod."""
+        """Return the record of a pod; None when it is not known."""
         return self._records.get(uid)
 
-    def named(self, namespace: str, name: str) -> list[PodRecord]:
-        """Records of a name, newest last."""
+    def pod(self, uid: PodUid) -> Pod | None:
+        """Return the pod of a uid; None when it is not known."""
+        record = self._records.get(uid)
+        return record.pod if record is not None else None
+
+    def by_name(self, namespace: str, name: str) -> list[PodRecord]:
+        """Return the records of pods of that name, the newest last."""
         return [r for r in self._records.values() if (r.ref.namespace, r.ref.name) == (namespace, name)]
 
     def put(self, pod: Pod) -> PodRecord:
-        """Take a pod as it came; a known one keeps the status and the facts that this node has of it, and gets
-        what others say of it. One that has ended for the cloud has ended (kubelet's generateAPIPodStatus).
-        """
+        """Add a pod, or update a known one (`PodRecord.update`); return its record."""
         ref = ref_of(pod)
         record = self._records.get(ref.uid)
         if record is None:
             record = self._records[ref.uid] = PodRecord(pod, PodFacts(ref))
         else:
-            own = _ended_as(record, pod) if ends(record.pod, pod) else record.pod.status
-            record.pod = replace(pod, status=with_conditions_of_others(own, pod.status))
+            record.update(pod)
         return record
 
     def hold(self, pod: Pod, behind: PodUid | None = None) -> None:
-        """Keep a pod that may begin only when the one with that uid, its own unless given, is gone from the node."""
+        """Hold a pod until the pod with the uid `behind` (by default its own) is removed from the node."""
         self._held[behind or ref_of(pod).uid] = pod
 
     def release(self, uid: PodUid) -> Pod | None:
-        """The pod that was held behind that uid, held no longer."""
+        """Stop holding the pod behind that uid, and return it."""
         return self._held.pop(uid, None)
 
     def drop_held(self, namespace: str, name: str, uid: str = "") -> None:
-        """Hold a pod no longer; without a uid: whatever has the name."""
+        """Drop a held pod; without a uid every held pod of that name."""
         for behind, pod in list(self._held.items()):
             if (pod.metadata.namespace, pod.metadata.name) == (namespace, name) and uid in ("", ref_of(pod).uid):
                 del self._held[behind]
 
-    def set_status(self, record: PodRecord, status: PodStatus) -> bool:
-        """Keep the status that was computed; whether it is another one than before."""
-        if record.pod.status == status:
-            return False
-        record.pod = replace(record.pod, status=status)
-        return True
-
     def forget(self, uid: PodUid) -> None:
-        """The pod is gone."""
+        """Drop the record of a pod."""
         self._records.pop(uid, None)
 
-    def using(self, kind: str, namespace: str, name: str) -> list[PodRecord]:
-        """Records of pods that mount or read a configmap or secret (`kind`: `configmap`, `secret`)."""
+    def referencing(self, kind: str, namespace: str, name: str) -> list[PodRecord]:
+        """Return the records of pods that mount or read a configmap or secret (`kind`: `configmap`, `secret`)."""
         return [
             record
             for record in self._records.values()
@@ -135,23 +202,23 @@ class PodManager:
         ]
 
 
-def ends(known: Pod, pod: Pod) -> bool:
-    """Whether a pod has ended for the cloud that has not ended for this node: a former life of the agent said so, and
-    the store could not take it, or somebody else has (a controller that collects pods).
+def terminated_by_cloud(known: Pod, pod: Pod) -> bool:
+    """Return whether a pod has ended for the cloud and not for this node: the agent reported that before its restart,
+    and the store could not take it, or a controller that collects pods has ended it.
     """
     return is_terminal(pod) and not is_terminal(known)
 
 
 def _ended_as(record: PodRecord, pod: Pod) -> PodStatus:
-    """The status of a pod that ends for the cloud. While the runtime was not asked about it, the cloud knows more."""
+    """Return the status of a pod that has ended for the cloud. Before the runtime was asked, the cloud knows more."""
     status = pod.status
-    if not record.looked_at:
+    if not record.observed:
         return status
     return replace(record.pod.status, phase=status.phase, reason=status.reason, message=status.message)
 
 
 def references(pod: Pod, kind: str) -> frozenset[str]:
-    """Names of the configmaps or secrets that a pod's volumes and its containers' environments name."""
+    """Return the names of the configmaps or secrets in a pod's volumes and its containers' environments."""
     names = _in_environments(pod, kind)
     for volume in pod.spec.volumes:
         if kind == "configmap" and volume.config_map is not None:

@@ -1,7 +1,7 @@
-"""What the container runtime says about a pod, free of the CRI's wire types.
+"""The facts that the container runtime reports about a pod, free of the CRI's wire types.
 
-Decisions are made on these structs, so that they can be tested with facts written by hand and do not depend
-on how the facts were gathered (relisting, runtime events, or a call just made).
+Decisions take these structs, so tests can write facts by hand, and the origin of the facts (relisting, runtime events,
+or a call just made) does not matter.
 """
 
 from collections.abc import Mapping
@@ -64,9 +64,10 @@ class SandboxFacts(Struct, frozen=True, gc=False):
 
 
 class ContainerFacts(Struct, frozen=True, gc=False):
-    """One container, dead or alive. Times are 0 when they have not come; `attempt` counts restarts from 0.
+    """One container, running or not. Times are 0 when unknown; `attempt` counts restarts from 0.
 
-    `message_path` and `log_path` are files of the node where its last words stand; "" when there are none.
+    `message_path` and `log_path` are files of the node that may hold its termination message; "" means there is no such
+    file.
     """
 
     id: ContainerId
@@ -86,14 +87,14 @@ class ContainerFacts(Struct, frozen=True, gc=False):
     message_path: str = ""
     message_policy: str = ""
     log_path: str = ""
-    exchanged: bool = False
-    """Whether this agent has ended it to start another in its place, because the pod wants it otherwise now. How it
-    ended says nothing of the pod then.
+    replaced: bool = field(default=False, name="exchanged")
+    """Whether this agent has ended it to start another one in its place, because its definition changed. Its exit then
+    says nothing about the pod. Recorded traces call the field `exchanged`.
     """
 
     @property
     def running(self) -> bool:
-        """Whether its process lives."""
+        """Whether its process runs."""
         return self.state is RunState.RUNNING
 
     @property
@@ -125,20 +126,20 @@ class PodFacts(Struct, frozen=True, gc=False):
 
     @property
     def anything_running(self) -> bool:
-        """Whether a container lives or a sandbox is up."""
+        """Whether a container runs or a sandbox is ready."""
         return any(c.running for c in self.containers) or any(s.ready for s in self.sandboxes)
 
 
-def with_exchanged(facts: PodFacts, ids: frozenset[ContainerId]) -> PodFacts:
-    """The facts, with the containers marked that were ended to be exchanged."""
+def with_replaced(facts: PodFacts, ids: frozenset[ContainerId]) -> PodFacts:
+    """Return the facts, with the containers of these ids marked as replaced."""
     if not ids:
         return facts
-    containers = tuple(replace(c, exchanged=True) if c.id in ids else c for c in facts.containers)
+    containers = tuple(replace(c, replaced=True) if c.id in ids else c for c in facts.containers)
     return replace(facts, containers=containers)
 
 
 class ProbeFacts(Struct, frozen=True, gc=False):
-    """The latest verdict of each kind of probe for a container; a missing one has not been reached yet."""
+    """The latest result of each kind of probe for a container; absent until its threshold is first reached."""
 
     liveness: Mapping[ContainerId, bool] = field(default_factory=dict)
     readiness: Mapping[ContainerId, bool] = field(default_factory=dict)
@@ -146,13 +147,13 @@ class ProbeFacts(Struct, frozen=True, gc=False):
 
 
 class HookFacts(Struct, frozen=True, gc=False):
-    """The postStart hooks of a pod's containers that count now."""
+    """The postStart hooks of a pod's present containers."""
 
     running: frozenset[ContainerId] = frozenset()
-    """Those of these containers are not through yet."""
+    """Containers whose hook still runs."""
     failed: Mapping[ContainerId, str] = field(default_factory=dict)
-    """Those of these have failed, and how; their containers are to be killed."""
+    """Containers to kill because their hook failed, with the error."""
 
     def holds(self, container: ContainerId) -> bool:
-        """Whether this container has not started because of its hook, although it runs."""
+        """Whether this container counts as not started because of its hook, although it runs."""
         return container in self.running or container in self.failed

@@ -1,8 +1,8 @@
-"""Which dead containers and sandboxes of a pod are not needed any more.
+"""Superfluous dead containers and sandboxes of a pod.
 
-One dead container is kept for each name, because its end is part of the pod's status (`lastState`) and its
-log can be read (kubelet's MaxPerPodContainer of 1, KubeEdge's default); sandboxes are kept while they hold
-one of those or are the newest.
+One dead container of each name is kept, because the pod's status has its end (`lastState`) and its log can be read
+(kubelet's MaxPerPodContainer of 1, KubeEdge's default). A sandbox is kept while it holds such a container or is the
+newest.
 """
 
 from msgspec import Struct
@@ -11,14 +11,14 @@ from edged.pods.model import ContainerFacts, PodFacts, SandboxFacts
 
 
 class Prunable(Struct, frozen=True, gc=False):
-    """What may be removed."""
+    """The containers and sandboxes to remove."""
 
     containers: tuple[ContainerFacts, ...] = ()
     sandboxes: tuple[SandboxFacts, ...] = ()
 
 
 def prunable(facts: PodFacts, keep: int = 1) -> Prunable:
-    """What may be removed when `keep` dead containers of each name are to stay."""
+    """Return the containers and sandboxes to remove when `keep` dead containers of each name stay."""
     kept: dict[str, int] = {}
     dead = []
     homes = set()

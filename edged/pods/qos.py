@@ -1,4 +1,4 @@
-"""The quality-of-service class of a pod, which decides who is killed first when memory ends."""
+"""The quality-of-service class of a pod, which decides whose process is killed first when memory runs out."""
 
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
@@ -17,11 +17,11 @@ class QosClass(StrEnum):
 
 
 def qos_class(pod: Pod) -> QosClass:
-    """The class from the requests and limits of all containers, init containers included (ComputePodQOS).
+    """Return the class from the requests and limits of all containers, init containers included (ComputePodQOS).
 
-    BestEffort: no container asks for or limits CPU or memory. Guaranteed: every container limits both, and
-    what is asked for in sum equals the limits (a missing request counts as equal, as the API server fills it
-    in). Burstable: all else. What the pod itself asks for stands instead of all its containers' (pod-level resources).
+    BestEffort: no container requests or limits CPU or memory. Guaranteed: every container limits both, and the sums of
+    requests and limits are equal (a missing request counts as equal, as the API server fills it in). Burstable:
+    everything else. Pod-level resources replace those of the containers.
     """
     whole = pod.spec.resources
     if whole is not None and (_positive(whole.requests) or _positive(whole.limits)):

@@ -1,7 +1,8 @@
-"""Whether a container that does not run is to run again, and under which number.
+"""Restart decisions for containers that do not run, and the number of the next attempt.
 
-The rules are those of kubelet's ShouldContainerBeRestarted and ContainerShouldRestart: a container's own rules for exit
-codes come first, then its own restart policy, then the pod's; what never really started is started in any case.
+The rules are those of kubelet's ShouldContainerBeRestarted and ContainerShouldRestart: a container's rules for exit
+codes come first, then its own restart policy, then the pod's; a container that never really started is started in any
+case.
 """
 
 from edged.api import Container, ContainerRestartRule, Pod
@@ -18,17 +19,17 @@ _TERMINAL_PHASES = frozenset({"Succeeded", "Failed"})
 
 
 def is_sidecar(container: Container) -> bool:
-    """Whether an init container stays beside the others (restartPolicy Always)."""
+    """Whether an init container keeps running beside the others (restartPolicy Always)."""
     return container.restart_policy == ALWAYS
 
 
 def is_terminal(pod: Pod) -> bool:
-    """Whether the pod has ended for good: a phase that is never left again."""
+    """Whether the pod is in a final phase."""
     return pod.status.phase in _TERMINAL_PHASES
 
 
 def restarts_after(pod: Pod, container: Container, exit_code: int) -> bool:
-    """Whether a container that has ended with this exit code is to be started again."""
+    """Whether a container that ended with this exit code is started again."""
     if container.restart_policy is not None and any(_matches(r, exit_code) for r in container.restart_policy_rules):
         return True
     policy = _policy(pod, container)
@@ -36,23 +37,23 @@ def restarts_after(pod: Pod, container: Container, exit_code: int) -> bool:
 
 
 def can_restart(pod: Pod, container: Container) -> bool:
-    """Whether there is any end after which the container is started again (kubelet's IsContainerRestartable)."""
+    """Whether the container is started again after some exit code (kubelet's IsContainerRestartable)."""
     if container.restart_policy is not None and any(r.action == _RESTART for r in container.restart_policy_rules):
         return True
     return _policy(pod, container) != NEVER
 
 
 def should_be_started(pod: Pod, container: Container, last: ContainerFacts | None) -> bool:
-    """Whether a regular container is to be started, given the newest container of its name."""
+    """Whether to start a regular container, given the newest container of its name."""
     if pod.metadata.deletion_timestamp is not None:
         return False
     if last is None or last.state in (RunState.CREATED, RunState.UNKNOWN):
         return True
-    return not last.running and (last.exchanged or restarts_after(pod, container, last.exit_code))
+    return not last.running and (last.replaced or restarts_after(pod, container, last.exit_code))
 
 
 def _policy(pod: Pod, container: Container) -> str:
-    """What decides without rules; an unknown or empty policy stands for Always, the API's default."""
+    """Return the effective restart policy; an unknown or empty one means Always, the API's default."""
     policies = (container.restart_policy, pod.spec.restart_policy)
     return next((policy for policy in policies if policy in _POLICIES), ALWAYS)
 
@@ -66,11 +67,11 @@ def _matches(rule: ContainerRestartRule, exit_code: int) -> bool:
 
 
 def next_attempt(facts: PodFacts, container: Container, sandbox: SandboxId | None) -> int:
-    """The number of the next container of that name: 0 for the first, then one more than the newest.
+    """Return the number of the next container of that name: 0 for the first, then one more than the newest.
 
-    The newest one's own when it was made in this sandbox, as it is wanted now, and never started: an agent that was
-    killed between the two steps left it. Taken up under its number it is not counted as a restart, and cannot run
-    beside another one when the runtime is starting it at this moment. (A kubelet makes another one.)
+    A container that an agent created in this sandbox from the present definition and never started, because the agent
+    was killed between the two steps, is used under its own number. That does not count as a restart, and it cannot run
+    beside another one when the runtime is starting it at this moment. (A kubelet creates another one.)
     """
     last = facts.newest(container.name)
     if last is None:

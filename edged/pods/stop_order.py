@@ -1,5 +1,6 @@
-"""Which containers of a pod that ends wait for others to have ended first (kubelet's terminationOrdering): sidecars for
-all others, and for the sidecars that were started after them. Pure.
+"""The order in which a pod's containers stop (kubelet's terminationOrdering).
+
+Sidecars stop after all other containers, and after the sidecars that were started after them.
 """
 
 from collections.abc import Iterable, Mapping
@@ -9,15 +10,17 @@ from edged.pods.model import ContainerFacts, ContainerId
 from edged.pods.restart import is_sidecar
 
 StopOrder = Mapping[ContainerId, frozenset[ContainerId]]
-"""Those that have to have ended before a container is asked to; who is not in it waits for nobody."""
+"""For each waiting container, the containers that must have ended before it is stopped. A container without an entry
+does not wait.
+"""
 
 
 def stop_order(pod: Pod, containers: Iterable[ContainerFacts]) -> StopOrder:
-    """The order in which the running ones of these containers are to be stopped."""
-    turn = {c.name: len(pod.spec.init_containers) - n for n, c in enumerate(pod.spec.init_containers) if is_sidecar(c)}
+    """Return the order in which the running ones of these containers stop."""
+    rank = {c.name: len(pod.spec.init_containers) - n for n, c in enumerate(pod.spec.init_containers) if is_sidecar(c)}
     running = [container for container in containers if container.running]
 
     def earlier(one: ContainerFacts) -> frozenset[ContainerId]:
-        return frozenset(other.id for other in running if turn.get(other.name, 0) < turn.get(one.name, 0))
+        return frozenset(other.id for other in running if rank.get(other.name, 0) < rank.get(one.name, 0))
 
-    return {container.id: earlier(container) for container in running if container.name in turn}
+    return {container.id: earlier(container) for container in running if container.name in rank}

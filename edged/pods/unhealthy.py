@@ -1,4 +1,4 @@
-"""Why a running container has to be killed."""
+"""Reasons to kill a running container."""
 
 from enum import Enum
 
@@ -7,7 +7,7 @@ from edged.pods.hash import differs
 from edged.pods.model import ContainerFacts, HookFacts, ProbeFacts
 
 
-class Fault(Enum):
+class KillReason(Enum):
     """A reason to kill one container; the value completes "Container x …" as a kubelet's event says it."""
 
     DEFINITION_CHANGED = "definition changed"
@@ -15,22 +15,24 @@ class Fault(Enum):
     STARTUP_PROBE = "failed startup probe"
     START_HOOK = "failed postStart hook"
     UNKNOWN_STATE = "is in an unknown state"
-    NOT_WANTED = "is no longer part of the pod"
+    NOT_IN_POD = "is no longer part of the pod"
     SUPERSEDED = "has a newer instance"
 
 
-def fault_of(container: Container, running: ContainerFacts, probes: ProbeFacts, hooks: HookFacts) -> Fault | None:
-    """What is wrong with a running container: another definition first, then its hook and its probes; None when
-    it may stay.
+def kill_reason(
+    container: Container, running: ContainerFacts, probes: ProbeFacts, hooks: HookFacts
+) -> KillReason | None:
+    """Return why a running container is killed; None when it keeps running. A changed definition comes first, then its
+    postStart hook, then its probes.
 
-    A container whose recorded definition is not of this agent's making is left as it is.
+    A container whose definition was not recorded by this agent keeps running.
     """
     if differs(running.hash, container):
-        return Fault.DEFINITION_CHANGED
+        return KillReason.DEFINITION_CHANGED
     if running.id in hooks.failed:
-        return Fault.START_HOOK
+        return KillReason.START_HOOK
     if probes.liveness.get(running.id) is False:
-        return Fault.LIVENESS_PROBE
+        return KillReason.LIVENESS_PROBE
     if probes.startup.get(running.id) is False:
-        return Fault.STARTUP_PROBE
+        return KillReason.STARTUP_PROBE
     return None

@@ -1,4 +1,4 @@
-"""The two messages of grpc.health.v1, by hand: a module generated for them would cost the agent more than they weigh.
+"""The two messages of grpc.health.v1, encoded by hand: a generated module would cost the agent more than they weigh.
 
 HealthCheckRequest has `string service = 1`, HealthCheckResponse `ServingStatus status = 1`.
 """
@@ -13,13 +13,13 @@ _SERVING = 1
 
 
 def encode_request(service: str) -> bytes:
-    """HealthCheckRequest."""
+    """Return a HealthCheckRequest."""
     name = service.encode()
     return bytes([_SERVICE]) + _varint(len(name)) + name if name else b""
 
 
 def says_serving(answer: bytes) -> bool:
-    """Whether a HealthCheckResponse says SERVING. A status of 0 (UNKNOWN) is not written at all."""
+    """Whether a HealthCheckResponse has the status SERVING. The status 0 (UNKNOWN) is not encoded at all."""
     return answer[:2] == bytes([_STATUS, _SERVING])
 
 

@@ -1,16 +1,17 @@
-"""As much of HTTP/1.1 as a probe needs: a GET, the head of an answer, and how much of a body follows. Pure.
+"""The HTTP of `httpGet` probes and hooks: the request's path and headers, and redirects. Pure.
 
-The standard library's client costs the agent's memory the e-mail package (measured for `edged.server.http`).
+h11 reads and writes the messages. A probe takes 0.21 ms of processor time, with the probed server; with string methods
+of our own it took 0.12 ms, but these guessed the end of a chunked body and took malformed headers, which Go's client
+refuses for a kubelet. 110 pods with a probe every ten seconds pay 0.1 % of a core for it.
 """
 
-from typing import NamedTuple
 from urllib.parse import quote, urljoin, urlsplit
 
-from edged.probes.errors import NetworkError
+from beehive.http.client import ResponseHead
 from edged.probes.targets import HttpTarget
 
 MAX_HEAD = 64 * 1024
-"""Bytes of an answer's head that are read at most."""
+"""Bytes of a response's head that are read at most."""
 MAX_BODY = 10 * 1024
 """Bytes of a body that are read at most (kubelet's maxRespBodyLength)."""
 MAX_REDIRECTS = 10
@@ -18,57 +19,31 @@ MAX_REDIRECTS = 10
 _PORTS = {"http": 80, "https": 443}
 _REDIRECTS = (301, 302, 303, 307, 308)
 _VISIBLE = "!$%&'()*+,/:;=?@[]~"
-"""What stays as it is in a path and its query, beside letters and digits; `%` because it may be quoted already."""
+"""Characters that a path and its query keep, beside letters and digits; `%` because it may be quoted already."""
+_EXCLUDED = ("host", "connection", "content-length", "transfer-encoding", "trailer")
+"""Headers that the request sets itself or a GET without a body cannot have (Go's reqWriteExcludeHeader)."""
 
 
-class Head(NamedTuple):
-    """The head of an answer; of its headers those that matter here, in lower case."""
-
-    status: int
-    headers: dict[str, str]
-
-
-def request(target: HttpTarget) -> bytes:
-    """The request for a target."""
+def request_headers(target: HttpTarget) -> list[tuple[str, str]]:
+    """Return all headers of the request for a target, `Host` first."""
     given = {name.lower(): value for name, value in target.headers}
-    lines = [
-        f"GET {request_path(target.path)} HTTP/1.1",
-        f"Host: {given.get('host') or _authority(target)}",
-        *(f"{name}: {value}" for name, value in target.headers if name.lower() not in ("host", "connection")),
-        "Connection: close",
+    return [
+        ("Host", given.get("host", "").strip() or _authority(target)),
+        *((name, value.strip()) for name, value in target.headers if name.lower() not in _EXCLUDED),
+        ("Connection", "close"),
     ]
-    return "\r\n".join([*lines, "", ""]).encode("utf-8", "replace")
 
 
 def request_path(path: str) -> str:
-    """A path with its query as it may stand in a request: what would break the line is quoted, a fragment left out."""
+    """Return a path with its query, quoted for the request line and without its fragment."""
     text = path.partition("#")[0]
     return quote(text if text.startswith("/") else f"/{text}", safe=_VISIBLE)
 
 
-def parse_head(head: bytes) -> Head:
-    """The head of an answer, without the empty line. Raises NetworkError."""
-    first, *rest = head.decode("latin-1").split("\r\n")
-    parts = first.split(" ", 2)
-    if len(parts) < 2 or not parts[0].startswith("HTTP/1.") or not (parts[1].isascii() and parts[1].isdigit()):
-        raise NetworkError("read an HTTP answer", "", "it does not begin with an HTTP/1 status line")
-    pairs = (line.partition(":") for line in rest)
-    return Head(int(parts[1]), {name.strip().lower(): value.strip() for name, _, value in pairs})
+def redirected(target: HttpTarget, head: ResponseHead) -> HttpTarget | None:
+    """Return the target of a redirect, None for another response and for a redirect to another host.
 
-
-def body_ends(head: Head, body: bytes) -> bool:
-    """Whether nothing more of the body is to be read; a server need not close the connection to end it."""
-    if len(body) >= MAX_BODY or head.status in (204, 304):
-        return True
-    if head.headers.get("transfer-encoding", "").lower().endswith("chunked"):
-        return body.endswith(b"0\r\n\r\n")
-    length = head.headers.get("content-length", "")
-    return length.isascii() and length.isdigit() and len(body) >= int(length)
-
-
-def redirected(target: HttpTarget, head: Head) -> HttpTarget | None:
-    """Where an answer sends on to; None when it does not, or to another host: that is not followed, because the answer
-    is the container's and the other host's is not (kubelet's RedirectChecker).
+    Another host's answer would not be the container's (kubelet's RedirectChecker).
     """
     location = head.headers.get("location", "")
     if head.status not in _REDIRECTS or not location:

@@ -1,4 +1,4 @@
-"""The words of probing: which kind, what came of it, how often it is asked."""
+"""Kinds, results and timing of probes."""
 
 from enum import Enum
 from typing import NamedTuple
@@ -11,43 +11,46 @@ from edged.pods.restart import is_sidecar
 
 
 class ProbeKind(Enum):
-    """What a probe is for; in the order in which they matter to a container that has just begun."""
+    """The three kinds of probes, in the order in which they matter to a new container."""
 
     STARTUP = "startup"
     LIVENESS = "liveness"
     READINESS = "readiness"
 
 
-class Outcome(Enum):
-    """What came of asking once."""
+class ProbeOutcome(Enum):
+    """The outcome of one probe."""
 
     SUCCESS = "success"
     FAILURE = "failure"
     UNKNOWN = "unknown"
-    """It could not be asked; that says nothing about the container."""
+    """The probe could not be made, which says nothing about the container."""
 
 
-class Answer(NamedTuple):
-    """An outcome, and in a few words why. Never what the container itself has said: that may be a secret."""
+class ProbeResult(NamedTuple):
+    """An outcome and a short reason. The reason never has output of the container, which may be a secret."""
 
-    outcome: Outcome
+    outcome: ProbeOutcome
     text: str = ""
 
 
-class Timing(Struct, frozen=True, gc=False):
-    """How a probe is asked: seconds, and answers in a row; Kubernetes' defaults stand for zeros (SetDefaults_Probe)."""
+class ProbeTiming(Struct, frozen=True, gc=False):
+    """When and how often a probe is made. Zeros become Kubernetes' defaults (SetDefaults_Probe)."""
 
     delay: int = 0
-    """After the container's start (`initialDelaySeconds`)."""
+    """Seconds after the container's start (`initialDelaySeconds`)."""
     period: int = 10
+    """Seconds (`periodSeconds`)."""
     limit: int = 1
-    """For one answer (`timeoutSeconds`)."""
+    """Seconds for one probe (`timeoutSeconds`)."""
     successes: int = 1
+    """Successes in a row until it passes (`successThreshold`)."""
     failures: int = 3
+    """Failures in a row until it fails (`failureThreshold`)."""
 
     @classmethod
-    def of(cls, probe: Probe) -> "Timing":
-        """The timing that a probe asks for."""
+    def of(cls, probe: Probe) -> "ProbeTiming":
+        """Return the timing of a probe."""
         return cls(
             delay=max(probe.initial_delay_seconds, 0),
             period=_or_default(probe.period_seconds, 10),
@@ -58,7 +61,7 @@ class Timing(Struct, frozen=True, gc=False):
 
 
 def probes_of(container: Container) -> dict[ProbeKind, Probe]:
-    """The probes that a container has."""
+    """Return the probes of a container."""
     probes = {
         ProbeKind.STARTUP: container.startup_probe,
         ProbeKind.LIVENESS: container.liveness_probe,
@@ -68,9 +71,9 @@ def probes_of(container: Container) -> dict[ProbeKind, Probe]:
 
 
 def probed_containers(pod: Pod) -> tuple[Container, ...]:
-    """The containers of a pod that are probed: those that stay, and have a probe.
+    """Return the regular containers and sidecars that have a probe.
 
-    An init container that runs to its end is never probed (AddPod of kubelet's prober manager).
+    An ordinary init container is never probed (AddPod of kubelet's prober manager).
     """
     lasting = (*filter(is_sidecar, pod.spec.init_containers), *pod.spec.containers)
     return tuple(c for c in lasting if c.startup_probe or c.liveness_probe or c.readiness_probe)

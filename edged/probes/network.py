@@ -1,4 +1,4 @@
-"""The contract for asking a container over the network: what probes and hooks need, and what a test double is."""
+"""The contract of probes and hooks over the network."""
 
 from typing import Protocol
 
@@ -6,13 +6,15 @@ from edged.probes.targets import GrpcTarget, HttpTarget, TcpTarget
 
 
 class Network(Protocol):
-    """Asks over the network; each call blocks for `seconds` at most and raises NetworkError when it has no answer."""
+    """Makes probes over the network. Each call blocks for `seconds` at most and raises NetworkError without a valid
+    answer.
+    """
 
     def http_get(self, target: HttpTarget, seconds: float) -> int:
-        """The status code of the answer to a GET."""
+        """Return the status code of the answer to a GET."""
 
     def tcp_connect(self, target: TcpTarget, seconds: float) -> None:
-        """Opens a connection and closes it."""
+        """Open a connection and close it."""
 
     def grpc_serves(self, target: GrpcTarget, seconds: float) -> bool:
-        """Whether the health service says SERVING."""
+        """Return whether the health service's status is SERVING."""

@@ -1,32 +1,30 @@
-"""When a probe is asked. Pure; times are monotonic seconds unless they say otherwise."""
+"""The times of probes. Pure; times are in monotonic seconds unless stated otherwise."""
 
 
 def first_wait(delay: float, age: float) -> float:
-    """Seconds until a probe may be asked for the first time.
+    """Return the seconds until the first probe.
 
     Args:
         delay: `initialDelaySeconds`.
-        age: seconds since the container was started, by the wall clock. A negative one says that the clock was set
-            back; the container then counts as new.
+        age: seconds since the container's start, by the wall clock. A negative age means that the clock was set back;
+            the container then counts as new.
     """
     return max(0.0, delay - max(0.0, age))
 
 
 def spread(period: float, uptime: float, chance: float) -> float:
-    """Seconds that are added to the first wait, so that the probes of a node that has just come up do not all fall on
-    the same moment: a part of the period while the agent is younger than one (kubelet's prober worker).
+    """Return the seconds to add to the first wait, so that the probes of a node that has just started are spread over a
+    period (kubelet's prober worker). It is 0 once the agent is older than one period.
 
     Args:
         period: `periodSeconds`.
-        uptime: seconds since the agent began.
-        chance: from 0 to 1.
+        uptime: seconds since the agent started.
+        chance: a random number from 0 to 1.
     """
     return chance * period if uptime < period else 0.0
 
 
 def next_due(due: float, period: float, now: float) -> float:
-    """When it is the next time, after one that was due at `due`: on the beat of the period. Beats that were missed
-    meanwhile are left out, as a Go ticker leaves them out.
-    """
+    """Return the time of the next probe after the one at `due`. Missed periods are left out, as a Go ticker does."""
     missed = max(0, int((now - due) // period))
     return due + (missed + 1) * period

@@ -1,20 +1,19 @@
-"""`Network` on real sockets.
-
-What is waited for is another process, so the deadlines are the sockets' own, as those of CRI calls are gRPC's; how much
-of one is left is counted on the hive's clock. Addresses of pods are numbers and are never looked up; the name of a host
-that a probe states itself is, by the system's resolver.
-"""
+"""`Network` on real sockets."""
 
 import contextlib
 import socket
+import ssl
 from collections.abc import Iterator
 
 import grpc
 
 from beehive import Clock
+from beehive.http.client import ClientExchange, ResponseHead
+from beehive.http.errors import HttpError
+from beehive.http.events import Receive
 from edged.probes import health
 from edged.probes.errors import NetworkError
-from edged.probes.http1 import MAX_HEAD, MAX_REDIRECTS, Head, body_ends, parse_head, redirected, request
+from edged.probes.http1 import MAX_BODY, MAX_HEAD, MAX_REDIRECTS, redirected, request_headers, request_path
 from edged.probes.targets import GrpcTarget, HttpTarget, TcpTarget
 
 _CHUNK = 4096
@@ -29,13 +28,18 @@ _NOT_IN_TIME = "not in time"
 
 
 class SocketNetwork:
-    """See the module's docstring."""
+    """Makes probes over real sockets.
+
+    A probe waits for another process, so its deadlines are the sockets' own timeouts, as those of CRI calls are gRPC's;
+    the remaining time is counted on the hive's clock. Addresses of pods are numeric and never looked up; the system's
+    resolver looks up a host name in a probe.
+    """
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
 
     def http_get(self, target: HttpTarget, seconds: float) -> int:
-        """See the contract. Redirects to the same host are followed, at most ten."""
+        """As in the contract. Follows at most ten redirects, to the same host only."""
         deadline = _Deadline(self._clock, seconds)
         for _ in range(MAX_REDIRECTS + 1):
             with _problems("get", f"{target.scheme}://{target.host}:{target.port}"):
@@ -47,12 +51,12 @@ class SocketNetwork:
         raise NetworkError("get", f"{target.host}:{target.port}", f"stopped after {MAX_REDIRECTS} redirects")
 
     def tcp_connect(self, target: TcpTarget, seconds: float) -> None:
-        """See the contract."""
+        """As in the contract."""
         with _problems("connect", f"{target.host}:{target.port}"):
             _connect(target.host, target.port, _Deadline(self._clock, seconds)).close()
 
     def grpc_serves(self, target: GrpcTarget, seconds: float) -> bool:
-        """See the contract. A server without a health service does not serve."""
+        """As in the contract. A server without a health service does not serve."""
         address = f"ipv6:[{target.host}]" if ":" in target.host else f"ipv4:{target.host}"
         with grpc.insecure_channel(f"{address}:{target.port}", options=_CHANNEL_OPTIONS) as channel:
             check = channel.unary_unary(health.METHOD)
@@ -62,15 +66,16 @@ class SocketNetwork:
                 raise NetworkError("check the health of", f"{target.host}:{target.port}", error.code().name) from None
         return health.says_serving(answer)
 
-    def _get(self, target: HttpTarget, deadline: "_Deadline") -> Head:
+    def _get(self, target: HttpTarget, deadline: "_Deadline") -> ResponseHead:
         with contextlib.ExitStack() as stack:
             connection = stack.enter_context(_connect(target.host, target.port, deadline))
             if target.scheme == "https":
                 connection.settimeout(deadline.left())
                 connection = stack.enter_context(_encrypted(connection, target.host))
             connection.settimeout(deadline.left())
-            connection.sendall(request(target))
-            return _read_answer(connection, deadline)
+            exchange = ClientExchange(MAX_HEAD)
+            connection.sendall(exchange.request("GET", request_path(target.path), request_headers(target)))
+            return _read_response(exchange, lambda: _receive(connection, deadline))
 
 
 class _Deadline:
@@ -79,7 +84,7 @@ class _Deadline:
         self._until = clock.monotonic() + seconds
 
     def left(self) -> float:
-        """Seconds that are left. Raises TimeoutError when there are none."""
+        """Return the remaining seconds. Raises TimeoutError when none remain."""
         left = self._until - self._clock.monotonic()
         if left <= 0:
             raise TimeoutError(_NOT_IN_TIME)
@@ -87,7 +92,7 @@ class _Deadline:
 
 
 def _connect(host: str, port: int, deadline: _Deadline) -> socket.socket:
-    """A connection to the first address of a host that takes one; the limit is for all of them together."""
+    """Connect to the first address of a host that accepts; the deadline is for all addresses together."""
     problem: OSError = ConnectionError("the host has no address")
     for family, kind, protocol, _, address in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM):
         connection = socket.socket(family, kind, protocol)
@@ -103,8 +108,7 @@ def _connect(host: str, port: int, deadline: _Deadline) -> socket.socket:
 
 
 def _encrypted(connection: socket.socket, host: str) -> socket.socket:
-    """TLS without a look at the certificate: a container's is its own business (a kubelet's probes do the same)."""
-    import ssl  # noqa: PLC0415 - only a node with such a probe pays for it
+    """Wrap the connection in TLS, without verifying the container's certificate (as in a kubelet's probes)."""
 
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
@@ -113,42 +117,27 @@ def _encrypted(connection: socket.socket, host: str) -> socket.socket:
     return context.wrap_socket(connection, server_hostname=host if is_name else None)
 
 
-def _read_answer(connection: socket.socket, deadline: _Deadline) -> Head:
-    """Read an answer's head and what is wanted of its body, so that the server can finish writing."""
-    data = b""
-    while True:
-        head, end, body = data.partition(b"\r\n\r\n")
-        if end:
-            parsed = parse_head(head)
-            if parsed.status >= 200:
-                break
-            data = body
-            continue
-        if len(data) > MAX_HEAD:
-            raise NetworkError("read an HTTP answer", "", f"its head has more than {MAX_HEAD} bytes")
-        data += _receive(connection, deadline)
-    while not body_ends(parsed, body):
-        try:
-            body += _receive(connection, deadline)
-        except ConnectionError:
-            break
-    return parsed
+def _read_response(exchange: ClientExchange, receive: Receive) -> ResponseHead:
+    """Return the head of the response, and read up to `MAX_BODY` bytes of the body, so that the server can end it."""
+    head = exchange.read_head(receive)
+    with contextlib.suppress(ConnectionError, HttpError):
+        exchange.read_body(receive, MAX_BODY)
+    return head
 
 
 def _receive(connection: socket.socket, deadline: _Deadline) -> bytes:
     connection.settimeout(deadline.left())
-    chunk = connection.recv(_CHUNK)
-    if not chunk:
-        raise ConnectionError("closed before the end of the answer")
-    return chunk
+    return connection.recv(_CHUNK)
 
 
 @contextlib.contextmanager
 def _problems(attempt: str, on: str) -> Iterator[None]:
-    """Turns what sockets raise into a NetworkError; a host that was written badly is a UnicodeError or ValueError."""
+    """Turn the errors of sockets into a NetworkError; an invalid host is a UnicodeError or ValueError."""
     try:
         yield
     except TimeoutError:
         raise NetworkError(attempt, on, _NOT_IN_TIME) from None
+    except HttpError as error:
+        raise NetworkError(attempt, on, error.reason) from error
     except (OSError, UnicodeError, OverflowError) as error:
         raise NetworkError(attempt, on, str(error)) from error

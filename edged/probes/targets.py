@@ -1,20 +1,17 @@
-"""What exactly is asked of a container: ports looked up, hosts filled in, variables expanded. Pure.
-
-Probes and lifecycle hooks share it, as they share these types in the API.
-"""
+"""Targets of probes and lifecycle hooks: ports looked up, hosts filled in, variables expanded. Pure."""
 
 from typing import NamedTuple
 
 from edged.api import Container
 from edged.api.probes import ExecAction, HTTPGetAction, IntOrString, Probe, TCPSocketAction
+from edged.pods.config.expansion import expand_all
 from edged.pods.errors import TooLargeError
-from edged.pods.expansion import expand_all
 from edged.probes.errors import TargetError
 
 PROBE_AGENT = "kube-probe/1.32"
-"""`User-Agent` of probes: servers know it and keep it out of their logs and redirects (kubelet's)."""
+"""`User-Agent` of probes (kubelet's), by which servers leave them out of logs and redirects."""
 _DIGITS = 5
-"""Of the largest port."""
+"""Digits of the largest port."""
 HOOK_AGENT = "kube-lifecycle/1.32"
 """`User-Agent` of lifecycle hooks."""
 
@@ -26,7 +23,7 @@ class ExecTarget(NamedTuple):
 
 
 class HttpTarget(NamedTuple):
-    """A GET. `headers` are complete but for `Host` and `Connection`, which come from the rest."""
+    """A GET request. `Host` and `Connection` are added to `headers` when it is sent."""
 
     scheme: str
     host: str
@@ -36,14 +33,14 @@ class HttpTarget(NamedTuple):
 
 
 class TcpTarget(NamedTuple):
-    """A connection to open."""
+    """A TCP connection to open."""
 
     host: str
     port: int
 
 
 class GrpcTarget(NamedTuple):
-    """A health service to ask (grpc.health.v1); `service` is "" for the server as a whole."""
+    """A health service to call (grpc.health.v1); `service` is "" for the whole server."""
 
     host: str
     port: int
@@ -54,7 +51,7 @@ Target = ExecTarget | HttpTarget | TcpTarget | GrpcTarget
 
 
 def probe_target(probe: Probe, container: Container, pod_ip: str) -> Target:
-    """What a probe asks. Raises TargetError."""
+    """Return the target of a probe. Raise TargetError."""
     if probe.exec is not None:
         return exec_target(probe.exec, container)
     if probe.http_get is not None:
@@ -68,8 +65,10 @@ def probe_target(probe: Probe, container: Container, pod_ip: str) -> Target:
 
 
 def exec_target(action: ExecAction, container: Container) -> ExecTarget:
-    """The command, with `$(NAME)` of those variables that the pod states as values: others are not known here
-    (kubelet's ExpandContainerCommandOnlyStatic). Raises TargetError when it gets larger than a command can be.
+    """Return the command; variables with a literal value are expanded (kubelet's ExpandContainerCommandOnlyStatic).
+
+    Raises:
+        TargetError: the expanded command is too large.
     """
     static = {variable.name: variable.value for variable in container.env if variable.value_from is None}
     try:
@@ -79,7 +78,7 @@ def exec_target(action: ExecAction, container: Container) -> ExecTarget:
 
 
 def http_target(action: HTTPGetAction, container: Container, pod_ip: str, agent: str) -> HttpTarget:
-    """The request (kubelet's NewRequestForHTTPGetAction). Raises TargetError."""
+    """Return the request (kubelet's NewRequestForHTTPGetAction). Raise TargetError."""
     headers = [(header.name, header.value) for header in action.http_headers]
     if any(_breaks_a_line(text) for pair in headers for text in pair):
         raise TargetError(f"container {container.name}", "a line break in httpHeaders")
@@ -93,15 +92,15 @@ def http_target(action: HTTPGetAction, container: Container, pod_ip: str, agent:
 
 
 def tcp_target(action: TCPSocketAction, container: Container, pod_ip: str) -> TcpTarget:
-    """The connection. Raises TargetError."""
+    """Return the connection. Raise TargetError."""
     return TcpTarget(_host(action.host, container, pod_ip), port_number(action.port, container))
 
 
 def port_number(port: IntOrString, container: Container) -> int:
-    """A port by number, by the name that the container gives it, or by a number as text (ResolveContainerPort).
+    """Return a port given as a number, as a name of the container's ports, or as digits (ResolveContainerPort).
 
     Raises:
-        TargetError: no port of that name, or no number of a port.
+        TargetError: the container has no such port, or the number is no port.
     """
     number = port
     if isinstance(port, str):
@@ -112,8 +111,8 @@ def port_number(port: IntOrString, container: Container) -> int:
     raise TargetError(f"container {container.name}", f"it has no port {port!r}")
 
 
-def _host(wanted: str, container: Container, pod_ip: str) -> str:
-    host = wanted or pod_ip
+def _host(stated: str, container: Container, pod_ip: str) -> str:
+    host = stated or pod_ip
     if not host:
         raise TargetError(f"container {container.name}", "its pod has no address yet")
     return host

@@ -1,4 +1,4 @@
-"""A network in memory, for tests of edged alone and for simulation: servers that answer what the test says."""
+"""A network in memory, for tests of edged alone and for simulation."""
 
 from collections import Counter
 
@@ -11,19 +11,19 @@ ServerKey = tuple[str, int]
 
 
 class NetworkDouble:
-    """See the module's docstring. `Network`, with time from the runtime.
+    """`Network` with the servers and answers that a test sets up, on the runtime's time.
 
-    Where no server is said to be, connections are refused. A status of 0 is a server that never answers.
+    Without a server at an address, connections are refused. A status of 0 is a server that never answers.
     """
 
     def __init__(self, actors: Runtime) -> None:
         self._actors = actors
         self.statuses: dict[ServerKey, int] = {}
-        """What a server answers to a GET; it also takes TCP connections, and serves gRPC when it is 200."""
+        """A server's answer to a GET. The server also takes TCP connections, and serves gRPC when the status is 200."""
         self.asked: Counter[ServerKey] = Counter()
-        """How often each was asked."""
+        """Number of probes per server."""
         self.requests: list[HttpTarget] = []
-        """The GETs, in their order."""
+        """The GETs, in order."""
 
     def http_get(self, target: HttpTarget, seconds: float) -> int:
         self.requests.append(target)

@@ -1,6 +1,6 @@
-"""The node's own HTTP server: what is known of the pods, their logs, and ways into their containers.
+"""The node's HTTP server: pods, logs, statistics and health, and streams into containers.
 
-request → http (bounds, threads) → pages → router → routes: healthz, container_logs, running, streaming → proxy
-                                                      ↑
-                         modules leave what they know in `snapshots`, and the way to the container runtime
+request → http (threads, bounds) → browser_guard → router → routes: healthz, container_logs, …, streaming → proxy
+
+The handlers read `snapshots`, in which the modules leave pods, node status and the container runtime.
 """

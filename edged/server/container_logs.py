@@ -4,26 +4,29 @@ from pathlib import Path
 
 from beehive import Clock
 from edged.api import Nanoseconds
-from edged.logs.options import log_options
+from edged.logs.options import LogOptionError, log_options
 from edged.logs.reader import LogReader
-from edged.server.answers import Stream
 from edged.server.errors import RequestError
+from edged.server.pod_lookup import container_of_log, find_pod, runs
 from edged.server.request import Request
+from edged.server.responses import Stream
 from edged.server.snapshots import Snapshots
-from edged.server.subjects import container_of_log, find_pod, runs
 
 
 class ContainerLogs:
-    """The handler."""
+    """Handler of container logs: streams the log file that the runtime names, with a kubelet's options."""
 
     def __init__(self, snapshots: Snapshots, clock: Clock) -> None:
         self._snapshots = snapshots
         self._clock = clock
 
     def __call__(self, request: Request) -> Stream:
-        """The log, in pieces. Raises RequestError when there is none."""
+        """Return the log as a stream. Raise RequestError when the container has none."""
         _, namespace, name, container = request.parts
-        options = log_options(request, Nanoseconds(self._clock.now_ns()))
+        try:
+            options = log_options(request, Nanoseconds(self._clock.now_ns()))
+        except LogOptionError as error:
+            raise RequestError(422, error.attempt, error.on, error.hint) from error
         pod = find_pod(self._snapshots.pods, namespace, name)
         which = container_of_log(pod, container, previous=options.previous)
         uid = pod.metadata.uid

@@ -1,25 +1,25 @@
-"""What the local server refuses or cannot do.
+"""Errors of the local server.
 
 EdgedError
-├── ServerError     an address or socket cannot be had; the process does not start
-└── RequestError    one request is answered with a status that is no success
+├── ServerError     an address or socket cannot be listened on; the process does not start
+└── RequestError    the response to one request, with a status of 400 or more
 """
 
 from edged.errors import EdgedError
 
 
 class ServerError(EdgedError):
-    """The local HTTP server cannot have its address."""
+    """The local HTTP server cannot listen on its address."""
 
 
 class RequestError(EdgedError):
-    """A request cannot be served; the text is the answer's body.
+    """A request that cannot be served; the text is the body of the response.
 
     Args:
-        status: of HTTP.
+        status: HTTP status.
         attempt: see `EdgedError`.
-        on: likewise.
-        hint: likewise.
+        on: see `EdgedError`.
+        hint: see `EdgedError`.
     """
 
     def __init__(self, status: int, attempt: str, on: str = "", hint: str = "") -> None:

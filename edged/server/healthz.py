@@ -1,28 +1,28 @@
-"""`/healthz`, `/healthz/ping`, `/healthz/syncloop`: the kubelet's checks, and the modules of this node.
-
-The sync loop is well when looks at the runtime come to an end, whether the runtime answers or not: one that does not is
-seen in the node's condition, and a restart of the agent would not help it. The bound is the kubelet's
-(`syncLoopHealthCheck`): twice the sync period, and five minutes at least, which outlasts two calls that run into
-`runtimeRequestTimeout`.
-"""
+"""`/healthz`, `/healthz/ping`, `/healthz/syncloop`: the kubelet's checks, and the modules of this node."""
 
 from typing import Final
 
 from beehive import Clock, Hive, ModuleName, State
-from edged.server.answers import Answer, text
 from edged.server.request import Request
+from edged.server.responses import Response, text
 from edged.server.snapshots import Snapshots
 
-LEAST_PATIENCE: Final = 300.0
-"""Seconds."""
+MIN_SYNC_LOOP_SECONDS: Final = 300.0
+"""Least age of a relist at which the sync loop counts as stuck: it outlasts two calls that run into
+`runtimeRequestTimeout`.
+"""
 
 
 class Health:
-    """The handlers.
+    """Handlers of the health checks.
+
+    The sync loop is healthy while relists end, with an error or without, within twice the sync period
+    (kubelet's `syncLoopHealthCheck`). A runtime that does not answer is in the node's condition: a restart of the agent
+    would not help it.
 
     Args:
-        snapshots: says when the runtime was looked at.
-        hive: says how the modules are.
+        snapshots: with the time of the last relist.
+        hive: its modules' readiness is checked.
         clock: the hive's.
         sync_period: seconds, `syncFrequency`.
     """
@@ -31,31 +31,31 @@ class Health:
         self._snapshots = snapshots
         self._hive = hive
         self._clock = clock
-        self._patience = max(2 * sync_period, LEAST_PATIENCE)
+        self._longest = max(2 * sync_period, MIN_SYNC_LOOP_SECONDS)
 
-    def everything(self, _request: Request) -> Answer:
-        """`ok` when every module is ready and the sync loop runs; otherwise what is not, and why."""
+    def everything(self, _request: Request) -> Response:
+        """Answer `ok` when every module is ready and the sync loop runs, else 503 with the reasons."""
         modules = self._hive.readiness()
         ill = [f"{name}: {r.state} {r.reason}".rstrip() for name, r in modules.items() if r.state is not State.READY]
         stuck = self._stuck if ModuleName.EDGED in modules else ""
         return _answer([*ill, f"syncloop: {stuck}"] if stuck else ill)
 
-    def ping(self, _request: Request) -> Answer:
-        """The process answers."""
+    def ping(self, _request: Request) -> Response:
+        """Answer `ok`."""
         return text(200, "ok")
 
-    def sync_loop(self, _request: Request) -> Answer:
-        """The sync loop runs."""
+    def sync_loop(self, _request: Request) -> Response:
+        """Answer `ok` when the sync loop runs, else 503 with the reason."""
         return _answer([self._stuck] if self._stuck else [])
 
     @property
     def _stuck(self) -> str:
-        looked_at = self._snapshots.looked_at
-        if looked_at is None:
+        relisted_at = self._snapshots.relisted_at
+        if relisted_at is None:
             return "the runtime has not been looked at yet"
-        ago = self._clock.monotonic() - looked_at
-        return f"the last look at the runtime ended {ago:.0f} s ago" if ago > self._patience else ""
+        ago = self._clock.monotonic() - relisted_at
+        return f"the last look at the runtime ended {ago:.0f} s ago" if ago > self._longest else ""
 
 
-def _answer(ill: list[str]) -> Answer:
+def _answer(ill: list[str]) -> Response:
     return text(503, "\n".join(ill) + "\n") if ill else text(200, "ok")

@@ -1,6 +1,6 @@
-"""The addresses that the local servers listen on: TCP, or a unix socket that only its owner can open.
+"""Listening sockets of the local servers: TCP, or a unix socket that only its owner can open.
 
-A path longer than a socket's name may be (107 bytes) is reached through the descriptor of its directory.
+A path longer than a socket's name may be (107 bytes) is opened through the file descriptor of its directory.
 """
 
 import errno
@@ -23,10 +23,15 @@ _FULL_SECONDS: Final = 1.0
 
 
 def listen_tcp(address: str, port: int, setting: str = "readOnlyPort") -> socket.socket:
-    """A socket that listens on an IP address; port 0 takes a free one. `setting` is named when it cannot.
+    """Return a socket that listens on an IP address.
+
+    Args:
+        address: IPv4 or IPv6 address.
+        port: 0 takes a free one.
+        setting: setting that the error names.
 
     Raises:
-        ServerError: the address cannot be had.
+        ServerError: the address cannot be listened on.
     """
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     listening = socket.socket(family, socket.SOCK_STREAM)
@@ -42,13 +47,17 @@ def listen_tcp(address: str, port: int, setting: str = "readOnlyPort") -> socket
 
 
 def listen_unix(path: Path, setting: str = "rootDirectory") -> socket.socket:
-    """A socket of the owner's alone (mode 0600), in the place of one that a killed process left.
+    """Return a listening unix socket that only the owner can open (mode 0600); replaces one that a killed process left.
 
-    Made under another name and renamed when its mode is right: it is never open to others, and the process's umask,
-    which all threads share, stays as it is. `setting` is named when it cannot be made.
+    It is created under another name and renamed once its mode is set: so others can never open it, and the process's
+    umask, which all threads share, does not change.
+
+    Args:
+        path: path of the socket.
+        setting: setting that the error names.
 
     Raises:
-        ServerError: it cannot be made.
+        ServerError: the socket cannot be created.
     """
     listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     making = path.with_name(f".{path.name}.{os.getpid()}")
@@ -67,11 +76,11 @@ def listen_unix(path: Path, setting: str = "rootDirectory") -> socket.socket:
     return listening
 
 
-def accepted(listening: socket.socket, wait: float = _FULL_SECONDS) -> socket.socket | None:
-    """The next connection; None when the socket was shut down or closed.
+def accept_connection(listening: socket.socket, wait: float = _FULL_SECONDS) -> socket.socket | None:
+    """Return the next connection, None when the socket was shut down or closed.
 
-    Who connects while the process may open no more files waits in the backlog: it is tried again after `wait` seconds,
-    and at once when the socket is shut down.
+    While the process may open no more files, connections stay in the backlog; accepting is tried again after `wait`
+    seconds, and at once when the socket is shut down.
     """
     while True:
         try:
@@ -87,13 +96,13 @@ def accepted(listening: socket.socket, wait: float = _FULL_SECONDS) -> socket.so
 def _wait_for_end(listening: socket.socket, seconds: float) -> None:
     poll = select.poll()
     with suppress(OSError, ValueError):  # it was closed meanwhile
-        poll.register(listening, 0)  # nothing but its end, which is always told
+        poll.register(listening, 0)  # no events but the end, which is always reported
         poll.poll(seconds * 1000)
 
 
 @contextmanager
 def short_name(path: Path) -> Iterator[str]:
-    """A name of the path that fits a socket's address."""
+    """Yield a name of the path that is short enough for a socket's address."""
     directory = os.open(path.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         yield f"/proc/self/fd/{directory}/{path.name}"

@@ -1,9 +1,9 @@
-"""Passes a connection on to the container runtime's streaming server: bytes both ways, whatever they mean.
+"""Relays a connection to the container runtime's streaming server: bytes in both directions.
 
-What is spoken inside (SPDY or WebSocket) is between client and runtime, so that each may learn new versions without us.
-One thread serves both directions. No more is held than what one read gave in each of them: a side that does not take
-its bytes is not read for. Each side may end its own direction; when both have, when one has and the other is silent for
-`LINGER`, or when nothing at all was said for the idle time (`streamingConnectionIdleTimeout`), both are closed.
+The relay knows neither SPDY nor WebSocket, so that client and runtime may use new versions. One thread serves both
+directions and buffers at most one read of each: it does not read for a side that does not receive. Each side may end
+its own direction. Both connections are closed when both directions have ended, when one has ended and the other is
+silent for `LINGER`, or when both are silent for the idle time (`streamingConnectionIdleTimeout`).
 """
 
 import contextlib
@@ -21,19 +21,19 @@ from edged.server.request import Request
 _log = logging.getLogger(__name__)
 
 LINGER: Final = 30.0
-"""Seconds that one direction may be silent when the other has ended."""
+"""Seconds that one direction may be silent after the other has ended."""
 
 CONNECT_SECONDS: Final = 5.0
 _READ_BYTES: Final = 64 * 1024
 _PASSED_ON: Final = ("connection", "upgrade", "x-stream-protocol-version", "user-agent", "content-length")
-"""Headers that matter to a streaming server, beside those of WebSocket. The client's credentials are not among them."""
+"""Headers that are forwarded, beside those of WebSocket; not the client's credentials."""
 
 
 def connect(url: str) -> socket.socket:
-    """A connection to a streaming server.
+    """Return a connection to a streaming server.
 
     Raises:
-        RequestError: 502; it cannot be reached, or in no way that is known here.
+        RequestError: 502; the server cannot be reached, or its URL is not plain HTTP.
     """
     try:
         parts = urlsplit(url)
@@ -51,8 +51,8 @@ def connect(url: str) -> socket.socket:
         ) from error
 
 
-def forwarded(request: Request, url: str) -> bytes:
-    """The request as it goes to the streaming server, with what the client sent after it."""
+def forwarded_head(request: Request, url: str) -> bytes:
+    """Return the request for the streaming server, with the bytes that the client sent after its own."""
     parts = urlsplit(url)
     target = parts.path + (f"?{parts.query}" if parts.query else "")
     lines = [f"{request.method} {target} HTTP/1.1", f"Host: {parts.netloc}"]
@@ -62,7 +62,7 @@ def forwarded(request: Request, url: str) -> bytes:
 
 
 class _Direction:
-    """One way through: from where, to where, and what was read and is not written yet."""
+    """One direction of the relay: source, target, and the bytes read but not yet written."""
 
     def __init__(self, source: socket.socket, target: socket.socket, first: bytes = b"") -> None:
         self.source, self.target = source, target
@@ -71,22 +71,22 @@ class _Direction:
 
     @property
     def reads(self) -> bool:
-        """Whether it waits for bytes."""
+        """Whether it waits to read."""
         return not self._held and not self._ended
 
     @property
     def writes(self) -> bool:
-        """Whether it waits for room."""
+        """Whether it waits to write."""
         return bool(self._held)
 
     def read(self) -> None:
-        """Take what has come."""
+        """Read once from the source."""
         with contextlib.suppress(BlockingIOError):
             data = self.source.recv(_READ_BYTES)
             self._held, self._ended = memoryview(data), not data
 
     def write(self) -> None:
-        """Give what there is room for; pass an end on."""
+        """Write as much as the target accepts; end the target's direction after the last byte."""
         if self._held:
             with contextlib.suppress(BlockingIOError):
                 self._held = self._held[self.target.send(self._held) :]
@@ -97,42 +97,42 @@ class _Direction:
 
 
 def relay(client: socket.socket, server: socket.socket, first: bytes, clock: Clock, idle: float) -> None:
-    """Pass bytes on until it is over; who called closes the sockets.
+    """Relay bytes until both directions end or are silent; the caller closes the sockets.
 
     Args:
-        client: of ours.
-        server: the runtime's.
-        first: goes to the server before what the client sends.
+        client: connection from the client.
+        server: connection to the runtime.
+        first: bytes that the server receives before the client's.
         clock: for the idle time.
-        idle: seconds after which a connection on which nothing is said is given up.
+        idle: seconds of silence after which the connection is given up.
     """
     client.settimeout(0)
     server.settimeout(0)
     directions = (_Direction(client, server, first), _Direction(server, client))
     last = clock.monotonic()
     while not all(each.over for each in directions):
-        patience = LINGER if any(each.over for each in directions) else idle
-        left = last + patience - clock.monotonic()
+        longest = LINGER if any(each.over for each in directions) else idle
+        left = last + longest - clock.monotonic()
         if left <= 0 or not _serve(directions, left):
-            _log.debug("a stream to the runtime was given up: nothing was said for %g s", patience)
+            _log.debug("a stream to the runtime was given up: nothing was said for %g s", longest)
             return
         last = clock.monotonic()
 
 
 def _serve(directions: tuple[_Direction, ...], seconds: float) -> bool:
-    """Wait for something to do and do it; false when there was nothing. A broken connection raises OSError."""
-    wanted: dict[int, int] = {}
+    """Wait for a readable or writable socket and move bytes; return False after a timeout. Raise OSError."""
+    events_of: dict[int, int] = {}
     actions: list[tuple[int, int, Callable[[], None]]] = []
     for each in directions:
-        for wants, one, event, action in (
+        for waits, one, event, action in (
             (each.reads, each.source, select.POLLIN, each.read),
             (each.writes, each.target, select.POLLOUT, each.write),
         ):
-            if wants:
-                wanted[one.fileno()] = wanted.get(one.fileno(), 0) | event
+            if waits:
+                events_of[one.fileno()] = events_of.get(one.fileno(), 0) | event
                 actions.append((one.fileno(), event | select.POLLHUP | select.POLLERR, action))
     poll = select.poll()
-    for descriptor, events in wanted.items():
+    for descriptor, events in events_of.items():
         poll.register(descriptor, events)
     ready = dict(poll.poll(seconds * 1000))
     for descriptor, events, action in actions:

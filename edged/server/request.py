@@ -1,7 +1,7 @@
-"""A request as the local server understands it: bounded, decoded once, and with paths that cannot climb.
+"""A request to the local server: bounded, decoded once, with a path whose parts are safe as names.
 
-Pure: bytes in, `Request` or `RequestError` out. What is looked up by a path's parts are names of Kubernetes objects, so
-a part that is empty, has a slash or a zero byte, or means a directory (`..`), is refused before any handler sees it.
+A path's parts are looked up as names of Kubernetes objects, so a part that is empty, has a slash or a zero byte, or
+means a directory (`..`) is refused before a handler sees it.
 """
 
 from typing import Final
@@ -9,105 +9,98 @@ from urllib.parse import parse_qsl, unquote_to_bytes
 
 import msgspec
 
+from beehive.http.errors import HttpError
+from beehive.http.events import Receive
+from beehive.http.server import RequestHead, ServerExchange, body_length
 from edged.server.errors import RequestError
 
 MAX_HEAD: Final = 64 * 1024
 """Bytes of request line and headers: a command to execute is in the query, and may be a script."""
 
-_MAX_PART = 253
-_MAX_PARTS = 8
-_MAX_FIELDS = 4096
-_LENGTH_DIGITS = 12
-_END: Final = b"\r\n\r\n"
+_REFUSALS: Final = {411: "the body cannot be read", 413: "the body is too long", 431: "the request is too long"}
+_MAX_PART: Final = 253
+_MAX_PARTS: Final = 8
+_MAX_FIELDS: Final = 4096
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
-    """What was asked."""
+    """A request as a handler receives it."""
 
     method: str
     target: str
-    """Path and query as they came."""
+    """Path and query, encoded."""
     parts: tuple[str, ...]
-    """Of the path, decoded."""
+    """The parts of the path, decoded."""
     query: tuple[tuple[str, str], ...] = ()
     headers: tuple[tuple[str, str], ...] = ()
     """Names in lower case."""
-    chunks: bool = True
-    """Whether the client knows chunked bodies (HTTP/1.1)."""
     rest: bytes = b""
-    """What the client sent after the head."""
+    """The bytes that the client sent after the head, for a handler that takes the connection over."""
     body: bytes = b""
-    """Of a server that takes bodies."""
+    """Empty unless the server reads bodies."""
 
     @property
     def path(self) -> str:
-        """Decoded, without a slash at its end."""
+        """The path, decoded, without a slash at its end."""
         return "/" + "/".join(self.parts)
 
     def first(self, name: str) -> str:
-        """The first value of a query's field; empty without one."""
+        """Return the first value of a field of the query, "" without one."""
         return next((value for key, value in self.query if key == name), "")
 
     def all(self, name: str) -> tuple[str, ...]:
-        """Every value of a query's field, in order."""
+        """Return every value of a field of the query, in order."""
         return tuple(value for key, value in self.query if key == name)
 
     def flag(self, name: str) -> bool:
-        """A switch in the query, read as Kubernetes does: there, and neither `false` nor `0`."""
+        """Return whether a switch of the query is on: present, and neither `false` nor `0`, as Kubernetes reads it."""
         values = self.all(name)
         return bool(values) and values[0] not in ("false", "0")
 
     def header(self, name: str) -> str:
-        """The first header of a name (lower case); empty without one."""
+        """Return the first header with this name (lower case), "" without one."""
         return next((value for key, value in self.headers if key == name), "")
 
 
-def parse(data: bytes) -> Request:
-    """The request that begins with these bytes, which have the whole head.
+def read_request(exchange: ServerExchange, receive: Receive, max_body: int = 0) -> Request:
+    """Return the request of an exchange.
+
+    Args:
+        exchange: with a bound of `MAX_HEAD`.
+        receive: returns the connection's next bytes.
+        max_body: bytes of a body that are read; 0 leaves the body in `Request.rest`.
 
     Raises:
-        RequestError: 400; it is no request, or one that goes too far.
+        RequestError: 400 for a malformed request, 404 for a path with too many parts, 411 for a body without a length,
+            413 and 431 for a body and a head that are too long.
     """
-    head, _, rest = data.partition(_END)
-    line, *fields = head.decode("latin-1").split("\r\n")
-    words = line.split(" ")
-    if len(words) != 3 or not words[2].startswith("HTTP/1.") or not words[1].startswith("/"):
+    try:
+        head = exchange.read_head(receive)
+        request = _request_from(head, exchange.rest)
+        if not max_body:
+            return request
+        body_length(head, max_body)
+        return msgspec.structs.replace(request, body=exchange.read_body(receive), rest=b"")
+    except HttpError as error:
+        attempt = _REFUSALS.get(error.status, "this is an HTTP/1.1 server")
+        hint = f"at most {MAX_HEAD} bytes" if error.status == 431 else error.reason
+        raise RequestError(error.status, attempt, hint=hint) from error
+
+
+def _request_from(head: RequestHead, rest: bytes) -> Request:
+    if not head.target.startswith("/"):
         raise RequestError(400, "this is an HTTP/1.1 server")
-    path, _, query = words[1].partition("?")
+    if not all(value.isprintable() for _, value in head.headers):
+        raise RequestError(400, "a header cannot be read")
+    path, _, query = head.target.partition("?")
     return Request(
-        method=words[0],
-        target=words[1],
+        method=head.method,
+        target=head.target,
         parts=_parts(path),
         query=_query(query),
-        headers=tuple(_field(field) for field in fields if field),
-        chunks=words[2] != "HTTP/1.0",
+        headers=head.headers,
         rest=rest,
     )
-
-
-def has_head(data: bytes) -> bool:
-    """Whether the head is complete. Raises RequestError (431) when it is too long."""
-    if _END in data:
-        return True
-    if len(data) > MAX_HEAD:
-        raise RequestError(431, "the request is too long", hint=f"at most {MAX_HEAD} bytes")
-    return False
-
-
-def body_length(request: Request, most: int) -> int:
-    """How many bytes the request's body has.
-
-    Raises:
-        RequestError: 413 when they are more than `most`, 411 when the client does not say how many they are.
-    """
-    if request.header("transfer-encoding"):
-        raise RequestError(411, "a body is taken with its Content-Length", request.path)
-    text = request.header("content-length") or "0"
-    if not (text.isascii() and text.isdecimal() and len(text) < _LENGTH_DIGITS):
-        raise RequestError(400, "the Content-Length is no number", request.path)
-    if int(text) > most:
-        raise RequestError(413, "the body is too long", request.path, f"at most {most} bytes")
-    return int(text)
 
 
 def _parts(path: str) -> tuple[str, ...]:
@@ -132,10 +125,3 @@ def _query(query: str) -> tuple[tuple[str, str], ...]:
         return tuple(parse_qsl(query, keep_blank_values=True, max_num_fields=_MAX_FIELDS, errors="strict"))
     except (ValueError, UnicodeDecodeError):
         raise RequestError(400, "the query cannot be read", hint=f"at most {_MAX_FIELDS} fields, in UTF-8") from None
-
-
-def _field(line: str) -> tuple[str, str]:
-    name, colon, value = line.partition(":")
-    if not colon or not name or name != name.strip() or not value.isprintable():
-        raise RequestError(400, "a header cannot be read")
-    return name.lower(), value.strip()

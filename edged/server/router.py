@@ -1,53 +1,60 @@
-"""Which handler serves a path. Patterns are literal but for parts in braces, which take any name."""
+"""Routes of paths to handlers."""
 
 from collections.abc import Iterable
 from typing import Final, NamedTuple, Protocol
 
-from edged.server.answers import Answer, Handler, Reply, text
 from edged.server.request import Request
+from edged.server.responses import Handler, Reply, Response, text
 
 READ: Final = ("GET", "HEAD")
 
 
-class Service(Protocol):
-    """What a server serves."""
+class HttpService(Protocol):
+    """Serves the requests of an `HttpServer`."""
 
     def serve(self, request: Request) -> Reply:
-        """The reply; what it raises as RequestError becomes the answer."""
+        """Return the reply. A RequestError becomes the response."""
 
 
 class Route(NamedTuple):
-    """A pattern (`/containerLogs/{namespace}/{pod}/{container}`) and what serves it."""
+    """A pattern and its handler.
+
+    Parts of a pattern in braces match any name: `/containerLogs/{namespace}/{pod}/{container}`.
+    """
 
     pattern: str
     handler: Handler
     methods: tuple[str, ...] = READ
 
-    def fits(self, parts: tuple[str, ...]) -> bool:
-        """Whether a path's parts are as the pattern wants."""
-        wanted = self.pattern.strip("/").split("/")
-        return len(wanted) == len(parts) and all(
-            want.startswith("{") or want == part for want, part in zip(wanted, parts, strict=True)
+    def matches(self, parts: tuple[str, ...]) -> bool:
+        """Return whether the parts of a path match the pattern."""
+        pattern = self.pattern.strip("/").split("/")
+        return len(pattern) == len(parts) and all(
+            expected.startswith("{") or expected == part for expected, part in zip(pattern, parts, strict=True)
         )
 
 
 class Router:
-    """Finds the handler; knows every path that it has, so that a 404 can say them."""
+    """Calls the handler whose pattern matches the path (`HttpService`); its 404 lists all patterns.
+
+    Args:
+        routes: of several that match, the first with the request's method serves it.
+    """
 
     def __init__(self, routes: Iterable[Route]) -> None:
         self._routes = tuple(routes)
 
     def serve(self, request: Request) -> Reply:
-        """The reply; RequestErrors of handlers go to the caller."""
-        fitting = [route for route in self._routes if route.fits(request.parts)]
-        if not fitting:
+        """Return the reply. RequestErrors of handlers are raised."""
+        matching = [route for route in self._routes if route.matches(request.parts)]
+        if not matching:
             return self._not_found()
-        for route in fitting:
+        for route in matching:
             if request.method in route.methods:
                 return route.handler(request)
-        allowed = ", ".join(sorted({method for route in fitting for method in route.methods}))
+        allowed = ", ".join(sorted({method for route in matching for method in route.methods}))
         return text(405, f"only {allowed} is served here\n")
 
-    def _not_found(self) -> Answer:
+    def _not_found(self) -> Response:
         known = ", ".join(sorted({route.pattern for route in self._routes}))
         return text(404, f"nothing is served here; there is {known}\n")

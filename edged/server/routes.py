@@ -1,7 +1,7 @@
-"""The paths of the local server, and which of them are served where.
+"""The paths of the local server.
 
-Those that only read are on the port, which asks for no credentials and therefore is on the loopback interface unless
-somebody chose another address. Those that act in a container are on the socket of the node's owner.
+Paths that only read are served on the port, which asks for no credentials and therefore listens on the loopback
+interface by default. Paths that act in a container are served on the socket, which only the node's owner can open.
 """
 
 from collections.abc import Callable, Mapping
@@ -11,22 +11,22 @@ import msgspec
 
 from beehive import Clock, Hive
 from edged.api import Pod, encode
-from edged.server.answers import Answer, Handler, json, text
 from edged.server.container_logs import ContainerLogs
 from edged.server.healthz import Health
 from edged.server.request import Request
+from edged.server.responses import Handler, Response, json, text
 from edged.server.router import Route
-from edged.server.running import running_pods
+from edged.server.running_pods import running_pods
 from edged.server.snapshots import Snapshots
 from edged.server.statistics import Statistics
-from edged.server.streaming import METHODS, Streaming, StreamingSettings, attach_url, exec_url, port_forward_url
+from edged.server.streaming import METHODS, StreamingHandlers, StreamingSettings, attach_url, exec_url, port_forward_url
 
 _DEBUGGING = ("/runningpods", "/containerLogs/{namespace}/{pod}/{container}", "/configz")
-"""What a kubelet serves only with `enableDebuggingHandlers`."""
+"""Paths that a kubelet serves only with `enableDebuggingHandlers`."""
 
 
-class PodList(msgspec.Struct):
-    """v1.PodList as KubeEdge's edged serves it: with kind and version, which kubectl-like tools want."""
+class TypedPodList(msgspec.Struct):
+    """v1.PodList with kind and version, as KubeEdge's edged serves it; tools like kubectl need them."""
 
     items: tuple[Pod, ...]
     kind: str = "PodList"
@@ -43,16 +43,16 @@ def reading_routes(
     sync_period: float,
     debugging: bool = True,
 ) -> list[Route]:
-    """The routes that only read.
+    """Return the routes that only read.
 
     Args:
-        snapshots: what the modules have left.
-        hive: says how the modules are.
+        snapshots: pods, node status, statistics and the runtime.
+        hive: its modules' readiness is served.
         clock: the hive's.
-        metrics: makes the Prometheus text.
-        configuration: the kubelet's part of it, for `/configz`; without secrets.
+        metrics: returns the Prometheus text.
+        configuration: the kubelet's part of the configuration, for `/configz`; without secrets.
         sync_period: seconds, `syncFrequency`.
-        debugging: `enableDebuggingHandlers`; without it three of the paths say that they are switched off.
+        debugging: `enableDebuggingHandlers`; without it three of the paths are answered with 405.
     """
     statistics = Statistics(snapshots)
     health = Health(snapshots, hive, clock, sync_period)
@@ -64,7 +64,7 @@ def reading_routes(
         "/healthz/syncloop": health.sync_loop,
         "/metrics/resource": statistics.resources,
         "/stats/summary": statistics.summary,
-        "/metrics": lambda _: Answer(200, "text/plain; version=0.0.4; charset=utf-8", metrics()),
+        "/metrics": lambda _: Response(200, "text/plain; version=0.0.4; charset=utf-8", metrics()),
         "/configz": lambda _: json(encode({"kubeletconfig": configuration})),
         "/containerLogs/{namespace}/{pod}/{container}": ContainerLogs(snapshots, clock),
     }
@@ -76,8 +76,8 @@ def reading_routes(
 def acting_routes(
     snapshots: Snapshots, clock: Clock, settings: StreamingSettings, *, debugging: bool = True
 ) -> list[Route]:
-    """The routes that act in containers."""
-    streaming = Streaming(snapshots, clock, settings)
+    """Return the routes that act in containers."""
+    streaming = StreamingHandlers(snapshots, clock, settings)
     container = "{namespace}/{pod}/{container}"
     handlers: dict[str, Handler] = {
         f"/exec/{container}": lambda request: streaming.serve(request, exec_url),
@@ -88,15 +88,15 @@ def acting_routes(
     return [Route(pattern, handler if debugging else switched_off, METHODS) for pattern, handler in handlers.items()]
 
 
-def switched_off(_request: Request) -> Answer:
-    """The answer of what was disabled, as a kubelet's."""
+def switched_off(_request: Request) -> Response:
+    """Answer a path that is disabled, as a kubelet does."""
     return text(405, "debug endpoints are disabled; enableDebuggingHandlers switches them on\n")
 
 
-def _pod_list(pods: tuple[Pod, ...]) -> Answer:
-    return json(encode(PodList(pods)))
+def _pod_list(pods: tuple[Pod, ...]) -> Response:
+    return json(encode(TypedPodList(pods)))
 
 
-def _running(snapshots: Snapshots) -> Answer:
+def _running(snapshots: Snapshots) -> Response:
     with snapshots.calling() as runtime:
         return _pod_list(running_pods(runtime.list_pod_sandboxes(), runtime.list_containers()))

@@ -1,23 +1,17 @@
-"""What the modules leave for the local server: snapshots of what is known, and the way to the container runtime.
-
-A snapshot is replaced as a whole and never changed, so that a slow reader cannot hold up a module.
-"""
+"""State that the modules leave for the local server."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from grpc import StatusCode
 
-from beehive import causes
+from beehive import trace_context
 from edged.api import Nanoseconds, NodeStatus, Pod
-from edged.cri.contract import ContainerRuntime
+from edged.cri.contract import SERVER_ACTOR, ContainerRuntime
 from edged.cri.errors import CriError
-from edged.node.status import Report, node_status, worth_sending
+from edged.node.status import NodeReport, node_status, node_status_has_changed
 from edged.server.errors import RequestError
 from edged.stats.provider import StatsProvider
-
-ACTOR = "server"
-"""Who calls the runtime, in traces: such a call is somebody's question, and no doing of edged's."""
 
 _STATUS = {
     StatusCode.UNAVAILABLE: 503, StatusCode.NOT_FOUND: 404, StatusCode.UNIMPLEMENTED: 501,
@@ -26,19 +20,31 @@ _STATUS = {
 
 
 class Snapshots:
-    """Where the modules leave what is served."""
+    """Snapshots of pods and node, and the container runtime, left by the modules and read by the server's threads.
+
+    A snapshot is replaced as a whole and never changed, so that a slow reader cannot block a module.
+    """
 
     node_status: NodeStatus | None = None
-    """What edged says of the node, whether or not the cloud has heard it; None until it has looked at it."""
+    """The status of the node as edged last computed it; None before that. The cloud may not have received it."""
+
+    runtime: ContainerRuntime | None = None
+    """The runtime that edged uses; None before edged starts and after it stops."""
+
+    stats: StatsProvider | None = None
+    """Measures CPU, memory and disk; None where edged does not run."""
+
+    relisted_at: float | None = None
+    """Monotonic seconds at which the last relist ended, with an error or without."""
 
     listener: Callable[[], None] | None = None
-    """Called on edged's thread whenever pods or node have changed; it must be quick."""
+    """Called on edged's thread after each change of pods or node; must be quick."""
 
     _pods: tuple[Pod, ...] = ()
 
     @property
     def pods(self) -> tuple[Pod, ...]:
-        """The pods of this node, with the statuses that edged computed last."""
+        """The pods of this node, with the statuses that edged last computed."""
         return self._pods
 
     @pods.setter
@@ -46,10 +52,10 @@ class Snapshots:
         self._pods = pods
         self._changed()
 
-    def reported(self, report: Report, now: Nanoseconds) -> None:
-        """What has been found of the node; a heartbeat alone is no other status."""
+    def node_reported(self, report: NodeReport, now: Nanoseconds) -> None:
+        """Keep the node's status from a report; a heartbeat alone does not change it."""
         status = node_status(report, self.node_status or NodeStatus(), now)
-        if worth_sending(status, self.node_status):
+        if node_status_has_changed(status, self.node_status):
             self.node_status = status
             self._changed()
 
@@ -58,26 +64,17 @@ class Snapshots:
         if listener is not None:
             listener()
 
-    runtime: ContainerRuntime | None = None
-    """What edged calls; None before its start and after its end."""
-
-    stats: StatsProvider | None = None
-    """Knows what is used; None where no edged runs."""
-
-    looked_at: float | None = None
-    """When a look at the runtime last came to its end, with an error or without; monotonic seconds."""
-
     @contextmanager
     def calling(self) -> Iterator[ContainerRuntime]:
-        """The runtime, for calls of the server; what they raise becomes the answer.
+        """Yield the runtime for calls of the server.
 
         Raises:
-            RequestError: 503 when edged does not run, or the status that says what the runtime said.
+            RequestError: 503 when edged does not run, or the HTTP status of the runtime's error.
         """
         runtime = self.runtime
         if runtime is None:
             raise RequestError(503, "edged does not run", hint="it starts, or was stopped")
-        with causes.acting_as(ACTOR):
+        with trace_context.acting_as(SERVER_ACTOR):
             try:
                 yield runtime
             except CriError as error:

@@ -1,11 +1,11 @@
-"""`/stats/summary` and `/metrics/resource`: what the node and its pods use, in kubelet's two forms."""
+"""`/stats/summary` and `/metrics/resource`: use of the node and its pods, in the kubelet's two forms."""
 
 from collections.abc import Iterator
 
 from edged.api import encode, parse_time
-from edged.server.answers import Answer, json
 from edged.server.errors import RequestError
 from edged.server.request import Request
+from edged.server.responses import Response, json
 from edged.server.snapshots import Snapshots
 from edged.stats.model import ContainerStats, CpuStats, MemoryStats, Summary
 
@@ -23,22 +23,22 @@ _HELP = {
 }
 
 Sample = tuple[str, dict[str, str], float, str]
-"""Name, labels, value, and time in milliseconds (or nothing)."""
+"""Name, labels, value, and time in milliseconds (may be empty)."""
 
 
 class Statistics:
-    """See the module's docstring."""
+    """Handlers of the statistics, which are measured at each request."""
 
     def __init__(self, snapshots: Snapshots) -> None:
         self._snapshots = snapshots
 
-    def summary(self, request: Request) -> Answer:
-        """`only_cpu_and_memory=true` leaves files uncounted."""
+    def summary(self, request: Request) -> Response:
+        """Answer with a kubelet's Summary; `only_cpu_and_memory=true` leaves disk use unmeasured."""
         return json(encode(self._measure(disk=not request.flag("only_cpu_and_memory"))))
 
-    def resources(self, _request: Request) -> Answer:
-        """For Prometheus and the metrics server."""
-        return Answer(200, _TEXT, exposition(self._measure(disk=False)).encode())
+    def resources(self, _request: Request) -> Response:
+        """Answer Prometheus and the metrics server."""
+        return Response(200, _TEXT, exposition(self._measure(disk=False)).encode())
 
     def _measure(self, *, disk: bool) -> Summary:
         stats = self._snapshots.stats
@@ -49,7 +49,7 @@ class Statistics:
 
 
 def exposition(summary: Summary) -> str:
-    """The text of `/metrics/resource`; names and labels are a kubelet's."""
+    """Return the text of `/metrics/resource`, with a kubelet's names and labels."""
     samples: dict[str, list[Sample]] = {name: [] for name in _HELP}
     for sample in _samples(summary):
         samples[sample[0]].append(sample)

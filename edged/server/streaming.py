@@ -1,11 +1,10 @@
 """`/exec`, `/attach`, `/portForward` and `/run`: a kubelet's paths into containers.
 
-The runtime has a streaming server for them on the loopback interface and gives out an address that is good once. The
-client's connection is passed on to it, so that a client needs to reach only us; with `redirectContainerStreaming` (the
-kubelet's former flag, which KubeEdge 2019 has) it is told the address instead.
+The runtime has a streaming server on the loopback interface and returns an address that works once. The client's
+connection is relayed to it, so that a client needs to reach edgecore only; with `redirectContainerStreaming` (the
+kubelet's former flag, which KubeEdge 2019 has) the client is redirected to the address.
 
-A browser could be made to open such a connection by any page that is open in it, so what says that it comes from a page
-(`Origin`) is refused.
+Any page in a browser could open such a connection, so requests with an `Origin` are refused.
 """
 
 import socket
@@ -17,19 +16,19 @@ from beehive import Clock
 from edged.api import Pod
 from edged.cri.contract import ContainerRuntime, SandboxId, Streams
 from edged.pods.labels import POD_UID
-from edged.server.answers import Answer, Reply, Takeover, json, text
 from edged.server.errors import RequestError
-from edged.server.proxy import connect, forwarded, relay
+from edged.server.pod_lookup import find_pod, running_container
+from edged.server.proxy import connect, forwarded_head, relay
 from edged.server.request import Request
+from edged.server.responses import Reply, Response, Takeover, json, text
 from edged.server.snapshots import Snapshots
-from edged.server.subjects import find_pod, running_container
 from protos.cri.v1 import api_pb2 as cri
 
 RUN_SECONDS = 120
-"""How long a command of `/run`, which has no streams, may take."""
+"""Timeout of a command of `/run`, which has no streams."""
 
 METHODS = ("GET", "POST")
-"""That streams may begin with: WebSocket with the first, SPDY with either."""
+"""Methods that begin a stream: WebSocket uses GET, SPDY either."""
 
 _MOST_PORTS = 32
 
@@ -37,16 +36,16 @@ Url = Callable[[ContainerRuntime, Pod, Request], str]
 
 
 class StreamingSettings(msgspec.Struct, frozen=True):
-    """How streams are served."""
+    """Settings of streams."""
 
     redirect: bool = False
-    """Tell clients the runtime's address instead of passing their connections on."""
+    """Redirect clients to the runtime's address instead of relaying their connections."""
     idle: float = 4 * 3600.0
-    """Seconds after which a stream on which nothing is said ends."""
+    """Seconds without data after which a stream ends."""
 
 
-class Streaming:
-    """The handlers."""
+class StreamingHandlers:
+    """Handlers of exec, attach, port-forward and run."""
 
     def __init__(self, snapshots: Snapshots, clock: Clock, settings: StreamingSettings) -> None:
         self._snapshots = snapshots
@@ -54,7 +53,7 @@ class Streaming:
         self._settings = settings
 
     def serve(self, request: Request, url_of: Url) -> Reply:
-        """Ask the runtime for an address, and pass the connection on to it."""
+        """Relay the connection to the streaming address that `url_of` gets from the runtime."""
         _refuse_pages(request)
         if not request.header("upgrade"):
             raise RequestError(400, "a stream begins with an upgrade", request.path, "to SPDY/3.1 or websocket")
@@ -64,19 +63,19 @@ class Streaming:
         if not url.isprintable() or " " in url:
             raise RequestError(502, "the runtime's streaming address cannot be read")
         if self._settings.redirect:
-            return Answer(302, "text/plain; charset=utf-8", b"", location=url)
+            return Response(302, "text/plain; charset=utf-8", b"", location=url)
         server = connect(url)
 
         def carry_on(client: socket.socket) -> None:
-            relay(client, server, forwarded(request, url), self._clock, self._settings.idle)
+            relay(client, server, forwarded_head(request, url), self._clock, self._settings.idle)
 
         return Takeover(carry_on, server.close)
 
-    def run(self, request: Request) -> Answer:
-        """Run a command to its end and give what it printed; `cmd` is split at blanks, as a kubelet does.
+    def run(self, request: Request) -> Response:
+        """Run a command to its end and answer with its output; `cmd` is split at blanks, as a kubelet does.
 
-        Ours: `command` for each word, and with `Accept: application/json` output, errors and exit code apart. So
-        `edgecore exec` does something useful on a runtime without streams.
+        Beyond the kubelet: `command` for each word, and with `Accept: application/json` output, errors and exit code
+        apart, so that `edgecore exec` works on a runtime without streams.
         """
         _refuse_pages(request)
         if request.method != "POST":
@@ -91,11 +90,11 @@ class Streaming:
         output = result.stdout + result.stderr
         if result.exit_code:
             return text(500, f"the command ended with {result.exit_code}: {output.decode(errors='replace')}")
-        return Answer(200, "text/plain; charset=utf-8", output)
+        return Response(200, "text/plain; charset=utf-8", output)
 
 
 def exec_url(runtime: ContainerRuntime, pod: Pod, request: Request) -> str:
-    """Where a command runs; `command` once for each word of it."""
+    """Return the address of a command's streams; the query has `command` once for each of its words."""
     command = request.all("command")
     if not command:
         raise RequestError(400, "a command is wanted", request.path, "?command=ls&command=-l")
@@ -103,17 +102,15 @@ def exec_url(runtime: ContainerRuntime, pod: Pod, request: Request) -> str:
 
 
 def attach_url(runtime: ContainerRuntime, pod: Pod, request: Request) -> str:
-    """Where the streams of a container's own process are."""
+    """Return the address of the streams of a container's main process."""
     return runtime.attach_url(running_container(pod, request.parts[3]), streams_of(request))
 
 
 def port_forward_url(runtime: ContainerRuntime, pod: Pod, request: Request) -> str:
-    """Where connections into the pod's sandbox are made; WebSocket's `port` is said beforehand, SPDY's is not."""
+    """Return the address of port forwarding into the pod's sandbox; WebSocket names its ports here, SPDY later."""
     uid = pod.metadata.uid
-    wanted = cri.PodSandboxFilter(
-        label_selector={POD_UID: uid}, state=cri.PodSandboxStateValue(state=cri.SANDBOX_READY)
-    )
-    sandboxes = sorted(runtime.list_pod_sandboxes(wanted), key=lambda sandbox: sandbox.created_at)
+    ready = cri.PodSandboxFilter(label_selector={POD_UID: uid}, state=cri.PodSandboxStateValue(state=cri.SANDBOX_READY))
+    sandboxes = sorted(runtime.list_pod_sandboxes(ready), key=lambda sandbox: sandbox.created_at)
     if not sandboxes:
         about = f"{pod.metadata.namespace}/{pod.metadata.name}"
         raise RequestError(400, "the pod does not run", about, "it has no sandbox that is ready")
@@ -121,10 +118,10 @@ def port_forward_url(runtime: ContainerRuntime, pod: Pod, request: Request) -> s
 
 
 def streams_of(request: Request) -> Streams:
-    """The streams that are wanted, by the kubelet's names or the API server's; with a terminal stderr is part of it.
+    """Return the requested streams, by the kubelet's names or the API server's; a terminal includes stderr.
 
     Raises:
-        RequestError: 400; none is wanted.
+        RequestError: 400; no stream is requested.
     """
     stdin = request.flag("input") or request.flag("stdin")
     stdout = request.flag("output") or request.flag("stdout")
@@ -136,10 +133,10 @@ def streams_of(request: Request) -> Streams:
 
 
 def ports_of(request: Request) -> tuple[int, ...]:
-    """The ports that are named.
+    """Return the ports of the query.
 
     Raises:
-        RequestError: 400; one of them is none, or they are too many.
+        RequestError: 400; one of them is no port number, or they are too many.
     """
     texts = [text for value in request.all("port") for text in value.split(",")]
     ports = tuple(int(text) for text in texts if text.isascii() and text.isdecimal() and len(text) <= 5)

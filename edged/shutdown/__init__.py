@@ -1,5 +1,4 @@
-"""Graceful shutdown of the node: its pods end in order and in time before the machine does (kubelet's node shutdown
-manager).
+"""Graceful shutdown of the node: its pods terminate in order before the machine shuts down (kubelet's nodeshutdown).
 
-`plan` says who ends when, `ending` does it; `logind` knows when, over the little of D-Bus that `dbus` speaks.
+`plan` groups the pods, `shutdown_manager` terminates them; `logind` reports the shutdown, over the D-Bus of `bus`.
 """

@@ -1,7 +1,7 @@
-"""What can go wrong between the node and the machine's own manager."""
+"""Errors of the connection to systemd's logind."""
 
 from edged.errors import EdgedError
 
 
 class BusError(EdgedError):
-    """The system's message bus, or who answers on it, did not do what was asked."""
+    """The system's message bus or logind failed or refused a call."""

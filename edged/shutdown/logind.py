@@ -1,8 +1,4 @@
-"""systemd's logind: says when the machine is about to shut down, and waits for whoever has asked it to.
-
-A *delay lock* is a file descriptor: as long as it is open the shutdown waits, up to logind's InhibitDelayMaxSec.
-Without logind (another init, a container) the process's SIGPWR says the same, and nothing waits.
-"""
+"""systemd's logind as the source of shutdowns of the machine."""
 
 import contextlib
 import logging
@@ -10,43 +6,52 @@ import os
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import pykka
 
 from beehive import Actor
-from edged.shutdown.dbus import SYSTEM_BUS, Bus
 from edged.shutdown.errors import BusError
-from edged.shutdown.wire import Field, Kind, Message
+
+if TYPE_CHECKING:
+    from edged.shutdown.bus import Bus, BusSignal
 
 _log = logging.getLogger(__name__)
 
+SYSTEM_BUS: Final = Path("/run/dbus/system_bus_socket")
 NAME: Final = "org.freedesktop.login1"
 PATH: Final = "/org/freedesktop/login1"
 MANAGER: Final = "org.freedesktop.login1.Manager"
 SIGNAL: Final = "PrepareForShutdown"
-AGAIN: Final = 60.0
-"""Seconds until a bus that is not there, or was lost, is looked for again."""
+RETRY_SECONDS: Final = 60.0
+"""Seconds until the next attempt after a bus was missing or lost."""
 
 
 class ShutdownSource(Protocol):
-    """Who says that the machine shuts down."""
+    """Reports shutdowns of the machine and delays them."""
 
-    def run(self, tell: Callable[[bool], None]) -> None:
-        """Say so (and when it does not after all) until `close`; blocks. Raises BusError."""
+    def run(self, notify: Callable[[bool], None]) -> None:
+        """Call `notify` with True before a shutdown and with False when it is cancelled, until `close`; blocks.
+
+        Raises:
+            BusError: the source is missing or lost.
+        """
 
     def release(self) -> None:
-        """Hold the shutdown up no longer; may be called on any thread."""
+        """Delay the shutdown no longer; may be called on any thread."""
 
     def close(self) -> None:
-        """Let `run` end; may be called on any thread."""
+        """Let `run` return; may be called on any thread."""
 
 
 class Logind:
-    """See the module's docstring. It runs until it is closed, once.
+    """logind on the system's bus (`ShutdownSource`); `run` may be called again until `close`.
+
+    It holds a *delay lock*, a file descriptor: while it is open the shutdown waits, up to logind's InhibitDelayMaxSec.
+    Without logind (another init system, a container) the process gets SIGPWR instead, and the shutdown does not wait.
 
     Args:
-        seconds: that pods may take in all.
+        seconds: sum of the seconds that the groups of pods have to end.
         path: socket of the system's bus.
     """
 
@@ -58,22 +63,24 @@ class Logind:
         self._held: int | None = None
         self._closed = False
         self._imminent = False
-        """What was told last."""
+        """The last value that `notify` was called with."""
 
-    def run(self, tell: Callable[[bool], None]) -> None:
+    def run(self, notify: Callable[[bool], None]) -> None:
         """See `ShutdownSource`."""
+        from edged.shutdown.bus import Bus  # noqa: PLC0415 - jeepney, for a node with a shutdownGracePeriod only
+
         with Bus(self._path) as bus:
             with self._lock:
                 if self._closed:
                     return
                 self._bus = bus
             try:
-                bus.listen(MANAGER, SIGNAL)
-                self._begin(bus, tell)
+                bus.subscribe(MANAGER, SIGNAL)
+                self._begin(bus, notify)
                 while not self._closed:
-                    message = bus.receive()
-                    if _is_news(bus, message):
-                        self._said(bus, tell, imminent=bool(message.body[0]))
+                    signal = bus.receive()
+                    if _is_from_logind(bus, signal):
+                        self._set_imminent(bus, notify, imminent=bool(signal.body[0]))
             except BusError:
                 if not self._closed:
                     raise
@@ -97,79 +104,84 @@ class Logind:
         if bus is not None:
             bus.wake()
 
-    def _begin(self, bus: Bus, tell: Callable[[bool], None]) -> None:
-        """What was said while nobody listened (the agent began in the middle of a shutdown, or the bus was lost) is
-        made up for. logind gives no locks while it shuts down.
+    def _begin(self, bus: "Bus", notify: Callable[[bool], None]) -> None:
+        """Notify of a signal that was missed: the agent started during a shutdown, or the bus was lost.
+
+        During a shutdown logind gives no locks.
         """
         imminent = self._property(bus, "PreparingForShutdown") is True
         if imminent is not self._imminent:
-            self._said(bus, tell, imminent=imminent)
+            self._set_imminent(bus, notify, imminent=imminent)
         elif not imminent:
-            self._hold(bus)
-        self._check_time(bus)
+            self._take_lock(bus)
+        self._check_delay(bus)
 
-    def _said(self, bus: Bus, tell: Callable[[bool], None], *, imminent: bool) -> None:
-        """A shutdown that was cancelled may come again: it is to wait then, too. The node is told of the cancellation
-        first, whether there is another lock or not.
-        """
+    def _set_imminent(self, bus: "Bus", notify: Callable[[bool], None], *, imminent: bool) -> None:
+        """Notify, and take another lock after a cancellation; the notification comes first, as the lock may fail."""
         self._imminent = imminent
-        tell(imminent)
+        notify(imminent)
         if not imminent:
-            self._hold(bus)
+            self._take_lock(bus)
 
-    def _hold(self, bus: Bus) -> None:
+    def _take_lock(self, bus: "Bus") -> None:
         why = "its pods need time to end"
-        bus.call(NAME, PATH, MANAGER, "Inhibit", "ssss", "shutdown", "edgecore", why, "delay")
-        descriptor = bus.take_descriptor()
+        address = (PATH, NAME, MANAGER)
+        descriptor = bus.call_for_descriptor(address, "Inhibit", "ssss", "shutdown", "edgecore", why, "delay")
         self.release()
         with self._lock:
             self._held = descriptor
         _log.info("a shutdown of the machine waits until its pods have ended")
 
-    def _check_time(self, bus: Bus) -> None:
-        """kubelet writes a file below /etc/systemd for it; here the administrator is told."""
-        most = self._property(bus, "InhibitDelayMaxUSec")
-        if isinstance(most, int) and most < self._seconds * 1_000_000:
+    def _check_delay(self, bus: "Bus") -> None:
+        """Warn when logind waits for less than the pods may take. The kubelet writes a file below /etc/systemd."""
+        longest = self._property(bus, "InhibitDelayMaxUSec")
+        if isinstance(longest, int) and longest < self._seconds * 1_000_000:
             _log.warning(
                 "pods have %d s to end when the machine shuts down, but it waits for %.0f s: set InhibitDelayMaxSec=%d"
                 " in /etc/systemd/logind.conf.d/99-edgecore.conf",
-                self._seconds, most / 1e6, self._seconds,
+                self._seconds, longest / 1e6, self._seconds,
             )  # fmt: skip
 
     @staticmethod
-    def _property(bus: Bus, name: str) -> Any:
-        return bus.call(NAME, PATH, "org.freedesktop.DBus.Properties", "Get", "ss", MANAGER, name)
+    def _property(bus: "Bus", name: str) -> Any:
+        """Return the value of a property, out of its variant (signature and value)."""
+        _, value = bus.call((PATH, NAME, "org.freedesktop.DBus.Properties"), "Get", "ss", MANAGER, name)
+        return value
 
 
-def _is_news(bus: Bus, message: Message) -> bool:
-    """Whether logind itself says so: every user of the machine may send such a signal, and it would end all pods."""
-    is_signal = message.kind is Kind.SIGNAL and message.field(Field.MEMBER) == SIGNAL and bool(message.body)
-    return is_signal and bus.has_name(str(message.field(Field.SENDER)), NAME)
+def _is_from_logind(bus: "Bus", signal: "BusSignal") -> bool:
+    """Return whether logind itself sent the signal: any user may send one like it, and it would end all pods."""
+    return signal.member == SIGNAL and bool(signal.body) and bus.has_name(signal.sender, NAME)
 
 
 class ShutdownWatch(Actor):
-    """Waits for a source to say something, again and again. `tell` must not block."""
+    """Runs a `ShutdownSource` on its own thread, and again `RETRY_SECONDS` after it fails.
 
-    def __init__(self, source: ShutdownSource, tell: Callable[[bool], None]) -> None:
+    Args:
+        source: runs until it is closed.
+        notify: called with True before a shutdown and False after a cancellation; must not block.
+    """
+
+    def __init__(self, source: ShutdownSource, notify: Callable[[bool], None]) -> None:
         super().__init__()
         self._source = source
-        self._tell = tell
+        self._notify = notify
         self._problem = ""
 
     def on_start(self) -> None:
-        """Begin at once."""
+        """Run the source at once."""
         self.actor_ref.tell(None)
 
     def on_receive(self, _message: object) -> None:
-        """Wait until the source has no more to say."""
+        """Run the source until it returns or fails."""
         try:
-            self._source.run(self._tell)
+            self._source.run(self._notify)
         except BusError as error:
             if str(error) != self._problem:
                 self._problem = str(error)
                 _log.warning("a shutdown of the machine will not wait for its pods: %s", error)
-            self.clock.after(AGAIN, self._again)
+            self.clock.after(RETRY_SECONDS, self._run_again)
 
-    def _again(self) -> None:
+    def _run_again(self) -> None:
         with contextlib.suppress(pykka.ActorDeadError):
             self.actor_ref.tell(None)

@@ -1,1 +1,1 @@
-"""Pods that this machine itself wants, from files in a directory, and their mirrors in the cloud (kubelet's names)."""
+"""Static pods: pods from files of this machine, and their mirror pods in the cloud."""

@@ -1,8 +1,4 @@
-"""Looks at the directory of static pods, and tells edged what came, what changed and what went.
-
-Whoever writes a file should write it beside and move it here, as for a kubelet; one that cannot be read (yet) changes
-nothing, and is read again once it changes. A look that finds every file as it was costs one scan of the directory.
-"""
+"""The actor that watches the directory of static pods."""
 
 import logging
 from collections.abc import Callable
@@ -16,36 +12,39 @@ from edged.static_pods.manifest import LARGEST, static_pod
 _log = logging.getLogger(__name__)
 
 PERIOD = 1.0
-"""Seconds between two looks at the names and times of the files."""
+"""Seconds between two scans of the directory."""
 
 JsonPod = dict[str, Any]
-"""A pod as an object of the API."""
+"""A pod as a JSON object of the API."""
 
 _Stamp = tuple[int, int, int]
 """Inode, size in bytes, and time of the last change in nanoseconds."""
 
 
-class _Look(NamedTuple):
-    """Look now."""
+class _Scan(NamedTuple):
+    """Scan the directory now."""
 
 
-class Changes(NamedTuple):
-    """What is different from the look before. A pod that changed is among both, with another uid each."""
+class StaticPodChanges(NamedTuple):
+    """The changes since the last scan. A changed pod is in both lists, with another uid in each."""
 
-    gone: list[JsonPod]
-    come: list[JsonPod]
+    removed: list[JsonPod]
+    added: list[JsonPod]
 
 
 class StaticPodDirectory(Actor):
-    """See the module's docstring.
+    """Reads static pods from the files of a directory, and reports changes.
+
+    As for a kubelet, a file should be written elsewhere and moved here. An invalid file changes nothing, and is read
+    again when it changes. A scan without changes only reads the directory, and no file.
 
     Args:
         directory: need not exist.
         node: this node's name.
-        tell: takes the changes, the first time what there is; must not block.
+        tell: takes the changes, first all present pods; must not block.
     """
 
-    def __init__(self, directory: Path, node: str, tell: Callable[[Changes], None]) -> None:
+    def __init__(self, directory: Path, node: str, tell: Callable[[StaticPodChanges], None]) -> None:
         super().__init__()
         self._directory = directory
         self._node = node
@@ -55,20 +54,20 @@ class StaticPodDirectory(Actor):
         self._problem = ""
 
     def on_start(self) -> None:
-        """Look at once."""
-        self.actor_ref.tell(_Look())
+        """Scan at once."""
+        self.actor_ref.tell(_Scan())
 
     def on_receive(self, message: object) -> None:
-        """Look, and again after a while."""
-        if isinstance(message, _Look):
-            self._look()
-            self.clock.after(PERIOD, self._look_again)
+        """Scan, and schedule the next scan."""
+        if isinstance(message, _Scan):
+            self._scan()
+            self.clock.after(PERIOD, self._scan_again)
 
-    def _look_again(self) -> None:
+    def _scan_again(self) -> None:
         if not self.actor_stopped.is_set():
-            self.actor_ref.tell(_Look())
+            self.actor_ref.tell(_Scan())
 
-    def _look(self) -> None:
+    def _scan(self) -> None:
         try:
             stamps = _stamps(self._directory)
         except OSError as error:
@@ -83,19 +82,19 @@ class StaticPodDirectory(Actor):
         self._stamps = stamps
         known = before or {}
         changed = [path for path in sorted(stamps) if stamps[path] != known.get(path)]
-        self._tell(self._take(changed, [path for path in known if path not in stamps]))
+        self._tell(self._changes(changed, [path for path in known if path not in stamps]))
 
-    def _take(self, changed: list[Path], vanished: list[Path]) -> Changes:
-        changes = Changes([self._pods.pop(path) for path in vanished if path in self._pods], [])
+    def _changes(self, changed: list[Path], vanished: list[Path]) -> StaticPodChanges:
+        changes = StaticPodChanges([self._pods.pop(path) for path in vanished if path in self._pods], [])
         for path in changed:
             pod = self._read(path)
             old = self._pods.get(path)
             if pod is None or (old is not None and _uid(old) == _uid(pod)):
                 continue
             if old is not None:
-                changes.gone.append(old)
+                changes.removed.append(old)
             self._pods[path] = pod
-            changes.come.append(pod)
+            changes.added.append(pod)
         return changes
 
     def _read(self, path: Path) -> JsonPod | None:
@@ -108,7 +107,7 @@ class StaticPodDirectory(Actor):
 
 
 def _stamps(directory: Path) -> dict[Path, _Stamp]:
-    """The files whose names do not begin with a dot; a directory that is not there has none."""
+    """Return the stamps of all files whose names do not begin with a dot; none for a missing directory."""
     try:
         entries = list(directory.iterdir())
     except FileNotFoundError:

@@ -1,7 +1,9 @@
-"""What can be wrong with a file of the static pods' directory."""
+"""Errors of static pod manifests."""
 
 from edged.errors import EdgedError
 
 
 class ManifestError(EdgedError):
-    """A file that is no pod. The others are not concerned, and what ran from it before is left running."""
+    """A file that is not a valid static pod. Other files are not affected, and a pod that the file defined before keeps
+    running.
+    """

@@ -1,9 +1,4 @@
-"""From a file to a static pod: pure, but for the text that it is given.
-
-What a kubelet fills in is filled in (config.applyDefaults): the node's name behind the pod's; a uid made from node,
-file and content, so that a changed file is another pod and an unchanged one the same after any restart; annotations
-that say where it came from; and a toleration of everything, because nobody has scheduled it.
-"""
+"""Decodes the manifest of a static pod. Pure."""
 
 import hashlib
 import re
@@ -11,29 +6,33 @@ from typing import Any
 
 import msgspec
 
-from edged.admission.validation import invalid
+from edged.admission.validation import validate_pod
 from edged.api import Pod, from_value
 from edged.api.codec import DecodeError
-from edged.pods.critical import CONFIG_MIRROR, CONFIG_SOURCE
-from edged.reading import check_pod
+from edged.pods.decode import check_pod
+from edged.pods.static import CONFIG_MIRROR, CONFIG_SOURCE
 from edged.static_pods.errors import ManifestError
 
 CONFIG_HASH = "kubernetes.io/config.hash"
 LARGEST = 1024 * 1024
-"""Bytes of a file; an object of the API cannot be larger either."""
+"""Largest file, in bytes; an object of the API cannot be larger either."""
 
 MOST_VALUES = 20_000
-"""Strings, numbers, lists and mappings in a file; a large pod has a thousand."""
+"""Largest number of strings, numbers, lists and mappings in a file; a large pod has a thousand."""
 
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?", re.ASCII)
 _UNFORESEEN = (ValueError, TypeError, AttributeError, LookupError, RecursionError)
-"""What PyYAML lets through of its own: a date without a month 0, `!!bool maybe`, `!!timestamp never`."""
+"""Errors that PyYAML lets through: a date without a month 0, `!!bool maybe`, `!!timestamp never`."""
 _LISTS = ("containers", "volumes", "tolerations")
 _ATTEMPTED = "cannot make a static pod of"
 
 
 def static_pod(text: bytes, file: str, node: str) -> dict[str, Any]:
-    """The pod that a file asks for, as an object of the API (YAML and JSON alike).
+    """Return the pod of a file, as an object of the API (YAML and JSON alike).
+
+    As in a kubelet (config.applyDefaults), the node's name is appended to the pod's; the uid is made from node, file
+    and content, so a changed file is another pod and an unchanged one the same after any restart; annotations name the
+    source; and the pod tolerates every taint, because it was not scheduled.
 
     Args:
         text: the file's content.
@@ -41,7 +40,7 @@ def static_pod(text: bytes, file: str, node: str) -> dict[str, Any]:
         node: this node's name.
 
     Raises:
-        ManifestError: it is no pod, or one that cannot be a static pod.
+        ManifestError: the content is not a pod, or not a possible static pod.
     """
     pod = _read(text, file)
     metadata = {**pod["metadata"]}
@@ -49,7 +48,7 @@ def static_pod(text: bytes, file: str, node: str) -> dict[str, Any]:
     _check(pod, name, namespace, file)
     uid = metadata.get("uid") or hashlib.md5(f"{node}\0{file}\0".encode() + text, usedforsecurity=False).hexdigest()
     annotations = {**(metadata.get("annotations") or {}), CONFIG_SOURCE: "file", CONFIG_HASH: str(uid)}
-    annotations.pop(CONFIG_MIRROR, None)  # of a file that was made of `kubectl get pod -o yaml`
+    annotations.pop(CONFIG_MIRROR, None)  # present in the output of `kubectl get pod -o yaml`
     metadata |= {"name": f"{name}-{node}", "namespace": namespace, "uid": str(uid), "annotations": annotations}
     spec = {"restartPolicy": "Always", "enableServiceLinks": True, **pod["spec"], "nodeName": node}
     spec["tolerations"] = [*(spec.get("tolerations") or []), {"operator": "Exists", "effect": "NoExecute"}]
@@ -57,29 +56,19 @@ def static_pod(text: bytes, file: str, node: str) -> dict[str, Any]:
     try:
         read = from_value(Pod, whole)
         check_pod(read)
-        msgspec.json.encode(whole)  # as which it goes over the bus; in YAML `on` is a truth, and may be a key
+        msgspec.json.encode(whole)  # the bus's form; in YAML `on` is a boolean, and may be a key
     except (DecodeError, RecursionError, TypeError) as error:
         raise ManifestError(_ATTEMPTED, file, str(error)) from error
-    if (verdict := invalid(read)) is not None:
-        raise ManifestError(_ATTEMPTED, file, verdict.message)
+    if (invalid := validate_pod(read)) is not None:
+        raise ManifestError(_ATTEMPTED, file, invalid.message)
     return whole
 
 
-def is_static(pod: Pod) -> bool:
-    """Whether this machine itself asked for it."""
-    return CONFIG_SOURCE in pod.metadata.annotations and not is_mirror(pod)
-
-
-def is_mirror(pod: Pod) -> bool:
-    """Whether it only stands for a static pod in the cloud, and is not to be run."""
-    return CONFIG_MIRROR in pod.metadata.annotations
-
-
 def _read(text: bytes, file: str) -> dict[str, Any]:
-    """YAML is read only here, and only on nodes that have such files."""
+    """Parse the file. The YAML parser is imported only here, on nodes with static pods."""
     if len(text) > LARGEST:
         raise ManifestError(_ATTEMPTED, file, f"a pod has at most {LARGEST} bytes")
-    from beehive.yaml_reader import YamlError, check  # noqa: PLC0415 - its parser is 3 MB
+    from edged.yaml_reader import YamlError, check  # noqa: PLC0415 - its parser is 3 MB
 
     try:
         check(text.decode())
@@ -96,7 +85,7 @@ def _read(text: bytes, file: str) -> dict[str, Any]:
 
 
 def _typed(pod: dict[str, Any], file: str) -> dict[str, Any]:
-    """The pod with the parts that are looked into here as what they must be; what is missing is empty."""
+    """Return the pod after a check of the types used here; missing parts become empty."""
     metadata, spec = pod.get("metadata") or {}, pod.get("spec") or {}
     if not isinstance(metadata, dict) or not isinstance(metadata.get("annotations") or {}, dict):
         raise ManifestError(_ATTEMPTED, file, "`metadata` and `metadata.annotations` must be mappings")
@@ -106,7 +95,9 @@ def _typed(pod: dict[str, Any], file: str) -> dict[str, Any]:
 
 
 def _is_small(value: Any) -> bool:
-    """Whether so many values are in it: YAML's aliases make a few lines into gigabytes, or into a value in itself."""
+    """Whether the number of values is limited: YAML's aliases turn a few lines into gigabytes, or into a value inside
+    itself.
+    """
     left, waiting = MOST_VALUES, [value]
     while waiting and left > 0:
         one = waiting.pop()

@@ -1,9 +1,4 @@
-"""Static pods in the cloud: a mirror of each, so that people there see it and how it is.
-
-Nobody in the cloud asked for a static pod, so the node creates an object for it there, and reports the pod's status as
-that object's. What the cloud says of a mirror does not change the pod: a mirror that is deleted is made again, one of a
-pod that is not here any more is deleted (kubelet's handleMirrorPod). Lives on the edged module's thread.
-"""
+"""Mirror pods: the objects of static pods in the cloud."""
 
 import logging
 from collections.abc import Callable, Iterable
@@ -14,12 +9,12 @@ from beehive import ResourceType
 from edged.api import DeleteOptions, Node, OwnerReference, Pod, Preconditions, decode, encode
 from edged.api.codec import DecodeError
 from edged.api.versions import version_number
-from edged.pods.critical import CONFIG_MIRROR
 from edged.pods.labels import ref_of
 from edged.pods.model import PodUid
-from edged.report.pods import PodReporter
+from edged.pods.static import CONFIG_MIRROR
 from edged.static_pods.manifest import CONFIG_HASH
-from metamanager.client import AlreadyExistsError, CallError, ConflictError, MetaTurnClient, NotFoundError
+from edged.status.manager import StatusManager
+from metamanager.client import AlreadyExistsError, AsyncMetaClient, CallError, ConflictError, NotFoundError
 
 _log = logging.getLogger(__name__)
 
@@ -27,18 +22,24 @@ _Name = tuple[str, str]
 """Namespace and name, which a static pod and its mirror share."""
 
 
-class Mirrors:
-    """See the module's docstring.
+class MirrorPods:
+    """Creates and deletes mirror pods, on the edged module's thread (kubelet's handleMirrorPod).
+
+    A static pod has no object in the cloud, so the node creates a mirror of it there, and reports the pod's status as
+    the mirror's. Changes of a mirror do not change the pod: a deleted mirror is created again, and a mirror without a
+    static pod is deleted.
 
     Args:
-        static_pods: those that are here and wanted.
-        node: as the cloud has it; None while it has not said so: then no mirror can be made.
+        meta: creates and deletes mirrors.
+        reporter: reports a pod's status as its mirror's.
+        static_pods: returns this node's static pods.
+        node: returns the Node object; None until the cloud has sent it: then no mirror can be created.
     """
 
     def __init__(
         self,
-        meta: MetaTurnClient,
-        reporter: PodReporter,
+        meta: AsyncMetaClient,
+        reporter: StatusManager,
         static_pods: Callable[[], Iterable[Pod]],
         node: Callable[[], Node | None],
     ) -> None:
@@ -48,21 +49,21 @@ class Mirrors:
         self._node = node
         self._mirrors: dict[_Name, Pod] = {}
         self._busy: dict[_Name, str] = {}
-        """Those of whom the cloud is asked something; with the uid of the mirror that has gone since, if one has."""
+        """Mirrors with a pending request to the cloud, and the uid of the mirror that was removed meanwhile, if any."""
         self._complete = False
 
-    def listed(self) -> None:
-        """All static pods are known: from now on a mirror without one is deleted."""
+    def cloud_pods_listed(self) -> None:
+        """Delete mirrors without a static pod from now on: all static pods are known."""
         self._complete = True
-        self.tick()
+        self.sync()
 
-    def seen(self, mirror: Pod) -> None:
-        """The cloud has this mirror."""
+    def mirror_added(self, mirror: Pod) -> None:
+        """Note a mirror of the cloud."""
         self._mirrors[_name(mirror)] = mirror
-        self.tick()
+        self.sync()
 
-    def gone(self, namespace: str, name: str, uid: str) -> bool:
-        """The cloud has an object no more; whether it was a mirror."""
+    def mirror_removed(self, namespace: str, name: str, uid: str) -> bool:
+        """Note a deletion in the cloud. Return whether it was a mirror's."""
         mirror = self._mirrors.get((namespace, name))
         if mirror is None or uid not in ("", mirror.metadata.uid):
             return False
@@ -71,32 +72,32 @@ class Mirrors:
             self._busy[namespace, name] = mirror.metadata.uid
         for pod in self._static_pods():
             if _name(pod) == (namespace, name):
-                self._reporter.unmirrored(ref_of(pod).uid)
-        self.tick()
+                self._reporter.forget_mirror(ref_of(pod).uid)
+        self.sync()
         return True
 
-    def _answered(self, mirror: Pod, gone: str = "") -> None:
-        """An answer has this mirror. What the cloud said since may have overtaken it: that it is otherwise now, or that
-        it is gone (`gone`: the uid of the one that is), and then another is made.
+    def _answered(self, mirror: Pod, removed: str = "") -> None:
+        """Note the mirror of an answer, unless a later message has overtaken it: a newer version, or the deletion of
+        uid `removed`; then another mirror is created.
         """
         known = self._mirrors.get(_name(mirror))
-        if gone == mirror.metadata.uid or (known is not None and _is_older(mirror, known)):
-            self.tick()
+        if removed == mirror.metadata.uid or (known is not None and _is_older(mirror, known)):
+            self.sync()
         else:
-            self.seen(mirror)
+            self.mirror_added(mirror)
 
-    def tick(self) -> None:
-        """Make what is missing and delete what is too much, as far as can be told now."""
+    def sync(self) -> None:
+        """Create missing mirrors and delete superfluous ones, as far as known."""
         if not self._complete:
             return
-        wanted = {_name(pod): pod for pod in self._static_pods()}
+        static_pods = {_name(pod): pod for pod in self._static_pods()}
         for name, mirror in list(self._mirrors.items()):
-            pod = wanted.get(name)
+            pod = static_pods.get(name)
             if pod is not None and _stands_for(mirror, pod):
-                self._reporter.mirrored(ref_of(pod).uid, mirror)
+                self._reporter.set_mirror(ref_of(pod).uid, mirror)
             else:
                 self._delete(mirror)
-        for name, pod in wanted.items():
+        for name, pod in static_pods.items():
             if name not in self._mirrors:
                 self._create(pod)
 
@@ -107,9 +108,9 @@ class Mirrors:
         self._busy[name] = ""
 
         def done(answer: bytes | CallError) -> None:
-            gone = self._busy.pop(name)
+            removed = self._busy.pop(name)
             if isinstance(answer, bytes):
-                self._made(pod, answer, gone)
+                self._made(pod, answer, removed)
             elif isinstance(answer, AlreadyExistsError):
                 self._look_up(name)
             else:
@@ -118,7 +119,7 @@ class Mirrors:
         self._meta.create(ResourceType.POD, *name, encode(mirror_of(pod, node)), then=done)
 
     def _look_up(self, name: _Name) -> None:
-        """The cloud has a pod of that name that we have not heard of: an older mirror, or one that is none."""
+        """Get the cloud's pod of that name: an unknown older mirror, or another pod."""
 
         def done(answer: bytes | CallError) -> None:
             pod = _read(answer)
@@ -129,15 +130,16 @@ class Mirrors:
 
         self._meta.get(ResourceType.POD, *name, then=done)
 
-    def _made(self, pod: Pod, answer: bytes, gone: str) -> None:
+    def _made(self, pod: Pod, answer: bytes, removed: str) -> None:
         mirror = _read(answer)
         if mirror is not None and mirror.metadata.uid and CONFIG_MIRROR in mirror.metadata.annotations:
             _log.info("static pod %s has a mirror in the cloud", ref_of(pod))
-            self._answered(mirror, gone)
+            self._answered(mirror, removed)
 
     def _delete(self, mirror: Pod) -> None:
-        """With a grace of none: nothing runs for it that it could wait for. What the cloud has not, or has under
-        another uid, is gone, whether or not it has said so.
+        """Delete a mirror with a grace period of 0, because it has no containers.
+
+        NotFound and Conflict (another uid) mean that it is already gone, before or without a message about it.
         """
         name = _name(mirror)
         if name in self._busy:
@@ -156,7 +158,7 @@ class Mirrors:
 
 
 def mirror_of(pod: Pod, node: Node) -> Pod:
-    """The object that stands for a static pod. It belongs to the node, and goes with it."""
+    """Return the mirror of a static pod. The node owns it, so it is deleted with the node."""
     metadata = pod.metadata
     owner = OwnerReference(
         api_version="v1", kind="Node", name=node.metadata.name, uid=node.metadata.uid, controller=True
@@ -167,15 +169,15 @@ def mirror_of(pod: Pod, node: Node) -> Pod:
 
 
 def _stands_for(mirror: Pod, pod: Pod) -> bool:
-    """Whether it is this pod's mirror, and stays. One that somebody deletes waits for its node to end it: it goes at
-    once, and another comes in its place (kubelet's syncPod).
+    """Whether the mirror is this pod's and stays. A mirror with a deletionTimestamp waits for its node: it is deleted
+    at once and created again (kubelet's syncPod).
     """
     same = mirror.metadata.annotations[CONFIG_MIRROR] == pod.metadata.annotations[CONFIG_HASH]
     return same and mirror.metadata.deletion_timestamp is None
 
 
 def _is_older(mirror: Pod, known: Pod) -> bool:
-    """Whether it is the same mirror as it was before."""
+    """Whether it is an older version of the known mirror."""
     if mirror.metadata.uid != known.metadata.uid:
         return False
     return version_number(mirror.metadata.resource_version) < version_number(known.metadata.resource_version)

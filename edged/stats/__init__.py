@@ -1,1 +1,1 @@
-"""What the node, its pods and their containers use: kubelet's Summary, for the local server and for evictions."""
+"""Resource usage of the node, its pods and containers: kubelet's Summary, for the local server and for evictions."""

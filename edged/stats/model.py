@@ -1,6 +1,6 @@
-"""The types of kubelet's stats/v1alpha1: what `/stats/summary` says. Amounts are bytes, nanoseconds or pieces.
+"""The types of kubelet's stats/v1alpha1, the answer of `/stats/summary`. Amounts are bytes, nanoseconds or counts.
 
-What is not known is None and left out, which is another thing than 0.
+Unknown values are None and left out, as opposed to 0.
 """
 
 from msgspec import field
@@ -10,7 +10,7 @@ from edged.api.times import Time
 
 
 class CpuStats(KubeStruct, frozen=True):
-    """Processor time. `usage_nano_cores` is the average since the look before, in billionths of a core."""
+    """Processor time. `usage_nano_cores` is the average since the last measurement, in billionths of a core."""
 
     time: Time
     usage_nano_cores: int | None = None
@@ -18,7 +18,7 @@ class CpuStats(KubeStruct, frozen=True):
 
 
 class MemoryStats(KubeStruct, frozen=True):
-    """Memory. The working set is what cannot be taken away without harm: usage without inactive file pages."""
+    """Memory. The working set cannot be reclaimed without harm: usage without inactive file pages."""
 
     time: Time
     available_bytes: int | None = None
@@ -30,7 +30,7 @@ class MemoryStats(KubeStruct, frozen=True):
 
 
 class FsStats(KubeStruct, frozen=True):
-    """A file system, or what somebody takes of it."""
+    """A file system, or the usage of a part of it."""
 
     time: Time
     available_bytes: int | None = None
@@ -52,7 +52,7 @@ class InterfaceStats(KubeStruct, frozen=True):
 
 
 class NetworkStats(KubeStruct, frozen=True):
-    """All interfaces, and the one of the default route first by itself."""
+    """All interfaces; the first fields are those of the default route's."""
 
     time: Time
     name: str = ""
@@ -78,14 +78,14 @@ class ProcessStats(KubeStruct, frozen=True):
 
 
 class PvcRef(KubeStruct, frozen=True):
-    """The claim that a volume comes from."""
+    """The claim of a volume."""
 
     name: str
     namespace: str
 
 
 class VolumeStats(FsStats, frozen=True, kw_only=True):
-    """One volume of a pod, and what it takes of its file system."""
+    """One volume of a pod, with its usage of its file system."""
 
     name: str
     pvc_ref: PvcRef | None = None
@@ -103,7 +103,7 @@ class ContainerStats(KubeStruct, frozen=True):
 
 
 class PodReference(KubeStruct, frozen=True):
-    """Which pod."""
+    """Name, namespace and uid of a pod."""
 
     name: str
     namespace: str
@@ -111,7 +111,7 @@ class PodReference(KubeStruct, frozen=True):
 
 
 class PodStats(KubeStruct, frozen=True):
-    """One pod. `ephemeral_storage` is all that it takes of the node's disk: layers, logs, volumes of the node."""
+    """One pod. `ephemeral_storage` is its whole usage of the node's disk: layers, logs, local volumes."""
 
     pod_ref: PodReference
     start_time: Time | None = None
@@ -145,7 +145,7 @@ class NodeStats(KubeStruct, frozen=True):
 
 
 class Summary(KubeStruct, frozen=True):
-    """All of it."""
+    """The node and its pods."""
 
     node: NodeStats
     pods: tuple[PodStats, ...] = field(default_factory=tuple)

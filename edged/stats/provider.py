@@ -1,9 +1,4 @@
-"""Answers what the node and its pods use: kubelet's Summary, made when somebody asks.
-
-Nothing is measured while nobody asks. What was measured a moment ago is given again, so that several who ask at once
-(a page that polls, evictions) cost no more than one. It may be asked from any thread; it calls the container runtime
-three times, whatever the number of pods.
-"""
+"""Makes kubelet's Summary."""
 
 import threading
 from collections.abc import Callable, Sequence
@@ -11,37 +6,40 @@ from pathlib import Path
 
 from beehive import Clock
 from edged.api import Nanoseconds, Pod
-from edged.cgroups.names import Names
-from edged.cgroups.settings import CgroupSettings
+from edged.cgroups.names import CgroupNames
 from edged.cri.contract import ContainerRuntime
 from edged.pods.labels import ref_of
 from edged.pods.paths import PodPaths
 from edged.pods.qos import qos_class
-from edged.stats.cgroups import CgroupUsage
-from edged.stats.disk import PodDisks
-from edged.stats.machine import MachineUsage, file_system, taken
+from edged.settings.cgroups import CgroupSettings
+from edged.stats.cgroup_usage import CgroupUsage
 from edged.stats.model import ContainerStats, FsStats, NodeStats, PodStats, RuntimeStats, Summary
-from edged.stats.pods import by_pod, pod_stats
-from edged.stats.usage import Rates, Usage, cpu_stats, memory_stats
+from edged.stats.pod_disks import PodDisks
+from edged.stats.pod_stats import by_pod, pod_stats
+from edged.stats.procfs_usage import ProcfsUsage, file_system, taken
+from edged.stats.usage import CpuRates, ResourceUsage, cpu_stats, memory_stats
 from protos.cri.v1 import api_pb2 as cri
 
 FRESH = 2.0
-"""Seconds for which a summary is given again. Less would make the average of processor time jump."""
+"""Seconds for which a summary is reused. Less would make the average of processor time jump."""
 DISK_PERIOD = 60.0
 """Seconds for which a count of files holds (kubelet's volumeStatsAggPeriod)."""
 
 
 class StatsProvider:
-    """See the module's docstring.
+    """Makes the Summary of the node and its pods on request. Thread-safe.
+
+    Nothing is measured without a request, and a fresh summary is reused, so that several requesters (a polling page,
+    evictions) cost no more than one. A measurement calls the container runtime three times, for any number of pods.
 
     Args:
         node_name: of this node.
-        paths: where pods have their files and logs.
-        clock: dates what is measured.
-        pods: the pods of this node now.
-        cgroups: how they are named.
-        hierarchies: what says what is used of a cgroup; None when pods have none of their own.
-        machine: the same of the machine.
+        paths: of pods and logs.
+        clock: for the times of measurements.
+        pods: returns the pods of this node.
+        cgroups: settings, for their names.
+        hierarchies: usage of cgroups; None when pods have none of their own.
+        machine: usage of the machine.
     """
 
     def __init__(
@@ -53,27 +51,27 @@ class StatsProvider:
         *,
         cgroups: CgroupSettings,
         hierarchies: CgroupUsage | None,
-        machine: MachineUsage | None = None,
+        machine: ProcfsUsage | None = None,
     ) -> None:
         self._node_name = node_name
         self._root = paths.root
         self._clock = clock
         self._pods = pods
-        self._names = Names(cgroups.driver, cgroups.root)
+        self._names = CgroupNames(cgroups.driver, cgroups.root)
         self._hierarchies = hierarchies
-        self._machine = machine or MachineUsage()
+        self._machine = machine or ProcfsUsage()
         self._disks = PodDisks(paths, clock, DISK_PERIOD)
-        self._rates = Rates()
+        self._rates = CpuRates()
         self._lock = threading.Lock()
         self._last: dict[bool, tuple[float, Summary]] = {}
 
     def summary(self, runtime: ContainerRuntime, *, disk: bool = True, anew: bool = False) -> Summary:
-        """What is used now, or was at most `FRESH` seconds ago. Raises CriError.
+        """Return the current usage, at most `FRESH` seconds old. Raises CriError.
 
         Args:
-            runtime: that is asked for its containers.
-            disk: whether files are to be counted; without it there are processors and memory only.
-            anew: measured now, files too, whatever was measured a moment ago.
+            runtime: the container runtime.
+            disk: whether to count files; without it there are CPU and memory only.
+            anew: measure now, files too, even if there is a fresh summary.
         """
         with self._lock:
             now = self._clock.monotonic()
@@ -107,10 +105,10 @@ class StatsProvider:
         self._disks.keep({ref_of(pod).uid for pod in pods})
         images = _image_fs(runtime.image_fs_info(), at) if disk else None
         summary = Summary(self._node(at, node_fs, images), tuple(sorted(found, key=_order)))
-        self._rates.turn()
+        self._rates.rotate()
         return summary
 
-    def _of_pod(self, pod: Pod, at: Nanoseconds) -> Usage | None:
+    def _of_pod(self, pod: Pod, at: Nanoseconds) -> ResourceUsage | None:
         if self._hierarchies is None:
             return None
         return self._hierarchies.read(self._names.of_pod(ref_of(pod).uid, qos_class(pod)), at)
@@ -133,13 +131,13 @@ class StatsProvider:
             rlimit=self._machine.rlimit(at),
         )
 
-    def _system(self, name: str, usage: Usage) -> ContainerStats:
+    def _system(self, name: str, usage: ResourceUsage) -> ContainerStats:
         rate = self._rates.nano_cores(f"system/{name}", usage)
         return ContainerStats(name=name, cpu=cpu_stats(usage, rate), memory=memory_stats(usage))
 
 
 def _image_fs(answers: Sequence[cri.FilesystemUsage], at: Nanoseconds) -> FsStats | None:
-    """The first file system of images, with what the runtime says that they take of it."""
+    """Return the first file system of images, with the images' usage of it from the runtime."""
     if not answers:
         return None
     answer = answers[0]

@@ -1,4 +1,4 @@
-"""What somebody uses of processors and memory at a moment, and how statistics say it: one form for all sources."""
+"""Usage of CPU and memory at one time, in one form for all sources, and its conversion into stats."""
 
 from collections.abc import Iterable
 
@@ -8,8 +8,8 @@ from edged.api import Nanoseconds, format_time
 from edged.stats.model import CpuStats, MemoryStats
 
 
-class Usage(Struct, frozen=True, gc=False):
-    """One look. Amounts are bytes and nanoseconds of processor time since the beginning; None is unknown."""
+class ResourceUsage(Struct, frozen=True, gc=False):
+    """One measurement. Amounts are bytes, and nanoseconds of processor time since the start; None is unknown."""
 
     at: Nanoseconds
     cpu: int | None = None
@@ -17,29 +17,29 @@ class Usage(Struct, frozen=True, gc=False):
     working_set: int | None = None
     rss: int | None = None
     limit: int | None = None
-    """Bytes of memory that it may have; None: all that there is."""
+    """Limit of the memory in bytes; None for no limit."""
     faults: int | None = None
     major_faults: int | None = None
     processes: int | None = None
 
 
-def total(parts: Iterable[Usage], at: Nanoseconds) -> Usage:
-    """All of them together; what one of them does not know counts nothing."""
+def total(parts: Iterable[ResourceUsage], at: Nanoseconds) -> ResourceUsage:
+    """Return the sum; unknown values count nothing."""
     found = list(parts)
     names = ("cpu", "memory", "working_set", "rss", "faults", "major_faults", "processes")
     sums = {name: [n for part in found if (n := getattr(part, name)) is not None] for name in names}
-    return Usage(at, **{name: sum(numbers) for name, numbers in sums.items() if numbers})
+    return ResourceUsage(at, **{name: sum(numbers) for name, numbers in sums.items() if numbers})
 
 
-class Rates:
-    """Remembers the look before, for processor time per time."""
+class CpuRates:
+    """The rates of processor time between two measurements."""
 
     def __init__(self) -> None:
         self._before: dict[str, tuple[Nanoseconds, int]] = {}
         self._now: dict[str, tuple[Nanoseconds, int]] = {}
 
-    def nano_cores(self, who: str, usage: Usage) -> int | None:
-        """Billionths of a core since the look before; None when there was none, or the count began anew."""
+    def nano_cores(self, who: str, usage: ResourceUsage) -> int | None:
+        """Return billionths of a core since the last measurement; None without one, or if the counter has restarted."""
         if usage.cpu is None:
             return None
         self._now[who] = (usage.at, usage.cpu)
@@ -48,18 +48,18 @@ class Rates:
             return None
         return (usage.cpu - cpu) * 1_000_000_000 // (usage.at - at)
 
-    def turn(self) -> None:
-        """This look is over: it is the one before the next. Who was not seen is forgotten."""
+    def rotate(self) -> None:
+        """End a measurement: it becomes the last one. Subjects missing in it are dropped."""
         self._before, self._now = self._now, {}
 
 
-def cpu_stats(usage: Usage, nano_cores: int | None) -> CpuStats | None:
-    """As the summary has it."""
+def cpu_stats(usage: ResourceUsage, nano_cores: int | None) -> CpuStats | None:
+    """Return the usage as CpuStats."""
     return None if usage.cpu is None else CpuStats(format_time(usage.at), nano_cores, usage.cpu)
 
 
-def memory_stats(usage: Usage) -> MemoryStats | None:
-    """As the summary has it; what is available of a limit, when there is one."""
+def memory_stats(usage: ResourceUsage) -> MemoryStats | None:
+    """Return the usage as MemoryStats; with the available bytes if there is a limit."""
     if usage.working_set is None and usage.memory is None:
         return None
     bounded = usage.limit is not None and usage.working_set is not None

@@ -1,4 +1,4 @@
-"""Containers of the runtime in memory."""
+"""The containers of the fake runtime."""
 
 from collections.abc import Sequence
 
@@ -7,12 +7,12 @@ import pykka
 
 from edged.cri.contract import ContainerId, ExecResult, SandboxId
 from edged.cri.errors import AlreadyExistsError, CriError
-from edged.testing.core import KILLED, Core, call, not_found
+from edged.testing.core import KILLED, FakeCore, call, not_found
 from protos.cri.v1 import api_pb2 as pb
 
 
-class Containers(Core):
-    """See the module's docstring."""
+class FakeContainers(FakeCore):
+    """The methods on containers."""
 
     @call
     def create_container(
@@ -23,7 +23,7 @@ class Containers(Core):
                 raise not_found("CreateContainer", sandbox_id)
             if self.sandboxes[sandbox_id].state != pb.SANDBOX_READY:
                 raise CriError("CreateContainer", sandbox_id, grpc.StatusCode.UNKNOWN, "the sandbox does not run")
-            if any(c.metadata == config.metadata for c in self._inmates_of_pod(sandbox_id)):
+            if any(c.metadata == config.metadata for c in self._containers_of_pod(sandbox_id)):
                 name = config.metadata.name
                 raise AlreadyExistsError("CreateContainer", name, grpc.StatusCode.ALREADY_EXISTS, "name is reserved")
             if config.image.image.removeprefix("sha256:") not in self._images:
@@ -43,7 +43,7 @@ class Containers(Core):
             )
             self.containers[status.id] = status
             self.configs[status.id] = config
-            self.homes[status.id] = sandbox_id
+            self.sandbox_of[status.id] = sandbox_id
             self._announce(pb.CONTAINER_CREATED_EVENT, status.id, sandbox_id)
         return ContainerId(status.id)
 
@@ -51,12 +51,12 @@ class Containers(Core):
     def start_container(self, container_id: ContainerId) -> None:
         with self._lock:
             container = self._container("StartContainer", container_id)
-            sandbox = self.sandboxes[self.homes[container_id]]
+            sandbox = self.sandboxes[self.sandbox_of[container_id]]
             if container.state != pb.CONTAINER_CREATED or sandbox.state != pb.SANDBOX_READY:
                 raise CriError("StartContainer", container_id, grpc.StatusCode.UNKNOWN, "it cannot be started now")
             container.state = pb.CONTAINER_RUNNING
             container.started_at = self._clock.now_ns()
-            self._announce(pb.CONTAINER_STARTED_EVENT, container_id, self.homes[container_id])
+            self._announce(pb.CONTAINER_STARTED_EVENT, container_id, self.sandbox_of[container_id])
             command = self.configs[container_id].command
             if command[:1] == ["exit"] and len(command) == 2 and command[1].isdecimal():
                 self._exit(container, int(command[1][:3]), "")
@@ -90,7 +90,7 @@ class Containers(Core):
             return [
                 pb.Container(
                     id=c.id,
-                    pod_sandbox_id=self.homes[c.id],
+                    pod_sandbox_id=self.sandbox_of[c.id],
                     metadata=c.metadata,
                     image=c.image,
                     image_ref=c.image_ref,
@@ -102,7 +102,7 @@ class Containers(Core):
                 for c in self.containers.values()
                 if (not wanted.id or c.id.startswith(wanted.id))
                 and (not wanted.HasField("state") or c.state == wanted.state.state)
-                and (not wanted.pod_sandbox_id or self.homes[c.id] == wanted.pod_sandbox_id)
+                and (not wanted.pod_sandbox_id or self.sandbox_of[c.id] == wanted.pod_sandbox_id)
                 and wanted.label_selector.items() <= c.labels.items()
             ]
 

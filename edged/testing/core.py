@@ -1,4 +1,4 @@
-"""What all parts of the runtime in memory stand on: its state, and calls that take time and fail when told to."""
+"""The state of the fake runtime, and its calls, which take time and fail on demand."""
 
 import contextlib
 import copy
@@ -21,14 +21,14 @@ from protos.cri.v1 import api_pb2 as pb
 
 P = ParamSpec("P")
 T = TypeVar("T")
-R = TypeVar("R", bound="Core")
+R = TypeVar("R", bound="FakeCore")
 
 KILLED = 137
-"""Exit code of what was ended by SIGKILL."""
+"""Exit code after SIGKILL."""
 
 
 class Shared(Generic[T]):
-    """An attribute that all clients of one runtime have in common."""
+    """An attribute that all clients of one runtime share."""
 
     def __init__(self, default: T) -> None:
         self._default = default
@@ -36,18 +36,18 @@ class Shared(Generic[T]):
     def __set_name__(self, owner: type, name: str) -> None:
         self._name = name
 
-    def __get__(self, client: "Core", owner: type) -> T:
+    def __get__(self, client: "FakeCore", owner: type) -> T:
         value: T = client.shared.get(self._name, self._default)
         return value
 
-    def __set__(self, client: "Core", value: T) -> None:
+    def __set__(self, client: "FakeCore", value: T) -> None:
         client.shared[self._name] = value
 
 
 def call(
     method: "Callable[Concatenate[R, P], T]",
 ) -> "Callable[Concatenate[R, P], T]":
-    """A call of the contract: it is counted, takes its time, and fails when it was told to."""
+    """Decorate a call of the contract: it is counted, takes time, and fails on demand."""
 
     @functools.wraps(method)
     def called(self: R, *args: P.args, **kwargs: P.kwargs) -> T:
@@ -59,12 +59,12 @@ def call(
     return cast("Callable[Concatenate[R, P], T]", called)
 
 
-class Core:
-    """One client of the runtime, with what all of them have in common.
+class FakeCore:
+    """One client of the runtime, with the state that all of them share.
 
     Args:
-        actors: gives time, and futures to wait on.
-        images: names of images that are present; others are pulled when asked for.
+        actors: source of time and futures.
+        images: names of images that are present; others are pulled on request.
     """
 
     def __init__(self, actors: Runtime, images: Iterable[str] = ()) -> None:
@@ -78,81 +78,81 @@ class Core:
         self._closed = False
         self._under_way: dict[pykka.Future[None], None] = {}
         self._streams: list[Queue] = []
-        """Of events; all clients'."""
+        """Event streams of all clients."""
         self._own_streams: list[Queue] = []
         self.shared: dict[str, Any] = {}
         self.sandboxes: dict[str, pb.PodSandboxStatus] = {}
         self.containers: dict[str, pb.ContainerStatus] = {}
         self.sandbox_configs: dict[str, pb.PodSandboxConfig] = {}
         self.configs: dict[str, pb.ContainerConfig] = {}
-        self.homes: dict[str, str] = {}
+        self.sandbox_of: dict[str, str] = {}
         self.locked: dict[str, tuple[str, str]] = {}
-        """User and password that the registry of an image asks for, by the image's full name."""
+        """User and password that an image's registry requires, by the image's full name."""
         self.image_sizes: dict[str, int] = {}
-        """Bytes of an image by its name; 0 unless set."""
+        """Bytes of an image by its name; 0 by default."""
         self.calls: Counter[str] = Counter()
-        """How often each call was made."""
+        """Number of calls by name."""
 
     obeys = Shared(0.0)
-    """Seconds after which a container ends that is asked to stop; infinity for one that ignores it."""
+    """Seconds after the stop signal at which a container ends; infinity for one that ignores it."""
     images_directory = Shared("")
-    """Where images are; nothing: the runtime does not say."""
+    """Directory of images; if empty, the runtime reports none."""
     sandbox_image = Shared("")
-    """What its configuration names as the image of sandboxes."""
+    """Image of sandboxes in the runtime's configuration."""
     pull_seconds = Shared(0.0)
-    """How long a pull takes."""
+    """Seconds that a pull takes."""
     on_exec: Shared[Callable[[str, Sequence[str]], ExecResult]] = Shared(
         lambda _name, _command: ExecResult(b"", b"", 0)
     )
-    """What a command in a container comes to, by the container's name and the command.."""
-    serves_events = Shared(True)  # noqa: FBT003 - the default of what is shared
+    """Result of a command in a container, from the container's name and the command."""
+    serves_events = Shared(True)  # noqa: FBT003 - the default value
     """Whether it has a stream of events, as containerd has since 1.7."""
     latency = Shared(0.0)
-    """Seconds that a call takes at most before its effect, and again after it; how many is drawn from the clock."""
+    """Largest time of a call in seconds before its effect, and again after it; drawn from the clock."""
 
     def connect(self) -> Self:
-        """Another client of the same runtime, with an end of its own."""
+        """Return another client of the same runtime, which can be closed by itself."""
         client = copy.copy(self)
         client._closed, client._under_way, client._own_streams = False, {}, []
         return client
 
     def fail(self, operation: str, error: CriError, *, times: int = 1, took_effect: bool = False) -> None:
-        """Let the next calls of an operation (`run_pod_sandbox`) fail; `took_effect`: after they were carried out."""
+        """Make the next calls of an operation (`run_pod_sandbox`) fail; with `took_effect` after their effect."""
         self._failures.setdefault(operation, deque()).extend([(error, took_effect)] * times)
 
     def recover(self) -> None:
-        """Let no call fail any more."""
+        """End all failures."""
         self._failures.clear()
 
     def end(self, name: str, exit_code: int, *, reason: str = "") -> None:
-        """Let every running container of that name end by itself."""
+        """End every running container of that name."""
         with self._lock:
             for container in [c for c in self.containers.values() if c.metadata.name == name]:
                 self._exit(container, exit_code, reason)
 
     def end_sandbox(self, sandbox_id: str) -> None:
-        """Let a sandbox end by itself, and its containers with it."""
+        """End a sandbox with its containers."""
         with self._lock:
             sandbox = self.sandboxes[sandbox_id]
             was_ready, sandbox.state = sandbox.state == pb.SANDBOX_READY, pb.SANDBOX_NOTREADY
-            for container in self._inmates(sandbox_id):
+            for container in self._containers_of(sandbox_id):
                 self._exit(container, KILLED, "Error")
             if was_ready:
                 self._announce(pb.CONTAINER_STOPPED_EVENT, sandbox_id, sandbox_id)
 
     def running(self) -> list[str]:
-        """Names of the running containers, sorted."""
+        """Return the names of the running containers, sorted."""
         return sorted(c.metadata.name for c in self.containers.values() if c.state == pb.CONTAINER_RUNNING)
 
     def close(self) -> None:
-        """Calls that are under way on this client fail; what they began goes on in the runtime."""
+        """Make the calls under way on this client fail; their effects go on in the runtime."""
         self._closed = True
         for waiting in list(self._under_way):
             with contextlib.suppress(queue.Full):
                 waiting.fail(closed("Call"))  # type: ignore[attr-defined]
 
     def _begin(self, operation: str) -> CriError | None:
-        """Count the call; raises a failure that comes first, gives one that comes after the effect."""
+        """Count the call; raise a failure before the effect, return one after it."""
         if self._closed:
             raise closed(operation)
         self.calls[operation] += 1
@@ -191,13 +191,13 @@ class Core:
             raise not_found(operation, container_id)
         return self.containers[container_id]
 
-    def _inmates(self, sandbox_id: str) -> list[pb.ContainerStatus]:
-        return [c for c in self.containers.values() if self.homes[c.id] == sandbox_id]
+    def _containers_of(self, sandbox_id: str) -> list[pb.ContainerStatus]:
+        return [c for c in self.containers.values() if self.sandbox_of[c.id] == sandbox_id]
 
-    def _inmates_of_pod(self, sandbox_id: str) -> list[pb.ContainerStatus]:
-        """Containers of all sandboxes of one pod: names are unique among them, as containerd has it."""
+    def _containers_of_pod(self, sandbox_id: str) -> list[pb.ContainerStatus]:
+        """Return the containers in all sandboxes of one pod: names are unique among them, as in containerd."""
         uid = self.sandboxes[sandbox_id].metadata.uid
-        return [c for c in self.containers.values() if self.sandboxes[self.homes[c.id]].metadata.uid == uid]
+        return [c for c in self.containers.values() if self.sandboxes[self.sandbox_of[c.id]].metadata.uid == uid]
 
     def _exit_later(self, container_id: str, exit_code: int) -> None:
         with self._lock:
@@ -210,17 +210,17 @@ class Core:
             container.exit_code = exit_code
             container.finished_at = self._clock.now_ns()
             container.reason = reason or ("Completed" if exit_code == 0 else "Error")
-            self._announce(pb.CONTAINER_STOPPED_EVENT, container.id, self.homes[container.id])
+            self._announce(pb.CONTAINER_STOPPED_EVENT, container.id, self.sandbox_of[container.id])
         for waiter in self._ended.pop(container.id, []):
             settle(waiter)
 
     def _forget(self, container_id: str) -> None:
         self.containers.pop(container_id, None)
         self.configs.pop(container_id, None)
-        self._announce(pb.CONTAINER_DELETED_EVENT, container_id, self.homes.pop(container_id, ""))
+        self._announce(pb.CONTAINER_DELETED_EVENT, container_id, self.sandbox_of.pop(container_id, ""))
 
     def _announce(self, kind: pb.ContainerEventType.ValueType, subject: str, sandbox_id: str) -> None:
-        """Tell of it, if there is anybody who listens; as containerd, with the states of the whole pod."""
+        """Send an event to the open streams; as in containerd, with the statuses of the whole pod."""
         if not self._streams:
             return
         event = pb.ContainerEventResponse(
@@ -228,26 +228,26 @@ class Core:
             container_event_type=kind,
             created_at=self._clock.now_ns(),
             pod_sandbox_status=self.sandboxes.get(sandbox_id),
-            containers_statuses=self._inmates(sandbox_id),
+            containers_statuses=self._containers_of(sandbox_id),
         )
         self._deliver(event)
 
     def _deliver(self, event: pb.ContainerEventResponse) -> None:
-        """Hand an event to those who listen."""
+        """Send an event to the streams."""
         raise NotImplementedError
 
 
 def not_found(operation: str, on: str) -> NotFoundError:
-    """There is no such sandbox, container or image."""
+    """Return the error for a missing sandbox, container or image."""
     return NotFoundError(operation, on, grpc.StatusCode.NOT_FOUND, "there is no such thing")
 
 
 def closed(operation: str) -> ConnectionClosedError:
-    """The client was closed."""
+    """Return the error of a closed client."""
     return ConnectionClosedError(operation, "", grpc.StatusCode.CANCELLED, "closed")
 
 
 def settle(waiting: "pykka.Future[None]") -> None:
-    """Let who waits go on, unless it does already."""
+    """Resolve the future, unless it is resolved already."""
     with contextlib.suppress(queue.Full):
         waiting.set(None)

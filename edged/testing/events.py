@@ -1,4 +1,4 @@
-"""The stream of events of the runtime in memory: of every client, what happens from when it asks for it."""
+"""The event streams of the fake runtime."""
 
 from collections.abc import Callable
 from typing import NoReturn
@@ -7,17 +7,17 @@ import grpc
 
 from beehive.inbox import Queue
 from edged.cri.errors import CriError, UnavailableError, UnimplementedError
-from edged.testing.core import Core, closed
+from edged.testing.core import FakeCore, closed
 from protos.cri.v1 import api_pb2 as pb
 
 
-class Events(Core):
-    """See the module's docstring."""
+class FakeEvents(FakeCore):
+    """The event streams: each client gets the events since its request."""
 
     def container_events(
         self, opened: Callable[[], None], happened: Callable[[pb.ContainerEventResponse], None]
     ) -> NoReturn:
-        """As the contract says; told on the caller's thread."""
+        """See the contract; called back on the caller's thread."""
         error = self._begin("container_events")
         if not self.serves_events:
             text = "unknown method GetContainerEvents"
@@ -35,14 +35,14 @@ class Events(Core):
             self._drop(stream)
 
     def cut_events(self) -> None:
-        """Let every stream end, as when the runtime is started anew."""
+        """End every stream, as at a restart of the runtime."""
         error = UnavailableError("GetContainerEvents", "", grpc.StatusCode.UNAVAILABLE, "the stream was cut")
         with self._lock:
             for stream in self._streams:
                 stream.put(error)
 
     def close(self) -> None:
-        """Calls that are under way on this client fail; what they began goes on in the runtime."""
+        """Make the calls under way on this client fail; their effects go on in the runtime."""
         super().close()
         with self._lock:
             for stream in self._own_streams:

@@ -1,4 +1,4 @@
-"""Images of the runtime in memory, which are only names."""
+"""The images of the fake runtime, which are only names."""
 
 from collections.abc import Sequence
 
@@ -6,12 +6,12 @@ import grpc
 
 from edged.cri.contract import ImageRef
 from edged.cri.errors import RefusedError
-from edged.testing.core import Core, call
+from edged.testing.core import FakeCore, call
 from protos.cri.v1 import api_pb2 as pb
 
 
-class Images(Core):
-    """See the module's docstring."""
+class FakeImages(FakeCore):
+    """The methods on images."""
 
     @call
     def image_status(self, image: pb.ImageSpec) -> pb.Image | None:

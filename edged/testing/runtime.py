@@ -1,22 +1,27 @@
-"""The runtime in memory, put together."""
+"""The fake runtime, assembled."""
 
 import json
 
-from edged.testing.containers import Containers
+from edged.testing.containers import FakeContainers
 from edged.testing.core import call
-from edged.testing.events import Events
-from edged.testing.images import Images
-from edged.testing.sandboxes import Sandboxes
-from edged.testing.streaming import Streaming
+from edged.testing.events import FakeEvents
+from edged.testing.images import FakeImages
+from edged.testing.sandboxes import FakeSandboxes
+from edged.testing.streaming import FakeStreaming
 from protos.cri.v1 import api_pb2 as pb
 
 
-class FakeRuntime(Sandboxes, Containers, Images, Streaming, Events):
-    """See the package's docstring. It is the runtime and one client of it; `connect` gives others.
+class FakeRuntime(FakeSandboxes, FakeContainers, FakeImages, FakeStreaming, FakeEvents):
+    """A container runtime in memory (see the package). It is the runtime and one client of it; `connect` returns
+    others.
+
+        runtime = FakeRuntime(actors, images=["busybox"])
+        runtime.fail("start_container", error, times=2)
+        runtime.end("main", exit_code=1)
 
     Args:
-        actors: gives time, and futures to wait on.
-        images: names of images that are present; others are pulled when asked for.
+        actors: source of time and futures.
+        images: names of images that are present; others are pulled on request.
     """
 
     @call

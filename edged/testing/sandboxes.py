@@ -1,4 +1,4 @@
-"""Sandboxes of the runtime in memory."""
+"""The pod sandboxes of the fake runtime."""
 
 from collections.abc import Sequence
 
@@ -6,12 +6,12 @@ import grpc
 
 from edged.cri.contract import SandboxId
 from edged.cri.errors import AlreadyExistsError
-from edged.testing.core import Core, call, not_found
+from edged.testing.core import FakeCore, call, not_found
 from protos.cri.v1 import api_pb2 as pb
 
 
-class Sandboxes(Core):
-    """See the module's docstring."""
+class FakeSandboxes(FakeCore):
+    """The methods on pod sandboxes."""
 
     @call
     def run_pod_sandbox(self, config: pb.PodSandboxConfig, runtime_handler: str = "") -> SandboxId:
@@ -49,7 +49,7 @@ class Sandboxes(Core):
     @call
     def remove_pod_sandbox(self, sandbox_id: SandboxId) -> None:
         with self._lock:
-            for container in self._inmates(sandbox_id):
+            for container in self._containers_of(sandbox_id):
                 self._forget(container.id)
             self.sandbox_configs.pop(sandbox_id, None)
             if self.sandboxes.pop(sandbox_id, None) is not None:

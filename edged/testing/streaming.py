@@ -1,19 +1,19 @@
-"""The streams of processes in containers: addresses of a streaming server that the test brings."""
+"""The streaming calls of the fake runtime: URLs of a server that the test brings."""
 
 from collections.abc import Sequence
 
 from edged.cri.contract import ContainerId, SandboxId, StreamingUrl, Streams
-from edged.testing.core import Core, Shared, call, not_found
+from edged.testing.core import FakeCore, Shared, call, not_found
 
 
-class Streaming(Core):
-    """See the module's docstring."""
+class FakeStreaming(FakeCore):
+    """The methods that return streaming URLs."""
 
     streaming_url = Shared("http://127.0.0.1:1/token")
-    """What is answered; by default the address of nobody."""
+    """The returned URL; by default of no server."""
 
     asked = Shared[tuple[object, ...]](())
-    """What was asked for last: a command and its streams, or ports."""
+    """Arguments of the last call: a command and its streams, or ports."""
 
     @call
     def exec_url(self, container_id: ContainerId, command: Sequence[str], streams: Streams) -> StreamingUrl:

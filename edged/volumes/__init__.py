@@ -1,8 +1,7 @@
-"""The volumes of a pod: what they are to be (`plan_volume`), making them so (`set_up`), and where containers
-see them.
+"""The volumes of a pod: planned (`plan_volume`), set up (`set_up`), and mounted into containers.
 
-Kinds: emptyDir, hostPath, configMap, secret, downwardAPI, projected. Volumes of files change by an atomic
-switch.
+Kinds: emptyDir, hostPath, configMap, secret, downwardAPI, projected, persistentVolumeClaim, csi. Volumes of files
+change by an atomic switch.
 """
 
 from edged.volumes.atomic_writer import AtomicWriter
@@ -11,7 +10,7 @@ from edged.volumes.mounting import KernelMounts, MemoryMounts, Mounts, points_be
 from edged.volumes.mounts import container_mounts, host_hosts_file, hosts_file
 from edged.volumes.payload import Payload, VolumeFile, VolumeSources
 from edged.volumes.plan import EmptyDirectory, Files, HostPath, MemoryDirectory, VolumePlan, plan_volume
-from edged.volumes.pod_volumes import PodSources, PodVolumes
+from edged.volumes.pod_volumes import PodVolumes, PodVolumeSources
 from edged.volumes.set_up import set_up
 from edged.volumes.sub_path import resolve_sub_path
 
@@ -26,7 +25,7 @@ __all__ = [
     "MissingContentError",
     "Mounts",
     "Payload",
-    "PodSources",
+    "PodVolumeSources",
     "PodVolumes",
     "VolumeError",
     "VolumeFile",

@@ -1,13 +1,12 @@
-"""Files that change all at once: a volume whose readers see the old set or the new one, never a mix.
+"""Files that change all at once: readers of the volume see the old set or the new one, never a mix.
 
-The layout is kubelet's AtomicWriter's, which programs in containers rely on:
+The layout is that of kubelet's AtomicWriter, on which programs in containers rely:
 
     ..2026_11_20_01_54_50.1/greeting     the files of one version
-    ..data -> ..2026_11_20_01_54_50.1    which version counts; replaced by one rename
-    greeting -> ..data/greeting          what readers open
+    ..data -> ..2026_11_20_01_54_50.1    the version in force; replaced by one rename
+    greeting -> ..data/greeting          the name for readers
 
-A crash between any two steps leaves the old or the new version in force; the next write cleans up what was
-left.
+A crash between any two steps leaves the old or the new version in force; the next write cleans up.
 """
 
 import os
@@ -31,8 +30,10 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 class AtomicWriter:
     """Keeps one directory equal to a payload.
 
+        AtomicWriter(volume).write({"greeting": VolumeFile(b"hello")}, now)
+
     Args:
-        directory: the volume; it must exist and be written by nobody else.
+        directory: the volume; it must exist, and have no other writer.
         prepare: called with a new version's directory before it comes into force, to set owners.
     """
 
@@ -41,10 +42,9 @@ class AtomicWriter:
         self._prepare = prepare
 
     def write(self, payload: Payload, now: Nanoseconds) -> bool:
-        """Make the directory hold exactly the payload's files; False when it already does.
+        """Make the directory hold exactly the payload's files; return False when it already does.
 
-        Paths must have passed `safe_path`. Raises OSError as the file system does; then the old version is in
-        force.
+        Paths must have passed `safe_path`. Raises OSError as the file system does; then the old version stays in force.
         """
         current = self._current()
         changed = current is None or not _holds(current, payload)
@@ -56,7 +56,7 @@ class AtomicWriter:
         return changed
 
     def _current(self) -> Path | None:
-        """The directory of the version in force; only a link within the volume counts."""
+        """Return the directory of the version in force; only a link within the volume counts."""
         try:
             name = str((self._directory / DATA).readlink())
         except OSError:
@@ -66,7 +66,7 @@ class AtomicWriter:
         return version if within and version.is_dir() else None
 
     def _new_version(self, payload: Payload, now: Nanoseconds) -> Path:
-        """One that cannot be completed goes at once: it is tried again and again, on a disk that is full perhaps."""
+        """Write a version. An incomplete one is removed at once, because retries on a full disk would pile them up."""
         version = self._make_directory(now)
         try:
             for path, file in payload.items():
@@ -97,7 +97,7 @@ class AtomicWriter:
         following.replace(self._directory / DATA)
 
     def _show(self, payload: Payload) -> None:
-        """A link at the top for the first component of each path; one that stands is left alone."""
+        """Make a link at the top for the first component of each path; correct links are kept."""
         for name in _tops(payload):
             link = self._directory / name
             target = Path(DATA, name)
@@ -107,7 +107,7 @@ class AtomicWriter:
             link.symlink_to(target)
 
     def _clean(self, payload: Payload, current: Path | None) -> None:
-        """Remove links to files that are gone, and versions that are no longer in force."""
+        """Remove links to missing files, and versions that are no longer in force."""
         keep = _tops(payload) | {DATA} | ({current.name} if current else set())
         for entry in list(self._directory.iterdir()):
             if entry.name not in keep:
@@ -115,18 +115,18 @@ class AtomicWriter:
 
 
 def _write_file(path: Path, file: VolumeFile) -> None:
-    """A new file with exactly its mode, in a directory of a version that nobody reads yet."""
+    """Write a new file with exactly its mode, in the directory of a version without readers yet."""
     make_directories(path.parent, 0o755)
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
     with os.fdopen(descriptor, "wb") as stream:
         stream.write(file.data)
         os.fchmod(stream.fileno(), file.mode)
-        if file.owner is not None and os.geteuid() == 0:  # containers of another user's agent are that user's too
+        if file.owner is not None and os.geteuid() == 0:  # without root, containers run as the agent's own user
             os.fchown(stream.fileno(), file.owner, -1)
 
 
 def _holds(version: Path, payload: Payload) -> bool:
-    """Whether a version consists of exactly these files, contents and modes."""
+    """Return whether a version consists of exactly these files, contents and modes."""
     present = sum(not found.entry.is_dir(follow_symlinks=False) for found in Walk(version))
     return present == len(payload) and all(_is_file(version / path, file) for path, file in payload.items())
 

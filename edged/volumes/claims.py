@@ -1,4 +1,4 @@
-"""From a claim to the volume that it was given: whether the pod may use it here, and what it is (kubelet's
+"""From a claim to its persistent volume: whether the pod may use it on this node, and the plan for it (kubelet's
 desired-state-of-world populator).
 """
 
@@ -8,7 +8,6 @@ from typing import NamedTuple, Protocol
 
 from msgspec import Struct
 
-from edged.admission.node_selector import selector_matches
 from edged.api import Pod
 from edged.api.persistent import (
     CSIPersistentVolumeSource,
@@ -18,6 +17,7 @@ from edged.api.persistent import (
 )
 from edged.api.volumes import CSIVolumeSource
 from edged.pods.model import PodUid
+from edged.pods.node_selector import selector_matches
 from edged.pods.paths import PodPaths
 from edged.volumes.csi.model import CsiVolume, inline_handle
 from edged.volumes.errors import MissingContentError, VolumeError
@@ -27,35 +27,35 @@ _BOUND = "Bound"
 _BLOCK = "Block"
 
 
-class Local(Struct, frozen=True):
-    """A directory of the node that is shown in the pod's own."""
+class LocalVolume(Struct, frozen=True):
+    """A directory of the node that is bind-mounted into the pod's own directory."""
 
     path: Path
     source: Path
 
 
-PersistentPlan = HostPath | Local | CsiVolume
+PersistentPlan = HostPath | LocalVolume | CsiVolume
 
 
-class Here(NamedTuple):
-    """The node, as volumes are matched with it."""
+class NodeIdentity(NamedTuple):
+    """The node's name and labels, for the node affinity of volumes."""
 
     name: str
     labels: Mapping[str, str]
 
 
 class ClaimSources(Protocol):
-    """Claims of the pod's namespace and what they may be given, asked of the cloud; None for what does not exist."""
+    """Fetches the claims of the pod's namespace and their volumes from the cloud; None for a missing object."""
 
     def claim(self, name: str) -> PersistentVolumeClaim | None:
-        """The claim of that name."""
+        """Return the claim of that name."""
 
     def persistent_volume(self, name: str) -> PersistentVolume | None:
-        """The volume of that name."""
+        """Return the volume of that name."""
 
 
-def resolve(namespace: str, name: str, sources: ClaimSources, here: Here) -> PersistentVolume:
-    """The volume that a claim was given. Raises VolumeError unless a pod may use it here."""
+def resolve(namespace: str, name: str, sources: ClaimSources, node: NodeIdentity) -> PersistentVolume:
+    """Return the claim's volume. Raises VolumeError unless a pod may use it on this node."""
     claim = sources.claim(name)
     if claim is None:
         raise MissingContentError("persistentvolumeclaim not found", f"{namespace}/{name}", "create it")
@@ -63,12 +63,12 @@ def resolve(namespace: str, name: str, sources: ClaimSources, here: Here) -> Per
     volume = sources.persistent_volume(given)
     if volume is None:
         raise MissingContentError("persistentvolume not found", given, f"the claim {name} names it")
-    check_volume(claim, volume, here)
+    check_volume(claim, volume, node)
     return volume
 
 
 def bound_volume_name(claim: PersistentVolumeClaim) -> str:
-    """The name of the volume that a claim was given. Raises VolumeError while it has none."""
+    """Return the name of the claim's volume. Raises VolumeError while the claim is not bound."""
     about = f"{claim.metadata.namespace}/{claim.metadata.name}"
     if claim.metadata.deletion_timestamp is not None:
         raise VolumeError("can't start pod because its PVC is being deleted", about, "claim another", retryable=True)
@@ -78,8 +78,8 @@ def bound_volume_name(claim: PersistentVolumeClaim) -> str:
     return claim.spec.volume_name
 
 
-def check_volume(claim: PersistentVolumeClaim, volume: PersistentVolume, here: Here) -> None:
-    """Raise VolumeError unless the volume is the claim's, and can be reached from this node."""
+def check_volume(claim: PersistentVolumeClaim, volume: PersistentVolume, node: NodeIdentity) -> None:
+    """Raise VolumeError unless the volume belongs to the claim, and can be reached from this node."""
     name, owner = volume.metadata.name, volume.spec.claim_ref
     if owner is None or owner.uid != claim.metadata.uid:
         said = "nobody's" if owner is None else f"{owner.namespace}/{owner.name} with uid {owner.uid or 'none'}"
@@ -87,17 +87,17 @@ def check_volume(claim: PersistentVolumeClaim, volume: PersistentVolume, here: H
         raise VolumeError("the volume is not the claim's", name, hint, retryable=True)
     affinity = volume.spec.node_affinity
     required = affinity.required if affinity is not None else None
-    if required is not None and not selector_matches(required, here.name, here.labels):
+    if required is not None and not selector_matches(required, node.name, node.labels):
         raise VolumeError("storage node affinity check failed", name, "the volume is for other nodes")
     if _BLOCK in (volume.spec.volume_mode, claim.spec.volume_mode):
         raise VolumeError("cannot use the volume", name, "volumeMode Block is not supported")
 
 
 def persistent_plan(pod: Pod, volume: PersistentVolume, paths: PodPaths, *, read_only: bool) -> PersistentPlan:
-    """What has to be done for a pod that has the volume. Raises VolumeError for an unknown kind."""
+    """Return the plan of a persistent volume for a pod. Raises VolumeError for an unsupported kind."""
     spec, name = volume.spec, volume.metadata.name
     if spec.local is not None:
-        return Local(paths.volume(PodUid(pod.metadata.uid), "local-volume", name), _absolute(spec.local.path))
+        return LocalVolume(paths.volume(PodUid(pod.metadata.uid), "local-volume", name), _absolute(spec.local.path))
     if spec.host_path is not None:
         return host_path_plan(spec.host_path)
     if spec.csi is not None:
@@ -106,7 +106,7 @@ def persistent_plan(pod: Pod, volume: PersistentVolume, paths: PodPaths, *, read
 
 
 def inline_volume(pod: Pod, name: str, source: CSIVolumeSource) -> CsiVolume:
-    """A volume that a driver makes for this pod alone."""
+    """Return the plan of a volume that a driver makes for this pod alone."""
     reference = source.node_publish_secret_ref
     return CsiVolume(
         name=name,

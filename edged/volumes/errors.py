@@ -1,16 +1,14 @@
-"""Why a volume cannot be given to a pod; Kubernetes shows it as FailedMount."""
+"""Errors of a pod's volumes; Kubernetes shows them as FailedMount."""
 
 from edged.errors import EdgedError
 
 
 class VolumeError(EdgedError):
-    """A volume as the pod wants it cannot be made; trying again does not help before somebody changes
-    something.
-    """
+    """A volume cannot be made as the pod specifies it; unless retryable, a retry cannot help."""
 
 
 class MissingContentError(VolumeError):
-    """A configmap or secret that a volume is made of does not exist, or lacks a key. It may come."""
+    """A configmap or secret of a volume does not exist, or lacks a key. It may still come."""
 
     def __init__(self, attempt: str, on: str, hint: str = "create it, or mark the reference optional") -> None:
         super().__init__(attempt, on, hint, retryable=True)

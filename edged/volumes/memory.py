@@ -1,18 +1,16 @@
-"""How much memory an emptyDir of medium Memory may take (kubelet's calculateEmptyDirMemorySize)."""
+"""The size of an emptyDir of medium Memory (kubelet's calculateEmptyDirMemorySize)."""
 
 from edged.api import Pod, Quantity, whole_value
 
 
 def memory_size(pod: Pod, limit: Quantity | None, allocatable: int) -> int:
-    """Bytes of a volume: the smallest of its own limit, what the pod's containers may have together, and what the node
-    has for pods.
+    """Return the size of a volume in bytes: the smallest of its own limit, the limit of the pod's containers together,
+    and the node's allocatable memory. Without any of them 0, which leaves the kernel's default, half of the memory.
 
     Args:
-        pod: whose volume it is. Its own bound counts only when every container has one, as for its cgroup.
+        pod: of the volume. Its own limit counts only when every container has one, as for its cgroup.
         limit: the volume's `sizeLimit`.
-        allocatable: bytes of memory that the node has for pods; 0 when it is not known.
-
-    0 is no bound of ours: the kernel's, half of the memory, holds.
+        allocatable: bytes of memory that the node has for pods; 0 when unknown.
     """
     own = whole_value(limit) if limit is not None else 0
     bounds = [bound for bound in (own, _memory_limit(pod), allocatable) if bound > 0]
@@ -20,7 +18,7 @@ def memory_size(pod: Pod, limit: Quantity | None, allocatable: int) -> int:
 
 
 def _memory_limit(pod: Pod) -> int:
-    """Bytes that the pod's containers may have together, 0 when one of them has no limit. Init containers run one after
+    """Return the limit of the pod's containers together in bytes, 0 when one has none. Init containers run one after
     the other, and count as the largest of them.
     """
     running = [_limit(container.resources.limits) for container in pod.spec.containers]

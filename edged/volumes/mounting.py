@@ -1,8 +1,4 @@
-"""Mounts on the node itself: memory for a pod, a directory shown in another place, and which there are.
-
-The kernel's table is the only memory of them: an agent that was killed finds in it what it has to unmount. Everything
-goes through `Mounts`, so that a node that is simulated or replayed touches no machine.
-"""
+"""Mounts on the node itself: memory for a pod, a directory shown in another place, and the table of mounts."""
 
 import errno
 import os
@@ -14,42 +10,46 @@ from edged.volumes.errors import VolumeError
 
 _TABLE = Path("/proc/self/mountinfo")
 _ESCAPED = re.compile(rb"\\([0-7]{3})")
-"""How /proc writes blanks and backslashes of a path."""
+"""/proc's escapes of blanks and backslashes in a path."""
 
 _NOSUID, _NODEV, _BIND, _REC = 0x2, 0x4, 0x1000, 0x4000
 _NOFOLLOW = 0x8
-"""Of umount2: a link in the last component is not followed."""
+"""Flag of umount2: do not follow a link in the last component."""
 
 
 class Mounts(Protocol):
-    """What edged does with mounts. Each call raises VolumeError, which may pass."""
+    """The operations on mounts that edged uses. Each call raises VolumeError, which is retryable.
+
+    The kernel's table is the only record of the mounts: a later agent finds in it what to unmount. Everything goes
+    through this class, so that a simulated or replayed node touches no machine.
+    """
 
     def points(self) -> list[Path]:
-        """Everything that is mounted on the node, in the order of mounting; a point twice that is mounted over."""
+        """Return all mount points of the node, in the order of mounting; a point that is mounted over appears twice."""
 
     def has(self, point: Path) -> bool:
-        """Whether something is mounted at exactly this path, in which no link is."""
+        """Return whether something is mounted at exactly this path, which must contain no link."""
 
     def tmpfs(self, target: Path, size: int, *, mode: int = 0o777, group: int = 0, secret: bool = False) -> None:
         """Mount memory at a directory.
 
         Args:
             target: the directory.
-            size: in bytes, 0 for the kernel's own bound (half of the memory).
+            size: in bytes, 0 for the kernel's default limit (half of the memory).
             mode: of the new root directory.
-            group: that it belongs to.
-            secret: what is in it never goes to swap, where the kernel has that (6.4 and later; kubelet's noswap).
+            group: id of its group.
+            secret: keep the content out of swap, where the kernel can (6.4 and later; kubelet's noswap).
         """
 
     def bind(self, source: Path, target: Path) -> None:
-        """Show a directory or file, with what is mounted below it, at another of its kind."""
+        """Bind a directory or file, with the mounts below it, to another of its kind."""
 
     def unmount(self, target: Path) -> None:
         """Undo the last mount at a point."""
 
 
 class KernelMounts:
-    """The machine's own mounts (`Mounts`), by the C library's calls."""
+    """The machine's own mounts (`Mounts`), by calls of the C library."""
 
     def points(self) -> list[Path]:
         """See `Mounts`."""
@@ -57,7 +57,9 @@ class KernelMounts:
         return [Path(os.fsdecode(_ESCAPED.sub(_unescaped, line.split(b" ")[4]))) for line in lines]
 
     def has(self, point: Path) -> bool:
-        """See `Mounts`. Asked at each turn of a pod for each volume in memory, so only lines that name it are read."""
+        """See `Mounts`. Called in each sync of a pod for each volume in memory, so only lines with its name are
+        split.
+        """
         wanted = _escaped(os.fsencode(point))
         table = _TABLE.read_bytes()
         return wanted in table and any(line.split(b" ")[4] == wanted for line in table.splitlines() if wanted in line)
@@ -84,7 +86,7 @@ class KernelMounts:
 
 
 class MemoryMounts:
-    """Mounts that are only remembered (`Mounts`): of a node that is simulated or replayed, and in tests."""
+    """Mounts that are only recorded (`Mounts`): for a simulated or replayed node, and for tests."""
 
     def __init__(self) -> None:
         self.mounted: list[tuple[str, Path, object]] = []
@@ -115,13 +117,13 @@ class MemoryMounts:
 
 
 def points_below(mounts: Mounts, directory: Path) -> list[Path]:
-    """What is mounted in a directory, at any depth; the last first, as it has to be unmounted."""
+    """Return the mount points below a directory, at any depth; the last first, the order to unmount them in."""
     inside = directory.resolve()
     return [point for point in reversed(mounts.points()) if point != inside and point.is_relative_to(inside)]
 
 
 def is_mounted(mounts: Mounts, path: Path) -> bool:
-    """Whether something is mounted at exactly this path."""
+    """Return whether something is mounted at exactly this path."""
     return mounts.has(path.resolve())
 
 
@@ -130,7 +132,7 @@ def _mount_tmpfs(target: Path, options: str) -> None:
 
 
 def _call(attempt: str, on: Path, function: str, *arguments: Any) -> None:
-    """Call the C library. It is loaded with the first mount: most nodes of this kind never need it."""
+    """Call the C library. It is loaded with the first mount, because most nodes of this kind never need it."""
     import ctypes  # noqa: PLC0415 - see above
 
     library = ctypes.CDLL(None, use_errno=True)
@@ -144,7 +146,7 @@ def _call(attempt: str, on: Path, function: str, *arguments: Any) -> None:
 
 
 def _escaped(path: bytes) -> bytes:
-    """As /proc writes it."""
+    """Return the path with /proc's escapes."""
     return re.sub(rb"[ \t\n\\]", lambda found: b"\\%03o" % found[0][0], path)
 
 

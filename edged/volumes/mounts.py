@@ -1,21 +1,23 @@
-"""Where the volumes of a pod appear in a container (kubelet's makeMounts)."""
+"""The mounts of a container: where the volumes of its pod appear (kubelet's makeMounts)."""
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from pathlib import Path, PurePosixPath
 
 from edged.api import Container, Pod, Volume, VolumeMount
-from edged.pods.expansion import expand
+from edged.pods.config.expansion import expand
 from edged.volumes.errors import VolumeError
 from edged.volumes.sub_path import resolve_sub_path
 from protos.cri.v1 import api_pb2 as cri
 
 SubPaths = Callable[[int, VolumeMount, str], Path]
-"""Where on the node a path within a volume is: takes the mount's place in its container, the mount, and the path."""
+"""Returns the path on the node of a path within a volume: takes the mount's index in its container, the mount, and the
+sub path.
+"""
 
 _HOSTS_FILE = "/etc/hosts"
 HOST_HEADER = b"# Kubernetes-managed hosts file (host network).\n"
-"""First line of the /etc/hosts of a pod on the host's network, as a kubelet writes it."""
+"""First line of the /etc/hosts of a pod on the host's network, as kubelet writes it."""
 _LONGEST_PATH = 4095
 """Bytes (Linux' PATH_MAX, less the closing zero)."""
 _PROPAGATION = {
@@ -34,17 +36,19 @@ def container_mounts(
     environment: Mapping[str, str],
     *,
     etc_hosts: Path | None = None,
-    last_words: Path | None = None,
+    termination_message: Path | None = None,
     sub_paths: SubPaths | None = None,
 ) -> list[cri.Mount]:
-    """The mounts of a container, parents before what lies in them.
+    """Return the mounts of a container, parents before their children.
 
     Args:
-        volumes: where each volume of the pod is on the node, by name (from `set_up`).
+        pod: of the container.
+        container: whose mounts to make.
+        volumes: path on the node of each volume of the pod, by name (from `set_up`).
         environment: for subPathExpr.
-        etc_hosts: the pod's /etc/hosts, mounted unless the container brings its own.
-        last_words: the file that becomes the container's terminationMessagePath.
-        sub_paths: binds sub paths; without it they are only looked up.
+        etc_hosts: the pod's /etc/hosts, mounted unless the container mounts its own.
+        termination_message: the file that becomes the container's terminationMessagePath.
+        sub_paths: binds sub paths; without it they are only resolved.
 
     Raises VolumeError, and TooLargeError for a subPathExpr that becomes longer than a path can be.
     """
@@ -59,13 +63,13 @@ def container_mounts(
     taken = {mount.container_path for mount in mounts}
     if etc_hosts is not None and _HOSTS_FILE not in taken:
         mounts.append(cri.Mount(container_path=_HOSTS_FILE, host_path=str(etc_hosts)))
-    if last_words is not None and container.termination_message_path:
-        mounts.append(cri.Mount(container_path=container.termination_message_path, host_path=str(last_words)))
+    if termination_message is not None and container.termination_message_path:
+        mounts.append(cri.Mount(container_path=container.termination_message_path, host_path=str(termination_message)))
     return sorted(mounts, key=lambda mount: PurePosixPath(mount.container_path).parts)
 
 
 def hosts_file(hostname: str, domain: str, ips: Iterable[str], aliases: Iterable[tuple[str, Iterable[str]]]) -> str:
-    """The text of a pod's /etc/hosts: the usual names, the pod's own, and its hostAliases as (ip, names)."""
+    """Return the text of a pod's /etc/hosts: the usual names, the pod's own, and its hostAliases as (ip, names)."""
     lines = [
         "# Kubernetes-managed hosts file.",
         "127.0.0.1\tlocalhost",
@@ -81,7 +85,7 @@ def hosts_file(hostname: str, domain: str, ips: Iterable[str], aliases: Iterable
 
 
 def host_hosts_file(host: bytes, aliases: Iterable[tuple[str, Iterable[str]]]) -> bytes:
-    """The same for a pod on the host's network: the host's text as it is, whatever its encoding, and the pod's aliases
+    """Return the /etc/hosts of a pod on the host's network: the host's bytes, in any encoding, and the pod's aliases
     (kubelet's nodeHostsFileContent, byte for byte).
     """
     added = _aliases(aliases)
@@ -124,8 +128,8 @@ def _expanded(expression: str, environment: Mapping[str, str]) -> str:
 
 
 def _is_read_only(pod: Pod, name: str) -> bool:
-    """Volumes of files belong to the node: a container that wrote to them would disturb their replacement. Of others
-    the pod may say so.
+    """Return whether a volume is read-only for containers: volumes of files, which their writer replaces, and claims
+    and CSI volumes that the pod declares so.
     """
     volume = next((v for v in pod.spec.volumes if v.name == name), Volume())
     claim = volume.persistent_volume_claim

@@ -1,4 +1,4 @@
-"""Whose a volume is: a pod's fsGroup gets it, with everything in it (kubelet's SetVolumeOwnership)."""
+"""The ownership of a volume: a pod's fsGroup gets it, with all its content (kubelet's SetVolumeOwnership)."""
 
 import os
 import stat
@@ -14,26 +14,27 @@ _ON_ROOT_MISMATCH = "OnRootMismatch"
 _READ, _WRITE, _ENTER = 0o440, 0o660, 0o110
 
 
-class Owner(Struct, frozen=True, gc=False):
-    """The group that volumes of a pod are given to."""
+class VolumeOwner(Struct, frozen=True, gc=False):
+    """The group that gets the volumes of a pod."""
 
     group: int
     on_mismatch_only: bool = False
-    """Only if the volume's own directory is not the group's yet (fsGroupChangePolicy OnRootMismatch): a large volume
-    is not gone through at each start."""
+    """Only if the volume's own directory is not the group's yet (fsGroupChangePolicy OnRootMismatch), so that a large
+    volume is not walked at each start.
+    """
 
 
-def owner_of(pod: Pod) -> Owner | None:
-    """Whose the pod's volumes are to be; None for nobody's in particular."""
+def owner_of(pod: Pod) -> VolumeOwner | None:
+    """Return the owner of the pod's volumes; None without an fsGroup."""
     security = pod.spec.security_context
     if security is None or security.fs_group is None:
         return None
-    return Owner(security.fs_group, security.fs_group_change_policy == _ON_ROOT_MISMATCH)
+    return VolumeOwner(security.fs_group, security.fs_group_change_policy == _ON_ROOT_MISMATCH)
 
 
-def give_away(directory: Path, owner: Owner, *, read_only: bool = False) -> None:
-    """Give a directory and all below it to the group, which may read and (unless `read_only`) write it; what is made in
-    it later is the group's too. Links are given, and never followed. Raises VolumeError.
+def set_volume_ownership(directory: Path, owner: VolumeOwner, *, read_only: bool = False) -> None:
+    """Give a directory and all below it to the group, which may read and (unless `read_only`) write it; new files in it
+    belong to the group too. Links are given, and never followed. Raises VolumeError.
     """
     if owner.on_mismatch_only and _is_given(directory, owner.group, read_only=read_only):
         return
@@ -44,8 +45,8 @@ def give_away(directory: Path, owner: Owner, *, read_only: bool = False) -> None
 
 
 def _give(path: str, group: int, *, read_only: bool, within: int | None = None) -> None:
-    """Through a descriptor that opens nothing: the path may be a device's, or be exchanged for a link meanwhile by a
-    container that has the volume.
+    """Change one entry, through a descriptor that opens no file: the path may be a device, or a container with the
+    volume may replace it by a link meanwhile.
     """
     try:
         handle = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=within)

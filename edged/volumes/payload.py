@@ -1,4 +1,4 @@
-"""The files that a configmap, a secret or the pod's own facts become in a volume."""
+"""The files of configMap, secret, downwardAPI and projected volumes."""
 
 from collections.abc import Iterable, Mapping
 from pathlib import PurePosixPath
@@ -17,7 +17,7 @@ from edged.api import (
     ServiceAccountTokenProjection,
     VolumeProjection,
 )
-from edged.pods.downward import DownwardView, field_value, resource_value
+from edged.pods.config.downward import DownwardView, field_value, resource_value
 from edged.volumes.errors import MissingContentError, VolumeError
 
 DEFAULT_MODE = 0o644
@@ -26,12 +26,12 @@ _OWNERS_ALONE = 0o600
 
 
 class VolumeFile(Struct, frozen=True, gc=False):
-    """One file of a volume; its content never shows in a representation, it may be a secret."""
+    """One file of a volume; its content, perhaps a secret, is left out of the representation."""
 
     data: bytes
     mode: int = DEFAULT_MODE
     owner: int | None = None
-    """User that it belongs to; None for the agent's."""
+    """User id of the owner; None for the agent's."""
 
     def __repr__(self) -> str:
         return f"VolumeFile({len(self.data)} bytes, mode={self.mode:o})"
@@ -42,16 +42,16 @@ Payload = Mapping[str, VolumeFile]
 
 
 class VolumeSources(Protocol):
-    """What volumes of the pod's namespace are made of, already fetched; None for what does not exist."""
+    """Returns the objects in the pod's namespace for its volumes, already fetched; None for a missing object."""
 
     def config_map(self, name: str) -> ConfigMap | None:
-        """The configmap of that name."""
+        """Return the configmap of that name."""
 
     def secret(self, name: str) -> Secret | None:
-        """The secret of that name."""
+        """Return the secret of that name."""
 
     def token(self, wanted: ServiceAccountTokenProjection) -> str | None:
-        """A token of the pod's service account for that audience and time."""
+        """Return a token of the pod's service account for that audience and expiration."""
 
 
 def config_map_payload(
@@ -62,7 +62,7 @@ def config_map_payload(
     *,
     optional: bool | None = None,
 ) -> dict[str, VolumeFile]:
-    """The files of a configmap: all keys under their names, or the items alone under their paths."""
+    """Return the files of a configmap: all keys under their names, or only `items` under their paths."""
     if config_map is None:
         return _absent("configmap", name, optional=optional)
     data = {key: value.encode() for key, value in config_map.data.items()} | config_map.binary_data
@@ -77,7 +77,7 @@ def secret_payload(
     *,
     optional: bool | None = None,
 ) -> dict[str, VolumeFile]:
-    """The files of a secret, by the same rules."""
+    """Return the files of a secret: all keys under their names, or only `items` under their paths."""
     if secret is None:
         return _absent("secret", name, optional=optional)
     return _project("secret", name, secret.data, items, mode, optional=optional)
@@ -86,7 +86,7 @@ def secret_payload(
 def downward_payload(
     pod: Pod, items: Iterable[DownwardAPIVolumeFile], view: DownwardView, mode: int | None = None
 ) -> dict[str, VolumeFile]:
-    """Facts about the pod, one a file."""
+    """Return the files with facts about the pod."""
     files = {}
     for item in items:
         if item.field_ref is not None:
@@ -102,7 +102,7 @@ def downward_payload(
 def projected_payload(
     pod: Pod, volume: ProjectedVolumeSource, sources: VolumeSources, view: DownwardView
 ) -> dict[str, VolumeFile]:
-    """Several sources in one directory; of two files with one path the later wins."""
+    """Return the files of several sources in one directory; of two with one path the later wins."""
     files: dict[str, VolumeFile] = {}
     for projection in volume.sources:
         files |= _projection(pod, projection, sources, view, volume.default_mode)
@@ -110,8 +110,8 @@ def projected_payload(
 
 
 def safe_path(path: str) -> str:
-    """The path of a file within its volume. Raises VolumeError for one that would leave it or hide its
-    machinery.
+    """Return the path of a file within its volume. Raises VolumeError for one that would leave it or collide with
+    `..data` and the like.
     """
     parts = PurePosixPath(path).parts
     if not parts or path.startswith("/") or ".." in parts or parts[0].startswith("..") or "\0" in path:
@@ -144,8 +144,8 @@ def _projection(
 
 
 def _token_file(pod: Pod, token: bytes, mode: int) -> VolumeFile:
-    """A token is for whom the pod says and nobody else: the one user that all its containers have, or its fsGroup,
-    which may read it then. Of a pod that says neither, everybody may (kubelet's projectedVolumeMounter).
+    """Return the file of a token. Only its owner may read it: the one user of all the pod's containers, or the agent's
+    user and the pod's fsGroup. If the pod sets neither, everybody may (kubelet's projectedVolumeMounter).
     """
     user, security = common_user(pod), pod.spec.security_context
     if user is None and (security is None or security.fs_group is None):
@@ -154,9 +154,7 @@ def _token_file(pod: Pod, token: bytes, mode: int) -> VolumeFile:
 
 
 def common_user(pod: Pod) -> int | None:
-    """The user that all containers of a pod run as; None when one does not say, or they differ (kubelet's
-    FsUserFrom).
-    """
+    """Return the user id of all containers of a pod; None when one sets none, or they differ (kubelet's FsUserFrom)."""
     default = pod.spec.security_context.run_as_user if pod.spec.security_context is not None else None
     users = {_user_of(container, default) for container in (*pod.spec.init_containers, *pod.spec.containers)}
     return users.pop() if len(users) == 1 else None

@@ -1,11 +1,11 @@
-"""What each volume of a pod is to be on the node: a pure plan that `set_up` carries out."""
+"""The plan of each volume of a pod on the node; pure, `set_up` carries it out."""
 
 from pathlib import Path, PurePosixPath
 
 from msgspec import Struct
 
 from edged.api import EmptyDirVolumeSource, HostPathVolumeSource, Pod, Volume
-from edged.pods.downward import DownwardView
+from edged.pods.config.downward import DownwardView
 from edged.pods.model import PodUid
 from edged.pods.paths import PodPaths
 from edged.volumes.errors import VolumeError
@@ -20,40 +20,42 @@ from edged.volumes.payload import (
 )
 
 EMPTY_DIRECTORY = "empty-dir"
-"""How a kubelet calls the kind in a volume's directory."""
+"""kubelet's name of the kind in a volume's directory."""
 
 
 _ON_DISK = frozenset({"configmap"})
-"""Kinds of files that a kubelet keeps on the disk; secrets, tokens and facts of the pod are in memory."""
+"""Kinds of files that kubelet keeps on the disk; secrets, tokens and facts of the pod are in memory."""
 
 
 class EmptyDirectory(Struct, frozen=True):
-    """A directory of the pod's own that everybody may write to."""
+    """A directory of the pod's own, writable for all."""
 
     path: Path
 
 
 class MemoryDirectory(Struct, frozen=True):
-    """Memory of the pod's own that everybody may write to; `size` in bytes, 0 without a bound of ours."""
+    """A directory in memory of the pod's own, writable for all; `size` in bytes, 0 for the kernel's default limit."""
 
     path: Path
     size: int
 
 
 class HostPath(Struct, frozen=True):
-    """A path of the node; `type` says what must be there or is made ("" for no check)."""
+    """A path of the node; `type` is the required kind of file ("" for no check); the `…OrCreate` types are made if
+    missing.
+    """
 
     path: Path
     type: str
 
 
 class Files(Struct, frozen=True):
-    """A directory of files that change together; containers see it read-only."""
+    """A directory of files that change together; read-only for containers."""
 
     path: Path
     payload: Payload
     memory: int | None = None
-    """Bytes of memory that it may take, 0 without a bound of ours; None for a directory on the disk."""
+    """Limit of its memory in bytes, 0 for the kernel's default; None for a directory on the disk."""
 
 
 VolumePlan = EmptyDirectory | MemoryDirectory | HostPath | Files
@@ -62,9 +64,9 @@ VolumePlan = EmptyDirectory | MemoryDirectory | HostPath | Files
 def plan_volume(
     pod: Pod, volume: Volume, paths: PodPaths, sources: VolumeSources, view: DownwardView, memory: int = 0
 ) -> VolumePlan:
-    """The plan of one volume; `memory` are the bytes that the node has for pods, 0 when it is not known.
+    """Return the plan of one volume; `memory` are the bytes that the node has for pods, 0 when unknown.
 
-    Raises VolumeError, also for a kind that this agent does not have, by its name.
+    Raises VolumeError, which names an unsupported kind.
     """
     if volume.host_path is not None:
         return host_path_plan(volume.host_path)
@@ -89,7 +91,7 @@ def _empty_directory(
 
 
 def host_path_plan(source: HostPathVolumeSource) -> HostPath:
-    """The plan of a path of the node. Raises VolumeError."""
+    """Return the plan of a path of the node. Raises VolumeError."""
     path = PurePosixPath(source.path)
     if not path.is_absolute() or ".." in path.parts:
         raise VolumeError("cannot use the host path", repr(source.path), "an absolute path without .. is wanted")

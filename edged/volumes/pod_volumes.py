@@ -1,8 +1,4 @@
-"""The volumes of a pod, from the first to the last: made or brought up to date, shown to containers, and taken away.
-
-What is mounted is found again in the kernel's table, and what a driver has published in a file beside it, so that a pod
-is taken apart as well by an agent that did not put it together.
-"""
+"""All volumes of a pod: set up or updated, mounted into containers, and removed."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -10,17 +6,25 @@ from typing import Protocol
 
 from edged.api import Container, Nanoseconds, PersistentVolumeClaimVolumeSource, Pod, Volume, VolumeMount
 from edged.errors import EdgedError
-from edged.pods.downward import DownwardView
+from edged.pods.config.downward import DownwardView
 from edged.pods.model import PodUid
 from edged.pods.paths import PodPaths
-from edged.volumes.claims import ClaimSources, Here, Local, PersistentPlan, inline_volume, persistent_plan, resolve
+from edged.volumes.claims import (
+    ClaimSources,
+    LocalVolume,
+    NodeIdentity,
+    PersistentPlan,
+    inline_volume,
+    persistent_plan,
+    resolve,
+)
 from edged.volumes.csi.drivers import CsiDrivers
 from edged.volumes.csi.model import CsiVolume
 from edged.volumes.csi.mounter import CsiMounter, CsiSources
 from edged.volumes.errors import VolumeError
 from edged.volumes.mounting import KernelMounts, Mounts, is_mounted, points_below
 from edged.volumes.mounts import SubPaths
-from edged.volumes.ownership import Owner, give_away, owner_of
+from edged.volumes.ownership import VolumeOwner, owner_of, set_volume_ownership
 from edged.volumes.payload import VolumeSources
 from edged.volumes.plan import HostPath, plan_volume
 from edged.volumes.set_up import set_up
@@ -28,19 +32,22 @@ from edged.volumes.sub_path import bind_sub_path
 from metamanager.client import CallError
 
 
-class PodSources(VolumeSources, ClaimSources, CsiSources, Protocol):
-    """Everything that volumes of a pod are made of."""
+class PodVolumeSources(VolumeSources, ClaimSources, CsiSources, Protocol):
+    """The sources of all kinds of volumes of a pod."""
 
 
 class PodVolumes:
-    """See the module's docstring. Used by several workers at once, by each for another pod.
+    """Sets up and removes the volumes of pods. Several workers use it at once, each for another pod.
+
+    Mounts are found in the kernel's table, and a driver's published volumes in records beside them, so that an agent
+    can remove the volumes of a pod that an earlier one has set up.
 
     Args:
-        paths: where pods have their files.
-        mounts: of the node; the kernel's unless given.
-        memory: bytes that the node has for pods; 0 when it is not known.
-        csi: has storage drivers; without it there are none.
-        here: the node as it is now.
+        paths: of pods.
+        mounts: of the node; the kernel's by default.
+        memory: bytes that the node has for pods; 0 when unknown.
+        csi: mounts the volumes of storage drivers; there are none without it.
+        node: returns the node's current name and labels.
     """
 
     def __init__(
@@ -50,25 +57,27 @@ class PodVolumes:
         memory: int = 0,
         *,
         csi: CsiMounter | None = None,
-        here: Callable[[], Here] = lambda: Here("", {}),
+        node: Callable[[], NodeIdentity] = lambda: NodeIdentity("", {}),
     ) -> None:
         self._paths = paths
         self.mounts = mounts or KernelMounts()
         self._memory = memory
         self._csi = csi or CsiMounter(paths, CsiDrivers(lambda: None), self.mounts, "")
-        self._here = here
+        self._node = node
         self._plans: dict[tuple[PodUid, str], PersistentPlan] = {}
-        """Of claimed volumes: what a claim was given does not change while a pod has it."""
+        """Plans of claimed volumes: a claim's volume does not change while a pod uses it."""
 
-    def prepare(self, pod: Pod, sources: PodSources, now: Nanoseconds) -> dict[str, Path]:
-        """Make the volumes, or bring them up to date; where each is on the node, by name.
+    def prepare(self, pod: Pod, sources: PodVolumeSources, now: Nanoseconds) -> dict[str, Path]:
+        """Set up the volumes, or update them; return the path of each on the node, by name.
 
-        Raises VolumeError, which names the volume that the pod waits for, in kubelet's words.
+        Raises VolumeError in kubelet's words, with the name of the volume that the pod waits for.
         """
         return {volume.name: self._named(pod, volume, sources, now) for volume in pod.spec.volumes}
 
     def sub_paths(self, pod: Pod, container: Container, volumes: Mapping[str, Path]) -> SubPaths:
-        """Binds paths within the pod's volumes for one of its containers (see `bind_sub_path`)."""
+        """Return a function that binds paths within the pod's volumes for one of its containers (see
+        `bind_sub_path`).
+        """
         uid = PodUid(pod.metadata.uid)
 
         def bind(index: int, mount: VolumeMount, sub_path: str) -> Path:
@@ -78,9 +87,9 @@ class PodVolumes:
         return bind
 
     def remove(self, uid: PodUid) -> None:
-        """Unmount what was mounted for a pod, so that its directory can be removed. Again and again if need be.
+        """Unmount a pod's volumes, so that its directory can be removed; may be repeated.
 
-        What else is mounted in the pod's directory is nobody's that we know: it stays. Raises VolumeError, PluginError.
+        Other mounts in the pod's directory stay, because they are unknown. Raises VolumeError, PluginError.
         """
         self._csi.tear_down(uid)
         for key in [key for key in list(self._plans) if key[0] == uid]:
@@ -90,7 +99,7 @@ class PodVolumes:
             if any(point.is_relative_to(directory.resolve()) for directory in ours):
                 self.mounts.unmount(point)
 
-    def _named(self, pod: Pod, volume: Volume, sources: PodSources, now: Nanoseconds) -> Path:
+    def _named(self, pod: Pod, volume: Volume, sources: PodVolumeSources, now: Nanoseconds) -> Path:
         try:
             return self._set_up(pod, volume, sources, now)
         except (EdgedError, CallError, OSError) as error:
@@ -98,7 +107,7 @@ class PodVolumes:
             attempt = f'MountVolume.SetUp failed for volume "{volume.name}"'
             raise VolumeError(attempt, str(error), retryable=retryable) from error
 
-    def _set_up(self, pod: Pod, volume: Volume, sources: PodSources, now: Nanoseconds) -> Path:
+    def _set_up(self, pod: Pod, volume: Volume, sources: PodVolumeSources, now: Nanoseconds) -> Path:
         if (claim := volume.persistent_volume_claim) is not None:
             return self._mount(pod, self._claimed(pod, volume.name, claim, sources), sources, now)
         if volume.csi is not None:
@@ -107,33 +116,33 @@ class PodVolumes:
         owner = owner_of(pod)
         return set_up(plan, now, owner.group if owner is not None else None, self.mounts)
 
-    def _mount(self, pod: Pod, plan: PersistentPlan, sources: PodSources, now: Nanoseconds) -> Path:
+    def _mount(self, pod: Pod, plan: PersistentPlan, sources: PodVolumeSources, now: Nanoseconds) -> Path:
         match plan:
             case CsiVolume():
                 return self._csi.publish(pod, plan, sources, owner_of(pod))
-            case Local():
+            case LocalVolume():
                 return self._show(plan, owner_of(pod))
             case HostPath():
                 return set_up(plan, now)
 
     def _claimed(
-        self, pod: Pod, name: str, claim: PersistentVolumeClaimVolumeSource, sources: PodSources
+        self, pod: Pod, name: str, claim: PersistentVolumeClaimVolumeSource, sources: PodVolumeSources
     ) -> PersistentPlan:
-        """What is behind a claim; asked for once in the life of a pod and an agent."""
+        """Return the plan behind a claim; resolved once for each pod and agent."""
         key = (PodUid(pod.metadata.uid), name)
         if key not in self._plans:
-            found = resolve(pod.metadata.namespace, claim.claim_name, sources, self._here())
+            found = resolve(pod.metadata.namespace, claim.claim_name, sources, self._node())
             self._plans[key] = persistent_plan(pod, found, self._paths, read_only=claim.read_only)
         return self._plans[key]
 
-    def _show(self, plan: Local, owner: Owner | None) -> Path:
-        """A directory of the node that no container is given by its own path. Bound once."""
+    def _show(self, plan: LocalVolume, owner: VolumeOwner | None) -> Path:
+        """Bind a directory of the node into the pod's own, because containers get none by its own path. Bound once."""
         if is_mounted(self.mounts, plan.path):
             return plan.path
         if not plan.source.is_dir():
             raise VolumeError("cannot use the local volume", str(plan.source), "a directory is wanted", retryable=True)
         plan.path.mkdir(mode=0o750, parents=True, exist_ok=True)
         if owner is not None:
-            give_away(plan.source, owner)
+            set_volume_ownership(plan.source, owner)
         self.mounts.bind(plan.source, plan.path)
         return plan.path

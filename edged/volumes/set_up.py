@@ -1,4 +1,4 @@
-"""Makes a planned volume real: directories, files, checks of the node's own paths."""
+"""Carries out a planned volume: directories, files, checks of the node's own paths."""
 
 import logging
 import os
@@ -37,10 +37,15 @@ _CHECKS: dict[str, tuple[str, Callable[[int], bool]]] = {
 
 
 def set_up(plan: VolumePlan, now: Nanoseconds, group: int | None = None, mounts: Mounts | None = None) -> Path:
-    """Make the volume as planned, again and again if need be, and return its path on the node.
+    """Make the volume as planned and return its path on the node; may be repeated.
 
-    `group` is the pod's fsGroup: it owns the volume, as far as the volume is the pod's own. `mounts` are the machine's
-    unless given. Raises VolumeError, and OSError as the file system does.
+    Args:
+        plan: of the volume.
+        now: names the version of a volume of files.
+        group: the pod's fsGroup, which owns the volume if it is the pod's own.
+        mounts: the machine's by default.
+
+    Raises VolumeError, and OSError as the file system does.
     """
     match plan:
         case MemoryDirectory():
@@ -58,8 +63,8 @@ def set_up(plan: VolumePlan, now: Nanoseconds, group: int | None = None, mounts:
 
 
 def _mount_memory(plan: MemoryDirectory, group: int | None, mounts: Mounts) -> None:
-    """Once: what was written stays while the pod lives, also when the agent begins again. It is gone with the machine's
-    restart, and so is everything else of the pod.
+    """Mount a memory volume once: its content stays as long as the pod, also over a restart of the agent. A restart of
+    the machine deletes it with everything else of the pod.
     """
     _make_directory(plan.path, _OPEN)
     if not is_mounted(mounts, plan.path):
@@ -68,9 +73,9 @@ def _mount_memory(plan: MemoryDirectory, group: int | None, mounts: Mounts) -> N
 
 
 def _keep_in_memory(path: Path, size: int, mounts: Mounts) -> None:
-    """No secret comes to the disk. One that an agent before this one has put there stays while the pod lives: its
-    containers see that directory. Without the right to mount (an agent that is not root) it is on the disk too, in a
-    directory of the agent's own.
+    """Mount memory for the files, so that no secret gets to the disk. A directory that an earlier agent has put on the
+    disk stays while the pod lives: its containers see it. Without the right to mount (an agent that is not root) the
+    files are on the disk too, in a directory of the agent's own.
     """
     if is_mounted(mounts, path) or os.path.lexists(path / DATA):
         return
@@ -83,8 +88,8 @@ def _keep_in_memory(path: Path, size: int, mounts: Mounts) -> None:
 
 
 def _make_directory(path: Path, mode: int, group: int | None = None) -> None:
-    """The directory with exactly this mode, whatever the umask, and group. One that stands keeps what its users have
-    made of it (kubelet: it is ready), so it appears when it is complete.
+    """Make the directory with exactly this mode, despite the umask, and group. An existing one keeps its users' changes
+    (kubelet: it is ready); so it must appear complete.
     """
     if path.is_dir():
         return

@@ -1,9 +1,8 @@
-"""Paths within a volume that a container gets instead of the whole of it, and no way out of the volume.
+"""Paths within a volume that a container mounts instead of the whole volume, without a way out of it.
 
-A container that already has the volume may put a link in the path's place between the moment it is looked at and the
-moment the runtime mounts it. So the path is opened one component after the other, no link followed, and what was opened
-is bound to a place of the pod's own, which containers cannot reach; the runtime gets that place (kubelet's subpath
-package, made for CVE-2017-1002101).
+A container that already has the volume may replace the path by a link between the check and the runtime's mount. So the
+path is opened one component after the other, following no link, and the opened file is bound to a place of the pod's
+own, which containers cannot reach; the runtime gets that place (kubelet's subpath package, made for CVE-2017-1002101).
 """
 
 import os
@@ -20,20 +19,20 @@ _OPEN = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def resolve_sub_path(volume: Path, sub_path: str) -> Path:
-    """The path on the node of a path within a volume, links followed; it may not leave the volume.
+    """Return the path on the node of a path within a volume, links followed; it may not leave the volume.
 
-    A directory is made for a path that does not exist, with the volume's own mode, so that whoever may write to the
-    volume may write to it (kubelet's SafeMakeDir). Raises VolumeError.
+    A missing path becomes a directory with the volume's own mode, so that all users with write permission for the
+    volume have it there too (kubelet's SafeMakeDir). Raises VolumeError.
     """
     with _opened(volume, sub_path) as (_, path):
         return path
 
 
 def bind_sub_path(mounts: Mounts, volume: Path, sub_path: str, place: Path) -> Path:
-    """Bind a path within a volume to `place`, and return where the container's mount is to be from.
+    """Bind a path within a volume to `place`, and return the source for the container's mount.
 
-    Bound before and still the same, it is left alone. Without the right to mount (an agent that is not root) it is the
-    path itself, which is as safe as the containers are harmless. Raises VolumeError.
+    An unchanged earlier binding is kept. Without the right to mount (an agent that is not root) the path itself is
+    returned, which is as safe as the containers are harmless. Raises VolumeError.
     """
     with _opened(volume, sub_path) as (handle, path):
         found = os.fstat(handle)
@@ -53,7 +52,9 @@ def bind_sub_path(mounts: Mounts, volume: Path, sub_path: str, place: Path) -> P
 
 @contextmanager
 def _opened(volume: Path, sub_path: str) -> Iterator[tuple[int, Path]]:
-    """The path, opened; and its name with links replaced, which may be another's by the time it is used."""
+    """Open the path; yield the descriptor, and its name with links resolved, which may name another file by the time it
+    is used.
+    """
     parts = PurePosixPath(sub_path).parts
     if not parts or sub_path.startswith("/") or ".." in parts:
         raise VolumeError("cannot mount the sub path", repr(sub_path), "a relative path without .. is wanted")
@@ -77,7 +78,7 @@ def _opened(volume: Path, sub_path: str) -> Iterator[tuple[int, Path]]:
 
 
 def _step(handle: int, part: str, sub_path: str, mode: int) -> int:
-    """The next component, made when it is missing."""
+    """Open the next component, made when it is missing."""
     try:
         opened = _open_or_make(handle, part, mode)
     except OSError as error:
@@ -91,8 +92,8 @@ def _step(handle: int, part: str, sub_path: str, mode: int) -> int:
 
 
 def _open_or_make(handle: int, part: str, mode: int) -> int:
-    """Its mode is set through the descriptor, for the umask has a say in mkdir's; it is the group's by the volume's bit
-    that hands the group on.
+    """Open a component. The mode of a new one is set through the descriptor, because the umask affects mkdir's; the
+    volume's set-group-id bit passes the group on.
     """
     try:
         return os.open(part, _OPEN, dir_fd=handle)
@@ -110,7 +111,7 @@ def _is_same(place: Path, found: os.stat_result) -> bool:
 
 
 def _make_place(place: Path, *, directory: bool) -> None:
-    """An empty directory or file, as what is bound to it is one."""
+    """Make an empty directory or file, as the bound file requires."""
     place.parent.mkdir(mode=_MODE, parents=True, exist_ok=True)
     if place.is_dir() != directory and place.exists():
         place.rmdir() if place.is_dir() else place.unlink()

@@ -1,7 +1,7 @@
-"""The node's certificate: fetched with a token when there is none, renewed before it ends (spec/03 §4).
+"""The node's certificate: obtained with a token, renewed before it expires (docs/protocol.md, "Joining").
 
-`token`, `der`, `certificate`, `rules` and `diagnosis` are decisions without effects. `files` keeps the files; `fetch`,
-`keys` and `obtain` talk to the cloud and make keys. They run only in short processes (`issue`, started by `issuer`;
-and `edgecore join`), because making a key takes the `cryptography` package, for whose memory the agent has no use.
-`keeper`, `link` and `renewal` tie that to edgehub.
+`token`, `der`, `certificate`, `rules` and `diagnosis` are pure. `files` stores the files; `fetch`, `keys` and `obtain`
+request certificates and make keys. These three run only in short-lived processes (`issue`, started by `issuer`; and
+`edgecore join`), so that the agent never loads the `cryptography` package. `manager`, `certified_link` and `renewal`
+connect them to edgehub.
 """

@@ -1,4 +1,4 @@
-"""What a certificate says: whose it is, and from when until when. Pure; nothing is verified here, TLS does that."""
+"""Subject and validity of an X.509 certificate. Pure; TLS does the verification."""
 
 import base64
 from collections.abc import Iterator
@@ -28,10 +28,10 @@ class Certificate(NamedTuple):
 
     @classmethod
     def from_der(cls, data: bytes) -> "Certificate":
-        """The certificate of its bytes.
+        """Parse a certificate.
 
         Raises:
-            ValueError: it is no certificate.
+            ValueError: the data is no certificate.
         """
         fields = list(der.elements(der.only(der.only(data, der.SEQUENCE), der.SEQUENCE)))
         if fields and fields[0].tag == _VERSION:
@@ -45,7 +45,7 @@ class Certificate(NamedTuple):
 
     @classmethod
     def from_pem(cls, text: bytes) -> "Certificate":
-        """The first certificate of a PEM file; ValueError when there is none."""
+        """Parse the first certificate of a PEM file; raise ValueError if it has none."""
         blocks = pem_blocks(text)
         if not blocks:
             raise ValueError("no certificate in it")
@@ -53,12 +53,12 @@ class Certificate(NamedTuple):
 
 
 def pem_blocks(text: bytes) -> list[bytes]:
-    """All certificates of a PEM file as DER; ValueError when one cannot be read."""
+    """Return all certificates of a PEM file as DER; raise ValueError if one cannot be decoded."""
     return [base64.b64decode(body) for body in _bodies(text)]
 
 
 def _bodies(text: bytes) -> Iterator[bytes]:
-    """What stands between the lines that open and close a certificate. Each part of the text is looked at once."""
+    """Yield the texts between the BEGIN and END lines, in one pass over the file."""
     at, end = 0, -1
     while (begin := text.find(_BEGIN, at)) >= 0:
         at = begin + len(_BEGIN)
@@ -72,7 +72,7 @@ def _bodies(text: bytes) -> Iterator[bytes]:
 
 
 def _names(body: bytes) -> dict[bytes, str]:
-    """The parts of a distinguished name by object identifier."""
+    """Return the parts of a distinguished name by object identifier."""
     names = {}
     for group in der.elements(body):
         kind, value = list(der.elements(der.only(group.body, der.SEQUENCE)))[:2]
@@ -81,7 +81,7 @@ def _names(body: bytes) -> dict[bytes, str]:
 
 
 def _time(element: der.Element) -> float:
-    """RFC 5280 §4.1.2.5: years of UTCTime below 50 are of this century."""
+    """Parse a time. Two-digit years below 50 are in this century (RFC 5280 §4.1.2.5)."""
     if element.tag not in _FORMATS:
         raise ValueError("no time where one should be")
     moment = datetime.strptime(element.body.decode("ascii"), _FORMATS[element.tag]).replace(tzinfo=UTC)

@@ -1,7 +1,6 @@
-"""Reading DER (X.690), as far as a certificate's own fields need it. Pure.
+"""A parser of DER (X.690) for the fields of a certificate. Pure; it verifies nothing.
 
-The agent looks at its certificate now and then, and must not load a cryptographic library for it; nothing here verifies
-anything.
+The agent reads its certificate at least every hour, and so needs no cryptographic library for it.
 """
 
 from collections.abc import Iterator
@@ -17,17 +16,17 @@ _LONGEST_LENGTH: Final = 4
 
 
 class Element(NamedTuple):
-    """One value."""
+    """One DER value."""
 
     tag: int
     body: bytes
 
 
 def elements(data: bytes) -> Iterator[Element]:
-    """The values that stand one after the other.
+    """Yield consecutive values.
 
     Raises:
-        ValueError: it is no DER.
+        ValueError: the data is not DER.
     """
     at = 0
     while at < len(data):
@@ -36,7 +35,7 @@ def elements(data: bytes) -> Iterator[Element]:
 
 
 def only(data: bytes, tag: int) -> bytes:
-    """The body of the first value, which must have the tag; ValueError otherwise."""
+    """Return the body of the first value; raise ValueError if it has another tag."""
     element, _ = _element(data, 0)
     if element.tag != tag:
         raise ValueError(f"tag {element.tag:#x} in place of {tag:#x}")

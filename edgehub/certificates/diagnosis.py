@@ -1,7 +1,7 @@
-"""What a failed TLS connection means, in words that say what to do. Pure, but for the import of `ssl`.
+"""Explains failed TLS connections. Pure, but for the import of `ssl`.
 
-OpenSSL's own texts name the symptom ("certificate verify failed"), and whoever reads them has to know which of two
-certificates, which of two clocks, and which file is meant.
+OpenSSL's texts name the symptom ("certificate verify failed"). These name the certificate, clock or file, and the
+remedy.
 """
 
 import ssl
@@ -31,7 +31,7 @@ _REASONS: Final = (
 
 
 def explain(error: OSError) -> str:
-    """A hint for what ended a TLS connection or kept it from coming up; ends with the original words."""
+    """Return a hint about the failure of a TLS connection; it ends with OpenSSL's words."""
     if isinstance(error, ssl.SSLCertVerificationError):
         meaning = _unverified(error.verify_code)
         return f"{meaning}: {error.verify_message}" if meaning else error.verify_message
@@ -46,12 +46,12 @@ def explain(error: OSError) -> str:
 
 
 def is_about_time(error: BaseException | None) -> bool:
-    """Whether a certificate was refused because of the time: then one of two clocks is wrong."""
+    """Return whether a certificate was refused because of its validity: then one of two clocks is wrong."""
     return isinstance(error, ssl.SSLCertVerificationError) and error.verify_code in (_NOT_YET_VALID, _EXPIRED)
 
 
 def _unverified(code: int) -> str:
-    """What a verification's code means for the cloud's certificate."""
+    """Return the meaning of a verification code for the cloud's certificate; empty if unknown."""
     if code in _UNKNOWN_AUTHORITY:
         return "the cloud's certificate is signed by another CA than this node's CA file holds"
     if code == _NOT_YET_VALID:

@@ -1,17 +1,17 @@
-"""Why the node has no certificate that the cloud takes, in one tree below `LinkError`.
+"""The errors about the node's certificate, below `LinkError`.
 
 CertificateError
-├── TokenError              no token, no token's form, or expired
-├── AuthorityError          the CA is not the one that the token or the node knows
-├── RefusedError            the cloud answered, and gave no certificate
-├── ClockError              this node's clock is too far off for certificates
-├── WrongNodeError          a certificate for somebody else
+├── TokenError              the token is missing, malformed or expired
+├── AuthorityError          the CA is not that of the token or the node
+├── RefusedError            the cloud answered without a usable certificate
+├── ClockError              the clocks of node and cloud differ too much
+├── WrongNodeError          the certificate names another node
 ├── UnreachableError        the cloud's HTTPS server did not answer
-├── FilesError              a file cannot be read or written, or is not what it should be
-└── IssuerError             the process that fetches did not do its work
+├── FilesError              a file cannot be read or written, or has other contents
+└── IssuerError             the process that fetches certificates failed
 
-They end a try to connect as every other `LinkError` does: the next one comes after the back-off, and nothing else on
-the node stops. As `Failure` they cross from the process that fetches to the agent.
+Like every `LinkError` they end an attempt to connect; the next one follows after the back-off. A `Failure` carries them
+from the process that fetches certificates to the agent.
 """
 
 from typing import Final
@@ -22,25 +22,25 @@ from edgehub.errors import LinkError
 
 
 class CertificateError(LinkError):
-    """Base of the tree."""
+    """Base class."""
 
     reason = "certificate"
 
 
 class TokenError(CertificateError):
-    """No token, not a token, or one that has expired."""
+    """The token is missing, malformed or expired."""
 
     reason = "token"
 
 
 class AuthorityError(CertificateError):
-    """The CA that answered is another than the one expected."""
+    """The CA is not that of the token or the node."""
 
     reason = "authority"
 
 
 class RefusedError(CertificateError):
-    """The cloud answered, and gave no certificate, or one that cannot be used."""
+    """The cloud answered without a usable certificate."""
 
     reason = "certificate refused"
 
@@ -52,25 +52,25 @@ class ClockError(CertificateError):
 
 
 class WrongNodeError(CertificateError):
-    """A certificate that does not name this node."""
+    """The certificate names another node."""
 
     reason = "wrong node"
 
 
 class UnreachableError(CertificateError):
-    """No answer from the cloud's HTTPS server."""
+    """The cloud's HTTPS server did not answer."""
 
     reason = "certificate server"
 
 
 class FilesError(CertificateError):
-    """A certificate's or key's file."""
+    """The file of a certificate or key cannot be read or written, or has other contents."""
 
     reason = "certificate files"
 
 
 class IssuerError(CertificateError):
-    """The process that fetches certificates."""
+    """The process that fetches certificates failed."""
 
     reason = "issuer"
 
@@ -90,7 +90,7 @@ _BY_REASON: Final = {kind.reason: kind for kind in _ALL}
 
 
 class Failure(msgspec.Struct, frozen=True):
-    """A `CertificateError` on its way between processes."""
+    """A `CertificateError` as JSON, for another process."""
 
     reason: str
     attempt: str
@@ -99,9 +99,9 @@ class Failure(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, error: CertificateError) -> "Failure":
-        """The error to be sent."""
+        """Encode an error."""
         return cls(error.reason, error.attempt, error.on, error.hint)
 
     def error(self) -> CertificateError:
-        """The error that was sent."""
+        """Return the error."""
         return _BY_REASON.get(self.reason, CertificateError)(self.attempt, self.on, self.hint)

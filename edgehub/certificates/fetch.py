@@ -1,36 +1,41 @@
-"""The cloud's server of certificates, as a client sees it (spec/03 §4): `GET /ca.crt` and `GET /edge.crt`.
+"""The client of the cloud's server of certificates (docs/protocol.md, "Certificates")."""
 
-Runs in short processes only: every call blocks, for at most `SECONDS` at each step.
-"""
-
-import http.client
+import socket
 import ssl
 from email.utils import parsedate_to_datetime
+from http import HTTPStatus
 from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 
+from beehive.http.client import ClientExchange
+from beehive.http.errors import HttpError
 from edgehub.certificates.diagnosis import explain
 from edgehub.certificates.errors import RefusedError, UnreachableError
 
 SECONDS: Final = 10.0
-"""Longest wait for a connection, and for each part of an answer."""
+"""Longest wait for a connection, and for each part of a response, in seconds."""
 
-LONGEST: Final = 64 * 1024
-"""Bytes of an answer that are read; certificates have less than two thousand."""
+MAX_BODY: Final = 64 * 1024
+"""Bytes of a response's body that are read; certificates have less than two thousand."""
 
+_MAX_HEAD: Final = 64 * 1024
+_READ_BYTES: Final = 16 * 1024
+_HTTPS_PORT: Final = 443
 _SHOWN: Final = 200
 
 
-class Answer(NamedTuple):
-    """What the cloud answered with status 200."""
+class CertificateResponse(NamedTuple):
+    """The cloud's answer with status 200."""
 
     body: bytes
     date: float | None
-    """The cloud's clock, as Unix time, where it says it."""
+    """The cloud's clock, as Unix time; None when the response has no Date."""
 
 
 class CertificateServer:
-    """One server.
+    """Asks one server for its CA (`GET /ca.crt`) and for certificates (`GET /edge.crt`).
+
+    Every call blocks, for at most `SECONDS` at each step; it runs in short processes only.
 
     Args:
         url: `https://HOST:PORT`.
@@ -46,10 +51,10 @@ class CertificateServer:
             raise UnreachableError(
                 "cannot ask for a certificate", url, "an address such as https://host:10002 is wanted"
             )
-        self._host, self._port = parts.hostname, parts.port or 443
+        self._host, self._port = parts.hostname, parts.port or _HTTPS_PORT
 
-    def authority(self) -> Answer:
-        """The CA as DER. Who answered is not verified: what is believed of it has to be checked by its hash.
+    def authority(self) -> CertificateResponse:
+        """Return the CA as DER. The server is not verified: the caller must check the CA by its hash.
 
         Raises:
             UnreachableError: no answer.
@@ -60,52 +65,60 @@ class CertificateServer:
         context.verify_mode = ssl.CERT_NONE
         return self._get("/ca.crt", context)
 
-    def sign(self, request: bytes, node: str, context: ssl.SSLContext, bearer: str = "") -> Answer:
-        """A certificate (DER) for a request (DER): a GET with a body, as KubeEdge has it.
+    def sign(self, request: bytes, node: str, context: ssl.SSLContext, bearer: str = "") -> CertificateResponse:
+        """Return a certificate (DER) for a signing request: a GET with a body, as KubeEdge has it.
 
         Args:
-            request: what is to be signed.
+            request: the signing request, DER.
             node: name of the node.
-            context: verifies the cloud; shows the node's certificate when that is renewed.
-            bearer: the token's JWT; empty when a certificate is shown.
+            context: verifies the cloud; presents the node's certificate when that is renewed.
+            bearer: the token's JWT; empty when a certificate is presented.
 
         Raises:
             UnreachableError: no answer, or not from the cloud that the context knows.
-            RefusedError: the cloud says no.
+            RefusedError: the cloud refuses.
         """
-        headers = {"NodeName": node}
+        headers = [("NodeName", node)]
         if bearer:
-            headers["Authorization"] = f"Bearer {bearer}"
+            headers.append(("Authorization", f"Bearer {bearer}"))
         return self._get("/edge.crt", context, request, headers)
 
     def _get(
-        self, path: str, context: ssl.SSLContext, body: bytes | None = None, headers: dict[str, str] | None = None
-    ) -> Answer:
+        self, path: str, context: ssl.SSLContext, body: bytes = b"", headers: list[tuple[str, str]] | None = None
+    ) -> CertificateResponse:
         context.minimum_version = ssl.TLSVersion.TLSv1_2
-        connection = http.client.HTTPSConnection(self._host, self._port, timeout=SECONDS, context=context)
+        exchange = ClientExchange(_MAX_HEAD)
+        always = [("Host", self._authority()), ("Accept-Encoding", "identity")]
         try:
-            connection.request("GET", path, body, headers or {})
-            answer = connection.getresponse()
-            data = answer.read(LONGEST + 1)
+            request = exchange.request("GET", path, [*always, *(headers or ())], body)
+            with (
+                socket.create_connection((self._host, self._port), SECONDS) as plain,
+                context.wrap_socket(plain, server_hostname=self._host) as connection,
+            ):
+                connection.sendall(request)
+                head = exchange.read_head(lambda: connection.recv(_READ_BYTES))
+                data = exchange.read_body(lambda: connection.recv(_READ_BYTES), MAX_BODY + 1)
         except OSError as error:
             raise UnreachableError("cannot ask for a certificate", self.url + path, explain(error)) from error
-        except http.client.HTTPException as error:
-            hint = f"{type(error).__name__}: something else may be listening there"
+        except HttpError as error:
+            hint = f"{error.reason}: something else may be listening there"
             raise UnreachableError("cannot ask for a certificate", self.url + path, hint) from error
-        finally:
-            connection.close()
-        if answer.status != http.client.OK or len(data) > LONGEST:
+        if head.status != HTTPStatus.OK or len(data) > MAX_BODY:
             said = "".join(char for char in data[:_SHOWN].decode("utf-8", "replace") if char.isprintable())
             raise RefusedError(
                 "the cloud gave no certificate",
-                f"{self.url}{path} answered {answer.status}",
-                _hint(answer.status, said),
+                f"{self.url}{path} answered {head.status}",
+                _hint(head.status, said),
             )
-        return Answer(data, _date(answer.getheader("Date")))
+        return CertificateResponse(data, _date(head.headers.get("date")))
+
+    def _authority(self) -> str:
+        host = f"[{self._host}]" if ":" in self._host else self._host
+        return host if self._port == _HTTPS_PORT else f"{host}:{self._port}"
 
 
 def _hint(status: int, said: str) -> str:
-    if status == http.client.UNAUTHORIZED:
+    if status == HTTPStatus.UNAUTHORIZED:
         return f"it does not take the token or certificate: {said!r}; a new token may help"
     return f"it says {said!r}; see its log"
 

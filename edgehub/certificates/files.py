@@ -1,9 +1,9 @@
-"""The files of CA, certificate and key: read with a limit, replaced so that a crash leaves a pair that fits.
+"""The files of CA, certificate and key: read with a limit, replaced so that a crash leaves a matching pair.
 
-Certificate and key are two files, and two files cannot be replaced at once. Both new ones are written beside the old
-ones first; then the key takes its place, then the certificate. So when a new certificate is found without a new key
-beside it, the key has its place already, and the certificate only has to follow (`settle`); in every other state the
-files in place fit. KubeEdge writes the key world-writable (0622); here it is the owner's alone.
+Two files cannot be replaced at once. So `store` writes both new files beside the old ones, then renames the key, then
+the certificate. A new certificate without a new key beside it means that the key is in place already, and
+`finish_replacement` renames the certificate; in every other state the files in place match. The key has mode 0600
+(KubeEdge's 0622 is world-writable).
 """
 
 import base64
@@ -18,7 +18,7 @@ from edgehub.certificates.errors import FilesError
 from edgehub.certificates.settings import CertificatePaths
 
 LONGEST: Final = 1024 * 1024
-"""Bytes of a file that are read."""
+"""Largest file in bytes."""
 
 PUBLIC, PRIVATE = 0o644, 0o600
 _DIRECTORY: Final = 0o700
@@ -26,14 +26,14 @@ _NEW: Final = ".new"
 
 
 def pem(certificate: bytes) -> bytes:
-    """A certificate's bytes as the text that its file has."""
+    """Return a certificate (DER) as PEM."""
     text = base64.b64encode(certificate)
     lines = [text[start : start + 64] for start in range(0, len(text), 64)]
     return b"\n".join([b"-----BEGIN CERTIFICATE-----", *lines, b"-----END CERTIFICATE-----", b""])
 
 
 def read_certificate(path: Path) -> Certificate | None:
-    """The certificate in a file; None when there is no file.
+    """Return the certificate of a file; None without a file.
 
     Raises:
         FilesError: the file cannot be read, or holds no certificate.
@@ -48,22 +48,22 @@ def read_certificate(path: Path) -> Certificate | None:
         raise FilesError("the file holds no certificate", str(path), f"{error}; remove it to join again") from error
 
 
-def settle(paths: CertificatePaths) -> None:
+def finish_replacement(paths: CertificatePaths) -> None:
     """Finish a replacement that a crash has interrupted.
 
     Raises:
-        FilesError: a file cannot be replaced, or looked for.
+        FilesError: a file cannot be replaced or checked.
     """
-    waiting = _beside(paths.certificate)
-    if is_there(paths.key) and is_there(waiting) and not is_there(_beside(paths.key)):
-        _let_follow(paths.certificate)
+    waiting = _new_path(paths.certificate)
+    if file_exists(paths.key) and file_exists(waiting) and not file_exists(_new_path(paths.key)):
+        _put_certificate_in_place(paths.certificate)
 
 
-def is_there(path: Path) -> bool:
-    """Whether there is such a file.
+def file_exists(path: Path) -> bool:
+    """Return whether a file exists.
 
     Raises:
-        FilesError: nobody can say; this process may not look into the directory, for instance.
+        FilesError: the process may not search the directory, for instance.
     """
     try:
         return path.exists()
@@ -75,33 +75,31 @@ def store(paths: CertificatePaths, authority: bytes | None, certificate: bytes, 
     """Put the CA (PEM; None leaves it as it is), the certificate (PEM) and the key (PEM) into their files.
 
     Raises:
-        FilesError: a file or directory cannot be made; those in place are as they were, or fit.
+        FilesError: a file or directory cannot be written; the files in place still match.
     """
-    settle(paths)
-    _remove(_beside(paths.certificate))
+    finish_replacement(paths)
+    _remove(_new_path(paths.certificate))
     if authority is not None:
-        _write(_beside(paths.authority), authority, PUBLIC)
-    _write(_beside(paths.key), key, PRIVATE)
-    _write(_beside(paths.certificate), certificate, PUBLIC)
+        _write(_new_path(paths.authority), authority, PUBLIC)
+    _write(_new_path(paths.key), key, PRIVATE)
+    _write(_new_path(paths.certificate), certificate, PUBLIC)
     if authority is not None:
-        _rename(_beside(paths.authority), paths.authority)
-    _rename(_beside(paths.key), paths.key)
-    _let_follow(paths.certificate)
+        _rename(_new_path(paths.authority), paths.authority)
+    _rename(_new_path(paths.key), paths.key)
+    _put_certificate_in_place(paths.certificate)
 
 
-def _let_follow(certificate: Path) -> None:
-    """Put the new certificate into its place, which another process may do at the same time: a link that dials while a
-    renewal waits for the disk.
-    """
+def _put_certificate_in_place(certificate: Path) -> None:
+    """Rename the new certificate. A link that dials while a renewal waits for the disk may do it at the same time."""
     try:
-        _rename(_beside(certificate), certificate)
+        _rename(_new_path(certificate), certificate)
     except FilesError:
-        if is_there(_beside(certificate)) or not is_there(certificate):
+        if file_exists(_new_path(certificate)) or not file_exists(certificate):
             raise
 
 
 def _remove(path: Path) -> None:
-    """Of a replacement that was interrupted before the key had its place; nobody may take it for the next one's."""
+    """Remove the new certificate of a replacement that ended before its key was in place."""
     try:
         with contextlib.suppress(FileNotFoundError, NotADirectoryError):
             path.unlink()
@@ -109,12 +107,12 @@ def _remove(path: Path) -> None:
         raise FilesError("cannot remove", str(path), str(error.strerror)) from error
 
 
-def _beside(path: Path) -> Path:
+def _new_path(path: Path) -> Path:
     return path.with_name(path.name + _NEW)
 
 
 def _write(path: Path, data: bytes, mode: int) -> None:
-    """Write a file anew, durably; it never exists with another mode than its own."""
+    """Write a file durably; it never exists with another mode."""
     try:
         path.parent.mkdir(mode=_DIRECTORY, parents=True, exist_ok=True)
         write_file(path, data, mode)

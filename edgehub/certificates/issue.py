@@ -1,7 +1,7 @@
-"""`python -m edgehub.certificates.issue`: one certificate, in a process of its own that `issuer` starts.
+"""`python -m edgehub.certificates.issue`: obtains one certificate, in a short-lived process that `issuer` starts.
 
-An `Order` as JSON on standard input, an `Outcome` as JSON on standard output. The key goes from this process into its
-file and nowhere else.
+It reads an `IssueRequest` as JSON from standard input and writes an `IssueResult` as JSON to standard output. The
+private key never leaves this process, except into its file.
 """
 
 import sys
@@ -11,22 +11,22 @@ import msgspec
 from beehive import RealClock
 from edgehub.certificates import obtain
 from edgehub.certificates.errors import CertificateError, Failure
-from edgehub.certificates.order import Order, Outcome
+from edgehub.certificates.issue_request import IssueRequest, IssueResult
 
 LONGEST = 1024 * 1024
-"""Bytes of an order that are read."""
+"""Largest request in bytes."""
 
 
 def main() -> None:
-    """Carry out the order on standard input."""
-    order = msgspec.json.decode(sys.stdin.buffer.read(LONGEST), type=Order)
-    work = obtain.renew if order.renew else obtain.join
+    """Carry out the request on standard input."""
+    request = msgspec.json.decode(sys.stdin.buffer.read(LONGEST), type=IssueRequest)
+    work = obtain.renew if request.renew else obtain.join
     try:
-        work(order.settings, RealClock())
-        outcome = Outcome()
+        work(request.settings, RealClock())
+        result = IssueResult()
     except CertificateError as error:
-        outcome = Outcome(Failure.of(error))
-    sys.stdout.buffer.write(msgspec.json.encode(outcome))
+        result = IssueResult(Failure.of(error))
+    sys.stdout.buffer.write(msgspec.json.encode(result))
 
 
 if __name__ == "__main__":

@@ -1,80 +1,76 @@
-"""Starts the short process that fetches a certificate, and waits for it; on the thread of whoever asks.
+"""Starts the short-lived process that fetches a certificate."""
 
-The order goes through a pipe, so that the token is in no command line. The process is killed when it takes too long,
-and when it is no longer wanted.
-"""
-
+import subprocess
 import sys
 import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import Final, Protocol
 
 import msgspec
 
 from edgehub.certificates.errors import IssuerError
-from edgehub.certificates.order import Order, Outcome
+from edgehub.certificates.issue_request import IssueRequest, IssueResult
 from edgehub.certificates.settings import CertificateSettings
 
-if TYPE_CHECKING:
-    import subprocess
-
-PATIENCE: Final = 60.0
-"""Seconds that one certificate may take: two connections with three steps of ten seconds each."""
+TIMEOUT: Final = 60.0
+"""Seconds for one certificate: two connections with three steps of ten seconds each."""
 
 COMMAND: Final = (sys.executable, "-m", "edgehub.certificates.issue")
 
 
-class Issue(Protocol):
-    """Gets certificates into their files; `Issuer` is the real one."""
+class CertificateIssuer(Protocol):
+    """Stores new certificates in their files; `SubprocessIssuer` implements it."""
 
     def obtain(self, settings: CertificateSettings, *, renew: bool, wanted: Callable[[], bool]) -> None:
-        """Get one, unless it is not wanted any more. Blocks; raises CertificateError."""
+        """Obtain a certificate while `wanted` returns True. Blocks; raises CertificateError."""
 
     def cancel(self) -> None:
-        """End what is running. Any thread; returns at once."""
+        """End the running attempt. Any thread; returns at once."""
 
 
-class Issuer:
-    """See the module's docstring.
+class SubprocessIssuer:
+    """Runs `edgehub.certificates.issue` and waits for it on the caller's thread.
+
+    The request goes through a pipe, so that the token is in no command line. The process is killed after the timeout,
+    and by `cancel`.
 
     Args:
-        patience: seconds for one certificate.
+        timeout: seconds for one certificate.
     """
 
-    def __init__(self, patience: float = PATIENCE) -> None:
-        self._patience = patience
+    def __init__(self, timeout: float = TIMEOUT) -> None:
+        self._timeout = timeout
         self._one_at_a_time = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
 
     def obtain(self, settings: CertificateSettings, *, renew: bool, wanted: Callable[[], bool]) -> None:
-        """Get a certificate into its files.
+        """Obtain a certificate and store it in its files.
 
         Args:
             settings: of the certificate.
-            renew: whether with the one that is there.
-            wanted: asked again once it has begun, so that no `cancel` is missed.
+            renew: authenticate with the present certificate instead of the token.
+            wanted: called once the process runs; if it returns False, the process is killed, so that no `cancel` is
+                missed.
 
         Raises:
-            CertificateError: why there is none.
+            CertificateError: there is no new certificate.
         """
         with self._one_at_a_time:
-            output = self._run(msgspec.json.encode(Order(settings, renew)), wanted)
+            output = self._run(msgspec.json.encode(IssueRequest(settings, renew)), wanted)
         try:
-            failure = msgspec.json.decode(output, type=Outcome).failure
+            failure = msgspec.json.decode(output, type=IssueResult).failure
         except msgspec.MsgspecError as error:
             raise IssuerError("the process that fetches certificates gave no answer", hint=str(error)) from error
         if failure is not None:
             raise failure.error()
 
     def cancel(self) -> None:
-        """Kill the process that is running, if any. Any thread."""
+        """Kill the running process, if any. Any thread."""
         process = self._process
         if process is not None:
             process.kill()
 
-    def _run(self, order: bytes, wanted: Callable[[], bool]) -> bytes:
-        import subprocess  # noqa: PLC0415 - 0.7 MB, for a node that needs a certificate
-
+    def _run(self, request: bytes, wanted: Callable[[], bool]) -> bytes:
         pipe = subprocess.PIPE
         try:
             process = subprocess.Popen(COMMAND, stdin=pipe, stdout=pipe, stderr=pipe)
@@ -85,11 +81,11 @@ class Issuer:
             try:
                 if not wanted():
                     process.kill()
-                output, complaint = process.communicate(order, self._patience)
+                output, complaint = process.communicate(request, self._timeout)
             except subprocess.TimeoutExpired:
                 process.kill()
                 raise IssuerError(
-                    "no certificate in time", f"{self._patience:g} s", "the cloud's server is slow or silent"
+                    "no certificate in time", f"{self._timeout:g} s", "the cloud's server is slow or silent"
                 ) from None
             finally:
                 self._process = None

@@ -1,4 +1,4 @@
-"""Making a key and a request, and checking what was signed. The only place of edgehub that needs `cryptography`."""
+"""The key of a certificate, its request, and the check of the result. No other file of edgehub needs `cryptography`."""
 
 from typing import Final
 
@@ -21,28 +21,28 @@ _OIDS: Final = {
 
 
 class NodeKey:
-    """A new ECDSA key on P-256, KubeEdge's kind."""
+    """A new ECDSA key on P-256, like KubeEdge's."""
 
     def __init__(self) -> None:
         self._key = ec.generate_private_key(ec.SECP256R1())
 
     def pem(self) -> bytes:
-        """The key as the text that its file has (`EC PRIVATE KEY`)."""
+        """Return the key as PEM (`EC PRIVATE KEY`)."""
         return self._key.private_bytes(Encoding.PEM, PrivateFormat.TraditionalOpenSSL, NoEncryption())
 
     def request(self, node: str) -> bytes:
-        """A request for a certificate, as DER: KubeEdge's subject, no other names."""
+        """Return a certificate signing request (DER) with KubeEdge's subject and no other names."""
         names = [x509.NameAttribute(_OIDS[name], value) for name, value in SUBJECT]
         names.append(x509.NameAttribute(NameOID.COMMON_NAME, common_name(node)))
         request = x509.CertificateSigningRequestBuilder().subject_name(x509.Name(names))
         return request.sign(self._key, hashes.SHA256()).public_bytes(Encoding.DER)
 
     def check(self, certificate: bytes, authorities: list[bytes]) -> None:
-        """Whether a certificate is for this key, and signed by one of these CAs; all are DER.
+        """Check that a certificate is for this key and signed by one of these CAs; all are DER.
 
         Raises:
             RefusedError: it is no certificate, or for another key.
-            AuthorityError: it is signed by another CA.
+            AuthorityError: another CA has signed it.
         """
         try:
             issued = x509.load_der_x509_certificate(certificate)

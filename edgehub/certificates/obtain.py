@@ -1,4 +1,4 @@
-"""Getting a certificate: the first one with a token, the next one with the one before. Blocks; for short processes."""
+"""Obtains certificates: the first with a token, the next with the one before. Blocks; for short-lived processes."""
 
 import ssl
 from pathlib import Path
@@ -16,10 +16,10 @@ from edgehub.tls import client_context
 
 
 def join(settings: CertificateSettings, clock: Clock) -> Certificate:
-    """Fetch the CA, check it against the token, get a certificate and store all of it.
+    """Fetch the CA, verify it by the token, obtain a certificate and store both.
 
     Raises:
-        CertificateError: why not; no file has changed then.
+        CertificateError: no certificate; the files are unchanged.
     """
     token = Token.parse(settings.token)
     server = CertificateServer(settings.server)
@@ -43,13 +43,13 @@ def join(settings: CertificateSettings, clock: Clock) -> Certificate:
 
 
 def renew(settings: CertificateSettings, clock: Clock) -> Certificate:
-    """Get a certificate for a new key with the one that is there, and store both.
+    """Obtain a certificate for a new key, authenticated by the present certificate, and store both.
 
     Raises:
-        CertificateError: why not; no file has changed then.
+        CertificateError: no certificate; the files are unchanged.
     """
     paths = settings.paths
-    files.settle(paths)
+    files.finish_replacement(paths)
     if files.read_certificate(paths.certificate) is None:
         raise FilesError("cannot renew the certificate", settings.certificate, "there is no such file")
     server = CertificateServer(settings.server)

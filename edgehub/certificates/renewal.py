@@ -1,10 +1,4 @@
-"""The actor that renews the node's certificate in time, on a thread of its own.
-
-It looks at the file again at least every hour: the wall clock may jump, and somebody may have put another certificate
-there. One that is due the moment it comes (this node's clock is ahead) is not renewed at once, and then ever more
-rarely: each renewal ends the link. The link goes on meanwhile; only when the new certificate is in its files, edgehub
-is told.
-"""
+"""The actor that renews the node's certificate."""
 
 import logging
 from collections.abc import Callable
@@ -15,66 +9,70 @@ from beehive.backoff import Backoff
 from edgehub.certificates import rules
 from edgehub.certificates.certificate import Certificate
 from edgehub.certificates.errors import CertificateError
-from edgehub.certificates.keeper import Keeper
+from edgehub.certificates.manager import CertificateManager
 
 _log = logging.getLogger(__name__)
 
 LONGEST_WAIT: Final = 3600.0
-"""Seconds between two looks at the certificate, at most."""
+"""Largest number of seconds between two checks of the certificate."""
 
 _BASE, _LIMIT = 10.0, 600.0
-"""Seconds: ceilings of the delay after a first failure, and after many."""
+"""Seconds: upper bounds of the delay after the first failure, and after many."""
 
-LOOK: Final = "look"
-"""Told when the certificate may have changed."""
+CHECK: Final = "check"
+"""Message to the actor: the certificate may have changed."""
 
 
 class Renewer(Actor):
-    """See the module's docstring.
+    """Renews the node's certificate in time, on its own thread, and reports when the files hold the new one.
+
+    It reads the file at least every hour, because the wall clock may jump and somebody may replace the file. After a
+    renewal it waits at least for the back-off: with a clock that is ahead, each new certificate is due at once, and
+    each renewal ends the link.
 
     Args:
-        keeper: of the certificate.
-        renewed: told when there is a new one; returns at once.
+        certificates: manages the certificate.
+        renewed: called after a renewal; returns at once.
     """
 
-    def __init__(self, keeper: Keeper, renewed: Callable[[], None]) -> None:
+    def __init__(self, certificates: CertificateManager, renewed: Callable[[], None]) -> None:
         super().__init__()
-        self._keeper = keeper
+        self._certificates = certificates
         self._renewed = renewed
         self._backoff = Backoff(_BASE, _LIMIT)
         self._timer: Timer | None = None
         self._due: tuple[Certificate, float] | None = None
         self._rests_until = float("-inf")
-        """Monotonic seconds, after a renewal."""
+        """Earliest time of the next renewal, in monotonic seconds."""
 
     def on_start(self) -> None:
-        """Look at once."""
-        self._look()
+        """Check the certificate."""
+        self._check()
 
     def on_stop(self) -> None:
-        """Look no more."""
+        """Cancel the next check."""
         self._cancel()
 
     def on_receive(self, message: object) -> None:
-        """Look again."""
-        if message == LOOK:
-            self._look()
+        """Check the certificate again."""
+        if message == CHECK:
+            self._check()
 
-    def _look(self) -> None:
+    def _check(self) -> None:
         self._cancel()
-        delay = self._act()
-        self._timer = self.clock.after(min(delay, LONGEST_WAIT), lambda: self.actor_ref.tell(LOOK))
+        delay = self._renew_if_due()
+        self._timer = self.clock.after(min(delay, LONGEST_WAIT), lambda: self.actor_ref.tell(CHECK))
 
     def _cancel(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
-    def _act(self) -> float:
-        """Renew if it is time; returns after how many seconds to look again."""
+    def _renew_if_due(self) -> float:
+        """Renew the certificate if it is due; return the seconds until the next check."""
         try:
-            certificate = self._keeper.current()
-            if certificate is None or self._keeper.why_unusable() is not None:
+            certificate = self._certificates.current()
+            if certificate is None or self._certificates.why_unusable() is not None:
                 return LONGEST_WAIT
             wait = self._deadline(certificate) - self.clock.now()
             if wait > 0:
@@ -82,7 +80,7 @@ class Renewer(Actor):
                 return wait
             if self.clock.monotonic() < self._rests_until:
                 return self._rests_until - self.clock.monotonic()
-            self._keeper.renew()
+            self._certificates.renew()
         except CertificateError as error:
             delay = self._backoff.next(self.clock.random)
             _log.warning("the certificate is not renewed: %s; next try in %.0f s", error, delay)
@@ -93,7 +91,7 @@ class Renewer(Actor):
         return delay
 
     def _deadline(self, certificate: Certificate) -> float:
-        """When this certificate is to be renewed: drawn once for each."""
+        """Return the Unix time at which to renew this certificate; drawn once for each."""
         if self._due is None or self._due[0] != certificate:
             self._due = certificate, rules.renewal(certificate, self.clock.random.random())
         return self._due[1]

@@ -1,4 +1,4 @@
-"""What has to be known to get and to keep a certificate."""
+"""Settings of the node's certificate."""
 
 from pathlib import Path
 
@@ -6,7 +6,7 @@ import msgspec
 
 
 class CertificateSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """Settings of the node's certificate. Paths are text, because they cross between processes as JSON."""
+    """Settings of the node's certificate. Paths are text, because the struct crosses between processes as JSON."""
 
     node: str
     """Name of the node; the certificate is for `system:node:{node}`."""
@@ -24,7 +24,7 @@ class CertificateSettings(msgspec.Struct, frozen=True, kw_only=True):
     """File of its key (PEM)."""
 
     token: str = ""
-    """What the first certificate is asked for with; a secret, which does not show itself in a repr."""
+    """Token for the first certificate; a secret, which `repr` omits."""
 
     rotate: bool = True
     """Whether the certificate is renewed before it expires."""
@@ -34,12 +34,12 @@ class CertificateSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def paths(self) -> "CertificatePaths":
-        """The three files."""
+        """The files of CA, certificate and key."""
         return CertificatePaths(Path(self.authority), Path(self.certificate), Path(self.key))
 
 
 class CertificatePaths(msgspec.Struct, frozen=True):
-    """The three files."""
+    """The files of CA, certificate and key."""
 
     authority: Path
     certificate: Path

@@ -1,8 +1,7 @@
-"""The token that a node joins with: `{hex SHA-256 of the CA as DER}.{JWT}` (spec/03 §4.1). Pure.
+"""The token of a joining node: `{hex SHA-256 of the CA as DER}.{JWT}` (docs/protocol.md, "Tokens"). Pure.
 
-The first part tells the node whether the CA that it fetches without verification is the right one; the JWT tells the
-cloud that the node may join. The node cannot verify the JWT, which is signed with the CA's key; it reads when it ends,
-only to say so.
+By the first part the node verifies the CA that it fetches over an unverified connection; by the JWT the cloud admits
+the node. The node cannot verify the JWT, which the CA's key has signed; it reads the expiry only for its error text.
 """
 
 import base64
@@ -14,10 +13,10 @@ from typing import Final, NamedTuple
 import msgspec
 
 from edgehub.certificates.errors import AuthorityError, TokenError
-from edgehub.certificates.times import shown
+from edgehub.certificates.times import format_time
 
 LONGEST: Final = 4096
-"""Characters of a token that are read."""
+"""Largest token in characters."""
 
 _FORM: Final = re.compile(r"([0-9a-fA-F]{64})\.([\w-]+\.[\w-]+\.[\w-]+)", re.ASCII)
 _HINT: Final = "`cloudcore token`, or `keadm gettoken`, prints one"
@@ -28,7 +27,7 @@ class _Claims(msgspec.Struct):
 
 
 class Token(NamedTuple):
-    """A token in parts; it does not show itself in a repr."""
+    """A parsed token; `repr` omits the secret."""
 
     authority: str
     """SHA-256 of the CA, in lower case hexadecimal digits."""
@@ -37,17 +36,17 @@ class Token(NamedTuple):
     """The JWT; a secret."""
 
     expires: float | None
-    """Unix time that the JWT gives as its end; None when it gives none that can be read."""
+    """Unix time at which the JWT expires; None if it has none that can be read."""
 
     def __repr__(self) -> str:
         return f"Token(authority={self.authority[:8]}…, expires={self.expires})"
 
     @classmethod
     def parse(cls, text: str) -> "Token":
-        """The token of a text.
+        """Parse a token.
 
         Raises:
-            TokenError: there is none, or it has not the form. The text is not shown.
+            TokenError: the text is empty or malformed; the error does not quote it.
         """
         if not text.strip():
             raise TokenError("this node has no certificate, and no token to get one with", "", _HINT)
@@ -60,12 +59,14 @@ class Token(NamedTuple):
         return cls(match[1].lower(), match[2], _expiry(match[2]))
 
     def check_valid(self, now: float) -> None:
-        """Raises TokenError when it has expired by a clock, the cloud's where it is known."""
+        """Raise TokenError if the token has expired by `now`, the Unix time of the cloud's clock if it is known."""
         if self.expires is not None and self.expires <= now:
-            raise TokenError("the token has expired", f"at {shown(self.expires)}, it is {shown(now)} now", _HINT)
+            raise TokenError(
+                "the token has expired", f"at {format_time(self.expires)}, it is {format_time(now)} now", _HINT
+            )
 
     def check_authority(self, certificate: bytes, server: str) -> None:
-        """Raises AuthorityError unless a CA (DER) that a server sent is the token's."""
+        """Raise AuthorityError unless the CA (DER) that a server sent is the token's."""
         digest = hashlib.sha256(certificate).hexdigest()
         if digest != self.authority:
             hint = f"the token is for the CA {self.authority[:16]}…: is the address right, is the token of this cloud?"

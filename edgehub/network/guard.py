@@ -1,46 +1,29 @@
-"""What edgehub's module holds of the watch: its making, and how often a change may have the cloud dialled."""
+"""Connects the watch of the network to edgehub's module."""
 
 import logging
 from collections.abc import Callable
-from typing import Any, Final, Protocol
+from typing import Final
 
-from beehive import Clock, Timer
-from edgehub.network.lookout import Lookout, NetworkWatch, WatchNetwork
+from beehive import ModuleContext, Timer
+from edgehub.network.watcher import NetworkWatch, NetworkWatcher, WatchNetwork
 
 _log = logging.getLogger(__name__)
 
-BETWEEN: Final = 3.0
-"""Seconds between two tries that changes of the network cause: a device that comes and goes must not become a storm."""
-
-
-class Owner(Protocol):
-    """The module."""
-
-    @property
-    def clock(self) -> Clock:
-        """Time."""
-
-    def after(self, seconds: float, function: Callable[[], None]) -> Timer:
-        """Call in the module's own turn, later."""
-
-    def call_soon(self, function: Callable[[], None]) -> None:
-        """Call in the module's own turn."""
-
-    def start_actor(self, actor_class: type[Lookout], *args: Any) -> Any:
-        """Start an actor that lives with the module."""
+DIAL_INTERVAL: Final = 3.0
+"""Seconds between two dials caused by changes of the network, for interfaces that flap."""
 
 
 class NetworkGuard:
-    """See the module's docstring.
+    """Starts the watch of the network, and limits how often its changes may cause a dial.
 
     Args:
-        owner: the module, on whose thread this lives.
-        watch: makes the watch; None: there is none.
-        changed: told of each change, in the module's turn.
+        context: the module.
+        watch: opens the watch; None for no watch.
+        changed: called for each change, on the module's thread.
     """
 
-    def __init__(self, owner: Owner, watch: WatchNetwork | None, changed: Callable[[], None]) -> None:
-        self._owner = owner
+    def __init__(self, context: ModuleContext, watch: WatchNetwork | None, changed: Callable[[], None]) -> None:
+        self._context = context
         self._make = watch
         self._changed = changed
         self._watch: NetworkWatch | None = None
@@ -48,7 +31,7 @@ class NetworkGuard:
         self._later: Timer | None = None
 
     def start(self) -> None:
-        """Begin to watch, where that is possible."""
+        """Start watching, if the system allows it."""
         if self._make is None:
             return
         try:
@@ -56,31 +39,32 @@ class NetworkGuard:
         except OSError as error:
             _log.info("changes of the network are not seen (%s); a lost link is found by its deadlines", error)
             return
-        self._owner.start_actor(Lookout, self._told).tell(self._watch)
+        self._context.start_actor(NetworkWatcher, self._report).tell(self._watch)
 
     def stop(self) -> None:
-        """Watch no more."""
+        """Stop watching."""
         if self._watch is not None:
             self._watch.close()
 
     def may_dial(self) -> bool:
-        """Whether a change may have the cloud dialled now; counts as done if so. If not, the change is told again as
-        soon as it may: the try that goes on may be one into the network of before.
+        """Return whether a change may cause a dial now, and count it.
+
+        If not, report the change again later: the dial under way may have begun in the old network.
         """
-        now = self._owner.clock.monotonic()
-        wait = self._last + BETWEEN - now
+        now = self._context.clock.monotonic()
+        wait = self._last + DIAL_INTERVAL - now
         if wait > 0:
             if self._later is None:
-                self._later = self._owner.after(wait, self._tell_again)
+                self._later = self._context.after(wait, self._report_again)
             return False
         self._last = now
         return True
 
-    def _tell_again(self) -> None:
+    def _report_again(self) -> None:
         self._later = None
         self._changed()
 
-    def _told(self, what: str) -> None:
-        """On the lookout's thread."""
+    def _report(self, what: str) -> None:
+        """Report a change, on the watcher's thread."""
         _log.info("the network has changed: %s", what)
-        self._owner.call_soon(self._changed)
+        self._context.call_soon(self._changed)

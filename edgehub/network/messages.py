@@ -1,6 +1,4 @@
-"""Reads rtnetlink messages (rtnetlink(7), `linux/rtnetlink.h`). Pure, and bounded by the datagram: what is cut off or
-says a wrong length is left out.
-"""
+"""Parses rtnetlink messages (rtnetlink(7), `linux/rtnetlink.h`). Pure. Skips truncated messages and wrong lengths."""
 
 import struct
 from collections.abc import Iterator
@@ -27,16 +25,16 @@ _TABLE_MAIN, _UNICAST = 254, 1
 _KIND_MASK = 0x3FFF
 
 
-class Link(NamedTuple):
-    """A network device that is nobody's port, and not the loopback."""
+class InterfaceState(NamedTuple):
+    """State of an interface, except the loopback and ports of a bridge or bond."""
 
     device: int
     runs: bool
-    """Whether it is there, up, and has a carrier."""
+    """Whether it exists, is up and has a carrier."""
 
 
 class Address(NamedTuple):
-    """An address that reaches further than its own link."""
+    """An address of wider than link scope."""
 
     device: int
     address: bytes
@@ -51,11 +49,11 @@ class DefaultRoute(NamedTuple):
     there: bool
 
 
-News = Link | Address | DefaultRoute
+Notification = InterfaceState | Address | DefaultRoute
 
 
-def read(data: bytes) -> Iterator[News]:
-    """What a datagram of the kernel says, as far as it is of interest."""
+def read(data: bytes) -> Iterator[Notification]:
+    """Yield the interfaces, addresses and default routes of a datagram."""
     at = 0
     while at + _HEADER.size <= len(data):
         length, kind, _, _, _ = _HEADER.unpack_from(data, at)
@@ -67,7 +65,7 @@ def read(data: bytes) -> Iterator[News]:
         at += _aligned(length)
 
 
-def _news(kind: int, body: bytes) -> News | None:
+def _news(kind: int, body: bytes) -> Notification | None:
     if kind in (NEW_LINK, DEL_LINK) and len(body) >= _LINK.size:
         return _link(body, there=kind == NEW_LINK)
     if kind in (NEW_ADDRESS, DEL_ADDRESS) and len(body) >= _ADDRESS.size:
@@ -77,11 +75,11 @@ def _news(kind: int, body: bytes) -> News | None:
     return None
 
 
-def _link(body: bytes, *, there: bool) -> Link | None:
+def _link(body: bytes, *, there: bool) -> InterfaceState | None:
     family, _, index, flags, _ = _LINK.unpack_from(body)
     if family or flags & _IFF_LOOPBACK or _IFLA_MASTER in _attributes(body[_LINK.size :]):
         return None
-    return Link(index, there and flags & (_IFF_UP | _IFF_RUNNING) == _IFF_UP | _IFF_RUNNING)
+    return InterfaceState(index, there and flags & (_IFF_UP | _IFF_RUNNING) == _IFF_UP | _IFF_RUNNING)
 
 
 def _address(body: bytes, *, there: bool) -> Address | None:

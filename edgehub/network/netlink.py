@@ -1,8 +1,4 @@
-"""The socket at which the kernel tells of changes of links, addresses and routes (rtnetlink(7)); anybody may listen.
-
-Like the transport it waits for the system and not for a clock: news are of the real world, and there is no replaying
-them.
-"""
+"""The rtnetlink socket: notifications of the kernel about interfaces, addresses and routes (rtnetlink(7))."""
 
 import errno
 import os
@@ -12,7 +8,7 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from edgehub.network.changes import Changes
+from edgehub.network.changes import NetworkChanges
 from edgehub.network.messages import read
 
 _RTMGRP_LINK, _RTMGRP_IPV4_IFADDR, _RTMGRP_IPV4_ROUTE = 0x1, 0x10, 0x40
@@ -20,17 +16,19 @@ _RTMGRP_IPV6_IFADDR, _RTMGRP_IPV6_ROUTE = 0x100, 0x400
 GROUPS: Final = _RTMGRP_LINK | _RTMGRP_IPV4_IFADDR | _RTMGRP_IPV4_ROUTE | _RTMGRP_IPV6_IFADDR | _RTMGRP_IPV6_ROUTE
 
 LARGEST: Final = 64 * 1024
-"""Bytes of a datagram; the kernel's are at most 32 KiB."""
+"""Bytes read of a datagram; the kernel's have at most 32 KiB."""
 
-TOGETHER: Final = 0.2
-"""Seconds for which news are gathered: a change of the network is many of them."""
+GATHER_SECONDS: Final = 0.2
+"""Seconds for which notifications are gathered: one change of the network causes many."""
 
 
 class Netlink:
-    """See the module's docstring.
+    """A `NetworkWatch` on an rtnetlink socket, which needs no privilege.
+
+    It waits in `poll`, not for the clock: a simulation cannot replay it.
 
     Raises:
-        OSError: there is no such socket here, as in some sandboxes.
+        OSError: the system has no such socket, as in some sandboxes.
     """
 
     def __init__(self) -> None:
@@ -46,18 +44,18 @@ class Netlink:
         self._stopping = self._closed = False
 
     def run(self, changed: Callable[[str], None]) -> None:
-        """Tell of each change until `close`; blocks, once, and frees everything at its end.
+        """Call `changed` for each change until `close`, then close the socket. Blocks; called once.
 
         Raises:
-            OSError: the socket has failed.
+            OSError: the socket failed.
         """
-        changes = Changes()
+        changes = NetworkChanges()
         try:
             while self._wait():
                 first = self._read(changes)
                 if not first:
                     continue
-                self._bell_rings(TOGETHER)
+                self._bell_rings(GATHER_SECONDS)
                 news = dict.fromkeys([first, *self._read_more(changes)])
                 if not self._stopping:
                     changed(", ".join(filter(None, news)))
@@ -68,14 +66,14 @@ class Netlink:
                 self._socket.close()
 
     def close(self) -> None:
-        """Let `run` end; any thread, idempotent."""
+        """End `run`; any thread, idempotent."""
         self._stopping = True
         with self._lock:
             if not self._closed:
                 os.eventfd_write(self._bell, 1)
 
     def _wait(self) -> bool:
-        """Wait for something to read; no when it is to end."""
+        """Wait until the socket is readable; return False after `close`."""
         poll = select.poll()
         poll.register(self._bell, select.POLLIN)
         poll.register(self._socket, select.POLLIN)
@@ -92,11 +90,11 @@ class Netlink:
         poll.register(self._socket, select.POLLIN)
         return bool(poll.poll(0)) and not self._stopping
 
-    def _read_more(self, changes: Changes) -> Iterator[str]:
+    def _read_more(self, changes: NetworkChanges) -> Iterator[str]:
         while self._readable():
             yield self._read(changes)
 
-    def _read(self, changes: Changes) -> str:
+    def _read(self, changes: NetworkChanges) -> str:
         try:
             return changes.take(read(self._socket.recv(LARGEST)))
         except BlockingIOError:

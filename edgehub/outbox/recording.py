@@ -1,6 +1,4 @@
-"""An outbox that is another one, and tells a recorder what was in it when it was opened: that comes from outside of the
-run. What is written later is what the node was seen to send; only failures are told of.
-"""
+"""Records the outbox for a trace."""
 
 from collections.abc import Callable, Iterable
 from typing import Final
@@ -11,29 +9,29 @@ from beehive.clock import Clock
 from beehive.trace.format import Note, Record
 from beehive.trace.redact import Redactor
 from edgehub.errors import OutboxError
-from edgehub.outbox.store import Kept, OpenOutbox, OutboxStore
+from edgehub.outbox.store import OpenOutbox, OutboxStore, StoredMessage
 
 OUTBOX: Final = "outbox"
-"""Kind of the notes; `data` has the messages that were found, each as serial, time (ms) and frame."""
+"""Kind of the notes; `data` lists the messages found, each as serial, time (ms) and frame."""
 
 FAILED: Final = "failed"
-"""Beginning of the text of those that tell of a failure."""
+"""First word of the text of a note about a failure."""
 
 
 class OutboxEntry(msgspec.Struct, frozen=True):
-    """The outbox was opened, or could not be opened or written (`beehive.trace.entries.Entry`)."""
+    """The opening of the outbox, or a failure to open or write it (`beehive.trace.entries.Entry`)."""
 
     time: float
     error: str
-    found: tuple[Kept, ...] = ()
+    found: tuple[StoredMessage, ...] = ()
 
     @property
     def size(self) -> int:
-        """Bytes of memory that it keeps, roughly."""
+        """Rough size in memory, in bytes."""
         return 300 + sum(200 + len(one.frame) for one in self.found)
 
     def record(self, time: float, redactor: Redactor) -> Record:
-        """As it is written."""
+        """Return the redacted record for the file."""
         if self.error:
             return Note(time, 0, 0, 0, OUTBOX, "websocket", redactor.text(f"{FAILED}: {self.error}"))
         data = [[one.serial, one.accepted, redactor.frame(one.frame)] for one in self.found]
@@ -41,7 +39,10 @@ class OutboxEntry(msgspec.Struct, frozen=True):
 
 
 class RecordingOutbox:
-    """See `OutboxStore` and the module's docstring."""
+    """Wraps an `OutboxStore` and reports its contents at the opening, and failures.
+
+    The contents come from an earlier run. Later writes need no record: the trace has the frames that the node sent.
+    """
 
     def __init__(self, store: OutboxStore, clock: Clock, add: Callable[[OutboxEntry], None]) -> None:
         self._store = store
@@ -49,13 +50,13 @@ class RecordingOutbox:
         self._add = add
         self.close = store.close
 
-    def load(self) -> list[Kept]:
+    def load(self) -> list[StoredMessage]:
         """See `OutboxStore`."""
         found = self._store.load()
         self._add(OutboxEntry(self._clock.monotonic(), "", tuple(found)))
         return found
 
-    def change(self, put: Iterable[Kept], gone: Iterable[int]) -> None:
+    def change(self, put: Iterable[StoredMessage], gone: Iterable[int]) -> None:
         """See `OutboxStore`."""
         try:
             self._store.change(put, gone)
@@ -65,7 +66,7 @@ class RecordingOutbox:
 
 
 def recording(open_outbox: OpenOutbox, clock: Clock, add: Callable[[OutboxEntry], None]) -> OpenOutbox:
-    """Opens recorded outboxes."""
+    """Wrap a function that opens the outbox, so that it returns recorded ones."""
 
     def opened() -> OutboxStore:
         try:

@@ -1,8 +1,4 @@
-"""The outbox in an SQLite file: write-ahead log with `synchronous=FULL`, so that a change is one append and one fsync.
-
-The file is its owner's alone (mode 0600): what devices upload is nobody else's business. One that is no database any
-more is put aside, never deleted, and a new one begun: the link must not wait for somebody to repair it.
-"""
+"""The outbox in an SQLite file."""
 
 import logging
 import os
@@ -12,15 +8,14 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from beehive.files.damaged import make_way
+from beehive.files.damaged import set_aside_unless_file
 from edgehub.errors import OutboxError
-from edgehub.outbox import _sql as sql
-from edgehub.outbox.store import Kept
+from edgehub.outbox.store import StoredMessage
 
 _log = logging.getLogger(__name__)
 
 BUSY_MILLISECONDS: Final = 2000
-"""How long a statement waits for another process that holds the file."""
+"""Time that a statement waits for another process with a lock on the file."""
 
 PRAGMAS: Final = (
     f"PRAGMA busy_timeout={BUSY_MILLISECONDS}",
@@ -33,18 +28,27 @@ PRAGMAS: Final = (
     f"PRAGMA journal_size_limit={1024 * 1024}",
 )
 
+_CREATE: Final = (
+    "CREATE TABLE IF NOT EXISTS outbox "
+    "( serial INTEGER NOT NULL, accepted BIGINT NOT NULL, frame BLOB NOT NULL, PRIMARY KEY (serial) )"
+)
+_LOAD: Final = "SELECT serial, accepted, frame FROM outbox ORDER BY serial"
+_PUT: Final = "INSERT OR REPLACE INTO outbox (serial, accepted, frame) VALUES (:serial, :accepted, :frame)"
+_REMOVE: Final = "DELETE FROM outbox WHERE serial = :serial"
+
 SUFFIXES: Final = ("", "-wal", "-shm")
-"""Of the files that SQLite makes of one."""
+"""Suffixes of the files of one SQLite database."""
 
 _BAD: Final = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 _FREED_PAGES: Final = 256
-"""Pages that are given back to the file system at an opening."""
+"""Free pages given back to the file system when the file is opened."""
 
 
 class SqliteOutbox:
-    """See `edgehub.outbox.store.OutboxStore` and the module's docstring.
+    """An `OutboxStore` in an SQLite file.
 
-    Opened on one thread and then used on another, which SQLite allows as long as it is one after the other.
+    Write-ahead log with `synchronous=FULL`: a change is one append and one fsync. The file has mode 0600, because the
+    data of devices is confidential. It is opened on one thread and then used on another.
 
     Raises:
         OutboxError: the file cannot be opened.
@@ -60,21 +64,21 @@ class SqliteOutbox:
         except (OSError, sqlite3.Error) as error:
             raise self._error("open the outbox", error) from error
 
-    def load(self) -> list[Kept]:
+    def load(self) -> list[StoredMessage]:
         """See `OutboxStore`."""
         try:
-            return [Kept(*row) for row in self._connection.execute(sql.LOAD)]
+            return [StoredMessage(*row) for row in self._connection.execute(_LOAD)]
         except sqlite3.Error as error:
             raise self._error("read the outbox", error) from error
 
-    def change(self, put: Iterable[Kept], gone: Iterable[int]) -> None:
+    def change(self, put: Iterable[StoredMessage], gone: Iterable[int]) -> None:
         """See `OutboxStore`."""
         connection = self._connection
         try:
             connection.execute("BEGIN IMMEDIATE")
             rows = [{"serial": one.serial, "accepted": one.accepted, "frame": one.frame} for one in put]
-            connection.executemany(sql.PUT, rows)
-            connection.executemany(sql.REMOVE, [{"serial": serial} for serial in gone])
+            connection.executemany(_PUT, rows)
+            connection.executemany(_REMOVE, [{"serial": serial} for serial in gone])
             connection.execute("COMMIT")
         except sqlite3.Error as error:
             with suppress(sqlite3.Error):
@@ -94,18 +98,18 @@ class SqliteOutbox:
 
 
 def open_outbox(path: Path, now: float) -> SqliteOutbox:
-    """Open the file, or begin a new one in the place of a bad one.
+    """Open the outbox. A corrupt file is renamed, not deleted, and replaced by a new one, so that the link can go on.
 
     Args:
-        path: of it.
-        now: Unix time, for the name of the bad one.
+        path: of the file.
+        now: Unix time in seconds, for the name of a corrupt file.
 
     Raises:
-        OutboxError: neither is possible.
+        OutboxError: the file can neither be opened nor replaced.
     """
-    make_way(path, path.parent, links=True)
+    set_aside_unless_file(path, path.parent, links=True)
     try:
-        return _sound(path)
+        return _open_sound(path)
     except OutboxError as error:
         if not error.corrupt:
             raise
@@ -117,11 +121,11 @@ def open_outbox(path: Path, now: float) -> SqliteOutbox:
                     path.with_name(path.name + suffix).rename(aside.with_name(aside.name + suffix))
         except OSError as failure:
             raise OutboxError("put the bad outbox aside", str(path), str(failure.strerror)) from failure
-    return _sound(path)
+    return _open_sound(path)
 
 
-def _sound(path: Path) -> SqliteOutbox:
-    """Open it and read all of it once: what is broken in it is found now and not later."""
+def _open_sound(path: Path) -> SqliteOutbox:
+    """Open the file and read all rows, so that damage shows now."""
     store = SqliteOutbox(path)
     try:
         store.load()
@@ -136,7 +140,7 @@ def _connect(path: Path) -> sqlite3.Connection:
     try:
         for pragma in PRAGMAS:
             connection.execute(pragma)
-        connection.execute(sql.CREATE)
+        connection.execute(_CREATE)
         connection.execute(f"PRAGMA incremental_vacuum({_FREED_PAGES})").fetchall()
     except sqlite3.Error:
         connection.close()

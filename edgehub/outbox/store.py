@@ -1,4 +1,4 @@
-"""The contract of what keeps the outbox; a file in production (`edgehub.outbox.sqlite`)."""
+"""The contract of the outbox's storage; a file in production (`edgehub.outbox.sqlite`)."""
 
 from collections.abc import Callable, Iterable
 from typing import Protocol
@@ -6,28 +6,28 @@ from typing import Protocol
 import msgspec
 
 
-class Kept(msgspec.Struct, frozen=True, gc=False):
+class StoredMessage(msgspec.Struct, frozen=True, gc=False):
     """One message in the outbox."""
 
     serial: int
     accepted: int
-    """When it was taken, in milliseconds since the Unix epoch."""
+    """When edgehub accepted it, in milliseconds since the Unix epoch."""
     frame: bytes
-    """As it leaves."""
+    """The encoded message, as it leaves."""
 
 
 class OutboxStore(Protocol):
-    """Everything raises `OutboxError`, but for `close`. Used on one thread at a time."""
+    """Storage of the outbox, used on one thread at a time. All methods but `close` raise `OutboxError`."""
 
-    def load(self) -> list[Kept]:
-        """All there is, by serial."""
+    def load(self) -> list[StoredMessage]:
+        """Return all messages, by serial."""
 
-    def change(self, put: Iterable[Kept], gone: Iterable[int]) -> None:
-        """Insert (or replace) and remove, all or nothing; once it returns it survives a loss of power."""
+    def change(self, put: Iterable[StoredMessage], gone: Iterable[int]) -> None:
+        """Insert or replace messages and remove serials, in one transaction that survives a loss of power."""
 
     def close(self) -> None:
-        """Give it up. Never raises."""
+        """Close the store. Never raises."""
 
 
 OpenOutbox = Callable[[], OutboxStore]
-"""Opens it; raises `OutboxError`."""
+"""Opens the store; raises `OutboxError`."""

@@ -1,35 +1,34 @@
-"""The actor that writes the outbox, on a thread of its own.
-
-A flush may take seconds on a worn card. On the module's thread it would hold up acknowledgements and keepalives, and
-the cloud would take the node for gone. While one change is being written, the next gathers: the slower the disk, the
-more messages one flush serves.
-"""
+"""The actor that writes the outbox."""
 
 from collections.abc import Callable
 
 from beehive import Actor
 from edgehub.errors import OutboxError
-from edgehub.outbox.ledger import Changes
-from edgehub.outbox.store import Kept, OutboxStore
+from edgehub.ledger import OutboxChanges
+from edgehub.outbox.store import OutboxStore, StoredMessage
 
 
-class Write(Changes):
-    """Told to the writer: let the store have these."""
+class Write(OutboxChanges):
+    """Changes to write."""
 
     __slots__ = ()
 
 
-Wrote = Callable[[Changes, OutboxError | None], None]
-"""Told of every change when it is on the disk, or that it is not."""
+Wrote = Callable[[OutboxChanges, OutboxError | None], None]
+"""Called after every write, with the error if it failed."""
 
 
-class Writer(Actor):
-    """See the module's docstring.
+class OutboxWriter(Actor):
+    """Writes changes to the outbox on its own thread.
+
+    A flush may take seconds on a worn card. On the module's thread it would delay acknowledgements and keepalives, and
+    the cloud would take the node for dead. While one change is written, the next one grows: the slower the disk, the
+    more messages share a flush.
 
     Args:
-        store: opened; closed when the actor ends.
-        to_wall: from monotonic seconds to milliseconds since the Unix epoch.
-        wrote: told of each; returns at once.
+        store: open; closed when the actor ends.
+        to_wall: converts monotonic seconds to milliseconds since the Unix epoch.
+        wrote: called after each write; returns at once.
     """
 
     def __init__(self, store: OutboxStore, to_wall: Callable[[float], int], wrote: Wrote) -> None:
@@ -39,9 +38,9 @@ class Writer(Actor):
         self._wrote = wrote
 
     def on_receive(self, message: object) -> None:
-        """Write."""
+        """Write a change."""
         if isinstance(message, Write):
-            put = [Kept(one.serial, self._to_wall(one.accepted), one.frame) for one in message.put]
+            put = [StoredMessage(one.serial, self._to_wall(one.accepted), one.frame) for one in message.put]
             try:
                 self._store.change(put, message.gone)
             except OutboxError as error:
@@ -50,5 +49,5 @@ class Writer(Actor):
                 self._wrote(message, None)
 
     def on_stop(self) -> None:
-        """Let go of the file."""
+        """Close the store."""
         self._store.close()

@@ -1,6 +1,6 @@
 """What is remembered by text: nothing that a peer could fill the memory with."""
 
-from beehive.cache import LONGEST, remembered
+from beehive.cache import LONGEST, cached_for_short_texts
 from beehive.handlers import HandlerTable
 from beehive.message import Message, Route
 from beehive.resource import Side
@@ -9,7 +9,7 @@ from beehive.resource import Side
 def test_long_texts_are_worked_out_each_time() -> None:
     calls = []
 
-    @remembered(8)
+    @cached_for_short_texts(8)
     def size(text: str, *, extra: str = "") -> int:
         calls.append(text)
         return len(text) + len(extra)

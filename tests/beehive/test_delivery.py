@@ -9,10 +9,10 @@ from beehive import (
     BeehiveError,
     DropReason,
     Hive,
-    Kind,
     Message,
     Module,
     Operation,
+    OverflowPolicy,
     RequestError,
     RequestTimeoutError,
     ResourceType,
@@ -58,7 +58,7 @@ class Second(Worker):
 
 
 class Asker(Module):
-    """Passes questions on and notes the answers, in its own turn."""
+    """Passes questions on and notes the answers, on its own thread."""
 
     name = "asker"
 
@@ -111,7 +111,7 @@ def test_messages_of_one_sender_arrive_in_order(bed: Bed, log: Log) -> None:
 def test_undeliverable_messages_are_dead_letters(
     bed: Bed, log: Log, destination: str, resource: str, operation: str, reason: DropReason
 ) -> None:
-    """A message that nobody takes is kept with its reason, and the module lives on."""
+    """A message that no module handles is kept with its reason, and the module goes on."""
     hive = start(bed, log, Worker)
     message = bed.message(resource, operation)
     hive.send(destination, message)
@@ -179,20 +179,20 @@ def test_a_request_that_nobody_answers_ends_at_its_deadline(bed: Bed, log: Log) 
         hive.request("worker", bed.message("default/secret/s", Operation.QUERY), 0.05).get()
     assert 0.05 <= bed.clock.monotonic() - begin < 5
     assert caught.value.retryable
-    assert len(hive.waiters) == 0
+    assert len(hive.pending_requests) == 0
     bed.until(lambda: len(log) == 1)
     _, question = log.entries[0]
     hive.respond(question.reply(bed.clock))
-    assert hive.waiters.unmatched == {DropReason.LATE_ANSWER: 1}
+    assert hive.pending_requests.unmatched == {DropReason.LATE_ANSWER: 1}
 
 
 def test_a_second_answer_and_an_unknown_one_are_counted_and_dropped(bed: Bed, log: Log) -> None:
     """The first answer counts; the second and one to nothing end in counters."""
     hive = start(bed, log, Worker)
     assert hive.request("worker", bed.message("null/node/n", Operation.QUERY), 5).get().content == 1
-    bed.until(lambda: hive.waiters.unmatched[DropReason.DOUBLE_ANSWER] == 1)
+    bed.until(lambda: hive.pending_requests.unmatched[DropReason.DOUBLE_ANSWER] == 1)
     hive.respond(bed.message().reply(bed.clock))
-    assert hive.waiters.unmatched[DropReason.UNKNOWN_ANSWER] == 1
+    assert hive.pending_requests.unmatched[DropReason.UNKNOWN_ANSWER] == 1
 
 
 @pytest.mark.parametrize(("destination", "resource"), [("nobody", "default/pod/a"), ("worker", "default/event/a")])
@@ -203,7 +203,7 @@ def test_an_undeliverable_request_fails_at_once(bed: Bed, log: Log, destination:
     assert future.settled
     with pytest.raises(UndeliverableError, match=destination):
         future.get()
-    assert len(hive.waiters) == 0
+    assert len(hive.pending_requests) == 0
 
 
 def test_the_same_id_waits_only_once_but_may_be_sent_again(bed: Bed, log: Log) -> None:
@@ -303,7 +303,7 @@ def test_several_hives_in_one_process_do_not_meet(bed: Bed) -> None:
     waiting = hives[0].request("worker", question, 5)
     hives[1].respond(question.reply(bed.clock))
     assert not waiting.settled
-    assert hives[1].waiters.unmatched == {DropReason.UNKNOWN_ANSWER: 1}
+    assert hives[1].pending_requests.unmatched == {DropReason.UNKNOWN_ANSWER: 1}
 
 
 def test_states_to_a_request_handler_are_commands_when_requested() -> None:
@@ -312,7 +312,7 @@ def test_states_to_a_request_handler_are_commands_when_requested() -> None:
     class Stateful(Module):
         name = "stateful"
 
-        @handles(kind=Kind.STATE)
+        @handles(overflow=OverflowPolicy.STATE)
         def state(self, message: Message) -> None:
             self.reply(message)
 

@@ -33,7 +33,7 @@ def test_the_numbers_are_those_of_the_code() -> None:
     assert waiting in text
     assert f"doubles from {FIRST_DELAY:g} s to {LONGEST_DELAY:g} s" in text
     assert f"`attempts` tries ({Module.attempts})" in text
-    assert f"patience of {Hive(Simulation()).patience:g} s" in text
+    assert f"put timeout of {Hive(Simulation()).put_timeout:g} s" in text
     assert (CAPACITY, CAPACITY_BYTES) == (1000, 4 * 1024**2)
 
 

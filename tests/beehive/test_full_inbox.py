@@ -5,14 +5,14 @@ from collections import Counter
 import pykka
 
 from beehive import (
+    DeliveryRecord,
     DropReason,
     Hive,
-    Kind,
     Message,
     Module,
     Operation,
     Outcome,
-    Record,
+    OverflowPolicy,
     ResourceType,
     handles,
 )
@@ -39,21 +39,21 @@ class Blocked(Module):
     def command(self, message: Message) -> None:
         self.log(message.content)
 
-    @handles(ResourceType.PODSTATUS, kind=Kind.STATE)
+    @handles(ResourceType.PODSTATUS, overflow=OverflowPolicy.STATE)
     def state(self, message: Message) -> None:
         self.log(message.content)
 
-    @handles(ResourceType.EVENT, kind=Kind.TELEMETRY)
+    @handles(ResourceType.EVENT, overflow=OverflowPolicy.TELEMETRY)
     def telemetry(self, message: Message) -> None:
         self.log(message.content)
 
 
 def blocked_hive(
-    bed: Bed, log: Log, taps: tuple[object, ...] = (), patience: float = 0.05
+    bed: Bed, log: Log, taps: tuple[object, ...] = (), put_timeout: float = 0.05
 ) -> tuple[Hive, pykka.Future[None]]:
     """A hive whose one module is inside a handler until the future is set."""
     gate: pykka.Future[None] = bed.runtime.future()
-    hive = bed.hive(patience=patience, taps=taps)
+    hive = bed.hive(put_timeout=put_timeout, taps=taps)
     hive.add(Blocked, gate, log)
     hive.start()
     hive.send("blocked", bed.message("null/node/n"))
@@ -62,7 +62,7 @@ def blocked_hive(
 
 
 def test_a_command_without_room_is_a_dead_letter_with_its_reason(bed: Bed, log: Log) -> None:
-    """The sender waits for the hive's patience, the message is kept, and those that had room are handled."""
+    """The sender waits for the hive's put timeout, the message is kept, and those that had room are handled."""
     hive, gate = blocked_hive(bed, log)
     for number in range(COMMAND_CAPACITY):
         hive.send("blocked", bed.message(content=number))
@@ -83,7 +83,7 @@ def test_every_drop_is_counted_by_its_reason(bed: Bed, log: Log) -> None:
         def __init__(self) -> None:
             self.outcomes: Counter[tuple[Outcome, DropReason | None]] = Counter()
 
-        def delivered(self, record: Record) -> None:
+        def delivered(self, record: DeliveryRecord) -> None:
             self.outcomes[record.outcome, record.reason] += 1
 
     tap = Count()
@@ -115,7 +115,7 @@ def test_states_of_different_sources_are_different_objects(bed: Bed, log: Log) -
 
 def test_a_broadcast_does_not_wait_for_a_full_member(bed: Bed, log: Log) -> None:
     """The sender goes on at once; the member gets the message when it has room, or it is a dead letter."""
-    hive, gate = blocked_hive(bed, log, patience=1.0)
+    hive, gate = blocked_hive(bed, log, put_timeout=1.0)
     for number in range(COMMAND_CAPACITY):
         hive.send("blocked", bed.message(content=number))
 
@@ -126,7 +126,7 @@ def test_a_broadcast_does_not_wait_for_a_full_member(bed: Bed, log: Log) -> None
 
     assert bed.on_the_clock(broadcast) == {}
     bed.until(lambda: hive.dead_letters.counts[DropReason.INBOX_FULL] == 2)
-    hive.slot("blocked").inbox._patience = 60.0
+    hive.slot("blocked").inbox._put_timeout = 60.0
     hive.broadcast("slow", bed.message(content="third"))
     gate.set()
     bed.until(lambda: len(log) == COMMAND_CAPACITY + 2)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beehive import Header, Kind, Message, Module, Operation, ResourceType, Route, Side, handles
+from beehive import Header, Message, Module, Operation, OverflowPolicy, ResourceType, Route, Side, handles
 from beehive.handlers import HandlerTable
 
 
@@ -103,7 +103,7 @@ def test_one_method_may_have_several_marks_and_subclasses_inherit_them() -> None
 
     class Base:
         @handles(ResourceType.POD, Operation.INSERT, Operation.UPDATE)
-        @handles(ResourceType.SECRET, kind=Kind.STATE)
+        @handles(ResourceType.SECRET, overflow=OverflowPolicy.STATE)
         def many(self, message: Message) -> None: ...
 
     class Derived(Base):

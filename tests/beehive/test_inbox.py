@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from beehive import (
+    DeliveryMode,
     Message,
     Threads,
-    Way,
 )
 from beehive.delivery import Delivery
 from beehive.errors import InboxFullError
@@ -21,7 +21,7 @@ from tests.beehive.beds import Bed, Log
 def delivery(content: object = None, key: str = "default/podstatus") -> Delivery:
     """A delivery that nobody will handle."""
     message = Message(content=content).with_route(resource=key)
-    return Delivery(message, lambda _module, _message: None, Way.SEND)
+    return Delivery(message, lambda _module, _message: None, DeliveryMode.SEND)
 
 
 def drained(inbox: Inbox) -> list[object]:
@@ -34,8 +34,8 @@ def drained(inbox: Inbox) -> list[object]:
 
 
 def test_a_command_waits_for_room_and_then_gives_up(bed: Bed) -> None:
-    """The producer waits for the patience, not less; the error names the inbox and may be retried."""
-    inbox = Inbox(bed.runtime, capacity=2, patience=0.1, name="small")
+    """The producer waits for the put timeout, not less; the error names the inbox and may be retried."""
+    inbox = Inbox(bed.runtime, capacity=2, put_timeout=0.1, name="small")
     inbox.put("a")
     inbox.put("b")
     begin = bed.clock.monotonic()
@@ -48,7 +48,7 @@ def test_a_command_waits_for_room_and_then_gives_up(bed: Bed) -> None:
 
 def test_a_command_gets_the_room_that_becomes_free(bed: Bed) -> None:
     """A producer that waits goes on when the consumer has taken something, in the order it would have had."""
-    inbox = Inbox(bed.runtime, capacity=2, patience=60)
+    inbox = Inbox(bed.runtime, capacity=2, put_timeout=60)
     inbox.put("a")
     inbox.put("b")
     bed.clock.after(0.05, inbox.get)
@@ -58,7 +58,7 @@ def test_a_command_gets_the_room_that_becomes_free(bed: Bed) -> None:
 
 def test_urgent_items_are_never_refused_room(bed: Bed) -> None:
     """Answers and timers come in whatever waits."""
-    inbox = Inbox(bed.runtime, capacity=1, patience=0)
+    inbox = Inbox(bed.runtime, capacity=1, put_timeout=0)
     inbox.put("a")
     for number in range(10):
         inbox.put_urgent(number)
@@ -98,7 +98,7 @@ def test_telemetry_drops_its_oldest(bed: Bed) -> None:
 
 def test_states_and_telemetry_do_not_take_the_commands_room(bed: Bed) -> None:
     """Each class has its own bound: after a long outage the statuses must not keep the commands out."""
-    inbox = Inbox(bed.runtime, patience=0)
+    inbox = Inbox(bed.runtime, put_timeout=0)
     for number in range(STATE_CAPACITY):
         inbox.put_state(number, delivery())
     for _ in range(TELEMETRY_CAPACITY):
@@ -113,7 +113,7 @@ def test_states_and_telemetry_do_not_take_the_commands_room(bed: Bed) -> None:
 
 
 def test_what_is_put_back_comes_first_in_its_order(bed: Bed) -> None:
-    """A failed module's messages are before all others in its next life."""
+    """A failed module's messages are before all others in its next instance."""
     inbox = Inbox(bed.runtime)
     inbox.put("later")
     inbox.put_back(["third"])
@@ -139,8 +139,8 @@ def test_a_closed_inbox_refuses_what_waits_and_what_comes(bed: Bed) -> None:
 
 
 def test_closing_lets_waiting_producers_go(bed: Bed) -> None:
-    """A producer that waits for room in an inbox that is closed does not wait for its patience."""
-    inbox = Inbox(bed.runtime, capacity=1, patience=3600)
+    """A producer that waits for room in an inbox that is closed does not wait out its put timeout."""
+    inbox = Inbox(bed.runtime, capacity=1, put_timeout=3600)
     refused = Log()
     inbox.put("a")
     bed.clock.after(0.05, lambda: inbox.close(refused))
@@ -150,7 +150,7 @@ def test_closing_lets_waiting_producers_go(bed: Bed) -> None:
 
 def test_a_deferred_command_gets_room_later_without_anybody_waiting(bed: Bed) -> None:
     """It comes in when the consumer has taken something; the producer was never held."""
-    inbox = Inbox(bed.runtime, capacity=2, patience=3600)
+    inbox = Inbox(bed.runtime, capacity=2, put_timeout=3600)
     given_up = Log()
     for number in range(4):
         inbox.put_deferred(number, given_up)
@@ -161,8 +161,8 @@ def test_a_deferred_command_gets_room_later_without_anybody_waiting(bed: Bed) ->
 
 
 def test_a_deferred_command_without_room_is_given_up(bed: Bed) -> None:
-    """After the patience; at once when too many wait already. It does not come in afterwards."""
-    inbox = Inbox(bed.runtime, capacity=2, patience=0.05)
+    """After the put timeout; at once when too many wait already. It does not come in afterwards."""
+    inbox = Inbox(bed.runtime, capacity=2, put_timeout=0.05)
     given_up = Log()
 
     def put_five() -> list[object]:
@@ -180,7 +180,7 @@ def test_a_deferred_command_without_room_is_given_up(bed: Bed) -> None:
 
 def test_given_up_commands_do_not_keep_later_ones_from_waiting(bed: Bed) -> None:
     """A member that was stuck for long gets what comes when it is about to go on."""
-    inbox = Inbox(bed.runtime, capacity=1, patience=0.05)
+    inbox = Inbox(bed.runtime, capacity=1, put_timeout=0.05)
     given_up = Log()
     for number in range(2):
         inbox.put_deferred(number, given_up)
@@ -215,7 +215,7 @@ def test_room_that_appears_while_a_command_is_deferred_is_not_missed() -> None:
 
 def test_closing_refuses_what_was_deferred(bed: Bed) -> None:
     """Once each, and later ones too."""
-    inbox = Inbox(bed.runtime, capacity=1, patience=3600)
+    inbox = Inbox(bed.runtime, capacity=1, put_timeout=3600)
     refused, given_up = Log(), Log()
     for number in range(2):
         inbox.put_deferred(number, given_up)
@@ -226,7 +226,7 @@ def test_closing_refuses_what_was_deferred(bed: Bed) -> None:
 
 def test_closing_refuses_all_that_was_deferred(bed: Bed) -> None:
     """In order, and it comes to an end: letting one in must not begin to refuse while that is being done."""
-    inbox = Inbox(bed.runtime, capacity=2, patience=3600)
+    inbox = Inbox(bed.runtime, capacity=2, put_timeout=3600)
     refused = Log()
     for number in range(4):
         inbox.put_deferred(number, Log())
@@ -256,7 +256,7 @@ def test_a_command_does_not_overtake_one_that_is_deferred() -> None:
 def test_deferred_commands_of_many_threads_all_arrive() -> None:
     """Stress: an inbox of two, eight threads that never wait, one consumer; nothing is stuck outside."""
     runtime, given_up = Threads(), Log()
-    inbox = Inbox(runtime, capacity=2, patience=60)
+    inbox = Inbox(runtime, capacity=2, put_timeout=60)
     taken: list[object] = []
 
     def produce(producer: int) -> None:
@@ -285,7 +285,7 @@ def test_deferred_commands_of_many_threads_all_arrive() -> None:
 def test_threads_that_press_into_a_small_inbox_lose_nothing() -> None:
     """Stress: eight producers, one consumer, an inbox of four; everything arrives, in each producer's order."""
     runtime = Threads()
-    inbox = Inbox(runtime, capacity=4, patience=30)
+    inbox = Inbox(runtime, capacity=4, put_timeout=30)
     producers, each = 8, 400
     begin = threading.Barrier(producers + 1)
 

@@ -13,7 +13,7 @@ from tests.beehive.beds import Bed, Log
 
 
 class Noting(Module):
-    """Notes its life."""
+    """Notes when it starts, stops and fails."""
 
     name = "noting"
 
@@ -215,7 +215,7 @@ def test_a_module_that_hangs_does_not_keep_the_others_from_stopping(bed: Bed, lo
 
 
 class Child(Actor):
-    """An inner actor that notes its life, and fails when it is told to."""
+    """An inner actor that notes when it starts and stops, and fails on demand."""
 
     def __init__(self, log: Log, *, broken: bool = False) -> None:
         super().__init__()

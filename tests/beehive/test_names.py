@@ -1,4 +1,5 @@
-"""The names on the wire are KubeEdge's of today (spec/01 §1.3 and §3.2, spec/02 §2)."""
+"""The names on the wire are KubeEdge's of today (docs/protocol.md, "Resource types", "Operations" and "Modules and
+sources")."""
 
 import pytest
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from beehive import DropReason, Hive, Message, Module, RequestTimeoutError, Threads, handles
-from beehive.requests import Waiters
+from beehive.requests import PendingRequests
 from beehive.runtime import Future, ThreadFuture
 
 
@@ -41,7 +41,7 @@ def run(*functions: object) -> None:
 
 def test_a_waiter_ends_once_when_answer_and_deadline_meet(threads: Threads) -> None:
     """Stress: answers come at the moment of the deadline, twice; every wait ends once and every answer is accounted."""
-    waiters = Waiters(threads.clock)
+    waiters = PendingRequests(threads.clock)
     ends: Counter[str] = Counter()
     questions = [question(threads) for _ in range(400)]
     for number, one in enumerate(questions):
@@ -68,7 +68,7 @@ def test_a_waiter_ends_once_when_answer_and_deadline_meet(threads: Threads) -> N
 
 def test_of_two_who_end_the_same_wait_one_does(threads: Threads) -> None:
     """Both have seen it open; the first ends it, the second is told that it came too late."""
-    waiters, one = Waiters(threads.clock), question(threads)
+    waiters, one = PendingRequests(threads.clock), question(threads)
     ends: list[object] = []
     waiters.register(one, 60, ends.append)
     seen_by_both = waiters._open[one.id]
@@ -79,7 +79,7 @@ def test_of_two_who_end_the_same_wait_one_does(threads: Threads) -> None:
 
 def test_answers_of_a_group_that_come_together_are_all_there(threads: Threads) -> None:
     """Stress: the members answer at the same moment; the list is complete and nothing is counted as too much."""
-    waiters = Waiters(threads.clock)
+    waiters = PendingRequests(threads.clock)
     for _ in range(100):
         one, future = question(threads), ThreadFuture[list[Message]]()
         waiters.register(one, 60, future.set, expected=4)
@@ -90,7 +90,7 @@ def test_answers_of_a_group_that_come_together_are_all_there(threads: Threads) -
 
 def test_what_is_remembered_of_closed_requests_is_bounded(threads: Threads) -> None:
     """A node that runs for a year keeps the newest thousand."""
-    waiters = Waiters(threads.clock)
+    waiters = PendingRequests(threads.clock)
     for _ in range(5000):
         one = question(threads)
         waiters.register(one, 60, lambda _result: None)
@@ -125,8 +125,8 @@ def test_requests_of_many_threads_all_get_their_own_answer(threads: Threads) -> 
     run(*[ask] * 8)
     hive.stop()
     assert wrong == []
-    assert hive.waiters.unmatched == {}
-    assert len(hive.waiters) == 0
+    assert hive.pending_requests.unmatched == {}
+    assert len(hive.pending_requests) == 0
 
 
 def test_requests_while_the_hive_stops_all_end(threads: Threads) -> None:

@@ -39,7 +39,7 @@ SIDES = st.sampled_from(Side)
     ],
 )
 def test_the_edge_reads_as_metamanager_s_parse_resource(text: str, wanted: Resource) -> None:
-    """Two or three tokens are an object, all else is kept whole (spec/02 §1.2 to §1.4)."""
+    """Two or three tokens are an object, all else is kept whole (docs/protocol.md, "Resource strings")."""
     assert Resource.parse(text) == wanted
     assert type_of(text, Side.EDGE) == wanted.type
 
@@ -71,7 +71,8 @@ def test_the_edge_reads_as_metamanager_s_parse_resource(text: str, wanted: Resou
     ],
 )
 def test_the_cloud_reads_the_node_before_it(text: str, wanted: Resource) -> None:
-    """Node, namespace, type, name by position; devices have their type after the node (spec/02 §1.1)."""
+    """Node, namespace, type, name by position; devices have their type after the node (docs/protocol.md, "Resource
+    strings")."""
     assert Resource.parse(text, Side.CLOUD) == wanted
     assert str(wanted) == text
 

@@ -65,7 +65,7 @@ def test_who_was_not_asked_cannot_answer() -> None:
         assert [(letter.module, letter.reason) for letter in bee.hive.dead_letters] == [
             ("other", DropReason.FOREIGN_ANSWER)
         ]
-        assert bee.hive.waiters.unmatched == {DropReason.FOREIGN_ANSWER: 1}
+        assert bee.hive.pending_requests.unmatched == {DropReason.FOREIGN_ANSWER: 1}
         assert bee.hive.respond(question.reply(bee.clock, "honest"), "asked")
         assert future.get().content == "honest"
 
@@ -91,9 +91,9 @@ def test_who_was_asked_may_hand_a_request_on() -> None:
         bee.start()
         question = bee.message("default/secret/s", "query")
         future = bee.future("asked", question)
-        bee.hive.waiters.delegate(question.id, "other", ["other"])
+        bee.hive.pending_requests.delegate(question.id, "other", ["other"])
         assert not bee.hive.respond(question.reply(bee.clock, "forged"), "other")
-        bee.hive.waiters.delegate(question.id, "asked", ["other"])
+        bee.hive.pending_requests.delegate(question.id, "asked", ["other"])
         assert bee.hive.respond(question.reply(bee.clock, "honest"), "other")
         assert future.get().content == "honest"
 
@@ -109,5 +109,5 @@ def test_modules_say_who_answers() -> None:
         if "hive.respond(" in line and path.name != "testing.py"
     ]
     assert [call for call in calls if "self.name)" not in call and "ModuleName." not in call] == [
-        "stand_in.py: self._hive.respond(reply)"  # a recorded answer, to the question that was asked then
+        "stub_module.py: self._hive.respond(reply)"  # a recorded answer, to the question that was asked then
     ]

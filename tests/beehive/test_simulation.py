@@ -6,7 +6,7 @@ import msgspec
 import pykka
 import pytest
 
-from beehive import Actor, Hive, Message, Module, Operation, Record, ResourceType, handles
+from beehive import Actor, DeliveryRecord, Hive, Message, Module, Operation, ResourceType, handles
 from beehive.simulation import EPOCH, DeadlockError, Simulation
 from tests.beehive.beds import Log
 
@@ -17,7 +17,7 @@ class Tape:
     def __init__(self) -> None:
         self.lines: list[bytes] = []
 
-    def delivered(self, record: Record) -> None:
+    def delivered(self, record: DeliveryRecord) -> None:
         self.lines.append(msgspec.json.encode(record))
 
     def digest(self) -> str:
@@ -177,8 +177,8 @@ def test_a_future_has_any_number_of_readers() -> None:
     simulation, log = Simulation(5), Log()
     future = simulation.future()
     readers = [simulation.start(Reader, future, log) for _ in range(4)]
-    for reader, patience in zip(readers, (None, 10.0, 5.0, 3600.0), strict=True):
-        reader.ref.tell(patience)
+    for reader, timeout in zip(readers, (None, 10.0, 5.0, 3600.0), strict=True):
+        reader.ref.tell(timeout)
     simulation.run_for(7)
     assert log.entries == ["timeout"]
     future.set(42)

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 import pykka
 import pytest
 
-from beehive import Actor, DropReason, Hive, Message, Module, Outcome, Record, Runtime, State, Threads, handles
+from beehive import Actor, DeliveryRecord, DropReason, Hive, Message, Module, Outcome, Runtime, State, Threads, handles
 from beehive.simulation import Simulation
 from tests.beehive.beds import Bed
 
@@ -78,7 +78,7 @@ class Ends:
     def __init__(self) -> None:
         self.ended: list[Message] = []
 
-    def delivered(self, record: Record) -> None:
+    def delivered(self, record: DeliveryRecord) -> None:
         if record.outcome is not Outcome.FAILED and record.module:
             self.ended.append(record.message)
 
@@ -120,7 +120,7 @@ def test_a_simulated_hive_stops_at_any_moment(seed: int, caplog: pytest.LogCaptu
     ended = [message.id for message in tap.ended]
     assert all(ended.count(message.id) == 1 for message in sent)
     simulation.run_for(10)
-    assert len(hive.waiters) == 0
+    assert len(hive.pending_requests) == 0
     assert all(future.settled for future in futures)
 
 
@@ -163,16 +163,16 @@ def no_logging() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("no_logging")
-def test_a_restarted_module_leaves_no_old_life_behind(bed: Bed) -> None:
-    """After twenty failures the instances and classes of the lives before are collected."""
-    lives: list[weakref.ref[Module]] = []
+def test_a_restarted_module_leaves_no_old_instance_behind(bed: Bed) -> None:
+    """After twenty failures the earlier instances and their classes are collected."""
+    instances: list[weakref.ref[Module]] = []
 
     class Mortal(Module):
         name = "mortal"
         attempts = 1
 
         def on_start(self) -> None:
-            lives.append(weakref.ref(self))
+            instances.append(weakref.ref(self))
             self.every(3600, lambda: None)
             self.start_actor(Child)
 
@@ -186,12 +186,12 @@ def test_a_restarted_module_leaves_no_old_life_behind(bed: Bed) -> None:
     hive.start()
     for number in range(20):
         hive.send("mortal", bed.message())
-        bed.until(lambda number=number: len(lives) == number + 2)  # type: ignore[misc]
+        bed.until(lambda number=number: len(instances) == number + 2)  # type: ignore[misc]
     assert hive.dead_letters.counts == {DropReason.POISON: 20}
     hive.stop()
-    for key in list(hive.waiters._open):
-        hive.waiters.cancel(key, ValueError("test is over"))  # type: ignore[arg-type]
+    for key in list(hive.pending_requests._open):
+        hive.pending_requests.cancel(key, ValueError("test is over"))  # type: ignore[arg-type]
     bed.runtime.close()
     assert bed.leftovers() == []
     gc.collect()
-    assert sum(life() is not None for life in lives) <= 2
+    assert sum(instance() is not None for instance in instances) <= 2

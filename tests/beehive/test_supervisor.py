@@ -256,7 +256,7 @@ def test_backoff_stays_below_its_ceiling(base: float, limit: float, seed: int, f
 
 
 def test_a_restart_is_not_begun_after_the_stop(log: Log) -> None:
-    """A module that waits for its restart when the hive stops stays stopped, and what waited is buried."""
+    """A module that waits for its restart when the hive stops stays stopped, and its messages become dead letters."""
     bee = Harness()
     bee.add(Fragile, log)
     bee.start()
@@ -270,7 +270,7 @@ def test_a_restart_is_not_begun_after_the_stop(log: Log) -> None:
 
 
 def test_a_failure_while_stopping_does_not_hold_the_stop(bed: Bed, log: Log) -> None:
-    """What fails among the messages before the stop ends the module; the rest is buried."""
+    """What fails among the messages before the stop ends the module; the rest become dead letters."""
     hive = fragile_hive(bed, log)
     hive.send("fragile", bed.message("default/secret/s", content="once"))
     hive.send("fragile", bed.message(content="behind"))

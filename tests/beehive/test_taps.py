@@ -4,25 +4,25 @@ import threading
 from collections.abc import Iterator
 
 import pytest
-from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from beehive import (
     Actor,
+    DeliveryMode,
+    DeliveryRecord,
     DropReason,
     Hive,
-    Kind,
     Message,
     Module,
     Operation,
     Outcome,
-    Record,
+    OverflowPolicy,
     ResourceType,
     Threads,
-    Way,
     handles,
 )
 from beehive import hive as hive_module
+from beehive.exposition import CollectorRegistry
 from beehive.metrics import BusMetrics, HiveCollector
 from beehive.testing import Harness
 from tests.beehive.beds import Log
@@ -50,7 +50,7 @@ class Observed(Module):
     def answer(self, message: Message) -> None:
         self.reply(message)
 
-    @handles(ResourceType.PODSTATUS, kind=Kind.STATE)
+    @handles(ResourceType.PODSTATUS, overflow=OverflowPolicy.STATE)
     def state(self, message: Message) -> None: ...
 
 
@@ -58,9 +58,9 @@ class Tape:
     """Keeps the records."""
 
     def __init__(self) -> None:
-        self.records: list[Record] = []
+        self.records: list[DeliveryRecord] = []
 
-    def delivered(self, record: Record) -> None:
+    def delivered(self, record: DeliveryRecord) -> None:
         self.records.append(record)
 
 
@@ -90,7 +90,12 @@ def test_a_record_has_who_what_how_when_and_how_long(bee: Harness, tape: Tape) -
     assert [record.waited for record in tape.records] == [0.0, 1.0, 2.0]
     assert [record.handled for record in tape.records] == [1.0, 1.0, 1.0]
     [first, *_] = tape.records
-    assert (first.module, first.way, first.outcome, first.reason) == ("edged", Way.SEND, Outcome.HANDLED, None)
+    assert (first.module, first.mode, first.outcome, first.reason) == (
+        "edged",
+        DeliveryMode.SEND,
+        Outcome.HANDLED,
+        None,
+    )
     assert first.time == bee.clock.monotonic() - 9.0
 
 
@@ -104,17 +109,17 @@ def test_every_way_and_outcome_is_seen(bee: Harness, tape: Tape) -> None:
         bee.hive.send("edged", bee.message("default/podstatus", "update"))
     bee.send("edged", bee.message("default/secret/s", "insert"))
     bee.run_for(300)
-    seen = {(record.way, record.outcome, record.reason) for record in tape.records}
+    seen = {(record.mode, record.outcome, record.reason) for record in tape.records}
     assert seen == {
-        (Way.REQUEST, Outcome.HANDLED, None),
-        (Way.RESPONSE, Outcome.HANDLED, None),
-        (Way.RESPONSE, Outcome.DROPPED, DropReason.UNKNOWN_ANSWER),
-        (Way.BROADCAST, Outcome.HANDLED, None),
-        (Way.SEND, Outcome.DEAD, DropReason.NO_HANDLER),
-        (Way.SEND, Outcome.COALESCED, DropReason.SUPERSEDED),
-        (Way.SEND, Outcome.HANDLED, None),
-        (Way.SEND, Outcome.FAILED, None),
-        (Way.SEND, Outcome.DEAD, DropReason.POISON),
+        (DeliveryMode.REQUEST, Outcome.HANDLED, None),
+        (DeliveryMode.RESPONSE, Outcome.HANDLED, None),
+        (DeliveryMode.RESPONSE, Outcome.DROPPED, DropReason.UNKNOWN_ANSWER),
+        (DeliveryMode.BROADCAST, Outcome.HANDLED, None),
+        (DeliveryMode.SEND, Outcome.DEAD, DropReason.NO_HANDLER),
+        (DeliveryMode.SEND, Outcome.COALESCED, DropReason.SUPERSEDED),
+        (DeliveryMode.SEND, Outcome.HANDLED, None),
+        (DeliveryMode.SEND, Outcome.FAILED, None),
+        (DeliveryMode.SEND, Outcome.DEAD, DropReason.POISON),
     }
 
 
@@ -127,7 +132,7 @@ def test_every_delivery_comes_to_exactly_one_end(bee: Harness, tape: Tape) -> No
         bee.hive.send("edged", sent[-1])
     bee.run_for(4000)
     ends = [record.message.id for record in tape.records if record.outcome is not Outcome.FAILED]
-    answers = {record.message.id for record in tape.records if record.way is Way.RESPONSE}
+    answers = {record.message.id for record in tape.records if record.mode is DeliveryMode.RESPONSE}
     assert sorted(end for end in ends if end not in answers) == sorted(message.id for message in sent)
 
 
@@ -135,7 +140,7 @@ def test_a_tap_that_fails_does_not_fail_whom_it_observes(tape: Tape, caplog: pyt
     """It is logged; the module goes on, and so do the other taps."""
 
     class Broken:
-        def delivered(self, record: Record) -> None:
+        def delivered(self, record: DeliveryRecord) -> None:
             raise RuntimeError("tape is full")
 
     with Harness(taps=(Broken(), tape)) as bee:
@@ -150,7 +155,7 @@ def test_a_tap_that_fails_does_not_fail_whom_it_observes(tape: Tape, caplog: pyt
 def test_without_a_tap_no_record_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
     """Observing costs nothing when nobody does."""
     made = Log()
-    monkeypatch.setattr(hive_module, "Record", made)
+    monkeypatch.setattr(hive_module, "DeliveryRecord", made)
     with Harness() as bee:
         bee.add(Observed)
         bee.start()
@@ -171,7 +176,7 @@ def test_a_tap_may_be_added_while_it_runs(bee: Harness) -> None:
 
 def samples(registry: CollectorRegistry) -> dict[tuple[str, ...], float]:
     """What is exposed, by name and label values in the order of `LABELS`."""
-    families = text_string_to_metric_families(generate_latest(registry).decode())
+    families = text_string_to_metric_families(registry.text())
     return {
         (sample.name, *(sample.labels[label] for label in LABELS if label in sample.labels)): sample.value
         for family in families

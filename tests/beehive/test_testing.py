@@ -2,7 +2,7 @@
 
 import pytest
 
-from beehive import BeehiveError, Message, Module, Operation, RequestTimeoutError, ResourceType, Way, handles
+from beehive import BeehiveError, DeliveryMode, Message, Module, Operation, RequestTimeoutError, ResourceType, handles
 from beehive.testing import Harness
 from tests.beehive.beds import Log
 
@@ -36,14 +36,14 @@ def test_what_leaves_the_module_is_captured(log: Log) -> None:
         bee.start()
         assert bee.sent == []
         bee.run_for(150)
-        assert [sent.way for sent in bee.sent] == [Way.BROADCAST, Way.BROADCAST]
+        assert [sent.mode for sent in bee.sent] == [DeliveryMode.BROADCAST, DeliveryMode.BROADCAST]
         assert len(bee.sent_to("hub")) == 2
         bee.forget()
         assert bee.sent_to("hub") == []
 
 
 def test_an_absent_module_answers_as_the_test_says(log: Log) -> None:
-    """The answer comes in the module's own later turn, without time passing; silence ends in the deadline."""
+    """The answer comes later on the module's thread, without time passing; silence ends at the deadline."""
     with Harness() as bee:
         bee.add(Middle, log)
         bee.start()

@@ -1,4 +1,4 @@
-"""`make bench`: figures with the floor beside them, from the same run.
+"""`make bench`: benchmarks, each beside its floor from the same run.
 
 python -m tests.bench [--only SECTION]… [--rounds N] [--quick]
 IDLE_PODS=110 IDLE_SECONDS=60 python -m tests.bench --only pleg-embedded
@@ -23,11 +23,11 @@ ROUNDS: Final = 5
 
 
 class Section(NamedTuple):
-    """Some rows that are measured together.
+    """Rows that are measured together.
 
     Attributes:
         measure: takes the number of rounds.
-        missing: says why this machine cannot measure it, None when it can.
+        missing: returns why this machine cannot measure them, or None.
     """
 
     name: str
@@ -46,10 +46,10 @@ _BUS_KUBEEDGE: Final = {
 def _bus(rounds: int) -> list[Row]:
     goal = (Goal(1.0, at_most=False, of_floor=True),)
     return [
-        Row(f"{figure.row}, {figure.contender}", figure.rate.per_second, Unit.PER_SECOND, figure.floor.per_second,
-            _BUS_KUBEEDGE.get(figure.row, ""), goal if figure.contender == "bus" else ())
-        for figure in bus.measure(rounds)
-        if figure.rate != figure.floor
+        Row(f"{one.row}, {one.contender}", one.rate.per_second, Unit.PER_SECOND, one.floor.per_second,
+            _BUS_KUBEEDGE.get(one.row, ""), goal if one.contender == "bus" else ())
+        for one in bus.measure(rounds)
+        if one.rate != one.floor
     ]  # fmt: skip
 
 
@@ -63,19 +63,19 @@ def _recorded(rounds: int) -> list[Row]:
 
 
 def _stored(rounds: int) -> list[Row]:
-    """Not below /tmp, which may be memory: a commit costs what the disk costs."""
+    """Measure on the disk, not below /tmp, which may be memory."""
     with TemporaryDirectory(prefix=".bench-", dir=Path(__file__).parents[2]) as directory:
         return rates(store.measure(Path(directory), rounds), "1,640–1,690/s")
 
 
 def _ingested(rounds: int) -> list[Row]:
-    """On the disk too."""
+    """Measure on the disk, not below /tmp."""
     goals = (Goal(5_000, at_most=False), Goal(0.6, at_most=False, of_floor=True))
     with TemporaryDirectory(prefix=".bench-", dir=Path(__file__).parents[2]) as directory:
         return [
-            Row(figure.name, figure.per_second, Unit.PER_SECOND, figure.floor, "1,640–1,690/s",
-                goals if "1 kB" in figure.name and "at once" in figure.name else ())
-            for figure in ingest.measure(Path(directory), rounds)
+            Row(one.name, one.per_second, Unit.PER_SECOND, one.floor, "1,640–1,690/s",
+                goals if "1 kB" in one.name and "at once" in one.name else ())
+            for one in ingest.measure(Path(directory), rounds)
         ]  # fmt: skip
 
 
@@ -98,13 +98,13 @@ SECTIONS: Final = (
 )
 
 ON_REQUEST: Final = ("full-embedded", "full-containerd")
-"""They take minutes, and are measured only when they are named."""
+"""Sections that take minutes and run only when `--only` names them."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure and print; the exit status."""
+    """Measure, print, and return the exit status."""
     names = [section.name for section in SECTIONS]
-    parser = argparse.ArgumentParser(prog="python -m tests.bench", description="Figures with the floor beside them.")
+    parser = argparse.ArgumentParser(prog="python -m tests.bench", description="Benchmarks beside their floors.")
     parser.add_argument("--only", action="append", choices=names, metavar="SECTION", help=f"of {', '.join(names)}")
     parser.add_argument("--rounds", type=int, default=ROUNDS, help="rounds of each median (default %(default)s)")
     parser.add_argument("--quick", action="store_true", help="one round, for a first look")

@@ -1,8 +1,7 @@
 """The floor under pods: the calls that edged makes for a pod, made bare by a Python gRPC client.
 
-The requests are edged's own: one pod is started through edged's `Starter`, and what it asked of the runtime is played
-again under other names, without anything between. Labels are left out, so that an edged that looks at the same runtime
-does not take these pods for its own.
+The requests are edged's own: edged's `ContainerStarter` starts one pod, and its requests are sent again under other
+names. They have no labels, so that an edged on the same runtime does not treat these pods as its own.
 """
 
 from __future__ import annotations
@@ -21,42 +20,44 @@ import msgspec
 from beehive import Threads
 from beehive.clock import RealClock
 from edged.api import Nanoseconds, Pod, decode
-from edged.cgroups.pods import PodCgroups
+from edged.cgroups.pod_cgroups import PodCgroups
 from edged.cri import CriClient
-from edged.devices.ledger import Checkpoint
 from edged.devices.manager import DeviceManager
+from edged.devices.pod_devices import Checkpoint
 from edged.events import EventRecorder
 from edged.events.pods import PodEvents
-from edged.images.pulls import Pulls
+from edged.images.puller import ImagePuller
 from edged.node.limits import pod_machine
 from edged.node.machine import read_machine
+from edged.node.state import LocalNode
+from edged.pod_workers.image_manager import ImageManager
+from edged.pod_workers.pod_directories import PodDirectories
+from edged.pod_workers.pod_objects import PodObjectManager
+from edged.pod_workers.pod_resources import PodResources
+from edged.pod_workers.start_containers import ContainerStarter, StartContext
 from edged.pods.actions import compute_pod_actions
 from edged.pods.backoff import BackOffPolicy, BackOffs
 from edged.pods.labels import ref_of
 from edged.pods.model import PodFacts
 from edged.settings import EdgedSettings
-from edged.work.files import PodFiles
-from edged.work.images import ImageKeeper
-from edged.work.sources import PodSources, TokenCache
-from edged.work.starter import StartContext, Starter
 from protos.cri.v1 import api_pb2 as cri
 from protos.cri.v1.api_pb2_grpc import RuntimeServiceStub
 
 if TYPE_CHECKING:
-    from modules.edgecontroller.kinds import JsonObject
+    from modules.cloud.apiserver.kinds import JsonObject
 
 _TIMEOUT = 60.0
 
 
 class Requests(NamedTuple):
-    """What a runtime is asked for one pod of one container."""
+    """The CRI requests for one pod with one container."""
 
     sandbox: cri.PodSandboxConfig
     container: cri.ContainerConfig
 
 
 class _Recorder(CriClient):
-    """The real client, which keeps the last configurations."""
+    """CRI client that keeps the last configurations."""
 
     sandbox: cri.PodSandboxConfig
     container: cri.ContainerConfig
@@ -73,11 +74,11 @@ class _Recorder(CriClient):
 
 
 def requests_of(manifest: JsonObject, endpoint: str, directory: Path) -> Requests:
-    """Start the pod as edged does, without the rest of edged, give what it asked for, and remove the pod.
+    """Start a pod with edged's code, return its CRI requests, and remove the pod.
 
     Args:
         manifest: of a pod without volumes, with one container.
-        endpoint: the runtime's.
+        endpoint: of the runtime.
         directory: for the pod's files, which the configuration names.
     """
     pod = decode(Pod, msgspec.json.encode(manifest))
@@ -88,29 +89,27 @@ def requests_of(manifest: JsonObject, endpoint: str, directory: Path) -> Request
     )  # fmt: skip
     backoffs = BackOffs(BackOffPolicy())
     events = PodEvents(EventRecorder(clock, "", lambda _occurrence: None))
-    files = PodFiles(settings, clock)
+    files = PodDirectories(settings, clock)
     machine = pod_machine(read_machine(directory).memory)
-    starter = Starter(
+    devices = DeviceManager(clock, directory / "devices", Checkpoint(), lambda: None)
+    cgroups = PodCgroups(settings.cgroups, None, machine)
+    objects = PodObjectManager(_NOTHING, clock)
+    starter = ContainerStarter(
         settings,
         clock,
         client,
-        files=files,
-        images=ImageKeeper(client, Pulls(Threads(), client, settings.pulls, lambda _uid: None), backoffs, events),
-        machine=machine,
-        cgroups=PodCgroups(settings.cgroups, None, machine),
-        host_ips=lambda: (),
-        allocatable=dict,
-        owner="",
-        events=events,
-        devices=DeviceManager(clock, directory / "devices", Checkpoint(), lambda: None),
+        ImageManager(client, ImagePuller(Threads(), client, settings.pulls, lambda _uid: None), backoffs, events),
+        PodResources(files, cgroups, devices, objects, machine),
+        LocalNode(devices),
+        events,
     )
     facts = PodFacts(ref_of(pod))
     actions = compute_pod_actions(pod, facts, Nanoseconds(clock.now_ns()), backoffs)
-    sources = PodSources(pod, _NOTHING, TokenCache(clock))
+    sources = objects.of(pod)
     volumes = files.prepare(pod, sources)
-    context = StartContext(starter.sandbox(pod, facts, actions), volumes, sources, facts)
+    context = StartContext(starter.ensure_sandbox(pod, facts, actions), volumes, sources, facts)
     for start in actions.start:
-        starter.start(pod, start, context)
+        starter.start_container(pod, start, context)
     client.stop_pod_sandbox(context.sandbox.id)
     client.remove_pod_sandbox(context.sandbox.id)
     client.close()
@@ -119,7 +118,7 @@ def requests_of(manifest: JsonObject, endpoint: str, directory: Path) -> Request
 
 
 _NOTHING: Any = None
-"""The pod has nothing that would be asked of metamanager."""
+"""Stands for the metamanager client: the pod needs no object from it."""
 
 
 class BareRuntime:
@@ -141,16 +140,16 @@ class BareRuntime:
         self._pods: list[tuple[str, str]] = []
 
     def up(self, number: int, workers: int) -> float:
-        """Seconds until so many more pods run, made by so many threads."""
+        """Start pods with a number of threads; return the seconds until all of them run."""
         return _seconds([self._start] * number, workers)
 
     def down(self, grace: int) -> float:
-        """Seconds until all are gone, all at once."""
+        """Remove all pods at once; return the seconds until the last one is removed."""
         pods, self._pods = self._pods, []
         return _seconds([partial(self._remove, sandbox, container, grace) for sandbox, container in pods], len(pods))
 
     def close(self) -> None:
-        """Remove what is left."""
+        """Remove the remaining pods."""
         if self._pods:
             self.down(0)
         self._channel.close()

@@ -1,8 +1,8 @@
-"""How fast the bus is, beside the floor it stands on: a bare pykka actor with its stock inbox, in the same run.
+"""Speed of the bus beside its floor: a bare pykka actor with its stock inbox, in the same run.
 
-Every figure is a median of several rounds, and the rounds of all contenders are interleaved, so that what else the
-machine does falls on all of them alike. Beside the rate stands the processor time of a message, which other processes
-disturb less. `python -m tests.bench.bus` prints them.
+Every measurement is a median of several rounds. The rounds of all contenders are interleaved, so that other load on the
+machine slows down all of them. The processor time of a message depends less on other processes than its rate.
+`python -m tests.bench.bus` prints both.
 """
 
 import gc
@@ -14,9 +14,9 @@ from statistics import median
 from typing import Any, NamedTuple
 
 import pykka
-from prometheus_client import CollectorRegistry
 
 from beehive import Hive, Message, Module, ModuleName, Operation, ResourceType, Threads, handles
+from beehive.exposition import CollectorRegistry
 from beehive.metrics import BusMetrics
 
 ONE_WAY = 20_000
@@ -30,25 +30,25 @@ _FLOOR = "bare pykka"
 
 
 class Rate(NamedTuple):
-    """Of one round, or the medians of many."""
+    """Rate of one round, or the median rate of many."""
 
     per_second: float
     cpu: float
     """Processor time of one message, all threads together, in microseconds."""
 
 
-class Figure(NamedTuple):
+class Measurement(NamedTuple):
     """One line of the table."""
 
     row: str
     contender: str
     rate: Rate
     floor: Rate
-    """The bare pykka actor's in the same run."""
+    """Rate of the bare pykka actor in the same run."""
 
 
 class _Counter:
-    """Tells when a number of messages has arrived; only the receiving thread counts."""
+    """Counts messages and sets an event at a number; only the receiving thread counts."""
 
     def __init__(self) -> None:
         self.left = 0
@@ -65,7 +65,7 @@ class _Counter:
 
 
 class _BareActor(pykka.ThreadingActor):
-    """The floor: takes a message and answers a question, without a name, a route or a deadline."""
+    """The floor: receives messages and answers requests, without a name, a route or a deadline."""
 
     use_daemon_thread = True
 
@@ -81,7 +81,7 @@ class _BareActor(pykka.ThreadingActor):
 
 
 class _Receiver(Module):
-    """The same on the bus: one handler for what is sent, one for what is asked."""
+    """Module of the bus with one handler for messages and one for requests."""
 
     name = ModuleName.EDGED
 
@@ -99,7 +99,7 @@ class _Receiver(Module):
 
 
 class _Bench:
-    """The contenders, started once, and the rounds that each of them runs."""
+    """Starts the contenders once and runs their rounds."""
 
     def __init__(self) -> None:
         self.runtime = Threads()
@@ -114,7 +114,7 @@ class _Bench:
         return Message.new(self.runtime.clock, source=ModuleName.EDGEHUB, resource=_RESOURCE, operation=operation)
 
     def one_way(self, send: Callable[[Message], Any], number: int, *, fresh: bool) -> Rate:
-        """From the first `send` to the last message handled."""
+        """Measure from the first `send` to the last handled message."""
         counter, message, make = self.counter, self.sent, self.message
         counter.expect(number)
 
@@ -126,7 +126,7 @@ class _Bench:
         return _timed(run, number)
 
     def requests(self, ask: Callable[[Message], Any], number: int) -> Rate:
-        """One after another, each with a message of its own."""
+        """Measure requests one after another, each with a new message."""
 
         def run() -> None:
             for _ in range(number):
@@ -148,8 +148,8 @@ class _Bench:
         return hive
 
 
-def measure(rounds: int = 9, one_way: int = ONE_WAY, requests: int = REQUESTS) -> list[Figure]:
-    """Run all contenders `rounds` times in turn; the medians, each with its floor."""
+def measure(rounds: int = 9, one_way: int = ONE_WAY, requests: int = REQUESTS) -> list[Measurement]:
+    """Run all contenders `rounds` times, interleaved; return the medians, each with its floor."""
     bench = _Bench()
     try:
         table = _contenders(bench, one_way, requests)
@@ -166,7 +166,7 @@ def measure(rounds: int = 9, one_way: int = ONE_WAY, requests: int = REQUESTS) -
         key: Rate(median(rate.per_second for rate in each), median(rate.cpu for rate in each))
         for key, each in rates.items()
     }
-    return [Figure(row, who, rate, medians[row, _FLOOR]) for (row, who), rate in medians.items()]
+    return [Measurement(row, who, rate, medians[row, _FLOOR]) for (row, who), rate in medians.items()]
 
 
 def _timed(run: Callable[[], None], number: int) -> Rate:
@@ -206,13 +206,13 @@ def _bound(function: Callable[..., Rate], *args: Any, **kwargs: Any) -> Callable
     return lambda: function(*args, **kwargs)
 
 
-def table(figures: list[Figure]) -> str:
-    """The figures as lines of text, each beside its floor."""
+def table(measurements: list[Measurement]) -> str:
+    """Format the measurements as lines of text, each beside its floor."""
     head = f"{'':<30}{'':<18}{'per second':>12}{'× floor':>9}{'CPU µs':>9}{'× floor':>9}"
     lines = [
         f"{row:<30}{who:<18}{rate.per_second:>12,.0f}{rate.per_second / floor.per_second:>9.2f}"
         f"{rate.cpu:>9.2f}{rate.cpu / floor.cpu:>9.2f}"
-        for row, who, rate, floor in figures
+        for row, who, rate, floor in measurements
     ]
     return "\n".join([head, *lines])
 

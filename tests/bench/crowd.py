@@ -1,11 +1,11 @@
-"""A crowd: a thousand nodes on one `cloudcore` process, each a real websocket, all of them in this process.
+"""A thousand nodes on one `cloudcore` process: each has a real websocket, all of them in this process.
 
-Each node registers, has one pod and the configmap that the pod names, acknowledges what it is sent, and says that it is
-alive. The cloud keeps its state in an SQLite file on this disk, as by default.
+Each node registers, receives one pod and the configmap that the pod names, acknowledges messages, and sends statuses.
+The cloud keeps its state in an SQLite file on the disk, as by default.
 
     python -m tests.bench.crowd [NODES]
 
-What the nodes themselves cost is measured by nobody: their process shares the machine with the cloud's.
+The cost of the nodes is not measured; their process shares the machine with the cloud's.
 """
 
 import asyncio
@@ -24,28 +24,28 @@ from websockets.asyncio.client import ClientConnection, connect
 from beehive.clock import RealClock
 from beehive.codec import decode, encode
 from beehive.message import Message
-from modules.cloudcore.client import Client
-from modules.edgecontroller.commands import Apply
+from modules.cloud.apiserver.commands import Apply
+from modules.processes.cloudcore.control_client import ControlClient
 from tests.bench.rows import Row, Unit
 from tests.end_to_end.processes import Process, wait_until
 
 NODES: Final = 1_000
-_PATIENCE: Final = 300.0
+_TIMEOUT: Final = 300.0
 _REPORTING: Final = 5.0
-"""Seconds for which statuses are reported."""
+"""Seconds during which nodes report statuses."""
 _CLOCK: Final = RealClock()
 _SETTINGS: Final = "default/configmap/settings"
 
 
 class Node:
-    """One of the crowd."""
+    """A node: a websocket with its state."""
 
     def __init__(self, name: str, port: int) -> None:
         self.name = name
         self._url = f"ws://127.0.0.1:{port}/e632/{name}/events"
         self._answers: dict[str, asyncio.Future[Message]] = {}
         self.settings: dict[str, float] = {}
-        """When which value of the configmap came."""
+        """Monotonic time at which each value of the configmap arrived."""
         self.has_pod = asyncio.Event()
         self.changed = asyncio.Event()
         self.reported = 0
@@ -56,7 +56,7 @@ class Node:
         """Connects and registers."""
         headers = {"node_id": self.name, "project_id": "e632", "ConnectionUse": "msg"}
         self._connection = await connect(
-            self._url, additional_headers=headers, compression=None, max_size=None, open_timeout=_PATIENCE,
+            self._url, additional_headers=headers, compression=None, max_size=None, open_timeout=_TIMEOUT,
             ping_interval=None,
         )  # fmt: skip
         self._tasks = [asyncio.create_task(self._read()), asyncio.create_task(self._keep_alive())]
@@ -116,11 +116,11 @@ class Cloud:
         ready, control = directory / "address", directory / "c.sock"
         arguments = ["run", "--listen", "127.0.0.1:0", "--socket", str(control), "--ready-file", str(ready)]
         arguments += ["--node-limit", str(nodes), "--log-level", "warning"]
-        self.process = Process("modules.cloudcore", arguments, directory / "log")
+        self.process = Process("modules.processes.cloudcore", arguments, directory / "log")
         wait_until(lambda: ready.exists() or not self.process.runs, "cloudcore is ready")
         assert self.process.runs, self.process.tail()
         self.port = int(ready.read_text().rpartition(":")[2])
-        self.client = Client(control)
+        self.client = ControlClient(control)
 
     def apply(self, *objects: dict[str, Any]) -> None:
         """Applies manifests."""
@@ -128,23 +128,23 @@ class Cloud:
         assert not errors, errors[0]
 
     def memory(self) -> float:
-        """Resident, in MB."""
+        """Return the resident memory in MB."""
         status = Path(f"/proc/{self.process.pid}/status").read_text()
         (line,) = [line for line in status.splitlines() if line.startswith("VmRSS")]
         return int(line.split()[1]) * 1024 / 1e6
 
     def threads(self) -> int:
-        """How many it has."""
+        """Return the number of its threads."""
         return len(list(Path(f"/proc/{self.process.pid}/task").iterdir()))
 
     def seconds(self) -> float:
-        """Of processor time."""
+        """Return its processor time in seconds."""
         fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def measure(nodes: int = NODES) -> list[Row]:
-    """All rows; takes a minute."""
+    """Measure all rows; takes a minute."""
     with TemporaryDirectory(prefix=".bench-", dir=Path(__file__).parents[2]) as directory:
         cloud = Cloud(Path(directory), nodes)
         try:
@@ -221,4 +221,4 @@ def _pod(node: str) -> dict[str, Any]:
 
 if __name__ == "__main__":
     for row in measure(int(sys.argv[1]) if len(sys.argv) > 1 else NODES):
-        print(f"{row.what:75} {row.unit.write(row.figure)}")  # noqa: T201
+        print(f"{row.what:75} {row.unit.write(row.measurement)}")  # noqa: T201

@@ -1,9 +1,9 @@
 """Configmap updates a second: from the socket to durable commit and acknowledgement on the socket.
 
-edgehub, metamanager and a module in edged's place are real, the cloud is a process of its own
-(`tests.bench.ingest_cloud`). Objects of 1 kB and 100 kB, one by one as a quiet node gets them, and pipelined as one
-that was away does. The floor is Python's `sqlite3` alone: same settings, same statement, as many rows to a transaction;
-no socket, no message, no history. Medians of interleaved rounds.
+edgehub and metamanager are real, a module replaces edged, and the cloud is a separate process
+(`tests.bench.ingest_cloud`). Objects of 1 kB and 100 kB arrive one by one, as at a quiet node, and pipelined, as at a
+node after an outage. The floor is Python's `sqlite3` alone: equal settings, statement and rows to a transaction; no
+socket, no message, no history. The results are medians of interleaved rounds.
 
 `python -m tests.bench.ingest [DIRECTORY]`: the directory decides which disk is measured; not /tmp, which may be memory.
 """
@@ -27,10 +27,11 @@ from metamanager.sqlite_open import PRAGMAS
 from metamanager.sqlite_store import SqliteStore
 
 CASES: Final = ((1_000, 200, True), (1_000, 4_000, False), (100_000, 50, True), (100_000, 300, False))
-"""Size of the objects, number in a round, whether one by one."""
+"""Size of the objects in bytes, number in a round, whether one by one."""
+_PUT: Final = sql.PUT.format(rows="(:key, :type, :value, :uid, :resource_version, :namespace, :name, :updated)")
 
 
-class Figure(NamedTuple):
+class Measurement(NamedTuple):
     """One line of the table."""
 
     name: str
@@ -39,7 +40,7 @@ class Figure(NamedTuple):
 
 
 class _Edged(Module):
-    """Takes what is handed on."""
+    """Receives the messages of metamanager for edged."""
 
     name = ModuleName.EDGED
     group = Group.EDGED
@@ -50,7 +51,7 @@ class _Edged(Module):
 
 
 class Cloud:
-    """The process that is the cloud."""
+    """The process of the cloud."""
 
     def __init__(self) -> None:
         command = [sys.executable, "-m", "tests.bench.ingest_cloud"]
@@ -62,7 +63,7 @@ class Cloud:
         self.port = int(self._out.readline())
 
     def run(self, number: int, size: int, *, single: bool) -> float:
-        """Seconds that a round takes."""
+        """Run a round and return its seconds."""
         self._in.write(f"{number} {size} {int(single)}\n")
         self._in.flush()
         return float(self._out.readline())
@@ -102,7 +103,7 @@ class Floor:
         self._version = 0
 
     def run(self, number: int, size: int, *, single: bool) -> float:
-        """Seconds for as many rows."""
+        """Write as many rows and return the seconds."""
         rows = [self._row(size) for _ in range(number)]
         batch = 1 if single else MetaManager.batch_limit
         execute = self._connection.execute
@@ -110,7 +111,7 @@ class Floor:
         for start in range(0, number, batch):
             execute("BEGIN IMMEDIATE")
             for row in rows[start : start + batch]:
-                execute(sql.PUT, row)
+                execute(_PUT, row)
             execute("COMMIT")
         return time.perf_counter() - begin
 
@@ -125,13 +126,13 @@ class Floor:
                 "resource_version": self._version, "namespace": "default", "name": name, "updated": 1}  # fmt: skip
 
 
-def measure(directory: Path, rounds: int = 5) -> list[Figure]:
-    """All cases, each beside its floor."""
+def measure(directory: Path, rounds: int = 5) -> list[Measurement]:
+    """Measure all cases, each beside its floor."""
     with joined(directory) as cloud, contextlib.closing(Floor(directory)) as floor:
         return [_case(cloud, floor, case, rounds) for case in CASES]
 
 
-def _case(cloud: Cloud, floor: Floor, case: tuple[int, int, bool], rounds: int) -> Figure:
+def _case(cloud: Cloud, floor: Floor, case: tuple[int, int, bool], rounds: int) -> Measurement:
     size, number, single = case
     mine, theirs = [], []
     cloud.run(number, size, single=single)
@@ -140,7 +141,7 @@ def _case(cloud: Cloud, floor: Floor, case: tuple[int, int, bool], rounds: int) 
         theirs.append(floor.run(number, size, single=single))
     how = "one by one" if single else f"{number:,} at once"
     name = f"configmaps of {size // 1000} kB to acknowledgement, {how}"
-    return Figure(name, number / median(mine), number / median(theirs))
+    return Measurement(name, number / median(mine), number / median(theirs))
 
 
 def main() -> None:
@@ -148,9 +149,9 @@ def main() -> None:
     out = sys.stdout.write
     out(f"{'ingest (medians)':<66}{'a second':>12}{'floor':>12}{'of floor':>10}\n")
     with TemporaryDirectory(prefix=".bench-", dir=sys.argv[1] if len(sys.argv) > 1 else ".") as directory:
-        for figure in measure(Path(directory)):
-            share = figure.per_second / figure.floor
-            out(f"{figure.name:<66}{figure.per_second:>12,.0f}{figure.floor:>12,.0f}{share:>9.0%}\n")
+        for measurement in measure(Path(directory)):
+            share = measurement.per_second / measurement.floor
+            out(f"{measurement.name:<66}{measurement.per_second:>12,.0f}{measurement.floor:>12,.0f}{share:>9.0%}\n")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""The cloud of `tests.bench.ingest`, in a process of its own, so that its work does not count as the node's.
+"""The cloud of `tests.bench.ingest` in a separate process, so that its work does not count as the node's.
 
-Takes one node on a websocket, with nothing but a socket. Told on its standard input how many configmaps of which size
-to send, and whether one by one, it says how many seconds passed from the first byte to the last acknowledgement.
+It serves one node on a websocket over a plain socket. A line on its standard input gives the number and size of the
+configmaps, and whether to send them one by one; it prints the seconds from the first byte to the last acknowledgement.
 """
 
 import base64
@@ -16,18 +16,19 @@ from itertools import count
 
 _NAMES = 100
 WINDOW = 512
-"""Messages that may be without an acknowledgement: a cloud that sends more than the node's inbox holds sends again what
-it did not get acknowledged."""
+"""Messages that may be unacknowledged: a cloud that sends more than the node's inbox holds must send the dropped
+messages
+again."""
 
 _MASK = 4
 _PING = 9
 _TOGETHER = 16
-"""Frames that are given to the socket at once."""
+"""Frames in one write to the socket."""
 _numbers = count(1)
 
 
 def frames(number: int, size: int) -> list[bytes]:
-    """Newer states of a hundred configmaps, as a cloudcore sends them; `size` is about that of the object."""
+    """Yield newer versions of a hundred configmaps, as a cloudcore sends them; `size` is about the object's bytes."""
     return [_frame(_message(serial, size)) for serial in (next(_numbers) for _ in range(number))]
 
 
@@ -55,7 +56,7 @@ def _frame(payload: bytes) -> bytes:
 
 
 class Peer:
-    """The node's end of the socket, seen from here."""
+    """The connection to the node."""
 
     def __init__(self, connection: socket.socket) -> None:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -73,7 +74,7 @@ class Peer:
         )
 
     def send(self, made: list[bytes]) -> None:
-        """Frames; some together, so that an answer to a ping finds its way between them."""
+        """Send frames, some in one write, so that an answer to a ping can be sent between them."""
         for start in range(0, len(made), _TOGETHER):
             for _ in made[start : start + _TOGETHER]:
                 self._window.acquire()

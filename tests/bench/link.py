@@ -1,8 +1,8 @@
-"""How fast edgehub is from the socket to a module and back, beside the floor it stands on: the `websockets` package's
-own threading client on the same socket traffic, in the same run.
+"""Speed of edgehub from the socket to a module and back, beside its floor: the threading client of the package
+`websockets` with equal traffic, in the same run.
 
-The floor does less: it takes or sends a frame and knows nothing of messages. Every figure is a median of several
-rounds, the rounds of the contenders are interleaved. `python -m tests.bench.link` prints them.
+The floor does less: it receives and sends frames without decoding them. Every measurement is a median of several
+rounds; the rounds of the contenders are interleaved. `python -m tests.bench.link` prints them.
 """
 
 import base64
@@ -27,28 +27,28 @@ from beehive import Group, Hive, Message, Module, ModuleName, Threads, encode, h
 from beehive.message import Header, Route
 from edgehub import EdgeHubSettings, install
 
-FRAMES = 10_000
-"""Frames of one round of the way in."""
+FRAMES = 1_000
+"""Frames of one round to the node: 1.7 MB, less than edgehub takes without an answer (`edgehub.in_flight.MOST`)."""
 
 REQUESTS = 2_000
-"""Requests of one round trip's round."""
+"""Requests of one round."""
 
 _BODY = {"kind": "Pod", "apiVersion": "v1", "metadata": {"name": "nginx"}, "pad": "x" * 1500}
 _ANSWER = Route(source="edgecontroller", group="resource", operation="response", resource="default/configmap/c")
 _LONGEST_ROUND = 60.0
 
 
-class Figure(NamedTuple):
+class Measurement(NamedTuple):
     """One line of the table."""
 
     name: str
     per_second: float
     floor: float
-    """The bare websockets client's rate in the same run."""
+    """Rate of the bare websockets client in the same run."""
 
 
 class _Sink(Module):
-    """Stands where metamanager is, and counts."""
+    """Replaces metamanager and counts messages."""
 
     name = ModuleName.METAMANAGER
     group = Group.META
@@ -71,7 +71,7 @@ class _Sink(Module):
 
 
 def pods(number: int) -> bytes:
-    """So many pods as a server's frames, each with its own id, about 1.7 kB."""
+    """Return pods as frames of a server, each with its own id and about 1.7 kB."""
     parts = []
     for serial in range(number):
         route = Route(source="edgecontroller", group="resource", operation="update", resource="default/pod/nginx")
@@ -81,7 +81,7 @@ def pods(number: int) -> bytes:
 
 
 class Spout:
-    """A server that sends the same bytes to whoever connects, as soon as `go` is set."""
+    """A server that sends equal bytes to each connection as soon as `go` is set."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
@@ -142,7 +142,7 @@ def _joined(port: int, expected: int) -> Iterator[tuple[Hive, threading.Event]]:
 
 
 def ingest(spout: Spout, number: int) -> float:
-    """Seconds from the first byte on the socket until the module has the last message."""
+    """Return the seconds from the first byte on the socket until the module has the last message."""
     with _joined(spout.port, number) as (_, done):
         begin = time.perf_counter()
         spout.go.set()
@@ -152,7 +152,7 @@ def ingest(spout: Spout, number: int) -> float:
 
 
 def ingest_floor(spout: Spout, number: int) -> float:
-    """The same bytes, taken by the bare client."""
+    """Return the seconds in which the bare client receives the bytes."""
     with connect(f"ws://127.0.0.1:{spout.port}/", compression=None, max_size=None, ping_interval=None) as client:
         begin = time.perf_counter()
         spout.go.set()
@@ -182,7 +182,7 @@ def _request(serial: int) -> Message:
 
 
 def echo(port: int, number: int) -> float:
-    """Seconds for so many requests through edgehub, one after another."""
+    """Return the seconds of requests through edgehub, one after another."""
     with _joined(port, 0) as (hive, _):
         begin = time.perf_counter()
         for serial in range(number):
@@ -191,7 +191,7 @@ def echo(port: int, number: int) -> float:
 
 
 def echo_floor(port: int, number: int) -> float:
-    """The same frames and answers by the bare client."""
+    """Return the seconds of the bare client for these frames and answers."""
     with connect(f"ws://127.0.0.1:{port}/", compression=None, max_size=None, ping_interval=None) as client:
         begin = time.perf_counter()
         for serial in range(number):
@@ -210,8 +210,8 @@ def _medians(ours: Callable[[], float], floor: Callable[[], float], rounds: int)
     return median(mine), median(theirs)
 
 
-def measure(rounds: int = 5, frames: int = FRAMES, requests: int = REQUESTS) -> list[Figure]:
-    """All figures."""
+def measure(rounds: int = 5, frames: int = FRAMES, requests: int = REQUESTS) -> list[Measurement]:
+    """All measurements."""
     spout = Spout(pods(frames))
     server: Server = serve(_answer, "127.0.0.1", 0, compression=None, max_size=None)
     port: int = server.socket.getsockname()[1]
@@ -230,8 +230,8 @@ def measure(rounds: int = 5, frames: int = FRAMES, requests: int = REQUESTS) -> 
         thread.join()
         spout.close()
     return [
-        Figure("socket to module, messages of 1.7 kB", frames / mine, frames / floor),
-        Figure("request to the cloud and answer, one by one", requests / there, requests / floor_there),
+        Measurement("socket to module, messages of 1.7 kB", frames / mine, frames / floor),
+        Measurement("request to the cloud and answer, one by one", requests / there, requests / floor_there),
     ]
 
 
@@ -239,9 +239,9 @@ def main() -> None:
     """Print the table."""
     out = sys.stdout.write
     out(f"{'edgehub (medians)':<48}{'a second':>12}{'floor':>12}{'of floor':>10}\n")
-    for figure in measure():
-        share = figure.per_second / figure.floor
-        out(f"{figure.name:<48}{figure.per_second:>12,.0f}{figure.floor:>12,.0f}{share:>9.0%}\n")
+    for measurement in measure():
+        share = measurement.per_second / measurement.floor
+        out(f"{measurement.name:<48}{measurement.per_second:>12,.0f}{measurement.floor:>12,.0f}{share:>9.0%}\n")
     out("floor: the websockets package's threading client on the same traffic, without messages and bus\n")
 
 

@@ -1,8 +1,8 @@
 """The whole system on one container runtime: start of the node, pods up and down, memory.
 
-`cloudcore` and `edgecore` run as processes, as in the end-to-end tests. A pod's time is from the moment at which its
-manifest is handed to the cloud until the cloud has been told that it is Running. The bare calls run on the same runtime
-a moment before or after, round by round, so that what else the machine does falls on both.
+`cloudcore` and `edgecore` run as processes, as in the end-to-end tests. A pod's time begins when the cloud receives its
+manifest and ends when the cloud receives the status Running. Rounds of the bare calls on the same runtime alternate
+with those of the node, so that other load on the machine slows down both.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from edged.settings import EdgedSettings
-from modules.edgecontroller.kinds import JsonObject
+from modules.cloud.apiserver.kinds import JsonObject
 from tests.bench.bare import BareRuntime
 from tests.bench.rows import Goal, Row, Unit
 from tests.bench.subject import GRACE, Subject, bare_runtime, breathe
@@ -24,13 +24,13 @@ from tests.support.containerd import PrivateContainerd
 
 MANY: Final = 20
 WORKERS: Final = EdgedSettings(node_name="", root=Path(), pod_logs=Path(), runtime_endpoint="").workers
-"""How many pods edged works on at once."""
+"""Number of pods on which edged works at once."""
 
 _NAMES: Final = [f"many-{number}" for number in range(MANY)]
 
 
-class Figures(NamedTuple):
-    """What was measured, round by round: seconds, and megabytes."""
+class Measurements(NamedTuple):
+    """Measurements of all rounds, in seconds and megabytes."""
 
     registered: list[float]
     ready: list[float]
@@ -49,23 +49,23 @@ class Figures(NamedTuple):
 
 
 class _Node(Subject):
-    """The node with all that is measured of it."""
+    """The node with its results."""
 
-    def __init__(self, machine: Machine, figures: Figures) -> None:
+    def __init__(self, machine: Machine, results: Measurements) -> None:
         super().__init__(machine)
-        self._figures = figures
+        self._results = results
 
     def starts(self, rounds: int) -> None:
-        """Start edgecore again and again; the last one goes on."""
+        """Start edgecore repeatedly; the last one keeps running."""
         nodes = self.cloud.mirror("Node")
         for left in range(rounds)[::-1]:
             begin = time.perf_counter()
             self.machine.start_edge()
             nodes.wait(NODE, lambda _node: True)
-            self._figures.registered.append(time.perf_counter() - begin)
+            self._results.registered.append(time.perf_counter() - begin)
             nodes.wait(NODE, _is_ready)
-            self._figures.ready.append(time.perf_counter() - begin)
-            self._figures.ready_cpu.append(self.processor_seconds())
+            self._results.ready.append(time.perf_counter() - begin)
+            self._results.ready_cpu.append(self.processor_seconds())
             if left:
                 self.machine.edge.process.kill()
                 self.cloud.delete("Node", NODE)
@@ -73,57 +73,57 @@ class _Node(Subject):
 
     def idle(self) -> None:
         """The process without pods."""
-        self._figures.idle.append(self.resident())
+        self._results.idle.append(self.resident())
 
     def loaded(self) -> None:
-        """The process with the first pods it gets."""
+        """Measure the process with its first pods."""
         self.up(_NAMES)
-        self._figures.loaded.append(self.resident())
+        self._results.loaded.append(self.resident())
         self.down(_NAMES, 0)
         breathe()
 
     def worn(self) -> None:
-        """The process after all that the bench had it do, without pods again."""
-        self._figures.worn.append(self.resident())
+        """Measure the process without pods after all rounds."""
+        self._results.worn.append(self.resident())
 
     def one(self, bare: BareRuntime) -> None:
-        """One pod, bare and whole."""
-        self._figures.one_bare.append(bare.up(1, 1))
+        """Measure one pod by the bare calls and through the whole system."""
+        self._results.one_bare.append(bare.up(1, 1))
         bare.down(0)
         breathe()
-        self._figures.one.append(self.up(["one"]))
+        self._results.one.append(self.up(["one"]))
         self.down(["one"], 0)
         breathe()
 
     def many(self) -> None:
         """Many pods through the whole system."""
         before = self.processor_seconds()
-        self._figures.many.append(self.up(_NAMES))
-        self._figures.many_cpu.append(self.processor_seconds() - before)
+        self._results.many.append(self.up(_NAMES))
+        self._results.many_cpu.append(self.processor_seconds() - before)
         breathe()
-        self._figures.many_gone.append(self.down(_NAMES, GRACE))
+        self._results.many_gone.append(self.down(_NAMES, GRACE))
         breathe()
 
     def many_bare(self, bare: BareRuntime) -> None:
         """Many pods by the bare calls, at the number of workers that edged has."""
-        self._figures.many_bare.append(bare.up(MANY, WORKERS))
-        self._figures.many_gone_bare.append(bare.down(GRACE))
+        self._results.many_bare.append(bare.up(MANY, WORKERS))
+        self._results.many_gone_bare.append(bare.down(GRACE))
         breathe()
 
     def many_in_turn(self, bare: BareRuntime) -> None:
         """Many pods by the bare calls, one after another."""
-        self._figures.many_in_turn.append(bare.up(MANY, 1))
+        self._results.many_in_turn.append(bare.up(MANY, 1))
         bare.down(0)
         breathe()
 
 
 def measure(runtime: RuntimeUnderTest, rounds: int) -> list[Row]:
     """All rows of one runtime."""
-    figures = Figures(*([] for _ in Figures._fields))
+    results = Measurements(*([] for _ in Measurements._fields))
     machine = Machine(runtime)
     try:
         machine.cloud.start()
-        node = _Node(machine, figures)
+        node = _Node(machine, results)
         node.starts(rounds)
         node.idle()
         node.loaded()
@@ -138,7 +138,7 @@ def measure(runtime: RuntimeUnderTest, rounds: int) -> list[Row]:
         node.worn()
     finally:
         machine.close()
-    return _rows(runtime.name, figures)
+    return _rows(runtime.name, results)
 
 
 def embedded(rounds: int) -> list[Row]:
@@ -160,25 +160,25 @@ def _is_ready(node: JsonObject) -> bool:
 _PARALLEL: Final = f"{WORKERS} workers"
 
 
-def _rows(name: str, figures: Figures) -> list[Row]:
+def _rows(name: str, results: Measurements) -> list[Row]:
     seconds, memory = Unit.SECONDS, Unit.MEGABYTES
     real = name == ContainerdUnderTest.name
     one = (Goal(0.35), Goal(1.15, of_floor=True)) if real else ()
     many = (Goal(2.5), Goal(1.15, of_floor=True)) if real else ()
     kubeedge: Callable[[str], str] = lambda text: text if real else ""  # noqa: E731 - a column of one runtime only
     return [
-        Row.of("process start to node registered", figures.registered, seconds, kubeedge="0.7–0.9 s", goals=(Goal(1),)),
-        Row.of("process start to node Ready", figures.ready, seconds, kubeedge="0.75–0.91 s"),
-        Row.of("   of that, edgecore's own processor time", figures.ready_cpu, seconds),
-        Row.of("1 pod, manifest to Running reported", figures.one, seconds, floors=figures.one_bare,
+        Row.of("process start to node registered", results.registered, seconds, kubeedge="0.7–0.9 s", goals=(Goal(1),)),
+        Row.of("process start to node Ready", results.ready, seconds, kubeedge="0.75–0.91 s"),
+        Row.of("   of that, edgecore's own processor time", results.ready_cpu, seconds),
+        Row.of("1 pod, manifest to Running reported", results.one, seconds, floors=results.one_bare,
                kubeedge=kubeedge("0.87–0.91 s"), goals=one),
-        Row.of(f"{MANY} pods, the last Running; floor: {_PARALLEL}", figures.many, seconds, floors=figures.many_bare,
+        Row.of(f"{MANY} pods, the last Running; floor: {_PARALLEL}", results.many, seconds, floors=results.many_bare,
                kubeedge=kubeedge("3.4–3.9 s"), goals=many),
-        Row.of("   of that, edgecore's own processor time", figures.many_cpu, seconds),
-        Row.of("   floor: one after another", figures.many, seconds, floors=figures.many_in_turn),
-        Row.of(f"{MANY} pods deleted, grace {GRACE} s, the last gone", figures.many_gone, seconds,
-               floors=figures.many_gone_bare, kubeedge=kubeedge("4.3–4.7 s")),
-        Row.of("resident memory, idle", figures.idle, memory, kubeedge="94–95 MB", goals=(Goal(65),)),
-        Row.of(f"resident memory, {MANY} pods", figures.loaded, memory, kubeedge="104–109 MB", goals=(Goal(70),)),
-        Row.of("resident memory when all of this bench's pods have gone", figures.worn, memory),
+        Row.of("   of that, edgecore's own processor time", results.many_cpu, seconds),
+        Row.of("   floor: one after another", results.many, seconds, floors=results.many_in_turn),
+        Row.of(f"{MANY} pods deleted, grace {GRACE} s, the last gone", results.many_gone, seconds,
+               floors=results.many_gone_bare, kubeedge=kubeedge("4.3–4.7 s")),
+        Row.of("resident memory, idle", results.idle, memory, kubeedge="94–95 MB", goals=(Goal(65),)),
+        Row.of(f"resident memory, {MANY} pods", results.loaded, memory, kubeedge="104–109 MB", goals=(Goal(70),)),
+        Row.of("resident memory when all of this bench's pods have gone", results.worn, memory),
     ]  # fmt: skip

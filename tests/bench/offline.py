@@ -1,9 +1,9 @@
-"""A node that lost its power with 50 pods stored and no cloud, against the same pods come from the cloud.
+"""A start after a loss of power with 50 stored pods and no cloud, compared with a start that receives them from the
+cloud.
 
-Both times are from the start of edgecore's process until the node itself says that every pod runs, so that they differ
-in one thing: where the pods and their configuration are from. From the cloud they have been waiting there for a node
-that was registered before; from the store they have to be found again, together with what is left of their former
-containers. Each pod has a configmap as a volume. On the embedded runtime, which alone a test can make lose its power
+Both times begin with edgecore's process and end when the node reports that every pod runs. They differ in the source of
+the pods and their configuration: the cloud, where a registered node's pods are waiting, or the store, with the remains
+of the former containers. Each pod has a configmap as a volume. Only the embedded runtime can simulate a loss of power
 (see `tests.end_to_end.power`).
 """
 
@@ -13,7 +13,7 @@ import time
 from collections.abc import Set as AbstractSet
 from typing import Final, NamedTuple
 
-from modules.edgecontroller.kinds import JsonObject
+from modules.cloud.apiserver.kinds import JsonObject
 from tests.bench.rows import Goal, Row, Unit
 from tests.bench.subject import Subject, breathe, pass_time, sleeper
 from tests.end_to_end.machine import Machine
@@ -26,12 +26,12 @@ PODS: Final = 50
 _ROUNDS: Final = 3
 _NAMES: Final = [f"stored-{number}" for number in range(PODS)]
 _CONFIG: Final = "config"
-_LOOK_SECONDS: Final = 0.05
-"""Between two looks, each of which costs edgecore some work: the same on both sides."""
+_POLL_SECONDS: Final = 0.05
+"""Seconds between two polls; each costs edgecore some work, equal on both sides."""
 _LIMIT: Final = 120.0
 
 
-class Figures(NamedTuple):
+class Measurements(NamedTuple):
     """Seconds."""
 
     from_store: list[float]
@@ -41,37 +41,37 @@ class Figures(NamedTuple):
 
 
 def measure(rounds: int) -> list[Row]:
-    """Both, round by round, at most three."""
-    figures = Figures([], [], [], [])
+    """Measure both in alternating rounds, at most three."""
+    results = Measurements([], [], [], [])
     machine = Machine(EmbeddedUnderTest())
     try:
         machine.start()
         machine.cloud.apply(config_map(_CONFIG, key="value"))
         subject = Subject(machine)
         for _ in range(min(rounds, _ROUNDS)):
-            _round(subject, figures)
+            _round(subject, results)
     finally:
         machine.close()
     seconds = Unit.SECONDS
     return [
-        Row.of(f"process start to {PODS} pods Running, no cloud; floor: from the cloud", figures.from_store, seconds,
-               floors=figures.from_cloud, goals=(Goal(1.0, of_floor=True),)),
-        Row.of("   edgecore's own processor time in it", figures.from_store_cpu, seconds,
-               floors=figures.from_cloud_cpu),
+        Row.of(f"process start to {PODS} pods Running, no cloud; floor: from the cloud", results.from_store, seconds,
+               floors=results.from_cloud, goals=(Goal(1.0, of_floor=True),)),
+        Row.of("   edgecore's own processor time in it", results.from_store_cpu, seconds,
+               floors=results.from_cloud_cpu),
     ]  # fmt: skip
 
 
-def _round(subject: Subject, figures: Figures) -> None:
+def _round(subject: Subject, results: Measurements) -> None:
     machine, cloud = subject.machine, subject.cloud
     machine.edge.kill()
     cloud.apply(*map(_stored, _NAMES))
-    _timed(subject, frozenset(), figures.from_cloud, figures.from_cloud_cpu)
+    _timed(subject, frozenset(), results.from_cloud, results.from_cloud_cpu)
     _await_in_cloud(subject)
     breathe()
     former = frozenset(status_of(each)["containerID"] for each in machine.edge.pods().values())
     cloud.kill()
     lose_power(machine)
-    _timed(subject, former, figures.from_store, figures.from_store_cpu)
+    _timed(subject, former, results.from_store, results.from_store_cpu)
     cloud.start()
     _await_in_cloud(subject)
     subject.down(_NAMES, 0)
@@ -85,7 +85,7 @@ def _timed(subject: Subject, former: AbstractSet[str], times: list[float], proce
     subject.machine.start_edge()
     while not _all_run(subject.machine, former):
         assert time.perf_counter() - begin < _LIMIT, subject.machine.report()
-        pass_time(_LOOK_SECONDS)
+        pass_time(_POLL_SECONDS)
     times.append(time.perf_counter() - begin)
     processor.append(subject.processor_seconds())
 
@@ -96,7 +96,7 @@ def _await_in_cloud(subject: Subject) -> None:
 
 
 def _all_run(machine: Machine, former: AbstractSet[str]) -> bool:
-    """A node that has just started serves the status that was last stored until it has looked."""
+    """Return whether all pods run; a node that has just started serves the stored status until its first relist."""
     pods = machine.edge.pods()
     return len(pods) == PODS and all(
         phase(each) == "Running" and status_of(each).get("containerID") not in former for each in pods.values()

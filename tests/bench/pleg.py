@@ -1,7 +1,7 @@
-"""What it costs to know what containers do: a relist, an end until the cloud hears of it, a node where nothing happens.
+"""Cost of the PLEG: a relist, the time from a container's exit to its status in the cloud, and an idle node.
 
-The relist is that of the PLEG over the runtime in memory, by processor time; its floor are the two list calls, which
-are the runtime's own. The other two are of whole nodes.
+The relist is measured in processor time with the fake runtime in memory; its floor is the two list calls of that
+runtime. The other two are measured on whole nodes.
 """
 
 from __future__ import annotations
@@ -29,33 +29,33 @@ from tests.end_to_end.runtimes import ContainerdUnderTest, EmbeddedUnderTest, Ru
 from tests.support.containerd import PrivateContainerd
 
 RELISTED: Final = (10, 110, 500)
-"""Pods of which a relist is measured."""
+"""Numbers of pods in a measured relist."""
 _REPEATS: Final = 20
 
 IDLE_PODS: Final = int(os.environ.get("IDLE_PODS", "20"))
 IDLE_SECONDS: Final = float(os.environ.get("IDLE_SECONDS", "10"))
-"""Of the node where nothing happens; the goal is about 110 pods and 60 s."""
+"""Seconds for which the idle node is measured; the goal is for 110 pods and 60 s."""
 _SETTLED_SECONDS: Final = 12.0
-"""Until the last change is over, and the relists are as far apart as they are to be."""
+"""Seconds after the last change until relists have reached their normal period."""
 _LIMIT: Final = 300.0
 
 
 def relists(rounds: int) -> list[Row]:
-    """Relists of nodes of several sizes."""
+    """Measure relists of nodes of several sizes."""
     return [_relist(pods, rounds) for pods in RELISTED]
 
 
 def _relist(pods: int, rounds: int) -> Row:
     runtime = _full_runtime(pods)
     reader = RuntimeReader(runtime)
-    known = reader.glances()
-    whole = [_processor(lambda: changed_pods(known, reader.glances())) for _ in range(rounds)]
+    known = reader.snapshots()
+    whole = [_processor(lambda: changed_pods(known, reader.snapshots())) for _ in range(rounds)]
     bare = [_processor(lambda: (runtime.list_pod_sandboxes(), runtime.list_containers())) for _ in range(rounds)]
     return Row.of(f"relist of {pods} pods, nothing changed", whole, Unit.MILLISECONDS, floors=bare)
 
 
 def _processor(function: Callable[[], object]) -> float:
-    """Milliseconds of processor time for one call."""
+    """Return the milliseconds of processor time of one call."""
     begin = time.process_time()
     for _ in range(_REPEATS):
         function()
@@ -76,17 +76,17 @@ def _full_runtime(pods: int) -> ContainerRuntime:
 
 
 def ends(runtime: RuntimeUnderTest, rounds: int) -> list[Row]:
-    """A container ends by itself, until the cloud has heard of it."""
+    """Measure the time from a container's exit to its status in the cloud."""
     with _machine(runtime) as machine:
-        figures = [_end(machine, f"end-{number}") for number in range(2 * rounds)]
+        measurements = [_end(machine, f"end-{number}") for number in range(2 * rounds)]
     told = _has_events(runtime)
     how = "events" if told else "no events: relist"
     goals = (Goal(100),) if told else (Goal(1100),)
-    return [Row.of(f"container's end to Failed in the cloud ({how})", figures, Unit.MILLISECONDS, goals=goals)]
+    return [Row.of(f"container's end to Failed in the cloud ({how})", measurements, Unit.MILLISECONDS, goals=goals)]
 
 
 def _end(machine: Machine, name: str) -> float:
-    """Milliseconds from the moment at which the container is let go."""
+    """Return the milliseconds from the container's exit."""
     gate = machine.directory / name
     gate.mkdir()
     os.mkfifo(gate / "gate")
@@ -103,16 +103,16 @@ def _end(machine: Machine, name: str) -> float:
 
 
 def idle(runtime: RuntimeUnderTest, rounds: int) -> list[Row]:
-    """A node whose pods only sleep: its use of a core, with the runtime's events and without."""
+    """Measure the processor time of a node whose pods only sleep, with the runtime's events and without."""
     rows = []
     for said, settings in (("with", {}), ("without", {"pleg_relist_period_with_events": 0.0})):
         if said == "with" and not _has_events(runtime):
             continue
         with _machine(runtime, settings) as machine:
             _sleepers(machine)
-            figures = [_share(machine) for _ in range(rounds)]
+            measurements = [_share(machine) for _ in range(rounds)]
         what = f"idle node, {IDLE_PODS} pods, {said} events, {IDLE_SECONDS:g} s"
-        rows.append(Row.of(what, figures, Unit.PERCENT, kubeedge="1.4–2 % with 20 pods", goals=(Goal(2),)))
+        rows.append(Row.of(what, measurements, Unit.PERCENT, kubeedge="1.4–2 % with 20 pods", goals=(Goal(2),)))
     return rows
 
 
@@ -126,7 +126,7 @@ def _sleepers(machine: Machine) -> None:
 
 
 def _share(machine: Machine) -> float:
-    """Percent of one core that edgecore uses."""
+    """Return the percentage of one core that edgecore uses."""
     process = psutil.Process(machine.edge.process.pid)
     before = process.cpu_times()
     _pass(IDLE_SECONDS)
@@ -135,12 +135,12 @@ def _share(machine: Machine) -> float:
 
 
 def embedded(rounds: int) -> list[Row]:
-    """On the embedded runtime; its own use of the processor is edgecore's."""
+    """Measure on the embedded runtime; its processor time is part of edgecore's."""
     return ends(EmbeddedUnderTest(), rounds) + idle(EmbeddedUnderTest(), 1)
 
 
 def containerd(rounds: int) -> list[Row]:
-    """On a containerd of its own."""
+    """Measure on a private containerd."""
     with PrivateContainerd(cni=True) as daemon, ContainerdUnderTest(daemon) as runtime:
         return ends(runtime, rounds) + idle(runtime, 1)
 
@@ -157,7 +157,7 @@ def _machine(runtime: RuntimeUnderTest, settings: dict[str, Any] | None = None) 
 
 
 def _has_events(runtime: RuntimeUnderTest) -> bool:
-    """containerd before 1.7 has none."""
+    """Return whether the runtime has events; containerd before 1.7 has none."""
     if runtime.name == EmbeddedUnderTest.name:
         return True
     client = CriClient(runtime.endpoint)
@@ -168,5 +168,5 @@ def _has_events(runtime: RuntimeUnderTest) -> bool:
 
 
 def _pass(seconds: float) -> None:
-    """Let time pass in which nothing is to happen."""
+    """Let time pass on the idle node."""
     threading.Event().wait(seconds)

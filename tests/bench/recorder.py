@@ -1,8 +1,8 @@
-"""What the flight recorder costs the bus: the rate with the metrics tap as in production, the ring on and off; and what
-it costs to take secrets out of a record.
+"""Cost of the flight recorder: the rate of the bus with the metrics tap, with the recorder on and off; and cost of the
+redaction of secrets in a record.
 
-Rounds with and without it alternate in one process and are compared in pairs, so that what else the machine does falls
-on both. `python -m tests.bench.recorder [ROUNDS]` prints the medians.
+Rounds with and without the recorder alternate in one process and are compared in pairs, so that other load on the
+machine slows down both. `python -m tests.bench.recorder [ROUNDS]` prints the medians.
 """
 
 import gc
@@ -13,16 +13,16 @@ from statistics import median, quantiles
 from typing import NamedTuple
 
 import msgspec
-from prometheus_client import CollectorRegistry
 
 from beehive import Hive, Message, Module, ModuleName, Operation, ResourceType, Threads, handles
+from beehive.exposition import CollectorRegistry
 from beehive.metrics import BusMetrics
-from beehive.trace.flight import FlightRecorder
+from beehive.trace.flight_recorder import FlightRecorder
 from beehive.trace.redact import Redactor
 from beehive.trace.secrets import CAPACITY
 
 MESSAGES = 10_000
-"""Of one round."""
+"""Messages in one round."""
 
 
 class Cost(NamedTuple):
@@ -31,9 +31,9 @@ class Cost(NamedTuple):
     without: float
     """Messages a second without the recorder."""
     recorded: float
-    """With it."""
+    """Messages a second with the recorder."""
     share: float
-    """Median of what the pairs say it costs, as a share of the rate."""
+    """Median of the pairs' losses, as a share of the rate."""
     spread: float
     """Distance of the quartiles of that share."""
 
@@ -82,7 +82,7 @@ def measure(rounds: int = 40) -> Cost:
 
 
 def redaction(values: int = CAPACITY, size: int = 4096, rounds: int = 500) -> float:
-    """Milliseconds of processor time for a record of `size` bytes that holds none of `values` secrets."""
+    """Return the milliseconds of processor time for a record of `size` bytes without any of `values` secrets."""
     redactor = Redactor()
     for number in range(values):
         redactor.known.learn(f"password {number:06d} of {number * 7919:x}".encode())

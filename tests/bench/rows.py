@@ -1,7 +1,7 @@
-"""One line of what `make bench` prints: a figure, the floor under it, what KubeEdge needs, and the goal.
+"""A row of the table that `make bench` prints: a measurement, its floor, KubeEdge's value, and the goal.
 
-KubeEdge's figures were measured on another machine of the same size and are constants; ratios to the floor, which is
-measured in the same run, are what can be compared across machines.
+KubeEdge's values were measured on another machine of the same size and are constants. Only ratios to the floor, which
+is measured in the same run, can be compared across machines.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _MARKS: Final = {True: "held", False: "MISSED", None: ""}
 
 
 class Unit(Enum):
-    """What a figure counts, and how it is written."""
+    """Unit of a measurement, with its number format."""
 
     SECONDS = "s"
     MILLISECONDS = "ms"
@@ -25,9 +25,9 @@ class Unit(Enum):
     PER_SECOND = "/s"
     COUNT = ""
 
-    def write(self, figure: float | None) -> str:
-        """The figure with its unit; a dash when there is none."""
-        if figure is None:
+    def write(self, measurement: float | None) -> str:
+        """Format a value with its unit; None as a dash."""
+        if measurement is None:
             return "–"
         digits = {
             Unit.SECONDS: ",.3f",
@@ -38,35 +38,35 @@ class Unit(Enum):
             Unit.PER_SECOND: ",.0f",
             Unit.COUNT: ",.0f",
         }[self]
-        return f"{figure:{digits}} {self.value}".rstrip()
+        return f"{measurement:{digits}} {self.value}".rstrip()
 
 
 class Goal(NamedTuple):
-    """What a figure shall not pass, upwards (`at_most`) or downwards; of itself or, with `of_floor`, of the ratio."""
+    """Upper (`at_most`) or lower limit of a measurement or, with `of_floor`, of its ratio to the floor."""
 
     limit: float
     at_most: bool = True
     of_floor: bool = False
 
     def write(self, unit: Unit) -> str:
-        """As `≤ 0.350 s` or `≤ 1.15 × floor`."""
+        """Format the goal as `≤ 0.350 s` or `≤ 1.15 × floor`."""
         sign = "≤" if self.at_most else "≥"
         return f"{sign} {self.limit:.2f} × floor" if self.of_floor else f"{sign} {unit.write(self.limit)}"
 
-    def held(self, figure: float, floor: float | None) -> bool | None:
-        """Whether it is met; None when the floor that it is about is missing."""
+    def held(self, measurement: float, floor: float | None) -> bool | None:
+        """Return whether the goal is met; None when it needs a floor that is missing."""
         if self.of_floor:
             if floor is None:
                 return None
-            figure /= floor
-        return figure <= self.limit if self.at_most else figure >= self.limit
+            measurement /= floor
+        return measurement <= self.limit if self.at_most else measurement >= self.limit
 
 
 class Row(NamedTuple):
-    """A figure (a median) with what is to be seen beside it."""
+    """A measurement (a median) with its floor, KubeEdge's value and the goals."""
 
     what: str
-    figure: float
+    measurement: float
     unit: Unit
     floor: float | None = None
     kubeedge: str = ""
@@ -76,44 +76,44 @@ class Row(NamedTuple):
     def of(
         cls,
         what: str,
-        figures: Sequence[float],
+        measurements: Sequence[float],
         unit: Unit,
         *,
         floors: Sequence[float] = (),
         kubeedge: str = "",
         goals: tuple[Goal, ...] = (),
     ) -> Self:
-        """The medians of several rounds."""
-        return cls(what, median(figures), unit, median(floors) if floors else None, kubeedge, goals)
+        """Make a row of the medians of several rounds."""
+        return cls(what, median(measurements), unit, median(floors) if floors else None, kubeedge, goals)
 
     def cells(self) -> tuple[str, ...]:
-        """The texts of the columns."""
-        ratio = "" if self.floor is None else f"{self.figure / self.floor:.2f}"
+        """Return the texts of the columns."""
+        ratio = "" if self.floor is None else f"{self.measurement / self.floor:.2f}"
         goals = "; ".join(goal.write(self.unit) for goal in self.goals)
-        verdicts = "; ".join(_MARKS[goal.held(self.figure, self.floor)] for goal in self.goals)
-        figure, floor = self.unit.write(self.figure), self.unit.write(self.floor)
-        return (self.what, figure, floor, ratio, self.kubeedge, goals, verdicts)
+        marks = "; ".join(_MARKS[goal.held(self.measurement, self.floor)] for goal in self.goals)
+        measurement, floor = self.unit.write(self.measurement), self.unit.write(self.floor)
+        return (self.what, measurement, floor, ratio, self.kubeedge, goals, marks)
 
 
 class Rate(Protocol):
-    """A rate beside its floor, as the benches of single parts give it."""
+    """A rate and its floor, as the benchmarks of single parts return them."""
 
     @property
     def name(self) -> str:
-        """What was measured."""
+        """Name of the measurement."""
 
     @property
     def per_second(self) -> float:
-        """How often it happens."""
+        """Operations a second."""
 
     @property
     def floor(self) -> float:
-        """How often what it stands on happens."""
+        """Operations a second of the floor."""
 
 
-def rates(figures: Iterable[Rate], kubeedge: str = "") -> list[Row]:
-    """Rows of rates."""
-    return [Row(figure.name, figure.per_second, Unit.PER_SECOND, figure.floor, kubeedge) for figure in figures]
+def rates(measurements: Iterable[Rate], kubeedge: str = "") -> list[Row]:
+    """Return the rows of rates."""
+    return [Row(one.name, one.per_second, Unit.PER_SECOND, one.floor, kubeedge) for one in measurements]
 
 
 _HEADS: Final = ("", "here", "floor", "× floor", "KubeEdge (their machine)", "goal", "")
@@ -121,12 +121,12 @@ _RIGHT: Final = frozenset({1, 2, 3})
 
 
 def heads() -> str:
-    """The line above the first section."""
+    """Return the line above the first section."""
     return _line(_HEADS)
 
 
 def written(row: Row) -> str:
-    """One line of the table."""
+    """Return one line of the table."""
     return _line(row.cells())
 
 

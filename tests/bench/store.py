@@ -1,8 +1,8 @@
-"""How fast a message becomes a stored row: from the decoded frame, through metamanager, to the acknowledgement.
+"""Speed of metamanager from the decoded frame to the stored row and the acknowledgement.
 
-One by one, each waiting for its acknowledgement, as a quiet node sees it; and all at once, as a node does that was away
-for a while. Beside each stands its floor: Python's `sqlite3` alone, with the same settings, the same statement and as
-many rows to a transaction, without messages, module or thread. Medians of interleaved measurements in one run.
+Messages come one by one, each after the previous acknowledgement, as on a quiet node, and all at once, as after an
+outage. The floor is Python's `sqlite3` alone, with equal settings, statement and rows to a transaction, without
+messages, module or thread. The results are medians of interleaved measurements in one run.
 
 `python -m tests.bench.store [DIRECTORY]`: the directory decides which disk is measured.
 """
@@ -28,16 +28,17 @@ from metamanager.sqlite_open import PRAGMAS
 from metamanager.sqlite_store import SqliteStore
 
 SINGLE = 200
-"""Messages of a round one by one."""
+"""Messages in a round one by one."""
 
 BURST = 4000
-"""Messages of a round all at once."""
+"""Messages in a round all at once."""
 
 
 _CLOCK = RealClock()
+_PUT = sql.PUT.format(rows="(:key, :type, :value, :uid, :resource_version, :namespace, :name, :updated)")
 
 
-class Figure(NamedTuple):
+class Measurement(NamedTuple):
     """One line of the table."""
 
     name: str
@@ -46,7 +47,7 @@ class Figure(NamedTuple):
 
 
 class _Hub(Module):
-    """Counts acknowledgements down; `done` is set at the last."""
+    """Replaces edgehub: counts acknowledgements down and sets `done` at the last."""
 
     name = ModuleName.EDGEHUB
     group = Group.HUB
@@ -61,20 +62,20 @@ class _Hub(Module):
 
     @classmethod
     def count(cls) -> None:
-        """Of the class: the module is an instance of a subclass."""
+        """Count for the class: the module is an instance of a subclass."""
         _Hub.left -= 1
         if not _Hub.left:
             _Hub.done.set()
 
     @classmethod
     def expect(cls, number: int) -> None:
-        """Before the first is sent."""
+        """Set the number of acknowledgements, before the first message is sent."""
         _Hub.left = number
         _Hub.done.clear()
 
 
 class _Edged(Module):
-    """Takes what is handed on."""
+    """Receives the messages of metamanager for edged."""
 
     name = ModuleName.EDGED
     group = Group.EDGED
@@ -100,13 +101,14 @@ class _Bench:
         self._version = 0
 
     def messages(self, number: int) -> list[Message]:
-        """Newer states of a hundred pods, decoded from frames as the hub does."""
+        """Return newer versions of a hundred pods, decoded from frames as edgehub does."""
         first, self._version = self._version, self._version + number
         return [decode(_frame(index % 100, first + index)) for index in range(number)]
 
     def one_by_one(self) -> tuple[list[float], list[float]]:
-        """Seconds of each message until it is acknowledged, and of its row in the floor: in turn, because an fsync
-        takes from a quarter to several milliseconds, as the disk's other users please.
+        """Return the seconds of each message until its acknowledgement, and of its row in the floor.
+
+        Both alternate, because an fsync takes from a quarter to several milliseconds under the disk's other load.
         """
         mine: list[float] = []
         floor: list[float] = []
@@ -123,7 +125,7 @@ class _Bench:
         return mine, floor
 
     def at_once(self) -> float:
-        """Messages a second, from the first sent to the last acknowledged."""
+        """Return the messages a second, from the first message to the last acknowledgement."""
         messages = self.messages(BURST)
         _Hub.expect(BURST)
         begin = time.perf_counter()
@@ -133,7 +135,7 @@ class _Bench:
         return BURST / (time.perf_counter() - begin)
 
     def floor(self) -> float:
-        """Rows a second through the plain connection, as many to a transaction as the module takes at most."""
+        """Return the rows a second through the plain connection, with metamanager's limit of a transaction."""
         rows = [_parameters(message) for message in self.messages(BURST)]
         batch = MetaManager.batch_limit
         begin = time.perf_counter()
@@ -145,7 +147,7 @@ class _Bench:
         execute = self.plain.execute
         execute("BEGIN IMMEDIATE")
         for row in rows:
-            execute(sql.PUT, row)
+            execute(_PUT, row)
         execute("COMMIT")
 
     def close(self) -> None:
@@ -159,7 +161,7 @@ def _parameters(message: Message) -> dict[str, Any]:
 
 
 def _frame(pod: int, version: int) -> bytes:
-    """A pod of about 1.7 kB, as a cloud sends it."""
+    """Return the frame of a pod of about 1.7 kB, as a cloud sends it."""
     metadata = {"name": f"pod-{pod}", "namespace": "default", "uid": f"uid-{pod}", "resourceVersion": str(version)}
     container = {"name": "c", "image": "registry.example.org/team/image:1", "command": ["sleep", "1"] * 50}
     content: dict[str, Any] = {"kind": "Pod", "apiVersion": "v1", "metadata": metadata,
@@ -170,8 +172,8 @@ def _frame(pod: int, version: int) -> bytes:
     ))  # fmt: skip
 
 
-def measure(directory: Path, rounds: int = 7) -> list[Figure]:
-    """Run all contenders `rounds` times in turn; the medians, each with its floor."""
+def measure(directory: Path, rounds: int = 7) -> list[Measurement]:
+    """Run all contenders `rounds` times, interleaved; return the medians, each with its floor."""
     single: tuple[list[float], list[float]] = ([], [])
     burst: tuple[list[float], list[float]] = ([], [])
     with closing(_Bench(directory)) as bench:
@@ -185,8 +187,10 @@ def measure(directory: Path, rounds: int = 7) -> list[Figure]:
             burst[0].append(bench.at_once())
             burst[1].append(bench.floor())
     return [
-        Figure("message to stored row and acknowledgement, one by one", 1 / median(single[0]), 1 / median(single[1])),
-        Figure(f"the same, {BURST} at once", median(burst[0]), median(burst[1])),
+        Measurement(
+            "message to stored row and acknowledgement, one by one", 1 / median(single[0]), 1 / median(single[1])
+        ),
+        Measurement(f"the same, {BURST} at once", median(burst[0]), median(burst[1])),
     ]
 
 
@@ -196,9 +200,9 @@ def main() -> None:
     out(f"{'metamanager (medians)':<58}{'a second':>12}{'floor':>12}{'of floor':>10}\n")
     parent = sys.argv[1] if len(sys.argv) > 1 else None
     with TemporaryDirectory(dir=parent) as directory:
-        for figure in measure(Path(directory)):
-            share = figure.per_second / figure.floor
-            out(f"{figure.name:<58}{figure.per_second:>12,.0f}{figure.floor:>12,.0f}{share:>9.0%}\n")
+        for measurement in measure(Path(directory)):
+            share = measurement.per_second / measurement.floor
+            out(f"{measurement.name:<58}{measurement.per_second:>12,.0f}{measurement.floor:>12,.0f}{share:>9.0%}\n")
     out("floor: sqlite3 with the same settings, statement and rows to a transaction, in one thread\n")
 
 

@@ -12,15 +12,15 @@ from typing import Final
 
 import psutil
 
-from modules.edgecontroller.kinds import JsonObject
-from modules.edgecore.config import EdgeCoreConfig
+from modules.cloud.apiserver.kinds import JsonObject
+from modules.processes.edgecore.config import EdgeCoreConfig
 from tests.bench.bare import BareRuntime, requests_of
 from tests.end_to_end.machine import Machine
 from tests.end_to_end.pods import container, phase, pod
 from tests.end_to_end.runtimes import EmbeddedUnderTest, RuntimeUnderTest
 
 GRACE: Final = 2
-"""Seconds that a pod may take to end. `sleep` does not heed SIGTERM when it is the first process of a container."""
+"""Grace period of the pods in seconds. `sleep` ignores SIGTERM as the first process of a container."""
 
 _BREATH_SECONDS: Final = 0.7
 _SETTLED_SECONDS: Final = 1.5
@@ -36,7 +36,7 @@ class Subject:
         self.cloud = machine.cloud
 
     def up(self, names: list[str]) -> float:
-        """Seconds from the manifests of so many pods until the cloud knows that the last one runs."""
+        """Apply the manifests of pods; return the seconds until the cloud has the status Running of all."""
         manifests = [sleeper(name) for name in names]
         begin = time.perf_counter()
         self.cloud.apply(*manifests)
@@ -45,7 +45,7 @@ class Subject:
         return time.perf_counter() - begin
 
     def down(self, names: list[str], grace: int) -> float:
-        """Seconds until the last of these pods is gone."""
+        """Delete pods; return the seconds until the last is removed from the cloud."""
         begin = time.perf_counter()
         for name in names:
             self.cloud.delete("Pod", name, grace)
@@ -54,12 +54,12 @@ class Subject:
         return time.perf_counter() - begin
 
     def processor_seconds(self) -> float:
-        """Of edgecore until now, all its threads together; with what others do to the machine it hardly changes."""
+        """Return the processor time of all threads of edgecore; other load on the machine hardly changes it."""
         times = psutil.Process(self.machine.edge.process.pid).cpu_times()
         return times.user + times.system
 
     def resident(self) -> float:
-        """Megabytes (10⁶ bytes) of resident memory, the median of some samples after it has settled."""
+        """Return the resident memory in megabytes (10⁶ bytes), the median of some samples after it has settled."""
         pass_time(_SETTLED_SECONDS)
         samples = []
         for _ in range(_SAMPLES):
@@ -70,7 +70,7 @@ class Subject:
 
 @contextmanager
 def bare_runtime(machine: Machine, runtime: RuntimeUnderTest) -> Iterator[BareRuntime]:
-    """The bare calls on the same runtime, with the configurations that edged makes."""
+    """Return the bare calls on the node's runtime, with edged's configurations."""
     endpoint = runtime.endpoint
     if runtime.name == EmbeddedUnderTest.name:
         endpoint = f"unix://{EdgeCoreConfig.embedded(machine.edge.root).embedded_runtime_socket}"
@@ -86,7 +86,7 @@ def bare_runtime(machine: Machine, runtime: RuntimeUnderTest) -> Iterator[BareRu
 
 
 def sleeper(name: str) -> JsonObject:
-    """A pod on the machine's network that does nothing."""
+    """Return the manifest of a sleeping pod on the host's network."""
     return pod(name, container("exec sleep 3600"), hostNetwork=True, terminationGracePeriodSeconds=GRACE)
 
 
@@ -97,12 +97,12 @@ def resident_megabytes(pid: int) -> float:
 
 
 def breathe() -> None:
-    """After each contender: a runtime is still busy with pods that it calls removed."""
+    """Pause after each contender: a runtime is still busy with removed pods."""
     pass_time(_BREATH_SECONDS)
 
 
 def pass_time(seconds: float) -> None:
-    """Let time pass, for what has no event: memory that settles, a node where nothing happens."""
+    """Let time pass without an event to wait for: memory that settles, an idle node."""
     threading.Event().wait(seconds)
 
 

@@ -1,8 +1,7 @@
-"""The memory of the agent, and what it must not load to stay within it, held to on the running process.
+"""The running agent stays within its memory limits and does not import unused libraries.
 
-A library that is imported by the way is the commonest way to lose ten megabytes, and nobody notices. The lists are of
-what would be paid for and not used: frameworks that other programs bring, and this project's own parts that belong to
-other processes.
+An accidental import is the most common loss of ten megabytes. The lists name frameworks of other programs, and modules
+of this project that belong to other processes.
 """
 
 from __future__ import annotations
@@ -24,22 +23,23 @@ IDLE_MEGABYTES = 65.0
 LOADED_MEGABYTES = 70.0
 
 FOREIGN = (
-    "aiohttp", "anyio", "cryptography", "distutils", "fastapi", "greenlet", "hypothesis", "kubernetes", "lightkube",
-    "multiprocessing", "numpy", "pip", "pkg_resources", "psutil", "pydantic", "pydoc", "pytest", "requests", "rich",
-    "setuptools", "sqlalchemy", "tornado", "twisted", "unittest", "urllib3", "uvloop", "websockets", "xmlrpc",
+    "aiohttp", "anyio", "cryptography", "distutils", "email", "fastapi", "greenlet", "html", "http.server",
+    "hypothesis", "jeepney", "kubernetes", "lightkube", "multiprocessing", "numpy", "pip", "pkg_resources",
+    "prometheus_client", "psutil", "pydantic", "pydoc", "pytest", "requests", "rich", "setuptools", "socketserver",
+    "sqlalchemy", "tornado", "twisted", "unittest", "urllib3", "uvloop", "websockets", "wsgiref", "xmlrpc",
 )  # fmt: skip
 OWN = (
-    "beehive.simulation", "beehive.testing", "edged.testing", "edgehub.testing", "modules.cloudcore",
-    "modules.cloudhub", "modules.demo", "modules.edgecontroller", "modules.edgecore.config.commands",
-    "modules.simulate", "modules.trace_tools", "protos.csi", "protos.deviceplugin", "protos.podresources", "tests",
+    "beehive.simulation", "beehive.testing", "edged.testing", "edgehub.testing", "modules.processes.cloudcore",
+    "modules.cloud", "modules.processes.demo", "modules.processes.edgecore.config.commands", "modules.tools.simulate",
+    "modules.tools.trace_tools", "protos.csi", "protos.deviceplugin", "protos.podresources", "tests",
 )  # fmt: skip
 ONLY_EMBEDDED = ("edged.embedded", "protos.cri.v1.api_pb2_grpc")
-"""What a node on a container runtime of its own does without."""
+"""Modules that a node with a CRI runtime does not import."""
 
 
 @pytest.fixture(params=["embedded", pytest.param("containerd", marks=pytest.mark.containerd)])
 def runtime(request: pytest.FixtureRequest) -> Iterator[RuntimeUnderTest]:
-    """Each of the runtimes in turn."""
+    """Each of the two runtimes."""
     if request.param == "embedded":
         yield EmbeddedUnderTest()
         return
@@ -52,7 +52,7 @@ def runtime(request: pytest.FixtureRequest) -> Iterator[RuntimeUnderTest]:
 
 @pytest.fixture
 def machine(runtime: RuntimeUnderTest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Machine]:
-    """A machine whose edgecore says on standard error what it imports."""
+    """A machine whose edgecore prints its imports to standard error."""
     machine = Machine(runtime)
     try:
         machine.cloud.start()
@@ -65,12 +65,12 @@ def machine(runtime: RuntimeUnderTest, monkeypatch: pytest.MonkeyPatch) -> Itera
 
 
 def imported(machine: Machine) -> set[str]:
-    """Names of all modules that the running edgecore has imported so far."""
+    """Return the names of all modules that the running edgecore has imported."""
     return set(re.findall(r"^import time: +\d+ \| +\d+ \| +([\w.]+)$", machine.edge.process.text(), re.MULTILINE))
 
 
 def below(names: set[str], roots: tuple[str, ...]) -> list[str]:
-    """Those of the names that are one of the roots or in it."""
+    """Return the names that are one of the roots or below one."""
     return sorted(name for name in names for root in roots if name == root or name.startswith(f"{root}."))
 
 

@@ -1,4 +1,4 @@
-"""What `make bench` prints, and what it takes for a goal that is held."""
+"""The rows that `make bench` prints, and their goals."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from tests.bench.rows import Goal, Row, Unit, written
 
 
 @pytest.mark.parametrize(
-    ("goal", "figure", "floor", "held"),
+    ("goal", "measurement", "floor", "held"),
     [
         (Goal(0.35), 0.35, None, True),
         (Goal(0.35), 0.36, None, False),
@@ -18,10 +18,10 @@ from tests.bench.rows import Goal, Row, Unit, written
         (Goal(1.0, at_most=False, of_floor=True), 101.0, 100.0, True),
     ],
 )
-def test_a_goal_is_about_the_figure_or_about_its_ratio_to_the_floor(
-    goal: Goal, figure: float, floor: float | None, held: bool | None
+def test_a_goal_is_about_the_measurement_or_about_its_ratio_to_the_floor(
+    goal: Goal, measurement: float, floor: float | None, held: bool | None
 ) -> None:
-    assert goal.held(figure, floor) is held
+    assert goal.held(measurement, floor) is held
 
 
 def test_a_row_shows_medians_ratio_and_a_verdict_for_each_goal() -> None:

@@ -1,4 +1,4 @@
-"""How long a browser takes for a trace of 100,000 messages: until the page stands, and to draw all of it once."""
+"""Time of a browser to open and to draw the page of a trace of 100,000 messages."""
 
 import sys
 import time
@@ -6,11 +6,11 @@ from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from modules.trace_tools.columns import Facts, pack
-from modules.trace_tools.events import events_of
-from modules.trace_tools.page import page
+from modules.tools.trace_tools.columns import TraceFacts, pack
+from modules.tools.trace_tools.events import events_of
+from modules.tools.trace_tools.page import page
 from tests.bench.rows import Goal, Row, Unit
-from tests.modules.trace_tools.made import BEGAN, busy_node
+from tests.modules.tools.trace_tools.made import BEGAN, busy_node
 from tests.support.browser import Browser, browser, why_none
 
 MESSAGES = 100_000
@@ -25,23 +25,23 @@ return (performance.now() - begin) / arguments[0] / 1000;
 
 
 def missing() -> str | None:
-    """Why this machine cannot measure it."""
+    """Return why this machine cannot measure it, or None."""
     return why_none() or None
 
 
 def measure(rounds: int) -> list[Row]:
-    """Writing the page, opening it, drawing it."""
+    """Measure writing, opening and drawing the page."""
     with TemporaryDirectory() as directory:
         file = Path(directory) / "trace.html"
         begin = time.perf_counter()
-        facts = Facts(title="bench", node="bench", program="bench", began=BEGAN)
+        facts = TraceFacts(title="bench", node="bench", program="bench", began=BEGAN)
         packed = pack(islice(events_of(busy_node(MESSAGES)), MESSAGES), facts)
         file.write_text("".join(page(packed)), encoding="utf-8")
         wrote = time.perf_counter() - begin
         size = file.stat().st_size / 1e6
         with browser() as window:
-            figures = [_opened(window, file) for _ in range(rounds)]
-    opening, drawing = ([figure[place] for figure in figures] for place in (0, 1))
+            measurements = [_opened(window, file) for _ in range(rounds)]
+    opening, drawing = ([one[index] for one in measurements] for index in (0, 1))
     return [
         Row.of(f"writing the page of {MESSAGES:,} messages", [wrote], Unit.SECONDS),
         Row.of("its size", [size], Unit.MEGABYTES),
@@ -51,7 +51,7 @@ def measure(rounds: int) -> list[Row]:
 
 
 def _opened(window: Browser, file: Path) -> tuple[float, float]:
-    """Seconds until the first picture, and for a further one."""
+    """Return the seconds until the first picture and for a further one."""
     window.open(file.as_uri())
     opened = float(window.wait("document.documentElement.dataset.ready", 60)) / 1000
     return opened, float(window.run(_DRAW, DRAWINGS))
@@ -59,4 +59,4 @@ def _opened(window: Browser, file: Path) -> tuple[float, float]:
 
 if __name__ == "__main__":
     for row in measure(3):
-        sys.stdout.write(f"{row.what}: {row.unit.write(row.figure)}\n")
+        sys.stdout.write(f"{row.what}: {row.unit.write(row.measurement)}\n")

@@ -1,6 +1,6 @@
-"""`make chaos`: the links of eight nodes are hurt 504 times in all, edgecore is killed 200 times, cloudcore 100 times,
-and 300 configmaps change for five minutes while the agent's memory is watched, and for five more until it is back.
-Figures are printed; what must hold is asserted on the way.
+"""`make chaos`: 504 failures of the links of eight nodes, 200 kills of edgecore, 100 of cloudcore, and 300 configmaps
+that change for five minutes while the agent's memory is measured, and five minutes of rest. The invariants are asserted
+on the way; the results are printed.
 """
 
 import argparse
@@ -12,7 +12,7 @@ from tests.chaos import campaign, kills, memory
 
 
 def main() -> None:
-    """Run what is asked for."""
+    """Run the campaigns that the arguments choose."""
     parser = argparse.ArgumentParser(description="the link and the processes under load, hurt again and again")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--cuts", type=int, default=63, help="bad things, each to all nodes (default 63)")

@@ -1,8 +1,7 @@
-"""Nodes with metamanager and edgehub on real files and real sockets, in this process, and the cloud stub: all of them
-under load, with a proxy between.
+"""Nodes with metamanager and edgehub on real files and sockets and the cloud stub, under load, with a proxy between.
 
-Down go pods that change all the time; up goes what nobody else keeps. What stands where edged is writes down what it
-gets.
+The cloud changes pods all the time; the nodes upload messages that only edgehub's outbox keeps. A module in edged's
+place records the pods that it receives.
 """
 
 import queue
@@ -18,19 +17,19 @@ import msgspec
 from beehive import BeehiveError, Group, Hive, Message, Module, ModuleName, Operation, ResourceType, Threads, handles
 from edgehub import EdgeHubSettings, install
 from edgehub.outbox.sqlite import open_outbox
-from metamanager.client import MetaTurnClient
+from metamanager.client import AsyncMetaClient
 from metamanager.module import MetaManager, MetaSettings
-from modules.cloudhub.connections import HANDLED, HANDLED_RESOURCE
-from modules.edgecontroller.commands import Apply
+from modules.cloud.apiserver.commands import Apply
+from modules.cloud.messages import HANDLED, HANDLED_RESOURCE
 from tests.end_to_end.processes import wait_until
-from tests.modules.cloudcore.stubs import Stub
+from tests.modules.processes.cloudcore.stubs import Stub
 
 PODS: Final = 5
-PATIENCE: Final = 60.0
+TIMEOUT: Final = 60.0
 _CHANGE: Final = 0.025
 """Seconds from one version of all pods to the next, for each node: they share this process."""
 _SAY: Final = 0.005
-"""Likewise from one upload to the next."""
+"""Seconds from one upload to the next, for each node."""
 
 
 class _Meta(msgspec.Struct, rename="camel"):
@@ -43,7 +42,7 @@ class _Pod(msgspec.Struct):
 
 
 class Edged(Module):
-    """Registers the node and writes down which versions of pods it is told of, in order."""
+    """Registers the node and records the received versions of pods, in order."""
 
     name = ModuleName.EDGED
     group = Group.EDGED
@@ -54,8 +53,8 @@ class Edged(Module):
         self.seen = seen
 
     def on_start(self) -> None:
-        """Register, until it is done."""
-        self._meta = MetaTurnClient(self)
+        """Register the node; retry until it is registered."""
+        self._meta = AsyncMetaClient(self)
         self._register()
 
     def _register(self) -> None:
@@ -68,8 +67,8 @@ class Edged(Module):
 
     @handles(ResourceType.POD)
     def pod(self, message: Message) -> None:
-        """Write it down. The version that is there already is no change, as for edged: the cloud sends it again when
-        the acknowledgement was lost.
+        """Record the pod's version. A known version is no change: the cloud sends it again after a lost
+        acknowledgement.
         """
         meta = message.content_as(_Pod).metadata
         version, seen = (int(meta.resource_version), meta.annotations.get("n", "")), self.seen[message.route.resource]
@@ -78,12 +77,13 @@ class Edged(Module):
 
     @handles()
     def other(self, _message: Message) -> None:
-        """Connections, answers that nobody waits for."""
+        """Ignore connection events and late answers."""
 
 
 class Devices(Module):
-    """Stands where the cloud's device controller is: takes what nodes say, and tells cloudhub so, which hands on few of
-    a node's messages until then.
+    """Replaces the cloud's device controller: receives the uploads of nodes and reports each to cloudhub as handled,
+    which
+    forwards only a few of a node's messages before that.
     """
 
     name = ModuleName.DEVICECONTROLLER
@@ -95,7 +95,7 @@ class Devices(Module):
 
     @handles()
     def take(self, message: Message) -> None:
-        """Hand it to the test."""
+        """Pass the upload to the test."""
         self._got.put(message)
         node = message.route.resource.split("/")[1]
         self.send(ModuleName.CLOUDHUB, self.message(HANDLED_RESOURCE, HANDLED, {node: 1}))
@@ -117,7 +117,7 @@ class Node:
         )
 
     def upload(self, number: int) -> str:
-        """Say something that nobody else keeps; its id."""
+        """Send an upload that only the outbox keeps; return its id."""
         message = Message.new(
             self.hive.clock,
             source=ModuleName.DEVICETWIN,
@@ -131,7 +131,7 @@ class Node:
 
 
 class Bed:
-    """All of it; see the module's docstring."""
+    """The cloud stub, the proxy and the nodes, with their load."""
 
     def __init__(self, cloud: Stub, nodes: list[Node], got: "queue.Queue[Message]") -> None:
         self.cloud = cloud
@@ -147,24 +147,24 @@ class Bed:
         ]
 
     def load(self) -> None:
-        """Begin to change and to say things."""
+        """Begin to change pods and to send uploads."""
         for thread in self._threads:
             thread.start()
 
     def wait_for_more_than(self, versions: int) -> None:
-        """The cloud's disk says how fast it takes new ones."""
-        wait_until(lambda: self.versions > versions, f"version {versions + 1} of the pods", PATIENCE)
+        """Wait for another version of the pods; the cloud's disk decides how fast it stores them."""
+        wait_until(lambda: self.versions > versions, f"version {versions + 1} of the pods", TIMEOUT)
 
     def rest(self) -> None:
-        """Stop changing; wait until everything has arrived."""
+        """Stop the load, and wait until everything has arrived."""
         self._stop.set()
         for thread in self._threads:
-            thread.join(PATIENCE)
+            thread.join(TIMEOUT)
         for node in self.nodes:
-            wait_until(lambda node=node: self._has_all(node), f"{node.name} is up to date", PATIENCE)  # type: ignore[misc]
+            wait_until(lambda node=node: self._has_all(node), f"{node.name} is up to date", TIMEOUT)  # type: ignore[misc]
 
     def check(self) -> None:
-        """Nothing is lost, out of order, or applied twice."""
+        """Assert that nothing is lost, out of order, or applied twice."""
         for node in self.nodes:
             for key, seen in node.seen.items():
                 versions = [version for version, _ in seen]
@@ -176,7 +176,7 @@ class Bed:
 
     @property
     def repeated(self) -> int:
-        """How many messages have arrived more than once."""
+        """Return how many messages have arrived more than once."""
         return sum(len(ids) - len(set(ids)) for ids in self.arrived.values())
 
     def _has_all(self, node: Node) -> bool:
@@ -190,7 +190,7 @@ class Bed:
             self.apply()
 
     def apply(self) -> None:
-        """Let the cloud want the next version of all pods."""
+        """Apply the next version of all pods to the cloud."""
         self.versions += 1
         pods = [_pod(node.name, number, self.versions) for node in self.nodes for number in range(PODS)]
         errors = [item.error for item in self.cloud.client.run(Apply(pods)) if item.error]
@@ -220,7 +220,7 @@ class Bed:
 def bed(
     directory: Path, stub: Stub, got: "queue.Queue[Message]", port: int, nodes: int, **changes: Any
 ) -> Iterator[Bed]:
-    """Nodes that are connected and have their pods."""
+    """Start the cloud and nodes, and wait until the nodes are connected and have their pods."""
     with ExitStack() as stack:
         made = [Node(f"n{number}", port, directory, **changes) for number in range(nodes)]
         whole = Bed(stub, made, got)
@@ -230,13 +230,13 @@ def bed(
             stack.callback(node.hive.stop)
         whole.apply()
         for node in made:
-            wait_until(lambda node=node: len(node.seen) == PODS, f"{node.name} has its pods", PATIENCE)  # type: ignore[misc]
+            wait_until(lambda node=node: len(node.seen) == PODS, f"{node.name} has its pods", TIMEOUT)  # type: ignore[misc]
         yield whole
 
 
 @contextmanager
 def cloud(directory: Path) -> Iterator[tuple[Stub, "queue.Queue[Message]"]]:
-    """The stub, and what nodes say to it."""
+    """Start the cloud stub; yield it with the uploads of the nodes."""
     got: queue.Queue[Message] = queue.Queue()
     stub = Stub(directory, node_limit=100)
     stub.core.hive.add(Devices, got)

@@ -1,4 +1,4 @@
-"""What is done to the link, drawn from a seed."""
+"""Failures of the link, drawn from a seed."""
 
 import random
 from pathlib import Path
@@ -14,10 +14,10 @@ _never: Final = Event()
 
 
 class Result(NamedTuple):
-    """What came of a campaign whose invariants have held."""
+    """Result of a campaign whose invariants have held."""
 
     cuts: int
-    """Connections that were lost, of all nodes."""
+    """Lost connections of all nodes."""
     messages: int
     repeated: int
     versions: int
@@ -33,14 +33,14 @@ class Result(NamedTuple):
 
 
 def run(directory: Path, seed: int, cuts: int, *, nodes: int, pause: float, **changes: Any) -> Result:
-    """Do so many bad things to the link of nodes under load.
+    """Let the link of nodes under load fail many times.
 
     Args:
         directory: an empty one.
-        seed: of what is done, and for how long.
-        cuts: how many bad things.
-        nodes: that share the proxy, and each bad thing.
-        pause: seconds between two of them, at least; and at least one version of the pods comes between them.
+        seed: of the kinds of failures and their durations.
+        cuts: number of failures.
+        nodes: number of nodes; they share the proxy and each failure.
+        pause: minimum of seconds between two failures; at least one version of the pods comes between them.
         changes: of edgehub's settings.
 
     Raises:
@@ -66,7 +66,7 @@ def run(directory: Path, seed: int, cuts: int, *, nodes: int, pause: float, **ch
 
 
 def hurt(proxy: Proxy, draw: random.Random) -> None:
-    """Do one bad thing to the connections of a proxy."""
+    """Let the connections of a proxy fail once."""
     match draw.choice(KINDS):
         case "cut":
             proxy.cut()

@@ -1,23 +1,23 @@
-"""Real processes that are killed at random moments under load: edgecore, or cloudcore. Pods run on all the while."""
+"""Kills edgecore or cloudcore at random moments under load, while the pods keep running."""
 
 import random
 from pathlib import Path
 from threading import Event
 from typing import Final, NamedTuple
 
-from modules.edgecontroller.kinds import JsonObject
+from modules.cloud.apiserver.kinds import JsonObject
 from tests.end_to_end.machine import Machine
 from tests.end_to_end.pods import config_map, container, is_ready, mount, pod, restarts_of, status_of
 from tests.end_to_end.processes import wait_until
 from tests.end_to_end.runtimes import EmbeddedUnderTest
 
 PODS: Final = 3
-_PATIENCE: Final = 90.0
+_TIMEOUT: Final = 90.0
 _never: Final = Event()
 
 
 class Killed(NamedTuple):
-    """What came of a campaign whose invariants have held."""
+    """Result of a campaign whose invariants have held."""
 
     what: str
     kills: int
@@ -66,17 +66,17 @@ def _kill(machine: Machine, *, cloud: bool) -> None:
 
 
 def _check(machine: Machine, before: dict[str, tuple[str, int]], version: int) -> None:
-    """All is as wanted in the end, in the files and in the cloud, and the containers are those of the beginning."""
+    """Assert that files and cloud have the last version, and that the containers are those of the beginning."""
     for name in before:
         made = machine.cloud.pods.wait(name, is_ready)
         file = machine.edge.volume(made, "configmap", "settings") / "key"
-        wait_until(lambda file=file: _text(file) == str(version), f"{name} has version {version}", _PATIENCE)  # type: ignore[misc]
+        wait_until(lambda file=file: _text(file) == str(version), f"{name} has version {version}", _TIMEOUT)  # type: ignore[misc]
     wait_until(
         lambda: (
             {name: _annotation(one) for name, one in machine.edge.pods().items()} == dict.fromkeys(before, str(version))
         ),
         f"the node has version {version} of every pod",
-        _PATIENCE,
+        _TIMEOUT,
     )
     after = {name: _identity(machine.cloud.get("Pod", name)) for name in before}
     assert after == before, "a container was made anew"

@@ -1,8 +1,8 @@
-"""The memory of an edgecore whose configmaps change all the time: what it has when it is idle, at most, and afterwards.
+"""The memory of an edgecore whose configmaps change all the time: idle, at most, and afterwards.
 
-Each burst changes all configmaps at once; pods mount them, so each change goes the whole way: the link, the store,
-edged, files. Meanwhile bad things are done to the link. The agent and the cloud are processes of their own, as in the
-end-to-end tests. An hour of it: `make chaos ARGS='--cuts 0 --kills 0 --cloud-kills 0 --memory 3600'`.
+Each burst changes all configmaps at once. Pods mount them, so that each change passes the link, the store, edged and
+the files. Meanwhile the link fails. The agent and the cloud are processes, as in the end-to-end tests. A run of an
+hour: `make chaos ARGS='--cuts 0 --kills 0 --cloud-kills 0 --memory 3600'`.
 """
 
 import random
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from beehive.clock import RealClock
-from modules.edgecontroller.kinds import JsonObject
+from modules.cloud.apiserver.kinds import JsonObject
 from tests.chaos import campaign
 from tests.chaos.proxy import Proxy
 from tests.end_to_end.machine import NODE, Machine
@@ -28,17 +28,17 @@ PODS: Final = 6
 PERIOD: Final = 2.0
 """Seconds between two bursts."""
 MOST: Final = 120.0
-"""Megabytes that the agent may ever have."""
+"""Upper limit of the agent's memory in megabytes."""
 BACK: Final = 15.0
-"""Megabytes above idle that it may have afterwards."""
+"""Upper limit of the memory afterwards, in megabytes above idle."""
 _TO_REST: Final = 15.0
 """Seconds after which the agent is idle once its pods run."""
-_PATIENCE: Final = 120.0
+_TIMEOUT: Final = 120.0
 _never: Final = threading.Event()
 
 
 class Result(NamedTuple):
-    """Megabytes of resident memory, and how many bursts there were."""
+    """Resident memory in megabytes, and the number of bursts."""
 
     idle: float
     most: float
@@ -52,19 +52,19 @@ class Result(NamedTuple):
         )
 
     def check(self) -> None:
-        """Raises AssertionError when it was too much, or was not given back."""
+        """Assert that the memory stayed within its limits, also afterwards."""
         assert self.most <= MOST, f"more than {MOST:g} MB: {self}"
         assert self.afterwards <= self.idle + BACK, f"more than {BACK:g} MB were not given back: {self}"
 
 
 def run(seed: int, seconds: float, rest: float, *, pause: float = 20.0) -> Result:
-    """Change configmaps for so many seconds, then let the agent rest for so long.
+    """Change configmaps for some time, then let the agent rest.
 
     Args:
-        seed: of what is done to the link.
-        seconds: of changes.
+        seed: of the link's failures.
+        seconds: duration of the changes.
         rest: seconds after them.
-        pause: seconds between two bad things, about.
+        pause: seconds between two failures, about.
 
     Raises:
         AssertionError: the last change did not reach the pods.
@@ -98,13 +98,13 @@ class _Run(NamedTuple):
         _never.wait(_TO_REST)
         idle = _megabytes(process, "VmRSS")
         burst = self._change(seconds)
-        wait_until(lambda: all(_has(machine, burst)), f"burst {burst} is in the files of the pods", _PATIENCE)
+        wait_until(lambda: all(_has(machine, burst)), f"burst {burst} is in the files of the pods", _TIMEOUT)
         most = _megabytes(process, "VmHWM")
         _never.wait(rest)
         return Result(idle, most, _megabytes(process, "VmRSS"), burst)
 
     def _change(self, seconds: float) -> int:
-        """Change and hurt for so long; the number of the last burst."""
+        """Change configmaps and let the link fail; return the number of the last burst."""
         clock, burst = self.clock, 0
         until, hurt = clock.monotonic() + seconds, clock.monotonic() + self.pause
         while not burst or clock.monotonic() < until:

@@ -1,8 +1,4 @@
-"""A TCP proxy between nodes and a cloud that does to connections what networks do, when it is told.
-
-It runs in a thread of its own on an event loop; the driver's thread tells it what shall happen. It notes how long each
-node that had lost its connection was without one, from the moment at which it could have had one.
-"""
+"""A TCP proxy between nodes and a cloud that simulates failures of a network."""
 
 import asyncio
 import threading
@@ -15,13 +11,13 @@ _AGREED: Final = b"HTTP/1.1 101"
 
 
 class Pair:
-    """One connection of a node, and the one to the cloud that belongs to it."""
+    """A connection of a node with its connection to the cloud."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.reader, self.writer = reader, writer
         self.cloud: asyncio.StreamWriter | None = None
         self.request = b""
-        """What the node has said first: who it is."""
+        """First bytes of the node; they name it."""
         self.up = asyncio.Event()
         self.down = asyncio.Event()
         self.up.set()
@@ -32,18 +28,21 @@ class Pair:
 
     @property
     def node(self) -> bytes:
-        """Whose it is: the first line of what it has said, which names the node."""
+        """The first line of its request, which names the node."""
         return self.request.partition(b"\r\n")[0]
 
     def abort(self) -> None:
-        """Cut both ends, as a reset does."""
+        """Reset both ends."""
         for writer in (self.writer, self.cloud):
             if writer is not None:
                 writer.transport.abort()
 
 
 class Proxy:
-    """See the module's docstring. A context manager."""
+    """TCP proxy with failures on demand. Use as a context manager.
+
+    It runs on an event loop in a thread; the methods are called on the driver's thread. It measures how long each node
+    stays without a connection after a failure, from the moment at which a new connection is possible."""
 
     def __init__(self, host: str, port: int) -> None:
         self._target = (host, port)
@@ -73,41 +72,41 @@ class Proxy:
 
     @property
     def target(self) -> tuple[str, int]:
-        """Where the cloud is."""
+        """Address of the cloud."""
         return self._target
 
     @property
     def connections(self) -> int:
-        """How many connections have been agreed on so far."""
+        """Number of accepted connections."""
         return self._connections
 
     def wait(self, connections: int, seconds: float) -> bool:
-        """Wait until so many connections have been agreed on in all."""
+        """Wait until a total number of connections has been accepted."""
         with self._agreed:
             return self._agreed.wait_for(lambda: self._connections >= connections, seconds)
 
     def cut(self) -> None:
-        """Every connection is reset; a new one can be had at once."""
+        """Reset every connection; new ones are possible at once."""
         self._do(self._cut())
 
     def outage(self, seconds: float) -> None:
-        """The same, but for a while no new one can be had."""
+        """Reset every connection, and refuse new ones for a while."""
         self._do(self._outage(seconds))
 
     def half(self) -> None:
-        """Of what goes through next, half does, and then the connection is reset: in the middle of a frame."""
+        """Pass half of the next bytes and reset the connection, in the middle of a frame."""
         self._do(self._half())
 
     def stall(self, way: str, seconds: float, *, then_cut: bool) -> None:
-        """One way stands still; afterwards all of it comes late, or the connection is reset."""
+        """Stop one direction; afterwards pass all its bytes late, or reset the connection."""
         self._do(self._stall(way, seconds, then_cut=then_cut))
 
     def delay(self, seconds: float) -> None:
-        """From now on every piece takes so much longer, on the connections that there are."""
+        """Delay every piece of the present connections from now on."""
         self._do(self._delay(seconds))
 
     def duplicate(self) -> None:
-        """Somebody connects with the words of a node that is connected: the cloud takes the newer for the real one."""
+        """Connect with the request of a connected node: the cloud keeps the newer connection."""
         self._do(self._duplicate())
 
     def _do(self, what: Coroutine[Any, Any, T]) -> T:

@@ -9,5 +9,5 @@ def test_edgecore_that_is_killed_again_and_again_loses_nothing_and_restarts_no_p
 
 
 def test_cloudcore_that_is_killed_again_and_again_loses_nothing_and_restarts_no_pod() -> None:
-    """It keeps its objects in its database, and with them what it had still to deliver."""
+    """Its database keeps its objects and its unacknowledged messages."""
     assert run(2, 3, cloud=True).versions >= 3

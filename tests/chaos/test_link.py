@@ -9,7 +9,7 @@ from tests.chaos.campaign import run
 
 @pytest.mark.parametrize(("seed", "compression"), [(1, False), (2, True)], ids=["plain", "compressed"])
 def test_a_link_that_is_hurt_again_and_again_loses_nothing(tmp_path: Path, seed: int, *, compression: bool) -> None:
-    """`make chaos` does it 500 times; here it is a dozen each, with a link that counts as steady early."""
+    """A dozen failures for each node, with a link that counts as steady early; `make chaos` makes 500."""
     quick = {"steady": 0.2, "reconnect_base": 0.2, "reconnect_limit": 1.0}
     result = run(tmp_path, seed, 12, nodes=2, pause=0.3, compression=compression, **quick)
     print(result)  # noqa: T201 - shown by -s

@@ -4,8 +4,8 @@ from tests.chaos import memory
 
 
 def test_an_agent_whose_configmaps_change_stays_within_its_memory() -> None:
-    """300 of 30 kB, over a link that is cut: an agent that had begun with 61 MB had 213. What comes back later than in
-    a minute, when the flight recorder has forgotten it, `make chaos` looks at.
+    """300 of 30 kB, over a link that is cut: an agent that had begun with 61 MB had 213. `make chaos` checks the memory
+    that is freed after more than a minute, when the flight recorder has dropped its entries.
     """
     result = memory.run(1, 10.0, 15.0, pause=4.0)
     assert result.most <= memory.MOST, result

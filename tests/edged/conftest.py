@@ -10,19 +10,19 @@ import pytest
 from beehive import Message, ModuleName
 from beehive.testing import Harness
 from edged.api import Pod
-from edged.cgroups.tree import Tree
+from edged.cgroups.tree import CgroupTree
 from edged.cri.errors import UnavailableError
-from edged.devices.contract import DeviceWorld
-from edged.keeper import PodKeeper
+from edged.devices.contract import DevicePluginTransport
+from edged.host import Host
 from edged.module import Edged
+from edged.pods.kill_options import KillOptions
 from edged.pods.model import PodUid
-from edged.pods.verdict import Verdict
 from edged.probes.testing import NetworkDouble
 from edged.server.snapshots import Snapshots
 from edged.settings import EdgedSettings
 from edged.shutdown.logind import ShutdownSource
 from edged.testing import FakeRuntime
-from edged.testing.figures import FiguresDouble
+from edged.testing.machine_info import FakeMachineInfo
 from edged.volumes import MemoryMounts
 from tests.edged.meta_double import MetaDouble
 
@@ -74,7 +74,7 @@ class FragileSnapshots(Snapshots):
 
 
 class OpenEdged(Edged):
-    """Lets a test at its keeper, for what only parts of edged itself ask for."""
+    """edged whose parts a test can call."""
 
     started: ClassVar[list["OpenEdged"]] = []
 
@@ -84,14 +84,9 @@ class OpenEdged(Edged):
         self.started.append(self)
 
     @property
-    def keeper(self) -> PodKeeper:
-        """Its pods."""
-        return self.parts.keeper
-
-    @property
     def conditions(self) -> dict[str, str]:
         """Those of the node that hold, with their reasons."""
-        return {each.type: each.reason for each in self.parts.node_status().conditions if each.status == "True"}
+        return {each.type: each.reason for each in self.assembly.node.status().conditions if each.status == "True"}
 
 
 class Bench:
@@ -103,8 +98,8 @@ class Bench:
         seed: int = 1,
         kind: type[FakeRuntime] = FakeRuntime,
         *,
-        tree: Tree | None = None,
-        devices: DeviceWorld | None = None,
+        tree: CgroupTree | None = None,
+        devices: DevicePluginTransport | None = None,
         machine: ShutdownSource | None = None,
         **settings: Any,
     ) -> None:
@@ -126,12 +121,16 @@ class Bench:
         )
         self.network = NetworkDouble(self.bee.simulation)
         self.mounts = MemoryMounts()
-        outside: dict[str, Any] = {"network": self.network, "mounts": self.mounts, "cgroups": tree, "devices": devices}
-        if machine is not None:
-            outside["shutdown"] = lambda: machine
-        self.figures = FiguresDouble()
-        made = (self.settings, self.runtime.connect, self.snapshots, "v1.32", self.figures)
-        self.bee.add(OpenEdged, *made, **outside)
+        self.figures = FakeMachineInfo()
+        host = Host(
+            machine_info=self.figures,
+            network=self.network,
+            mounts=self.mounts,
+            cgroups=tree,
+            devices=devices,
+            shutdown=None if machine is None else lambda: machine,
+        )
+        self.bee.add(OpenEdged, self.settings, self.runtime.connect, self.snapshots, "v1.32", host)
 
     def _answer(self, message: Message) -> Message | None:
         return None if message.route.resource in self.silent else self.meta(message)
@@ -168,9 +167,9 @@ class Bench:
         self.bee.send(ModuleName.EDGED, event)
         self.run(0.1)
 
-    def end(self, uid: str, verdict: Verdict) -> None:
+    def end(self, uid: str, options: KillOptions) -> None:
         """Let the node itself end a pod, as a part of edged would."""
-        OpenEdged.started[-1].keeper.end(PodUid(uid), verdict)
+        OpenEdged.started[-1].assembly.pod_killer.kill_pod(PodUid(uid), options)
         self.run(0.1)
 
     @property

@@ -363,6 +363,6 @@ def test_the_server_has_the_runtime_while_edged_runs(bench: Bench) -> None:
     assert bench.snapshots.runtime is not None
     bench.runtime.fail("list_pod_sandboxes", unavailable())
     bench.run(3)
-    assert bench.snapshots.looked_at == pytest.approx(bench.bee.clock.monotonic(), abs=1.1)
+    assert bench.snapshots.relisted_at == pytest.approx(bench.bee.clock.monotonic(), abs=1.1)
     bench.stop()
     assert bench.snapshots.runtime is None

@@ -1,4 +1,4 @@
-"""What a pod that has ended leaves on the node's disk: its logs and last words, not its volumes."""
+"""What a pod that has ended leaves on the node's disk: its logs and termination messages, not its volumes."""
 
 from pathlib import Path
 from typing import Any
@@ -7,11 +7,11 @@ from unittest.mock import Mock
 import pytest
 
 from edged.api import to_value
-from edged.pods.verdict import Verdict
+from edged.pods.kill_options import KillOptions
 from edged.volumes import VolumeError
 from tests.edged.conftest import Bench, pod
 
-EVICTED = Verdict("Evicted", "The node was low on resource: ephemeral-storage.", grace=1)
+EVICTED = KillOptions("Evicted", "The node was low on resource: ephemeral-storage.", grace_period=1)
 
 
 def filling(**changes: Any) -> dict[str, Any]:

@@ -8,7 +8,8 @@ import pytest
 
 from beehive.names import OK
 from edged.cri.errors import CriError
-from edged.work.carrier import PodCarrier
+from edged.pod_workers.pruner import PodPruner
+from edged.pod_workers.syncer import PodSyncer
 from protos.cri.v1 import api_pb2 as cri
 from tests.edged.conftest import IMAGE, Bench, pod, unavailable
 
@@ -71,7 +72,7 @@ def test_a_pod_that_comes_again_with_its_uid_while_it_is_removed_lives(bench: Be
 
 
 def test_a_pod_that_comes_again_after_two_deletions_lives_too(bench: Bench) -> None:
-    """The second deletion asks for another turn; that must not be the end of the new life (found by simulation)."""
+    """The second deletion queues the pod again; that must not be the end of the new life (found by simulation)."""
     bench.start()
     bench.tell("insert", pod())
     bench.runtime.obeys = 3.0
@@ -230,7 +231,7 @@ def test_a_container_made_after_the_clock_was_set_back_is_the_newest(bench: Benc
 
 def test_a_bug_that_one_pod_brings_to_light_ends_neither_edged_nor_the_other_pods(bench: Bench) -> None:
     bench.start()
-    with patch.object(PodCarrier, "_sync", side_effect=ZeroDivisionError):
+    with patch.object(PodSyncer, "sync_pod", side_effect=ZeroDivisionError):
         bench.tell("insert", pod())
     bench.tell("insert", pod("other"))
     assert bench.bee.hive.restarts()["edged"] == 0
@@ -244,16 +245,16 @@ def test_a_turn_in_which_nothing_is_to_be_done_looks_at_the_pod_once(bench: Benc
     bench.start()
     bench.tell("insert", pod())
     before = bench.runtime.calls["container_status"]
-    with patch.object(PodCarrier, "_sync", autospec=True, side_effect=PodCarrier._sync) as turns:
+    with patch.object(PodSyncer, "sync_pod", autospec=True, side_effect=PodSyncer.sync_pod) as syncs:
         bench.run(300)
-    assert turns.call_count >= 3
-    assert bench.runtime.calls["container_status"] - before == turns.call_count
+    assert syncs.call_count >= 3
+    assert bench.runtime.calls["container_status"] - before == syncs.call_count
 
 
 def test_a_bug_in_the_look_after_the_work_does_not_end_edged(bench: Bench) -> None:
     """The PLEG sees what was done."""
     bench.start()
-    with patch.object(PodCarrier, "_prune", side_effect=ZeroDivisionError):
+    with patch.object(PodPruner, "prune", side_effect=ZeroDivisionError):
         bench.tell("insert", pod())
     bench.run(3)
     assert bench.bee.hive.restarts()["edged"] == 0

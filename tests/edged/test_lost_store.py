@@ -7,8 +7,8 @@ from unittest.mock import patch
 import pytest
 
 from beehive.names import CLOUD_CONNECTED, CLOUD_DISCONNECTED
-from edged.keeper import PodKeeper
-from edged.stored import FILES_WAIT
+from edged.pod_store import FILES_WAIT
+from edged.sync_loop import SyncLoop
 from tests.edged.conftest import Bench, pod
 
 WEB = "default/pod/web"
@@ -29,7 +29,7 @@ def restart(bench: Bench, *, connected: bool) -> None:
     """edged's process begins again; nothing is in the store."""
     bench.meta.objects.clear()
     bench.connection(CLOUD_CONNECTED if connected else CLOUD_DISCONNECTED)
-    with patch.object(PodKeeper, "dependency_changed", side_effect=RuntimeError("a bug")):
+    with patch.object(SyncLoop, "handle_dependency_change", side_effect=RuntimeError("a bug")):
         bench.tell("update", {"metadata": {"namespace": "default", "name": "c"}}, "configmap")
     bench.run(5)
     assert bench.bee.hive.restarts()["edged"] >= 1

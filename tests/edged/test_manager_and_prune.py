@@ -1,12 +1,15 @@
-"""Which pods are wanted, and what of their past is kept."""
+"""The records of pods, and the dead containers that they keep."""
 
+import ast
 import json
+from pathlib import Path
 
 import pytest
 
 from edged.api import Pod, PodStatus, decode
+from edged.pods import manager
 from edged.pods.facts import pod_facts
-from edged.pods.manager import PodManager, references
+from edged.pods.manager import PodManager, PodRecord, references
 from edged.pods.model import ContainerFacts, ContainerId, PodRef, PodUid, RunState, SandboxFacts, SandboxId
 from edged.pods.prune import prunable
 from tests.edged.conftest import pod
@@ -21,8 +24,8 @@ def made(**changes: object) -> Pod:
 def test_a_known_pod_keeps_the_status_that_this_node_computed() -> None:
     pods = PodManager()
     record = pods.put(made())
-    assert pods.set_status(record, PodStatus(phase="Running"))
-    assert not pods.set_status(record, PodStatus(phase="Running"))
+    assert record.set_status(PodStatus(phase="Running"))
+    assert not record.set_status(PodStatus(phase="Running"))
     assert pods.put(made()) is record
     assert record.pod.status.phase == "Running"
 
@@ -36,7 +39,7 @@ def test_before_the_runtime_was_asked_the_cloud_knows_better_that_a_pod_has_ende
     """A former life of the agent has said so, and its store could not take it."""
     pods = PodManager()
     record = pods.put(made())
-    pods.set_status(record, PodStatus(phase="Pending"))
+    record.set_status(PodStatus(phase="Pending"))
     pods.put(ended())
     assert record.pod.status == ended().status
 
@@ -46,7 +49,7 @@ def test_a_pod_that_has_ended_for_the_cloud_has_ended_unless_it_had_already(own:
     pods = PodManager()
     record = pods.put(made())
     record.facts_at = 1.0
-    pods.set_status(record, PodStatus(phase=own, pod_ip="10.0.0.1"))
+    record.set_status(PodStatus(phase=own, pod_ip="10.0.0.1"))
     pods.put(ended())
     told = PodStatus(phase="Failed", reason="Evicted", message="why", pod_ip="10.0.0.1")
     assert record.pod.status == (told if own == "Running" else PodStatus(phase=own, pod_ip="10.0.0.1"))
@@ -70,18 +73,18 @@ def test_two_pods_of_one_name_are_two() -> None:
     pods = PodManager()
     pods.put(made())
     pods.put(made(metadata={"uid": "another"}))
-    assert [record.ref.uid for record in pods.named("default", "web")] == [UID, "another"]
+    assert [record.ref.uid for record in pods.by_name("default", "web")] == [UID, "another"]
     pods.forget(UID)
-    assert [record.ref.uid for record in pods.named("default", "web")] == ["another"]
+    assert [record.ref.uid for record in pods.by_name("default", "web")] == ["another"]
 
 
 def test_a_pod_is_going_when_it_has_a_deletion_time_or_was_removed() -> None:
     pods = PodManager()
-    assert not pods.put(made()).going
-    assert pods.put(made(metadata={"deletionTimestamp": "2027-01-15T08:00:00Z"})).going
+    assert not pods.put(made()).deletion_requested
+    assert pods.put(made(metadata={"deletionTimestamp": "2027-01-15T08:00:00Z"})).deletion_requested
     other = pods.put(made(metadata={"uid": "another"}))
-    other.removed = True
-    assert other.going
+    other.deleted = True
+    assert other.deletion_requested
 
 
 ENVIRONMENT = {
@@ -120,9 +123,9 @@ def test_what_a_pod_is_made_of(spec: dict[str, object], kind: str, names: set[st
 def test_pods_are_found_by_what_they_are_made_of_in_their_namespace() -> None:
     pods = PodManager()
     record = pods.put(made(**VOLUMES))
-    assert pods.using("configmap", "default", "cm") == [record]
-    assert pods.using("configmap", "other", "cm") == []
-    assert pods.using("secret", "default", "cm") == []
+    assert pods.referencing("configmap", "default", "cm") == [record]
+    assert pods.referencing("configmap", "other", "cm") == []
+    assert pods.referencing("secret", "default", "cm") == []
 
 
 def container(name: str, attempt: int, state: RunState, sandbox: str = "s0") -> ContainerFacts:
@@ -176,3 +179,14 @@ def test_what_is_kept_and_what_goes(
 ) -> None:
     superfluous = prunable(pod_facts(PodRef(UID, "default", "web"), sandboxes, containers))
     assert [c.id for c in superfluous.containers] + [s.id for s in superfluous.sandboxes] == gone
+
+
+def test_a_record_is_written_by_its_own_methods_only() -> None:
+    """Each field has one writer: the method that its docstring names."""
+    fields = set(PodRecord.__struct_fields__)
+    for path in Path(manager.__file__).parents[1].rglob("*.py"):
+        tree = ast.parse(path.read_text())
+        targets = [t for node in ast.walk(tree) if isinstance(node, ast.Assign) for t in node.targets]
+        parts = [part for t in targets for part in (t.elts if isinstance(t, ast.Tuple) else [t])]
+        written = [p for p in parts if isinstance(p, ast.Attribute) and p.attr in fields]
+        assert [ast.unparse(p) for p in written if ast.unparse(p.value) in ("record", "self.record")] == []

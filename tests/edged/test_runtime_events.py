@@ -12,9 +12,9 @@ import pytest
 
 from edged.cri.errors import UnavailableError
 from edged.pleg.recording import PodChanged
+from edged.pod_workers.job import Done, Job
+from edged.pod_workers.syncer import PodSyncer
 from edged.pods import labels
-from edged.work.carrier import PodCarrier
-from edged.work.job import Done, Job
 from protos.cri.v1 import api_pb2 as cri
 from tests.edged.conftest import Bench, pod
 
@@ -99,15 +99,15 @@ class Serial:
     def __init__(self) -> None:
         self.most: Counter[str] = Counter()
         self._now: Counter[str] = Counter()
-        self._real = PodCarrier.carry_out
+        self._real = PodSyncer.sync
 
-    def carry_out(self, carrier: PodCarrier, job: Job) -> Done:
-        """As the carrier."""
+    def sync(self, syncer: PodSyncer, job: Job) -> Done:
+        """Sync as the syncer."""
         uid = job.ref.uid
         self._now[uid] += 1
         self.most[uid] = max(self.most[uid], self._now[uid])
         try:
-            return self._real(carrier, job)
+            return self._real(syncer, job)
         finally:
             self._now[uid] -= 1
 
@@ -129,8 +129,8 @@ def test_a_thousand_updates_end_in_the_newest_state_with_the_work_on_each_pod_se
     order = [name for name in names for _ in range(updates)]
     draw.shuffle(order)
     newest: Counter[str] = Counter()
-    carry_out = lambda carrier, job: serial.carry_out(carrier, job)  # noqa: E731, PLW0108 - it becomes a method
-    with patch.object(PodCarrier, "carry_out", carry_out):
+    sync = lambda syncer, job: serial.sync(syncer, job)  # noqa: E731, PLW0108 - it becomes a method
+    with patch.object(PodSyncer, "sync", sync):
         bench.start()
         bench.runtime.latency = 0.02
         for name in order:

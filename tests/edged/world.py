@@ -18,13 +18,13 @@ import grpc
 from beehive import Clock, Message, ModuleName, Runtime
 from edged.api import Pod, PodStatus, decode
 from edged.cri.errors import CriError, DeadlineExceededError, UnavailableError
+from edged.pod_workers.job import Done, Job
+from edged.pod_workers.syncer import PodSyncer
 from edged.pods import labels
 from edged.pods.hash import container_hash
 from edged.testing import FakeRuntime
-from edged.work.carrier import PodCarrier
-from edged.work.job import Done, Job
-from modules.edgecontroller.merge_schema import schema_of
-from modules.edgecontroller.strategic_merge import merge
+from modules.cloud.apiserver.merge_schema import schema_of
+from modules.cloud.apiserver.strategic_merge import merge_strategic
 from protos.cri.v1 import api_pb2 as cri
 from tests.edged.conftest import Bench, pod
 from tests.edged.meta_double import NOT_FOUND, MetaDouble
@@ -126,7 +126,7 @@ class Cloud(MetaDouble):
             return {"Object": {"metadata": {"resourceVersion": "1"}}, "Err": None}
         if key not in self.objects or self.objects[key]["metadata"]["uid"] != change["metadata"]["uid"]:
             return {"Object": None, "Err": NOT_FOUND}
-        merged = merge(self.objects[key], change, schema_of("Pod"))
+        merged = merge_strategic(self.objects[key], change, schema_of("Pod"))
         merged["metadata"]["resourceVersion"] = self.next_version()
         self.objects[key] = merged
         return {"Object": {"metadata": merged["metadata"]}, "Err": None}
@@ -144,7 +144,7 @@ class Cloud(MetaDouble):
 
 
 class World:
-    """See the module's docstring. `wrong` collects what must never be."""
+    """A node with random pods and failures; `wrong` collects violated invariants."""
 
     def __init__(self, seed: int, root: Path) -> None:
         self.chance = random.Random(seed)  # noqa: S311 - reproducible on purpose
@@ -165,7 +165,7 @@ class World:
         """Let the world be bad for so long; then stop all faults."""
         clock = self.bench.bee.clock
         until = clock.monotonic() + seconds
-        with patch.object(PodCarrier, "carry_out", self._carry_out(PodCarrier.carry_out)):
+        with patch.object(PodSyncer, "sync", self._watched_sync(PodSyncer.sync)):
             self.bench.start()
             while clock.monotonic() < until and not self.wrong:
                 self.chance.choices([self._act, self._fault], [3, 2])[0]()
@@ -353,17 +353,17 @@ class World:
         self.runtime.obeys = self.runtime.latency = self.cloud.loses = 0.0
         self._connect(connected=True)
 
-    def _carry_out(self, really: Callable[[PodCarrier, Job], Done]) -> Callable[[PodCarrier, Job], Done]:
+    def _watched_sync(self, really: Callable[[PodSyncer, Job], Done]) -> Callable[[PodSyncer, Job], Done]:
         """Watches that no pod is on two workers; those of a life of edged that has ended can do nothing any more."""
 
-        def carry_out(carrier: PodCarrier, job: Job) -> Done:
-            if self._busy.get(job.ref.uid) is carrier:
+        def sync(syncer: PodSyncer, job: Job) -> Done:
+            if self._busy.get(job.ref.uid) is syncer:
                 self.wrong.append(f"{job.ref} is on two workers")
-            self._busy[job.ref.uid] = carrier
+            self._busy[job.ref.uid] = syncer
             try:
-                return really(carrier, job)
+                return really(syncer, job)
             finally:
-                if self._busy.get(job.ref.uid) is carrier:
+                if self._busy.get(job.ref.uid) is syncer:
                     del self._busy[job.ref.uid]
 
-        return carry_out
+        return sync

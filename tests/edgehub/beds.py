@@ -5,7 +5,7 @@ from typing import Any
 from beehive import Message, Module, ModuleName, handles
 from beehive.testing import Harness
 from edgehub import EdgeHub, LinkCounters, Outgoing
-from edgehub.network.lookout import WatchNetwork
+from edgehub.network.watcher import WatchNetwork
 from edgehub.outbox.store import OpenOutbox
 from edgehub.testing import MemoryCloud
 from tests.edgehub.links import settings

@@ -17,7 +17,7 @@ from websockets.sync.server import Server, ServerConnection, serve
 from edgehub.framing import Opcode
 from tests.edgehub.frames import next_frame
 
-PATIENCE = 30.0
+TIMEOUT = 30.0
 """Seconds that a test waits for what must come, on a machine that does much else."""
 
 
@@ -57,12 +57,12 @@ class LibraryCloud:
 
     def accept(self) -> ServerConnection:
         """The next connection."""
-        self.current = self.connections.get(timeout=PATIENCE)
+        self.current = self.connections.get(timeout=TIMEOUT)
         return self.current
 
     def frame(self) -> str | bytes:
         """The next message."""
-        return self.frames.get(timeout=PATIENCE)
+        return self.frames.get(timeout=TIMEOUT)
 
     def _serve(self, connection: ServerConnection) -> None:
         self.connections.put(connection)
@@ -77,7 +77,7 @@ class ScriptedConnection:
     def __init__(self, connection: socket.socket) -> None:
         self.socket = connection
         self._data = b""
-        connection.settimeout(PATIENCE)
+        connection.settimeout(TIMEOUT)
 
     def read_request(self) -> bytes:
         """The head of the request for an upgrade."""
@@ -176,7 +176,7 @@ class ScriptedCloud:
             self._listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
         self._listener.bind(("127.0.0.1", port))
         self._listener.listen()
-        self._listener.settimeout(PATIENCE)
+        self._listener.settimeout(TIMEOUT)
         self.port: int = self._listener.getsockname()[1]
         self._open: list[Any] = [self._listener]
 

@@ -8,7 +8,7 @@ from beehive import RealClock
 from edgehub.errors import LinkError
 from edgehub.link import Link
 from edgehub.settings import EdgeHubSettings
-from tests.edgehub.clouds import PATIENCE
+from tests.edgehub.clouds import TIMEOUT
 
 
 def settings(port: int = 1, **changes: object) -> EdgeHubSettings:
@@ -48,7 +48,7 @@ class RunningLink:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.link.close()
-        self._thread.join(PATIENCE)
+        self._thread.join(TIMEOUT)
         assert not self._thread.is_alive(), "the link is still running"
 
     def opened(self) -> None:
@@ -71,23 +71,23 @@ class RunningLink:
 
     def wait_open(self) -> None:
         """Wait until it is up."""
-        assert self._opened.wait(PATIENCE), f"not opened; ended with {self.end}"
+        assert self._opened.wait(TIMEOUT), f"not opened; ended with {self.end}"
 
     def wait_confirmed(self, frames: int) -> None:
         """Wait until so many frames have arrived."""
         with self._arrived:
-            assert self._arrived.wait_for(lambda: self.arrived >= frames, PATIENCE), f"{self.arrived} of {frames}"
+            assert self._arrived.wait_for(lambda: self.arrived >= frames, TIMEOUT), f"{self.arrived} of {frames}"
 
     def wait_end(self) -> LinkError:
         """Wait until it has ended, and why."""
-        self._thread.join(PATIENCE)
+        self._thread.join(TIMEOUT)
         assert not self._thread.is_alive(), "the link is still running"
         assert self.end is not None
         return self.end
 
     def frame(self) -> bytes:
         """The next message from the cloud."""
-        return self.frames.get(timeout=PATIENCE)
+        return self.frames.get(timeout=TIMEOUT)
 
     def _run(self) -> None:
         self.end = self.link.run(self)

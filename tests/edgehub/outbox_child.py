@@ -12,14 +12,14 @@ from pathlib import Path
 from beehive import Group, Hive, Message, ModuleName, Operation, Threads, decode
 from edgehub import EdgeHubSettings, install
 from edgehub.outbox.sqlite import SqliteOutbox
-from edgehub.outbox.store import Kept
+from edgehub.outbox.store import StoredMessage
 from edgehub.settings import Limit, Limits
 
 
 class Told(SqliteOutbox):
     """Says what it has written."""
 
-    def change(self, put: Iterable[Kept], gone: Iterable[int]) -> None:
+    def change(self, put: Iterable[StoredMessage], gone: Iterable[int]) -> None:
         kept = list(put)
         super().change(kept, gone)
         for one in kept:

@@ -29,7 +29,7 @@ from tests.edgehub.messages import message
     ],
 )
 def test_the_wire_group_decides(fields: dict[str, str], expected: Decision) -> None:
-    """One row of spec/03 §3.3 (H) each; twin answers go to twin, as there."""
+    """One row of docs/protocol.md, "Dispatch" each; twin answers go to twin, as there."""
     assert decide(message(**fields)) == expected
 
 
@@ -42,6 +42,7 @@ INTERNAL = Decision(Step.REJECT, "only this node says that")
         message("node/connection", "connect", "cloud_disconnected", source="edgehub"),
         message("node/connection", "connect", "cloud_disconnected", source="edgecontroller"),
         message("node/shutdown", "update", "true", source="edgecontroller"),
+        message("node/disk", "update", source="edgecontroller"),
         message("null/store/listed", "update", "x", source="edgecontroller"),
         message("default/event/e", "insert", {}, source="edgecontroller"),
         message("default/pod/p", "update", {}, source="edged"),

@@ -16,7 +16,7 @@ from beehive import Group, Hive, Message, Module, ModuleName, Threads, decode, e
 from beehive.names import CLOUD_CONNECTED, CLOUD_DISCONNECTED
 from edgehub import LinkCounters, install
 from edgehub.errors import SettingsError
-from tests.edgehub.clouds import PATIENCE, LibraryCloud, ScriptedCloud
+from tests.edgehub.clouds import TIMEOUT, LibraryCloud, ScriptedCloud
 from tests.edgehub.links import settings
 from tests.edgehub.messages import message
 from tests.interop.traces import is_message, lines_of, needs_traces, recordings
@@ -54,7 +54,7 @@ class Node:
 
     def next(self) -> Message:
         """What metamanager gets next."""
-        return self.got.get(timeout=PATIENCE)
+        return self.got.get(timeout=TIMEOUT)
 
 
 @contextmanager
@@ -181,8 +181,8 @@ def test_settings_that_no_link_can_be_made_of_are_refused_before_the_start() -> 
 
 
 def test_the_agent_s_process_gets_no_heavy_imports() -> None:
-    """Neither websockets, ssl, asyncio, http nor prometheus come with edgehub."""
-    heavy = ("websockets", "ssl", "asyncio", "http", "email", "prometheus_client", "logging.handlers")
+    """Neither websockets, asyncio, http nor prometheus come with edgehub (grpc loads `ssl` anyway)."""
+    heavy = ("websockets", "asyncio", "http", "email", "prometheus_client", "logging.handlers")
     code = f"import sys, edgehub; print([name for name in {heavy!r} if name in sys.modules])"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "[]"

@@ -41,7 +41,7 @@ def read(data: bytes, limit: int = 1 << 20, sizes: list[int] | None = None) -> l
 
 
 def test_the_worked_example_of_the_specification_is_read() -> None:
-    """spec/03 §1.1: a server's text frame of 196 bytes begins 81 7e 00 c4."""
+    """docs/protocol.md, "Framing": a server's text frame of 196 bytes begins 81 7e 00 c4."""
     payload = b'{"header":' + b" " * 186
     assert read(b"\x81\x7e\x00\xc4" + payload) == [Received(Opcode.TEXT, payload)]
 

@@ -5,7 +5,7 @@ import threading
 from beehive import ModuleName, Operation, encode
 from beehive.runtime import Threads
 from beehive.testing import Harness
-from edgehub.in_flight import FORGOTTEN, MOST, PATIENCE, InFlight
+from edgehub.in_flight import FORGET_AFTER, LONGEST_WAIT, MOST_BYTES, InFlight
 from edgehub.module import EdgeHub
 from tests.edgehub.beds import started
 from tests.edgehub.messages import message
@@ -62,7 +62,7 @@ def test_but_not_for_long() -> None:
     flight.enter("a", 100)
     begin = runtime.clock.monotonic()
     flight.enter("b", 100)
-    assert runtime.clock.monotonic() - begin >= PATIENCE
+    assert runtime.clock.monotonic() - begin >= LONGEST_WAIT
     assert flight.bytes == 200
     runtime.clock.close()
 
@@ -72,7 +72,7 @@ def test_what_is_never_answered_is_forgotten() -> None:
         bee.start()
         flight = InFlight(bee.simulation, most=100)
         flight.enter("a", 100)
-        bee.run_for(FORGOTTEN)
+        bee.run_for(FORGET_AFTER)
         flight.enter("b", 10)
         assert flight.bytes == 10
 
@@ -88,6 +88,6 @@ def test_messages_of_the_cloud_count_until_their_answer_leaves() -> None:
         inbound = hub._inbound
         pushed = message("default/configmap/c", Operation.INSERT, "x" * 1000, source="edgecontroller")
         inbound.received(encode(pushed))
-        assert 1000 < inbound.in_flight.bytes < MOST
+        assert 1000 < inbound.in_flight.bytes < MOST_BYTES
         bed.hub(message("default/configmap/c", Operation.RESPONSE, "OK", parent_msg_id=pushed.id))
         assert inbound.in_flight.bytes == 0

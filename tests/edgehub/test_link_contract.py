@@ -12,7 +12,7 @@ from edgehub.errors import ClosedHereError, DialError
 from edgehub.link import Link
 from edgehub.testing import MemoryCloud
 from edgehub.websocket import WebsocketLink
-from tests.edgehub.clouds import PATIENCE, LibraryCloud
+from tests.edgehub.clouds import TIMEOUT, LibraryCloud
 from tests.edgehub.links import RunningLink, settings
 
 LIMIT = 100_000
@@ -60,7 +60,7 @@ class MemoryBed(Bed):
         self._cloud.send(frame)
 
     def frame(self) -> bytes:
-        return self._frames.get(timeout=PATIENCE)
+        return self._frames.get(timeout=TIMEOUT)
 
     def cut(self) -> None:
         self._cloud.cut()
@@ -140,7 +140,7 @@ def test_a_message_over_the_limit_is_skipped_and_the_link_stays(bed: Bed) -> Non
         bed.deliver(large)
         bed.deliver(b"{}")
         assert running.frame() == b"{}"
-        head, size = running.skips.get(timeout=PATIENCE)
+        head, size = running.skips.get(timeout=TIMEOUT)
     assert size == len(large)
     assert large.startswith(head)
     assert head.startswith(b'{"header":{"msg_id":"m"}')

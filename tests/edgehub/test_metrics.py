@@ -1,8 +1,7 @@
 """The counters as Prometheus reads them."""
 
-from prometheus_client import CollectorRegistry, generate_latest
-
 from beehive import Route
+from beehive.exposition import CollectorRegistry
 from edgehub.counters import LinkCounters, Refusal, Rejection
 from edgehub.metrics import LinkCollector
 
@@ -22,7 +21,7 @@ def test_every_counter_is_exported_under_its_reason() -> None:
     counters.count("received", Route(operation="nonsense", resource="default/pod/p"), 7)
     counters.waiting = lambda: {"state": (8, 900)}
     counters.outbox_writes, counters.outbox_failures, counters.outbox_restored = 10, 11, 12
-    lines = generate_latest(registry).decode().splitlines()
+    lines = registry.text().splitlines()
     assert [line for line in lines if not line.startswith("#")] == [
         "edgehub_connected 1.0",
         "edgehub_connections_total 2.0",

@@ -28,7 +28,7 @@ class Fragile(EdgeHub):
 
 
 def test_the_first_message_is_a_keepalive_of_kubeedge_s_form(bed: Bed) -> None:
-    """spec/03 §1.1, field by field."""
+    """docs/protocol.md, "Keepalive", field by field."""
     first = msgspec.json.decode(bed.cloud.frames[0])
     assert list(first) == ["header", "route", "content"]
     assert list(first["header"]) == ["msg_id", "timestamp"]
@@ -160,7 +160,7 @@ def test_other_late_answers_are_counted_and_dropped(bed: Bed) -> None:
     """The bus counts them."""
     bed.deliver(message("default/pod/p", "response", "OK", parent_msg_id="gone"))
     assert len(bed.got[ModuleName.METAMANAGER]) == 1
-    assert bed.bee.hive.waiters.unmatched[DropReason.UNKNOWN_ANSWER] == 1
+    assert bed.bee.hive.pending_requests.unmatched[DropReason.UNKNOWN_ANSWER] == 1
 
 
 def test_nobody_waits_under_an_id_of_the_cloud(bed: Bed) -> None:

@@ -20,10 +20,10 @@ from hypothesis import strategies as st
 
 import edgehub
 from beehive import Hive, Threads
-from edgehub.network.changes import MOST, Changes
-from edgehub.network.messages import Address, DefaultRoute, Link, read
+from edgehub.network.changes import MOST_REMEMBERED, NetworkChanges
+from edgehub.network.messages import Address, DefaultRoute, InterfaceState, read
 from edgehub.network.netlink import Netlink
-from tests.edgehub.clouds import PATIENCE, LibraryCloud
+from tests.edgehub.clouds import TIMEOUT, LibraryCloud
 from tests.edgehub.links import settings
 from tests.end_to_end.processes import wait_until
 
@@ -59,9 +59,9 @@ def route(kind: int = 24, bits: int = 0, table: int = 254, gateway: bytes = b"\x
 @pytest.mark.parametrize(
     ("data", "expected"),
     [
-        (link(), [Link(2, runs=True)]),
-        (link(flags=1), [Link(2, runs=False)]),
-        (link(kind=17), [Link(2, runs=False)]),
+        (link(), [InterfaceState(2, runs=True)]),
+        (link(flags=1), [InterfaceState(2, runs=False)]),
+        (link(kind=17), [InterfaceState(2, runs=False)]),
         (link(flags=UP | 8), []),
         (link(attributes=attribute(10, b"\5\0\0\0")), []),
         (link(family=7), []),
@@ -90,15 +90,15 @@ def test_news_are_read(data: bytes, expected: list[object]) -> None:
 @given(st.binary(max_size=300))
 def test_nothing_that_comes_can_harm(data: bytes) -> None:
     """Nor what is almost right."""
-    Changes().take(read(data))
-    Changes().take(read(link() + data))
-    Changes().take(read(datagram(24, data)))
-    Changes().take(read(datagram(16, data)))
+    NetworkChanges().take(read(data))
+    NetworkChanges().take(read(link() + data))
+    NetworkChanges().take(read(datagram(24, data)))
+    NetworkChanges().take(read(datagram(16, data)))
 
 
 def test_only_what_is_new_is_a_change() -> None:
     """A router advertisement renews what is known."""
-    changes = Changes()
+    changes = NetworkChanges()
     assert changes.take(read(address() + route())) == "an address has come, the default route has come"
     assert changes.take(read(address() + route())) == ""
     assert changes.take(read(route(gateway=b"\xc0\0\2\xfd"))) == "the default route has come"
@@ -112,10 +112,10 @@ def test_only_what_is_new_is_a_change() -> None:
 
 def test_what_is_remembered_is_bounded() -> None:
     """Devices without number do not take the memory."""
-    changes = Changes()
-    for device in range(2 * MOST):
-        changes.take([Link(device, runs=True)])
-    assert len(changes._links) <= MOST + 1
+    changes = NetworkChanges()
+    for device in range(2 * MOST_REMEMBERED):
+        changes.take([InterfaceState(device, runs=True)])
+    assert len(changes._links) <= MOST_REMEMBERED + 1
 
 
 class Listening:
@@ -132,12 +132,12 @@ class Listening:
 
     def __exit__(self, *_: object) -> None:
         self.netlink.close()
-        self.thread.join(PATIENCE)
+        self.thread.join(TIMEOUT)
         assert not self.thread.is_alive()
 
     def wait(self, wanted: str) -> None:
         """Returns when it has been told; what else is told counts for nothing."""
-        while wanted not in self.told.get(timeout=PATIENCE):
+        while wanted not in self.told.get(timeout=TIMEOUT):
             pass
 
 
@@ -165,7 +165,7 @@ def test_what_comes_soon_after_something_else_is_told_with_it() -> None:
             netlink.kernel.send(one)
         with Listening(lambda: netlink) as listening:
             expected = "device 2 is up, an address has come, the default route has come"
-            assert listening.told.get(timeout=PATIENCE) == expected
+            assert listening.told.get(timeout=TIMEOUT) == expected
 
 
 _numbers = itertools.count()
@@ -224,8 +224,8 @@ def listening_in(space: str, address: str) -> socket.socket:
 
     thread = threading.Thread(target=make, name="setns")
     thread.start()
-    thread.join(PATIENCE)
-    return made.get(timeout=PATIENCE)
+    thread.join(TIMEOUT)
+    return made.get(timeout=TIMEOUT)
 
 
 real = pytest.mark.skipif(not _MAY, reason="only root may change the network, with the program ip")
@@ -264,10 +264,10 @@ def test_a_node_whose_cable_is_pulled_knows_it_by_the_kernel_and_is_back_when_it
             counters = edgehub.install(hive, slow, watch_network=Netlink)
             hive.start()
             try:
-                wait_until(lambda: counters.confirmed > 0, "the cloud has answered", PATIENCE)
+                wait_until(lambda: counters.confirmed > 0, "the cloud has answered", TIMEOUT)
                 ip("link", "set", name, "down")
-                wait_until(lambda: counters.ends["dead peer"] + counters.ends["lost"] > 0, "its end is seen", PATIENCE)
+                wait_until(lambda: counters.ends["dead peer"] + counters.ends["lost"] > 0, "its end is seen", TIMEOUT)
                 ip("link", "set", name, "up")
-                wait_until(lambda: counters.connected, "the node is connected again", PATIENCE)
+                wait_until(lambda: counters.connected, "the node is connected again", TIMEOUT)
             finally:
                 hive.stop()

@@ -6,11 +6,11 @@ import pytest
 
 from beehive import RealClock
 from edgehub.errors import ClosedHereError, DeadPeerError
-from edgehub.network.guard import BETWEEN
+from edgehub.network.guard import DIAL_INTERVAL
 from edgehub.testing import MemoryLink
 from edgehub.websocket import CHECK_DEADLINE, WebsocketLink
 from tests.edgehub.beds import Bed
-from tests.edgehub.clouds import PATIENCE, ScriptedCloud
+from tests.edgehub.clouds import TIMEOUT, ScriptedCloud
 from tests.edgehub.links import Ahead, RunningLink, settings
 from tests.edgehub.messages import message
 from tests.end_to_end.processes import wait_until
@@ -137,7 +137,9 @@ def test_a_checked_peer_gets_no_more_time_by_changes_that_go_on() -> None:
         link = running.link
         for _ in range(10):
             link.check()
-            wait_until(lambda: not link._doubted or running.end is not None, "it has heard of the change", PATIENCE)
+            wait_until(
+                lambda: not link._check_requested or running.end is not None, "it has heard of the change", TIMEOUT
+            )
             clock.seconds += 1.0
         assert isinstance(running.end, DeadPeerError)
 
@@ -173,7 +175,7 @@ def test_a_change_that_comes_too_soon_after_another_is_acted_on_a_little_later()
         for _ in range(5):
             network.change(bed)
         assert len(bed.cloud.dialled) == 2
-        bed.bee.run_for(BETWEEN)
+        bed.bee.run_for(DIAL_INTERVAL)
         assert len(bed.cloud.dialled) == 3
         assert bed.counters.connected
         bed.bee.run_for(60)

@@ -12,10 +12,9 @@ from beehive.files.damaged import all_set_aside
 from beehive.trace.format import Note
 from beehive.trace.redact import Redactor
 from edgehub.errors import OutboxError
-from edgehub.outbox import generate
 from edgehub.outbox.recording import OUTBOX, OutboxEntry, recording
 from edgehub.outbox.sqlite import SqliteOutbox, open_outbox
-from edgehub.outbox.store import Kept, OpenOutbox, OutboxStore
+from edgehub.outbox.store import OpenOutbox, OutboxStore, StoredMessage
 from tests.edgehub.beds import Bed
 from tests.edgehub.messages import message
 
@@ -25,17 +24,20 @@ def upload(name: str) -> Message:
     return message(f"default/device/{name}", "upload", name)
 
 
-def kept(serial: int, sent: Message | None = None, accepted: int = 1_800_000_000_000) -> Kept:
+def kept(serial: int, sent: Message | None = None, accepted: int = 1_800_000_000_000) -> StoredMessage:
     """A row."""
-    return Kept(serial, accepted, encode(sent or upload(str(serial))))
+    return StoredMessage(serial, accepted, encode(sent or upload(str(serial))))
 
 
 # The file
 
 
-def test_the_statements_are_those_of_the_schema() -> None:
-    """`python -m edgehub.outbox.generate` prints them."""
-    assert generate.TARGET.read_text() == generate.text()
+def test_the_table_is_that_of_the_first_release(tmp_path: Path) -> None:
+    """Byte for byte: an outbox that one release has made is opened by the next."""
+    with closing(SqliteOutbox(tmp_path / "outbox.db")) as store:
+        schema = store._connection.execute("SELECT name, sql FROM sqlite_master").fetchall()
+    columns = "serial INTEGER NOT NULL, accepted BIGINT NOT NULL, frame BLOB NOT NULL, PRIMARY KEY (serial)"
+    assert schema == [("outbox", f"CREATE TABLE outbox ( {columns} )")]
 
 
 def test_what_is_changed_is_there_when_it_is_opened_again(tmp_path: Path) -> None:
@@ -119,7 +121,7 @@ class Disk:
     """An outbox in memory that outlives processes, and fails when told."""
 
     def __init__(self) -> None:
-        self.rows: dict[int, Kept] = {}
+        self.rows: dict[int, StoredMessage] = {}
         self.failing = False
         self.opened = self.closed = self.changes = 0
 
@@ -128,10 +130,10 @@ class Disk:
         self.opened += 1
         return self
 
-    def load(self) -> list[Kept]:
+    def load(self) -> list[StoredMessage]:
         return [self.rows[serial] for serial in sorted(self.rows)]
 
-    def change(self, put: Iterable[Kept], gone: Iterable[int]) -> None:
+    def change(self, put: Iterable[StoredMessage], gone: Iterable[int]) -> None:
         self._check("write")
         self.changes += 1
         self.rows.update((one.serial, one) for one in put)
@@ -279,7 +281,7 @@ def test_an_outbox_that_cannot_be_opened_is_tried_again(disk: Disk, caplog: pyte
 
 def test_what_is_no_message_is_left_out_and_its_number_not_used_again(disk: Disk) -> None:
     """A foreign hand in the file must not stop the link."""
-    disk.rows[9] = Kept(9, 0, b"nonsense")
+    disk.rows[9] = StoredMessage(9, 0, b"nonsense")
     bed = node(disk.open)
     with bed.bee:
         sent = bed.hub(upload("a"))

@@ -7,14 +7,14 @@ import pytest
 
 from beehive import decode
 from edgehub.outbox.sqlite import SqliteOutbox
-from tests.support.killed import told_until_kill
+from tests.support.killed import output_until_kill
 
 
 @pytest.mark.parametrize("written", [1, 40, 333])
 def test_what_was_written_is_there_after_a_kill_and_in_order(tmp_path: Path, written: int) -> None:
     """SIGKILL in the middle of the stream of changes."""
     path = tmp_path / "outbox.db"
-    told = told_until_kill("tests.edgehub.outbox_child", path, written)
+    told = output_until_kill("tests.edgehub.outbox_child", path, written)
     with closing(SqliteOutbox(path)) as store:
         found = [decode(one.frame) for one in store.load()]
     assert [message.id for message in found][: len(told)] == told

@@ -5,9 +5,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from beehive import Message
-from edgehub.classes import Class, Entry, classify
-from edgehub.outbox.ledger import Changes
-from edgehub.outgoing import WINDOW_BYTES, WINDOW_FRAMES, Outgoing, Verdict
+from edgehub.classes import Entry, MessageClass, classify
+from edgehub.ledger import OutboxChanges
+from edgehub.outgoing import WINDOW_BYTES, WINDOW_FRAMES, OfferResult, Outgoing
 from edgehub.settings import Limit, Limits
 from tests.edgehub.messages import message
 
@@ -35,27 +35,27 @@ def drain(outgoing: Outgoing) -> list[str]:
 @pytest.mark.parametrize(
     ("sent", "kind"),
     [
-        (message("default/podpatch/p", "patch", sync=True), Class.REQUEST),
-        (message("default/podpatch/p", "patch"), Class.STATE),
-        (message("null/nodepatch/n", "patch"), Class.STATE),
-        (message("default/podstatus/p", "update"), Class.STATE),
-        (message("default/podstatus", "update"), Class.STATE),
-        (message("default/nodestatus/n", "update"), Class.STATE),
-        (message("kube-node-lease/lease/n", "update"), Class.STATE),
-        (message("default/event/p.1", "update"), Class.EVENT),
-        (message("kube-node-lease/lease/n", "insert"), Class.UPLOAD),
-        (message("kube-node-lease/lease/n", "query"), Class.UPLOAD),
-        (message("default/pod/p", "response", parent_msg_id="p"), Class.ANSWER),
-        (message("default/podpatch/p", "error", parent_msg_id="p"), Class.ANSWER),
-        (message("default/pod/p", "response"), Class.UPLOAD),
-        (message("default/event/e", "insert"), Class.EVENT),
-        (message("default/event/e", "patch"), Class.EVENT),
-        (message("default/event/e", "insert", sync=True), Class.REQUEST),
-        (message("default/pod/p", "delete"), Class.UPLOAD),
-        (message("$hw/events/upload", "upload", group="user"), Class.UPLOAD),
+        (message("default/podpatch/p", "patch", sync=True), MessageClass.REQUEST),
+        (message("default/podpatch/p", "patch"), MessageClass.STATE),
+        (message("null/nodepatch/n", "patch"), MessageClass.STATE),
+        (message("default/podstatus/p", "update"), MessageClass.STATE),
+        (message("default/podstatus", "update"), MessageClass.STATE),
+        (message("default/nodestatus/n", "update"), MessageClass.STATE),
+        (message("kube-node-lease/lease/n", "update"), MessageClass.STATE),
+        (message("default/event/p.1", "update"), MessageClass.EVENT),
+        (message("kube-node-lease/lease/n", "insert"), MessageClass.UPLOAD),
+        (message("kube-node-lease/lease/n", "query"), MessageClass.UPLOAD),
+        (message("default/pod/p", "response", parent_msg_id="p"), MessageClass.ANSWER),
+        (message("default/podpatch/p", "error", parent_msg_id="p"), MessageClass.ANSWER),
+        (message("default/pod/p", "response"), MessageClass.UPLOAD),
+        (message("default/event/e", "insert"), MessageClass.EVENT),
+        (message("default/event/e", "patch"), MessageClass.EVENT),
+        (message("default/event/e", "insert", sync=True), MessageClass.REQUEST),
+        (message("default/pod/p", "delete"), MessageClass.UPLOAD),
+        (message("$hw/events/upload", "upload", group="user"), MessageClass.UPLOAD),
     ],
 )
-def test_a_message_is_classified_by_who_waits_and_what_it_is_about(sent: Message, kind: Class) -> None:
+def test_a_message_is_classified_by_who_waits_and_what_it_is_about(sent: Message, kind: MessageClass) -> None:
     """One class each."""
     assert classify(sent) is kind
 
@@ -66,7 +66,7 @@ def test_events_leave_in_order_and_answers_before_them() -> None:
     first, second = message("default/event/a", "insert"), message("default/event/b", "insert")
     answer = message("default/pod/p", "response", parent_msg_id="p")
     for sent in (first, second, answer):
-        assert outgoing.offer(entry(sent)).verdict is Verdict.QUEUED
+        assert outgoing.offer(entry(sent)).result is OfferResult.QUEUED
     assert drain(outgoing) == [answer.id, first.id, second.id]
 
 
@@ -80,8 +80,8 @@ def test_a_newer_state_takes_the_place_of_the_older() -> None:
         message("default/podstatus/a", "update"),
     )
     for sent in (old, event, other):
-        assert outgoing.offer(entry(sent)).verdict is Verdict.QUEUED
-    assert outgoing.offer(entry(new)).verdict is Verdict.SUPERSEDED_OLDER
+        assert outgoing.offer(entry(sent)).result is OfferResult.QUEUED
+    assert outgoing.offer(entry(new)).result is OfferResult.SUPERSEDED_OLDER
     assert drain(outgoing) == [new.id, other.id, event.id]
 
 
@@ -94,13 +94,13 @@ def test_the_number_of_messages_of_a_class_is_bounded() -> None:
     """The newest finds no room; a newer state of a waiting object does, and so does what is of another class."""
     outgoing = bounded(2, 10_000)
     for name in ("a", "b"):
-        assert outgoing.offer(entry(upload(name))).verdict is Verdict.QUEUED
-    assert outgoing.offer(entry(upload("c"))).verdict is Verdict.NO_ROOM
+        assert outgoing.offer(entry(upload(name))).result is OfferResult.QUEUED
+    assert outgoing.offer(entry(upload("c"))).result is OfferResult.NO_ROOM
     for pod in ("a", "b"):
-        assert outgoing.offer(entry(message(f"default/podstatus/{pod}"))).verdict is Verdict.QUEUED
-    assert outgoing.offer(entry(message("default/podstatus/a"))).verdict is Verdict.SUPERSEDED_OLDER
-    assert outgoing.offer(entry(message("default/podstatus/c"))).verdict is Verdict.NO_ROOM
-    assert (outgoing.holds(Class.UPLOAD), outgoing.holds(Class.STATE)) == ((2, 200), (2, 200))
+        assert outgoing.offer(entry(message(f"default/podstatus/{pod}"))).result is OfferResult.QUEUED
+    assert outgoing.offer(entry(message("default/podstatus/a"))).result is OfferResult.SUPERSEDED_OLDER
+    assert outgoing.offer(entry(message("default/podstatus/c"))).result is OfferResult.NO_ROOM
+    assert (outgoing.usage(MessageClass.UPLOAD), outgoing.usage(MessageClass.STATE)) == ((2, 200), (2, 200))
 
 
 def test_the_oldest_events_give_way_to_newer_ones() -> None:
@@ -110,19 +110,19 @@ def test_the_oldest_events_give_way_to_newer_ones() -> None:
     outgoing.offer(entry(first))
     outgoing.offer(entry(second))
     offered = outgoing.offer(entry(third))
-    assert (offered.verdict, [one.message.id for one in offered.dropped]) == (Verdict.QUEUED, [first.id])
+    assert (offered.result, [one.message.id for one in offered.dropped]) == (OfferResult.QUEUED, [first.id])
     assert drain(outgoing) == [second.id, third.id]
 
 
 def test_the_bytes_of_a_class_are_bounded_but_one_large_message_may_be_alone() -> None:
     """A bound smaller than the largest message must not refuse it for ever."""
     outgoing = bounded(10, 1000)
-    assert outgoing.offer(entry(upload(), 5000)).verdict is Verdict.QUEUED
-    assert outgoing.offer(entry(upload(), 1)).verdict is Verdict.NO_ROOM
+    assert outgoing.offer(entry(upload(), 5000)).result is OfferResult.QUEUED
+    assert outgoing.offer(entry(upload(), 1)).result is OfferResult.NO_ROOM
     drain(outgoing)
-    assert outgoing.offer(entry(upload(), 600)).verdict is Verdict.QUEUED
-    assert outgoing.offer(entry(upload(), 401)).verdict is Verdict.NO_ROOM
-    assert outgoing.offer(entry(upload(), 400)).verdict is Verdict.QUEUED
+    assert outgoing.offer(entry(upload(), 600)).result is OfferResult.QUEUED
+    assert outgoing.offer(entry(upload(), 401)).result is OfferResult.NO_ROOM
+    assert outgoing.offer(entry(upload(), 400)).result is OfferResult.QUEUED
 
 
 def test_what_has_arrived_stays_for_a_keepalive_period_and_leaves_again_if_the_link_ends_in_it() -> None:
@@ -136,7 +136,7 @@ def test_what_has_arrived_stays_for_a_keepalive_period_and_leaves_again_if_the_l
     outgoing.confirmed(1, 110.0)
     assert outgoing.settled(114.9) == 115.0
     assert outgoing.settled(115.0) == 125.0
-    assert outgoing.lost() == []
+    assert outgoing.link_lost() == []
     assert [outgoing.take().message.id] == [late.id]
     assert outgoing.peek() is None
 
@@ -148,17 +148,17 @@ def test_what_has_arrived_a_second_time_is_gone() -> None:
     for now in (0.0, 1.0):
         outgoing.take()
         outgoing.confirmed(1, now)
-        outgoing.lost()
+        outgoing.link_lost()
     assert outgoing.peek() is None
-    assert outgoing.holds(Class.UPLOAD) == (0, 0)
-    assert not outgoing._repeated
+    assert outgoing.usage(MessageClass.UPLOAD) == (0, 0)
+    assert not outgoing._read_before
 
 
 def test_what_has_arrived_gives_way_before_anything_is_refused() -> None:
     """A fast peer is not held back by what it has already."""
     outgoing = bounded(2, 10_000, settle=15.0)
     for name in "abcdef":
-        assert outgoing.offer(entry(upload(name))).verdict is Verdict.QUEUED
+        assert outgoing.offer(entry(upload(name))).result is OfferResult.QUEUED
         outgoing.take()
         outgoing.confirmed(1, 0.0)
 
@@ -173,9 +173,9 @@ def test_an_answer_of_the_cloud_ends_the_keeping_at_once() -> None:
     outgoing.confirmed(2, 0.0)
     outgoing.answered(new.id)
     outgoing.confirmed(1, 1.0)
-    outgoing.lost()
+    outgoing.link_lost()
     assert drain(outgoing) == [other.id]
-    assert outgoing.holds(Class.STATE) == (0, 0)
+    assert outgoing.usage(MessageClass.STATE) == (0, 0)
 
 
 def test_what_was_answered_on_its_way_is_gone_when_the_link_ends() -> None:
@@ -185,10 +185,10 @@ def test_what_was_answered_on_its_way_is_gone_when_the_link_ends() -> None:
     outgoing.offer(entry(sent))
     outgoing.take()
     outgoing.answered(sent.id)
-    outgoing.lost()
+    outgoing.link_lost()
     assert outgoing.peek() is None
-    assert outgoing.holds(Class.UPLOAD) == (0, 0)
-    assert outgoing.offer(entry(upload("later"))).verdict is Verdict.QUEUED
+    assert outgoing.usage(MessageClass.UPLOAD) == (0, 0)
+    assert outgoing.offer(entry(upload("later"))).result is OfferResult.QUEUED
 
 
 def test_what_has_waited_too_long_is_dropped() -> None:
@@ -210,7 +210,7 @@ def stored(outgoing: Outgoing, disk: dict[int, Entry]) -> None:
     outgoing.ledger.wrote(changes)
 
 
-def apply(changes: Changes, disk: dict[int, Entry]) -> None:
+def apply(changes: OutboxChanges, disk: dict[int, Entry]) -> None:
     """As the store does."""
     disk.update((one.serial, one) for one in changes.put)
     for serial in changes.gone:
@@ -238,7 +238,7 @@ def test_what_the_store_cannot_take_leaves_and_is_told_again() -> None:
     outgoing.offer(entry(upload("a")))
     outgoing.offer(entry(upload("b")))
     changes = outgoing.ledger.take()
-    outgoing.ledger.refused(changes, outgoing.everything())
+    outgoing.ledger.refused(changes, outgoing.all_entries())
     outgoing.take()
     outgoing.confirmed(1, 0.0)
     stored(outgoing, disk)
@@ -248,7 +248,7 @@ def test_what_the_store_cannot_take_leaves_and_is_told_again() -> None:
 def test_what_is_found_in_the_store_waits_before_what_came_meanwhile() -> None:
     """And what came meanwhile is stored then."""
     first, second = upload("a"), upload("b")
-    outgoing, disk = bounded(10, 10_000), {7: Entry(first, b"x", Class.UPLOAD, serial=7)}
+    outgoing, disk = bounded(10, 10_000), {7: Entry(first, b"x", MessageClass.UPLOAD, serial=7)}
     outgoing.offer(entry(second))
     outgoing.attach(disk.values())
     stored(outgoing, disk)
@@ -303,17 +303,17 @@ def test_a_lost_link_gives_back_what_was_not_confirmed_before_all_else() -> None
     outgoing = bounded(10, 10_000)
     confirmed, sent, waiting = (message("default/event/e", "insert") for _ in range(3))
     request, waiting_request = (message("default/configmap/c", "query", sync=True) for _ in range(2))
-    keepalive = Entry(message("node", "keepalive"), b"ping", Class.KEEPALIVE)
+    keepalive = Entry(message("node", "keepalive"), b"ping", MessageClass.KEEPALIVE)
     for one in (confirmed, sent, request):
         outgoing.offer(entry(one))
         outgoing.take()
     for one in (waiting, waiting_request):
         outgoing.offer(entry(one))
-    outgoing.on_its_way(keepalive)
+    outgoing.note_sent(keepalive)
     outgoing.confirmed(1, 0.0)
-    assert [one.id for one in outgoing.lost()] == [request.id, waiting_request.id]
+    assert [one.id for one in outgoing.link_lost()] == [request.id, waiting_request.id]
     assert drain(outgoing) == [sent.id, waiting.id]
-    assert outgoing.lost() == []
+    assert outgoing.link_lost() == []
 
 
 @pytest.mark.parametrize("answered_first", [True, False], ids=["answered, then confirmed", "confirmed, then answered"])
@@ -329,9 +329,9 @@ def test_a_request_that_has_arrived_is_given_back_unless_it_was_answered(*, answ
     outgoing.confirmed(2, 0.0)
     if not answered_first:
         outgoing.answered(answered.id)
-    assert outgoing.holds(Class.REQUEST) == (0, 0)
-    assert outgoing.lost() == [read.with_content(None)]
-    assert outgoing.lost() == []
+    assert outgoing.usage(MessageClass.REQUEST) == (0, 0)
+    assert outgoing.link_lost() == [read.with_content(None)]
+    assert outgoing.link_lost() == []
 
 
 def test_no_more_unanswered_requests_are_remembered_than_may_wait() -> None:
@@ -342,7 +342,7 @@ def test_no_more_unanswered_requests_are_remembered_than_may_wait() -> None:
         outgoing.offer(entry(one))
         outgoing.take()
         outgoing.confirmed(1, 0.0)
-    assert [one.id for one in outgoing.lost()] == [one.id for one in asked[2:]]
+    assert [one.id for one in outgoing.link_lost()] == [one.id for one in asked[2:]]
 
 
 def test_a_state_that_comes_back_gives_way_to_a_newer_one() -> None:
@@ -357,7 +357,7 @@ def test_a_state_that_comes_back_gives_way_to_a_newer_one() -> None:
     outgoing.take()
     outgoing.offer(entry(event))
     outgoing.offer(entry(new))
-    outgoing.lost()
+    outgoing.link_lost()
     assert drain(outgoing) == [new.id, event.id]
 
 
@@ -377,7 +377,7 @@ class OutgoingMachine(RuleBasedStateMachine):
     def begin(self) -> None:
         self.outgoing = bounded(8, 2000, settle=5.0)
         self.outgoing.attach(self.disk.values())
-        self.told: list[Changes] = []
+        self.told: list[OutboxChanges] = []
         """Changes that the store is being told."""
         self.on_way: list[Entry] = []
 
@@ -412,9 +412,9 @@ class OutgoingMachine(RuleBasedStateMachine):
             self.outgoing.ledger.wrote(changes)
         else:
             for later in self.told:
-                changes = Changes((*changes.put, *later.put), (*changes.gone, *later.gone))
+                changes = OutboxChanges((*changes.put, *later.put), (*changes.gone, *later.gone))
             self.told.clear()
-            self.outgoing.ledger.refused(changes, self.outgoing.everything())
+            self.outgoing.ledger.refused(changes, self.outgoing.all_entries())
 
     @rule()
     def leave(self) -> None:
@@ -431,10 +431,10 @@ class OutgoingMachine(RuleBasedStateMachine):
 
     @rule()
     def lose(self) -> None:
-        assert {one.id for one in self.outgoing.lost()} <= self.requests
-        assert not self.outgoing._asked
+        assert {one.id for one in self.outgoing.link_lost()} <= self.requests
+        assert not self.outgoing._open_requests
         self.on_way.clear()
-        assert not any(one.kind is Class.REQUEST for one in self.outgoing.everything())
+        assert not any(one.kind is MessageClass.REQUEST for one in self.outgoing.all_entries())
 
     @rule(half=st.booleans())
     def crash(self, *, half: bool) -> None:
@@ -442,39 +442,39 @@ class OutgoingMachine(RuleBasedStateMachine):
             apply(self.told[0], self.disk)
         before = dict(self.disk)
         self.begin()
-        for kind in (Class.UPLOAD, Class.EVENT):
-            found = [one.message.id for one in self.outgoing.everything() if one.kind is kind]
+        for kind in (MessageClass.UPLOAD, MessageClass.EVENT):
+            found = [one.message.id for one in self.outgoing.all_entries() if one.kind is kind]
             assert found == [before[serial].message.id for serial in sorted(before) if before[serial].kind is kind]
 
     @invariant()
     def what_is_here_and_was_written_is_on_the_disk(self) -> None:
         untold = {serial for changes in self.told for serial in changes.gone}
-        for one in self.outgoing.everything():
+        for one in self.outgoing.all_entries():
             if one.serial and one.serial not in self.outgoing.ledger._put and not self.told:
                 assert one.serial in self.disk or one.serial in untold
 
     @invariant()
     def order_is_kept(self) -> None:
-        for kind in (Class.UPLOAD, Class.EVENT):
+        for kind in (MessageClass.UPLOAD, MessageClass.EVENT):
             kept = [one for one in self.outgoing._unconfirmed if one.kind is kind]
-            kept += [one for one in self.outgoing._rest.entries() if one.kind is kind]
+            kept += [one for one in self.outgoing._lanes.entries() if one.kind is kind]
             times = [one.message.header.timestamp for one in kept]
             assert times == sorted(times)
 
     @invariant()
     def no_older_state_waits_behind_a_newer_one(self) -> None:
         newest: dict[object, int] = {}
-        for one in [*(e for _, e in self.outgoing._settling), *self.on_way, *self.outgoing._rest.entries()]:
-            if one.kind is Class.STATE:
+        for one in [*(e for _, e in self.outgoing._settling), *self.on_way, *self.outgoing._lanes.entries()]:
+            if one.kind is MessageClass.STATE:
                 assert newest.get(one.state, 0) <= one.message.header.timestamp
                 newest[one.state] = one.message.header.timestamp
 
     @invariant()
     def the_disk_has_no_state_without_its_newer_ones(self) -> None:
         """Or it would leave after them in the next life."""
-        for one in self.outgoing._rest.entries():
-            if one.kind is Class.STATE and self.outgoing.ledger.admits(one) and not self.told:
-                same = [e for e in self.disk.values() if e.kind is Class.STATE and e.state == one.state]
+        for one in self.outgoing._lanes.entries():
+            if one.kind is MessageClass.STATE and self.outgoing.ledger.admits(one) and not self.told:
+                same = [e for e in self.disk.values() if e.kind is MessageClass.STATE and e.state == one.state]
                 assert (
                     not same
                     or max(same, key=lambda e: e.serial).message.header.timestamp <= one.message.header.timestamp
@@ -482,13 +482,13 @@ class OutgoingMachine(RuleBasedStateMachine):
 
     @invariant()
     def what_there_is_is_counted(self) -> None:
-        there = [*self.outgoing.everything(), *self.outgoing._answers]
-        for kind in Class:
+        there = [*self.outgoing.all_entries(), *self.outgoing._answers]
+        for kind in MessageClass:
             mine = [one for one in there if one.kind is kind]
-            assert self.outgoing.holds(kind) == (len(mine), sum(len(one.frame) for one in mine))
+            assert self.outgoing.usage(kind) == (len(mine), sum(len(one.frame) for one in mine))
             assert len(mine) <= 8
         assert self.outgoing._unconfirmed_bytes == sum(len(one.frame) for one in self.on_way)
-        assert self.outgoing._repeated | self.outgoing._done <= {one.message.id for one in there}
+        assert self.outgoing._read_before | self.outgoing._answered_ids <= {one.message.id for one in there}
 
 
 TestOutgoingMachine = OutgoingMachine.TestCase

@@ -4,7 +4,7 @@ import base64
 
 import msgspec
 
-from beehive import Group, Message, Module, Operation, Record, handles
+from beehive import DeliveryRecord, Group, Message, Module, Operation, handles
 from beehive.testing import Harness
 from beehive.trace.format import Direction, LinkFrame, Note, NoteKind
 from beehive.trace.redact import Redactor
@@ -32,9 +32,9 @@ class Tape:
     """A tap that keeps everything."""
 
     def __init__(self) -> None:
-        self.records: list[Record] = []
+        self.records: list[DeliveryRecord] = []
 
-    def delivered(self, record: Record) -> None:
+    def delivered(self, record: DeliveryRecord) -> None:
         self.records.append(record)
 
 

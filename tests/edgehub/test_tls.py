@@ -101,7 +101,7 @@ def test_a_cloud_of_another_authority_is_refused(tmp_path: Path, server_context:
 
 
 def test_a_cloud_by_another_name_is_refused(authority: Authority, server_context: ssl.SSLContext) -> None:
-    """The host in the URL must be among the certificate's names (spec/03 §1.3)."""
+    """The host in the URL must be among the certificate's names (docs/protocol.md, "TLS")."""
     with LibraryCloud(server_context) as cloud:
         link = WebsocketLink(
             settings(url=secure(cloud.port, "localhost")), RealClock(), lambda: client_context(authority.certificate)

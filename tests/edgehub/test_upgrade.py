@@ -26,7 +26,7 @@ def accepting() -> tuple[Upgrade, bytes]:
 
 
 def test_the_request_is_what_the_cloud_expects_and_nothing_more() -> None:
-    """spec/03 §1.2: the three headers; no Origin, no extensions, no subprotocol."""
+    """docs/protocol.md, "Handshake": the three headers; no Origin, no extensions, no subprotocol."""
     upgrade = Upgrade(Target.parse("ws://cloud.example:10000/p/edge-1/events"), HEADERS)
     first, *lines = upgrade.request().decode().split("\r\n")
     assert first == "GET /p/edge-1/events HTTP/1.1"

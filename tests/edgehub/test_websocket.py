@@ -19,10 +19,10 @@ from edgehub.errors import (
     UpgradeError,
 )
 from edgehub.framing import Opcode, close_payload
-from edgehub.patience import Flow
+from edgehub.ping_deadline import Flow
 from edgehub.transport import Transport
 from edgehub.websocket import WebsocketLink
-from tests.edgehub.clouds import PATIENCE, LibraryCloud, ScriptedCloud, ScriptedConnection
+from tests.edgehub.clouds import TIMEOUT, LibraryCloud, ScriptedCloud, ScriptedConnection
 from tests.edgehub.links import Ahead, RunningLink, settings
 
 MEBIBYTE = 1 << 20
@@ -41,7 +41,7 @@ def linked(clock: RealClock | None = None, **changes: object) -> Iterator[tuple[
 
 
 def test_the_handshake_says_who_the_node_is() -> None:
-    """spec/03 §1.2: path and three headers; no Origin, no compression, no subprotocol."""
+    """docs/protocol.md, "Handshake": path and three headers; no Origin, no compression, no subprotocol."""
     with (
         ScriptedCloud() as cloud,
         RunningLink(WebsocketLink(settings(cloud.port), RealClock())),
@@ -182,7 +182,7 @@ def test_a_cloud_that_a_slow_network_has_not_asked_yet_is_not_taken_for_dead(mon
 
     def flow(_transport: Transport) -> Flow:
         looks.append(None)
-        return Flow(taken=min(len(looks), 5), queued=MEBIBYTE)
+        return Flow(acknowledged=min(len(looks), 5), unacknowledged=MEBIBYTE)
 
     monkeypatch.setattr(Transport, "flow", flow)
     with linked(ping_interval=0.1, read_deadline=0.3) as (running, _):
@@ -339,7 +339,7 @@ def test_a_blocked_receiver_stops_the_cloud() -> None:
 
     class Slow(RunningLink):
         def received(self, frame: bytes) -> None:
-            assert gate.wait(PATIENCE)
+            assert gate.wait(TIMEOUT)
             super().received(frame)
 
     with ScriptedCloud() as cloud, Slow(WebsocketLink(settings(cloud.port), RealClock())) as running:

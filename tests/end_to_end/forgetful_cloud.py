@@ -7,29 +7,29 @@ what a node reports and nobody wants. Its API server knows all its objects.
 import sys
 from unittest.mock import patch
 
-from modules.cloudcore.cli import main
-from modules.edgecontroller import upstream_pods
-from modules.edgecontroller.feed import Feed
-from modules.edgecontroller.kinds import key_for, kind_named
-from modules.edgecontroller.module import EdgeController
-from modules.edgecontroller.store import ObjectEvent
+from modules.cloud.apiserver.kinds import key_for, kind_named
+from modules.cloud.apiserver.storage import ObjectEvent
+from modules.cloud.edgecontroller import upstream_pods
+from modules.cloud.edgecontroller.downstream_controller import DownstreamController
+from modules.cloud.edgecontroller.module import EdgeController
+from modules.processes.cloudcore.cli import main
 
-_changed = Feed.changed
+_changed = DownstreamController.handle_event
 
 
-def changed(feed: Feed, event: ObjectEvent) -> None:
+def changed(downstream: DownstreamController, event: ObjectEvent) -> None:
     """What happens to pods of a node that there is not is lost."""
     node = (event.new.get("spec") or {}).get("nodeName")
     is_lost = (
-        event.key.kind == "Pod" and node and feed._cluster.store.find(key_for(kind_named("Node"), "", node)) is None
+        event.key.kind == "Pod" and node and downstream._client.find(key_for(kind_named("Node"), "", node)) is None
     )
     if not is_lost:
-        _changed(feed, event)
+        _changed(downstream, event)
 
 
 if __name__ == "__main__":
     with (
-        patch.object(Feed, "changed", changed),
+        patch.object(DownstreamController, "handle_event", changed),
         patch.object(EdgeController, "_knows_all", lambda _: True),
         patch.object(upstream_pods, "_end_of_unknown", lambda *_: []),
     ):

@@ -17,12 +17,12 @@ from typing import Any, Final
 import msgspec
 
 from beehive.clock import RealClock
-from modules.cloudcore.client import Client
-from modules.edgecontroller.commands import Apply, Delete, Get
-from modules.edgecontroller.kinds import JsonObject
-from modules.edgecore.config import EdgeCoreConfig
-from modules.edgecore.config.kubelet import CrashLoopBackOff
-from modules.edgecore.config.writing import render
+from modules.cloud.apiserver.commands import Apply, Delete, Get
+from modules.cloud.apiserver.kinds import JsonObject
+from modules.processes.cloudcore.control_client import ControlClient
+from modules.processes.edgecore.config import EdgeCoreConfig
+from modules.processes.edgecore.config.kubelet import CrashLoopBackOff
+from modules.processes.edgecore.config.writing import render
 from tests.end_to_end.mirror import Mirror
 from tests.end_to_end.processes import PATIENCE, REPOSITORY, Process, mounts_below, processes_of, wait_until
 from tests.end_to_end.runtimes import RuntimeUnderTest
@@ -37,10 +37,10 @@ class Cloud:
     """`cloudcore run`; keeps its objects and its address over restarts."""
 
     def __init__(self, directory: Path) -> None:
-        self.module = "modules.cloudcore"
+        self.module = "modules.processes.cloudcore"
         """What is run; another is a cloudcore with other manners."""
         self.socket = directory / "cloud.sock"
-        self.client = Client(self.socket)
+        self.client = ControlClient(self.socket)
         self._directory = directory
         self._log = directory / "cloudcore.log"
         self.tls_options: list[str] | None = None
@@ -116,6 +116,8 @@ class Edge:
     """`edgecore run --config FILE`."""
 
     def __init__(self, directory: Path, runtime: RuntimeUnderTest) -> None:
+        self.module = "modules.processes.edgecore"
+        """What is run; another is an edgecore that is watched."""
         self.root = directory / "edge"
         self.pod_logs = self.root / "logs" / "pods"
         self.port = free_port()
@@ -140,13 +142,13 @@ class Edge:
     def run(self) -> None:
         """Starts it (again) with the file that is there."""
         arguments = ["run", "--config", str(self.file)]
-        self._process = Process("modules.edgecore", arguments, self._directory / "edgecore.log")
+        self._process = Process(self.module, arguments, self._directory / "edgecore.log")
 
     def join(self, cloud: Cloud, token: str) -> subprocess.CompletedProcess[str]:
         """`edgecore join`, on a file that names another cloud."""
         self.file.write_text(render(self._config("127.0.0.1:1")))
         where = ["--cloud", cloud.address, "--http-server", cloud.certificates, "--config", str(self.file)]
-        command = [sys.executable, "-m", "modules.edgecore", "join", *where, "--token", "-"]
+        command = [sys.executable, "-m", "modules.processes.edgecore", "join", *where, "--token", "-"]
         return subprocess.run(command, cwd=REPOSITORY, input=token, capture_output=True, text=True, check=False)
 
     @property

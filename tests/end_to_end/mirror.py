@@ -7,9 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from beehive.errors import BeehiveError
-from modules.cloudcore.client import Client
-from modules.edgecontroller.commands import Get
-from modules.edgecontroller.kinds import JsonObject
+from modules.cloud.apiserver.commands import Get
+from modules.cloud.apiserver.kinds import JsonObject
+from modules.processes.cloudcore.control_client import ControlClient
 from tests.end_to_end.processes import PATIENCE
 
 Predicate = Callable[[JsonObject], bool]
@@ -62,7 +62,7 @@ class Mirror:
 
     def _follow(self, socket: Path) -> None:
         try:
-            for change, item in Client(socket).watch(Get(self._kind, namespace=None)):
+            for change, item in ControlClient(socket).watch(Get(self._kind, namespace=None)):
                 if item.object is not None:
                     self._take(change, item.object)
         except (BeehiveError, OSError):

@@ -37,13 +37,13 @@ def lose_power(machine: Machine) -> None:
 
 
 def _kill_containers(state: Path, root: Path) -> None:
-    """Shepherds first, so that none sees its container end; containers die with them, and what those had started is
+    """Shims first, so that none sees its container end; containers die with them, and what those had started is
     known by its environment.
     """
     for record in state.glob("containers/*/run.json"):
-        shepherd = _parent(json.loads(record.read_bytes())["pid"])
-        if shepherd is not None:
-            os.kill(shepherd, signal.SIGKILL)
+        shim = _parent(json.loads(record.read_bytes())["pid"])
+        if shim is not None:
+            os.kill(shim, signal.SIGKILL)
     for pid in processes_of(root):
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)

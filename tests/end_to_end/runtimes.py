@@ -13,7 +13,7 @@ from typing import Final, Protocol, Self
 from beehive.clock import RealClock
 from edged.cri import ContainerId, CriClient, CriError, SandboxId
 from edged.embedded import purge
-from modules.edgecore.config import EMBEDDED_ENDPOINT
+from modules.processes.edgecore.config import EMBEDDED_ENDPOINT
 from tests.end_to_end.processes import PATIENCE, wait_until
 from tests.support.containerd import PrivateContainerd
 from tests.support.images import busybox_image
@@ -52,7 +52,7 @@ class EmbeddedUnderTest:
     endpoint = EMBEDDED_ENDPOINT
 
     def kill_containers(self, edged_root: Path) -> None:
-        """Kills their main processes, which their shepherds write down."""
+        """Kills their main processes, which their shims record."""
         for record in (edged_root / "embedded" / "containers").glob("*/run.json"):
             with suppress(ProcessLookupError):
                 os.kill(json.loads(record.read_bytes())["pid"], signal.SIGKILL)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from modules.edgecontroller.kinds import JsonObject
+from modules.cloud.apiserver.kinds import JsonObject
 from protos.podresources.v1 import api_pb2 as resources
 from tests.end_to_end.machine import NODE, Machine
 from tests.end_to_end.pods import container, is_ready, pod, state_of

@@ -13,9 +13,9 @@ import pytest
 from cryptography.hazmat.primitives.serialization import Encoding
 
 from edgehub.certificates.certificate import Certificate
-from edgehub.certificates.times import shown
-from modules.edgecore.config.names import EMBEDDED_ENDPOINT
-from modules.edgecore.exit_codes import ExitCode
+from edgehub.certificates.times import format_time
+from modules.processes.edgecore.config.names import EMBEDDED_ENDPOINT
+from modules.processes.edgecore.exit_codes import ExitCode
 from tests.edgehub.certificates.authority import Authority
 from tests.end_to_end.machine import NODE, Machine
 from tests.end_to_end.processes import PATIENCE, REPOSITORY, wait_until
@@ -39,7 +39,7 @@ def machine() -> Iterator[Machine]:
 
 def doctor(machine: Machine, *more: str) -> subprocess.CompletedProcess[str]:
     """Runs the command on the node's file."""
-    command = [sys.executable, "-m", "modules.edgecore", "doctor", "--config", str(machine.edge.file), *more]
+    command = [sys.executable, "-m", "modules.processes.edgecore", "doctor", "--config", str(machine.edge.file), *more]
     return subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False, timeout=PATIENCE)
 
 
@@ -108,7 +108,7 @@ def test_certificates_and_runtimes_that_will_not_do(machine: Machine) -> None:
     assert joined.returncode == ExitCode.OK, joined.stderr
     certificate = Certificate.from_pem((certs / "server.crt").read_bytes())
     wait_until(lambda: machine.clock.now() > certificate.not_after, "the certificate has expired")
-    assert f"it expired at {shown(certificate.not_after)}" in failures(machine)["certificate"]
+    assert f"it expired at {format_time(certificate.not_after)}" in failures(machine)["certificate"]
 
 
 def test_a_file_that_cannot_be_read(machine: Machine) -> None:

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from modules.demo.examples import Expectation, read_example
-from modules.demo.goals import unmet
-from modules.edgecontroller.kinds import JsonObject
+from modules.cloud.apiserver.kinds import JsonObject
+from modules.processes.demo.examples import Expectation, read_example
+from modules.processes.demo.goals import unmet
 from tests.end_to_end.machine import Machine
 from tests.end_to_end.pods import status_of
 from tests.end_to_end.processes import REPOSITORY, wait_until

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from modules.edgecore.cli import main
+from modules.processes.edgecore.cli import main
 from tests.end_to_end.machine import Machine
 from tests.end_to_end.pods import container, is_ready, mount, pod
 from tests.end_to_end.processes import wait_until

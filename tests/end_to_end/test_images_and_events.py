@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from modules.edgecontroller.kinds import JsonObject
+from modules.cloud.apiserver.kinds import JsonObject
 from tests.end_to_end.machine import Machine
 from tests.end_to_end.pods import container, phase, pod, state_of
 from tests.support.images import busybox_image

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from edged.cgroups.hierarchies import read_hierarchies
-from modules.edgecontroller.kinds import JsonObject
+from modules.cloud.apiserver.kinds import JsonObject
 from tests.end_to_end.machine import Machine
 from tests.end_to_end.pods import container, is_ready, phase, pod, state_of, status_of
 from tests.end_to_end.processes import wait_until

@@ -31,7 +31,7 @@ SECONDS = PATIENCE
 def command(machine: Machine, *arguments: str) -> list[str]:
     """`edgecore <arguments>` for the node of a machine."""
     what, *rest = arguments
-    return [sys.executable, "-m", "modules.edgecore", what, "--config", str(machine.edge.file), *rest]
+    return [sys.executable, "-m", "modules.processes.edgecore", what, "--config", str(machine.edge.file), *rest]
 
 
 def edgecore(machine: Machine, *arguments: str, given: str | None = None) -> subprocess.CompletedProcess[str]:

@@ -17,11 +17,11 @@ from typing import Final
 
 import pytest
 
-from modules.demo.examples import read_examples
-from modules.edgecore.exit_codes import ExitCode
+from modules.processes.demo.examples import read_examples
+from modules.processes.edgecore.exit_codes import ExitCode
 from tests.end_to_end.processes import PATIENCE, REPOSITORY, mounts_below, processes_of, wait_until
 
-_DEMO: Final = (sys.executable, "-m", "modules.demo")
+_DEMO: Final = (sys.executable, "-m", "modules.processes.demo")
 _PODS: Final = [name.name for example in read_examples(REPOSITORY / "examples") for name in example.expected]
 _SECONDS: Final = PATIENCE
 
@@ -140,14 +140,14 @@ def test_ctrl_c_at_any_moment(moment: str, impatient: bool) -> None:
         assert demo.end() == ExitCode.INTERRUPTED, "\n".join(demo.said)
 
 
-@pytest.mark.parametrize("module", ["modules.cloudcore", "modules.edgecore"])
+@pytest.mark.parametrize("module", ["modules.processes.cloudcore", "modules.processes.edgecore"])
 def test_a_child_that_dies(module: str) -> None:
     """The demo says so, shows the ends of the logs, ends with 1, and takes the containers with it."""
     with _demo() as demo:
         demo.read_until("look:")
         os.kill(demo.pid_of(module), signal.SIGKILL)
         assert demo.end() == 1, "\n".join(demo.said)
-    assert f"{module.removeprefix('modules.')} has ended: killed by SIGKILL" in demo.said
+    assert f"{module.rpartition('.')[2]} has ended: killed by SIGKILL" in demo.said
     assert "--- the last lines of edgecore:" in demo.said
 
 

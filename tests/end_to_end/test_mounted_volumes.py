@@ -6,7 +6,7 @@ import socket
 from pathlib import Path
 
 from edged.volumes import KernelMounts
-from modules.edgecontroller.kinds import JsonObject
+from modules.cloud.apiserver.kinds import JsonObject
 from tests.end_to_end.machine import NODE, Machine
 from tests.end_to_end.pods import container, is_ready, mount, pod, state_of
 from tests.end_to_end.processes import mounts_below, wait_until

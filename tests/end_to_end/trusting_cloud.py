@@ -1,22 +1,23 @@
 """`python -m tests.end_to_end.trusting_cloud`: a cloudcore that trusts its records of what its nodes have.
 
 This project's own sends a node that starts anew all that it needs. KubeEdge's sends nothing that an edge has ever
-acknowledged, unless it changes (ObjectSync, spec/04 §5.1 and §7): a node that has lost its database must help itself.
+acknowledged, unless it changes (ObjectSync, docs/protocol.md, "ObjectSync"): a node that has lost its database must
+help itself.
 """
 
 import sys
 from unittest.mock import patch
 
-from modules.cloudcore.cli import main
-from modules.edgecontroller.syncs import Syncs
+from modules.cloud.edgecontroller.object_syncs import ObjectSyncs
+from modules.processes.cloudcore.cli import main
 
 
-def is_needed(syncs: Syncs, node: str, uid: str, _version: int) -> bool:
+def is_needed(syncs: ObjectSyncs, node: str, uid: str, _version: int) -> bool:
     """When a node connects: only what it has never acknowledged. Changes are sent as they happen."""
     sync = syncs.of(node).get(uid)
     return sync is None or not sync.version
 
 
 if __name__ == "__main__":
-    with patch.multiple(Syncs, started_anew=lambda *_: None, is_needed=is_needed):
+    with patch.multiple(ObjectSyncs, node_restarted=lambda *_: None, is_needed=is_needed):
         sys.exit(main())

@@ -1,7 +1,7 @@
-"""`make fuzz`: as many cases as one likes over all cores, with what is done, how fast, and what went wrong.
+"""`make fuzz`: runs any number of cases on all cores, and prints progress and findings.
 
-A finding names its target, seed and case, and the smallest input that was found; it belongs into
-`tests/fuzz/test_regressions.py` together with its repair.
+A finding names its target, seed and case, and the smallest failing input. Add it to `tests/fuzz/test_regressions.py`
+together with its fix.
 """
 
 import argparse
@@ -19,7 +19,7 @@ _PART = 5000
 
 
 def main() -> int:
-    """Run what is asked for; 1 when something was found."""
+    """Run the chosen targets; return 1 when there are findings."""
     parser = argparse.ArgumentParser(prog="make fuzz", description=__doc__)
     parser.add_argument("--cases", type=int, default=100_000, help="over all targets (default 100000)")
     parser.add_argument("--seed", type=int, default=1, help="default 1")
@@ -58,8 +58,8 @@ def _add(whole: Outcome, part: Outcome) -> None:
     whole.seconds += part.seconds
     whole.slowest = max(whole.slowest, part.slowest)
     whole.growth = max(whole.growth, part.growth)
-    known = {finding.place for finding in whole.findings}
-    whole.findings += [finding for finding in part.findings if finding.place not in known]
+    known = {finding.location for finding in whole.findings}
+    whole.findings += [finding for finding in part.findings if finding.location not in known]
 
 
 def _report(outcomes: list[Outcome]) -> int:

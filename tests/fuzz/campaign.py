@@ -1,4 +1,4 @@
-"""Runs cases of one target and says what went wrong, with the smallest input for which it still does."""
+"""Runs cases of one target and returns its findings, each with the smallest input that still fails."""
 
 import gc
 import logging
@@ -20,35 +20,35 @@ SLOWEST: Final = 2.0
 GROWTH: Final = 48 * 1024 * 1024
 """Bytes by which the process may be larger after the last case than after the first tenth of them."""
 
-_PATIENCE: Final = 2000
+_ATTEMPTS: Final = 2000
 """Attempts at making a failing input smaller."""
 
 
 class Finding(msgspec.Struct, frozen=True):
-    """A case that went wrong."""
+    """A failed case."""
 
     target: str
     seed: int
     number: int
     error: str
     """Kind and text of the exception."""
-    place: str
+    location: str
     """Where it was raised, to tell findings apart."""
     input: bytes
-    """The smallest that was found."""
+    """The smallest failing input."""
 
     def __str__(self) -> str:
         shown = repr(self.input[:600]) + (f" … {len(self.input)} bytes" if len(self.input) > 600 else "")
-        return f"{self.target}: seed {self.seed} case {self.number}: {self.error}\n    at {self.place}\n    {shown}"
+        return f"{self.target}: seed {self.seed} case {self.number}: {self.error}\n    at {self.location}\n    {shown}"
 
 
 class Outcome(msgspec.Struct):
-    """What a run of a target came to."""
+    """Result of a run of a target."""
 
     target: str
     cases: int = 0
     seconds: float = 0.0
-    """Of processor time."""
+    """Processor time."""
     slowest: float = 0.0
     growth: int = 0
     """Bytes of resident memory."""
@@ -56,7 +56,9 @@ class Outcome(msgspec.Struct):
 
 
 def run(target: Target, seed: int, numbers: range, each: Callable[[int], None] = lambda _: None) -> Outcome:
-    """Run the cases of these numbers; one finding for each place. `each` is told how many are done."""
+    """Run the cases of these numbers; keep one finding for each location. `each` is called with the number of cases
+    done.
+    """
     logging.disable()  # what is refused is logged, and nearly all of it is
     try:
         return _run(target, seed, numbers, each)
@@ -76,7 +78,7 @@ def _run(target: Target, seed: int, numbers: range, each: Callable[[int], None])
         outcome.slowest = max(outcome.slowest, took)
         if took > SLOWEST and problem is None:
             problem = (f"took {took:.1f} s", "time")
-        if problem is not None and problem[1] not in {finding.place for finding in outcome.findings}:
+        if problem is not None and problem[1] not in {finding.location for finding in outcome.findings}:
             small = data if problem[1] == "time" else shrunk(target, data, problem[1])
             outcome.findings.append(Finding(target.name, seed, number, *problem, small))
         if done == max(1, len(numbers) // 10):
@@ -92,7 +94,7 @@ def _run(target: Target, seed: int, numbers: range, each: Callable[[int], None])
 
 
 def attempt(target: Target, data: bytes, random: Random) -> tuple[str, str] | None:
-    """Run one case: error and place of what it raised; None when all is well."""
+    """Run one case; return error and location of its exception, or None."""
     try:
         target.check(data, random)
     except Exception as error:  # noqa: BLE001 - any exception is a finding
@@ -105,15 +107,15 @@ def attempt(target: Target, data: bytes, random: Random) -> tuple[str, str] | No
     return None
 
 
-def shrunk(target: Target, data: bytes, place: str) -> bytes:
-    """A smaller input that fails in the same place: parts are left out as long as it does."""
-    left = _PATIENCE
+def shrunk(target: Target, data: bytes, location: str) -> bytes:
+    """Return a smaller input that fails at this location: remove parts as long as it still does."""
+    left = _ATTEMPTS
     size = max(1, len(data) // 2)
     while size and left:
         for candidate in _without(data, size):
             left -= 1
             problem = attempt(target, candidate, Random(0))
-            if problem is not None and problem[1] == place:
+            if problem is not None and problem[1] == location:
                 data = candidate
                 break
             if not left:
@@ -128,7 +130,7 @@ def _without(data: bytes, size: int) -> Iterator[bytes]:
 
 
 def shares(targets: Sequence[Target], cases: int) -> dict[str, int]:
-    """How many of so many cases each target gets."""
+    """Divide a number of cases among the targets."""
     whole = sum(target.share for target in targets)
     return {target.name: max(1, round(cases * target.share / whole)) for target in targets}
 

@@ -1,4 +1,4 @@
-"""Targets of the cloud's doors: certificate requests, join tokens, the requests of strangers, the control socket."""
+"""Targets of the cloud's servers: certificate requests, join tokens, HTTPS requests, the control socket."""
 
 import json
 import socket
@@ -16,12 +16,12 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from cryptography.x509.oid import NameOID
 
-from modules.cloudcore.framing import Call, ControlError, Reply, receive_frame
-from modules.cloudhub.certificates import tokens
-from modules.cloudhub.certificates.authority import Authority
-from modules.cloudhub.certificates.enrolment import Enrolment, Request
-from modules.cloudhub.certificates.errors import RequestRefusedError, TokenError
-from modules.cloudhub.certificates.names import node_in
+from modules.cloud.cloudhub.certificates import join_tokens
+from modules.cloud.cloudhub.certificates.authority import Authority
+from modules.cloud.cloudhub.certificates.enrolment import Enrolment, EnrolmentRequest
+from modules.cloud.cloudhub.certificates.errors import RequestRefusedError, TokenError
+from modules.cloud.cloudhub.certificates.node_identity import node_in
+from modules.processes.cloudcore.framing import ControlError, ControlReply, ControlRequest, receive_frame
 from tests.fuzz.target import Target, must
 
 _NOW: Final = 1795139667.0
@@ -62,7 +62,7 @@ def _requests() -> Sequence[bytes]:
 
 
 def _check_signed(certificate: bytes) -> None:
-    """What is signed is this node's, for this node's use alone."""
+    """Check that a signed certificate is this node's, for client use only."""
     signed = x509.load_der_x509_certificate(certificate)
     names = [name.value for name in signed.subject.get_attributes_for_oid(NameOID.COMMON_NAME)]
     must(names == [f"system:node:{_NODE}"], "a certificate is for the node that asks")
@@ -75,7 +75,7 @@ def _check_signed(certificate: bytes) -> None:
 
 
 def _check_request(data: bytes, _: Random) -> None:
-    """A request that is changed in a single bit has lost its signature."""
+    """Check that a request with one changed bit is refused: its signature is wrong."""
     try:
         certificate = _authority().sign_node(data, _NODE, _NOW, _YEAR)
     except RequestRefusedError:
@@ -88,7 +88,7 @@ def _bodies() -> Sequence[bytes]:
 
 
 def _check_own_request(data: bytes, _: Random) -> None:
-    """What somebody asks for who has the key, and signs it well, whatever it says."""
+    """Check requests with any content that are correctly signed with the node's key."""
     signature = _key(7).sign(data, ec.ECDSA(hashes.SHA256()))
     algorithm = bytes.fromhex("300a06082a8648ce3d040302")
     _check_request(_der(0x30, data + algorithm + _der(0x03, b"\0" + signature)), Random())
@@ -102,24 +102,24 @@ def _der(tag: int, body: bytes) -> bytes:
 @cache
 def _tokens() -> Sequence[bytes]:
     authority = _authority()
-    good = tokens.issue(authority.der, authority.token_key, _NOW + 3600)
-    over = tokens.issue(authority.der, authority.token_key, _NOW - 1)
-    foreign = tokens.issue(authority.der, b"another key", _NOW + 3600)
+    good = join_tokens.issue(authority.der, authority.token_key, _NOW + 3600)
+    over = join_tokens.issue(authority.der, authority.token_key, _NOW - 1)
+    foreign = join_tokens.issue(authority.der, b"another key", _NOW + 3600)
     return (*(token.partition(".")[2].encode() for token in (good, good, over, foreign)), PLAIN_TOKEN, PLAIN_TOKEN)
 
 
 def spelt(data: bytes, before: bytes = b"") -> bytes:
-    """A token whose parts were written plainly, one a line, so that what is inside of them can be changed too."""
+    """Encode a token whose parts are plain text, one a line, so that mutations reach their content."""
     if not data.startswith(b"plain\n"):
         return data
     return before + b".".join(urlsafe_b64encode(part).rstrip(b"=") for part in data.split(b"\n")[1:])
 
 
 def _check_token(data: bytes, _: Random) -> None:
-    """Only what was issued is taken, with the spare bits of base64's last letter as the one freedom."""
+    """Check that only issued tokens are accepted, except for the spare bits of base64's last letter."""
     jwt = spelt(data).decode("latin-1")
     try:
-        tokens.check(jwt, _authority().token_key, _NOW)
+        join_tokens.check(jwt, _authority().token_key, _NOW)
     except TokenError:
         return
     signed, _dot, signature = _tokens()[0].decode().rpartition(".")
@@ -129,13 +129,13 @@ def _check_token(data: bytes, _: Random) -> None:
 
 
 def _check_enrolment(data: bytes, random: Random) -> None:
-    """A whole request of a stranger: lines of headers, and the body after them. Signed is only what has earned it."""
+    """Check a whole HTTPS request, headers and body: only requests with a token or certificate are signed."""
     head, _, body = data.partition(b"\n\n")
     method, path, *fields = [*head.decode("latin-1").split("\n"), "", ""]
     headers = {name.lower(): value for name, _, value in (line.partition(":") for line in fields) if name}
     shown = random.random() < 0.3
     holder = random.choice(("", _NODE, "other"))
-    request = Request(method, path, headers, body, shown, holder if shown else "")
+    request = EnrolmentRequest(method, path, headers, body, shown, holder if shown else "")
     enrolment = Enrolment(_authority(), lambda name: name == _NODE, _YEAR)
     answer = enrolment.answer(request, _NOW)
     if answer.status != HTTPStatus.OK:
@@ -168,7 +168,7 @@ def _check_control(data: bytes, random: Random) -> None:
         theirs.sendall(data[:16384])
         theirs.shutdown(socket.SHUT_WR)
         try:
-            while receive_frame(ours, random.choice((Call, Reply))) is not None:
+            while receive_frame(ours, random.choice((ControlRequest, ControlReply))) is not None:
                 pass
         except ControlError:
             return
@@ -185,7 +185,7 @@ def _control() -> Sequence[bytes]:
 
 
 def _check_peer(data: bytes, _: Random) -> None:
-    """Who a certificate speaks for, with every name in it chosen by a stranger."""
+    """Check the node name of a certificate whose names are all arbitrary."""
     names = data.decode("utf-8", "replace").split("\n")
     subject = [((names[at], names[at + 1]),) for at in range(0, len(names) - 1, 2)]
     node = node_in({"subject": tuple(subject)})

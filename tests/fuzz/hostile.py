@@ -1,7 +1,7 @@
-"""The target of the cloud as a whole: a node with a good certificate that says whatever a seed makes up.
+"""Target of the cloud as a whole: a node with a valid certificate that sends random frames.
 
-A case is a script of some frames: lines of JSON that are nearly right, and as many that are made up by their structure,
-with names of its own and of its neighbour. The cloud's modules are the real ones.
+A case is a script of frames: mutated lines of JSON, and well-formed random requests with names of its own and its
+neighbour's objects. The cloud's modules are the real ones.
 """
 
 from collections.abc import Sequence

@@ -1,7 +1,7 @@
 """The hostile pod: any pod that a cloud can send, with values, sizes and depths that no API server would let through.
 
-A node in virtual time gets it beside a pod that does nothing wrong. Whatever it is, nothing fails that nobody foresaw,
-the work that it makes is bounded, the other pod runs, and when it is deleted nothing of it is left.
+A node in virtual time runs it beside a good pod. No unexpected error occurs, the work that it causes is bounded, the
+other pod runs, and after its deletion nothing of it is left.
 """
 
 import json
@@ -16,9 +16,9 @@ from typing import Any, Final
 from edged.embedded.container_plan import check_request, plan_container, stop_signal
 from edged.embedded.errors import RequestRefusedError
 from edged.embedded.host_files import HostFiles
-from edged.embedded.model import Container
-from edged.embedded.nursery import MountAbility
+from edged.embedded.model import EmbeddedContainer
 from edged.embedded.records import ContainerId, ContainerRecord
+from edged.embedded.shim_spawner import MountAbility
 from edged.pods import labels
 from edged.probes.testing import ServerKey
 from protos.cri.v1 import api_pb2 as cri
@@ -27,9 +27,9 @@ from tests.fuzz.target import Target, ViolationError, must
 
 _UID: Final = "uid-hostile"
 _MOST_CALLS: Final = 20_000
-"""Of the runtime in seven minutes of a hostile pod and a good one: a relist each second, and what they cause."""
+"""Upper limit of CRI calls in seven minutes of a hostile pod and a good one, with a relist each second."""
 _HEARD: Final = ("edged", "beehive")
-"""The loggers of what runs here."""
+"""Loggers whose errors count."""
 
 _EXEC: Final = {"exec": {"command": ["sh", "-c", "$(A)"]}, "periodSeconds": 3, "timeoutSeconds": 2}
 _HEADERS: Final = [{"name": "A", "value": "b"}]
@@ -158,13 +158,13 @@ _TEXTS: Final = (
 
 
 def _pods() -> Sequence[bytes]:
-    """The good ones."""
+    """Return the good pods."""
     specs = (_SPEC, _SPEC, {**_SPEC, "containers": [_MAIN]}, _SMALL, {**_SMALL, "hostNetwork": True})
     return [json.dumps({"metadata": _METADATA, "spec": spec}).encode() for spec in specs]
 
 
 def spoil(random: Random, seeds: Sequence[bytes]) -> bytes:
-    """One of the pods with one to four values that are extreme, missing, of another kind, or there many times."""
+    """Return one of the pods with one to four values that are extreme, missing, of another kind, or repeated."""
     value = json.loads(random.choice(seeds))
     for _ in range(random.choice((1, 1, 1, 2, 4))):
         value = _spoilt(random, value)
@@ -172,7 +172,7 @@ def spoil(random: Random, seeds: Sequence[bytes]) -> bytes:
 
 
 def _spoilt(random: Random, value: Any) -> Any:
-    """A value with one part of it replaced: three times in four one that has no parts itself."""
+    """Return a value with one part replaced: three times in four a part without parts."""
     leaf = random.random() < 0.75
     places = [
         path for path, part in _places(value) if path and leaf is not (isinstance(part, dict | list) and bool(part))
@@ -181,14 +181,14 @@ def _spoilt(random: Random, value: Any) -> Any:
 
 
 def _places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[Any, ...], Any]]:
-    """Every part of a value, with its path."""
+    """Return every part of a value with its path."""
     yield path, value
     for key, part in value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ():
         yield from _places(part, (*path, key))
 
 
 def _with(random: Random, value: Any, path: tuple[Any, ...]) -> Any:
-    """The same with another value at a path, or none."""
+    """Return the value with another value at a path, or without it."""
     if not path:
         return _extreme(random, value)
     if isinstance(value, dict):
@@ -215,15 +215,15 @@ def _extreme(random: Random, value: Any) -> Any:
 
 
 class _Answers(dict[ServerKey, int]):
-    """Every server answers every probe well."""
+    """HTTP probes that always succeed."""
 
     def get(self, _key: ServerKey, _default: object = None) -> int:
-        """200."""
+        """Return status 200."""
         return 200
 
 
 class _Failures(logging.Handler):
-    """What was logged as an error: nothing that a pod asks for is one."""
+    """Collects logged errors: no pod may cause one."""
 
     def __init__(self) -> None:
         super().__init__(logging.ERROR)
@@ -236,7 +236,7 @@ class _Failures(logging.Handler):
 
 @contextmanager
 def _watched() -> Iterator[_Failures]:
-    """Errors are heard, whatever else is switched off; nothing is shown."""
+    """Collect the loggers' errors even while logging is disabled; print nothing."""
     failures, disabled = _Failures(), logging.root.manager.disable
     loggers = [logging.getLogger(name) for name in _HEARD]
     before = [(logger.propagate, logger.level) for logger in loggers]
@@ -271,7 +271,7 @@ def _check(data: bytes, _: Random) -> None:
 
 
 def _place(record: logging.LogRecord) -> str:
-    """The kind of the exception and where it was raised."""
+    """Return kind and location of an exception."""
     error = record.exc_info[1] if record.exc_info else None
     trace = error.__traceback__ if error is not None else None
     place = ""
@@ -283,7 +283,7 @@ def _place(record: logging.LogRecord) -> str:
 
 
 def _live(bench: Bench, hostile: dict[str, Any], *, grown: bool) -> None:
-    """A life of the pod. One that has `grown` was a good one before."""
+    """Run the pod until its deletion. With `grown` it is an update of a good pod."""
     try:
         settings = {"kind": "ConfigMap", "metadata": {"name": "settings", "namespace": "default"}, "data": {"a": "b"}}
         bench.meta.objects["default/configmap/settings"] = settings
@@ -312,12 +312,12 @@ def _live(bench: Bench, hostile: dict[str, Any], *, grown: bool) -> None:
 
 
 def _plan(config: cri.ContainerConfig) -> None:
-    """What the embedded runtime would make of it."""
+    """Plan the pod's mounts as the embedded runtime does."""
     with suppress(RequestRefusedError):
         check_request(cri.CreateContainerRequest(config=config))
         stop_signal(config)
         request = cri.CreateContainerRequest(config=config, sandbox_config=cri.PodSandboxConfig(hostname="h"))
-        container = Container(ContainerId("c"), Path("/nowhere"), request, ContainerRecord(created_at=0))
+        container = EmbeddedContainer(ContainerId("c"), Path("/nowhere"), request, ContainerRecord(created_at=0))
         plan_container(container, MountAbility("mount", ""), HostFiles())
 
 

@@ -1,6 +1,6 @@
-"""Turns what is right into what is nearly right: the bytes on which parsers fail are one lie away from a good message.
+"""Mutates good inputs: parsers fail on inputs that differ in a detail from a good one.
 
-Everything comes from the `Random` that is handed in, so a case is a function of its seed.
+All randomness comes from the `Random` argument, so a case is a function of its seed.
 """
 
 from collections.abc import Callable, Sequence
@@ -8,7 +8,7 @@ from random import Random
 from typing import Any, Final
 
 LONGEST: Final = 48 * 1024
-"""Bytes of a mutated input; what is larger is cut, so that a case stays cheap."""
+"""Upper limit of a mutated input in bytes; longer ones are cut, so that a case stays cheap."""
 
 NUMBERS: Final = (
     0,
@@ -28,7 +28,7 @@ NUMBERS: Final = (
     2**63,
     2**64,
 )
-"""Where integers of wires and languages end."""
+"""Limits of the integer types of protocols and languages."""
 
 TEXTS: Final = (
     b"null", b"true", b"-0", b"1e999", b"-1e-999", b"9" * 25, b"9" * 5000, b"0x10", b"NaN", b'""', b"{}", b"[]",
@@ -63,7 +63,7 @@ def mutate(random: Random, seeds: Sequence[bytes]) -> bytes:
 
 
 def misshape(random: Random, value: Any) -> Any:
-    """JSON with one part that is of another kind, missing, or odd; what is well-formed and makes no sense."""
+    """Return JSON with one part of another kind, missing, or odd: well-formed without sense."""
     if isinstance(value, dict) and value and random.random() < 0.85:
         key = random.choice(list(value))
         if random.random() < 0.1:
@@ -76,7 +76,7 @@ def misshape(random: Random, value: Any) -> Any:
 
 
 def pieces(random: Random, data: bytes) -> list[bytes]:
-    """The bytes as a network may deliver them: cut at up to eight places."""
+    """Cut the bytes at up to eight positions, as a network may deliver them."""
     cuts = sorted(random.randint(0, len(data)) for _ in range(random.randint(0, 8)))
     return [data[start:end] for start, end in zip([0, *cuts], [*cuts, len(data)], strict=True)]
 

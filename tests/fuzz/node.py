@@ -11,6 +11,8 @@ from random import Random
 from typing import Any, Final
 
 from beehive.codec import decode as decode_frame
+from beehive.http.client import ClientExchange
+from beehive.http.errors import HttpError
 from beehive.trace.errors import TraceError
 from beehive.trace.reader import read
 from edged.api import ConfigMap, Pod, Secret, decode, encode
@@ -18,22 +20,22 @@ from edged.api.codec import DecodeError
 from edged.api.nodes import Node
 from edged.api.quantity import QuantityError, milli_value, parse_quantity
 from edged.api.times import TimeError, parse_time
-from edged.logs.options import LogOptions, log_options
+from edged.logs.options import LogOptionError, LogOptions, log_options
 from edged.logs.reader import LogReader
 from edged.server.errors import RequestError
-from edged.server.request import has_head, parse
 from edged.static_pods.errors import ManifestError
 from edged.static_pods.manifest import static_pod
 from edgehub.certificates.certificate import Certificate, pem_blocks
 from edgehub.certificates.errors import AuthorityError, TokenError
 from edgehub.certificates.files import pem
 from edgehub.certificates.token import Token
-from modules.cloudhub.certificates import tokens
-from modules.cloudhub.certificates.authority import Authority
-from modules.edgecore.config import ConfigError, EdgeCoreConfig
-from modules.edgecore.config.loading import loads
-from modules.edgecore.config.writing import MINIMAL_KEYS, render
-from modules.edgecore.local.channels import Result, result_of
+from modules.cloud.cloudhub.certificates import join_tokens
+from modules.cloud.cloudhub.certificates.authority import Authority
+from modules.processes.edgecore.config import ConfigError, EdgeCoreConfig
+from modules.processes.edgecore.config.loading import loads
+from modules.processes.edgecore.config.writing import MINIMAL_KEYS, render
+from modules.processes.edgecore.local.channels import CommandExit, result_of
+from tests.edged.server.requests import parse
 from tests.fuzz.cloud import PLAIN_TOKEN, spelt
 from tests.fuzz.target import Target, ViolationError, must
 from tests.fuzz.wire import recorded_frames
@@ -111,7 +113,7 @@ def _check_manifest(data: bytes, _: Random) -> None:
 
 
 def _check_text(data: bytes, _: Random) -> None:
-    """Small texts inside of objects: quantities and times."""
+    """Check texts inside of objects: quantities and times."""
     text = data.decode("utf-8", "surrogateescape")
     try:
         parse_quantity(text)
@@ -123,7 +125,7 @@ def _check_text(data: bytes, _: Random) -> None:
 
 
 def _check_log(data: bytes, random: Random) -> None:
-    """A log gives no more than is in it; its last lines are the last of all."""
+    """Check that reading a log returns only its content, and that its last lines are the last of all."""
     with tempfile.TemporaryDirectory(dir="/dev/shm") as directory:
         path = Path(directory) / "0.log"
         packed = random.random() < 0.2
@@ -173,29 +175,50 @@ def _traces() -> Sequence[bytes]:
 
 
 def _check_question(data: bytes, _: Random) -> None:
-    """No part of a path climbs, however it is written."""
+    """Check that no path leaves its directory, in any spelling."""
     try:
-        if not has_head(data):
-            return
         request = parse(data)
         for part in request.parts:
             must("/" not in part and part not in ("", ".", "..") and "\0" not in part, "no part of a path climbs")
         log_options(request, 10**18)  # type: ignore[arg-type]
-    except RequestError:
+    except (RequestError, LogOptionError):
         return
 
 
 def _questions() -> Sequence[bytes]:
     return (
         b"GET /containerLogs/default/web/c?tailLines=3&sinceSeconds=5&stream=All HTTP/1.1\r\nHost: a\r\n\r\n",
-        b"POST /exec/default/web/c?command=ls&command=-l&output=1&tty=false HTTP/1.1\r\nUpgrade: websocket\r\n\r\nx",
+        b"POST /exec/default/web/c?command=ls&command=-l&output=1 HTTP/1.1\r\nHost: a\r\nUpgrade: websocket\r\n\r\nx",
         b"GET /containerLogs/../%2e%2e%2fetc/passwd?sinceTime=2026-11-20T01:54:50Z&limitBytes=9 HTTP/1.0\r\n\r\n",
-        b"GET /pods?follow=true&timestamps&previous=0 HTTP/1.1\r\nA: b\r\nC:d\r\n\r\n",
+        b"GET /pods?follow=true&timestamps&previous=0 HTTP/1.1\r\nHost: a\r\nA: b\r\nC:d\r\n\r\n",
+    )
+
+
+def _check_answer(data: bytes, random: Random) -> None:
+    """The answer of a container to a probe, or of a server to the client of certificates, however it is cut."""
+    exchange = ClientExchange(8192)
+    exchange.request("GET", "/", [("Host", "a")])
+    cut = random.randrange(len(data) + 1)
+    reads = iter((data[:cut], data[cut:]))
+    try:
+        head = exchange.read_head(lambda: next(reads, b""))
+        must(200 <= head.status < 1000, "a status is one of an answer")
+        exchange.read_body(lambda: next(reads, b""), 1024)
+    except HttpError:
+        return
+
+
+def _answers() -> Sequence[bytes]:
+    return (
+        b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Type: text/plain\r\n\r\nok",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n3;a=b\r\nabc\r\n0\r\nX: y\r\n\r\n",
+        b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.0 302 Found\r\nLocation: /b?c\r\nSet-Cookie: a\r\n\r\nto the end",
+        b"HTTP/1.1 204 No Content\r\nDate: Fri, 20 Nov 2026 01:54:27 GMT\r\n\r\n",
     )
 
 
 def _check_channel(data: bytes, _: Random) -> None:
-    must(isinstance(result_of(data), Result), "every end of a command is an end")
+    must(isinstance(result_of(data), CommandExit), "every end of a command is an end")
 
 
 def _ends() -> Sequence[bytes]:
@@ -228,12 +251,12 @@ def _certificates() -> Sequence[bytes]:
 
 @cache
 def _joins() -> Sequence[bytes]:
-    good = tokens.issue(_authority().der, _authority().token_key, _NOW + 3600)
+    good = join_tokens.issue(_authority().der, _authority().token_key, _NOW + 3600)
     return (good.encode(), good.upper().encode(), f" {good}\n".encode(), PLAIN_TOKEN, PLAIN_TOKEN)
 
 
 def _check_join(data: bytes, random: Random) -> None:
-    """A token with another hash never lets another CA pass."""
+    """Check that a token with another hash never accepts another CA."""
     data = spelt(data, _joins()[0][:65])
     try:
         token = Token.parse(data.decode("utf-8", "surrogateescape"))
@@ -276,6 +299,7 @@ TARGETS: Final = (
     Target("log", _logs, _check_log, 0.3),
     Target("trace", _traces, _check_trace, 0.3),
     Target("question", _questions, _check_question),
+    Target("answer", _answers, _check_answer),
     Target("channel", _ends, _check_channel),
     Target("certificate", _certificates, _check_certificate),
     Target("join", _joins, _check_join),

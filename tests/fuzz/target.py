@@ -1,4 +1,4 @@
-"""What is fuzzed: a function that takes bytes of a stranger, and what must hold of it."""
+"""Targets of the fuzzer: a function that parses untrusted bytes, with its invariants."""
 
 from collections.abc import Callable, Sequence
 from random import Random
@@ -9,7 +9,7 @@ from tests.fuzz.mutate import mutate
 
 
 class ViolationError(AssertionError):
-    """Something was accepted that must be refused, or a law did not hold."""
+    """An input was accepted that must be refused, or an invariant did not hold."""
 
 
 class Target(msgspec.Struct, frozen=True):
@@ -19,19 +19,19 @@ class Target(msgspec.Struct, frozen=True):
     seeds: Callable[[], Sequence[bytes]]
     """Good inputs; called once."""
     check: Callable[[bytes, Random], None]
-    """Feeds it. Documented refusals end here; whatever it raises is a finding."""
+    """Parses an input and ends documented errors; any exception that it raises is a finding."""
     share: float = 1.0
-    """How many cases it gets of an even part: less for what is slow."""
+    """Its number of cases relative to other targets: less than 1 for slow ones."""
     make: Callable[[Random, Sequence[bytes]], bytes] = mutate
-    """Makes the input of a case from the good ones."""
+    """Makes the input of a case from the good inputs."""
 
     def case(self, seed: int, number: int, seeds: Sequence[bytes]) -> tuple[bytes, Random]:
-        """The input of a case, and the randomness of its check. A function of its arguments."""
+        """Return the input of a case and the randomness of its check, as a function of the arguments."""
         random = Random(f"{self.name}/{seed}/{number}")
         return self.make(random, seeds), random
 
 
 def must(true: bool, what: str) -> None:
-    """Raise ViolationError unless something is true."""
+    """Raise ViolationError with the text `what` unless `true`."""
     if not true:
         raise ViolationError(what)

@@ -1,4 +1,4 @@
-"""All that is fuzzed."""
+"""All targets of the fuzzer."""
 
 from typing import Final
 

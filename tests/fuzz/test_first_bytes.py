@@ -1,4 +1,4 @@
-"""The first bytes of strangers on the cloud's real ports: nobody gets in by them, a good node is served afterwards."""
+"""Malformed first bytes on the cloud's real ports open no connection, and a good node is served afterwards."""
 
 import socket
 import ssl
@@ -13,13 +13,13 @@ import pytest
 from websockets.sync.client import connect
 
 from beehive.clock import RealClock
-from modules.cloudhub.certificates.authority import Authority
-from modules.cloudhub.certificates.enrolment import Enrolment
-from modules.cloudhub.certificates.https import HttpsServer
-from modules.cloudhub.link import FrameCame, LinkEvent, LinkOpened
-from modules.cloudhub.server import WebsocketServer
+from modules.cloud.cloudhub.certificates.authority import Authority
+from modules.cloud.cloudhub.certificates.enrolment import Enrolment
+from modules.cloud.cloudhub.certificates.https import HttpsServer
+from modules.cloud.cloudhub.link import FrameReceived, LinkEvent, LinkOpened
+from modules.cloud.cloudhub.server import WebsocketServer, WebsocketSettings
 from tests.fuzz.mutate import mutate
-from tests.modules.cloudhub.certificates.made import NOW, YEAR
+from tests.modules.cloud.cloudhub.certificates.made import NOW, YEAR
 
 CASES = 150
 _UPGRADE = (
@@ -32,7 +32,7 @@ _SEEDS = (_UPGRADE, _HELLO, b"GET /ca.crt HTTP/1.1\r\nHost: a\r\nContent-Length:
 
 
 class Heard:
-    """What the server of links has told."""
+    """The events of the websocket server."""
 
     def __init__(self) -> None:
         self.events: list[LinkEvent] = []
@@ -52,16 +52,15 @@ def heard() -> Heard:
 @pytest.fixture
 def links(heard: Heard) -> Iterator[WebsocketServer]:
     """The cloud's websocket without TLS."""
-    server = WebsocketServer(
-        "127.0.0.1", 0, heard, clock=RealClock(), node_limit=5, max_frame_bytes=1 << 20, write_timeout=1.0
-    )
+    settings = WebsocketSettings(address="127.0.0.1", port=0, node_limit=5, max_frame_bytes=1 << 20, write_timeout=1.0)
+    server = WebsocketServer(settings, heard, RealClock())
     server.start()
     yield server
     server.stop()
 
 
 def say(address: tuple[str, int], data: bytes) -> bytes:
-    """Sends bytes and ends; what is answered until the other side ends too."""
+    """Send bytes and close; return the answer until the other side closes."""
     answer = b""
     with socket.create_connection(address, 10) as connection:
         try:
@@ -75,7 +74,7 @@ def say(address: tuple[str, int], data: bytes) -> bytes:
 
 
 def test_nobody_opens_a_link_by_chance(links: WebsocketServer, heard: Heard) -> None:
-    """Without the header that says what the connection is for there is no link; a good node gets one afterwards."""
+    """Without the header `ConnectionUse` the server opens no link; a good node gets one afterwards."""
     for number in range(CASES):
         answer = say(links.address, mutate(Random(f"links/{number}"), _SEEDS)[:8192])
         assert b" 101 " not in answer
@@ -98,7 +97,7 @@ def test_nobody_opens_a_link_by_chance(links: WebsocketServer, heard: Heard) -> 
     ids=["unmasked", "reserved bits", "unknown opcode", "over the limit", "a fragment of nothing", "a long ping"],
 )
 def test_frames_that_no_client_sends_end_the_link(links: WebsocketServer, heard: Heard, frame: bytes) -> None:
-    """They are no messages, and what follows them is not read."""
+    """They are no messages, and bytes after them are not read."""
     good = b"\x81\x82\x00\x00\x00\x00{}"
     with socket.create_connection(links.address, 10) as connection:
         connection.sendall(_UPGRADE + _USE)
@@ -111,7 +110,7 @@ def test_frames_that_no_client_sends_end_the_link(links: WebsocketServer, heard:
             while connection.recv(65536):
                 pass
     assert heard.opened.is_set()
-    assert not any(isinstance(event, FrameCame) for event in heard.events)
+    assert not any(isinstance(event, FrameReceived) for event in heard.events)
 
 
 def test_the_server_of_certificates_outlives_strangers(tmp_path: Path) -> None:

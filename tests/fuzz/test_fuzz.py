@@ -1,5 +1,6 @@
-"""A thousand inputs of each kind, nearly right: refused as documented, within bounded time and memory, or
-rightly taken. `make fuzz ARGS="--cases 1000000"` runs as many as one likes.
+"""A thousand malformed inputs of each kind: refused as documented or rightly accepted, within bounded time and memory.
+
+`make fuzz ARGS="--cases 1000000"` runs more.
 """
 
 import gc
@@ -15,7 +16,7 @@ from tests.fuzz.targets import TARGETS
 
 CASES = 1000
 GROWTH = 96 * 1024
-"""Bytes that the same cases may leave behind when they are run again: caches of the interpreter, no inputs."""
+"""Bytes that repeated cases may leave behind: caches of the interpreter, no inputs."""
 
 
 @pytest.mark.parametrize("name", TARGETS)
@@ -50,7 +51,7 @@ def test_a_case_is_a_function_of_its_seed() -> None:
 
 
 def test_pieces_are_the_whole() -> None:
-    """However bytes are cut, they are the same bytes."""
+    """Cutting changes no byte."""
     for number in range(100):
         data = mutate(Random(number), [b"abc", b"0123456789" * 20])
         assert b"".join(pieces(Random(number), data)) == data
@@ -71,7 +72,7 @@ def test_a_planted_bug_is_found_and_made_small() -> None:
 
 
 def test_findings_are_told_apart_by_what_was_violated() -> None:
-    """Two laws that do not hold are two findings."""
+    """Two violated invariants are two findings."""
 
     def check(data: bytes, _: Random) -> None:
         raise ViolationError("short" if len(data) < 5 else "long")

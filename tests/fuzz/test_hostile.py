@@ -1,50 +1,50 @@
-"""The hostile node would be noticed: with a part of the gate away, the fuzzer finds it within some cases."""
+"""The fuzzer finds each gap within some cases when a part of the access control is removed."""
 
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from modules.cloudhub import routing
-from modules.edgecontroller.authorization.gate import Gate
-from modules.edgecontroller.authorization.restriction import refusal
-from modules.edgecontroller.module import EdgeController
+from modules.cloud.apiserver.authorization.access_control import AccessControl
+from modules.cloud.apiserver.authorization.node_restriction import refusal
+from modules.cloud.cloudhub import routing
+from modules.cloud.edgecontroller.module import EdgeController
 from tests.fuzz.campaign import attempt
 from tests.fuzz.targets import TARGETS
 
 _ENOUGH = 120
-"""Cases; each takes some milliseconds."""
+"""Number of cases; each takes some milliseconds."""
 
 
 def found() -> bool:
-    """Whether one of so many cases is a finding."""
+    """Return whether one of the cases is a finding."""
     target = TARGETS["hostile-node"]
     seeds = target.seeds()
     return any(attempt(target, *target.case(5, number, seeds)) for number in range(_ENOUGH))
 
 
-def _admits_all(_gate: Gate, _node: str) -> Callable[[Any, Any], None]:
+def _admits_all(_gate: AccessControl, _node: str) -> Callable[[Any, Any], None]:
     return lambda _old, _new: None
 
 
 @pytest.mark.parametrize("part", ["authorizer", "restriction", "mirror pods"])
 def test_a_gate_with_a_hole_is_found(monkeypatch: pytest.MonkeyPatch, part: str) -> None:
-    """What a node could read or write through it, it does."""
+    """The hostile node reads or writes through the gap."""
     if part == "authorizer":
-        monkeypatch.setattr(Gate, "pass_through", lambda _gate, _asked: None)
+        monkeypatch.setattr(AccessControl, "authorize", lambda _gate, _asked: None)
     elif part == "restriction":
-        monkeypatch.setattr(Gate, "admission", _admits_all)
+        monkeypatch.setattr(AccessControl, "admission", _admits_all)
     else:
         monkeypatch.setattr(
-            "modules.edgecontroller.authorization.gate.refusal",
+            "modules.cloud.apiserver.authorization.access_control.refusal",
             lambda node, old, new, graph: "" if old is None else refusal(node, old, new, graph),
         )
     assert found()
 
 
 def test_a_border_with_a_hole_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A node whose every word is handed on, from whom it says, reaches the commands inside."""
+    """A node whose messages pass unchecked, with any source, reaches internal commands."""
     monkeypatch.setattr(routing, "_is_allowed", lambda *_: True)
-    monkeypatch.setattr("modules.cloudhub.module.on_node", lambda message, _node: message)
+    monkeypatch.setattr("modules.cloud.cloudhub.module.on_node", lambda message, _node: message)
     monkeypatch.setattr(EdgeController, "_note_holder", lambda *_: None)
     assert found()

@@ -20,8 +20,9 @@ CASES = 250
 
 
 def misshapen(seed: int, *, side: str) -> list[Message]:
-    """Messages as edgehub, or metamanager, hands them on: well-formed, with parts that are not what they should be.
-    What the codec rejects, because a text of the route is too long, comes no further.
+    """Return messages as edgehub or metamanager forwards them: well-formed, with parts of another kind, missing or odd.
+
+    Messages that the codec rejects for a long text in the route are left out.
     """
     random = Random(f"{side}/{seed}")
     whole = [json.loads(frame) for frame in recorded_frames() if frame.endswith(b"}\n")] or [_insert(good_pod())]
@@ -47,13 +48,13 @@ def _insert(content: dict[str, Any]) -> dict[str, Any]:
 
 
 def failures(bee: Harness, name: str) -> int:
-    """How often a module had to be started again."""
+    """Return how often a module was restarted."""
     return bee.hive.slot(name).restarts
 
 
 @pytest.mark.parametrize("seed", range(2))
 def test_metamanager_stores_what_is_right_after_what_is_wrong(seed: int) -> None:
-    """It is not started again once, and a good object is in the store and acknowledged."""
+    """It is never restarted, and a good object is stored and acknowledged."""
     with node(connected=True, seed=seed) as bee:
         for message in misshapen(seed, side="meta"):
             bee.send(META, message)
@@ -68,7 +69,7 @@ def test_metamanager_stores_what_is_right_after_what_is_wrong(seed: int) -> None
 
 @pytest.mark.parametrize("seed", range(2))
 def test_edged_runs_a_good_pod_after_what_is_wrong(seed: int, tmp_path: Path) -> None:
-    """It is not started again once, whatever the pods look like; a good pod is run."""
+    """No pod restarts it, and a good pod runs."""
     bench = Bench(tmp_path, seed)
     with bench.bee as bee:
         bee.start()

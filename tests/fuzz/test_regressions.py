@@ -1,4 +1,4 @@
-"""What the fuzzer has found, each as its smallest input: none is found again."""
+"""Past findings of the fuzzer, each as its smallest input, stay fixed."""
 
 from random import Random
 
@@ -6,12 +6,12 @@ import pytest
 
 from edged.static_pods.errors import ManifestError
 from edged.static_pods.manifest import static_pod
-from modules.cloudhub.certificates import tokens
-from modules.cloudhub.certificates.authority import Authority
-from modules.cloudhub.certificates.errors import RequestRefusedError, TokenError
+from modules.cloud.cloudhub.certificates import join_tokens
+from modules.cloud.cloudhub.certificates.authority import Authority
+from modules.cloud.cloudhub.certificates.errors import RequestRefusedError, TokenError
 from tests.fuzz.campaign import attempt
 from tests.fuzz.targets import TARGETS
-from tests.modules.cloudhub.certificates.made import NOW, csr
+from tests.modules.cloud.cloudhub.certificates.made import NOW, csr
 
 _DEEP = b'{"a":' * 1500
 _POD = b"kind: Pod\nmetadata: {name: a}\nspec: {containers: [{name: a, image: a}]}\n"
@@ -38,7 +38,7 @@ FOUND = {
 
 @pytest.mark.parametrize("what", FOUND)
 def test_what_was_found_stays_repaired(what: str) -> None:
-    """Whatever randomness the check gets."""
+    """With eight seeds of the check's randomness."""
     name, data = FOUND[what]
     for seed in range(8):
         assert attempt(TARGETS[name], data, Random(seed)) is None
@@ -59,7 +59,7 @@ def test_what_was_found_stays_repaired(what: str) -> None:
     ids=["metadata", "annotations", "containers", "volumes", "tolerations", "endless", "billion laughs"],
 )  # fmt: skip
 def test_a_manifest_of_the_wrong_shape_is_refused(text: bytes) -> None:
-    """In words and before it takes the node's memory; it used to end the part that reads manifests."""
+    """With an error text, and before it exhausts the node's memory."""
     with pytest.raises(ManifestError):
         static_pod(text, "/etc/pod.yaml", "edge-1")
 
@@ -74,9 +74,9 @@ def test_a_request_of_another_version_is_refused() -> None:
 
 
 def test_a_token_has_one_spelling() -> None:
-    """Letters that are none of base64 were passed over, so that one token could be written in many ways."""
-    token = tokens.issue(b"authority", b"key", 2e9).partition(".")[2]
-    tokens.check(token, b"key", 1e9)
+    """Letters outside of base64 are refused; when they were skipped, one token had many spellings."""
+    token = join_tokens.issue(b"authority", b"key", 2e9).partition(".")[2]
+    join_tokens.check(token, b"key", 1e9)
     for changed in (token[:-3] + "?" + token[-3:], token + "=", token[:-3] + " " + token[-3:]):
         with pytest.raises(TokenError):
-            tokens.check(changed, b"key", 1e9)
+            join_tokens.check(changed, b"key", 1e9)

@@ -1,4 +1,4 @@
-"""Targets of the wire, both ends: frames of the websocket, the agreement before them, messages, resources."""
+"""Targets of the wire, both ends: frames of the websocket, its upgrade, messages, resources."""
 
 import base64
 import hashlib
@@ -18,7 +18,7 @@ from edgehub.deflate import inflate
 from edgehub.errors import ProtocolError, UpgradeError
 from edgehub.framing import FrameReader, Opcode, Received, Skipped, close_reason
 from edgehub.upgrade import LONGEST_ANSWER, Target, Upgrade
-from modules.cloudhub import routing
+from modules.cloud.cloudhub import routing
 from tests.fuzz.mutate import pieces
 from tests.fuzz.target import Target as Fuzzed
 from tests.fuzz.target import must
@@ -31,7 +31,7 @@ _GUID: Final = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 
 @cache
 def recorded_frames() -> tuple[bytes, ...]:
-    """Messages of real clouds and edges where the recordings are at hand, the shapes of all of them otherwise."""
+    """Return messages of real clouds and edges, or their shapes on a machine without the recordings."""
     recorded = {frame(message) for path in recordings() for message in messages(path)}
     return tuple(sorted(recorded, key=len)[:: max(1, len(recorded) // 150)]) + _MADE_FRAMES
 
@@ -97,7 +97,7 @@ def _resources() -> Sequence[bytes]:
 
 
 def server_frame(opcode: int, payload: bytes, first: int = 0x80) -> bytes:
-    """A frame as a server sends it."""
+    """Return a frame as a server sends it."""
     size = len(payload)
     length = bytes([size]) if size < 126 else b"\x7e" + size.to_bytes(2, "big")
     return bytes([first | opcode]) + length + payload
@@ -129,7 +129,7 @@ def _events(reader: FrameReader, parts: Sequence[bytes]) -> tuple[list[Received 
 
 
 def _check_frames(data: bytes, random: Random) -> None:
-    """However it is cut, the same is read; nothing over the limit comes out; what no server sends is refused."""
+    """Check that cuts make no difference, that no message exceeds the limit, and that invalid frames are refused."""
     inflates = bool(data) and data[0] & 1 == 1
     whole, parted = FrameReader(_LIMIT), FrameReader(_LIMIT)
     whole.inflates = parted.inflates = inflates
@@ -176,7 +176,7 @@ def _answers() -> Sequence[bytes]:
 
 
 def _check_upgrade(data: bytes, random: Random) -> None:
-    """An agreement is one only with the hash of this very question."""
+    """Check that an upgrade is accepted only with the hash of this request's key."""
     offered = bool(random.getrandbits(1))
     upgrade = Upgrade(Target(secure=False, host="cloud", port=10000, path="/p/n/events"), {}, compression=offered)
     key = next(line for line in upgrade.request().split(b"\r\n") if line.startswith(b"Sec-WebSocket-Key: "))[19:]

@@ -1,4 +1,4 @@
-"""The recordings as one life of a node: handshakes and messages, file after file."""
+"""The recordings as the history of one node: handshakes and messages, file after file."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -11,7 +11,7 @@ Step = tuple[str, str]
 
 
 def entries(year: str) -> Iterator[tuple[str, Json]]:
-    """The handshakes and messages of all files of a year, each with its file's name."""
+    """Yield the handshakes and messages of all files of a recording, each with its file's name."""
     for path in recordings(year):
         for entry in lines_of(path):
             is_handshake = entry.get("kind") == "http-request" and entry["line"].endswith("/events HTTP/1.1")
@@ -20,5 +20,5 @@ def entries(year: str) -> Iterator[tuple[str, Json]]:
 
 
 def step_of(message: Json) -> Step:
-    """What is done to what."""
+    """Return operation and resource of a message."""
     return message["route"]["operation"], message["route"]["resource"]

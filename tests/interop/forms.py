@@ -1,4 +1,4 @@
-"""The form of a JSON value: what a recorded message and ours must have in common, whatever their values are."""
+"""The form of a JSON value: a recorded message and ours must have the same form, not the same values."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -15,11 +15,11 @@ NOT_HERE = (
     "volumeMounts",
     "spec/volumes",
 )
-"""What other parts of a real cluster put into objects: field owners, admission, the node controller."""
+"""Fields that other parts of a real cluster set: field owners, admission, the node controller."""
 
 
 def form_of(value: Any) -> set[str]:
-    """Each path in a JSON value with the type at its end; null is as good as absent."""
+    """Return each path in a JSON value with the type at its end; null counts as absent."""
     return {path for path in _paths_in(value) if not any(part in path for part in NOT_HERE)}
 
 

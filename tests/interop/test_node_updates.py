@@ -1,4 +1,4 @@
-"""Our node with what a real cloudcore said of its Node object: `recordings/kubeedge/start.jsonl`, KubeEdge v1.23.
+"""Our node with a real cloudcore's messages about its Node object: `recordings/kubeedge/start.jsonl`, KubeEdge v1.23.
 
 In the recording the controller manager annotates and taints the node, takes the taint away, and cloudstream writes the
 tunnel's port over the one that the node registered with. metamanager and edged are ours, on a real file.
@@ -15,11 +15,12 @@ import pytest
 from beehive import Group, Message, ModuleName, Operation, Source
 from beehive.names import CLOUD_CONNECTED, CLOUD_DISCONNECTED, CONNECTION_RESOURCE
 from beehive.testing import Harness
+from edged.host import Host
 from edged.module import Edged
 from edged.server.snapshots import Snapshots
 from edged.settings import EdgedSettings
 from edged.testing import FakeRuntime
-from edged.testing.figures import FiguresDouble
+from edged.testing.machine_info import FakeMachineInfo
 from metamanager.module import MetaManager, MetaSettings
 from tests.edged.conftest import IMAGE, pod
 from tests.interop.traces import TRACES
@@ -41,12 +42,12 @@ def recorded() -> list[Json]:
 
 
 def updates() -> list[Json]:
-    """What the real cloud said of the node unasked."""
+    """The real cloud's unrequested messages about the node."""
     return [one for one in recorded() if one["route"]["operation"] == "update" and one["route"]["resource"] == RESOURCE]
 
 
 class Cloud:
-    """The real cloud's side: it answers with what was recorded, and knows the node as it was sent last."""
+    """The recorded cloud: it sends the recorded answers, and stores the Node object that it received last."""
 
     def __init__(self, bee: Harness) -> None:
         self._bee = bee
@@ -74,7 +75,7 @@ class Cloud:
         return self._reply(message, {"Object": message.content if operation != "patch" else {}, "Err": None})
 
     def says(self, update: Json) -> str:
-        """A recorded message comes from the cloud; its id."""
+        """Send a recorded message as the cloud; return its id."""
         self.node = update["content"]
         route = update["route"]
         message = self._bee.message(
@@ -104,7 +105,7 @@ class Cloud:
 
 @contextmanager
 def node_and_cloud(path: Path) -> Iterator[tuple[Harness, Cloud]]:
-    """The node of the recording, whole but for its link and its runtime; not connected yet."""
+    """The node of the recording with a fake link and a fake runtime; not connected yet."""
     with Harness(1) as bee:
         runtime = FakeRuntime(bee.simulation, [IMAGE])
         cloud = Cloud(bee)
@@ -118,14 +119,14 @@ def node_and_cloud(path: Path) -> Iterator[tuple[Harness, Cloud]]:
             node_ip="192.0.2.2",
         )
         bee.add(MetaManager, MetaSettings(str(path / "edgecore.db")))
-        bee.add(Edged, settings, runtime.connect, Snapshots(), "v1.32", FiguresDouble())
+        bee.add(Edged, settings, runtime.connect, Snapshots(), "v1.32", Host(machine_info=FakeMachineInfo()))
         bee.start()
         bee.run_for(1)
         yield bee, cloud
 
 
 def connect(bee: Harness, content: str = CLOUD_CONNECTED) -> None:
-    """The link says how it is, to both."""
+    """Report the state of the link to both modules."""
     for module in (ModuleName.METAMANAGER, ModuleName.EDGED):
         message = bee.message(CONNECTION_RESOURCE, Operation.CONNECT, content, source=Source.EDGEHUB)
         bee.send(module, message)
@@ -133,7 +134,7 @@ def connect(bee: Harness, content: str = CLOUD_CONNECTED) -> None:
 
 
 def as_ours(update: Json, cloud: Cloud) -> Json:
-    """A recorded update in which the machine's own figures are ours, as another node's recording would have them."""
+    """Return a recorded update with this machine's capacity, as a recording of this node would have it."""
     assert cloud.node is not None
     status = {**update["content"]["status"]}
     conditions = {each["type"]: each for each in status["conditions"]}

@@ -1,4 +1,4 @@
-"""What a real KubeEdge of today and of 2019 said, through our codec."""
+"""Messages of a real KubeEdge of today and of 2019 in our codec."""
 
 import contextlib
 import json
@@ -19,7 +19,7 @@ SAMPLE = [frame(one) for path in recordings()[::3] for one in list(messages(path
 
 
 def test_there_are_recordings() -> None:
-    """The tests below must not pass because there is nothing to read."""
+    """The tests below must not pass on an empty list."""
     assert sum(len(list(messages(path))) for path in recordings()) > 100
 
 
@@ -54,7 +54,7 @@ def test_every_envelope_is_written_as_go_wrote_it(path: Path) -> None:
 
 @EACH_RECORDING
 def test_every_resource_parses_and_prints_back(path: Path) -> None:
-    """On the edge's side as it is on the wire, on the cloud's side with a node before it."""
+    """On the edge's side as on the wire, on the cloud's side with a node before it."""
     for recorded in messages(path):
         text = str(recorded["route"]["resource"])
         assert str(Resource.parse(text)) == text

@@ -1,9 +1,8 @@
-"""Our cloud with the edge of the recordings: what a real edge said, over a real websocket, and whether our cloud says
-all that the real one did.
+"""Our cloud with the recorded edge over a real websocket: our cloud sends all messages that the real one sent.
 
-The edge's side is played as it was recorded, except for what a real edge would have learnt from the cloud it talks to:
-ids of the messages it answers, uids and versions of objects. What people did to the real cluster (apply, label,
-delete) is seen from what the cloud sent unasked, and done over the control socket.
+The test sends the edge's messages as they were recorded, with the ids, uids and versions of this run. It derives the
+users' actions in the real cluster (apply, label, delete) from the cloud's unrequested messages, and repeats them over
+the control socket.
 """
 
 import json
@@ -18,10 +17,10 @@ import pytest
 from websockets.sync.client import ClientConnection, connect
 
 from beehive import Message, RealClock, decode, encode
-from modules.cloudcore.client import Client
-from modules.cloudcore.config import CloudCoreConfig
-from modules.cloudcore.process import CloudCore
-from modules.edgecontroller.commands import Apply, Delete
+from modules.cloud.apiserver.commands import Apply, Delete
+from modules.processes.cloudcore.config import CloudCoreConfig
+from modules.processes.cloudcore.control_client import ControlClient
+from modules.processes.cloudcore.process import CloudCore
 from tests.interop.entries import Json, entries, step_of
 from tests.interop.forms import form_of
 from tests.interop.traces import needs_traces
@@ -41,8 +40,9 @@ UNSEEN = {"/Object/metadata/labels/zone:str", "/metadata/labels/zone:str"}
 """A label that a person gave the node between two recorded files."""
 
 AHEAD = {"insert configmap", "update secret", "insert pod", "update node"}
-"""What ours may send beyond the real one: what a pod needs goes ahead of it, a node that registers gets everything
-again, a node of 2019 is told of itself as one of today is."""
+"""Additional messages of our cloud: it sends a pod's configmaps and secrets ahead of it, sends a registering node
+everything
+again, and sends a node of 2019 its Node object as one of today."""
 
 
 class World:
@@ -55,11 +55,11 @@ class World:
         self._core = CloudCore(config)
         self._core.start()
         self._link = ExitStack()
-        self._people = Client(config.control_socket)
+        self._people = ControlClient(config.control_socket)
         self._connection: ClientConnection | None = None
         self._came: list[Message] = []
         self._versions: Counter[tuple[str, str]] = Counter()
-        """How often each version of an object came."""
+        """How often each version of an object was received."""
         self._ids: dict[str, str] = {}
         self._known: dict[str, Json] = {}
         self._recorded: dict[str, Json] = {}
@@ -85,11 +85,11 @@ class World:
         )
 
     def prepare(self, *objects: Json) -> None:
-        """What the real cluster had before the recording began."""
+        """Create the objects of the real cluster from before the recording."""
         self._apply(*objects)
 
     def edge_says(self, message: Json) -> None:
-        """A recorded message of the edge, with the ids, uids and versions of this run."""
+        """Send a recorded message of the edge, with the ids, uids and versions of this run."""
         parent = message["header"].get("parent_msg_id")
         header = message["header"] | ({"parent_msg_id": self._ids.get(parent, parent)} if parent else {})
         known = self._known.get(_key(message["route"]["resource"]), {})
@@ -107,7 +107,7 @@ class World:
         return {**content, "spec": {**content["spec"], "boundObjectRef": {**reference, "uid": known["uid"]}}}
 
     def cloud_said(self, recorded: Json) -> Message:
-        """Our cloud's counterpart of a message that the real one sent; people do what must be done for it."""
+        """Return our cloud's counterpart of a real cloud's message; make the users' action that causes it."""
         if not recorded["header"].get("parent_msg_id"):
             self._act(recorded)
         ours = self._counterpart(recorded)
@@ -115,9 +115,7 @@ class World:
         return ours
 
     def rest(self) -> list[Message]:
-        """What came that the real cloud did not send. What the edge had not acknowledged after some seconds, and got
-        again in the same version, is nothing new.
-        """
+        """Return the messages that the real cloud did not send, without repetitions of a version."""
         return [one for one in self._came if self._versions[_version(one)] == 1]
 
     def _act(self, recorded: Json) -> None:
@@ -136,7 +134,7 @@ class World:
             self._apply({"kind": "Pod", "apiVersion": "v1", **content})
 
     def _catch_up(self, resource: str, status: Json) -> None:
-        """Have the edge report what it did in the time that was not recorded."""
+        """Send the edge's reports from the time between two recorded files."""
         patches = resource.replace("/pod/", "/podpatch/")
         patch = json.dumps({"metadata": {"uid": self._known[resource]["uid"]}, "status": status})
         report = Message.new(CLOCK, source="edged", group="meta", resource=patches, operation="patch", content=patch)
@@ -173,17 +171,17 @@ class World:
 
 
 def _version(message: Message) -> tuple[str, str]:
-    """Which version of which object; a message without one is its own."""
+    """Return key and version of the object; a message without an object is its own key."""
     return message.route.resource, message.header.resourceversion or message.id
 
 
 def _key(resource: str) -> str:
-    """Under which an object is known: that of the object, for its patches and statuses too."""
+    """Return the key of an object, also for its patches and statuses."""
     return resource.replace("patch/", "/").replace("status/", "/")
 
 
 def _with_identity(content: Any, known: Json) -> Any:
-    """What an edge sends of an object, with the uid and version that this cloud gave the object."""
+    """Return an edge's content for an object, with the uid and version that this cloud gave the object."""
     if isinstance(content, str) and content.startswith('{"metadata":{"uid"'):
         return json.dumps(_with_identity(json.loads(content), known))
     if not isinstance(content, dict):

@@ -1,9 +1,9 @@
-"""Our edge with the cloud of the recordings: a small server plays what a real cloudcore sent, over a real websocket.
+"""Our edge with the recorded cloud: a small server sends the messages of a real cloudcore over a real websocket.
 
-The recording is followed step by step. Where the real edge asked something, ours must ask the same (once, in that
-file); the script answers with what was recorded. Where the real cloud sent something unasked, the script sends it and
-ours must acknowledge it as the real edge did. The node is ours whole: metamanager on a real file, edgehub, edged; only
-the container runtime is one in memory.
+The test follows the recording step by step. For a request of the real edge, ours must send the same request (once, in
+that file), and the script sends the recorded answer. The script sends the real cloud's unrequested messages, and our
+edge must acknowledge them as the real edge did. metamanager with a real file, edgehub and edged are ours; the container
+runtime is the fake one.
 """
 
 import json
@@ -26,19 +26,19 @@ from tests.interop.traces import needs_traces
 
 pytestmark = needs_traces
 NODE = "lab-edge"
-PATIENCE = 30.0
-"""Seconds that our edge has for each step; the machine may be busy."""
+TIMEOUT = 30.0
+"""Seconds for each step of our edge; the machine may be busy."""
 CLOCK = RealClock()
 
 NOT_OURS = {("get", "membership/detail"): "devicetwin asks for the devices of the node"}
-"""What the real edge said and ours does not."""
+"""Messages of the real edge that ours does not send, each with the reason."""
 
 OURS_ALONE = {("query", f"null/node/{NODE}"): "a node that is there already is read from the cloud, not from the store"}
-"""What ours asks and the real edge did not."""
+"""Requests of our edge that the real one did not send, each with the reason."""
 
 
 class Script:
-    """The recorded cloud's side, and what our edge said to it."""
+    """The recorded cloud, with the messages that our edge sent to it."""
 
     def __init__(self, cloud: LibraryCloud) -> None:
         self.port = cloud.port
@@ -49,14 +49,14 @@ class Script:
         self._waiting: dict[str, Json] = {}
         self.file = ""
         self.asked: dict[str, set[Step]] = defaultdict(set)
-        """What our edge asked, by file."""
+        """Requests of our edge, by file."""
         self.phases: dict[str, set[str]] = defaultdict(set)
         """Phases that our edge reported, by the resource of the patch."""
         self.unwanted: list[Message] = []
-        """Acknowledgements of what a real edge does not acknowledge, and errors."""
+        """Errors, and acknowledgements of messages that a real edge does not acknowledge."""
 
     def learn(self, entries: list[Json]) -> None:
-        """Take the answers of a recording, and what the real edge acknowledged."""
+        """Load the answers and acknowledgements of a recording."""
         requests = {entry["msg"]["header"]["msg_id"]: step_of(entry["msg"]) for entry in entries}
         for entry in entries:
             message = entry["msg"]
@@ -71,18 +71,18 @@ class Script:
                 self._answers["query", f"null/node/{NODE}"] = deque([message])
 
     def connect(self) -> Json:
-        """Wait for our edge; the headers of its handshake."""
+        """Wait for our edge; return the headers of its handshake."""
         connection = self._cloud.accept()
         assert connection.request is not None
         return {name.lower(): value for name, value in connection.request.headers.raw_items()}
 
     def push(self, recorded: Json) -> None:
-        """Send what the real cloud sent unasked, and wait until our edge has acknowledged it."""
+        """Send an unrequested message of the real cloud, and wait until our edge has acknowledged it."""
         self._send(recorded)
         self.take_until(lambda: recorded["header"]["msg_id"] not in self._waiting, f"acknowledge {step_of(recorded)}")
 
     def wait_for(self, step: Step) -> None:
-        """Wait until our edge has asked this since the beginning of the file."""
+        """Wait until our edge has sent this request since the beginning of the file."""
         self.take_until(lambda: step in self.asked[self.file], f"ask {step}")
 
     def wait_for_phase(self, resource: str, phase: str) -> None:
@@ -90,18 +90,18 @@ class Script:
         self.take_until(lambda: phase in self.phases[resource], f"report {phase} for {resource}")
 
     def settle(self) -> None:
-        """Wait until all that the real edge acknowledged is acknowledged."""
+        """Wait until our edge has sent all acknowledgements of the real one."""
         self.take_until(lambda: not self._waiting, "acknowledge all answers")
 
     def take_until(self, condition: Callable[[], bool], what: str) -> None:
-        """Take messages until it is so."""
-        deadline = CLOCK.monotonic() + PATIENCE
+        """Receive messages until the condition is true."""
+        deadline = CLOCK.monotonic() + TIMEOUT
         while not condition():
             assert CLOCK.monotonic() < deadline, f"{self.file}: our edge did not {what}"
             self.take()
 
     def take(self) -> None:
-        """Take our edge's next message: answer it, or tick off what it acknowledges."""
+        """Receive our edge's next message: answer it, or record its acknowledgement."""
         frame = self._cloud.frame()
         message = decode(frame if isinstance(frame, bytes) else frame.encode())
         step = (message.route.operation, message.route.resource)
@@ -153,7 +153,7 @@ class Script:
 
 
 class Node:
-    """Our edge, which can be started again on what it kept."""
+    """Our edge, which can be restarted on its files."""
 
     def __init__(self, directory: Path, port: int) -> None:
         self._directory = directory
@@ -209,7 +209,7 @@ def node(tmp_path: Path, script: Script) -> Iterator[Node]:
 
 
 def test_our_edge_says_all_that_the_real_one_said(script: Script, node: Node) -> None:
-    """The whole recording as one life of a node; pods run, one is deleted, the edge is started anew and adopts one."""
+    """The whole recording as the history of one node: pods run, one is deleted, the edge restarts and adopts one."""
     everything = list(entries("today"))
     script.learn([entry for _, entry in everything if entry["kind"] == "ws"])
     for file, entry in everything:

@@ -1,8 +1,9 @@
-"""Our cloud with an edge that says what the recorded ones said, in other orders: late, twice, not at all, over
-connections that break in between, from a process that begins anew in the middle. Real edges do so too.
+"""Our cloud with an edge that sends the recorded messages in other orders: late, twice, not at all, over connections
+that
+break in between, from a process that restarts in the middle, as real edges may.
 
-Whatever the order, each question that the real cloud answered is answered, under the same resource; nothing fails; and
-the cloud goes on to serve.
+In any order the cloud answers each request that the real cloud answered, under the same resource; nothing fails, and
+the cloud keeps serving.
 """
 
 import json
@@ -15,15 +16,15 @@ import msgspec
 import pytest
 
 from beehive import Message
-from modules.edgecontroller.commands import Apply, Get
+from modules.cloud.apiserver.commands import Apply, Get
 from tests.interop.traces import needs_traces
-from tests.modules.cloudcore.stubs import Edge, Stub
-from tests.modules.edgecontroller.objects import node, pod
+from tests.modules.cloud.objects import node, pod
+from tests.modules.processes.cloudcore.stubs import Edge, Stub
 from tests.modules.traces import Step, recordings, steps_of
 
 pytestmark = needs_traces
 _NODES = {"2019": "lab-2019", "today": "lab-edge"}
-"""The node of each recording: another's may not say it."""
+"""The node of each recording: the cloud refuses its messages from another node."""
 
 
 @pytest.fixture
@@ -33,7 +34,7 @@ def stub(tmp_path: Path) -> Iterator[Stub]:
 
 
 def mutated(steps: list[Step], random: Random) -> list[Step]:
-    """The steps as a bad link and a restarted process may bring them about."""
+    """Return the steps in an order that a bad link and a restarted process may cause."""
     kept = [step for step in steps if random.random() > 0.15]
     kept += random.sample(kept, len(kept) // 10)
     for _ in range(len(kept) // 3):
@@ -65,7 +66,7 @@ def test_every_question_is_answered_in_whatever_order_it_comes(stub: Stub, year:
 
 
 def _says(edge: Edge, step: Step, number: int, answer: str | None) -> bool:
-    """Says it, under an id of its own; whether it was answered."""
+    """Send a message under a new id; return whether it was answered."""
     recorded = msgspec.convert(step.message, Message)
     message = recorded.with_header(msg_id=f"{recorded.id[:-4]}{number:04d}")
     if answer is None:
@@ -76,7 +77,7 @@ def _says(edge: Edge, step: Step, number: int, answer: str | None) -> bool:
 
 
 def _serves(stub: Stub) -> None:
-    """A node that has never been there gets a pod and reports of it."""
+    """Check that a new node receives a pod and reports its status."""
     with stub.edge("n1") as edge:
         edge.ask("null/node/n1", "insert", node())
         stub.client.run(Apply([pod("another")]))

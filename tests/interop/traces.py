@@ -1,6 +1,6 @@
 """The messages that a real cloudcore and a real edgecore exchanged, as the recordings have them.
 
-Each file that a test reads is named here: what else lies beside them, now or later, is another test's.
+This module names each file that a test reads; tests ignore other files beside them.
 """
 
 import json
@@ -39,12 +39,12 @@ KUBEEDGE_FILES: Final = tuple(
         "s1-logs", "s2-logs-follow-cut", "s3-exec-v5", "s5-exec-tty", "s7-attach", "s8-exec-cut", "s9-tunnel-cut",
     )
 )  # fmt: skip
-"""Scenarios of one life of an edgecore of 2026, with devices, rules, jobs, the metaserver and the stream tunnel."""
+"""Scenarios of one edgecore of 2026, with devices, rules, jobs, the metaserver and the stream tunnel."""
 KUBEEDGE_MQTT: Final = tuple(
     KUBEEDGE / f"{name}.mqtt.jsonl"
     for name in ("start", "d1-device-created", "d3-reported", "d5-offline", "r1-rest-eventbus")
 )
-"""What went over MQTT meanwhile: other lines than those of the link."""
+"""MQTT messages of these scenarios; their lines differ from those of the link."""
 
 
 def recordings(*years: str) -> list[Path]:
@@ -54,7 +54,7 @@ def recordings(*years: str) -> list[Path]:
 
 
 def lines_of(path: Path) -> list[dict[str, Any]]:
-    """The lines of a recording, of whatever kind."""
+    """Yield the lines of a recording, of all kinds."""
     return [json.loads(line) for line in path.read_text().splitlines() if line.strip()]
 
 

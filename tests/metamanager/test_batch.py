@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from beehive import Group, Message, ModuleName, Operation
 from beehive.names import DISK_RESOURCE
 from metamanager.batch import Batch, Outcome
-from metamanager.effects import Effect, to_cloud
 from metamanager.errors import StoreWriteError
+from metamanager.replies import Reply, to_cloud
 from metamanager.rows import Row
 from metamanager.sqlite_store import SqliteStore
 from tests.metamanager.support import META, cloud_answers, from_cloud, from_edged, node, thing
@@ -45,12 +45,12 @@ def test_what_is_sent_is_durable_or_an_error_and_in_order(actions: list[str]) ->
     """Every outcome leaves exactly once, in the order of handling, a change's own messages only after its commit."""
     ledger, sent, expected = Ledger(), [], []
 
-    def deliver(effect: Effect) -> None:
+    def deliver(effect: Reply) -> None:
         text = effect.message.content
         assert text.startswith(("error", "read")) or text in ledger.durable
         sent.append(text.removeprefix("error of "))
 
-    def effect(text: str) -> Sequence[Effect]:
+    def effect(text: str) -> Sequence[Reply]:
         return [to_cloud(Message(content=text))]
 
     batch = Batch(ledger, deliver, lambda _error: None)  # type: ignore[arg-type]
@@ -59,7 +59,7 @@ def test_what_is_sent_is_durable_or_an_error_and_in_order(actions: list[str]) ->
         if action == "change":
             ledger.put(key)
             expected.append(key)
-            batch.add(Outcome(effect(key), changed=True, otherwise=lambda key=key: effect(f"error of {key}")))  # type: ignore[misc]
+            batch.add(Outcome(effect(key), changed=True, failure_replies=lambda key=key: effect(f"error of {key}")))  # type: ignore[misc]
         elif action == "read":
             expected.append(key)
             batch.add(Outcome(effect(key)))

@@ -11,8 +11,8 @@ import pytest
 from beehive import Group, Hive, Message, Module, ModuleName, Operation, ResourceType, Source, Threads, handles
 from metamanager.client import (
     AlreadyExistsError,
+    AsyncMetaClient,
     MetaClient,
-    MetaTurnClient,
     NoAnswerError,
     NotConnectedError,
     NotFoundError,
@@ -61,7 +61,8 @@ def questions(meta: MetaClient) -> list[tuple[Any, tuple[str, str, Any], Any, An
 
 @pytest.mark.parametrize("number", range(8))
 def test_each_question_reaches_the_cloud_as_kubeedge_asks_it(number: int) -> None:
-    """Operation, resource and content as in the wire catalogue (spec/02 §6.1), and the object comes back."""
+    """Operation, resource and content as in the wire catalogue (docs/protocol.md, "Upstream"), and the object comes
+    back."""
     with node(connected=True) as bee:
         call, asked, content, result = questions(MetaClient(bee.hive))[number]
         cloud_answers(bee, lambda _: content)
@@ -120,7 +121,7 @@ def test_a_silent_cloud_and_a_missing_metamanager_are_no_answer() -> None:
 
 
 class Asker(Module):
-    """A module that asks in its turn and keeps what comes."""
+    """A module that asks without blocking and keeps the answers."""
 
     name = ModuleName.EDGED
     group = Group.EDGED
@@ -129,7 +130,7 @@ class Asker(Module):
     @handles(None, "ask-all")
     def ask_all(self, _message: Message) -> None:
         """Put every question."""
-        meta, keep = MetaTurnClient(self), self.outcomes.append
+        meta, keep = AsyncMetaClient(self), self.outcomes.append
         meta.list_all(ResourceType.POD, then=keep)
         meta.get(ResourceType.CONFIGMAP, "default", "a", then=keep)
         meta.create(ResourceType.NODE, "", "n", THING, then=keep)

@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 
 from metamanager.sqlite_store import SqliteStore
-from tests.support.killed import told_until_kill
+from tests.support.killed import output_until_kill
 
 
 @pytest.mark.parametrize("acknowledged", [1, 40, 333])
 def test_what_was_acknowledged_is_there_after_a_kill(tmp_path: Path, acknowledged: int) -> None:
     """SIGKILL in the middle of the stream of batches: every pod whose acknowledgement left the process is stored."""
     path = tmp_path / "edgecore.db"
-    seen = told_until_kill("tests.metamanager.crash_child", path, acknowledged)
+    seen = output_until_kill("tests.metamanager.crash_child", path, acknowledged)
     with closing(SqliteStore(path)) as store:
         assert [key for key in seen if store.get(key) is None] == []

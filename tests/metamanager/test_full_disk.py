@@ -11,17 +11,19 @@ from tempfile import TemporaryDirectory
 from unittest.mock import Mock
 
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
 from beehive import Group, Operation, State
 from beehive.testing import Harness
 from metamanager.errors import StoreError
-from metamanager.figures import StoreFigures
 from metamanager.metrics import StoreCollector
-from metamanager.module import PROBE_AFTER, MetaManager, MetaSettings
+from metamanager.module import MetaManager, MetaSettings
 from metamanager.reserve import LARGEST, SMALLEST, Reserve
 from metamanager.rows import Row
 from metamanager.sqlite_store import COMMITS_BETWEEN_LOOKS, SqliteStore
+from metamanager.statistics import StoreStatistics
 from metamanager.store import open_store
+from metamanager.store_health import PROBE_AFTER
 from tests.metamanager.support import META, from_cloud, from_edged, node, store_of, thing
 
 BIG = "x" * 100_000
@@ -110,10 +112,10 @@ def test_a_database_that_cannot_even_be_read_does_not_end_the_module(
 
 def test_the_figures_say_it(tmp_path: Path) -> None:
     """A failure is counted, whether changes are taken is a gauge, and so are the sizes."""
-    figures, path = StoreFigures(), tmp_path / "edgecore.db"
-    collector = StoreCollector(figures, str(path))
+    statistics, path = StoreStatistics(), tmp_path / "edgecore.db"
+    collector = StoreCollector(statistics, str(path))
     with Harness() as bee:
-        bee.add(MetaManager, MetaSettings(str(path)), open_store, figures)
+        bee.add(MetaManager, MetaSettings(str(path)), open_store, statistics)
         bee.start()
         store_of(bee)._connection.execute("PRAGMA max_page_count=20")
         bee.send(META, from_cloud(bee, "default/configmap/b", Operation.INSERT, thing(text=BIG)))
@@ -129,7 +131,8 @@ def test_the_figures_say_it(tmp_path: Path) -> None:
 def values(collector: StoreCollector) -> dict[str, float]:
     """The metrics by the ends of their names."""
     prefixes = ("metamanager_store_write_", "metamanager_store_")
-    return {re.sub("|".join(prefixes), "", one.name): one.samples[0].value for one in collector.collect()}
+    families = text_string_to_metric_families("".join(family.text() for family in collector.collect()))
+    return {re.sub("|".join(prefixes), "", one.name): one.samples[0].value for one in families}
 
 
 def test_the_file_gives_room_back(tmp_path: Path) -> None:

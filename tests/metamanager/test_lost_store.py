@@ -10,7 +10,7 @@ import pytest
 from beehive import Message, Module, ModuleName, Operation, handles
 from beehive.testing import Harness
 from metamanager import calls
-from metamanager.client import CallError, MetaTurnClient, NotConnectedError, NotFoundError, RejectedError
+from metamanager.client import AsyncMetaClient, CallError, NotConnectedError, NotFoundError, RejectedError
 from metamanager.sqlite_store import SqliteStore
 from tests.metamanager.support import META, NOT_FOUND, cloud_answers, disconnect, from_cloud, node, store_of, thing
 
@@ -111,7 +111,7 @@ def test_a_file_of_an_earlier_version_is_complete_when_it_was_in_use(tmp_path: P
 
 
 class _Asker(Module):
-    """Asks as edged does, in turns."""
+    """Asks as edged does, without blocking."""
 
     name = ModuleName.EDGED
     answers: list[Any] = []  # noqa: RUF012 - of the one instance
@@ -119,7 +119,7 @@ class _Asker(Module):
     @handles()
     def take(self, _message: Message) -> None:
         """Go."""
-        meta = MetaTurnClient(self)
+        meta = AsyncMetaClient(self)
         meta.store_is_complete(then=self.answers.append)
         meta.note_complete(then=self.answers.append)
         meta.store_is_complete(then=self.answers.append)

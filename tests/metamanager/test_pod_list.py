@@ -21,9 +21,9 @@ from metamanager.pod_list import (
     AFTER_REGISTRATION,
     BYTES_A_SECOND,
     FIRST_DELAY,
-    LEAST_APART,
-    SOON,
-    TRIES,
+    MOST_TRIES,
+    RETRY_SECONDS,
+    SHORTEST_INTERVAL,
     may_replace,
     pods_in,
     request_of,
@@ -58,7 +58,7 @@ def listing(*pods: Any, **fields: Any) -> bytes:
 
 
 def answer_to(bee: Harness, request: Message, body: bytes | None, **fields: Any) -> Message:
-    """dynamiccontroller's, as it arrives at the node (spec/02 D12)."""
+    """dynamiccontroller's, as it arrives at the node (docs/protocol.md, "Applications")."""
     app = request.content_as(Application)
     given = {key: getattr(app, key) for key in app.__struct_fields__}
     content = Application(**{**given, "status": Progress.APPROVED, "resp_body": body, **fields})
@@ -100,7 +100,8 @@ def names(bee: Harness) -> list[str]:
 
 
 def test_the_question_is_a_metaservers() -> None:
-    """Byte for byte what a Go edge would write for `kubectl get pods -A --field-selector spec.nodeName=n1`; spec/05."""
+    """Byte for byte what a Go edge would write for `kubectl get pods -A --field-selector spec.nodeName=n1`;
+    docs/protocol.md, "Asking for pods"."""
     with asking() as bee:
         (request,) = asked(bee)
         route = request.route
@@ -140,9 +141,9 @@ def test_it_is_asked_at_each_connection_and_not_too_often(tmp_path: Path) -> Non
         for _ in range(10):
             disconnect(bee)
             connect(bee)
-            bee.run_for(LEAST_APART / 11)
+            bee.run_for(SHORTEST_INTERVAL / 11)
         assert len(asked(bee)) == 1
-        bee.run_for(LEAST_APART)
+        bee.run_for(SHORTEST_INTERVAL)
         assert len(asked(bee)) == 2
         bee.run_for(DAYS)
         assert len(asked(bee)) == 2, "a link that holds needs no second list"
@@ -268,11 +269,11 @@ def test_what_was_deleted_before_it_was_asked_for_does_not_count(tmp_path: Path)
 def test_a_silent_cloud_is_asked_some_times_and_no_more(caplog: pytest.LogCaptureFixture) -> None:
     """However often the link comes and goes meanwhile; it is said once. The node does its work all the same."""
     with caplog.at_level(logging.WARNING), asking() as bee:
-        for _ in range(TRIES + 3):
+        for _ in range(MOST_TRIES + 3):
             disconnect(bee)
             connect(bee)
             bee.run_for(DAYS)
-        assert len(asked(bee)) == TRIES
+        assert len(asked(bee)) == MOST_TRIES
         bee.send(META, from_cloud(bee, A, Operation.INSERT, pod()))
         assert names(bee) == ["a"]
     assert len([record for record in caplog.records if "dynamicController" in record.message]) == 1
@@ -324,8 +325,8 @@ def test_a_link_that_ends_is_not_the_clouds_refusal() -> None:
         text = "the connection ended: whether it arrived is not known"
         bee.answer(HUB, lambda request: request.error(bee.clock, text, source=HUB))
         connect(bee)
-        bee.run_for(2 * SOON * TRIES)
-        assert len(asked(bee)) > TRIES
+        bee.run_for(2 * RETRY_SECONDS * MOST_TRIES)
+        assert len(asked(bee)) > MOST_TRIES
         disconnect(bee)
         bee.forget()
         bee.run_for(DAYS)
@@ -346,7 +347,7 @@ def test_a_store_that_fails_is_tried_again(call: str) -> None:
             bee.settle()
             assert {each.route.resource for each in bee.sent_to(EDGED)} <= {DISK_RESOURCE}
         bee.forget()
-        bee.run_for(SOON + 1)
+        bee.run_for(RETRY_SECONDS + 1)
         assert names(bee) == ["a", "b"]
         assert [each.route.resource for each in bee.sent_to(EDGED)] == [A, B]
 

@@ -265,7 +265,7 @@ def test_an_answer_that_cannot_be_kept_is_passed_on_without_an_acknowledgement(t
     [(StoreError("read the database", "f", "disk I/O error"), 0), (StoreDamagedError("read the database", "f"), 1)],
 )
 def test_who_asked_has_the_answer_also_when_the_store_fails_at_it(error: StoreError, restarts: int) -> None:
-    """At once, and not at the end of its patience; a store that is spoilt is opened anew after that."""
+    """At once, and not at its deadline; a store that is spoilt is opened anew after that."""
 
     def fail(_: object) -> bool:
         raise error

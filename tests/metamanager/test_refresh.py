@@ -7,7 +7,7 @@ import pytest
 
 from beehive import Message, ModuleName, Operation
 from beehive.testing import Harness
-from metamanager.remote import REFRESH_EVERY
+from metamanager.remote_query import REFRESH_EVERY
 from tests.metamanager.support import META, NOT_FOUND, cloud_answers, from_edged, node, store_of, thing
 
 EDGED, CLOUD = ModuleName.EDGED, ModuleName.EDGEHUB

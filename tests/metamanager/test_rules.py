@@ -1,4 +1,5 @@
-"""The table of KubeEdge's operations (spec/05 §4, §5): each row of it, with and without a connection."""
+"""The table of KubeEdge's operations (docs/protocol.md, "Message table" and "Queries"): each row of it, with and
+without a connection."""
 
 import pytest
 

@@ -114,7 +114,7 @@ def test_what_is_remembered_and_what_waits_is_bounded() -> None:
     puts.written()
     assert (puts.full, len(puts)) == (False, 0)
     for number in range(STATES + 1):
-        puts.learn(str(number), ("u", 1))
+        puts.remember_state(str(number), ("u", 1))
     assert [puts.state(str(number)) for number in (0, STATES)] == [None, ("u", 1)]
 
 

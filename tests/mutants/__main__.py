@@ -7,31 +7,31 @@ import time
 from collections import Counter
 
 from tests.mutants.operators import Mutant, mutants
-from tests.mutants.runner import Runner, Verdict
+from tests.mutants.runner import MutantResult, Runner
 from tests.mutants.selection import ROOT, modules, tests_of
-from tests.mutants.survivors import reasons
+from tests.mutants.survivors import survivors
 
-_DEAD = (Verdict.KILLED, Verdict.TIMED_OUT)
+_DEAD = (MutantResult.KILLED, MutantResult.TIMED_OUT)
 _SHOWN = 160
-"""Characters of a statement that are shown, around its change."""
+"""Characters of a statement that are printed around its change."""
 
 
 def main() -> int:
-    """0 when every survivor is listed with a reason."""
+    """Return 0 when `survivors.toml` lists every survivor, otherwise 1."""
     chosen = _arguments()
     sample = _sample(chosen.only, chosen.sample, chosen.seed, chosen.name)
-    known, counts, new = reasons(), Counter[str](), []
+    known, counts, new = {survivor.name for survivor in survivors()}, Counter[str](), []
     runner, end = Runner(), time.monotonic() + chosen.minutes * 60
     for mutant in sample:
         if time.monotonic() > end:
             _say(f"{chosen.minutes:g} minutes are over")
             break
-        verdict = runner.run(mutant, chosen.tests or tests_of(mutant.path, simulation=chosen.simulation))
-        accepted = verdict not in _DEAD and mutant.name in known
-        counts["accepted" if accepted else verdict.value] += 1
-        if verdict not in _DEAD and not accepted:
+        result = runner.run(mutant, chosen.tests or tests_of(mutant.path, simulation=chosen.simulation))
+        accepted = result not in _DEAD and mutant.name in known
+        counts["accepted" if accepted else result.value] += 1
+        if result not in _DEAD and not accepted:
             new.append(mutant)
-        _say(f"{verdict.value + (' (accepted)' if accepted else '')} {_text(mutant)}")
+        _say(f"{result.value + (' (accepted)' if accepted else '')} {_text(mutant)}")
     _summary(counts)
     return 1 if new else 0
 
@@ -43,7 +43,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--tests", default=[], nargs="*", metavar="TEST", help="instead of the package's own")
     parser.add_argument("--sample", type=int, default=100, metavar="N", help="mutants, drawn at random (default 100)")
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="of the sample")
-    parser.add_argument("--simulation", action="store_true", help="let the simulation's plans have their turn, too")
+    parser.add_argument("--simulation", action="store_true", help="run the simulation's plans, too")
     parser.add_argument("--minutes", type=float, default=20.0, metavar="N", help="at most (default 20)")
     return parser.parse_args()
 
@@ -66,7 +66,7 @@ def _text(mutant: Mutant) -> str:
 
 def _summary(counts: Counter[str]) -> None:
     total = counts.total()
-    killed = sum(counts[verdict] for verdict in _DEAD)
+    killed = sum(counts[result] for result in _DEAD)
     judged = max(1, total - counts["accepted"])
     _say(f"{killed} of {total} killed ({100 * killed / max(1, total):.0f} %), {counts['accepted']} accepted")
     _say(

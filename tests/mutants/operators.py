@@ -1,6 +1,6 @@
 """The mutants of a module: each is one small change of its syntax tree.
 
-Docstrings, annotations, log messages and texts of errors are left alone: tests do not, and should not, hold them.
+Docstrings, annotations, log messages and error texts are left alone: tests should not hold them.
 """
 
 import ast
@@ -31,7 +31,7 @@ _ARITHMETIC: dict[type[ast.operator], type[ast.operator]] = {
     ast.BitAnd: ast.BitOr,
 }
 _SILENT = ("_log", "logging", "warnings")
-"""Names whose calls nobody tests."""
+"""Names whose calls no test checks."""
 
 Undo = Callable[[], None]
 
@@ -40,20 +40,20 @@ class Mutant(NamedTuple):
     """One change."""
 
     path: str
-    """Of the module, from the root of the repository."""
+    """Path of the module, from the root of the repository."""
     number: int
-    """Which of the module's."""
+    """Index among the module's mutants."""
     line: int
     function: str
     before: str
-    """The statement (of a compound one, its head) as `ast` writes it."""
+    """The statement, or the head of a compound one, as `ast` writes it."""
     after: str
     name: str
-    """Stays the same while function and statement do."""
+    """Hash of path, function, statement and change; it does not depend on the line."""
 
 
 def mutants(path: str, source: str) -> list[Mutant]:
-    """All of a module, in the order of the source."""
+    """Return all mutants of a module, in the order of the source."""
     tree = ast.parse(source)
     found: list[Mutant] = []
     seen: Counter[str] = Counter()
@@ -70,7 +70,7 @@ def mutants(path: str, source: str) -> list[Mutant]:
 
 
 def mutated(source: str, number: int) -> ast.Module:
-    """The module's tree with one of its mutants in it."""
+    """Return the module's tree with one of its mutants."""
     tree = ast.parse(source)
     for each, (_, _, change) in enumerate(_changes(tree)):
         if each == number:
@@ -84,17 +84,17 @@ class Change(NamedTuple):
 
     make: Callable[[], Undo]
     removes: bool = False
-    """Whether the statement goes."""
+    """Whether the change removes the statement."""
 
 
-Place = tuple[str, ast.stmt, Change]
+Candidate = tuple[str, ast.stmt, Change]
 
 
-def _changes(tree: ast.Module) -> Iterator[Place]:
+def _changes(tree: ast.Module) -> Iterator[Candidate]:
     yield from _of_body(tree.body, "")
 
 
-def _of_body(body: list[ast.stmt], function: str) -> Iterator[Place]:
+def _of_body(body: list[ast.stmt], function: str) -> Iterator[Candidate]:
     for index, statement in enumerate(body):
         if isinstance(statement, ast.FunctionDef | ast.ClassDef):
             yield from _of_body(statement.body, f"{function}.{statement.name}".lstrip("."))
@@ -102,7 +102,7 @@ def _of_body(body: list[ast.stmt], function: str) -> Iterator[Place]:
             yield from _of_statement(body, index, statement, function)
 
 
-def _of_statement(body: list[ast.stmt], index: int, statement: ast.stmt, function: str) -> Iterator[Place]:
+def _of_statement(body: list[ast.stmt], index: int, statement: ast.stmt, function: str) -> Iterator[Candidate]:
     if _is_silent(statement):
         return
     if _can_go(statement):
@@ -128,14 +128,14 @@ def _is_silent(statement: ast.stmt) -> bool:
 
 
 def _can_go(statement: ast.stmt) -> bool:
-    """Whether a statement can be left out without a name being missing afterwards."""
+    """Return whether all names stay defined without the statement."""
     if isinstance(statement, ast.Assign):
         return all(not isinstance(target, ast.Name | ast.Tuple) for target in statement.targets)
     return isinstance(statement, ast.Expr | ast.AugAssign | ast.Delete | ast.Continue)
 
 
 def _of_expressions(statement: ast.stmt) -> Iterator[Change]:
-    """Of the statement itself, not of those in it."""
+    """Yield the changes of the statement itself, not of the statements in it."""
     for node in _own_nodes(statement):
         match node:
             case ast.Compare(ops=[operator]) if type(operator) in _COMPARISONS:
@@ -197,5 +197,5 @@ def _put(body: list[ast.stmt], index: int, statement: ast.stmt) -> Undo:
 
 
 def _head(statement: ast.stmt) -> str:
-    """Of a compound statement the first line."""
+    """Return the statement as text; of a compound statement the first line."""
     return ast.unparse(ast.fix_missing_locations(statement)).partition("\n")[0]

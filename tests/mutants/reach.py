@@ -1,4 +1,4 @@
-"""Which tests reach which statement: learnt by one run in which each statement of the modules notes that it is run."""
+"""Which tests reach which statement, from one run in which each statement of the modules notes that it runs."""
 
 import ast
 import json
@@ -13,70 +13,70 @@ import pytest
 
 _MARK = "__reached__"
 
-Place = tuple[str, int]
+Location = tuple[str, int]
 """A module's path and a line."""
 
 
 class Reach(NamedTuple):
-    """What a run without a mutant has shown."""
+    """Result of a run without a mutant."""
 
     seconds: dict[str, float]
-    """Of each test, by its id."""
-    tests: dict[Place, tuple[str, ...]]
-    """Those that run the statement which begins on a line."""
-    on_import: frozenset[Place]
-    """What a module's import runs, for all tests that import it: the bodies of classes."""
+    """Duration of each test, by its id."""
+    tests: dict[Location, tuple[str, ...]]
+    """Ids of the tests that run the statement at a location."""
+    on_import: frozenset[Location]
+    """Statements that a module's import runs, such as the bodies of classes."""
 
-    def of(self, place: Place) -> list[str]:
-        """The tests that may notice a change there, the quickest first."""
-        found = self.seconds if place in self.on_import else self.tests.get(place, ())
+    def of(self, location: Location) -> list[str]:
+        """Return the tests that may notice a change there, the quickest first."""
+        found = self.seconds if location in self.on_import else self.tests.get(location, ())
         return sorted(found, key=lambda test: (self.seconds[test], test))
 
     def time(self, tests: list[str]) -> float:
-        """Seconds that they take without a mutant."""
+        """Return the seconds that the tests take without a mutant."""
         return sum(self.seconds[test] for test in tests)
 
 
 class Notes:
-    """A plugin of pytest that writes down what each test runs, and how long it takes."""
+    """Pytest plugin that records each test's statements and duration."""
 
     def __init__(self) -> None:
-        self._now: set[Place] = set()
-        self._imported: set[Place] = set()
-        self._tests: dict[Place, list[str]] = {}
+        self._now: set[Location] = set()
+        self._imported: set[Location] = set()
+        self._tests: dict[Location, list[str]] = {}
         self._seconds: dict[str, float] = {}
 
     def mark(self, path: str, line: int) -> None:
-        """A statement is about to run."""
+        """Note that a statement is about to run."""
         self._now.add((path, line))
 
     @pytest.hookimpl(hookwrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
-        """What runs before the first test is the import of modules."""
+        """Record one test; statements before the first test belong to the import of modules."""
         if not self._seconds:
             self._imported = set(self._now)
         self._now, begin = set(), time.monotonic()
         yield
         self._seconds[item.nodeid] = time.monotonic() - begin
-        for place in self._now:
-            self._tests.setdefault(place, []).append(item.nodeid)
+        for location in self._now:
+            self._tests.setdefault(location, []).append(item.nodeid)
 
     def write(self, file: Path) -> None:
-        """For `read`, in another process."""
-        tests = [[*place, found] for place, found in self._tests.items()]
-        imported = [list(place) for place in self._imported]
+        """Write the record for `read` in another process."""
+        tests = [[*location, found] for location, found in self._tests.items()]
+        imported = [list(location) for location in self._imported]
         file.write_text(json.dumps({"seconds": self._seconds, "tests": tests, "imported": imported}))
 
 
 def read(file: Path) -> Reach:
-    """What `Notes` has written."""
+    """Read a file that `Notes` wrote."""
     found = json.loads(file.read_text())
     tests = {(path, line): tuple(names) for path, line, names in found["tests"]}
     return Reach(found["seconds"], tests, frozenset((path, line) for path, line in found["imported"]))
 
 
 class NotingLoader(SourceFileLoader):
-    """Loads a module whose statements tell `Notes` that they run."""
+    """Loads a module whose statements call `Notes.mark` when they run."""
 
     def __init__(self, fullname: str, file: str, path: str, notes: Notes) -> None:
         super().__init__(fullname, file)
@@ -84,17 +84,17 @@ class NotingLoader(SourceFileLoader):
         self._notes = notes
 
     def exec_module(self, module: ModuleType) -> None:
-        """With the function that is told."""
+        """Give the module the function that its statements call."""
         module.__dict__[_MARK] = lambda line: self._notes.mark(self._short, line)
         super().exec_module(module)
 
     def get_code(self, fullname: str) -> CodeType:
-        """Made anew: what is cached is the product."""
+        """Compile the noting module: the cached code is the product's."""
         return compile(noting(Path(self.path).read_text()), self.get_filename(fullname), "exec")
 
 
 def noting(source: str) -> ast.Module:
-    """The module's tree with a call before each statement of a function or class."""
+    """Return the module's tree with a call before each statement of a function or class."""
     tree = ast.parse(source)
     for node in list(ast.walk(tree)):
         if node is tree or isinstance(node, ast.Lambda | ast.IfExp):

@@ -1,7 +1,7 @@
-"""Runs tests on a mutant: in a child of this process, that has loaded what all tests need, and nothing of the product.
+"""Runs tests on a mutant, in a child of a process that has loaded the libraries and no module of the product.
 
-The mutant is made when the child imports the module; no file is changed, and children of the tests have the product as
-it is.
+The mutant is made when the child imports the module. No file is changed, and processes that the tests start run the
+unchanged product.
 """
 
 import ctypes
@@ -28,8 +28,8 @@ from tests.mutants.selection import ROOT, modules
 
 _LOADED = ("msgspec", "pykka", "greenlet", "websockets", "sqlalchemy", "yaml", "cryptography.x509")
 _MEMORY = 4 << 30
-_PATIENCE = 4.0
-"""Times as long as the tests take without a mutant."""
+_TIME_FACTOR = 4.0
+"""A mutant's tests may take this many times as long as without it."""
 _BASELINE = 1800.0
 """Seconds that a run without a mutant may take."""
 _START = 20.0
@@ -39,8 +39,8 @@ _DIE_WITH_PARENT = 1
 """`PR_SET_PDEATHSIG` of prctl(2)."""
 
 
-class Verdict(StrEnum):
-    """What became of a mutant."""
+class MutantResult(StrEnum):
+    """Result of a mutant's tests."""
 
     KILLED = "killed"
     SURVIVED = "survived"
@@ -58,21 +58,25 @@ class Runner:
             importlib.import_module(name)
         self._reach: dict[tuple[str, ...], Reach] = {}
 
-    def run(self, mutant: Mutant, selected: Sequence[str]) -> Verdict:
+    def run(self, mutant: Mutant, selected: Sequence[str]) -> MutantResult:
         """Run tests until the first fails."""
         reach = self.reach(selected)
         tests = reach.of((mutant.path, mutant.line))
         if not tests:
-            return Verdict.UNREACHED
-        code = _child(lambda: _run_mutant(mutant, tests), _START + _PATIENCE * reach.time(tests))
+            return MutantResult.UNREACHED
+        code = _child(lambda: _run_mutant(mutant, tests), _START + _TIME_FACTOR * reach.time(tests))
         if code is None:
-            return Verdict.TIMED_OUT
+            return MutantResult.TIMED_OUT
         if code == _BROKEN and _child(lambda: _run_alone(tests), _BASELINE) != 0:
-            return Verdict.BROKEN
-        return Verdict.SURVIVED if code == 0 else Verdict.KILLED
+            return MutantResult.BROKEN
+        return MutantResult.SURVIVED if code == 0 else MutantResult.KILLED
 
     def reach(self, selected: Sequence[str]) -> Reach:
-        """Of a selection of tests; measured by a run without a mutant, which must pass."""
+        """Return the reach of a selection of tests; the first call runs them without a mutant.
+
+        Raises:
+            SystemExit: a test fails without a mutant.
+        """
         key = tuple(selected)
         if key not in self._reach:
             with tempfile.TemporaryDirectory() as directory:
@@ -84,7 +88,7 @@ class Runner:
 
 
 def _child(task: Callable[[], int], limit: float) -> int | None:
-    """The child's exit status; None when it took too long."""
+    """Run `task` in a child and return its exit status, or None when it takes longer than `limit` seconds."""
     child = os.fork()
     if child == 0:
         _be_child(task)
@@ -114,7 +118,7 @@ def _be_child(task: Callable[[], int]) -> None:
 
 
 class _Failures:
-    """A plugin of pytest: whether a test failed, or a module could not be imported."""
+    """Pytest plugin that notes whether a test failed or a module could not be imported."""
 
     def __init__(self) -> None:
         self.any = False
@@ -135,7 +139,7 @@ def _run_mutant(mutant: Mutant, tests: Sequence[str]) -> int:
 
 
 def _run_alone(tests: Sequence[str]) -> int:
-    """Whether pytest can run them without the mutant: then it was the mutant that broke what all of them import."""
+    """Run the tests without the mutant: if pytest can, the mutant broke a module that all of them import."""
     return _pytest(tests, [])
 
 
@@ -153,7 +157,7 @@ def _pytest(tests: Sequence[str], plugins: list[object]) -> int:
 
 
 Made = Callable[[str, str], Loader]
-"""A loader, of a module's name and file."""
+"""Makes the loader for a module's name and file."""
 
 
 def _noting(path: str, notes: Notes) -> Made:
@@ -167,7 +171,7 @@ class _Finder(MetaPathFinder):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """The modules that are changed are loaded here, all others as ever."""
+        """Find the modules that are changed; leave all others to the other finders."""
         if fullname not in self._made:
             return None
         short, make = self._made[fullname]
@@ -181,5 +185,5 @@ class _MutantLoader(SourceFileLoader):
         self._number = number
 
     def get_code(self, fullname: str) -> CodeType:
-        """Made anew: what is cached is the product."""
+        """Compile the mutant: the cached code is the product's."""
         return compile(mutated(Path(self.path).read_text(), self._number), self.get_filename(fullname), "exec")

@@ -1,4 +1,4 @@
-"""Which modules are mutated, and among which tests those are sought that reach a mutant."""
+"""The modules that are mutated, and for each the tests that are searched for those that reach a mutant."""
 
 from pathlib import Path
 
@@ -8,54 +8,55 @@ SIMULATION = (
     "tests/simulation/test_seeds.py::test_what_failed_once_does_not_fail_again",
     "tests/simulation/test_run.py",
 )
-_LIVES = (
+_WHOLE_NODE = (
     "tests/edged/test_pod_life.py",
     "tests/edged/test_deletion.py",
     "tests/edged/test_hard_cases.py",
     "tests/edged/test_runtime_events.py",
     "tests/edged/test_manager_and_prune.py",
     "tests/edged/test_edged.py",
-    "tests/edged/test_verdict.py",
+    "tests/edged/test_kill_options.py",
     "tests/edged/test_deadlines.py",
 )
-"""Lives of pods on a node whose runtime and cloud are doubles."""
+"""Tests of edged as a whole, with a fake runtime and a fake cloud."""
 TESTS: dict[str, tuple[str, ...]] = {
     "edged/pods": (
         "tests/edged/pods",
-        "tests/edged/work",
-        "tests/edged/report",
+        "tests/edged/pod_workers",
+        "tests/edged/status",
         "tests/edged/static_pods",
         "tests/edged/test_hostile_pods.py",
-        *_LIVES,
+        *_WHOLE_NODE,
     ),
-    "edged/report": ("tests/edged/report", "tests/edged/static_pods", *_LIVES),
-    "edged/work": (
-        "tests/edged/work",
+    "edged/status": ("tests/edged/status", "tests/edged/static_pods", *_WHOLE_NODE),
+    "edged/pod_workers": (
+        "tests/edged/pod_workers",
         "tests/edged/images",
         "tests/edged/events",
         "tests/edged/test_hostile_pods.py",
-        *_LIVES,
+        *_WHOLE_NODE,
     ),
-    "edged/pleg": ("tests/edged/pleg", *_LIVES),
+    "edged/pleg": ("tests/edged/pleg", *_WHOLE_NODE),
     "edged/node/ownership.py": ("tests/edged/node", "tests/edged/test_the_node.py"),
     "edged/admission/validation.py": ("tests/edged/admission", "tests/edged/test_hostile_pods.py"),
-    "edged/keeper.py": _LIVES,
-    "edged/rounds.py": _LIVES,
-    "edged/statuses.py": ("tests/edged/report", "tests/edged/probes", *_LIVES),
+    "edged/sync_loop.py": _WHOLE_NODE,
+    "edged/pod_workers/workers.py": _WHOLE_NODE,
+    "edged/status/generator.py": ("tests/edged/status", "tests/edged/probes", *_WHOLE_NODE),
     "metamanager": ("tests/metamanager",),
     "edgehub/outbox": ("tests/edgehub",),
     "edgehub/outgoing.py": ("tests/edgehub",),
     "edgehub/lanes.py": ("tests/edgehub",),
-    "modules/cloudhub": ("tests/modules/cloudhub",),
-    "modules/edgecontroller": ("tests/modules/edgecontroller",),
+    "modules/cloud/cloudhub": ("tests/modules/cloud/cloudhub",),
+    "modules/cloud/edgecontroller": ("tests/modules/cloud/edgecontroller",),
+    "modules/cloud/apiserver": ("tests/modules/cloud/apiserver", "tests/modules/cloud/edgecontroller"),
 }
-"""By the beginning of the module's path."""
+"""Tests by the beginning of the module's path; the longest beginning counts."""
 _NOT = ("generate.py", "_sql.py", "_sqlite_sql.py", "schema.py", "metrics.py", "errors.py", "__init__.py", "testing.py")
-"""Files that decide nothing."""
+"""Files without decisions."""
 
 
 def modules(only: str) -> list[str]:
-    """The modules whose paths begin so."""
+    """Return the mutated modules whose paths begin with `only`."""
     found = []
     for prefix in TESTS:
         root = ROOT / prefix
@@ -67,6 +68,6 @@ def modules(only: str) -> list[str]:
 
 
 def tests_of(module: str, *, simulation: bool = False) -> list[str]:
-    """The tests of a module's package, and seeds of the simulation if wanted; those that reach a change are run."""
+    """Return the tests of a module's package, and with `simulation` the simulation's plans."""
     prefix = max((prefix for prefix in TESTS if module.startswith(prefix)), key=len)
     return [*TESTS[prefix], *(SIMULATION if simulation else ())]

@@ -1,13 +1,27 @@
-"""The mutants that are known to survive, and why they may: `survivors.toml`."""
+"""Reads `survivors.toml`: the mutants that are known to survive, each with the reason."""
 
 import tomllib
 from pathlib import Path
+from typing import NamedTuple
 
 FILE = Path(__file__).parent / "survivors.toml"
 
 
-def reasons(file: Path = FILE) -> dict[str, str]:
-    """By the mutants' names."""
+class Survivor(NamedTuple):
+    """A mutant that may survive.
+
+    Attributes:
+        name: `Mutant.name`.
+        change: path of the module, name of the function, and the change in words.
+        reason: why no test kills it.
+    """
+
+    name: str
+    change: str
+    reason: str
+
+
+def survivors(file: Path = FILE) -> list[Survivor]:
+    """Return all entries of the file."""
     with file.open("rb") as opened:
-        listed = tomllib.load(opened).get("survivor", [])
-    return {one["name"]: one["reason"] for one in listed}
+        return [Survivor(**one) for one in tomllib.load(opened).get("survivor", [])]

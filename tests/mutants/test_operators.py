@@ -1,8 +1,10 @@
-"""Mutants: what is changed, and what is left alone."""
+"""Each mutant is one small change, and has a name of its own."""
 
 import ast
 
 from tests.mutants.operators import mutants, mutated
+from tests.mutants.selection import ROOT
+from tests.mutants.survivors import survivors
 
 SOURCE = '''
 LIMIT = 3
@@ -47,3 +49,13 @@ def test_names_are_unique_and_stay_when_lines_move() -> None:
     names = [one.name for one in mutants("m.py", SOURCE)]
     assert len(set(names)) == len(names)
     assert names == [one.name for one in mutants("m.py", f"# a line\n{SOURCE}")]
+
+
+def test_each_listed_survivor_is_a_mutant() -> None:
+    """A mutant's name changes with its path, function and statement: `survivors.toml` must follow."""
+    made = {
+        path: {mutant.name for mutant in mutants(path, (ROOT / path).read_text())}
+        for path in {survivor.change.split()[0] for survivor in survivors()}
+    }
+    wrong = [survivor for survivor in survivors() if survivor.name not in made[survivor.change.split()[0]]]
+    assert not wrong, "\n".join(f"{survivor.name}: no such mutant: {survivor.change}" for survivor in wrong)

@@ -1,4 +1,4 @@
-"""Which tests reach a statement, and what becomes of a mutant that none reaches or notices."""
+"""Which tests reach a statement, and the result of a mutant that no test reaches or notices."""
 
 import ast
 import sys
@@ -9,7 +9,7 @@ import pytest
 from tests.mutants import runner, selection
 from tests.mutants.operators import Mutant, mutants
 from tests.mutants.reach import Reach, noting
-from tests.mutants.runner import Runner, Verdict
+from tests.mutants.runner import MutantResult, Runner
 
 PRODUCT = '''
 """A module."""
@@ -81,9 +81,9 @@ def test_a_mutant_is_killed_survives_or_is_run_by_no_test(product: list[Mutant],
     """And the file stays as it is."""
     judge = Runner()
     found = {(one.function, one.after): judge.run(one, ["test_it.py"]) for one in product}
-    assert found[("larger", "if a >= b:")] is Verdict.SURVIVED
-    assert found[("larger", "return False")] is Verdict.KILLED
-    assert {verdict for (function, _), verdict in found.items() if function == "unused"} == {Verdict.UNREACHED}
+    assert found[("larger", "if a >= b:")] is MutantResult.SURVIVED
+    assert found[("larger", "return False")] is MutantResult.KILLED
+    assert {result for (function, _), result in found.items() if function == "unused"} == {MutantResult.UNREACHED}
     assert (tmp_path / "product_of_mutants.py").read_text() == PRODUCT
 
 

@@ -27,14 +27,14 @@ def output_of(*command: str | Path, cwd: Path) -> str:
 
 
 def tracked(*paths: str) -> list[str]:
-    """The files of the repository that git knows below these paths and that are on the disk."""
+    """Return the tracked files below these paths that are on the disk."""
     names = output_of("git", "ls-files", "-z", "--", *paths, cwd=REPOSITORY).split("\0")
     return [name for name in names if name and (REPOSITORY / name).is_file()]
 
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Built in a copy of the tracked files, so that the checkout stays as it is."""
+    """Build the wheel in a copy of the tracked files, so that the checkout does not change."""
     copy = tmp_path_factory.mktemp("source")
     for name in tracked(*PACKAGES, "setup.cfg", "pyproject.toml", "README.md", "LICENSE"):
         target = copy / name

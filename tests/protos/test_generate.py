@@ -1,4 +1,4 @@
-"""The one command that makes the stubs, and what it says when something is not as it should be."""
+"""The command that generates the stubs, and its errors."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_the_checked_in_stubs_are_what_the_proto_files_say() -> None:
 def test_check_names_the_stub_that_differs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """A .proto file that was changed without making its stubs anew fails the check, and the stubs are left alone."""
+    """A changed .proto file without regenerated stubs fails the check, which does not change the stubs."""
     proto = tmp_path / "protos" / "one" / "api.proto"
     proto.parent.mkdir(parents=True)
     proto.write_text('syntax = "proto3"; package one; message A { string b = 1; }')

@@ -11,14 +11,14 @@ from pathlib import Path
 from typing import Final, NamedTuple
 from unittest import mock
 
-from modules.replay.commands import write
-from modules.replay.fixture import reduced, rerecorded
-from modules.replay.recorded import Recorded
-from modules.simulate.plan import Fault, FaultKind, Plan, Shape, Step
+from modules.tools.replay.commands import write_run
+from modules.tools.replay.fixture import reduced, rerecorded
+from modules.tools.replay.recorded import Recorded
+from modules.tools.simulate.plan import Fault, FaultKind, Plan, Shape, WorkloadStep
 from tests.replay.runs import record
 
 DIRECTORY: Final = Path(__file__).parent / "fixtures"
-_SETTINGS: Final = (Step(0.5, "settings-0", Shape.CONFIGMAP), Step(0.6, "keys-0", Shape.SECRET))
+_SETTINGS: Final = (WorkloadStep(0.5, "settings-0", Shape.CONFIGMAP), WorkloadStep(0.6, "keys-0", Shape.SECRET))
 
 
 class Fixture(NamedTuple):
@@ -30,7 +30,8 @@ class Fixture(NamedTuple):
 
 FIXTURES: Final = {
     "crashes": Fixture(
-        Plan(1, 1, 40.0, (Step(1.0, "crash", Shape.CRASHES), Step(2.0, "other", Shape.PLAIN)), ()), "crash"
+        Plan(1, 1, 40.0, (WorkloadStep(1.0, "crash", Shape.CRASHES), WorkloadStep(2.0, "other", Shape.PLAIN)), ()),
+        "crash",
     ),
     "init": Fixture(
         Plan(
@@ -38,9 +39,9 @@ FIXTURES: Final = {
             1,
             25.0,
             (
-                Step(1.0, "init-pod", Shape.INIT),
-                Step(1.2, "other", Shape.TWO),
-                Step(15.0, "init-pod", Shape.INIT, revision=0),
+                WorkloadStep(1.0, "init-pod", Shape.INIT),
+                WorkloadStep(1.2, "other", Shape.TWO),
+                WorkloadStep(15.0, "init-pod", Shape.INIT, revision=0),
             ),
             (Fault(2.0, FaultKind.CRI_FAILS, seconds=4.0, amount=0.5),),
         ),
@@ -53,10 +54,10 @@ FIXTURES: Final = {
             25.0,
             (
                 *_SETTINGS,
-                Step(1.0, "files", Shape.MOUNTS),
-                Step(3.0, "other", Shape.PLAIN),
-                Step(8.0, "settings-0", Shape.CONFIGMAP, revision=2),
-                Step(18.0, "files", Shape.MOUNTS, revision=0),
+                WorkloadStep(1.0, "files", Shape.MOUNTS),
+                WorkloadStep(3.0, "other", Shape.PLAIN),
+                WorkloadStep(8.0, "settings-0", Shape.CONFIGMAP, revision=2),
+                WorkloadStep(18.0, "files", Shape.MOUNTS, revision=0),
             ),
             (Fault(9.0, FaultKind.CUT, seconds=3.0),),
         ),
@@ -84,9 +85,9 @@ def main() -> None:
     """Make them all."""
     DIRECTORY.mkdir(exist_ok=True)
     for name, fixture in FIXTURES.items():
-        write(path_of(name), _made(fixture))
-    with mock.patch("edged.lifecycle.farewell.grace_seconds", return_value=2):
-        write(path_of(CHANGED), _made(FIXTURES["mounts"]))
+        write_run(path_of(name), _made(fixture))
+    with mock.patch("edged.lifecycle.stop_container.grace_seconds", return_value=2):
+        write_run(path_of(CHANGED), _made(FIXTURES["mounts"]))
     for path in sorted(DIRECTORY.glob("*.trace")):
         sys.stdout.write(f"{path}: {path.stat().st_size} bytes\n")
 

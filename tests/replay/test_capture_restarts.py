@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from beehive.trace import LinkFrame
-from modules.edgecore.cli import main
-from modules.edgecore.exit_codes import ExitCode
-from modules.replay.capture import connections, lives
-from modules.replay.commands import replayed
-from modules.replay.outputs import NODE, message_of
-from modules.replay.recorded import captures, load
+from modules.processes.edgecore.cli import main
+from modules.processes.edgecore.exit_codes import ExitCode
+from modules.tools.replay.capture import agent_runs, connections
+from modules.tools.replay.commands import replayed
+from modules.tools.replay.outputs import NODE, message_of
+from modules.tools.replay.recorded import captures, load
 from tests.interop.traces import KUBEEDGE_FILES, KUBEEDGE_MQTT, lines_of, needs_kubeedge, needs_traces, recordings
 from tests.replay.captures import REGISTER, cloud_restart, two_lives, write
 
@@ -37,7 +37,7 @@ def test_a_restart_of_the_cloud_is_followed(tmp_path: Path, module: str) -> None
 def test_two_lives_of_the_agent_are_two_lives(tmp_path: Path, module: str, conn: int) -> None:
     """The second begins with the store and the containers of the first."""
     recorded = load(two_lives(tmp_path / "capture.jsonl", conn=conn))
-    assert len(lives(connections(recorded), "lab-edge")) == 2
+    assert len(agent_runs(connections(recorded), "lab-edge")) == 2
     result = replayed(recorded, module, None, None)
     assert [one.render() for one in result.differences] == []
     if module == NODE:

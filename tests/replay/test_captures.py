@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from modules.edgecore.cli import main
-from modules.edgecore.exit_codes import ExitCode
-from modules.replay.commands import replayed
-from modules.replay.recorded import captures, load
+from modules.processes.edgecore.cli import main
+from modules.processes.edgecore.exit_codes import ExitCode
+from modules.tools.replay.commands import replayed
+from modules.tools.replay.recorded import captures, load
 from tests.interop.traces import TRACES, needs_traces, recordings
 
 pytestmark = needs_traces

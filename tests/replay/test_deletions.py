@@ -8,12 +8,12 @@ import msgspec
 import pytest
 
 from beehive.trace import Direction, LinkFrame, Record
-from modules.edgecore.cli import main
-from modules.edgecore.exit_codes import ExitCode
-from modules.replay.compare import differences
-from modules.replay.outputs import NODE, Output, View, message_of
-from modules.replay.recorded import Recorded, load
-from modules.replay.run import MODULES
+from modules.processes.edgecore.cli import main
+from modules.processes.edgecore.exit_codes import ExitCode
+from modules.tools.replay.compare import differences
+from modules.tools.replay.outputs import NODE, Output, RunOutputs, message_of
+from modules.tools.replay.recorded import Recorded, load
+from modules.tools.replay.run import MODULES
 from tests.end_to_end.pods import container, is_ready, pod
 from tests.end_to_end.runtimes import EmbeddedUnderTest
 from tests.replay.test_recorded_process import RecordedMachine
@@ -120,7 +120,7 @@ def _frames(recorded: Recorded, records: "list[Record] | tuple[Record, ...]") ->
         for one in recorded.frames()
         if one.direction is Direction.IN and (message := message_of(one.frame)) is not None
     )
-    return View(NODE, given).outputs(one for one in records if isinstance(one, LinkFrame))
+    return RunOutputs(NODE, given).outputs(one for one in records if isinstance(one, LinkFrame))
 
 
 def _resource(one: Record) -> str:

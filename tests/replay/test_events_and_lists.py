@@ -10,22 +10,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beehive.actor import Actor
-from beehive.causes import as_actor
 from beehive.simulation import Simulation
 from beehive.trace import CriCall, CriEvent
+from beehive.trace_context import as_actor
 from edged.cri.contract import ContainerId, ContainerRuntime
 from edged.cri.errors import ConnectionClosedError, CriError, UnavailableError, UnimplementedError
-from edged.cri.recording_events import ENDED, LISTENING, OPENED, Ended
+from edged.cri.recording_events import ENDED, LISTENING, OPENED, StreamEnd
 from edged.pods.labels import POD_UID
-from modules.replay.events import RecordedEvents
-from modules.replay.lists import RecordedLists
-from modules.replay.runtime import RecordedRuntime
+from modules.tools.replay.events import RecordedEvents
+from modules.tools.replay.lists import RecordedLists
+from modules.tools.replay.runtime import RecordedRuntime
 from protos.cri.v1 import api_pb2 as pb
 
-END = Ended(UnavailableError.__name__, "GetContainerEvents", "UNAVAILABLE", "gone")
+END = StreamEnd(UnavailableError.__name__, "GetContainerEvents", "UNAVAILABLE", "gone")
 
 
-def event(time: float, kind: str, container: str = "", end: Ended | None = None) -> CriEvent:
+def event(time: float, kind: str, container: str = "", end: StreamEnd | None = None) -> CriEvent:
     """A record of the stream."""
     detail = msgspec.json.encode(end)
     if container:
@@ -34,13 +34,13 @@ def event(time: float, kind: str, container: str = "", end: Ended | None = None)
     return CriEvent(time, 0, 0, 0, kind, container, detail)
 
 
-class Ear(Actor):
+class StreamPlayer(Actor):
     """Plays one stream after the other."""
 
-    def __init__(self, events: RecordedEvents, heard: list[tuple[float, str]]) -> None:
+    def __init__(self, events: RecordedEvents, seen: list[tuple[float, str]]) -> None:
         super().__init__()
         self._events = events
-        self._heard = heard
+        self._events_seen = seen
 
     def on_receive(self, message: object) -> None:
         """Listen once more."""
@@ -51,14 +51,14 @@ class Ear(Actor):
             self.actor_ref.tell(message)
 
     def _note(self, what: str) -> None:
-        self._heard.append((self.clock.monotonic(), what))
+        self._events_seen.append((self.clock.monotonic(), what))
 
 
-def heard(*records: CriEvent, streams: int = 2) -> list[tuple[float, str]]:
-    """What is heard, and when."""
+def played(*records: CriEvent, streams: int = 2) -> list[tuple[float, str]]:
+    """Return the played events with their times."""
     simulation, found = Simulation(), list[tuple[float, str]]()
-    ear = simulation.start(Ear, RecordedEvents(simulation, records), found)
-    ear.ref.tell("listen")
+    player = simulation.start(StreamPlayer, RecordedEvents(simulation, records), found)
+    player.ref.tell("listen")
     simulation.run_for(100)
     simulation.close()
     return found[: len(records) + streams]
@@ -69,7 +69,7 @@ def test_each_stream_goes_as_it_went() -> None:
         event(1.0, LISTENING), event(1.5, OPENED), event(2.0, "stopped", "a"), event(3.0, ENDED, end=END),
         event(5.0, LISTENING), event(6.0, OPENED), event(7.0, "stopped", "b"),
     )  # fmt: skip
-    assert heard(*records) == [
+    assert played(*records) == [
         (1.5, "opened"), (2.0, "a"), (3.0, "UnavailableError"), (6.0, "opened"), (7.0, "b"),
     ]  # fmt: skip
 
@@ -92,7 +92,7 @@ def test_a_run_from_before_there_were_events_has_none() -> None:
 
 def test_an_error_is_raised_as_it_was() -> None:
     simulation = Simulation()
-    closed = Ended(ConnectionClosedError.__name__, "GetContainerEvents", "CANCELLED", "closed")
+    closed = StreamEnd(ConnectionClosedError.__name__, "GetContainerEvents", "CANCELLED", "closed")
     events = RecordedEvents(simulation, [event(0.0, LISTENING), event(0.0, ENDED, end=closed)])
     with pytest.raises(ConnectionClosedError, match="GetContainerEvents failed: closed"):
         events.play(lambda: None, lambda _event: None)
@@ -143,8 +143,8 @@ def test_where_nobody_has_looked_since_nothing_is_known(pod: str, now: float, si
 
 
 def test_it_is_known_what_was_told_of_last_and_what_is_told_of_next() -> None:
-    assert [LISTS.told("a2", now) for now in (4.0, 5.5, 8.0)] == [0.0, 5.0, 6.0]
-    assert [LISTS.next_told("a2", now) for now in (4.0, 5.0, 8.0)] == [5.0, 6.0, float("inf")]
+    assert [LISTS.changed_at("a2", now) for now in (4.0, 5.5, 8.0)] == [0.0, 5.0, 6.0]
+    assert [LISTS.next_change_at("a2", now) for now in (4.0, 5.0, 8.0)] == [5.0, 6.0, float("inf")]
 
 
 PLEG_LISTS = [listed(1.0, "a", a1="CREATED"), listed(2.01, "a", a1="RUNNING")]

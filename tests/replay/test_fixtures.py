@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from modules.edgecore.cli import main
-from modules.edgecore.exit_codes import ExitCode
-from modules.replay.outputs import NODE
-from modules.replay.recorded import load
-from modules.replay.report import figures_text
-from modules.replay.run import MODULES, replay
+from modules.processes.edgecore.cli import main
+from modules.processes.edgecore.exit_codes import ExitCode
+from modules.tools.replay.outputs import NODE
+from modules.tools.replay.recorded import load
+from modules.tools.replay.report import figures_text
+from modules.tools.replay.run import MODULES, replay
 from tests.end_to_end.processes import REPOSITORY
 from tests.replay.fixtures import CHANGED, FIXTURES, path_of
 
@@ -86,7 +86,11 @@ def test_making_a_fixture_says_what_was_made_and_nothing_else(tmp_path: Path) ->
     made = tmp_path / "made.trace"
     command = ["trace", "record-fixture", str(path_of("init")), "default/init-pod", "-o", str(made)]
     done = subprocess.run(
-        [sys.executable, "-m", "modules.edgecore", *command], capture_output=True, text=True, check=True, cwd=REPOSITORY
+        [sys.executable, "-m", "modules.processes.edgecore", *command],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=REPOSITORY,
     )
     (line,) = done.stderr.splitlines()
     assert "made.trace: " in line

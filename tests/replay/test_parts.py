@@ -1,4 +1,4 @@
-"""The parts of a replay: what answers a look, what is equal in two runs, and what counts as different."""
+"""The parts of a replay: answers to reads, the normal form of values, and the comparison."""
 
 import msgspec
 import pytest
@@ -8,29 +8,29 @@ from hypothesis import strategies as st
 
 from beehive import Operation, RealClock
 from beehive.simulation import Simulation
-from beehive.trace import CriCall, Delivered, Header, RecordedMessage
+from beehive.trace import CriCall, Delivered, RecordedMessage, TraceHeader
+from edged.cri.contract import SERVER_ACTOR as SERVER
 from edged.cri.contract import ContainerRuntime
 from edged.cri.errors import CriError, NotFoundError
-from edged.server.snapshots import ACTOR as SERVER
-from modules.edgecore.cli import main
-from modules.replay.commands import pace_of
-from modules.replay.compare import differences
-from modules.replay.normal import Ids, lines, normal
-from modules.replay.outputs import NODE, Output, View, message_of
-from modules.replay.recorded import Recorded
-from modules.replay.runtime import RecordedRuntime, role
-from modules.replay.sequences import Answer, Sequences
-from modules.replay.stand_in import Turns
+from modules.processes.edgecore.cli import main
+from modules.tools.replay.commands import pace_of
+from modules.tools.replay.compare import differences
+from modules.tools.replay.normalize import Ids, lines, normalize
+from modules.tools.replay.outputs import NODE, Output, RunOutputs, message_of
+from modules.tools.replay.recorded import Recorded
+from modules.tools.replay.runtime import RecordedRuntime, role
+from modules.tools.replay.sequences import RecordedAnswer, Sequences
+from modules.tools.replay.stub_module import DeliveryOrder
 from protos.cri.v1 import api_pb2 as pb
 
 
 def looks(*answers: tuple[float, float, str]) -> Sequences[str]:
-    """Recorded looks: begin, end, what was seen."""
-    return Sequences(("list", Answer(*answer)) for answer in answers)
+    """Recorded reads: begin, end, result."""
+    return Sequences(("list", RecordedAnswer(*answer)) for answer in answers)
 
 
 def seen(sequences: Sequences[str], now: float, since: float = 0.0) -> str:
-    answer = sequences.look("list", now, since)
+    answer = sequences.query("list", now, since)
     assert answer is not None
     return answer.value
 
@@ -78,7 +78,7 @@ def test_a_module_comes_to_an_answer_when_it_has_handled_what_was_there_before(
     span: int, given: float, before: int | None
 ) -> None:
     """It was busy until second 4: what came before the answer was handled before it, what came after it after it."""
-    turns = Turns(
+    order = DeliveryOrder(
         [
             delivery(30, "metamanager", 4.5),
             delivery(20, "metamanager", 4.0),
@@ -88,16 +88,16 @@ def test_a_module_comes_to_an_answer_when_it_has_handled_what_was_there_before(
             delivery(70, "metamanager", 4.75),
         ]
     )
-    found = turns.before(delivery(span, "metamanager", given - 0.25, way="response"))
+    found = order.before(delivery(span, "metamanager", given - 0.25, way="response"))
     assert (None if found is None else found.span) == before
-    assert turns.before(delivery(span, "edged/worker-0", given, way="response")) is None
+    assert order.before(delivery(span, "edged/worker-0", given, way="response")) is None
 
 
 def test_there_is_no_more_of_changes_than_was_recorded() -> None:
     sequences = looks((1.0, 1.1, "a"))
     assert sequences.change("list") is not None
     assert sequences.change("list") is None
-    assert sequences.look("other", 1.0) is None
+    assert sequences.query("other", 1.0) is None
 
 
 JSON = st.recursive(
@@ -109,8 +109,8 @@ JSON = st.recursive(
 
 @given(JSON)
 def test_the_normal_form_is_its_own(value: object) -> None:
-    once = normal(value)
-    assert normal(once) == once
+    once = normalize(value)
+    assert normalize(once) == once
     assert lines(value) == lines(once)
 
 
@@ -127,7 +127,7 @@ def test_ids_of_a_run_are_called_by_their_role_and_given_ones_stay() -> None:
     first, second = Ids(frozenset({"given"})), Ids(frozenset({"given"}))
     for ids, keys in ((first, ("a", "b")), (second, ("x", "y"))):
         for key in (*keys, "given"):
-            ids.meet(key, "query pod")
+            ids.add(key, "query pod")
     assert (first.name("b"), first.name("given")) == (second.name("y"), "given")
     assert first.name("a") != first.name("b")
 
@@ -170,7 +170,7 @@ def test_of_a_pull_it_counts_what_is_pulled_and_not_in_whose_name() -> None:
         config = {"metadata": {"name": pod, "uid": pod}}
         request = {"image": {"image": image}, "auth": {"password": secret}, "sandbox_config": config}
         call = CriCall(1.0, 1, 0, 1, "p", "pull_image", msgspec.json.encode(request), b'"i"', "", "", 0.0)
-        return View(NODE, frozenset()).outputs([call])
+        return RunOutputs(NODE, frozenset()).outputs([call])
 
     assert differences(pulls("a", "i", "s"), pulls("b", "i", "s"), 9.0) == []
     assert differences(pulls("a", "i", "s"), pulls("a", "i", "t"), 9.0)
@@ -199,7 +199,7 @@ def test_questions_over_the_server_are_nothing_that_edged_does() -> None:
     """Neither are they answered to edged, nor are they missed in a replay."""
     asked = CriCall(1.0, 1, 0, 1, SERVER, "exec_sync", b'{"container_id":"c"}', b"", "", "", 0.0)
     done = CriCall(1.0, 2, 0, 2, "edged/worker-0", "exec_sync", b'{"container_id":"d"}', b"", "", "", 0.0)
-    header = Header(1, "edgecore", "n", 0.0)
+    header = TraceHeader(1, "edgecore", "n", 0.0)
     assert Recorded(header, (asked, done)).calls() == [done]
 
 

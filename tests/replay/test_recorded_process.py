@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from beehive.trace import StoreCommit
-from modules.edgecore.config.writing import render
-from modules.replay.fixture import reduced, rerecorded
-from modules.replay.outputs import NODE
-from modules.replay.recorded import Recorded, load
-from modules.replay.run import MODULES, replay
+from modules.processes.edgecore.config.writing import render
+from modules.tools.replay.fixture import reduced, rerecorded
+from modules.tools.replay.outputs import NODE
+from modules.tools.replay.recorded import Recorded, load
+from modules.tools.replay.run import MODULES, replay
 from tests.end_to_end.machine import Machine
 from tests.end_to_end.pods import config_map, container, is_ready, mount, pod, restarts_of
 from tests.end_to_end.processes import PATIENCE, REPOSITORY, Process, wait_until
@@ -33,7 +33,7 @@ class RecordedMachine(Machine):
         file = self.edge.file
         file.write_text(render(self.edge._config(self.cloud.address)))
         arguments = ["run", "--config", str(file), "--record", str(self.trace)]
-        self.edge._process = Process("modules.edgecore", arguments, self.directory / "edgecore.log")
+        self.edge._process = Process("modules.processes.edgecore", arguments, self.directory / "edgecore.log")
 
 
 @pytest.fixture(scope="module")
@@ -72,7 +72,16 @@ def _live(machine: Machine) -> None:
 
 
 def _events(machine: Machine) -> str:
-    command = [sys.executable, "-m", "modules.edgecore", "store", "list", "event", "--config", str(machine.edge.file)]
+    command = [
+        sys.executable,
+        "-m",
+        "modules.processes.edgecore",
+        "store",
+        "list",
+        "event",
+        "--config",
+        str(machine.edge.file),
+    ]
     return subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=True, timeout=PATIENCE).stdout
 
 

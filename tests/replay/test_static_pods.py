@@ -10,9 +10,9 @@ from beehive import Hive, Module, ModuleName, Operation
 from beehive.names import SHUTDOWN_RESOURCE
 from beehive.simulation import Simulation
 from beehive.trace import Delivered, Record, RecordedMessage
-from edged.static_pods.directory import Changes
-from modules.replay.outputs import View
-from modules.replay.static_pods import Look, looking, looks
+from edged.static_pods.directory import StaticPodChanges
+from modules.tools.replay.outputs import RunOutputs
+from modules.tools.replay.static_pods import DirectoryState, directory_states, replay_directory
 
 EDGED = str(ModuleName.EDGED)
 
@@ -25,10 +25,10 @@ def told(time: float, name: str, operation: str = Operation.INSERT, *, sender: s
     return Delivered(time + 0.25, 1, 0, 1, sender, EDGED, "send", "handled", "", 0, 0.0, 0.25, message)
 
 
-def change(gone: list[str], come: list[str]) -> Changes:
+def change(gone: list[str], come: list[str]) -> StaticPodChanges:
     """What is different, as the replay has it."""
     made = {name: {"metadata": {"name": name}, "spec": {"log": "/ours/logs"}} for name in gone + come}
-    return Changes([made[name] for name in gone], [made[name] for name in come])
+    return StaticPodChanges([made[name] for name in gone], [made[name] for name in come])
 
 
 def test_what_was_told_at_one_moment_was_one_look() -> None:
@@ -39,7 +39,7 @@ def test_what_was_told_at_one_moment_was_one_look() -> None:
         told(2.0, "a", Operation.DELETE),
         told(2.001, "c"),
     ]
-    found = looks(recorded, lambda text: text.replace(b"/recorded", b"/ours"))
+    found = directory_states(recorded, lambda text: text.replace(b"/recorded", b"/ours"))
     assert found == [(1.0, change([], ["a", "b"])), (2.0, change(["a"], ["c"]))]
 
 
@@ -48,17 +48,17 @@ class Owner(Module):
 
     name = ModuleName.EDGED
 
-    def __init__(self, recorded: list[Look], directory: Path) -> None:
+    def __init__(self, recorded: list[DirectoryState], directory: Path) -> None:
         super().__init__()
         self._recorded = recorded
         self._directory = directory
-        self.seen: list[tuple[float, Changes]] = []
+        self.seen: list[tuple[float, StaticPodChanges]] = []
 
     def on_start(self) -> None:
         """Look."""
-        self.start_actor(looking(self._recorded), self._directory, "node", self._see)
+        self.start_actor(replay_directory(self._recorded), self._directory, "node", self._see)
 
-    def _see(self, changes: Changes) -> None:
+    def _see(self, changes: StaticPodChanges) -> None:
         self.seen.append((round(self.clock.monotonic(), 3), changes))
 
 
@@ -74,7 +74,9 @@ class Owner(Module):
         ),
     ],
 )
-def test_the_directory_is_seen_as_it_was(recorded: list[Look], seen: list[Look], tmp_path: Path) -> None:
+def test_the_directory_is_seen_as_it_was(
+    recorded: list[DirectoryState], seen: list[DirectoryState], tmp_path: Path
+) -> None:
     (tmp_path / "other.yaml").write_text("kind: Pod\nmetadata: {name: other}\nspec: {containers: [{name: a}]}\n")
     simulation = Simulation(1)
     hive = Hive(simulation)
@@ -101,5 +103,5 @@ def test_that_the_machine_shuts_down_is_nothing_that_edged_does() -> None:
         )
         yield told(2.0, "a")
 
-    found = View(EDGED, frozenset()).outputs(outputs())
+    found = RunOutputs(EDGED, frozenset()).outputs(outputs())
     assert [one.title for one in found] == ["send insert default/pod/a to edged"]

@@ -1,4 +1,4 @@
-"""The store of a replay, and what is recorded of stores, figures and confirmations for it."""
+"""The store of a replay, and the recording of stores, machine info and confirmations for it."""
 
 from pathlib import Path
 from typing import Any
@@ -9,15 +9,15 @@ from msgspec.structs import replace
 from beehive.simulation import Simulation
 from beehive.trace import Change, Note, StoreCommit
 from beehive.trace.redact import Redactor
-from edged.node.machine import Figures, Usage
-from edged.node.recording import FIGURES, RecordingFigures
-from edged.testing.figures import PLENTY
+from edged.node.machine import MachineInfo, MachineUsage
+from edged.node.recording import MACHINE_NOTES, RecordingMachineInfo
+from edged.testing.machine_info import PLENTY
 from metamanager.errors import StoreWriteError
 from metamanager.recording import REFUSED, RecordingStore
 from metamanager.rows import Row
 from metamanager.sqlite_store import SqliteStore
-from modules.replay.figures import RecordedFigures
-from modules.replay.store import RecordedStore
+from modules.tools.replay.machine_info import RecordedMachineInfo
+from modules.tools.replay.store import RecordedStore
 
 POD = Change("put", "default/pod/a", "pod", b'{"metadata":{"name":"a","uid":"u"}}')
 ROW = Row("default/pod/b", "pod", "{}")
@@ -160,20 +160,20 @@ def test_a_change_that_is_refused_is_recorded(tmp_path: Path) -> None:
 def test_figures_are_recorded_when_they_change_and_come_back_at_their_time(tmp_path: Path) -> None:
     simulation, kept = Simulation(), list[Any]()
 
-    class Falling(Figures):
+    class Falling(MachineInfo):
         """Less and less memory."""
 
-        def usage(self, root: Path, images: Path | None = None) -> Usage:
+        def usage(self, root: Path, images: Path | None = None) -> MachineUsage:
             return replace(PLENTY, memory_available=10 - int(simulation.clock.monotonic() / 5))
 
-    figures = RecordingFigures(Falling(), simulation.clock, kept.append)
+    figures = RecordingMachineInfo(Falling(), simulation.clock, kept.append)
     for _ in range(4):
         figures.usage(tmp_path)
         simulation.run_for(3.0)
     notes = [entry.record(entry.time, Redactor()) for entry in kept]
-    assert [(note.kind, note.text) for note in notes] == [(FIGURES.kind, FIGURES.usage)] * 2
+    assert [(note.kind, note.text) for note in notes] == [(MACHINE_NOTES.kind, MACHINE_NOTES.usage)] * 2
     again = Simulation()
-    recorded = RecordedFigures(again.clock, [note for note in notes if isinstance(note, Note)])
+    recorded = RecordedMachineInfo(again.clock, [note for note in notes if isinstance(note, Note)])
     assert recorded.usage(tmp_path).memory_available == 10
     again.run_for(7.0)
     assert recorded.usage(tmp_path).memory_available == 9

@@ -5,15 +5,15 @@ from contextlib import AbstractContextManager, contextmanager
 from unittest.mock import patch
 
 from beehive.message import Message
-from beehive.requests import Waiters, _Waiter
-from edged.keeper import PodKeeper
+from beehive.requests import PendingRequests, _OpenRequest
 from edged.orphans import Orphans
-from edged.pleg.reader import Glance
+from edged.pleg.reader import PodSnapshot
 from edged.pods.model import PodRef, PodUid
+from edged.sync_loop import SyncLoop
 from edgehub.outbox.sqlite import SqliteOutbox
 from metamanager import sqlite_open
 from metamanager.batch import Batch, Outcome
-from metamanager.client import CallError, MetaTurnClient
+from metamanager.client import AsyncMetaClient, CallError
 from metamanager.rows import Row
 from metamanager.sqlite_store import SqliteStore
 
@@ -39,12 +39,12 @@ def acknowledged_before_the_commit() -> Iterator[None]:
 @contextmanager
 def pods_keyed_by_name() -> Iterator[None]:
     """The deletion of a pod ends whatever has its name (edged of 2019 found pods by namespace and name)."""
-    remove = PodKeeper.remove
+    remove = SyncLoop.handle_pod_remove
 
-    def by_name(self: PodKeeper, namespace: str, name: str, uid: str, grace: int | None = None) -> None:
+    def by_name(self: SyncLoop, namespace: str, name: str, uid: str, grace: int | None = None) -> None:
         remove(self, namespace, name, "", grace)
 
-    with patch.object(PodKeeper, "remove", by_name):
+    with patch.object(SyncLoop, "handle_pod_remove", by_name):
         yield
 
 
@@ -52,11 +52,11 @@ def pods_keyed_by_name() -> Iterator[None]:
 def late_replies_dropped() -> Iterator[None]:
     """A request whose deadline has passed is forgotten, and so is the reply that comes after it: nobody is told."""
 
-    def expire(self: Waiters, waiter: _Waiter, message: Message, seconds: float) -> None:
-        if self._open.get(message.id) is waiter:
+    def expire(self: PendingRequests, request: _OpenRequest, message: Message, seconds: float) -> None:
+        if self._open.get(message.id) is request:
             del self._open[message.id]
 
-    with patch.object(Waiters, "_expire", expire):
+    with patch.object(PendingRequests, "_expire", expire):
         yield
 
 
@@ -79,19 +79,19 @@ def an_insert_does_not_overwrite() -> Iterator[None]:
 def what_is_not_known_is_removed() -> Iterator[None]:
     """Two agents on one machine end each other's pods (a kubelet removes what it does not know)."""
 
-    def found(self: Orphans, glances: Mapping[PodUid, Glance], known: Container[PodUid]) -> list[PodRef]:
+    def found(self: Orphans, glances: Mapping[PodUid, PodSnapshot], known: Container[PodUid]) -> list[PodRef]:
         new = [glance.ref for uid, glance in glances.items() if uid not in known and uid not in self._removing]
         self._removing |= {ref.uid: ref for ref in new}
         return new
 
-    with patch.object(Orphans, "found", found):
+    with patch.object(Orphans, "find", found):
         yield
 
 
 @contextmanager
 def what_is_left_over_is_not_looked_for() -> Iterator[None]:
     """A pod whose deletion the agent did not live to finish stays for ever."""
-    with patch.object(Orphans, "found", lambda *_args: []):
+    with patch.object(Orphans, "find", lambda *_args: []):
         yield
 
 
@@ -107,10 +107,10 @@ def commits_are_not_flushed() -> Iterator[None]:
 def a_new_store_is_believed() -> Iterator[None]:
     """A node that has lost its database takes all that it runs for orphans, and ends it."""
 
-    def store_is_complete(_self: MetaTurnClient, *, then: Callable[[bool | CallError], None]) -> None:
+    def store_is_complete(_self: AsyncMetaClient, *, then: Callable[[bool | CallError], None]) -> None:
         then(True)  # noqa: FBT003 - an answer, not an option
 
-    with patch.object(MetaTurnClient, "store_is_complete", store_is_complete):
+    with patch.object(AsyncMetaClient, "store_is_complete", store_is_complete):
         yield
 
 

@@ -7,8 +7,8 @@ from unittest.mock import patch
 from msgspec.structs import replace
 
 from edged.api import Node
-from edged.report.allowance import Allowance
-from edged.report.node import NodeReporter
+from edged.node.reporter import NodeReporter
+from edged.node.token_bucket import TokenBucket
 
 Plant = Callable[[], AbstractContextManager[None]]
 
@@ -16,21 +16,21 @@ Plant = Callable[[], AbstractContextManager[None]]
 @contextmanager
 def a_label_of_the_node_is_not_heard() -> Iterator[None]:
     """edged keeps the labels with which the node registered."""
-    hear = NodeReporter.heard
+    hear = NodeReporter.handle_node_update
 
     def heard(self: NodeReporter, node: Node) -> None:
-        known = self.node
+        known = self.registered_node
         labels = known.metadata.labels if known is not None else node.metadata.labels
         hear(self, replace(node, metadata=replace(node.metadata, labels=labels)))
 
-    with patch.object(NodeReporter, "heard", heard):
+    with patch.object(NodeReporter, "handle_node_update", heard):
         yield
 
 
 @contextmanager
 def what_others_write_into_the_node_is_not_put_right() -> Iterator[None]:
     """Ready stays Unknown, as the node controller has left it."""
-    with patch.object(Allowance, "take", lambda _self: False):
+    with patch.object(TokenBucket, "try_accept", lambda _self: False):
         yield
 
 
@@ -38,11 +38,11 @@ def what_others_write_into_the_node_is_not_put_right() -> Iterator[None]:
 def what_was_put_right_three_times_is_never_again() -> Iterator[None]:
     """The limit of corrections is one for ever."""
 
-    def take(self: Allowance) -> bool:
+    def take(self: TokenBucket) -> bool:
         self._left -= 1
         return self._left >= 0
 
-    with patch.object(Allowance, "take", take):
+    with patch.object(TokenBucket, "try_accept", take):
         yield
 
 

@@ -9,19 +9,20 @@ from msgspec.structs import replace
 
 from beehive.message import Message
 from edged.api import Pod, PodStatus
-from edged.keeper import PodKeeper
-from edged.pleg.messages import Seen
+from edged.pleg.messages import PodInspection
 from edged.pods.manager import PodManager, PodRecord
 from edged.pods.model import PodUid
-from edged.report.pods import PodReporter, _Entry
+from edged.status.manager import StatusManager, _Entry
+from edged.sync_loop import SyncLoop
 from edgehub.outgoing import Outgoing
 from metamanager import pod_list
 from metamanager.client import CallError
 from metamanager.pod_list import ListedPod
-from modules.cloudhub.deliveries import NodeDeliveries
-from modules.edgecontroller.feed import Feed
-from modules.edgecontroller.kinds import ObjectKey
-from modules.edgecontroller.syncs import Sync, Syncs
+from modules.cloud.apiserver.kinds import ObjectKey
+from modules.cloud.apiserver.object_sync import ObjectSync
+from modules.cloud.cloudhub.node_session import NodeSession
+from modules.cloud.edgecontroller.downstream_controller import DownstreamController
+from modules.cloud.edgecontroller.object_syncs import ObjectSyncs
 
 Plant = Callable[[], AbstractContextManager[None]]
 
@@ -41,11 +42,11 @@ def an_older_pod_of_the_list_replaces_a_newer_one() -> Iterator[None]:
 def what_a_node_has_once_is_not_sent_again() -> Iterator[None]:
     """At a connection: changes that were made while there was none are not delivered."""
 
-    def is_needed(self: Syncs, node: str, uid: str, version: int) -> bool:
+    def is_needed(self: ObjectSyncs, node: str, uid: str, version: int) -> bool:
         sync = self.of(node).get(uid)
         return sync is None or (sync.version == 0 < version)
 
-    with patch.object(Syncs, "is_needed", is_needed):
+    with patch.object(ObjectSyncs, "is_needed", is_needed):
         yield
 
 
@@ -53,10 +54,10 @@ def what_a_node_has_once_is_not_sent_again() -> Iterator[None]:
 def deletions_end_with_the_connection() -> Iterator[None]:
     """What was deleted while the node was away is not told."""
 
-    def nothing(_self: Feed, _node: str, _uid: str, _sync: Sync) -> None:
+    def nothing(_self: DownstreamController, _node: str, _uid: str, _sync: ObjectSync) -> None:
         pass
 
-    with patch.object(Feed, "_send_deletion", nothing):
+    with patch.object(DownstreamController, "_send_deletion", nothing):
         yield
 
 
@@ -77,28 +78,28 @@ def labels_of_others_are_not_taken() -> Iterator[None]:
 @contextmanager
 def a_patch_counts_as_taken_when_it_is_sent() -> Iterator[None]:
     """The next is made against what the cloud may never have got."""
-    send = PodReporter._patch
+    send = StatusManager._patch
 
-    def hopeful(self: PodReporter, entry: _Entry, wanted: PodStatus, text: str) -> None:
+    def hopeful(self: StatusManager, entry: _Entry, wanted: PodStatus, text: str) -> None:
         entry.has = wanted
         send(self, entry, wanted, text)
 
-    with patch.object(PodReporter, "_patch", hopeful):
+    with patch.object(StatusManager, "_patch", hopeful):
         yield
 
 
 @contextmanager
 def older_facts_win() -> Iterator[None]:
     """What was seen before a worker was at a pod counts after it."""
-    observe = PodKeeper.observe
+    observe = SyncLoop.handle_pleg_event
 
-    def forgetful(self: PodKeeper, seen: Seen) -> None:
-        record = self.pods.get(seen.facts.ref.uid)
+    def forgetful(self: SyncLoop, seen: PodInspection) -> None:
+        record = self._pods.get(seen.facts.ref.uid)
         if record is not None:
             record.facts_at = float("-inf")
         observe(self, seen)
 
-    with patch.object(PodKeeper, "observe", forgetful):
+    with patch.object(SyncLoop, "handle_pleg_event", forgetful):
         yield
 
 
@@ -117,27 +118,27 @@ def one_frame_more_is_taken_for_confirmed() -> Iterator[None]:
 @contextmanager
 def an_acknowledgement_of_an_older_version_is_one_of_the_newest() -> Iterator[None]:
     """cloudhub does not look at the version that was acknowledged."""
-    acknowledge = NodeDeliveries.acknowledge
+    acknowledge = NodeSession.acknowledge
 
-    def hasty(self: NodeDeliveries, message_id: str) -> Any:
+    def hasty(self: NodeSession, message_id: str) -> Any:
         subject = self._sent.get(message_id)
         pending = self._under_way.get(subject.key) if subject is not None else None
         return acknowledge(self, pending.message.id if pending is not None else message_id)
 
-    with patch.object(NodeDeliveries, "acknowledge", hasty):
+    with patch.object(NodeSession, "acknowledge", hasty):
         yield
 
 
 @contextmanager
 def a_refusal_is_taken_for_the_end_of_the_pod() -> Iterator[None]:
     """A patch that failed for whatever reason: the pod is unknown there, and nothing more is said of it."""
-    answered = PodReporter._answered
+    answered = StatusManager._answered
 
-    def silent(self: PodReporter, entry: _Entry, error: CallError | None = None) -> None:
+    def silent(self: StatusManager, entry: _Entry, error: CallError | None = None) -> None:
         answered(self, entry, error)
         entry.unknown = entry.unknown or error is not None
 
-    with patch.object(PodReporter, "_answered", silent):
+    with patch.object(StatusManager, "_answered", silent):
         yield
 
 
@@ -145,31 +146,31 @@ def a_refusal_is_taken_for_the_end_of_the_pod() -> Iterator[None]:
 def an_object_made_anew_takes_the_sync_of_its_namesake() -> Iterator[None]:
     """The cloud knows what a node has by name: one of another uid is taken for delivered."""
 
-    def sending(self: Syncs, node: str, uid: str, key: ObjectKey) -> None:
+    def sending(self: ObjectSyncs, node: str, uid: str, key: ObjectKey) -> None:
         if uid not in self.of(node):
             former = next((sync for sync in self.of(node).values() if sync.key == key), None)
-            self._put(node, uid, Sync(key, 2**62 if former is not None and former.version else 0))
+            self._put(node, uid, ObjectSync(key, 2**62 if former is not None and former.version else 0))
 
-    with patch.object(Syncs, "sending", sending):
+    with patch.object(ObjectSyncs, "sending", sending):
         yield
 
 
 @contextmanager
 def a_message_that_came_twice_is_not_acknowledged_twice() -> Iterator[None]:
     """The cloud never hears of an object whose first acknowledgement was lost."""
-    from metamanager import effects  # noqa: PLC0415
-    from metamanager.module import _TAKE, MetaManager  # noqa: PLC0415
+    from metamanager import replies  # noqa: PLC0415
     from metamanager.rules import Step  # noqa: PLC0415
+    from metamanager.steps import STEPS, Steps  # noqa: PLC0415
 
     seen: set[str] = set()
 
-    def once(self: MetaManager, message: Message) -> list[Any]:
+    def once(steps: Steps, message: Message) -> list[Any]:
         if message.id in seen:
             return []
         seen.add(message.id)
-        return [effects.ok_to_cloud(message, self.clock)]
+        return [replies.ok_to_cloud(message, steps.clock)]
 
-    with patch.dict(_TAKE, {Step.OK_TO_CLOUD: once}):
+    with patch.dict(STEPS, {Step.OK_TO_CLOUD: once}):
         yield
 
 

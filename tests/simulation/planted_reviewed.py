@@ -5,23 +5,22 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 from unittest.mock import patch
 
-from beehive.message import Message
 from edged.api import Pod, PodStatus
 from edged.api.versions import version_number
-from edged.keeper import PodKeeper
+from edged.pod_workers.job import Done
 from edged.pods.manager import PodManager, PodRecord
 from edged.pods.model import PodUid
-from edged.report import pods as reports
-from edged.report.pods import PodReporter, _Entry
-from edged.rounds import Rounds
-from edged.work.job import Done, Task
+from edged.pods.state import PodState
+from edged.status import manager as reports
+from edged.status.manager import StatusManager, _Entry
+from edged.sync_loop import SyncLoop
 from metamanager.pod_list import PodList
-from metamanager.remote import Remote
+from metamanager.remote_query import RemoteQuery
 from metamanager.rows import Row
-from modules.cloudhub.connections import Connected
-from modules.cloudhub.module import CloudHub
-from modules.edgecontroller.module import EdgeController
-from modules.edgecontroller.syncs import Syncs
+from modules.cloud.cloudhub.module import CloudHub
+from modules.cloud.edgecontroller.node_connections import NodeConnections
+from modules.cloud.edgecontroller.object_syncs import ObjectSyncs
+from modules.cloud.messages import ConnectEvent
 
 Plant = Callable[[], AbstractContextManager[None]]
 
@@ -53,11 +52,11 @@ def reports_compare_versions_as_text() -> Iterator[None]:
 def the_cloud_compares_versions_as_text() -> Iterator[None]:
     """Likewise, of what a node has acknowledged."""
 
-    def is_needed(self: Syncs, node: str, uid: str, version: int) -> bool:
+    def is_needed(self: ObjectSyncs, node: str, uid: str, version: int) -> bool:
         sync = self.of(node).get(uid)
         return sync is None or str(sync.version) < str(version)
 
-    with patch.object(Syncs, "is_needed", is_needed):
+    with patch.object(ObjectSyncs, "is_needed", is_needed):
         yield
 
 
@@ -75,7 +74,7 @@ def the_base_is_trusted_after_a_lost_answer() -> Iterator[None]:
 @contextmanager
 def the_store_is_trusted_after_a_restart() -> Iterator[None]:
     """What a former life of the agent said last is not in the store, and the next patch is made as if it were."""
-    with patch.object(PodReporter, "of_store", lambda *_args: None):
+    with patch.object(StatusManager, "mark_from_store", lambda *_args: None):
         yield
 
 
@@ -83,18 +82,18 @@ def the_store_is_trusted_after_a_restart() -> Iterator[None]:
 def the_cloud_is_not_heard_while_a_patch_is_under_way() -> Iterator[None]:
     """A status that others wrote meanwhile stays."""
 
-    def heard(_self: PodReporter, entry: _Entry, pod: Pod) -> None:
+    def heard(_self: StatusManager, entry: _Entry, pod: Pod) -> None:
         if not entry.busy:
             reports._catch_up(entry, version_number(pod.metadata.resource_version), pod.status)
 
-    with patch.object(PodReporter, "_heard", heard):
+    with patch.object(StatusManager, "_update_known", heard):
         yield
 
 
 @contextmanager
 def a_late_answer_resurrects() -> Iterator[None]:
     """What was deleted while the cloud was asked for it is stored all the same."""
-    with patch.object(Remote, "void", lambda *_args: None):
+    with patch.object(RemoteQuery, "discard", lambda *_args: None):
         yield
 
 
@@ -124,75 +123,72 @@ def the_end_of_an_old_connection_ends_the_new_one() -> Iterator[None]:
 def the_end_of_an_old_connection_ends_the_new_one_for_edgecontroller() -> Iterator[None]:
     """Likewise: the node is sent nothing until it connects again."""
 
-    def on_disconnected(self: EdgeController, message: Message) -> None:
-        self._left(message.content_as(Connected).client_id)
+    def disconnected(self: NodeConnections, event: ConnectEvent) -> None:
+        self._remove(event.client_id)
 
-    handler: Any = EdgeController.on_disconnected  # which the table of handlers holds already
-    code, handler.__code__ = handler.__code__, on_disconnected.__code__
-    try:
+    with patch.object(NodeConnections, "disconnected", disconnected):
         yield
-    finally:
-        handler.__code__ = code
 
 
 @contextmanager
 def a_deletion_is_confirmed_before_the_pod_has_ended() -> Iterator[None]:
     """The cloud may give its place to another."""
-    want = Rounds.want
+    update_pod = SyncLoop._update_pod
 
-    def hasty(self: Rounds, record: PodRecord) -> None:
-        want(self, record)
-        if record.going and not record.removed:
-            self._reporter.finish(record.ref.uid)
+    def hasty(self: SyncLoop, pod: Pod) -> None:
+        update_pod(self, pod)
+        record = self._pods.get(PodUid(pod.metadata.uid))
+        if record is not None and record.deletion_requested and not record.deleted:
+            self._status_manager.terminate_pod(record.ref.uid)
 
-    with patch.object(Rounds, "want", hasty):
+    with patch.object(SyncLoop, "_update_pod", hasty):
         yield
 
 
 @contextmanager
 def a_deletion_is_confirmed_although_the_runtime_refused_it() -> Iterator[None]:
     """Likewise, when a container could not be stopped."""
-    retry = Rounds._retry
+    retry = SyncLoop._retry
 
-    def hasty(self: Rounds, done: Done) -> None:
-        retry(self, done)
-        if done.job.task is Task.KILL:
-            self._reporter.finish(done.job.ref.uid)
+    def hasty(self: SyncLoop, record: PodRecord | None, done: Done) -> None:
+        retry(self, record, done)
+        if done.job.state is PodState.TERMINATING:
+            self._status_manager.terminate_pod(done.job.ref.uid)
 
-    with patch.object(Rounds, "_retry", hasty):
+    with patch.object(SyncLoop, "_retry", hasty):
         yield
 
 
 @contextmanager
 def what_is_deleted_while_the_cloud_lists_its_pods_is_taken_from_the_list() -> Iterator[None]:
     """A message that came during the listing counts for nothing."""
-    with patch.object(PodList, "deleted", lambda *_args: None):
+    with patch.object(PodList, "note_deleted", lambda *_args: None):
         yield
 
 
 @contextmanager
 def messages_count_for_nothing_while_the_store_lists_its_pods() -> Iterator[None]:
     """edged at its start: the store is believed, whatever a message said meanwhile."""
-    with patch.object(PodKeeper, "_hear_of", lambda *_args: None):
+    with patch.object(SyncLoop, "_note_message", lambda *_args: None):
         yield
 
 
 @contextmanager
 def messages_are_ignored_while_the_store_lists_its_pods() -> Iterator[None]:
     """edged at its start: it takes nothing before the store's list has come."""
-    take, remove = PodKeeper.take, PodKeeper.remove
+    take, remove = SyncLoop._update_pod, SyncLoop.handle_pod_remove
 
-    def taken(self: PodKeeper, pod: Pod) -> None:
+    def taken(self: SyncLoop, pod: Pod) -> None:
         if self._complete or _in_listing:
             take(self, pod)
 
-    def removed(self: PodKeeper, namespace: str, name: str, uid: str, grace: int | None = None) -> None:
+    def removed(self: SyncLoop, namespace: str, name: str, uid: str, grace: int | None = None) -> None:
         if self._complete:
             remove(self, namespace, name, uid, grace)
 
-    listed = PodKeeper.listed
+    listed = SyncLoop.handle_stored_pods
 
-    def listing(self: PodKeeper, pods: Any) -> None:
+    def listing(self: SyncLoop, pods: Any) -> None:
         _in_listing.append(True)
         try:
             listed(self, pods)
@@ -200,9 +196,9 @@ def messages_are_ignored_while_the_store_lists_its_pods() -> Iterator[None]:
             _in_listing.clear()
 
     with (
-        patch.object(PodKeeper, "take", taken),
-        patch.object(PodKeeper, "remove", removed),
-        patch.object(PodKeeper, "listed", listing),
+        patch.object(SyncLoop, "_update_pod", taken),
+        patch.object(SyncLoop, "handle_pod_remove", removed),
+        patch.object(SyncLoop, "handle_stored_pods", listing),
     ):
         yield
 

@@ -1,13 +1,12 @@
-"""Every plan that ever failed, kept under the name of the bug that it found.
+"""Every plan that ever failed, under the name of the bug that it found.
 
-A seed alone would not do: what is drawn from it changes whenever the drawing does. So each is the plan as it was made
-small, in `regressions/`, written by `edgecore simulate`.
+Plans are kept instead of seeds, because a seed draws another plan whenever the drawing changes.
 """
 
 from pathlib import Path
 
-from modules.simulate.plan import Plan
-from modules.simulate.report import read_plan
+from modules.tools.simulate.plan import Plan
+from modules.tools.simulate.report import read_plan
 
 DIRECTORY = Path(__file__).parent / "regressions"
 

@@ -1,7 +1,7 @@
-"""Looks for the first seed that finds each planted bug: `python -m tests.simulation.search [NAME...]` (`make planted`).
+"""Searches the first seed that finds each planted bug: `python -m tests.simulation.search [NAME...]` (`make planted`).
 
-With `--keep` its plan is kept in `found/`; the tests run that, and fail when the simulation does
-not find it any more. Bugs are shared out among the cores.
+With `--keep` its plan is kept in `found/`; the tests run that plan, and fail if the simulation no longer finds the bug.
+The bugs are distributed over the cores.
 """
 
 import argparse
@@ -12,10 +12,10 @@ from pathlib import Path
 
 import msgspec
 
-from modules.simulate.campaign import Settings, run_seed, small_failure
-from modules.simulate.plan import Plan
-from modules.simulate.report import read_plan
-from modules.simulate.world import Violation
+from modules.tools.simulate.plan import Plan
+from modules.tools.simulate.report import read_plan
+from modules.tools.simulate.seeds import SeedSettings, run_seed, small_failure
+from modules.tools.simulate.world import Violation
 from tests.simulation.planted import PLANTED, Plant
 from tests.simulation.planted_nodes import NODES
 from tests.simulation.planted_own import OWN
@@ -30,8 +30,9 @@ NEVER = frozenset(
         "messages_are_ignored_while_the_store_lists_its_pods",
     }
 )
-"""Of no effect: metamanager hands a message on after it is in the store, and answers in the order in which it is asked.
-So whatever reaches edged before the store's list is in that list, and whatever is not in the list comes after it."""
+"""Bugs without effect: metamanager passes a message on after it is in the store, and answers requests in their order.
+So objects that reach edged before the store's list are in that list, and all others come after it.
+"""
 
 NOT_FOUND = frozenset(
     {
@@ -45,15 +46,15 @@ NOT_FOUND = frozenset(
         "a_message_that_came_twice_is_not_acknowledged_twice",
     }
 )
-"""Of which no plan that finds them is known yet: not within 80 seeds, or not looked for so long."""
+"""Bugs without a known plan that finds them: not within 80 seeds, or not searched for so long."""
 
 
 class Finding(msgspec.Struct, frozen=True):
-    """What came of the search for one bug."""
+    """Result of the search for one bug."""
 
     name: str
     seed: int
-    """The first that finds it; -1: none does."""
+    """First seed that finds it; -1 for none."""
     violation: Violation | None = None
     plan: Plan | None = None
 
@@ -62,9 +63,9 @@ def first_finding(name: str, seeds: int, *, small: bool) -> Finding:
     """Run seeds with a bug until one finds it; `small`: leave out of its plan what it does not need."""
     with BUGS[name]():
         for seed in range(seeds):
-            violation = run_seed(seed, Settings()).violation
+            violation = run_seed(seed, SeedSettings()).violation
             if violation is not None:
-                plan = Settings().plan(seed)
+                plan = SeedSettings().plan(seed)
                 return Finding(name, seed, violation, small_failure(plan, violation).plan if small else plan)
     return Finding(name, -1)
 

@@ -5,16 +5,16 @@ from pathlib import Path
 import pytest
 
 from beehive.trace import read
-from modules.edgecore import cli
-from modules.edgecore.exit_codes import ExitCode
-from modules.simulate.draw import Profile, draw_plan
-from modules.simulate.report import read_plan, write_run
-from modules.simulate.run import run_plan
+from modules.processes.edgecore import cli
+from modules.processes.edgecore.exit_codes import ExitCode
+from modules.tools.simulate.draw import FaultProfile, draw_plan
+from modules.tools.simulate.report import read_plan, write_run
+from modules.tools.simulate.run import run_plan
 from tests.simulation.planted import what_is_not_known_is_removed
 
 
 def test_the_command_line_knows_every_profile() -> None:
-    assert set(cli.FAULT_PROFILES) == set(Profile)
+    assert set(cli.FAULT_PROFILES) == set(FaultProfile)
 
 
 def test_seeds_that_pass(capsys: pytest.CaptureFixture[str]) -> None:

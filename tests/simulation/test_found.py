@@ -6,7 +6,7 @@ A plan is kept and no seed, so that it stays good when plans are drawn otherwise
 
 import pytest
 
-from modules.simulate.run import run_plan
+from modules.tools.simulate.run import run_plan
 from tests.simulation.search import BUGS, NEVER, NOT_FOUND, found_plans
 
 _PLANS = found_plans()

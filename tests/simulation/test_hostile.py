@@ -5,43 +5,43 @@ from typing import Any
 
 import pytest
 
-from modules.cloudhub import routing
-from modules.edgecontroller.authorization.gate import Gate
-from modules.simulate.campaign import Settings, run_seed
-from modules.simulate.draw import Profile
+from modules.cloud.apiserver.authorization.access_control import AccessControl
+from modules.cloud.cloudhub import routing
+from modules.tools.simulate.draw import FaultProfile
+from modules.tools.simulate.seeds import SeedSettings, run_seed
 
 _EVERY = 0.5
 
 
-@pytest.mark.parametrize("profile", [Profile.NONE, Profile.CLOUD, Profile.ALL])
-def test_it_changes_nothing_of_others(profile: Profile) -> None:
+@pytest.mark.parametrize("profile", [FaultProfile.NONE, FaultProfile.CLOUD, FaultProfile.ALL])
+def test_it_changes_nothing_of_others(profile: FaultProfile) -> None:
     """Three seeds of each, with the workload and the faults of the honest nodes."""
-    settings = Settings(nodes=2, seconds=90, pods=3, profile=profile, hostile=_EVERY)
+    settings = SeedSettings(nodes=2, seconds=90, pods=3, profile=profile, hostile=_EVERY)
     outcomes = [run_seed(seed, settings) for seed in range(7000, 7003)]
     assert [(one.seed, str(one.violation)) for one in outcomes if one.violation is not None] == []
 
 
-def _admits_all(_gate: Gate, _node: str) -> Callable[[Any, Any], None]:
+def _admits_all(_gate: AccessControl, _node: str) -> Callable[[Any, Any], None]:
     return lambda _old, _new: None
 
 
 def _no_authorizer(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Gate, "pass_through", lambda _gate, _asked: None)
+    patch.setattr(AccessControl, "authorize", lambda _gate, _asked: None)
 
 
 def _no_restriction(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Gate, "admission", _admits_all)
+    patch.setattr(AccessControl, "admission", _admits_all)
 
 
 def _no_border(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(routing, "_is_allowed", lambda *_: True)
-    patch.setattr("modules.cloudhub.module.on_node", lambda message, _node: message)
+    patch.setattr("modules.cloud.cloudhub.module.on_node", lambda message, _node: message)
 
 
 @pytest.mark.parametrize("hole", [_no_authorizer, _no_restriction, _no_border])
 def test_a_hole_is_found(monkeypatch: pytest.MonkeyPatch, hole: Callable[[pytest.MonkeyPatch], None]) -> None:
     """Within a few seeds, by one of the invariants of its own."""
     hole(monkeypatch)
-    settings = Settings(nodes=1, seconds=90, pods=3, profile=Profile.NONE, hostile=_EVERY)
+    settings = SeedSettings(nodes=1, seconds=90, pods=3, profile=FaultProfile.NONE, hostile=_EVERY)
     found = (run_seed(seed, settings).violation for seed in range(10))
     assert any(violation is not None for violation in found)

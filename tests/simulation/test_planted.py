@@ -5,14 +5,14 @@ from contextlib import AbstractContextManager
 
 import pytest
 
-from modules.simulate.campaign import Settings, run_seed, small_failure
-from modules.simulate.world import Violation
+from modules.tools.simulate.seeds import SeedSettings, run_seed, small_failure
+from modules.tools.simulate.world import Violation
 from tests.simulation import planted
 
 _SEEDS = 500
 
 
-def first_violation(settings: Settings) -> tuple[int, Violation]:
+def first_violation(settings: SeedSettings) -> tuple[int, Violation]:
     """The first seed that finds something, and what."""
     for seed in range(_SEEDS):
         violation = run_seed(seed, settings).violation
@@ -25,14 +25,14 @@ def first_violation(settings: Settings) -> tuple[int, Violation]:
 def test_a_planted_bug_is_found(plant: Callable[[], AbstractContextManager[None]]) -> None:
     """Within 500 seeds, of which the one that finds it finds nothing without it."""
     with plant():
-        seed, violation = first_violation(Settings())
+        seed, violation = first_violation(SeedSettings())
     print(f"{plant.__name__}: seed {seed}: {violation}")  # noqa: T201 - shown by -s
-    assert run_seed(seed, Settings()).violation is None
+    assert run_seed(seed, SeedSettings()).violation is None
 
 
 def test_a_failure_is_made_small() -> None:
     """Of dozens of changes and faults few are left, and without the bug the small plan passes."""
-    settings = Settings()
+    settings = SeedSettings()
     with planted.acknowledged_before_the_commit():
         seed, violation = first_violation(settings)
         small = small_failure(settings.plan(seed), violation)

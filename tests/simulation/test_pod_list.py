@@ -6,17 +6,17 @@ from unittest.mock import patch
 import pytest
 
 from metamanager.pod_list import PodList
-from modules.edgecontroller.syncs import Syncs
-from modules.simulate.campaign import Settings, run_seed
-from modules.simulate.draw import Profile
+from modules.cloud.edgecontroller.object_syncs import ObjectSyncs
+from modules.tools.simulate.draw import FaultProfile
+from modules.tools.simulate.seeds import SeedSettings, run_seed
 
-_SETTINGS = Settings(profile=Profile.DISK)
+_SETTINGS = SeedSettings(profile=FaultProfile.DISK)
 _SEEDS = 300
 
 
 @pytest.fixture(autouse=True)
 def _the_cloud_trusts_its_records() -> Iterator[None]:
-    with patch.object(Syncs, "started_anew", lambda *_args: None):
+    with patch.object(ObjectSyncs, "node_restarted", lambda *_args: None):
         yield
 
 

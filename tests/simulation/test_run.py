@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from modules.simulate.draw import Profile, calm_plan, draw_plan
-from modules.simulate.run import run_plan
+from modules.tools.simulate.draw import FaultProfile, calm_plan, draw_plan
+from modules.tools.simulate.run import run_plan
 
 ROOT = Path(__file__).parents[2]
 
@@ -29,8 +29,8 @@ def test_a_run_is_a_function_of_its_plan() -> None:
 def test_a_run_is_the_same_in_every_process() -> None:
     """Whatever the process draws for the hashes of strings, on which the order of sets depends."""
     program = (
-        "from modules.simulate.draw import draw_plan\n"
-        "from modules.simulate.run import run_plan\n"
+        "from modules.tools.simulate.draw import draw_plan\n"
+        "from modules.tools.simulate.run import run_plan\n"
         "print(*run_plan(draw_plan(2, seconds=100)).log, sep='\\n')\n"
     )
     logs = {
@@ -49,7 +49,7 @@ def test_a_run_is_the_same_in_every_process() -> None:
 
 @pytest.mark.parametrize("seed", range(5))
 def test_without_faults_all_agree_soon(seed: int) -> None:
-    result = run_plan(draw_plan(seed, profile=Profile.NONE))
+    result = run_plan(draw_plan(seed, profile=FaultProfile.NONE))
     assert result.violation is None
     assert result.converged_after < 60
 

@@ -2,21 +2,21 @@
 
 import pytest
 
-from modules.simulate.campaign import Settings, run_seed
-from modules.simulate.draw import Profile
-from modules.simulate.plan import Plan
-from modules.simulate.run import run_plan
+from modules.tools.simulate.draw import FaultProfile
+from modules.tools.simulate.plan import Plan
+from modules.tools.simulate.run import run_plan
+from modules.tools.simulate.seeds import SeedSettings, run_seed
 from tests.simulation.regressions import plans
 
 _BATCH = 5
 _SEEDS = (
-    (Settings(), range(160)),
-    (Settings(profile=Profile.LINK), range(1000, 1010)),
-    (Settings(profile=Profile.CLOUD), range(2000, 2010)),
-    (Settings(profile=Profile.PROCESS), range(3000, 3010)),
-    (Settings(profile=Profile.DISK), range(4000, 4005)),
-    (Settings(profile=Profile.RUNTIME), range(5000, 5005)),
-    (Settings(nodes=3, seconds=120), range(6000, 6005)),
+    (SeedSettings(), range(160)),
+    (SeedSettings(profile=FaultProfile.LINK), range(1000, 1010)),
+    (SeedSettings(profile=FaultProfile.CLOUD), range(2000, 2010)),
+    (SeedSettings(profile=FaultProfile.PROCESS), range(3000, 3010)),
+    (SeedSettings(profile=FaultProfile.DISK), range(4000, 4005)),
+    (SeedSettings(profile=FaultProfile.RUNTIME), range(5000, 5005)),
+    (SeedSettings(nodes=3, seconds=120), range(6000, 6005)),
 )
 _BATCHES = [
     pytest.param(settings, seeds[begin : begin + _BATCH], id=f"{settings.profile.value}-{seeds[begin]}")
@@ -26,7 +26,7 @@ _BATCHES = [
 
 
 @pytest.mark.parametrize(("settings", "seeds"), _BATCHES)
-def test_what_must_hold_holds(settings: Settings, seeds: range) -> None:
+def test_what_must_hold_holds(settings: SeedSettings, seeds: range) -> None:
     outcomes = [run_seed(seed, settings) for seed in seeds]
     assert [(one.seed, str(one.violation)) for one in outcomes if one.violation is not None] == []
 

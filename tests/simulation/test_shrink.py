@@ -1,10 +1,10 @@
-"""Leaving out: what remains is needed, and nothing more is tried than may be."""
+"""Shrinking: the rest of a plan is needed, and no more runs are made than necessary."""
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modules.simulate.plan import Fault, FaultKind, Plan
-from modules.simulate.shrink import shrink
+from modules.tools.simulate.plan import Fault, FaultKind, Plan
+from modules.tools.simulate.shrink import shrink
 
 
 def plan_of(times: list[int]) -> Plan:

@@ -1,9 +1,9 @@
-"""What an idle node sends and gets in a day, and that nothing in it is periodic but what must be."""
+"""The traffic of an idle node in a day; none of it is periodic but the necessary messages."""
 
 import pytest
 
-from modules.edgecore.config import EdgeCoreConfig
-from modules.edgecore.config.profiles import SAVER
+from modules.processes.edgecore.config import EdgeCoreConfig
+from modules.processes.edgecore.config.profiles import SAVER
 from tests.simulation.traffic import measured
 
 DEFAULT = EdgeCoreConfig.default()

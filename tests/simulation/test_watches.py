@@ -12,11 +12,11 @@ from edged.api import ObjectMeta, Pod, PodSpec, PodStatus
 from edged.pods import labels
 from edged.pods.model import PodUid
 from metamanager.rows import Row
-from modules.edgecontroller.kinds import JsonObject
-from modules.simulate.ended_watch import EndedWatch
-from modules.simulate.row_watch import RowWatch
-from modules.simulate.status_watch import StatusWatch
-from modules.simulate.world import World
+from modules.cloud.apiserver.kinds import JsonObject
+from modules.tools.simulate.ended_watch import EndedWatch
+from modules.tools.simulate.row_watch import RowWatch
+from modules.tools.simulate.status_watch import StatusWatch
+from modules.tools.simulate.world import World
 from protos.cri.v1 import api_pb2 as pb
 
 KEY = "default/pod/a"

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from metamanager.needs import UNUSED
 from metamanager.rows import Cause, Row
 from metamanager.sqlite_store import SqliteStore
-from modules.simulate.disk import DATABASE, Disk, SimulatedStore, copy_after_kill
-from modules.simulate.row_watch import RowWatch
-from modules.simulate.wire_watch import dropped_in, rows_in
-from modules.simulate.world import Process, Wall, World
+from metamanager.unreferenced import UNUSED
+from modules.tools.simulate.disk import DATABASE, Disk, SimulatedStore, copy_after_kill
+from modules.tools.simulate.row_watch import RowWatch
+from modules.tools.simulate.wire_watch import dropped_in, rows_in
+from modules.tools.simulate.world import Process, WallClock, World
 
 ROW = Row(key="default/pod/a", type="pod", value="{}", uid="u", resource_version=3)
 
@@ -21,7 +21,7 @@ def test_of_a_killed_process_nothing_runs_any_more() -> None:
     """No timer, no answer, no `finally`."""
     told: list[str] = []
     with World(1) as world:
-        process = Process(world, "p", Wall())
+        process = Process(world, "p", WallClock())
 
         def body() -> None:
             try:
@@ -44,10 +44,10 @@ def test_nothing_of_a_world_that_is_over_is_kept() -> None:
 
     def live(*, killed: bool) -> None:
         with World(1) as world:
-            process = Process(world, "p", Wall())
+            process = Process(world, "p", WallClock())
 
             def body() -> None:
-                held = Wall()
+                held = WallClock()
                 kept.append(weakref.ref(held))
                 try:
                     process.future().get()
@@ -71,7 +71,7 @@ def test_a_process_dies_after_the_steps_it_was_given(steps: int) -> None:
     """It gets as far as to the step before."""
     done: list[int] = []
     with World(1) as world:
-        process = Process(world, "p", Wall())
+        process = Process(world, "p", WallClock())
 
         def body() -> None:
             for number in range(10):
@@ -87,7 +87,7 @@ def test_a_process_dies_after_the_steps_it_was_given(steps: int) -> None:
 def test_a_wall_clock_jumps_and_timers_do_not_notice() -> None:
     fired: list[float] = []
     with World(1) as world:
-        wall = Wall()
+        wall = WallClock()
         process = Process(world, "p", wall)
         before = process.clock.now()
         process.clock.after(2, lambda: fired.append(world.now()))
@@ -100,7 +100,7 @@ def test_a_wall_clock_jumps_and_timers_do_not_notice() -> None:
 def test_after_a_kill_there_is_what_was_committed(tmp_path: Path) -> None:
     """The rest of the transaction is gone."""
     with World(1) as world:
-        process = Process(world, "p", Wall())
+        process = Process(world, "p", WallClock())
         (tmp_path / "old").mkdir()
 
         def body() -> None:
@@ -136,7 +136,7 @@ def test_only_what_the_store_says_it_dropped_for_want_of_use_counts_as_dropped(t
 def test_an_error_in_the_log_is_a_violation() -> None:
     """In production nobody else would hear of it."""
     with World(1) as world:
-        process = Process(world, "p", Wall())
+        process = Process(world, "p", WallClock())
         process.run(lambda: print(1 / 0))  # noqa: T201 - never printed
         world.run_for(1)
         assert "ZeroDivisionError" in str(world.violations)

@@ -1,5 +1,5 @@
-"""Bytes that an idle node with five pods sends and gets in a day, by what they are about: `python -m
-tests.simulation.traffic`. Payload is what KubeEdge's protocol says; framing, TLS and TCP come on top.
+"""Measures the bytes that an idle node with five pods sends and receives in a day, by resource: `python -m
+tests.simulation.traffic`. The bytes are the payload of KubeEdge's protocol, without framing, TLS and TCP.
 """
 
 import sys
@@ -14,13 +14,13 @@ from unittest import mock
 from edged.settings import EdgedSettings
 from edgehub.counters import LinkCounters, Traffic
 from edgehub.settings import EdgeHubSettings
-from modules.edgecore.config import EdgeCoreConfig
-from modules.edgecore.config.profiles import SAVER
-from modules.edgecore.settings import edged_settings, edgehub_settings
-from modules.simulate import node as simulated
-from modules.simulate.draw import calm_plan
-from modules.simulate.run import Run
-from modules.simulate.world import World
+from modules.processes.edgecore.config import EdgeCoreConfig
+from modules.processes.edgecore.config.profiles import SAVER
+from modules.processes.edgecore.settings import edged_settings, edgehub_settings
+from modules.tools.simulate import node as simulated
+from modules.tools.simulate.draw import calm_plan
+from modules.tools.simulate.run import Simulation
+from modules.tools.simulate.world import World
 
 DAY: Final = 86400.0
 _SETTLED: Final = 900.0
@@ -42,7 +42,7 @@ def measured(config: EdgeCoreConfig, hours: float) -> Usage:
     """Let a node idle for hours of virtual time."""
     counters = LinkCounters()
     with tempfile.TemporaryDirectory() as directory, World(1, keep_log=False) as world, _settings(config, counters):
-        run = Run(world, calm_plan(1, nodes=1, seconds=0.0, pods=5), Path(directory))
+        run = Simulation(world, calm_plan(1, nodes=1, seconds=0.0, pods=5), Path(directory))
         try:
             run.carry_out()
             for step in run.plan.steps:

@@ -1,7 +1,7 @@
 """A browser without a window, driven through chromedriver by the WebDriver protocol (W3C) over plain HTTP.
 
-Only what the tests of pages need: open, run a script, press keys, click, take a picture, read the console and the
-requests that were made. Debian's packages are chromium and chromium-driver.
+It can open a page, run a script, press keys, click, take a picture, and read the console and the page's requests.
+Debian's packages are chromium and chromium-driver.
 """
 
 import base64
@@ -41,14 +41,14 @@ class Browser:
         self._post("url", {"url": url})
 
     def run(self, script: str, *arguments: Any) -> Any:
-        """The value that the body of a function returns."""
+        """Run the body of a JavaScript function and return its value."""
         return self._post("execute/sync", {"script": script, "args": list(arguments)})
 
     def wait(self, script: str, seconds: float = 20.0) -> Any:
-        """The first value of an expression that is true.
+        """Wait until a JavaScript expression is true and return its value.
 
         Raises:
-            AssertionError: it did not become so in time.
+            AssertionError: it did not become true in time.
         """
         deadline = time.monotonic() + seconds
         done = "const end = arguments[arguments.length - 1]; const look = () => {"
@@ -69,22 +69,22 @@ class Browser:
         self._post(f"element/{found[_ELEMENT]}/click", {})
 
     def click_at(self, x: float, y: float) -> None:
-        """Click a place of the window."""
+        """Click a position in the window."""
         move = {"type": "pointerMove", "duration": 0, "x": round(x), "y": round(y), "origin": "viewport"}
         actions = [move, {"type": "pointerDown", "button": 0}, {"type": "pointerUp", "button": 0}]
         self._post("actions", {"actions": [{"type": "pointer", "id": "mouse", "actions": actions}]})
 
     def picture(self, path: Path) -> None:
-        """Save what the window shows, as PNG."""
+        """Save a screenshot of the window as PNG."""
         path.write_bytes(base64.b64decode(self._get("screenshot")))
 
     def console(self) -> list[str]:
-        """Errors of the console since the last call."""
+        """Return the console's errors since the last call."""
         entries = self._post("se/log", {"type": "browser"})
         return [entry["message"] for entry in entries if entry["level"] == "SEVERE"]
 
     def requests(self) -> list[str]:
-        """Addresses that were asked for over any network since the last call; the page's own file is none."""
+        """Return the addresses of network requests since the last call; the page's own file does not count."""
         entries = self._post("se/log", {"type": "performance"})
         events = [json.loads(entry["message"])["message"] for entry in entries]
         asked = [event["params"] for event in events if event["method"] == "Network.requestWillBeSent"]
@@ -104,7 +104,7 @@ class Browser:
 
 @contextlib.contextmanager
 def browser(width: int = 1440, height: int = 900, *, dark: bool = False) -> Iterator[Browser]:
-    """A browser of its own, with a profile that is thrown away."""
+    """Start a browser with a temporary profile."""
     with tempfile.TemporaryDirectory(prefix="browser-") as profile, _driver() as base:
         arguments = ["--headless=new", "--disable-gpu", "--disable-dev-shm-usage", f"--user-data-dir={profile}"]
         arguments += [f"--window-size={width},{height}", "--hide-scrollbars", "--force-device-scale-factor=1"]

@@ -36,7 +36,7 @@ _SUBNETS = range(1, 255)
 
 
 class ContainerdError(Exception):
-    """The private containerd did not do what the test needs; the end of its log is in the text."""
+    """The private containerd failed; the text contains the end of its log."""
 
 
 def reason_missing() -> str | None:
@@ -180,9 +180,9 @@ class PrivateContainerd:
 
 
 def _reserve_network(name: str) -> CniNetwork:
-    """A subnet that no other private containerd here has; held by a socket, which leaves nothing behind.
+    """Reserve a subnet of this machine's private containerds by a socket, which leaves nothing behind.
 
-    One that a bridge still has is passed over: of a test run that was killed, it would take the pods' packets.
+    Subnets of existing bridges are skipped: the bridge of a killed test run would receive the pods' packets.
     """
     routed = {line.split()[1] for line in Path("/proc/net/route").read_text().splitlines()[1:]}
     for number in _SUBNETS:

@@ -1,9 +1,4 @@
-"""A storage driver to test against: a gRPC server of its own on a socket, as a driver's container has one.
-
-It is honest: it remembers what it staged and published, refuses what comes in the wrong order, answers what comes twice
-as CSI wants it, and can be told to fail or to hang. With `mounts` a volume is a directory that is really bound where it
-was asked for; else the directories are only made.
-"""
+"""A CSI driver for tests: a gRPC server on a socket, as in a driver's container."""
 
 from __future__ import annotations
 
@@ -40,11 +35,15 @@ class _RefusalError(Exception):
 
 
 class CsiDriver(grpc.GenericRpcHandler):  # type: ignore[misc]
-    """See the module's docstring. A context manager.
+    """CSI driver that keeps its volumes in a directory. Use as a context manager.
+
+    It records staged and published volumes, refuses calls in the wrong order, answers repeated calls as CSI requires,
+    and can fail or hang on demand. With `mounts` it bind-mounts a volume's directory at the target path; without, it
+    only makes the directories.
 
     Args:
-        directory: its own: volumes, and the socket.
-        registry: where plug-ins register; None for a driver that does not.
+        directory: for volumes and the socket.
+        registry: `plugins_registry`; None for a driver that does not register.
         capabilities: of its node service, by CSI's names.
         controller: capabilities of its controller service.
         mounts: makes real mounts.
@@ -70,13 +69,13 @@ class CsiDriver(grpc.GenericRpcHandler):  # type: ignore[misc]
         self.calls: list[tuple[str, Any]] = []
         """Method and request of each call, in order."""
         self.staged: dict[str, str] = {}
-        """Where each volume is staged, by its handle."""
+        """Staging path of each volume, by its handle."""
         self.published: dict[str, str] = {}
-        """Which volume is published where."""
+        """Handle of the volume that is published at each path."""
         self.registered: list[tuple[bool, str]] = []
-        """What it was told of its registration."""
+        """Arguments of each `NotifyRegistrationStatus`."""
         self.heard = threading.Event()
-        """Set when it was told so."""
+        """Set by `NotifyRegistrationStatus`."""
         self._failures: dict[str, list[tuple[grpc.StatusCode, str]]] = {}
         self._hanging: dict[str, threading.Event] = {}
         self.called: dict[str, threading.Event] = {}
@@ -92,7 +91,7 @@ class CsiDriver(grpc.GenericRpcHandler):  # type: ignore[misc]
         self.stop()
 
     def start(self) -> None:
-        """Serves (again), and puts its socket where plug-ins register."""
+        """Serve (again), and make the socket in the registry."""
         self.volumes.mkdir(parents=True, exist_ok=True)
         self._server = grpc.server(ThreadPoolExecutor(8))
         self._server.add_generic_rpc_handlers((self,))
@@ -103,7 +102,7 @@ class CsiDriver(grpc.GenericRpcHandler):  # type: ignore[misc]
         self._server.start()
 
     def stop(self) -> None:
-        """Serves no more; what it has mounted stays, as with a driver whose container ends."""
+        """Stop serving; mounts stay, as with a driver whose container ends."""
         for event in self._hanging.values():
             event.set()
         self._server.stop(grace=None).wait(10)
@@ -121,15 +120,15 @@ class CsiDriver(grpc.GenericRpcHandler):  # type: ignore[misc]
         return self._hanging.setdefault(method, threading.Event())
 
     def made(self) -> list[str]:
-        """The calls that change something, in order: without those that only ask."""
+        """Return the calls that change something, in order."""
         return [method for method, _ in self.calls if "Get" not in method and not method.startswith("Notify")]
 
     def request(self, method: str) -> Any:
-        """The last request of a method."""
+        """Return the last request of a method."""
         return next(request for name, request in reversed(self.calls) if name == method)
 
     def service(self, call: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler | None:
-        """gRPC's hook: what serves this call."""
+        """Return the handler of a call (gRPC's hook)."""
         service, _, method = call.method.lstrip("/").partition("/")
         if service not in _SERVICES:
             return None

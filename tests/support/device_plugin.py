@@ -1,8 +1,4 @@
-"""A device plug-in to test against: a gRPC server of its own on a socket, as a plug-in's container has one.
-
-It serves first and registers then, as plug-ins have to; on the kubelet's socket, or by a socket in the registry. It
-tells edged of its devices as often as it is told other ones, and counts what it is asked.
-"""
+"""A device plug-in for tests: a gRPC server on a socket, as in a plug-in's container."""
 
 from __future__ import annotations
 
@@ -24,14 +20,17 @@ _MORE, _NO_MORE = True, False
 
 
 class DevicePluginDouble:
-    """See the module's docstring. A context manager: serves and registers.
+    """Device plug-in that serves and then registers. Use as a context manager.
+
+    It registers on the kubelet's socket, or by a socket in the registry. It sends its devices to edged whenever `say`
+    changes them, and records the calls that it receives.
 
     Args:
         root: edged's directory.
-        devices: it has, all of them healthy.
-        resource: the name of what they are.
+        devices: ids of its devices, all of them healthy.
+        resource: name of the extended resource.
         registry: whether it registers by a socket in `plugins_registry`.
-        options: what it wants to be asked.
+        options: its `DevicePluginOptions`.
     """
 
     def __init__(
@@ -41,17 +40,17 @@ class DevicePluginDouble:
         self.options = proto.DevicePluginOptions(**options)
         self.devices = dict.fromkeys(devices, "Healthy")
         self.allocated: list[list[str]] = []
-        """Devices of each `Allocate`."""
+        """Device ids of each `Allocate`."""
         self.prepared: list[list[str]] = []
-        """Devices of each `PreStartContainer`."""
+        """Device ids of each `PreStartContainer`."""
         self.asked: list[Any] = []
         """Each `GetPreferredAllocation`."""
         self.failure: tuple[grpc.StatusCode, str] | None = None
-        """What the next `Allocate` fails with."""
+        """Status and text with which the next `Allocate` fails."""
         self.registered: list[str] = []
-        """What each registration came to; empty for success."""
+        """Error of each registration; empty for success."""
         self.heard = threading.Event()
-        """Set when it was told of its registration (in the registry)."""
+        """Set by `NotifyRegistrationStatus` (in the registry)."""
         self._root = root
         self._registry = root / "plugins_registry" / "dev-reg.sock" if registry else None
         self.socket = root / "device-plugins" / "dev.sock"
@@ -67,7 +66,7 @@ class DevicePluginDouble:
         self.stop()
 
     def serve(self) -> None:
-        """Serve, without registering; in the registry that is the same."""
+        """Serve without registering; in the registry, serving registers."""
         self.socket.parent.mkdir(parents=True, exist_ok=True)
         self._server = grpc.server(ThreadPoolExecutor(8))
         self._add("v1beta1.DevicePlugin", proto)
@@ -79,7 +78,7 @@ class DevicePluginDouble:
         self._server.start()
 
     def register(self, **fields: str) -> str:
-        """Call `Register`; why it was refused, or nothing."""
+        """Call `Register`; return the reason of a refusal, or an empty text."""
         said: dict[str, Any] = {
             "version": "v1beta1",
             "endpoint": self.socket.name,
@@ -101,19 +100,19 @@ class DevicePluginDouble:
         return self.registered[-1]
 
     def say(self, **health: str) -> None:
-        """Devices are healthy or not: `dev="Unhealthy"`."""
+        """Send the health of devices: `dev="Unhealthy"`."""
         self.devices |= health
         for listener in self._listeners:
             listener.put(_MORE)
 
     def serve_again(self) -> None:
-        """As a plug-in does whose socket was removed by an edged that has just started."""
+        """Serve on a new socket, as a plug-in does after a starting edged has removed its socket."""
         self.stop()
         self.serve()
         self.register()
 
     def stop(self) -> None:
-        """Serve no more."""
+        """Stop serving."""
         for listener in self._listeners:
             listener.put(_NO_MORE)
         self._server.stop(grace=None).wait(_DEADLINE)
@@ -189,7 +188,7 @@ class DevicePluginDouble:
 
 
 def ask_pod_resources(root: Path, method: str, request: Any, answer: Any) -> Any:
-    """Ask a node who has what, as a monitoring agent does."""
+    """List a node's pod resources, as a monitoring agent does."""
     with grpc.insecure_channel(f"unix:{root}/pod-resources/kubelet.sock") as channel:
         call = channel.unary_unary(
             f"/v1.PodResourcesLister/{method}",

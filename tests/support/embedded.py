@@ -1,4 +1,4 @@
-"""The embedded runtime in a process of its own, so that tests can kill it as a machine's OOM killer would."""
+"""The embedded runtime in a separate process, so that tests can kill it as a machine's OOM killer would."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A whole cloud in virtual time with two nodes on it: one that says what a seed makes up, and its honest neighbour."""
+"""A whole cloud in virtual time with two nodes: a hostile one with generated frames, and its honest neighbour."""
 
 import json
 from collections.abc import Callable
@@ -12,22 +12,22 @@ from beehive.message import Message
 from beehive.names import Operation, ResourceType
 from beehive.testing import Harness
 from metamanager.application import Application, PatchInfo, Target, Verb, key_of
-from modules.cloudhub.link import FrameCame, LinkEvent, LinkOpened
-from modules.cloudhub.module import CloudHub, CloudHubSettings
-from modules.dynamiccontroller.module import DynamicController
-from modules.edgecontroller.cluster import Cluster
-from modules.edgecontroller.database.database import Database
-from modules.edgecontroller.database.engine import IN_MEMORY
-from modules.edgecontroller.kinds import KINDS, JsonObject, ObjectKey, reporter_of
-from modules.edgecontroller.module import EdgeController
-from tests.modules.edgecontroller.authorization.world import ME, NEIGHBOUR, all_objects
+from modules.cloud.apiserver.cluster import Cluster
+from modules.cloud.apiserver.database.database import Database
+from modules.cloud.apiserver.database.engine import IN_MEMORY
+from modules.cloud.apiserver.kinds import KINDS, JsonObject, ObjectKey, reporter_of
+from modules.cloud.cloudhub.link import FrameReceived, LinkEvent, LinkOpened
+from modules.cloud.cloudhub.module import CloudHub, CloudHubSettings
+from modules.cloud.dynamiccontroller.module import DynamicController
+from modules.cloud.edgecontroller.module import EdgeController
+from tests.modules.cloud.apiserver.authorization.world import ME, NEIGHBOUR, all_objects
 
 GOLD = (b"their-gold", b"dGhlaXItZ29sZA")
-"""What the neighbour's secrets and configmaps hold, in clear and in base64: no frame to the other node has it."""
+"""Values of the neighbour's secrets and configmaps, in clear and in base64: no frame to the hostile node has them."""
 
 
 class ListLink:
-    """A link whose frames are kept."""
+    """Link that keeps its frames in a list."""
 
     is_behind = False
 
@@ -38,10 +38,10 @@ class ListLink:
         self.frames.append(frame)
 
     def handled(self, size: int) -> None:
-        """Nothing is held back."""
+        """Do nothing: this link has no window."""
 
     def close(self) -> None:
-        """Nobody is told."""
+        """Do nothing."""
 
 
 class Field:
@@ -63,27 +63,27 @@ class Field:
         bee.settle()
 
     def start(self) -> None:
-        """As a transport."""
+        """Do nothing (transport)."""
 
     def stop(self) -> None:
         """As a transport."""
 
     def says(self, frame: bytes, node: str = ME) -> None:
-        """A node sends a frame; what cannot be decoded ends at the server."""
+        """Send a frame as the hostile node; the server drops a frame that it cannot decode."""
         link = self.evil if node == ME else self.honest
         try:
             message = decode(frame)
         except FrameError:
             return
-        self._happens(FrameCame(node, link, message))
+        self._happens(FrameReceived(node, link, message))
 
     def foreign(self) -> dict[str, JsonObject]:
-        """All that is not the evil node's: its own are its Node, its Lease, pods on it, its requests and events."""
-        objects = self.cluster.store._objects
+        """Return all objects but the hostile node's: its Node, its Lease, its pods, its requests and events."""
+        objects = self.cluster.storage._objects
         return {str(key): deepcopy(obj) for key, obj in objects.items() if not self._is_own(key, obj)}
 
     def honest_is_served(self) -> bool:
-        """Whether the neighbour gets an answer to a question."""
+        """Return whether the neighbour receives an answer to a request."""
         question = self.bee.message("default/secret/their-secret", "query", source="edged", group="meta")
         self.honest.frames.clear()
         self.says(encode(question), NEIGHBOUR)
@@ -149,7 +149,7 @@ WORDS: tuple[Any, ...] = (
 
 
 def made_up(random: Random) -> bytes:
-    """A frame that an edge could have sent, were it not for what it asks; sometimes not even that."""
+    """Return a well-formed frame of an edge with a random request; sometimes a malformed one."""
     usual = random.random() < 0.7
     namespace, kind, name = _place(random)
     resource = random.choice((f"{namespace}/{kind}/{name}", f"{namespace}/{kind}", f"node/n2/{namespace}/{kind}/{name}",
@@ -180,7 +180,7 @@ _FITTING = {
 
 
 def _place(random: Random) -> tuple[str, str, str]:
-    """Namespace, type and name: mostly of something that is there."""
+    """Return namespace, type and name, mostly of an existing object."""
     name = random.choice(NAMES)
     if random.random() < 0.2:
         return random.choice(NAMESPACES), random.choice(TYPES), name
@@ -256,7 +256,7 @@ def _application(random: Random, name: str) -> Any:
 
 
 def _place_of(name: str) -> str:
-    """The type of object that is called so."""
+    """Return the type of the objects with this name."""
     part = name.partition("-")[2]
     return {"": "node", "account": "serviceaccount"}.get(part) or _FITTING.get(part, ("secret",))[0]
 

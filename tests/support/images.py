@@ -1,9 +1,9 @@
 """Container images made on the spot, so that tests of runtimes need neither a registry nor a network.
 
 An image is a docker-archive: a plain tar of a manifest, the image's config and its layers, which `ctr
-images import` and `docker load` both read. What goes into it comes from this machine: busybox (Debian's
-busybox-static) for whatever a test wants to run, and a program of a few lines that does nothing, for the
-sandbox. Archives are deterministic: the same files make the same image id.
+images import` and `docker load` both read. Its files come from this machine: busybox (Debian's busybox-static)
+for the commands of tests, and a program of a few lines that does nothing, for the sandbox. Archives are
+deterministic: equal files give equal image ids.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ int main(void) { signal(SIGTERM, end); signal(SIGINT, end); for (;;) pause(); }
 
 @dataclass(frozen=True)
 class ImageFile:
-    """A file of a layer: contents, or where a link points to."""
+    """A file of a layer: its contents, or the target of a link."""
 
     path: str
     content: bytes = b""

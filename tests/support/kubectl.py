@@ -1,6 +1,6 @@
-"""A client of the Kubernetes API that asks as kubectl does: the same paths, queries and Accept headers, in its order.
+"""A client of the Kubernetes API with kubectl's requests: its paths, queries and Accept headers, in its order.
 
-Written from what is known of kubectl 1.32, which is not on the machines that the tests run on: none of it was captured.
+Written by hand after kubectl 1.32, not from captures: the machines that run the tests have no kubectl.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Kubectl:
         self._port = port
 
     def ask(self, path: str, accept: str = JSON, method: str = "GET", body: Any = None, **headers: str) -> Reply:
-        """One request; text that is no JSON is the body as it is."""
+        """Make one request; a body that is not JSON is returned as text."""
         connection = HTTPConnection("127.0.0.1", self._port, timeout=_SECONDS)
         sent = {"Accept": accept, "User-Agent": "kubectl/v1.32.0 (linux/amd64) kubernetes/70d3cc9"}
         sent |= {name.replace("_", "-"): value for name, value in headers.items()}
@@ -86,5 +86,5 @@ class Kubectl:
 
 
 def wait_for(events: Iterator[dict[str, Any]], **wanted: Any) -> Mapping[str, Any]:
-    """The first event that has these fields; what came before it is dropped."""
+    """Return the first event that has these fields, and drop the events before it."""
     return next(event for event in events if all(event.get(key) == value for key, value in wanted.items()))

@@ -1,4 +1,4 @@
-"""What a container runtime leaves on a machine when it dies: shims and their containers, mounts, cgroups."""
+"""Removes the leftovers of a dead container runtime: shims and their containers, mounts, cgroups."""
 
 from __future__ import annotations
 

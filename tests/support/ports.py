@@ -1,4 +1,4 @@
-"""Ports of the tests' own."""
+"""TCP ports for tests."""
 
 import os
 import socket
@@ -14,11 +14,11 @@ _given = 0
 
 
 def free_port() -> int:
-    """A TCP port of 127.0.0.1 that nobody has, and that stays free while whoever listens on it is started again.
+    """Return an unused TCP port of 127.0.0.1 that stays free while its server restarts.
 
-    Of those that the kernel gives to whoever asks for any (`ip_local_port_range`, from 32768 on), another process may
-    get it in that moment, if only for a connection of its own. These are given out one after another, in each worker of
-    pytest-xdist from a part of its own, and begin elsewhere in each process.
+    Ports of `ip_local_port_range` (from 32768 on) would not: the kernel may give one to another process in that moment,
+    if only for a connection. These ports are given out one after another; each worker of pytest-xdist has a range, and
+    each process begins at another port in it.
     """
     global _given  # noqa: PLW0603 - the process has one counter, as it has one worker
     worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))

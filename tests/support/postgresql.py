@@ -1,4 +1,4 @@
-"""A PostgreSQL server of a test's own, on a unix socket in its own directory, ended with it."""
+"""A private PostgreSQL server for a test, on a unix socket in its own directory."""
 
 import os
 import pwd
@@ -22,7 +22,7 @@ def _programs() -> Path | None:
 
 
 def missing() -> str:
-    """Why there can be no server here; empty when there can."""
+    """Return why this machine cannot run a server, or an empty text."""
     if find_spec("psycopg") is None:
         return "psycopg is not installed (pip install 'edgecore[postgresql]')"
     return "" if _programs() else "PostgreSQL is not installed"
@@ -43,7 +43,7 @@ class PrivatePostgresql:
 
     @property
     def url(self) -> str:
-        """Of its only database."""
+        """URL of its only database."""
         user = _USER if self._as else pwd.getpwuid(os.geteuid()).pw_name
         return f"postgresql://{user}@/postgres?host={self._directory}"
 
@@ -62,12 +62,12 @@ class PrivatePostgresql:
         shutil.rmtree(self._directory)
 
     def start(self) -> None:
-        """Starts it (again), and waits until it serves."""
+        """Start the server (again), and wait until it serves."""
         options = f"-c listen_addresses='' -c unix_socket_directories={self._directory} -c fsync=off"
         self._run("pg_ctl", "start", "--wait", f"--log={self._directory}/log", f"--options={options}")
 
     def stop(self) -> None:
-        """Ends it at once, with all connections."""
+        """Stop the server at once, with all connections."""
         self._run("pg_ctl", "stop", "--mode=immediate")
 
     def _run(self, program: str, *arguments: str) -> None:

@@ -1,6 +1,6 @@
-"""A container registry on this machine with one image, which it shows only to those who know the password.
+"""A container registry on this machine with one image and a password.
 
-The part of the distribution API that a pull needs, over plain HTTP: runtimes take that from 127.0.0.1.
+It serves the requests of a pull (distribution API) over plain HTTP, which runtimes accept from 127.0.0.1.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ _LAYER: Final = "application/vnd.oci.image.layer.v1.tar"
 
 
 class Registry:
-    """A context manager.
+    """A registry with one image. Use as a context manager.
 
     Args:
-        image: that it has, under any name and tag.
-        user, password: that it asks for.
+        image: the image that it serves under any name and tag.
+        user, password: required credentials.
     """
 
     def __init__(self, image: Image, user: str, password: str) -> None:
@@ -40,11 +40,11 @@ class Registry:
         self.blobs = {_digest(blob): blob for blob in (config, layer)}
         self.authorization = f"Basic {base64.b64encode(f'{user}:{password}'.encode()).decode()}"
         self.resolved = 0
-        """How often somebody who knew the password asked what a tag is: a pull begins so."""
+        """Number of authenticated requests that resolve a tag: a pull begins with one."""
         self.refused = 0
-        """Requests with credentials that are wrong."""
+        """Number of requests with wrong credentials."""
         self.answers = threading.Event()
-        """Cleared: those who know the password wait for their answer."""
+        """While cleared, authenticated requests wait for their answer."""
         self.answers.set()
         outer = self
 
@@ -90,7 +90,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._answer(404 if self.path != "/v2/" else 200, b"", "text/plain")
 
     def do_HEAD(self) -> None:
-        """The same without a body."""
+        """Like `do_GET`, without a body."""
         self.do_GET()
 
     def log_message(self, *_arguments: object) -> None:

@@ -1,4 +1,4 @@
-"""What a loss of power, a failing disk or a person leaves in the place of a file that a program keeps."""
+"""Damages files as a loss of power, a failing disk or a person does."""
 
 import os
 import random
@@ -56,4 +56,4 @@ SPOILT: dict[str, Spoil] = {
     "a link to itself": _cycle,
     "gone": _gone,
 }
-"""By their names; each is done to a file that is there."""
+"""Kinds of damage by name; each is applied to an existing file."""

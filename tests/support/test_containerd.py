@@ -40,7 +40,7 @@ def _run_pod(containerd: PrivateContainerd) -> str:
 
 
 def _traces(containerd: PrivateContainerd) -> list[str]:
-    """What on this machine mentions the private containerd."""
+    """Return everything on this machine that mentions the private containerd."""
     name = containerd.directory.name
     places = {
         "mounts": Path("/proc/self/mounts").read_text(),

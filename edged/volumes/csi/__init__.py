@@ -1,1 +1,1 @@
-"""Volumes of storage drivers (CSI): drivers that registered, their calls, and what is staged and published."""
+"""Volumes of storage drivers (CSI): registered drivers, their calls, staged and published volumes."""

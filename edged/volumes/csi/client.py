@@ -1,8 +1,4 @@
-"""The calls of a storage driver that a node makes, over the driver's socket.
-
-This is where CSI's messages are made. It is imported with the first driver that registers: most nodes have none, and
-the messages take a megabyte.
-"""
+"""A node's calls to a storage driver, over the driver's socket."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,7 +11,7 @@ from edged.volumes.csi.model import CsiVolume, NodeCapability
 from protos.csi.v1 import api_pb2 as csi
 
 SECONDS: Final = 120.0
-"""That a driver has for one call (kubelet's csiTimeout)."""
+"""Time-out of one call (kubelet's csiTimeout)."""
 
 _NODE: Final = "csi.v1.Node"
 _CONTROLLER: Final = "csi.v1.Controller"
@@ -34,34 +30,37 @@ _MULTI_WRITER_MODES: Final = {
 Answer = TypeVar("Answer", bound=Message)
 
 
-class NodeInfo(NamedTuple):
-    """What a driver calls the node, and from where its volumes can be reached."""
+class CsiNodeInfo(NamedTuple):
+    """The driver's id of the node, and the topology in which its volumes can be reached."""
 
     node_id: str
     topology: Mapping[str, str]
 
 
-class Wish(NamedTuple):
-    """What goes with a volume to its driver."""
+class NodeVolumeRequest(NamedTuple):
+    """A volume with all that its driver needs to stage or publish it."""
 
     volume: CsiVolume
     capabilities: frozenset[NodeCapability]
-    """Of the driver."""
+    """The driver's."""
     publish_context: Mapping[str, str] = {}
-    """What the attacher has said of the volume."""
+    """The attacher's data about the volume."""
     secrets: Mapping[str, str] = {}
     attributes: Mapping[str, str] = {}
-    """Beside the volume's own: facts about the pod."""
+    """Facts about the pod, in addition to the volume's own attributes."""
     group: str = ""
-    """The pod's fsGroup, when the driver itself gives the volume to it."""
+    """The pod's fsGroup, if the driver itself sets the volume's ownership."""
 
 
 class CsiClient:
-    """See the module's docstring. Each call raises PluginCallError, which names the volume; thread-safe.
+    """The client of one storage driver. Thread-safe; each call raises PluginCallError, which names the volume.
+
+    This module makes CSI's messages, which take a megabyte. It is imported when the first driver registers, because
+    most nodes have none.
 
     Args:
         socket: of the driver.
-        seconds: that each call may take.
+        seconds: time-out of each call.
     """
 
     def __init__(self, socket: Path, seconds: float = SECONDS) -> None:
@@ -69,47 +68,53 @@ class CsiClient:
         self._seconds = seconds
 
     def close(self) -> None:
-        """Let go of the driver: calls that are under way end."""
+        """Close the connection: calls under way end."""
         self._socket.close()
 
-    def node_info(self) -> NodeInfo:
+    def node_info(self) -> CsiNodeInfo:
         """NodeGetInfo."""
         answer = self._call(f"{_NODE}/NodeGetInfo", csi.NodeGetInfoRequest(), csi.NodeGetInfoResponse)
-        return NodeInfo(answer.node_id, dict(answer.accessible_topology.segments))
+        return CsiNodeInfo(answer.node_id, dict(answer.accessible_topology.segments))
 
     def node_capabilities(self) -> frozenset[NodeCapability]:
-        """NodeGetCapabilities: those that this agent knows."""
+        """NodeGetCapabilities: the capabilities known to this agent."""
         method = f"{_NODE}/NodeGetCapabilities"
         answer = self._call(method, csi.NodeGetCapabilitiesRequest(), csi.NodeGetCapabilitiesResponse)
         kinds = csi.NodeServiceCapability.RPC.Type
         names = {kinds.Name(c.rpc.type) for c in answer.capabilities if c.rpc.type in kinds.values()}
         return frozenset(capability for capability in NodeCapability if capability in names)
 
-    def stage(self, wish: Wish, place: Path) -> None:
-        """NodeStageVolume: make a volume ready on this node, at `place`, for all its pods."""
+    def stage(self, spec: NodeVolumeRequest, place: Path) -> None:
+        """NodeStageVolume: prepare a volume on this node, at `place`, for all its pods."""
         request = csi.NodeStageVolumeRequest(
-            volume_id=wish.volume.handle,
-            publish_context=wish.publish_context,
+            volume_id=spec.volume.handle,
+            publish_context=spec.publish_context,
             staging_target_path=str(place),
-            volume_capability=_capability(wish),
-            secrets=wish.secrets,
-            volume_context=wish.volume.attributes,
+            volume_capability=_capability(spec),
+            secrets=spec.secrets,
+            volume_context=spec.volume.attributes,
         )
-        self._call(f"{_NODE}/NodeStageVolume", request, csi.NodeStageVolumeResponse, wish.volume, wish.secrets)
+        self._call(f"{_NODE}/NodeStageVolume", request, csi.NodeStageVolumeResponse, spec.volume, spec.secrets)
 
-    def publish(self, wish: Wish, place: Path, staged: Path | None) -> None:
-        """NodePublishVolume: show a volume at `place`, in a pod; `staged` is where it was staged, if it was."""
+    def publish(self, spec: NodeVolumeRequest, place: Path, staged: Path | None) -> None:
+        """NodePublishVolume: mount a volume at `place`, in a pod.
+
+        Args:
+            spec: the volume and its parameters.
+            place: the mount point in the pod's directory.
+            staged: the staging directory; None if the driver does not stage.
+        """
         request = csi.NodePublishVolumeRequest(
-            volume_id=wish.volume.handle,
-            publish_context=wish.publish_context,
+            volume_id=spec.volume.handle,
+            publish_context=spec.publish_context,
             staging_target_path=str(staged or ""),
             target_path=str(place),
-            volume_capability=_capability(wish),
-            readonly=wish.volume.read_only,
-            secrets=wish.secrets,
-            volume_context={**wish.volume.attributes, **wish.attributes},
+            volume_capability=_capability(spec),
+            readonly=spec.volume.read_only,
+            secrets=spec.secrets,
+            volume_context={**spec.volume.attributes, **spec.attributes},
         )
-        self._call(f"{_NODE}/NodePublishVolume", request, csi.NodePublishVolumeResponse, wish.volume, wish.secrets)
+        self._call(f"{_NODE}/NodePublishVolume", request, csi.NodePublishVolumeResponse, spec.volume, spec.secrets)
 
     def unpublish(self, handle: str, place: Path) -> None:
         """NodeUnpublishVolume."""
@@ -126,14 +131,14 @@ class CsiClient:
         )
 
     def controller_capabilities(self) -> frozenset[str]:
-        """ControllerGetCapabilities: CSI's names."""
+        """ControllerGetCapabilities, as CSI's names."""
         method = f"{_CONTROLLER}/ControllerGetCapabilities"
         answer = self._call(method, csi.ControllerGetCapabilitiesRequest(), csi.ControllerGetCapabilitiesResponse)
         kinds = csi.ControllerServiceCapability.RPC.Type
         return frozenset(kinds.Name(c.rpc.type) for c in answer.capabilities if c.rpc.type in kinds.values())
 
     def controller(self, method: str, request: Message, answer: type[Answer], seconds: float) -> Answer:
-        """A call of the driver's controller service."""
+        """Make a call of the driver's controller service."""
         secrets = tuple(getattr(request, "secrets", {}).values())
         return self._socket.call(f"{_CONTROLLER}/{method}", request, answer, seconds, secrets=secrets)
 
@@ -150,11 +155,11 @@ class CsiClient:
         return self._socket.call(method, request, answer, self._seconds, on=about, secrets=hidden)
 
 
-def _capability(wish: Wish) -> csi.VolumeCapability:
-    """How the volume is to be used. Of several access modes a volume is used in the first (kubelet)."""
-    modes = _MULTI_WRITER_MODES if NodeCapability.SINGLE_NODE_MULTI_WRITER in wish.capabilities else _MODES
-    mode = modes.get((wish.volume.access_modes or ("ReadWriteOnce",))[0], csi.VolumeCapability.AccessMode.UNKNOWN)
+def _capability(spec: NodeVolumeRequest) -> csi.VolumeCapability:
+    """Return how the volume is used. Of several access modes the first counts (kubelet)."""
+    modes = _MULTI_WRITER_MODES if NodeCapability.SINGLE_NODE_MULTI_WRITER in spec.capabilities else _MODES
+    mode = modes.get((spec.volume.access_modes or ("ReadWriteOnce",))[0], csi.VolumeCapability.AccessMode.UNKNOWN)
     mount = csi.VolumeCapability.MountVolume(
-        fs_type=wish.volume.fs_type, mount_flags=wish.volume.mount_flags, volume_mount_group=wish.group
+        fs_type=spec.volume.fs_type, mount_flags=spec.volume.mount_flags, volume_mount_group=spec.group
     )
     return csi.VolumeCapability(mount=mount, access_mode=csi.VolumeCapability.AccessMode(mode=mode))

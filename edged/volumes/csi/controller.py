@@ -1,10 +1,4 @@
-"""The four operations on volumes that the cloud asks of a node over the tunnel (KubeEdge's CSI).
-
-KubeEdge's driver in the cloud has no storage of its own: what it is asked it sends to a node, as a message with CSI's
-request in protobuf's JSON, and the node's own driver carries it out. The answer is CSI's, in the JSON that Go's encoder
-makes of it. Which driver is meant no message says: KubeEdge's edge knows `csi-hostpath` alone; here it is that one when
-it has registered, else the only one that has.
-"""
+"""The four controller operations on volumes that the cloud requests from a node over the tunnel (KubeEdge's CSI)."""
 
 import logging
 from collections.abc import Callable, Mapping
@@ -21,9 +15,9 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 KUBEEDGE_DRIVER = "csi-hostpath"
-"""The driver that KubeEdge's edge calls, whatever is asked."""
+"""The only driver that KubeEdge's edge calls."""
 SECONDS = 55.0
-"""That the driver has: a little less than metamanager gives edged (60 s), so that its error is heard."""
+"""Time-out of the driver: a little less than metamanager's for edged (60 s), so that its error arrives in time."""
 
 
 class _Call(NamedTuple):
@@ -42,40 +36,45 @@ _CALLS: Mapping[str, _Call] = {
 OPERATIONS = tuple(_CALLS)
 
 
-class Request(NamedTuple):
+class ControllerRequest(NamedTuple):
     """One operation."""
 
     operation: str
     content: bytes
     """CSI's request as JSON."""
     then: Callable[[dict[str, Any] | EdgedError], None]
-    """Takes the answer as JSON, or why there is none; called on the actor's thread."""
+    """Called with the answer as JSON, or an error; on the actor's thread."""
 
 
 class CsiController(Actor):
-    """Carries operations out one after the other; blocks as long as the driver takes."""
+    """Carries out the cloud's operations one after the other; blocks as long as the driver takes.
+
+    KubeEdge's driver in the cloud has no storage of its own: it sends each request to a node, as a message with CSI's
+    request in protobuf's JSON, and the node's own driver carries it out. The answer is CSI's, in the JSON of Go's
+    encoder. No message names the driver: KubeEdge's edge knows only `csi-hostpath`; here `driver_of` chooses.
+    """
 
     def __init__(self, drivers: CsiDrivers) -> None:
         super().__init__()
         self._drivers = drivers
 
     def on_receive(self, message: object) -> None:
-        """Carry an operation out."""
-        if not isinstance(message, Request):
+        """Carry out a ControllerRequest."""
+        if not isinstance(message, ControllerRequest):
             return
         try:
             answer: dict[str, Any] | EdgedError = carry_out(self._drivers, message.operation, message.content)
         except EdgedError as error:
             _log.warning("%s: %s", message.operation, error)
             answer = error
-        except Exception:  # noqa: BLE001 - what comes with one message must not end edged
+        except Exception:  # noqa: BLE001 - one message must not end edged
             _log.exception("%s failed in a way nobody foresaw", message.operation)
             answer = PluginError(message.operation, "", "edged failed; its log says where")
         message.then(answer)
 
 
 def carry_out(drivers: CsiDrivers, operation: str, content: bytes) -> dict[str, Any]:
-    """Let the driver do what the cloud wants. Raises PluginError with the driver's words."""
+    """Carry out one operation by the driver. Raises PluginError with the driver's words."""
     from google.protobuf.json_format import ParseDict, ParseError  # noqa: PLC0415 - with the first operation
     from msgspec import DecodeError, json  # noqa: PLC0415
 
@@ -96,7 +95,9 @@ def carry_out(drivers: CsiDrivers, operation: str, content: bytes) -> dict[str, 
 
 
 def driver_of(names: list[str]) -> str:
-    """The driver that is meant, of those that have registered. Raises PluginError when nobody can say."""
+    """Return `csi-hostpath` if it is registered, else the only registered driver. Raises PluginError if neither
+    exists.
+    """
     if KUBEEDGE_DRIVER in names:
         return KUBEEDGE_DRIVER
     if len(names) == 1:
@@ -107,8 +108,8 @@ def driver_of(names: list[str]) -> str:
 
 
 def as_go(message: "Message") -> dict[str, Any]:
-    """A message as Go's encoding/json writes its struct, which is not protobuf's JSON: names as in the .proto file,
-    64-bit numbers as numbers.
+    """Return a message as Go's encoding/json writes its struct, which is not protobuf's JSON: names as in the .proto
+    file, 64-bit numbers as numbers.
     """
     return {field.name: _value(field, value) for field, value in message.ListFields()}
 

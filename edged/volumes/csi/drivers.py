@@ -1,4 +1,4 @@
-"""The storage drivers that have registered on this node, and what the cloud is told of them."""
+"""The registered storage drivers of this node, and the node's annotations and labels for them."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -13,12 +13,15 @@ if TYPE_CHECKING:
 
 
 NODE_ID_ANNOTATION = "csi.volume.kubernetes.io/nodeid"
-"""Of the node: JSON, what each driver calls it. Attachers and provisioners read it (kubelet's nodeinfomanager)."""
+"""Annotation of the node: each driver's id of it, as JSON. Attachers and provisioners read it (kubelet's
+nodeinfomanager).
+"""
 _MAJOR_VERSION = "1."
 
 
 class CsiDrivers:
-    """See the module's docstring. Registered and asked on different threads: each change replaces what is known.
+    """The registered storage drivers. Registration and queries run on different threads: each change replaces the
+    mappings.
 
     Args:
         changed: called after each change, on the watcher's thread.
@@ -31,7 +34,7 @@ class CsiDrivers:
         self._gone: frozenset[str] = frozenset()
 
     def register(self, plugin: Plugin) -> None:
-        """A driver is there: ask it what it calls this node and what it can do. Raises PluginError."""
+        """Add a driver, with its id of this node and its capabilities. Raises PluginError."""
         if not any(version.startswith(_MAJOR_VERSION) for version in plugin.versions):
             versions = ", ".join(plugin.versions) or "none"
             raise PluginError("register a CSI driver", plugin.name, f"of its versions ({versions}) 1.x is wanted")
@@ -53,7 +56,7 @@ class CsiDrivers:
         self._changed()
 
     def deregister(self, plugin: Plugin) -> None:
-        """A driver is gone. One that has registered under its name on another socket meanwhile stays."""
+        """Remove a driver, unless another one has registered under its name on another socket meanwhile."""
         known = self._drivers.get(plugin.name)
         if known is None or known.endpoint != plugin.endpoint:
             return
@@ -65,34 +68,34 @@ class CsiDrivers:
         self._changed()
 
     def get(self, name: str) -> "tuple[Driver, CsiClient]":
-        """A driver and its client. Raises PluginError, which passes when the driver registers."""
+        """Return a driver and its client. Raises PluginError, which passes when the driver registers."""
         driver, client = self._drivers.get(name), self._clients.get(name)
         if driver is None or client is None:
             raise PluginError(f"driver name {name} not found in the list of registered CSI drivers", retryable=True)
         return driver, client
 
     def names(self) -> list[str]:
-        """Of the drivers that are there."""
+        """Return the names of the registered drivers."""
         return sorted(self._drivers)
 
     def close(self) -> None:
-        """Let go of all drivers: calls that are under way end."""
+        """Close all connections: calls under way end."""
         for client in self._clients.values():
             client.close()
 
     def annotations(self, known: Mapping[str, str]) -> dict[str, str]:
-        """The node's annotations with what drivers call the node, given those that it has."""
+        """Return the node's annotations `known`, with the drivers' ids of the node."""
         return with_node_ids(known, {d.name: d.node_id for d in self._drivers.values()}, self._gone)
 
     def labels(self) -> dict[str, str]:
-        """The node's labels that say from where drivers reach their volumes."""
+        """Return the node's labels for the topology of the drivers."""
         return {key: value for driver in self._drivers.values() for key, value in driver.topology.items()}
 
 
 def with_node_ids(annotations: Mapping[str, str], ids: Mapping[str, str], gone: frozenset[str]) -> dict[str, str]:
-    """Annotations of a node in which the drivers' node ids are entered, and those of drivers that are gone are not.
+    """Return a node's annotations with the drivers' node ids entered, and those of removed drivers deleted.
 
-    Drivers that did not register with this agent stay: they may only be slower than it.
+    Drivers that did not register with this agent stay: they may only be slower to start.
     """
     others = {key: value for key, value in annotations.items() if key != NODE_ID_ANNOTATION}
     known = {**_node_ids(annotations), **ids}

@@ -1,4 +1,4 @@
-"""What is known of storage drivers and their volumes, free of the wire's types."""
+"""Storage drivers and their volumes, free of the wire's types."""
 
 import hashlib
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from edged.api.persistent import SecretReference
 
 
 class NodeCapability(StrEnum):
-    """What a driver's node service can do, as far as it makes a difference here; names are CSI's."""
+    """Capabilities of a driver's node service, as far as they matter here; the names are CSI's."""
 
     STAGE_UNSTAGE_VOLUME = "STAGE_UNSTAGE_VOLUME"
     SINGLE_NODE_MULTI_WRITER = "SINGLE_NODE_MULTI_WRITER"
@@ -19,43 +19,43 @@ class NodeCapability(StrEnum):
 
 
 class Driver(Struct, frozen=True):
-    """A storage driver that has registered on this node."""
+    """A registered storage driver."""
 
     name: str
     endpoint: Path
     node_id: str
-    """What the driver calls this node."""
+    """The driver's id of this node."""
     topology: Mapping[str, str] = {}
-    """Labels that say from where its volumes can be reached."""
+    """Labels of the topology in which its volumes can be reached."""
     capabilities: frozenset[NodeCapability] = frozenset()
 
 
 class CsiVolume(Struct, frozen=True):
-    """A volume of a driver as one pod wants it."""
+    """A driver's volume, as one pod uses it."""
 
     name: str
-    """Of its directory in the pod: the persistent volume's, or for one that is the pod's alone the volume's."""
+    """Name of its directory in the pod: the persistent volume's, or the pod's own name for an inline volume."""
     driver: str
     handle: str
-    """What the driver calls it."""
+    """The driver's id of the volume."""
     access_modes: tuple[str, ...] = ()
     attributes: Mapping[str, str] = {}
     fs_type: str = ""
     mount_flags: tuple[str, ...] = ()
     read_only: bool = False
     ephemeral: bool = False
-    """Made by the driver when it is published to its one pod, gone when it is unpublished."""
+    """Made by the driver when it is published to its one pod, deleted when it is unpublished."""
     stage_secret: SecretReference | None = None
     publish_secret: SecretReference | None = None
 
     @property
     def unique_name(self) -> str:
-        """As the cloud knows it: in `volumesInUse` and `volumesAttached` (kubelet's UniqueVolumeName)."""
+        """The cloud's name of the volume, in `volumesInUse` and `volumesAttached` (kubelet's UniqueVolumeName)."""
         return f"kubernetes.io/csi/{self.driver}^{self.handle}"
 
 
 class PublishedVolume(Struct, frozen=True, omit_defaults=True):
-    """What is written down beside a volume before its driver is called, so that it can be undone by whoever finds it
+    """The record that is written beside a volume before its driver is called, so that a later agent can undo the call
     (kubelet's vol_data.json, with its names).
     """
 
@@ -67,22 +67,22 @@ class PublishedVolume(Struct, frozen=True, omit_defaults=True):
 
     @property
     def key(self) -> tuple[str, str]:
-        """What tells one volume from another."""
+        """Identifies the volume."""
         return self.driverName, self.volumeHandle
 
 
 def inline_handle(pod_uid: str, volume: str) -> str:
-    """The handle of a volume that is one pod's alone (kubelet's makeVolumeHandle)."""
+    """Return the handle of an inline volume (kubelet's makeVolumeHandle)."""
     return f"csi-{_hash(pod_uid + volume)}"
 
 
 def attachment_name(handle: str, driver: str, node: str) -> str:
-    """The VolumeAttachment that says whether a volume is attached to a node (kubelet's getAttachmentName)."""
+    """Return the name of the VolumeAttachment of a volume and a node (kubelet's getAttachmentName)."""
     return f"csi-{_hash(handle + driver + node)}"
 
 
 def stage_name(handle: str) -> str:
-    """The directory of a volume among its driver's."""
+    """Return the name of the volume's staging directory."""
     return _hash(handle)
 
 

@@ -1,11 +1,4 @@
-"""Stages volumes on the node and publishes them to pods, and undoes both.
-
-A volume is staged once for all its pods and published to each. What is about to be done is written down first, beside
-the volume, so that the files say what has to be undone, also to an agent that was killed in between: a driver's calls
-may be made again and again. A volume is unstaged with the last pod that has it; only then the file in that pod goes.
-Two operations on one volume never run beside each other: the second fails, and its pod tries again (kubelet's operation
-executor).
-"""
+"""Stages volumes on the node, publishes them to pods, and undoes both."""
 
 import logging
 import threading
@@ -35,35 +28,35 @@ from edged.volumes.csi.model import (
 )
 from edged.volumes.errors import MissingContentError, VolumeError
 from edged.volumes.mounting import Mounts, is_mounted
-from edged.volumes.ownership import Owner, give_away
+from edged.volumes.ownership import VolumeOwner, set_volume_ownership
 
 if TYPE_CHECKING:
-    from edged.volumes.csi.client import CsiClient, Wish
+    from edged.volumes.csi.client import CsiClient, NodeVolumeRequest
 
 _log = logging.getLogger(__name__)
 
 _DATA = "vol_data.json"
 _DATA_MODE = 0o644
 _LONGEST = 1024 * 1024
-"""Bytes of such a file that are read."""
+"""Bytes read of a record."""
 _PLUGIN = "csi"
 
 
 class CsiSources(Protocol):
-    """What has to be known of a volume beside itself, asked of the store or the cloud."""
+    """Fetches the objects about a volume from the store or the cloud; None for a missing object."""
 
     def csi_driver(self, name: str) -> CSIDriver | None:
-        """How the driver wants to be treated."""
+        """Return the CSIDriver object of that name."""
 
     def attachment(self, name: str) -> VolumeAttachment | None:
-        """Whether a volume is attached."""
+        """Return the VolumeAttachment of that name."""
 
     def secret_of(self, reference: SecretReference) -> Secret | None:
-        """A secret of any namespace."""
+        """Return a secret of any namespace."""
 
 
 class _Task(NamedTuple):
-    """One pod's wish for one volume, with everything that is needed for it."""
+    """One volume to be published to one pod, with all that it takes."""
 
     uid: PodUid
     volume: CsiVolume
@@ -72,15 +65,20 @@ class _Task(NamedTuple):
     rules: CSIDriver | None
     attributes: Mapping[str, str]
     sources: CsiSources
-    owner: Owner | None
+    owner: VolumeOwner | None
 
 
 class CsiMounter:
-    """See the module's docstring. Used by several workers at once.
+    """Stages and publishes the volumes of storage drivers. Thread-safe.
+
+    A volume is staged once for all its pods and published to each. A record of each call is written beforehand, beside
+    the volume, so that an agent that was killed in between finds what to undo: a driver's calls may be repeated. A
+    volume is unstaged with its last pod; only then the record in that pod is removed. Two operations on one volume
+    never run at the same time: the second fails, and its pod tries again (kubelet's operation executor).
 
     Args:
-        paths: where pods and plug-ins have their files.
-        drivers: that have registered.
+        paths: of pods and plug-ins.
+        drivers: the registered drivers.
         mounts: of the node.
         node: its name.
     """
@@ -95,28 +93,28 @@ class CsiMounter:
         self._staged: set[tuple[str, str]] = set()
         self._published: set[Path] = set()
 
-    def publish(self, pod: Pod, volume: CsiVolume, sources: CsiSources, owner: Owner | None) -> Path:
-        """Make a volume available to a pod, again and again if need be; where it is then.
+    def publish(self, pod: Pod, volume: CsiVolume, sources: CsiSources, owner: VolumeOwner | None) -> Path:
+        """Make a volume available to a pod and return its path; may be repeated.
 
-        Raises VolumeError and PluginError with the driver's own words; CallError as the sources do.
+        Raises VolumeError, PluginError with the driver's own words, and CallError from `sources`.
         """
         uid = PodUid(pod.metadata.uid)
         place = self._place(uid, volume.name)
         policy = sources.csi_driver(volume.driver)
-        if place in self._published and not rules.wants_republishing(policy):
+        if place in self._published and not rules.requires_republish(policy):
             return place
         driver, client = self._drivers.get(volume.driver)
         rules.check_lifecycle(policy, volume)
-        told = rules.pod_attributes(policy, pod, volume)
-        task = _Task(uid, volume, driver, client, policy, told, sources, owner)
+        attributes = rules.pod_attributes(policy, pod, volume)
+        task = _Task(uid, volume, driver, client, policy, attributes, sources, owner)
         with self._alone((volume.driver, volume.handle)):
             self._publish(task, place)
         return place
 
     def tear_down(self, uid: PodUid) -> None:
-        """Undo what was done for a pod, and what only it has used. What was undone already is no error.
+        """Unpublish the pod's volumes, and unstage those without another pod; may be repeated.
 
-        Raises VolumeError and PluginError; what is left then is undone by the next call.
+        Raises VolumeError and PluginError; the next call undoes the rest.
         """
         for data in sorted(self._paths.volume_kind(uid, _PLUGIN).glob(f"*/{_DATA}")):
             volume = _read(data)
@@ -128,7 +126,7 @@ class CsiMounter:
                 self._unpublish(volume, data)
 
     def in_use(self) -> tuple[str, ...]:
-        """Unique names of the attachable volumes that this node uses, sorted, for the node's status."""
+        """Return the unique names of the attachable volumes that this node uses, sorted, for the node's status."""
         found = (_read(path) for path in self._paths.stages(_PLUGIN).glob(f"*/*/{_DATA}"))
         return tuple(sorted({CsiVolume("", v.driverName, v.volumeHandle).unique_name for v in found if v is not None}))
 
@@ -136,22 +134,26 @@ class CsiMounter:
         volume = task.volume
         mode = "Ephemeral" if volume.ephemeral else "Persistent"
         _write(place.parent / _DATA, PublishedVolume(volume.driver, volume.handle, volume.name, self._node, mode))
-        from edged.volumes.csi.client import Wish  # noqa: PLC0415 - see there
+        from edged.volumes.csi.client import NodeVolumeRequest  # noqa: PLC0415 - see there
 
         capabilities = task.driver.capabilities
         by_driver = task.owner is not None and NodeCapability.VOLUME_MOUNT_GROUP in capabilities
         group = str(task.owner.group) if by_driver and task.owner is not None else ""
-        wish = Wish(volume, capabilities, self._publish_context(task), attributes=task.attributes, group=group)
-        staged = None if volume.ephemeral else self._stage(task, wish)
+        request = NodeVolumeRequest(
+            volume, capabilities, self._publish_context(task), attributes=task.attributes, group=group
+        )
+        staged = None if volume.ephemeral else self._stage(task, request)
         is_new = not is_mounted(self._mounts, place)
         secrets = _secrets(task.sources, volume.publish_secret)
-        task.client.publish(wish._replace(secrets=secrets), place, staged)
-        if is_new and task.owner is not None and not by_driver and rules.is_given_to_group(task.rules, volume):
-            give_away(place, task.owner, read_only=volume.read_only)
+        task.client.publish(request._replace(secrets=secrets), place, staged)
+        if is_new and task.owner is not None and not by_driver and rules.supports_fs_group(task.rules, volume):
+            set_volume_ownership(place, task.owner, read_only=volume.read_only)
         self._published.add(place)
 
-    def _stage(self, task: _Task, wish: "Wish") -> Path | None:
-        """The directory is made for a driver that does not stage, too: it says that the volume is in use here."""
+    def _stage(self, task: _Task, request: "NodeVolumeRequest") -> Path | None:
+        """Stage the volume. The record is written for a driver that does not stage, too: it marks the volume as
+        in use.
+        """
         volume = task.volume
         directory = self._stage_directory((volume.driver, volume.handle))
         _write(directory / _DATA, PublishedVolume(volume.driver, volume.handle))
@@ -160,12 +162,12 @@ class CsiMounter:
         place = directory / "globalmount"
         if (volume.driver, volume.handle) not in self._staged:
             place.mkdir(mode=0o750, exist_ok=True)
-            task.client.stage(wish._replace(secrets=_secrets(task.sources, volume.stage_secret)), place)
+            task.client.stage(request._replace(secrets=_secrets(task.sources, volume.stage_secret)), place)
             self._staged.add((volume.driver, volume.handle))
         return place
 
     def _publish_context(self, task: _Task) -> dict[str, str]:
-        """What the attacher said of the volume. Raises VolumeError while it is not attached."""
+        """Return the attacher's data about the volume. Raises VolumeError while it is not attached."""
         volume = task.volume
         if volume.ephemeral or not rules.must_be_attached(task.rules):
             return {}
@@ -202,7 +204,11 @@ class CsiMounter:
         _forget(directory / _DATA)
 
     def _is_used_by_others(self, volume: PublishedVolume, data: Path) -> bool:
-        others = (path / _DATA for path in self._paths.all_volumes(_PLUGIN) if path != data.parent)
+        others = (
+            path / _DATA
+            for path in sorted(self._paths.root.glob(self._paths.all_volumes(_PLUGIN)))
+            if path != data.parent
+        )
         return any(other is not None and other.key == volume.key for other in map(_read, others))
 
     def _place(self, uid: PodUid, name: str) -> Path:
@@ -235,8 +241,8 @@ def _secrets(sources: CsiSources, reference: SecretReference | None) -> dict[str
 
 
 def _write(path: Path, value: PublishedVolume) -> None:
-    """It says what has to be undone, to an agent after a loss of power too. Written again only when it changed: each
-    turn of a volume that is republished comes here.
+    """Write a record durably, so that it survives a loss of power. An equal record is kept, because each sync of a
+    republished volume comes here.
     """
     if _read(path) != value:
         path.parent.mkdir(mode=0o750, parents=True, exist_ok=True)
@@ -245,14 +251,16 @@ def _write(path: Path, value: PublishedVolume) -> None:
 
 
 def _forget(path: Path) -> None:
-    """The file goes last, and its directory with it."""
+    """Remove the record, and then its directory."""
     beside(path).unlink(missing_ok=True)
     remove_tree(path)
     _remove_empty(path.parent)
 
 
 def _read(path: Path) -> PublishedVolume | None:
-    """None for what is gone, or is no such file: it cannot be undone, and its directory's removal says what is left."""
+    """Return the record; None if it is missing or cannot be read: then it cannot be undone, and the removal of its
+    directory will report the remains.
+    """
     try:
         return msgspec.json.decode(read_file(path, _LONGEST), type=PublishedVolume)
     except (OSError, msgspec.MsgspecError):
@@ -260,6 +268,8 @@ def _read(path: Path) -> PublishedVolume | None:
 
 
 def _remove_empty(directory: Path) -> None:
-    """What is not empty is still mounted, or was never a mount: it stays, and the pod's removal will say so."""
+    """Remove an empty directory. One with content is still mounted, or never was a mount: it stays, and the pod's
+    removal reports it.
+    """
     with suppress(OSError):
         directory.rmdir()

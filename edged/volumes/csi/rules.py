@@ -1,4 +1,4 @@
-"""How a driver wants to be treated, and what of a pod it is told: kubelet's rules as pure functions."""
+"""The rules of a CSIDriver object, kubelet's, as pure functions."""
 
 from edged.api import Pod
 from edged.api.persistent import CSIDriver
@@ -9,19 +9,21 @@ _PREFIX = "csi.storage.k8s.io"
 
 
 def must_be_attached(driver: CSIDriver | None) -> bool:
-    """Whether the cloud attaches the driver's volumes before they are mounted. Of a driver of which the cloud says
-    nothing it is assumed (kubelet's skipAttach).
+    """Return whether the cloud attaches the driver's volumes before they are mounted; True without a CSIDriver object
+    (kubelet's skipAttach).
     """
     return driver is None or driver.spec.attach_required is not False
 
 
-def wants_republishing(driver: CSIDriver | None) -> bool:
-    """Whether a volume is to be published again and again, so that the driver may change what is in it."""
+def requires_republish(driver: CSIDriver | None) -> bool:
+    """Return whether a volume is published again with every sync, so that the driver may change its content."""
     return driver is not None and driver.spec.requires_republish is True
 
 
 def check_lifecycle(driver: CSIDriver | None, volume: CsiVolume) -> None:
-    """Raise VolumeError when the driver has no volumes of this kind; without its word it has only persistent ones."""
+    """Raise VolumeError when the driver has no volumes of this kind; without a CSIDriver object it has only persistent
+    ones.
+    """
     modes = (driver.spec.volume_lifecycle_modes if driver is not None else ()) or ("Persistent",)
     wanted = "Ephemeral" if volume.ephemeral else "Persistent"
     if wanted not in modes:
@@ -30,7 +32,7 @@ def check_lifecycle(driver: CSIDriver | None, volume: CsiVolume) -> None:
 
 
 def pod_attributes(driver: CSIDriver | None, pod: Pod, volume: CsiVolume) -> dict[str, str]:
-    """What a driver is told of the pod, when it wants to know (podInfoOnMount)."""
+    """Return the facts about the pod for a driver that requests them (podInfoOnMount)."""
     if driver is None or driver.spec.pod_info_on_mount is not True:
         return {}
     return {
@@ -42,8 +44,8 @@ def pod_attributes(driver: CSIDriver | None, pod: Pod, volume: CsiVolume) -> dic
     }
 
 
-def is_given_to_group(driver: CSIDriver | None, volume: CsiVolume) -> bool:
-    """Whether this agent gives the volume to the pod's fsGroup (fsGroupPolicy, kubelet's supportsFSGroup)."""
+def supports_fs_group(driver: CSIDriver | None, volume: CsiVolume) -> bool:
+    """Return whether this agent gives the volume to the pod's fsGroup (fsGroupPolicy, kubelet's supportsFSGroup)."""
     policy = (driver.spec.fs_group_policy if driver is not None else None) or "ReadWriteOnceWithFSType"
     if volume.read_only or policy == "None":
         return False

@@ -1,10 +1,10 @@
-"""What is spoilt is set aside, where it is found, and never stops anybody."""
+"""Damaged files are set aside where they are found, without stopping the program."""
 
 from pathlib import Path
 
 import pytest
 
-from beehive.files.damaged import KEPT, all_set_aside, make_way, set_aside
+from beehive.files.damaged import KEPT, all_set_aside, set_aside, set_aside_unless_file
 
 
 def test_files_and_directories_of_one_name_are_kept_beside_each_other(
@@ -41,13 +41,13 @@ def test_what_cannot_be_set_aside_is_said_and_no_error(tmp_path: Path, caplog: p
 @pytest.mark.parametrize("links", [True, False])
 def test_what_is_no_ordinary_file_gives_way(tmp_path: Path, links: bool) -> None:
     (tmp_path / "file").touch()
-    make_way(tmp_path / "file", tmp_path)
-    make_way(tmp_path / "missing", tmp_path)
+    set_aside_unless_file(tmp_path / "file", tmp_path)
+    set_aside_unless_file(tmp_path / "missing", tmp_path)
     assert all_set_aside(tmp_path) == []
     (tmp_path / "link").symlink_to("file")
     (tmp_path / "dangling").symlink_to("nowhere")
     (tmp_path / "directory").mkdir()
     for name in ("link", "dangling", "directory"):
-        make_way(tmp_path / name, tmp_path, links=links)
+        set_aside_unless_file(tmp_path / name, tmp_path, links=links)
     expected = {"dangling.1", "directory.1"} | (set() if links else {"link.1"})
     assert {path.name for path in all_set_aside(tmp_path)} == expected

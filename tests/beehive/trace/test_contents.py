@@ -25,7 +25,7 @@ from beehive.trace import (
     open_writer,
     read,
 )
-from beehive.trace.contents import LARGE, MISSING, Contents, Shortener
+from beehive.trace.contents import LARGE, MISSING, ContentJoiner, ContentSplitter
 from beehive.trace.format import Content
 from beehive.trace.frames import encode
 from beehive.trace.writer import FileWriter, parts_of
@@ -116,7 +116,7 @@ def test_references_that_lead_nowhere_do_no_harm(tmp_path: Path) -> None:
 
 def test_a_writer_remembers_so_many_contents(tmp_path: Path) -> None:
     """Then it writes them again: they are read all the same."""
-    shortener = Shortener()
+    shortener = ContentSplitter()
     shortener._known.update(b"%016d" % number for number in range(16 * 1024))
     (content, _) = shortener.records(_everywhere(b'"' + b"x" * LARGE + b'"')[5])
     assert isinstance(content, Content)
@@ -172,7 +172,7 @@ def test_what_is_read_again_is_bounded_in_memory(tmp_path: Path) -> None:
     records = [record for number in range(1, 30) for record in _everywhere(b'"' + b"%03d" % number * 200_000 + b'"')]
     path = write(tmp_path / "t", [*records, *records])
     assert records_of(path) == [*records, *records]
-    contents = Contents(0, lambda _body: None)
+    contents = ContentJoiner(0, lambda _body: None)
     for number in range(30):
         contents._keep(b"%d" % number, b"x" * 1_000_000)
     assert contents._size <= 8 * 1024 * 1024

@@ -22,7 +22,6 @@ from beehive.trace import (
     Direction,
     DirectoryWriter,
     FileWriter,
-    Header,
     LinkFrame,
     Note,
     Record,
@@ -30,11 +29,14 @@ from beehive.trace import (
     StoreCommit,
     TimerFired,
     TraceError,
+    TraceHeader,
     read,
 )
 from beehive.trace.format import FORMAT, CriEvent
+from beehive.trace.frames import Frames
+from beehive.trace.frames import encode as frame_of
 
-HEADER = Header(FORMAT, "edgecore 1.2.3", "node-1", 1_800_000_000.25, None, {"a": {"b": 1}}, prefix=7)
+HEADER = TraceHeader(FORMAT, "edgecore 1.2.3", "node-1", 1_800_000_000.25, None, {"a": {"b": 1}}, prefix=7)
 CAPTURES = Path(__file__).parents[4] / "shared" / "traces"
 
 
@@ -69,7 +71,7 @@ EVERY_KIND: list[Record] = [
 ]
 
 
-def write(path: Path, records: list[Record], header: Header = HEADER) -> Path:
+def write(path: Path, records: list[Record], header: TraceHeader = HEADER) -> Path:
     """A trace in a file."""
     writer = FileWriter(path, header)
     writer.write(records)
@@ -156,6 +158,27 @@ def test_zeros_after_a_loss_of_power_end_the_trace_and_are_reported(tmp_path: Pa
     with read(path) as trace:
         assert list(trace) == [delivered(1)]
         assert "no frame at byte" in trace.damage
+
+
+@pytest.mark.parametrize(
+    "tail",
+    [
+        b"\xc4\x01a",
+        b"\xa3abc",
+        b"\x91\x01",
+        b"\x81\xa1a\x01",
+        b"\xc1",
+        b"\xdd\xff\xff\xff\xff",
+        b"\xc6\xff\xff\xff\xff",
+    ],
+)
+def test_other_msgpack_behind_the_frames_is_not_read(tail: bytes) -> None:
+    """A short byte string, a text, containers, a forged length: reading ends before them and builds none of them."""
+    whole = frame_of(HEADER) + frame_of(delivered(1))
+    frames = Frames(io.BytesIO(whole + tail))
+    assert len(list(frames)) == 2
+    assert frames.offset == len(whole)
+    assert f"frame at byte {len(whole)}" in frames.damage
 
 
 def test_parts_rotate_by_size_are_read_in_order_and_the_oldest_go(tmp_path: Path) -> None:

@@ -1,17 +1,18 @@
 """Which pods this node refuses, and in which words: the pure part."""
 
+from fractions import Fraction
 from typing import Any
 
 import pytest
 
-from edged.admission.admit import Place, allocatable, refusal
-from edged.api import Node, NodeStatus, ObjectMeta, Pod, ResourceRequirements, from_value
+from edged.admission.admit import NodeInfo, refusal
+from edged.api import Node, ObjectMeta, Pod, ResourceRequirements, from_value
 from edged.api.nodes import NodeSpec, Taint
 from edged.api.scheduling import PodOS
-from edged.pods.critical import CONFIG_SOURCE
+from edged.pods.static import CONFIG_SOURCE
 from tests.edged.pods.builders import a_container, a_pod
 
-ROOM = allocatable(NodeStatus(allocatable={"cpu": "2", "memory": "1Gi", "pods": "3", "ephemeral-storage": "10Gi"}))
+ROOM = {"cpu": Fraction(2), "memory": Fraction(1 << 30), "pods": Fraction(3), "ephemeral-storage": Fraction(10 << 30)}
 
 
 def asking(name: str = "a", **requests: str) -> Pod:
@@ -38,17 +39,17 @@ def node(labels: dict[str, str] | None = None, *taints: Taint) -> Node:
 )
 def test_room(wanted: dict[str, str], others: list[dict[str, str]], reason: str | None, words: str) -> None:
     here = [asking(f"other-{n}", **other) for n, other in enumerate(others)]
-    verdict = refusal(asking(**wanted), here, Place("n1", ROOM))
-    assert (verdict.reason if verdict else None) == reason
-    if verdict is not None:
-        assert verdict.refused
-        assert verdict.message.startswith("Pod was rejected: ")
-        assert words in verdict.message
+    options = refusal(asking(**wanted), here, NodeInfo("n1", ROOM))
+    assert (options.reason if options else None) == reason
+    if options is not None:
+        assert options.rejected
+        assert options.message.startswith("Pod was rejected: ")
+        assert words in options.message
 
 
 def test_what_nobody_knows_is_no_reason_to_refuse() -> None:
     pod = a_pod(node_selector={"disk": "ssd"})
-    assert refusal(pod, [], Place("n1")) is None
+    assert refusal(pod, [], NodeInfo("n1")) is None
 
 
 def _term(key: str, operator: str, *values: str) -> dict[str, Any]:
@@ -88,15 +89,15 @@ _BOTH = {
 def test_node_affinity(terms: list[dict[str, Any]], fits: bool) -> None:
     required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
     pod = from_value(Pod, {"spec": {"affinity": {"nodeAffinity": required}, "containers": []}})
-    verdict = refusal(pod, [], Place("n1", ROOM, node({"zone": "a", "cores": "4"})))
-    assert (verdict is None) == fits
-    if verdict is not None:
-        assert verdict.reason == "NodeAffinity"
+    options = refusal(pod, [], NodeInfo("n1", ROOM, node({"zone": "a", "cores": "4"})))
+    assert (options is None) == fits
+    if options is not None:
+        assert options.reason == "NodeAffinity"
 
 
 @pytest.mark.parametrize(("labels", "fits"), [({"disk": "ssd", "x": "y"}, True), ({"disk": "hdd"}, False), ({}, False)])
 def test_node_selector(labels: dict[str, str], fits: bool) -> None:
-    assert (refusal(a_pod(node_selector={"disk": "ssd"}), [], Place("n1", ROOM, node(labels))) is None) == fits
+    assert (refusal(a_pod(node_selector={"disk": "ssd"}), [], NodeInfo("n1", ROOM, node(labels))) is None) == fits
 
 
 @pytest.mark.parametrize(
@@ -115,13 +116,13 @@ def test_node_selector(labels: dict[str, str], fits: bool) -> None:
 )
 def test_taints(effect: str, toleration: dict[str, Any] | None, fits: bool) -> None:
     pod = from_value(Pod, {"spec": {"tolerations": [toleration] if toleration else [], "containers": []}})
-    place = Place("n1", ROOM, node({}, Taint(key="broken", value="yes", effect=effect)))
+    place = NodeInfo("n1", ROOM, node({}, Taint(key="broken", value="yes", effect=effect)))
     assert (refusal(pod, [], place) is None) == fits
 
 
 def test_a_static_pod_tolerates_every_taint() -> None:
     pod = a_pod(meta={"annotations": {CONFIG_SOURCE: "file"}})
-    assert refusal(pod, [], Place("n1", ROOM, node({}, Taint(key="broken", effect="NoExecute")))) is None
+    assert refusal(pod, [], NodeInfo("n1", ROOM, node({}, Taint(key="broken", effect="NoExecute")))) is None
 
 
 def _ports(host_network: bool = False, **port: Any) -> Pod:
@@ -144,12 +145,12 @@ def _ports(host_network: bool = False, **port: Any) -> Pod:
 )
 def test_ports_of_the_node(one: Pod, other: Pod, collide: bool) -> None:
     for pod, there in ((one, other), (other, one)):
-        verdict = refusal(pod, [there], Place("n1", ROOM))
-        assert (verdict.reason if verdict else None) == ("NodePorts" if collide else None)
+        options = refusal(pod, [there], NodeInfo("n1", ROOM))
+        assert (options.reason if options else None) == ("NodePorts" if collide else None)
 
 
 def test_a_pod_for_another_operating_system() -> None:
-    verdict = refusal(a_pod(os=PodOS(name="windows")), [], Place("n1"))
-    assert verdict is not None
-    assert verdict.reason == "PodOSNotSupported"
-    assert refusal(a_pod(os=PodOS(name="linux")), [], Place("n1")) is None
+    options = refusal(a_pod(os=PodOS(name="windows")), [], NodeInfo("n1"))
+    assert options is not None
+    assert options.reason == "PodOSNotSupported"
+    assert refusal(a_pod(os=PodOS(name="linux")), [], NodeInfo("n1")) is None

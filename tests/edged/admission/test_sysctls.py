@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from edged.admission.admit import Place, refusal
+from edged.admission.admit import NodeInfo, refusal
 from edged.admission.sysctls import forbidden_sysctl
 from edged.api import Pod, PodSecurityContext, Sysctl
 from tests.edged.pods.builders import a_pod
@@ -42,7 +42,7 @@ def test_which_parameters_a_pod_may_set(pod: Pod, allowed: tuple[str, ...], why:
 def test_such_a_pod_is_refused() -> None:
     """With a kubelet's reason; a node that allows the parameter takes it."""
     pod = setting("kernel.msgmax")
-    verdict = refusal(pod, [], Place("n1"))
-    assert verdict is not None
-    assert verdict.reason == "SysctlForbidden"
-    assert refusal(pod, [], Place("n1", unsafe_sysctls=("kernel.msg*",))) is None
+    options = refusal(pod, [], NodeInfo("n1"))
+    assert options is not None
+    assert options.reason == "SysctlForbidden"
+    assert refusal(pod, [], NodeInfo("n1", unsafe_sysctls=("kernel.msg*",))) is None

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from edged.admission.validation import faults, invalid
+from edged.admission.validation import field_errors, validate_pod
 from edged.api import Pod
 from edged.api.codec import from_value
 from tests.edged.conftest import Bench, pod
@@ -159,7 +159,7 @@ def container(**fields: Any) -> dict[str, Any]:
 )  # fmt: skip
 def test_each_field_is_told_by_its_path(spec: dict[str, Any], fault: str) -> None:
     """With the value and the rule."""
-    assert faults(read(**spec)) == [f"spec.{fault}"]
+    assert field_errors(read(**spec)) == [f"spec.{fault}"]
 
 
 def test_what_an_api_server_takes_is_taken() -> None:
@@ -170,36 +170,37 @@ def test_what_an_api_server_takes_is_taken() -> None:
         livenessProbe={"tcpSocket": {"port": "web"}, "terminationGracePeriodSeconds": 1},
         lifecycle={"postStart": {"httpGet": {"port": "80"}}},
     )
-    assert faults(read(**good, securityContext={"fsGroup": 0}, activeDeadlineSeconds=1)) == []
-    assert all(faults(read(priority=priority)) == [] for priority in (-(2**31), 0, 2**31 - 1))
+    assert field_errors(read(**good, securityContext={"fsGroup": 0}, activeDeadlineSeconds=1)) == []
+    assert all(field_errors(read(priority=priority)) == [] for priority in (-(2**31), 0, 2**31 - 1))
     paths = container(
         workingDir="/" + "x" * 4094,
         terminationMessagePath="/" + "x" * 4094,
         resources={"requests": {"cpu": "0"}, "limits": {"cpu": "500m"}},
     )
-    assert faults(read(**paths)) == []
-    assert invalid(read()) is None
+    assert field_errors(read(**paths)) == []
+    assert validate_pod(read()) is None
 
 
 def test_a_pod_has_so_many_containers_and_volumes_at_most() -> None:
     """Eight hundred took four seconds, twenty thousand an hour. What else is wrong with them is not listed."""
     many = [{"name": f"c{number}", "image": "busybox"} for number in range(200)]
     assert (
-        faults(read(containers=many, initContainers=[{**one, "name": f"i-{one['name']}"} for one in many[:56]])) == []
+        field_errors(read(containers=many, initContainers=[{**one, "name": f"i-{one['name']}"} for one in many[:56]]))
+        == []
     )
     bad = [{"name": "", "image": ""}] * 57
-    told = faults(read(containers=many, initContainers=bad))
+    told = field_errors(read(containers=many, initContainers=bad))
     assert told == ["spec.containers: Too many: 257: must have at most 256 items"]
-    told = faults(read(volumes=[{"name": "v", "emptyDir": {}}] * 513))
+    told = field_errors(read(volumes=[{"name": "v", "emptyDir": {}}] * 513))
     assert told == ["spec.volumes: Too many: 513: must have at most 512 items"]
 
 
 def test_the_message_is_bounded_however_much_is_wrong() -> None:
     """It names the first faults and counts the others."""
-    verdict = invalid(read(**container(ports=[{"containerPort": -1, "protocol": "x" * 10_000}] * 5000)))
-    assert verdict is not None
-    assert len(verdict.message) < 5000
-    assert verdict.message.endswith("and 9980 more")
+    options = validate_pod(read(**container(ports=[{"containerPort": -1, "protocol": "x" * 10_000}] * 5000)))
+    assert options is not None
+    assert len(options.message) < 5000
+    assert options.message.endswith("and 9980 more")
 
 
 @pytest.mark.parametrize(

@@ -58,7 +58,7 @@ OBJECTS = list(_objects())
 
 
 def _kept(value: Any) -> Any:
-    """The value without what the types leave out on purpose."""
+    """The value without the parts that the types leave out on purpose."""
     if isinstance(value, dict):
         return {key: _kept(item) for key, item in value.items() if key not in _NOT_KEPT}
     if isinstance(value, list):
@@ -99,7 +99,7 @@ def test_attribute_names_become_kubernetes_keys(attribute: str, key: str) -> Non
 
 
 def test_null_counts_as_absent_everywhere() -> None:
-    """What Go leaves at its zero value on null is the default here, at any depth."""
+    """A null that Go decodes as its zero value is the default here, at any depth."""
     raw = """{"metadata": {"name": "a", "creationTimestamp": null, "labels": null, "annotations": {"x": null}},
               "spec": {"volumes": null, "securityContext": null, "hostNetwork": null, "containers": [
                   null, {"name": "c", "command": null, "ports": [{"containerPort": null}]}]},
@@ -130,7 +130,7 @@ def test_what_is_no_object_is_an_error(raw: bytes) -> None:
 
 
 def test_unknown_fields_are_ignored() -> None:
-    """A newer cloud may send what this version does not know."""
+    """A newer cloud may send fields that are unknown to this version."""
     assert decode(Pod, b'{"spec":{"nodeName":"n","brandNew":{"x":[1]}}}').spec.node_name == "n"
 
 

@@ -1,4 +1,4 @@
-"""Times on the wire and in nanoseconds are the same points in time."""
+"""Times on the wire and in nanoseconds agree."""
 
 import pytest
 from hypothesis import given

@@ -9,15 +9,15 @@ import pytest
 
 from edged.cgroups.errors import CgroupBusyError, CgroupError
 from edged.cgroups.hierarchies import Hierarchy, read_hierarchies, with_unified_controllers
-from edged.cgroups.limits import Limits, Node
 from edged.cgroups.names import CgroupPath
 from edged.cgroups.opening import open_cgroups
-from edged.cgroups.settings import CgroupSettings, Driver
+from edged.cgroups.resource_config import NodeCapacity, ResourceConfig
 from edged.cgroups.tree import CgroupFiles
+from edged.settings.cgroups import CgroupDriver, CgroupSettings
 from tests.support.leftovers import remove_cgroups
 
 POD = CgroupPath("/kubepods/burstable/podx")
-NODE = Node(2, 2**30)
+NODE = NodeCapacity(2, 2**30)
 
 HYBRID = """\
 24 21 0:22 / /sys/fs/cgroup ro,nosuid - tmpfs tmpfs ro,mode=755
@@ -68,9 +68,9 @@ def test_a_unified_cgroups_controllers_are_handed_down(tmp_path: Path) -> None:
 
 
 def test_a_unified_cgroup_is_set(tmp_path: Path) -> None:
-    """Of what the machine has no controller for nothing is written."""
+    """Limits without a controller are skipped."""
     tree = unified(tmp_path, "cpu.weight", "cpu.max", "memory.max", "pids.max")
-    tree.set(POD, Limits(1024, 50_000, 100_000, 4096, 10, {"2MB": 0}))
+    tree.set(POD, ResourceConfig(1024, 50_000, 100_000, 4096, 10, {"2MB": 0}))
     files = {file: (tmp_path / POD.strip("/") / file).read_text() for file in ("cpu.weight", "cpu.max", "memory.max")}
     assert files == {"cpu.weight": "39", "cpu.max": "50000 100000", "memory.max": "4096"}
 
@@ -78,7 +78,7 @@ def test_a_unified_cgroup_is_set(tmp_path: Path) -> None:
 def test_one_limit_that_cannot_be_set_keeps_no_other_from_it(tmp_path: Path) -> None:
     tree = unified(tmp_path, "cpu.weight", "pids.max")
     with pytest.raises(CgroupError, match=r"memory\.max"):
-        tree.set(POD, Limits(cpu_shares=2, memory=4096, pids=7))
+        tree.set(POD, ResourceConfig(cpu_shares=2, memory=4096, pids=7))
     assert (tmp_path / POD.strip("/") / "pids.max").read_text() == "7"
 
 
@@ -108,12 +108,12 @@ def test_a_real_cgroup_is_made_set_and_removed(real: tuple[CgroupFiles, CgroupPa
     pod = CgroupPath(f"{top}/burstable/pod1")
     tree.make(pod)
     tree.make(pod)
-    tree.set(pod, Limits(512, 50_000, 100_000, 64 * 2**20, 20, {}))
+    tree.set(pod, ResourceConfig(512, 50_000, 100_000, 64 * 2**20, 20, {}))
     said = {file.name: file.read_text().strip() for each in directories(pod) for file in each.glob("*.m[ae]*")}
     assert said["pids.max"] == "20"
     limit = [d / name for d in directories(pod) for name in ("memory.limit_in_bytes", "memory.max")]
     assert [file.read_text().strip() for file in limit if file.exists()] == [str(64 * 2**20)]
-    tree.set(pod, Limits(2, -1, 100_000, -1, -1, {}))
+    tree.set(pod, ResourceConfig(2, -1, 100_000, -1, -1, {}))
     assert all(file.read_text().strip() != str(64 * 2**20) for file in limit if file.exists())
     tree.remove(CgroupPath(f"{top}/burstable"))
     tree.remove(CgroupPath(f"{top}/burstable"))
@@ -121,7 +121,7 @@ def test_a_real_cgroup_is_made_set_and_removed(real: tuple[CgroupFiles, CgroupPa
 
 
 def test_what_is_still_in_a_cgroup_is_killed_and_then_it_goes(real: tuple[CgroupFiles, CgroupPath]) -> None:
-    """As a kubelet does with a pod's cgroup: nobody else has a process there."""
+    """As kubelet does with a pod's cgroup."""
     tree, top = real
     pod = CgroupPath(f"{top}/pod1")
     tree.make(pod)
@@ -136,7 +136,9 @@ def test_what_is_still_in_a_cgroup_is_killed_and_then_it_goes(real: tuple[Cgroup
 
 
 def test_a_node_without_cgroups_goes_without(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """One line says why: none are mounted, they cannot be written, systemd is not there, or nobody wants them."""
+    """One line gives the reason: none are mounted, they cannot be written, systemd is missing, or they are switched
+    off.
+    """
     none, foreign = tmp_path / "none", tmp_path / "foreign"
     none.write_text("35 24 0:30 / /proc rw - proc proc rw\n")
     foreign.write_text("33 24 0:29 / /proc/self rw - cgroup cgroup rw,cpu\n")
@@ -145,7 +147,7 @@ def test_a_node_without_cgroups_goes_without(tmp_path: Path, caplog: pytest.LogC
         (wanted, none, "none is mounted"),
         (wanted, tmp_path / "missing", "No such file"),
         (wanted, foreign, "cannot make the cgroup"),
-        (CgroupSettings(driver=Driver.SYSTEMD), foreign, "systemd does not run"),
+        (CgroupSettings(driver=CgroupDriver.SYSTEMD), foreign, "systemd does not run"),
         (CgroupSettings(per_qos=False), foreign, "cgroupsPerQOS is false"),
     ):
         caplog.clear()
@@ -156,7 +158,7 @@ def test_a_node_without_cgroups_goes_without(tmp_path: Path, caplog: pytest.LogC
 
 def test_a_node_gets_its_cgroups_with_their_limits(real: tuple[CgroupFiles, CgroupPath]) -> None:
     """Those of all pods and of the two classes, below the root that is configured."""
-    assert open_cgroups(CgroupSettings(root=f"{real[1]}/edge"), Node(2, 2**30)) is not None
+    assert open_cgroups(CgroupSettings(root=f"{real[1]}/edge"), NodeCapacity(2, 2**30)) is not None
     pods = directories(f"{real[1]}/edge/kubepods")
     memory = [d / name for d in pods for name in ("memory.limit_in_bytes", "memory.max") if (d / name).exists()]
     assert [file.read_text().strip() for file in memory] == [str(2**30)]

@@ -1,4 +1,4 @@
-"""A gRPC server on a unix socket whose answers the test decides, to see what the client makes of them."""
+"""A gRPC server on a unix socket whose answers the test decides."""
 
 from __future__ import annotations
 
@@ -29,10 +29,9 @@ _STREAMS = {
 
 
 class FakeServer(grpc.GenericRpcHandler):  # type: ignore[misc]
-    """Serves the given handlers (`"RuntimeService/Version": function`) in the given versions of CRI.
-
-    What has no handler answers UNIMPLEMENTED, in the words of Go's gRPC, which real runtimes are written
-    with. `called` has the path of each call.
+    """Serves the given handlers (`"RuntimeService/Version": function`) in the given versions of CRI. Other methods
+    answer UNIMPLEMENTED, in the words of Go's gRPC, in which real runtimes are written. `called` has the path of each
+    call.
     """
 
     def __init__(self, socket: Path, api_versions: tuple[str, ...], handlers: dict[str, Any]) -> None:
@@ -45,7 +44,7 @@ class FakeServer(grpc.GenericRpcHandler):  # type: ignore[misc]
         self._server.add_insecure_port(f"unix:{socket}")
 
     def service(self, call: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler:
-        """gRPC's hook: what serves this call."""
+        """gRPC's hook: returns the handler of this call."""
         self.called.append(call.method)
         service, _, method = call.method.lstrip("/").partition("/")
         version, _, name = service.rpartition(".")

@@ -1,7 +1,7 @@
-"""What the contract tests share: a runtime under test with what it can do, and pods made in few words.
+"""The base of the contract tests: a runtime under test with its abilities, and pods made in few words.
 
-The tests are written once and run over every runtime. They say what they need of it by a `Can`, and are
-skipped, with that as the reason, where a runtime does not have it.
+The tests are written once and run over every runtime. Each declares by a `Can` which abilities it needs, and is
+skipped, with that as the reason, for a runtime without them.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _POLL_SECONDS = 0.01
 
 
 class Can(Enum):
-    """What one runtime has and another has not; the value is what is said when a test is skipped for it."""
+    """An ability of some runtimes only; the value is the reason of a skipped test."""
 
     IMAGES = "has images of its own, and their commands"
     POD_NETWORK = "gives pods an address of their own"
@@ -73,7 +73,7 @@ class Pods:
 
     @property
     def labels(self) -> dict[str, str]:
-        """What all pods and containers of this test are labelled with."""
+        """The labels of all pods and containers of this test."""
         return {"test": self.test}
 
     def config(self, *, attempt: int = 0, host_network: bool = True, name: str = "") -> pb.PodSandboxConfig:
@@ -136,7 +136,7 @@ class Pods:
         return self.ended(self.start(pod, *command, name=name))
 
     def remove_all(self) -> None:
-        """Removes what this test made."""
+        """Removes all pods of this test."""
         for sandbox in reversed(self._made):
             self.client.stop_pod_sandbox(sandbox)
             self.client.remove_pod_sandbox(sandbox)
@@ -147,13 +147,13 @@ def shell(script: str) -> tuple[str, ...]:
     return ("sh", "-c", script)
 
 
-def eventually(look: Callable[[], Seen], until: Callable[[Seen], bool] = bool) -> Seen:
-    """What `look` sees once `until` is content with it; fails with what it saw last after the deadline."""
+def eventually(observe: Callable[[], Seen], until: Callable[[Seen], bool] = bool) -> Seen:
+    """Return the first value of `observe` that satisfies `until`; fail with the last value after the deadline."""
     pause = threading.Event()
-    seen = look()
+    seen = observe()
     for _ in range(int(DEADLINE_SECONDS / _POLL_SECONDS)):
         if until(seen):
             return seen
         pause.wait(_POLL_SECONDS)
-        seen = look()
+        seen = observe()
     raise AssertionError(f"not what was waited for within {DEADLINE_SECONDS} s: {seen!r}")

@@ -1,6 +1,5 @@
-"""What edged relies on of any runtime and what needs no real command: the double of its tests is held to it as well.
-
-A double that is kinder than containerd hides bugs, one that is stricter invents them.
+"""The part of the contract that needs no real command: edged's own fake runtime is held to it as well. A fake that is
+kinder than containerd hides bugs, one that is stricter invents them.
 """
 
 from collections.abc import Callable, Iterator
@@ -26,7 +25,7 @@ from edged.cri.errors import ConnectionClosedError
 from edged.testing import FakeRuntime
 from protos.cri.v1 import api_pb2 as pb
 from tests.edged.cri.conftest import RUNTIMES
-from tests.edged.cri.ear import Ear
+from tests.edged.cri.event_listener import EventListener
 from tests.edged.cri.harness import Pods, RuntimeUnderTest
 from tests.support.images import BUSYBOX_IMAGE
 
@@ -262,26 +261,26 @@ def test_streams_of_what_is_not_there_have_none(runtime: RuntimeUnderTest, clien
 def test_what_happens_is_told_when_the_lists_say_it_already(
     pods: Pods, client: ContainerRuntime, runtime: RuntimeUnderTest
 ) -> None:
-    ear = Ear(client)
+    listener = EventListener(client)
     if runtime.name == "containerd" and client.version().runtime_version.startswith("1.6"):
-        assert isinstance(ear.error(), UnimplementedError)
+        assert isinstance(listener.error(), UnimplementedError)
         return
     if runtime.name != "containerd":
-        ear.wait_opened()
+        listener.wait_opened()
     pod = pods.sandbox()
     container = pods.start(pod, *FOREVER)
-    made = ear.until(pb.CONTAINER_STARTED_EVENT, pod.id)
+    made = listener.until(pb.CONTAINER_STARTED_EVENT, pod.id)
     assert dict(made.pod_sandbox_status.labels) == dict(pod.config.labels)
-    ear.until(pb.CONTAINER_CREATED_EVENT, container)
-    ear.until(pb.CONTAINER_STARTED_EVENT, container)
+    listener.until(pb.CONTAINER_CREATED_EVENT, container)
+    listener.until(pb.CONTAINER_STARTED_EVENT, container)
     client.stop_container(container, 0)
-    ear.until(pb.CONTAINER_STOPPED_EVENT, container)
+    listener.until(pb.CONTAINER_STOPPED_EVENT, container)
     assert [c.state for c in client.list_containers(pb.ContainerFilter(id=container))] == [pb.CONTAINER_EXITED]
     client.remove_container(container)
     client.stop_pod_sandbox(pod.id)
-    ear.until(pb.CONTAINER_STOPPED_EVENT, pod.id)
+    listener.until(pb.CONTAINER_STOPPED_EVENT, pod.id)
     client.remove_pod_sandbox(pod.id)
-    ear.until(pb.CONTAINER_DELETED_EVENT, pod.id)
+    listener.until(pb.CONTAINER_DELETED_EVENT, pod.id)
 
 
 def test_who_listens_hears_no_more_when_his_client_is_closed(runtime: RuntimeUnderTest) -> None:
@@ -289,10 +288,10 @@ def test_who_listens_hears_no_more_when_his_client_is_closed(runtime: RuntimeUnd
     mine: ContainerRuntime = FakeRuntime(actors)
     if runtime.endpoint:
         mine = CriClient(runtime.endpoint, request_timeout=30)
-    ear = Ear(mine)
+    listener = EventListener(mine)
     if runtime.name != "containerd":
-        ear.wait_opened()
+        listener.wait_opened()
     mine.close()
-    assert isinstance(ear.error(), (ConnectionClosedError, UnimplementedError))
-    assert isinstance(Ear(mine).error(), ConnectionClosedError)
+    assert isinstance(listener.error(), (ConnectionClosedError, UnimplementedError))
+    assert isinstance(EventListener(mine).error(), ConnectionClosedError)
     actors.close()

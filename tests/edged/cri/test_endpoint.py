@@ -1,4 +1,4 @@
-"""The connection: addresses, the version of CRI, deadlines, sizes, and what becomes of failures."""
+"""The connection: addresses, the version of CRI, deadlines, sizes, and failures."""
 
 from __future__ import annotations
 

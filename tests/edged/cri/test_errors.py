@@ -1,4 +1,4 @@
-"""Statuses of gRPC as errors of ours, and what never stands in them."""
+"""gRPC's statuses as errors, without secrets."""
 
 from __future__ import annotations
 

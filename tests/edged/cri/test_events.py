@@ -1,4 +1,4 @@
-"""The stream of events over a socket: when it counts as open, what ends it, what is said of how it ended."""
+"""The stream of events over a socket: its opening, its end, and the error of its end."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from edged.cri import CriClient
 from edged.cri.errors import CriError, UnavailableError, UnimplementedError
 from protos.cri.v1 import api_pb2 as pb
-from tests.edged.cri.ear import Ear
+from tests.edged.cri.event_listener import EventListener
 from tests.edged.cri.fake_server import FakeServer, failing, version_answer
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def event(container: str) -> pb.ContainerEventResponse:
 
 @pytest.fixture
 def serve(tmp_path: Path) -> Iterator[Callable[..., CriClient]]:
-    """Starts a server with what GetContainerEvents does, and connects to it."""
+    """Starts a server with this GetContainerEvents, and connects to it."""
     servers: list[FakeServer] = []
     clients: list[CriClient] = []
 
@@ -48,9 +48,9 @@ def serve(tmp_path: Path) -> Iterator[Callable[..., CriClient]]:
 
 
 def test_events_come_in_their_order_and_an_end_is_an_error(serve: Callable[..., CriClient]) -> None:
-    ear = Ear(serve(lambda *_: iter([event("a"), event("b")])))
-    assert [ear.next().container_id, ear.next().container_id] == ["a", "b"]
-    error = ear.error()
+    listener = EventListener(serve(lambda *_: iter([event("a"), event("b")])))
+    assert [listener.next().container_id, listener.next().container_id] == ["a", "b"]
+    error = listener.error()
     assert isinstance(error, UnavailableError)
     assert "ended the stream" in str(error)
 
@@ -63,30 +63,30 @@ def test_a_stream_without_events_is_open_as_soon_as_the_runtime_says_so(serve: C
         over.wait(20)
         yield from ()
 
-    ear = Ear(serve(quiet))
-    ear.wait_opened()
+    listener = EventListener(serve(quiet))
+    listener.wait_opened()
     over.set()
-    ear.error()
+    listener.error()
 
 
 @pytest.mark.parametrize("api_versions", [BOTH, BOTH[1:]])
 def test_a_runtime_without_events_says_so(serve: Callable[..., CriClient], api_versions: tuple[str, ...]) -> None:
-    assert isinstance(Ear(serve(None, api_versions)).error(), UnimplementedError)
+    assert isinstance(EventListener(serve(None, api_versions)).error(), UnimplementedError)
 
 
 def test_what_the_runtime_says_of_the_end_is_in_the_error(serve: Callable[..., CriClient]) -> None:
-    error = Ear(serve(failing(grpc.StatusCode.RESOURCE_EXHAUSTED, "4 streams are open already"))).error()
+    error = EventListener(serve(failing(grpc.StatusCode.RESOURCE_EXHAUSTED, "4 streams are open already"))).error()
     assert isinstance(error, CriError)
     assert (error.operation, error.details) == ("GetContainerEvents", "4 streams are open already")
 
 
 def test_a_runtime_that_is_not_there_is_an_error_at_once(tmp_path: Path) -> None:
     client = CriClient(f"unix://{tmp_path}/none.sock", request_timeout=10)
-    assert isinstance(Ear(client).error(), UnavailableError)
+    assert isinstance(EventListener(client).error(), UnavailableError)
     client.close()
 
 
 def test_the_older_version_is_asked_where_only_that_is_known(serve: Callable[..., CriClient]) -> None:
-    ear = Ear(serve(lambda *_: iter([event("a")]), BOTH[1:]))
-    assert ear.next().container_id == "a"
-    ear.error()
+    listener = EventListener(serve(lambda *_: iter([event("a")]), BOTH[1:]))
+    assert listener.next().container_id == "a"
+    listener.error()

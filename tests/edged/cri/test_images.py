@@ -1,4 +1,4 @@
-"""Images: which are there, and what is said of those that are not."""
+"""Images, present and missing ones."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from edged.cri import CriError, NotFoundError
 from edged.gc.collector import sandbox_images
-from edged.gc.images import names_in_use, observed, unused
+from edged.gc.images import names_in_use, unused, updated_records
 from protos.cri.v1 import api_pb2 as pb
 from tests.edged.cri.harness import Can, Pods, RuntimeUnderTest
 
@@ -37,7 +37,7 @@ def test_garbage_collection_knows_which_are_used_and_which_the_sandboxes_need(
     """A runtime names one image in several ways: in a container it is not called as in the list."""
     pods.start(pods.sandbox(), "sleep", "1000")
     used, pinned = names_in_use(client.list_containers(), ()), sandbox_images(client)
-    records = observed({}, client.list_images(), used, pinned, 10.0)
+    records = updated_records({}, client.list_images(), used, pinned, 10.0)
     image = client.image_status(pb.ImageSpec(image=cri_runtime.image))
     assert image is not None
     assert records[image.id].last_used == 10.0

@@ -1,4 +1,4 @@
-"""What a container writes, on disk: CRI's log format, which kubelet and log collectors read."""
+"""A container's log on disk: CRI's log format, which kubelet and log collectors read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A recorded runtime does what the runtime does, and tells of each call once, without secrets."""
+"""A recorded runtime behaves like the runtime, and records each call once, without secrets."""
 
 import inspect
 from collections.abc import Callable
@@ -9,11 +9,11 @@ from unittest.mock import patch
 import pytest
 from grpc import StatusCode
 
-from beehive.causes import Cause, current, resumed
 from beehive.simulation import Simulation
 from beehive.trace.format import CriCall, CriEvent
-from beehive.trace.packed import Block
+from beehive.trace.packed_block import PackedBlock
 from beehive.trace.redact import Redactor
+from beehive.trace_context import Cause, current_context, resumed
 from edged.cri import ContainerId, ContainerRuntime, CriError, SandboxId, Streams
 from edged.cri.errors import UnavailableError
 from edged.cri.recording import CriEntry, RecordingRuntime, recording
@@ -25,7 +25,7 @@ PASSWORD = "planted-password"  # noqa: S105
 
 
 class Recorded:
-    """A runtime double, its recorded form, and what was told."""
+    """A fake runtime, its recorded form, and the records."""
 
     def __init__(self) -> None:
         simulation = Simulation()
@@ -37,7 +37,7 @@ class Recorded:
 
     def calls(self) -> list[CriCall]:
         """As they are written, after the flight recorder has packed them."""
-        calls = [entry for entry in Block.of(self.entries, 0).entries() if isinstance(entry, CriEntry)]
+        calls = [entry for entry in PackedBlock.of(self.entries, 0).entries() if isinstance(entry, CriEntry)]
         return [entry.record(entry.time, self.redactor) for entry in calls]
 
 
@@ -102,14 +102,14 @@ def test_a_list_that_is_the_same_again_is_kept_once_and_told_each_time(recorded:
 
 
 def test_an_empty_list_does_not_keep_the_answer_that_it_is_from(recorded: Recorded) -> None:
-    """It is a view of it, and what cannot be packed besides."""
+    """It is a view of its answer, and cannot be packed."""
     empty = pb.ListContainersResponse().containers
     with patch.object(recorded.double, "list_containers", return_value=empty):
         assert recorded.runtime.list_containers() is empty
     [call] = recorded.entries
     assert isinstance(call, CriEntry)
     assert call.answer == ()
-    assert Block.of(recorded.entries, 0).as_they_are == ()
+    assert PackedBlock.of(recorded.entries, 0).as_they_are == ()
     assert recorded.calls()[0].answer == b"[]"
 
 
@@ -167,7 +167,7 @@ def test_removing_a_sandbox_answers_nothing(recorded: Recorded) -> None:
 
 
 def test_addresses_of_streams_are_not_shown(recorded: Recorded) -> None:
-    """Who knows one may run the command; what was asked is shown."""
+    """The URL allows anybody to run the command; the request is shown."""
     sandbox = recorded.runtime.run_pod_sandbox(sandbox_config())
     container = recorded.runtime.create_container(sandbox, container_config(), sandbox_config())
     recorded.double.streaming_url = "http://127.0.0.1:1/exec/planted-token"
@@ -180,8 +180,8 @@ def test_addresses_of_streams_are_not_shown(recorded: Recorded) -> None:
 
 
 def told(recorded: Recorded) -> list[CriEvent]:
-    """What was recorded of the stream, as it is written after the flight recorder has packed it."""
-    entries = Block.of(recorded.entries, 0).entries()
+    """The record of the stream, as it is written after the flight recorder has packed it."""
+    entries = PackedBlock.of(recorded.entries, 0).entries()
     return [entry.record(entry.time, recorded.redactor) for entry in entries if isinstance(entry, StreamEntry)]
 
 
@@ -194,7 +194,7 @@ def test_events_are_told_as_they_come_each_as_a_cause(recorded: Recorded) -> Non
     recorded.redactor.known.learn(PASSWORD.encode())
 
     def happened(_event: pb.ContainerEventResponse) -> None:
-        causes.append((current().span, current().trace))
+        causes.append((current_context().span, current_context().trace))
 
     stream = patch.object(recorded.double, "container_events", partial(play, stopped))
     with stream, pytest.raises(UnavailableError):

@@ -1,4 +1,4 @@
-"""What the flight recorder reckons that a call keeps in memory: its bound is only as good as that."""
+"""The flight recorder's estimate of a call's memory, on which its limit depends."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What containers use of the machine."""
+"""The containers' usage of the machine."""
 
 from __future__ import annotations
 

@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from tests.edged.cri.harness import Pod
 
 PROMPT_SECONDS = 20
-"""What starting, seeing and ending a container may take beyond its grace period, on a busy machine."""
+"""Seconds for start, observation and end of a container beyond its grace period, on a busy machine."""
 
 
 def _started(pods: Pods, pod: Pod, script: str) -> ContainerId:
-    """A container that has said `ready`, so that its traps are set."""
+    """A container that has printed `ready`, so that its traps are set."""
     container = pods.start(pod, *shell(script))
     eventually(lambda: pod.log().exists() and "ready" in pod.log().read_text())
     return container

@@ -1,4 +1,4 @@
-"""What holds whatever pods, plug-ins and agents do: pods come and go, devices break, plug-ins go, agents begin anew."""
+"""Invariants under random events: pods come and go, devices break, plug-ins go, agents restart."""
 
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 from beehive.simulation import Simulation
 from edged.api import Pod, from_value
 from edged.devices.errors import DevicesPendingError
-from edged.devices.ledger import read_checkpoint
 from edged.devices.manager import DeviceManager
 from edged.devices.model import Device
-from edged.devices.rules import wanted_devices
+from edged.devices.pod_devices import read_checkpoint
+from edged.devices.rules import requested_devices
 from edged.pods.model import PodUid
 from tests.edged.conftest import pod
-from tests.edged.devices.world import RESOURCE, PluginInMemory
+from tests.edged.devices.fake_plugins import RESOURCE, FakeDevicePlugin
 
 NAMES = "abcdef"
 STEPS = st.lists(
@@ -53,9 +53,9 @@ class World:
         )
 
     def list(self, health: dict[str, bool]) -> None:
-        """A new connection, each time, says which devices there are."""
+        """Report the devices, over a new connection each time."""
         self.devices = tuple(Device(name, healthy) for name, healthy in sorted(health.items()))
-        self.plugin = PluginInMemory(self.simulation).connect()
+        self.plugin = FakeDevicePlugin(self.simulation).connect()
         self.manager.connect(RESOURCE, self.plugin)
         self.manager.listed(RESOURCE, self.plugin, self.devices)
 
@@ -67,7 +67,7 @@ class World:
         """Whether the pod has all that it wants now."""
         before = self.manager.pods()
         try:
-            self.manager.ensure(wanting(number), anew=True)
+            self.manager.allocate(wanting(number), anew=True)
         except DevicesPendingError:
             assert self.manager.pods() == before, "who waits takes nothing"
             return False
@@ -82,7 +82,7 @@ class World:
             wanted = wanting(int(uid[-1]))
             for container in (*wanted.spec.init_containers, *wanted.spec.containers):
                 ids = containers[container.name][RESOURCE].ids
-                assert len(ids) == wanted_devices(container)[RESOURCE]
+                assert len(ids) == requested_devices(container)[RESOURCE]
                 assert all(holders.setdefault(device, uid) == uid for device in ids), "two pods have one device"
         assert read_checkpoint(self.file, self.file.parent).pods == self.manager.pods()
 
@@ -90,7 +90,7 @@ class World:
 @given(STEPS)
 @settings(max_examples=150, deadline=None)
 def test_no_two_pods_ever_have_one_device(steps: list[tuple[str, object]]) -> None:
-    """Each container has as many as it wants or none; the next agent knows it; who waits keeps nobody waiting."""
+    """Each container has all its devices or none; the next agent knows them; a waiting pod blocks no other."""
     with TemporaryDirectory() as directory:
         world = World(Path(directory))
         for step, argument in steps:

@@ -1,4 +1,4 @@
-"""Plug-ins and askers over real sockets: what edged says to them, and how it takes what they do."""
+"""Plug-ins and monitoring agents over real sockets."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -13,13 +13,14 @@ import pytest
 from beehive import Actor, Timer
 from beehive.runtime import Threads
 from edged.api import Pod, from_value
-from edged.devices.contract import Service
+from edged.devices.contract import GrpcService
 from edged.devices.errors import AllocationRefusedError, DeviceError
-from edged.devices.model import DeviceNode, Share
+from edged.devices.model import DeviceCapacity
 from edged.devices.node_devices import NodeDevices
-from edged.devices.serving import GrpcDeviceWorld
+from edged.devices.transport import GrpcDevicePluginTransport
 from edged.plugins.errors import PluginCallError
 from edged.plugins.watcher import PluginWatcher
+from edged.pods.config.device_options import DeviceNode
 from protos.podresources.v1 import api_pb2 as resources
 from tests.edged.conftest import pod
 from tests.support.device_plugin import RESOURCE, DevicePluginDouble, ask_pod_resources
@@ -28,7 +29,7 @@ DEADLINE = 20.0
 
 
 class Node:
-    """edged's devices without the rest of edged: its turns are taken by whoever calls."""
+    """edged's devices without the rest of edged: the caller's thread stands for the module's."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -37,7 +38,9 @@ class Node:
         self.changes = threading.Condition()
         self.wanted: list[Pod] = []
         self.actors: list[Any] = []
-        self.devices = NodeDevices(self, root, GrpcDeviceWorld(), pods=lambda: self.wanted, changed=self._changed)
+        self.devices = NodeDevices(
+            self, root, GrpcDevicePluginTransport(), pods=lambda: self.wanted, changed=self._changed
+        )
 
     def call_soon(self, function: Callable[[], None]) -> None:
         function()
@@ -45,16 +48,19 @@ class Node:
     def after(self, seconds: float, function: Callable[[], None]) -> Timer:
         return self.clock.after(seconds, function)
 
+    def every(self, seconds: float, function: Callable[[], None], *, jitter: float = 0.0) -> Timer:
+        return self.clock.every(seconds, function, jitter=jitter)
+
     def start_actor(self, actor_class: type[Actor], *args: Any, name: str = "", **kwargs: Any) -> pykka.ActorRef[Any]:
         self.actors.append(self.runtime.start(actor_class, *args, name=name, **kwargs))
         ref: pykka.ActorRef[Any] = self.actors[-1].ref
         return ref
 
-    def wait(self, share: Share | None) -> None:
+    def wait(self, share: DeviceCapacity | None) -> None:
         """Until the node has this of the resource."""
         with self.changes:
-            done = self.changes.wait_for(lambda: self.devices.manager.shares().get(RESOURCE) == share, DEADLINE)
-        assert done, self.devices.manager.shares()
+            done = self.changes.wait_for(lambda: self.devices.manager.capacity().get(RESOURCE) == share, DEADLINE)
+        assert done, self.devices.manager.capacity()
 
     def close(self) -> None:
         self.devices.close()
@@ -92,23 +98,23 @@ def test_a_life_of_a_plugin(node: Node) -> None:
     manager = node.devices.manager
     with DevicePluginDouble(node.root, "a", "b", "c", pre_start_required=True) as plugin:
         assert plugin.registered == [""]
-        node.wait(Share(3, 3))
+        node.wait(DeviceCapacity(3, 3))
         plugin.say(b="Unhealthy")
-        node.wait(Share(3, 2))
-        manager.ensure(wanting(2), anew=True)
-        needs = manager.prepare(wanting(2), wanting(2).spec.containers[0])
+        node.wait(DeviceCapacity(3, 2))
+        manager.allocate(wanting(2), anew=True)
+        options = manager.run_container_options(wanting(2), wanting(2).spec.containers[0])
         assert (plugin.allocated, plugin.prepared) == ([["a", "c"]], [["a", "c"]])
-        assert (needs.envs, needs.annotations) == ({"DEVICES": "a,c"}, {"example.com/given": "yes"})
-        assert needs.nodes == (DeviceNode("/dev/given", "/dev/null", "rw"),)
-    node.wait(Share(3, 0))
+        assert (options.envs, options.annotations) == ({"DEVICES": "a,c"}, {"example.com/given": "yes"})
+        assert options.nodes == (DeviceNode("/dev/given", "/dev/null", "rw"),)
+    node.wait(DeviceCapacity(3, 0))
     with DevicePluginDouble(node.root, "a", "b", "c"):
-        node.wait(Share(3, 3))
+        node.wait(DeviceCapacity(3, 3))
 
 
 def test_it_is_asked_what_it_prefers(node: Node) -> None:
     with DevicePluginDouble(node.root, "a", "b", "c", get_preferred_allocation_available=True) as plugin:
-        node.wait(Share(3, 3))
-        node.devices.manager.ensure(wanting(1), anew=True)
+        node.wait(DeviceCapacity(3, 3))
+        node.devices.manager.allocate(wanting(1), anew=True)
         (asked,) = plugin.asked
         assert (list(asked.available_deviceIDs), asked.allocation_size) == (["a", "b", "c"], 1)
         assert plugin.allocated == [["c"]]
@@ -116,12 +122,12 @@ def test_it_is_asked_what_it_prefers(node: Node) -> None:
 
 def test_a_refusal_has_the_plugins_words_and_gives_nothing(node: Node) -> None:
     with DevicePluginDouble(node.root, "a") as plugin:
-        node.wait(Share(1, 1))
+        node.wait(DeviceCapacity(1, 1))
         plugin.failure = (grpc.StatusCode.UNKNOWN, "no power")
         with pytest.raises(AllocationRefusedError, match=r"Allocate failed: .*no power; UNKNOWN"):
-            node.devices.manager.ensure(wanting(1), anew=True)
+            node.devices.manager.allocate(wanting(1), anew=True)
         assert node.devices.manager.pods() == {}
-        node.devices.manager.ensure(wanting(1, "next"), anew=True)
+        node.devices.manager.allocate(wanting(1, "next"), anew=True)
         assert plugin.allocated == [["a"], ["a"]]
 
 
@@ -137,7 +143,7 @@ def test_a_plugin_is_told_why_it_is_not_taken(node: Node, fields: dict[str, str]
     plugin = DevicePluginDouble(node.root, "a")
     plugin.serve()
     assert problem in plugin.register(**fields)
-    assert node.devices.manager.shares() == {}
+    assert node.devices.manager.capacity() == {}
     plugin.stop()
 
 
@@ -147,12 +153,12 @@ def test_it_may_be_found_in_the_registry(node: Node) -> None:
         node.start_actor(PluginWatcher, node.root / "plugins_registry", {"DevicePlugin": node.devices})
         assert plugin.heard.wait(DEADLINE)
         assert plugin.registered == [""]
-        node.wait(Share(1, 1))
-    node.wait(Share(1, 0))
+        node.wait(DeviceCapacity(1, 1))
+    node.wait(DeviceCapacity(1, 0))
 
 
 def test_the_sockets_are_roots_and_old_ones_are_removed(root: Path) -> None:
-    """By which plug-ins know that they have to register again; what was given stays known."""
+    """So plug-ins notice that they must register again; allocations stay known."""
     plugin = DevicePluginDouble(root, "a")
     plugin.serve()
     first = Node(root)
@@ -162,23 +168,23 @@ def test_the_sockets_are_roots_and_old_ones_are_removed(root: Path) -> None:
         assert (root / directory / "kubelet.sock").stat().st_mode & 0o777 == 0o600
     plugin.stop()
     with DevicePluginDouble(root, "a"):
-        first.wait(Share(1, 1))
-        first.devices.manager.ensure(wanting(1), anew=True)
+        first.wait(DeviceCapacity(1, 1))
+        first.devices.manager.allocate(wanting(1), anew=True)
         first.close()
     second = Node(root)
     second.devices.start()
-    assert second.devices.manager.shares() == {RESOURCE: Share(1, 0)}
+    assert second.devices.manager.capacity() == {RESOURCE: DeviceCapacity(1, 0)}
     assert list(second.devices.manager.pods()) == ["uid-web"]
     with DevicePluginDouble(root, "a"):
-        second.wait(Share(1, 1))
+        second.wait(DeviceCapacity(1, 1))
     second.close()
 
 
 def test_who_has_what(node: Node) -> None:
     node.wanted = [wanting(1), wanting(0, "none")]
     with DevicePluginDouble(node.root, "a", "b"):
-        node.wait(Share(2, 2))
-        node.devices.manager.ensure(wanting(1), anew=True)
+        node.wait(DeviceCapacity(2, 2))
+        node.devices.manager.allocate(wanting(1), anew=True)
         given = resources.ContainerDevices(resource_name=RESOURCE, device_ids=["a"])
         given.topology.nodes.add(ID=1)
         listed = ask_pod_resources(
@@ -201,7 +207,7 @@ def test_a_socket_that_cannot_be_made(root: Path, caplog: pytest.LogCaptureFixtu
     """Its path is too long: edged goes on without devices, and says why."""
     deep = root / ("d" * 90)
     with pytest.raises(DeviceError, match="107 bytes"):
-        GrpcDeviceWorld().serve(Service(deep / "kubelet.sock" / "x", "v1.X", {}))
+        GrpcDevicePluginTransport().serve(GrpcService(deep / "kubelet.sock" / "x", "v1.X", {}))
     node = Node(deep)
     node.devices.start()
     assert "configure a shorter rootDirectory" in caplog.text
@@ -211,7 +217,7 @@ def test_a_socket_that_cannot_be_made(root: Path, caplog: pytest.LogCaptureFixtu
 def test_a_connection_that_is_closed_ends_what_is_under_way(node: Node) -> None:
     plugin = DevicePluginDouble(node.root, "a")
     plugin.serve()
-    connection = GrpcDeviceWorld().connect(plugin.socket)
+    connection = GrpcDevicePluginTransport().connect(plugin.socket)
     heard = connection.watch()
     assert [device.id for device in next(heard)] == ["a"]
     connection.close()

@@ -1,4 +1,4 @@
-"""Rules, choices, the ledger and its file: without any plug-in."""
+"""Rules, choices, the pod_devices and its file: without any plug-in."""
 
 from pathlib import Path
 from typing import Any
@@ -9,13 +9,14 @@ from hypothesis import strategies as st
 
 from beehive.files.damaged import all_set_aside
 from edged.api import Container, Pod, from_value
-from edged.devices.choice import Room, choose, has_choice, missing, reusable
+from edged.devices.choice import DevicePool, choose, has_choice, missing, reusable
 from edged.devices.errors import RegistrationError
-from edged.devices.extras import merged
 from edged.devices.inventory import Inventory
-from edged.devices.ledger import Checkpoint, Ledger, read_checkpoint, write_checkpoint
-from edged.devices.model import GRACE_SECONDS, Device, DeviceMount, DeviceNode, Grant, Needs, PluginOptions, Share
-from edged.devices.rules import check_resource, endpoint_in, is_extended_resource, wanted_devices
+from edged.devices.model import GRACE_SECONDS, Device, DeviceAllocation, DeviceCapacity, PluginOptions
+from edged.devices.pod_devices import Checkpoint, PodDevices, read_checkpoint, write_checkpoint
+from edged.devices.rules import check_resource, endpoint_in, is_extended_resource, requested_devices
+from edged.devices.run_container_options import merged
+from edged.pods.config.device_options import DeviceMount, DeviceNode, DeviceRunContainerOptions
 from edged.pods.model import PodUid
 from tests.edged.conftest import pod
 from tests.support.spoiling import SPOILT, Spoil
@@ -50,7 +51,7 @@ def test_which_resources_are_devices(name: str, extended: bool) -> None:
 def test_only_whole_devices_of_the_limits_count() -> None:
     limits = {"cpu": "1", "b.example/x": "2", "a.example/x": "1", "c.example/x": "0"}
     container = from_value(Container, {"name": "c", "resources": {"limits": limits, "requests": {"d.example/x": "1"}}})
-    assert list(wanted_devices(container).items()) == [("a.example/x", 1), ("b.example/x", 2)]
+    assert list(requested_devices(container).items()) == [("a.example/x", 1), ("b.example/x", 2)]
 
 
 @pytest.mark.parametrize(
@@ -82,8 +83,8 @@ def test_a_plugin_names_a_socket_of_its_own_in_the_directory(endpoint: str) -> N
         endpoint_in(Path("/" + "d" * 100), "x.sock12", "r")
 
 
-def room(healthy: str, taken: str = "", mine: str = "") -> Room:
-    return Room(frozenset(healthy), frozenset(taken), frozenset(mine))
+def room(healthy: str, taken: str = "", mine: str = "") -> DevicePool:
+    return DevicePool(frozenset(healthy), frozenset(taken), frozenset(mine))
 
 
 @pytest.mark.parametrize(
@@ -102,7 +103,7 @@ def room(healthy: str, taken: str = "", mine: str = "") -> Room:
         (room(""), 1, "", None),
     ],
 )
-def test_which_devices_are_chosen(there: Room, count: int, preferred: str, chosen: str | None) -> None:
+def test_which_devices_are_chosen(there: DevicePool, count: int, preferred: str, chosen: str | None) -> None:
     """Those that the pod has already, then those that are preferred, then the others by name; or none at all."""
     assert choose(there, count, frozenset(preferred)) == (None if chosen is None else frozenset(chosen))
 
@@ -111,8 +112,8 @@ def test_which_devices_are_chosen(there: Room, count: int, preferred: str, chose
 def test_what_is_chosen_works_and_is_nobody_elses(
     healthy: frozenset[str], taken: frozenset[str], mine: frozenset[str], preferred: frozenset[str], count: int
 ) -> None:
-    """So many as are wanted, of the healthy ones, that nobody else has; nothing only if there are too few."""
-    there = Room(healthy, taken | mine, mine)
+    """As many healthy and free devices as requested, or none if there are too few."""
+    there = DevicePool(healthy, taken | mine, mine)
     chosen = choose(there, count, preferred)
     possible = healthy - (taken - mine)
     assert missing(there, count) == max(0, count - len(possible))
@@ -148,9 +149,13 @@ def test_devices_of_init_containers_are_used_again(wanted: Pod, container: str, 
 
 
 def test_what_several_resources_need_is_put_together(caplog: pytest.LogCaptureFixture) -> None:
-    """Of what two want under the same name or path, the first has it."""
-    one = Needs({"A": "1"}, (DeviceMount("/m", "/one"),), (DeviceNode("/dev/x", "/dev/one", "rw"),), {"k": "1"}, ("c",))
-    two = Needs({"A": "2", "B": "2"}, (DeviceMount("/m", "/two"), DeviceMount("/n", "/two")), (), {}, ("c", "d"))
+    """Of two options with the same name or path, the first wins."""
+    one = DeviceRunContainerOptions(
+        {"A": "1"}, (DeviceMount("/m", "/one"),), (DeviceNode("/dev/x", "/dev/one", "rw"),), {"k": "1"}, ("c",)
+    )
+    two = DeviceRunContainerOptions(
+        {"A": "2", "B": "2"}, (DeviceMount("/m", "/two"), DeviceMount("/n", "/two")), (), {}, ("c", "d")
+    )
     both = merged([one, two])
     assert both.envs == {"A": "1", "B": "2"}
     assert [(m.container_path, m.host_path) for m in both.mounts] == [("/m", "/one"), ("/n", "/two")]
@@ -171,10 +176,10 @@ def an_inventory(*devices: Device) -> tuple[Inventory, Any]:
 
 def test_broken_devices_are_there_and_cannot_be_given() -> None:
     inventory, plugin = an_inventory(Device("a"), Device("b", healthy=False))
-    assert inventory.shares(0.0) == {"r/x": Share(2, 1)}
+    assert inventory.capacity(0.0) == {"r/x": DeviceCapacity(2, 1)}
     assert not inventory.listed("r/x", plugin, (Device("a"), Device("b", healthy=False)))
     assert inventory.listed("r/x", plugin, (Device("a"),))
-    assert inventory.shares(0.0) == {"r/x": Share(1, 1)}
+    assert inventory.capacity(0.0) == {"r/x": DeviceCapacity(1, 1)}
 
 
 def test_a_plugin_that_goes_is_waited_for_and_then_its_devices_are_gone() -> None:
@@ -182,18 +187,18 @@ def test_a_plugin_that_goes_is_waited_for_and_then_its_devices_are_gone() -> Non
     inventory, plugin = an_inventory(Device("a"), Device("b", healthy=False))
     assert inventory.disconnected("r/x", plugin, 100.0)
     end = 100.0 + GRACE_SECONDS
-    assert (inventory.shares(end - 1), inventory.expected(end - 1)) == ({"r/x": Share(2, 0)}, {"r/x": 1})
-    assert (inventory.shares(end), inventory.expected(end)) == ({"r/x": Share(0, 0)}, {})
+    assert (inventory.capacity(end - 1), inventory.expected(end - 1)) == ({"r/x": DeviceCapacity(2, 0)}, {"r/x": 1})
+    assert (inventory.capacity(end), inventory.expected(end)) == ({"r/x": DeviceCapacity(0, 0)}, {})
     assert inventory.get("r/x") is None
     inventory.connected("r/x", plugin, PluginOptions())
     inventory.listed("r/x", plugin, [Device("c")])
-    assert inventory.shares(end) == {"r/x": Share(1, 1)}
+    assert inventory.capacity(end) == {"r/x": DeviceCapacity(1, 1)}
 
 
 def test_of_devices_that_the_former_agent_knew_all_may_be_hoped_for() -> None:
     """How they were then may be long past; none can be given before their plug-in has come."""
     inventory = Inventory({"r/x": (Device("a", healthy=False), Device("b"))}, 0.0)
-    assert (inventory.shares(1.0), inventory.expected(1.0)) == ({"r/x": Share(2, 0)}, {"r/x": 2})
+    assert (inventory.capacity(1.0), inventory.expected(1.0)) == ({"r/x": DeviceCapacity(2, 0)}, {"r/x": 2})
     assert inventory.expected(GRACE_SECONDS) == {}
 
 
@@ -204,11 +209,13 @@ def test_a_plugin_that_was_replaced_says_nothing_any_more() -> None:
     assert replaced is former
     assert not inventory.listed("r/x", former, ())
     assert not inventory.disconnected("r/x", former, 0.0)
-    assert inventory.shares(0.0) == {"r/x": Share(1, 1)}
+    assert inventory.capacity(0.0) == {"r/x": DeviceCapacity(1, 1)}
 
 
 def test_the_file_holds_everything_and_only_the_owner_may_read_it(tmp_path: Path) -> None:
-    grant = Grant((Device("a", numa=(0, 1)),), Needs({"A": "1"}, (DeviceMount("/m", "/h", read_only=True),)))
+    grant = DeviceAllocation(
+        (Device("a", numa=(0, 1)),), DeviceRunContainerOptions({"A": "1"}, (DeviceMount("/m", "/h", read_only=True),))
+    )
     file = tmp_path / "checkpoint"
     written = Checkpoint({"r/x": (Device("a"),)}, {UID: {"main": {"r/x": grant}}})
     assert read_checkpoint(file, file.parent) == Checkpoint()
@@ -242,18 +249,18 @@ def test_a_file_that_says_something_else_counts_as_none(tmp_path: Path, content:
     assert [path.name for path in all_set_aside(tmp_path)] == ["c.1"]
 
 
-def test_the_ledger() -> None:
-    """What is reserved or given is taken, until it is released, taken back or its pod has ended."""
-    ledger = Ledger()
-    ledger.reserve("r/x", frozenset("a"))
-    ledger.give(UID, "main", "r/x", Grant((Device("b"),)))
-    assert ledger.taken("r/x") == {"a", "b"}
-    assert ledger.held(UID, "r/x") == {"main": frozenset("b")}
-    ledger.release("r/x", frozenset("a"))
-    assert ledger.taken("r/x") == {"b"}
-    assert ledger.taken("r/y") == set()
-    ledger.take_back(UID, "main", "r/x")
-    assert ledger.pods() == {}
-    ledger.give(UID, "main", "r/x", Grant((Device("b"),)))
-    assert ledger.forget(UID)
-    assert not ledger.forget(UID)
+def test_pod_devices() -> None:
+    """Reserved and allocated devices are taken, until they are released or removed, or their pod has ended."""
+    pod_devices = PodDevices()
+    pod_devices.reserve("r/x", frozenset("a"))
+    pod_devices.insert(UID, "main", "r/x", DeviceAllocation((Device("b"),)))
+    assert pod_devices.taken("r/x") == {"a", "b"}
+    assert pod_devices.held(UID, "r/x") == {"main": frozenset("b")}
+    pod_devices.release("r/x", frozenset("a"))
+    assert pod_devices.taken("r/x") == {"b"}
+    assert pod_devices.taken("r/y") == set()
+    pod_devices.remove(UID, "main", "r/x")
+    assert pod_devices.pods() == {}
+    pod_devices.insert(UID, "main", "r/x", DeviceAllocation((Device("b"),)))
+    assert pod_devices.delete(UID)
+    assert not pod_devices.delete(UID)

@@ -11,25 +11,25 @@ from edged.devices.model import Device, PluginOptions
 from edged.plugins.errors import PluginCallError
 from protos.podresources.v1 import api_pb2 as resources
 from tests.edged.conftest import Bench, pod
-from tests.edged.devices.world import RESOURCE, PluginInMemory, WorldInMemory, refusal
+from tests.edged.devices.fake_plugins import RESOURCE, FakeDevicePlugin, FakeDevicePlugins, refusal
 
 
 class DeviceBench(Bench):
     """A bench with plug-ins."""
 
     def __init__(self, root: Path, **settings: Any) -> None:
-        self.world = WorldInMemory()
-        super().__init__(root, devices=self.world, **settings)
+        self.plugins = FakeDevicePlugins()
+        super().__init__(root, devices=self.plugins, **settings)
 
-    def plugin(self, *devices: str, **options: bool) -> PluginInMemory:
+    def plugin(self, *devices: str, **options: bool) -> FakeDevicePlugin:
         """One that has registered."""
-        made = PluginInMemory(self.bee.simulation, *devices, options=PluginOptions(**options))
-        self.world.register(made)
+        made = FakeDevicePlugin(self.bee.simulation, *devices, options=PluginOptions(**options))
+        self.plugins.register(made)
         self.run(1)
         return made
 
     def node(self) -> dict[str, tuple[str | None, str | None]]:
-        """Capacity and allocatable of what is not the machine's, as the cloud knows it."""
+        """Capacity and allocatable of extended resources, as the cloud knows them."""
         known: dict[str, dict[str, Any]] = {"capacity": {}, "allocatable": {}}
         for patch in self.meta.patches.get("null/nodepatch/n1", []):
             for key in known:
@@ -47,7 +47,7 @@ class DeviceBench(Bench):
         return waiting.message if waiting is not None else ""
 
     def has(self, name: str = "main") -> str:
-        """The devices that a container was told to have, by the variable of its newest attempt."""
+        """The container's devices, from the variable of its newest attempt."""
         found = [config for config in self.runtime.configs.values() if config.metadata.name == name]
         envs = {env.key: env.value.decode() for env in found[-1].envs}
         return envs.get("DEVICES", "")
@@ -72,12 +72,12 @@ def wanting(count: int = 1, name: str = "web", **fields: Any) -> dict[str, Any]:
 
 
 def was_here(made: dict[str, Any]) -> dict[str, Any]:
-    """The same pod, of which the cloud knows that it began: it is not admitted again."""
+    """The pod with a status that shows its start: it is not admitted again."""
     return {**made, "status": {"phase": "Pending", "startTime": "2026-01-01T00:00:00Z"}}
 
 
 def test_the_node_counts_devices(bench: DeviceBench) -> None:
-    """At once when they come, break, or their plug-in goes; five minutes later there are none."""
+    """At once when they come, break, or their plug-in goes; five minutes after that none are left."""
     plugin = bench.plugin("a", "b")
     assert bench.node() == {RESOURCE: ("2", "2")}
     plugin.say(Device("a"), Device("b", healthy=False))
@@ -99,7 +99,7 @@ def test_the_node_counts_devices(bench: DeviceBench) -> None:
 
 
 def test_a_device_that_breaks_all_the_time_is_told_once_a_second(bench: DeviceBench) -> None:
-    """Of the first change at once; and which devices there are is all that is written down."""
+    """The first change is reported at once; only a change of the ids is written."""
     plugin = bench.plugin("a")
     bench.run(5)
     file = bench.settings.root / "device-plugins" / "kubelet_internal_checkpoint"
@@ -127,21 +127,21 @@ def test_a_device_that_breaks_all_the_time_is_told_once_a_second(bench: DeviceBe
     ],
 )
 def test_a_registration_that_is_refused(bench: DeviceBench, fields: dict[str, str], problem: str) -> None:
-    assert problem in refusal(bench.world, PluginInMemory(bench.bee.simulation, "a"), **fields)
+    assert problem in refusal(bench.plugins, FakeDevicePlugin(bench.bee.simulation, "a"), **fields)
     bench.run(1)
     assert bench.node() == {}
 
 
 def test_a_plugin_that_does_not_answer_is_not_registered(bench: DeviceBench) -> None:
-    plugin = PluginInMemory(bench.bee.simulation, "a")
+    plugin = FakeDevicePlugin(bench.bee.simulation, "a")
     plugin.there = False
-    assert "GetDevicePluginOptions failed" in refusal(bench.world, plugin)
+    assert "GetDevicePluginOptions failed" in refusal(bench.plugins, plugin)
     bench.run(1)
     assert bench.node() == {}
 
 
 def test_a_container_gets_what_its_devices_need(bench: DeviceBench) -> None:
-    """Variables, of which the container's own win, and device files; the plug-in is asked once for a life."""
+    """Variables, which the container's own override, and device files; the plug-in is called once in a pod's life."""
     plugin = bench.plugin("a", "b", "c")
     env = [{"name": "MINE", "value": "1"}]
     bench.tell("insert", pod(containers=[container(2, env=env, args=["$(DEVICES)"])]))
@@ -268,7 +268,7 @@ def test_a_pod_that_begins_anew_waits_for_its_own_devices(bench: DeviceBench) ->
 
 
 def test_two_pods_do_not_wait_for_each_others_half(bench: DeviceBench) -> None:
-    """What a pod was given before it had to wait is taken back."""
+    """The devices of a pod that must wait are freed."""
     bench.plugin("a", "b", "c")
     bench.tell("insert", was_here(pod("big", containers=[container(2, "one"), container(2, "two")])))
     assert "Available: 1" in bench.waits("big")
@@ -278,7 +278,7 @@ def test_two_pods_do_not_wait_for_each_others_half(bench: DeviceBench) -> None:
 
 
 def test_the_next_agent_knows_who_has_what(bench: DeviceBench, tmp_path: Path) -> None:
-    """It asks no plug-in again, and gives nobody what is taken."""
+    """It calls no plug-in again, and allocates no taken device."""
     bench.plugin("a", "b")
     bench.tell("insert", wanting())
     bench.meta.objects["default/pod/web"] = wanting()
@@ -312,14 +312,14 @@ def test_devices_of_a_pod_that_nobody_knows_any_more_are_freed(tmp_path: Path) -
 
 
 def test_who_has_what_can_be_asked(bench: DeviceBench) -> None:
-    """Of each container that may run, with the memory nodes that devices are near to; and what works."""
+    """The devices of each container that may run, with their NUMA nodes; and the healthy ones."""
     plugin = bench.plugin("a")
     plugin.say(Device("a", numa=(0, 1)), Device("b"), Device("c", healthy=False))
     bench.run(1)
     bench.tell("insert", pod(initContainers=[container(1, "init")], containers=[container(2)]))
 
     def ask(method: str, request: Any) -> Any:
-        return bench.world.ask("v1.PodResourcesLister", method, request)
+        return bench.plugins.ask("v1.PodResourcesLister", method, request)
 
     def shown(devices: Any) -> list[tuple[str, list[str], list[int]]]:
         return [(d.resource_name, list(d.device_ids), [n.ID for n in d.topology.nodes]) for d in devices]

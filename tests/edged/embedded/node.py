@@ -98,7 +98,7 @@ class Node:
         return self.start(self.create(["sh", "-c", script], config, pod))
 
     def status(self, container: str) -> cri.ContainerStatus:
-        """What the runtime says of it."""
+        """Return the container's status from the runtime."""
         answer: cri.ContainerStatusResponse = self.cri.ContainerStatus(
             cri.ContainerStatusRequest(container_id=container)
         )
@@ -110,11 +110,11 @@ class Node:
         return int(self.cri.ContainerStatus(request).info["pid"])
 
     def ended(self, container: str) -> cri.ContainerStatus:
-        """What the runtime says of it once it has ended."""
+        """Return the container's status from the runtime once it has ended."""
         return eventually(lambda: self.status(container), lambda status: status.state == cri.CONTAINER_EXITED)
 
     def run(self, script: str, config: cri.ContainerConfig | None = None) -> str:
-        """What the script prints on its standard output, when it ends well."""
+        """Return the standard output of the script, which must end well."""
         container = self.shell(script, config)
         status = self.ended(container)
         assert status.exit_code == 0, (status, self.log(container))
@@ -207,11 +207,11 @@ def wait_for_death(pid: int) -> None:
         os.close(descriptor)
 
 
-def eventually(look: Callable[[], Seen], until: Callable[[Seen], bool] = bool) -> Seen:
-    """What `look` sees once `until` is content with it; fails with what it saw last after the deadline."""
+def eventually(observe: Callable[[], Seen], until: Callable[[Seen], bool] = bool) -> Seen:
+    """Return the first value of `observe` that satisfies `until`; fail with the last value after the deadline."""
     pause = threading.Event()
     for _ in range(int(DEADLINE_SECONDS / _LOOK_SECONDS)):
-        if until(seen := look()):
+        if until(seen := observe()):
             return seen
         pause.wait(_LOOK_SECONDS)
     raise AssertionError(f"not what was waited for within {DEADLINE_SECONDS} s: {seen!r}")

@@ -35,7 +35,7 @@ class RemoteNode(Node):
         self.connect()
 
     def kill(self) -> None:
-        """End the runtime by SIGKILL; what it runs goes on."""
+        """End the runtime by SIGKILL; its containers go on."""
         assert self._process is not None
         self.disconnect()
         self._process.kill()

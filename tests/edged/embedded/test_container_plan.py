@@ -1,4 +1,4 @@
-"""What is refused before anything is done, and what a container's process is told."""
+"""Requests that are refused before anything is done, and the specification of a container's process."""
 
 import signal
 from collections.abc import Callable
@@ -6,8 +6,8 @@ from collections.abc import Callable
 import pytest
 
 from edged.embedded.container_plan import check_request, require_mounts, stop_signal
-from edged.embedded.errors import InvalidRequestError, NotProvidedError, WrongStateError
-from edged.embedded.nursery import MountAbility
+from edged.embedded.errors import BadRequestError, NotProvidedError, WrongStateError
+from edged.embedded.shim_spawner import MountAbility
 from edged.embedded.users import resolve_user
 from protos.cri.v1 import api_pb2 as cri
 
@@ -22,7 +22,7 @@ def _request(**fields: object) -> cri.CreateContainerRequest:
 def test_a_command_is_needed(args: list[str]) -> None:
     """Without a command there is nothing to run, and the message says what to write."""
     request = cri.CreateContainerRequest(config=cri.ContainerConfig(args=args))
-    with pytest.raises(InvalidRequestError, match=r"no images.*give `command:`"):
+    with pytest.raises(BadRequestError, match=r"no images.*give `command:`"):
         check_request(request)
 
 
@@ -41,7 +41,7 @@ def test_a_command_is_needed(args: list[str]) -> None:
 )
 def test_invalid_requests(request_: cri.CreateContainerRequest, reason: str) -> None:
     """Requests that could never run, or reach outside, are refused with the reason."""
-    with pytest.raises(InvalidRequestError, match=reason):
+    with pytest.raises(BadRequestError, match=reason):
         check_request(request_)
 
 
@@ -54,7 +54,7 @@ def test_invalid_requests(request_: cri.CreateContainerRequest, reason: str) -> 
     ],
 )
 def test_mounts_that_are_not_provided(mount: cri.Mount, reason: str) -> None:
-    """What private mounts of plain processes cannot have is refused rather than ignored."""
+    """Features that private mounts of plain processes lack are refused, not ignored."""
     mount.MergeFrom(cri.Mount(container_path="/data", host_path="/v"))
     with pytest.raises(NotProvidedError, match=reason):
         check_request(_request(mounts=[mount]))
@@ -83,7 +83,7 @@ def test_every_signal_of_cri_has_a_number() -> None:
 
 
 def test_mounts_on_a_machine_without() -> None:
-    """Where private mounts are forbidden, the refusal gives the machine's reason and what can be done."""
+    """Where private mounts are forbidden, the refusal gives the machine's reason and a remedy."""
     with pytest.raises(WrongStateError, match=r"Operation not permitted.*user namespaces"):
         require_mounts(cri.ContainerConfig(), MountAbility("", "a user namespace: Operation not permitted"))
 
@@ -116,8 +116,8 @@ def test_users_as_somebody_else() -> None:
     [
         (lambda: resolve_user(_context(run_as_user=_NOBODY), 1000, ""), WrongStateError),
         (lambda: resolve_user(_context(run_as_user=_NOBODY), 0, "user"), WrongStateError),
-        (lambda: resolve_user(_context(run_as_group=_NOBODY), 0, ""), InvalidRequestError),
-        (lambda: resolve_user(_context(run_as_username="no such user"), 0, ""), InvalidRequestError),
+        (lambda: resolve_user(_context(run_as_group=_NOBODY), 0, ""), BadRequestError),
+        (lambda: resolve_user(_context(run_as_username="no such user"), 0, ""), BadRequestError),
     ],
 )
 def test_users_that_are_refused(resolve: Callable[[], object], error: type[Exception]) -> None:

@@ -1,4 +1,4 @@
-"""docs/embedded-runtime.md: its commands work as they stand there, and what it promises of cost holds."""
+"""docs/embedded-runtime.md: its commands work as they stand there, and its promises of cost hold."""
 
 import os
 import re
@@ -8,7 +8,7 @@ from pathlib import Path
 
 from beehive.clock import RealClock
 from edged.embedded import EmbeddedRuntime
-from edged.embedded.shepherd.procfs import read_stat
+from edged.embedded.shim.procfs import read_stat
 from protos.cri.v1 import api_pb2 as cri
 from tests.edged.embedded.node import LocalNode, Node, wait_for_death
 
@@ -48,7 +48,7 @@ def test_commands(directory: Path) -> None:
     assert pod in shown
     assert f'"pid": {pid}' in shown
     assert '"exit_code": 3' in shown
-    assert f"shepherd-{container[:6]}" in shown
+    assert f"shim-{container[:6]}" in shown
     node.disconnect()
     runtime.stop()
     clock.close()
@@ -57,7 +57,7 @@ def test_commands(directory: Path) -> None:
 
 
 def test_cheap_and_fast(node: LocalNode) -> None:
-    """A shepherd costs a few megabytes, and a pod with a volume can be up within 60 ms, the goal; not each is on a
+    """A shim costs a few megabytes, and a pod with a volume can be up within 60 ms, the goal; not each is on a
     machine that does much else.
     """
     volume = cri.ContainerConfig(mounts=[cri.Mount(container_path="/data", host_path=str(node.directory))])

@@ -1,4 +1,4 @@
-"""Commands beside a container's main process: output, time-outs, what they leave behind, clients that give up."""
+"""Commands beside a container's main process: output, time-outs, leftovers, clients that give up."""
 
 import contextlib
 import os
@@ -15,16 +15,16 @@ import grpc
 import pytest
 
 from beehive.clock import RealClock
-from edged.embedded.errors import RequestRefusedError, RunFailedError, ShepherdGoneError, TooManyError
+from edged.embedded.errors import RequestRefusedError, RunFailedError, ShimGoneError, TooManyError
 from edged.embedded.execution import OUTPUT_LIMIT, _Command, execute
-from edged.embedded.link import Answer, ShepherdLink
-from edged.embedded.model import Container
-from edged.embedded.nursery import Nursery
-from edged.embedded.shepherd.commands import Commands
-from edged.embedded.shepherd.connections import Connection
-from edged.embedded.shepherd.protocol import ContainerSpec, Pid, ProcessSpec, to_memory_file
-from edged.embedded.shepherds import Shepherds
-from edged.embedded.watcher import Watcher
+from edged.embedded.model import EmbeddedContainer
+from edged.embedded.shim.commands import Commands
+from edged.embedded.shim.connections import Connection
+from edged.embedded.shim.protocol import ContainerSpec, Pid, ProcessSpec, to_memory_file
+from edged.embedded.shim_client import Answer, ShimClient
+from edged.embedded.shim_manager import ShimManager
+from edged.embedded.shim_spawner import ShimSpawner
+from edged.embedded.shim_watcher import ShimWatcher
 from protos.cri.v1 import api_pb2 as cri
 from tests.edged.embedded.node import LocalNode, alive, eventually, wait_for_death
 
@@ -54,7 +54,7 @@ def test_killed_by_a_signal(node: LocalNode, container: str) -> None:
 
 
 def test_too_slow(node: LocalNode, container: str) -> None:
-    """A command that exceeds its time is killed with its process group, and said to have been too slow."""
+    """A command that exceeds its time is killed with its process group, and reported as too slow."""
     command = ["sh", "-c", "sleep 1000 & echo $$ $! >pids; wait"]
     assert _refusal(node, container, *command, timeout=3) is grpc.StatusCode.DEADLINE_EXCEEDED
     for pid in (node.state / "containers" / container / "work/pids").read_text().split():
@@ -86,7 +86,7 @@ def test_what_goes_on_writing_keeps_no_command_from_having_ended() -> None:
     """A process that it left behind fills the pipe faster than it is emptied: that would take for ever."""
     answer: Future[Answer] = Future()
     link = SimpleNamespace(begin=lambda *_, **__: (1, answer))
-    with _Command(cast("ShepherdLink", link), ["x"]) as command, Path("/dev/zero").open("rb") as endless:
+    with _Command(cast("ShimClient", link), ["x"]) as command, Path("/dev/zero").open("rb") as endless:
         os.dup2(endless.fileno(), command.stdout.read_end)
         answer.set_result({"exit_code": 0})
         gathering = threading.Thread(target=command.gather, args=(None,), daemon=True)
@@ -180,9 +180,9 @@ def descriptors_left(count: int) -> Iterator[None]:
     assert _open_descriptors() == before
 
 
-def _container(link: object) -> Container:
+def _container(link: object) -> EmbeddedContainer:
     made = SimpleNamespace(id="c", link=link, state=cri.CONTAINER_RUNNING, directory=Path("/nowhere"))
-    return cast("Container", made)
+    return cast("EmbeddedContainer", made)
 
 
 @pytest.mark.parametrize("left", range(6))
@@ -195,11 +195,11 @@ def test_without_descriptors_nothing_is_kept_of_the_attempt(left: int) -> None:
 
 
 @pytest.mark.parametrize("left", range(8))
-def test_a_shepherd_that_is_gone_keeps_no_descriptors(left: int) -> None:
+def test_a_shim_that_is_gone_keeps_no_descriptors(left: int) -> None:
     """Nor does the container that ended meanwhile, at whichever step."""
 
     def begin(*_: object, **__: object) -> None:
-        raise ShepherdGoneError("ask the shepherd", "it is gone")
+        raise ShimGoneError("ask the shim", "it is gone")
 
     request = cri.ExecSyncRequest(cmd=["true"], timeout=1)
     with descriptors_left(left), pytest.raises(RequestRefusedError):
@@ -209,27 +209,27 @@ def test_a_shepherd_that_is_gone_keeps_no_descriptors(left: int) -> None:
 @pytest.mark.parametrize("left", range(7))
 def test_a_start_without_descriptors_keeps_none(left: int, tmp_path: Path) -> None:
     """Sockets, specification and listener of a container that cannot be handed over are closed."""
-    nursery = SimpleNamespace(request=lambda *_, **__: None)
+    spawner = SimpleNamespace(request=lambda *_, **__: None)
     watcher = SimpleNamespace(add=lambda link: link.close())
-    shepherds = Shepherds(
-        cast("Nursery", nursery), cast("Watcher", watcher), RealClock(), lambda _: None, lambda _: None
+    shims = ShimManager(
+        cast("ShimSpawner", spawner), cast("ShimWatcher", watcher), RealClock(), lambda _: None, lambda _: None
     )
     container = SimpleNamespace(id="c", directory=tmp_path, decided=threading.Event(), run=None, exit=None, link=None)
     container.decided.set()
     with descriptors_left(left), pytest.raises(RunFailedError):
-        shepherds.start(cast("Container", container), cast("ContainerSpec", {}))
+        shims.start(cast("EmbeddedContainer", container), cast("ContainerSpec", {}))
 
 
-def test_a_shepherd_without_descriptors_answers_and_lives_on() -> None:
-    """The kernel leaves out what it may not have: the command is refused, the container goes on."""
+def test_a_shim_without_descriptors_answers_and_lives_on() -> None:
+    """The kernel drops the descriptors: the command is refused, the container goes on."""
     answers: list[dict[str, Any]] = []
     commands = Commands("", cast("ProcessSpec", {}))
     asker = cast("Connection", SimpleNamespace(send=answers.append))
     commands.start(asker, 7, Pid(1), [os.open(os.devnull, os.O_RDONLY)])
-    assert answers == [{"id": 7, "error": "the shepherd may open no more files"}]
+    assert answers == [{"id": 7, "error": "the shim may open no more files"}]
 
 
-def test_a_shepherd_that_can_start_no_process_answers() -> None:
+def test_a_shim_that_can_start_no_process_answers() -> None:
     """Without a descriptor for its child's report a command is refused; it used to be the end of the container."""
     answers: list[dict[str, Any]] = []
     commands = Commands("", cast("ProcessSpec", {"env": {}, "cwd": "/", "user": None, "no_new_privileges": False}))

@@ -83,7 +83,9 @@ def test_a_session_of_its_own(node: LocalNode) -> None:
 
 
 def test_daemons_end_with_the_container(node: LocalNode) -> None:
-    """What left the session of the main process is killed when that ends, and before the container counts as ended."""
+    """A process outside the session of the main process is killed when that ends, before the container counts
+    as ended.
+    """
     container = node.shell("setsid sh -c 'setsid sleep 1000 & echo $!; exec sleep 1001' & read -r go < /dev/zero")
     daemon = int(eventually(lambda: node.log(container))[0][2])
     assert alive(daemon)
@@ -99,7 +101,7 @@ def test_daemons_end_after_a_normal_exit(node: LocalNode) -> None:
 
 
 def test_listed_as_ended_when_the_process_is_gone(node: LocalNode) -> None:
-    """Whoever sees that the main process is gone finds the container listed as ended, without waiting."""
+    """As soon as the main process is gone, the container is listed as ended."""
     containers = [node.shell("exec sleep 1000") for _ in range(5)]
     for container in containers:
         pid = node.pid(container)
@@ -175,7 +177,7 @@ def test_commands_that_cannot_be_executed(node: LocalNode, content: bytes, mode:
 
 
 def test_no_log_wanted(node: LocalNode) -> None:
-    """A container whose client wants no log runs, and what it prints goes nowhere."""
+    """A container whose client requests no log runs, and its output is dropped."""
     asked = cri.ContainerConfig(metadata=cri.ContainerMetadata(name="quiet"), command=["echo", "hello"])
     request = cri.CreateContainerRequest(pod_sandbox_id=node.pod(), config=asked)
     container = node.start(node.cri.CreateContainer(request).container_id)
@@ -246,8 +248,8 @@ def test_removing_a_pod_removes_everything(node: LocalNode) -> None:
 
 
 def test_what_cannot_be_written_down_does_not_run(node: LocalNode) -> None:
-    """A command that fills the disk at once left no room for the record of it: the start failed, and what the command
-    had begun ran on with nobody to end it.
+    """A command that filled the disk at once left no room for its record: the start failed, and its processes ran on
+    with nobody to end them.
     """
     container = node.create(["sh", "-c", "sleep 1234567 & echo $! > child; sleep 1234567"])
     beside(node.state / "containers" / container / "run.json").mkdir()

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edged.embedded.shepherd.log_lines import LINE_LIMIT, Entry, LineFramer, format_entries, timestamp
+from edged.embedded.shim.log_lines import LINE_LIMIT, Entry, LineFramer, format_entries, timestamp
 
 _OUTPUT = st.lists(
     st.one_of(

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from edged.embedded.errors import MountPlanError
 from edged.embedded.host_files import HostFiles
-from edged.embedded.mount_plan import Kind, Volume, plan_mounts
-from edged.embedded.shepherd.protocol import Step
+from edged.embedded.mount_plan import BindMount, PathKind, plan_mounts
+from edged.embedded.shim.protocol import Step
 
 _ROOT = Path("/R")
 
@@ -22,13 +22,13 @@ class FakeHost:
     def __init__(self, entries: Mapping[str, str | bytes | None]) -> None:
         self._entries = {Path("/"): None, **{Path(path): value for path, value in entries.items()}}
 
-    def kind(self, path: Path) -> Kind:
+    def kind(self, path: Path) -> PathKind:
         if path not in self._entries:
-            return Kind.MISSING
+            return PathKind.MISSING
         value = self._entries[path]
         if value is None:
-            return Kind.DIRECTORY
-        return Kind.LINK if isinstance(value, str) else Kind.FILE
+            return PathKind.DIRECTORY
+        return PathKind.LINK if isinstance(value, str) else PathKind.FILE
 
     def read_link(self, path: Path) -> str:
         target = self._entries[path]
@@ -38,19 +38,19 @@ class FakeHost:
 
 def test_a_path_of_thousands_of_directories_is_refused() -> None:
     """The plan for 2,040 took seven seconds, in which nothing else was done."""
-    deep = Volume(Path("/a" * 2040), Path("/v"), readonly=False)
+    deep = BindMount(Path("/a" * 2040), Path("/v"), readonly=False)
     with pytest.raises(MountPlanError, match="deeper than 64 directories"):
         plan_mounts([deep], [], _HOST, _ROOT)
     with pytest.raises(MountPlanError, match="deeper than 64 directories"):
         plan_mounts([], [Path("/a" * 2040)], _HOST, _ROOT)
-    assert plan_mounts([Volume(Path("/a" * 60), Path("/v"), readonly=False)], [], _HOST, _ROOT)
+    assert plan_mounts([BindMount(Path("/a" * 60), Path("/v"), readonly=False)], [], _HOST, _ROOT)
 
 
 def test_what_cannot_be_looked_at_for_its_name_is_missing(tmp_path: PosixPath) -> None:
     """A name that is too long for the machine's file system, and links in a circle."""
     (tmp_path / "loop").symlink_to(tmp_path / "loop")
-    assert HostFiles().kind(Path("/" + "x" * 300)) is Kind.MISSING
-    assert HostFiles().kind(Path(tmp_path, "loop", "x")) is Kind.MISSING
+    assert HostFiles().kind(Path("/" + "x" * 300)) is PathKind.MISSING
+    assert HostFiles().kind(Path(tmp_path, "loop", "x")) is PathKind.MISSING
 
 
 _HOST = FakeHost(
@@ -73,11 +73,11 @@ _HOST = FakeHost(
 )
 
 
-def _volume(container_path: str, host_path: str = "/v", *, readonly: bool = False) -> Volume:
-    return Volume(Path(container_path), Path(host_path), readonly)
+def _volume(container_path: str, host_path: str = "/v", *, readonly: bool = False) -> BindMount:
+    return BindMount(Path(container_path), Path(host_path), readonly)
 
 
-def _plan(*volumes: Volume, directories: tuple[str, ...] = ()) -> list[Step]:
+def _plan(*volumes: BindMount, directories: tuple[str, ...] = ()) -> list[Step]:
     steps = plan_mounts(volumes, [Path(path) for path in directories], _HOST, _ROOT)
     assert steps[-1] == ["enter", "/R"]
     return steps[:-1]
@@ -147,7 +147,7 @@ def _plan(*volumes: Volume, directories: tuple[str, ...] = ()) -> list[Step]:
         ),
     ],
 )
-def test_one_volume(volume: Volume, steps: list[Step]) -> None:
+def test_one_volume(volume: BindMount, steps: list[Step]) -> None:
     """One volume takes the fewest steps that show it at its path."""
     assert _plan(volume) == steps
 
@@ -194,8 +194,8 @@ def test_missing_working_directory() -> None:
         ([_volume("/etc"), _volume("/etc/link/x", "/w")], "a symbolic link inside a volume"),
     ],
 )
-def test_refusals(volumes: list[Volume], reason: str) -> None:
-    """What cannot be placed is refused with what is in its way."""
+def test_refusals(volumes: list[BindMount], reason: str) -> None:
+    """A volume that cannot be placed is refused with the obstacle."""
     with pytest.raises(MountPlanError, match=reason):
         _plan(*volumes)
 

@@ -72,7 +72,7 @@ def _listing(paths: Sequence[str]) -> list[list[str]]:
     ],
 )
 def test_a_directory(node: Node, volume: Path, container_path: str) -> None:
-    """A volume is at its path, whether the host has that path or not; what the host has beside it stays visible."""
+    """A volume is at its path, whether or not the host has that path; its siblings on the host stay visible."""
     seen = ["/", "/etc", "/run", "/var", "/usr/lib", "/mnt"]
     before = _listing(seen)
     script = f"cat {container_path}/file; head -c1 /etc/passwd >&2 && ls /proc/self/fd /usr/bin/env /dev/null >&2"
@@ -88,7 +88,7 @@ def test_a_file(node: Node, volume: Path) -> None:
 
 
 def test_writable_and_readonly(node: Node, volume: Path) -> None:
-    """What a container writes to a volume is in it; to a read-only one it cannot write."""
+    """A container's files appear in a volume; a read-only one refuses them."""
     assert node.run("echo new >/data/new", _mounts(("/data", volume))) == ""
     assert (volume / "new").read_text() == "new\n"
     script = "cat /data/file; ! touch /data/other; ! rm /data/file"
@@ -97,7 +97,7 @@ def test_writable_and_readonly(node: Node, volume: Path) -> None:
 
 
 def test_nested_volumes(node: Node, volume: Path) -> None:
-    """A volume inside another is seen in it, in whatever order they are given."""
+    """A volume inside another is seen in it, in any order of the request."""
     outer = node.directory / "outer"
     outer.mkdir()
     outer.chmod(0o777)
@@ -204,7 +204,7 @@ _WORDS = "/dev/embedded-test-message"
 
 @pytest.fixture
 def own_files(node: Node) -> Iterator[cri.ContainerConfig]:
-    """What edged gives every container: /etc/hosts of its pod, and a file for its last words."""
+    """The files that edged gives every container: /etc/hosts of its pod, and one for its termination message."""
     hosts, words = node.directory / "etc-hosts", node.directory / "words"
     hosts.write_text("10.1.2.3 pod\n")
     words.touch()
@@ -217,7 +217,7 @@ def own_files(node: Node) -> Iterator[cri.ContainerConfig]:
 
 
 @pytest.mark.parametrize("has_volume", [False, True])
-def test_a_container_has_hosts_and_last_words_of_its_own(
+def test_a_container_has_hosts_and_a_termination_message_of_its_own(
     node: Node, volume: Path, own_files: cri.ContainerConfig, has_volume: bool
 ) -> None:
     """Not the machine's: they were shared by all, and stayed. Only without volumes, and without root, there is nothing
@@ -249,7 +249,7 @@ def test_a_message_path_that_is_none_is_no_hindrance(node: Node, own_files: cri.
 
 
 def test_devices_that_come_later_are_seen(node: Node, own_files: cri.ContainerConfig) -> None:
-    """/dev stays the machine's: an edge node's containers wait for what is plugged in."""
+    """/dev stays the machine's: an edge node's containers wait for devices to be plugged in."""
     later = Path("/dev/embedded-test-later")
     container = node.shell(f"while [ ! -e {later} ]; do sleep 0.01; done; echo seen", own_files)
     if os.geteuid() != 0:

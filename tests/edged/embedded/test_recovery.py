@@ -1,5 +1,5 @@
-"""Whatever a loss of power or a failing disk leaves of the state directory, the runtime starts, keeps what can be
-read, and lets nothing run on unseen.
+"""After a loss of power or with a failing disk, the runtime starts, keeps all that can be read, and lets nothing run on
+unseen.
 """
 
 import json
@@ -31,7 +31,7 @@ def _sandbox_of(node: LocalNode, name: str) -> Path:
 def test_a_container_that_cannot_be_read_is_ended_and_the_others_stay(
     node: LocalNode, file: str, spoil: Spoil, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Its processes do not go on unseen, not even what it has started beside itself."""
+    """Its processes do not go on unseen, nor do their descendants."""
     good, bad = node.shell(_LOOP), node.shell(f"setsid sleep 999 & {_LOOP}")
     good_pid, pid = node.pid(good), node.pid(bad)
     spoil(node.state / "containers" / bad / file)
@@ -75,7 +75,7 @@ def test_a_container_whose_end_cannot_be_read_has_ended_all_the_same(node: Local
 
 
 def test_of_two_with_one_name_the_newer_counts(node: LocalNode) -> None:
-    """A copy, as a person makes it; or what two agents have made."""
+    """A person's copy, or the directories of two agents."""
     container = node.shell(_LOOP, pod=node.pod("a"))
     for kind in ("sandboxes", "containers"):
         original = next(path for path in (node.state / kind).iterdir())

@@ -11,13 +11,13 @@ import pytest
 
 from beehive.clock import RealClock
 from edged.embedded import EmbeddedRuntime, StateDirectoryError
-from edged.embedded.events import STREAM_LIMIT
+from edged.embedded.event_stream import STREAM_LIMIT
 from protos.cri.v1 import api_pb2 as cri
 from tests.edged.embedded.node import LocalNode, eventually
 
 
 def _stream(node: LocalNode) -> Iterator[cri.ContainerEventResponse]:
-    """An open stream of events: whatever happens from now on is in it."""
+    """An open stream of the events from now on."""
     events: Any = node.cri.GetContainerEvents(cri.GetEventsRequest(), timeout=20)
     events.initial_metadata()
     stream: Iterator[cri.ContainerEventResponse] = events
@@ -25,7 +25,7 @@ def _stream(node: LocalNode) -> Iterator[cri.ContainerEventResponse]:
 
 
 def test_events_of_a_life(node: LocalNode) -> None:
-    """Each step of a pod's life is told once, in order, with the states after it."""
+    """Each step of a pod's life is one event, in order, with the states after it."""
     events = _stream(node)
     pod = node.pod()
     container = node.shell("exit 3", pod=pod)
@@ -169,7 +169,7 @@ def test_it_says_what_it_is(node: LocalNode) -> None:
 
 
 def test_only_the_owner_may_ask(node: LocalNode) -> None:
-    """Other users of the machine can neither open the socket nor read what containers were given."""
+    """Other users of the machine can neither open the socket nor read the containers' requests."""
     assert stat.S_IMODE(node.socket.stat().st_mode) == 0o600
     container = node.shell("exec sleep 1000", cri.ContainerConfig(envs=[cri.KeyValue(key="PASSWORD", value=b"x")]))
     files = [path for path in (node.state / "containers" / container).iterdir() if path.is_file()]

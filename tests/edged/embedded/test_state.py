@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from edged.embedded.errors import StateDirectoryError
 from edged.embedded.images import image_id
 from edged.embedded.records import BootId, Exit, SandboxRecord
-from edged.embedded.shepherd.procfs import parse_stat, read_stat
+from edged.embedded.shim.procfs import parse_stat, read_stat
 from edged.embedded.state import StateDirectory, discard, entries, publish, read_record, write_record
 from protos.cri.v1 import api_pb2 as cri
 from tests.beehive.files.trees import make_deep
@@ -28,7 +28,7 @@ def test_records_are_read_as_written(tmp_path_factory: pytest.TempPathFactory, r
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"exit_code": "x"}', b"\xff"])
 def test_damaged_records_count_as_absent(tmp_path: Path, content: bytes) -> None:
-    """What a power failure leaves of a record is no record."""
+    """A record damaged by a power failure counts as missing."""
     (tmp_path / "r").write_bytes(content)
     assert read_record(tmp_path / "r", Exit) is None
 
@@ -48,7 +48,7 @@ def test_published_and_discarded(tmp_path: Path) -> None:
 
 
 def test_half_made_directories_are_cleaned(tmp_path: Path) -> None:
-    """What a crash left half made or half removed is neither listed nor kept."""
+    """Directories that a crash left half made or half removed are neither listed nor kept."""
     StateDirectory(tmp_path).release()
     (tmp_path / "containers/.half").mkdir()
     (tmp_path / "containers/.half/request.pb").touch()
@@ -71,7 +71,7 @@ def test_what_a_container_has_nested_deeply_ends_no_start(tmp_path: Path) -> Non
 
 
 def test_one_owner(tmp_path: Path) -> None:
-    """A second runtime on the same directory is refused with what to do; after the first is gone it is not."""
+    """A second runtime on the same directory is refused with a remedy; after the first is gone it is not."""
     first = StateDirectory(tmp_path)
     with pytest.raises(StateDirectoryError, match=r"another edgecore.*configure another"):
         StateDirectory(tmp_path)

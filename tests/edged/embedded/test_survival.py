@@ -1,4 +1,4 @@
-"""edgecore, shepherds and the machine die at any time; sandboxes and containers are found again as they are."""
+"""edgecore, shims and the machine die at any time; sandboxes and containers are found again as they are."""
 
 import os
 import signal
@@ -11,8 +11,8 @@ import msgspec
 import pytest
 
 from edged.embedded.records import UNKNOWN_EXIT_CODE, BootId, SandboxRecord
-from edged.embedded.shepherd.procfs import read_stat
-from edged.embedded.shepherd.protocol import receive, send
+from edged.embedded.shim.procfs import read_stat
+from edged.embedded.shim.protocol import receive, send
 from edged.embedded.state import ControlAddress
 from protos.cri.v1 import api_pb2 as cri
 from tests.edged.embedded.node import DEADLINE_SECONDS, LocalNode, alive, eventually, wait_for_death
@@ -26,7 +26,7 @@ def remote(directory: Path) -> Iterator[RemoteNode]:
         yield started
 
 
-def _shepherd(pid: int) -> int:
+def _shim(pid: int) -> int:
     stat = read_stat(pid)
     assert stat is not None
     return stat.parent
@@ -58,10 +58,10 @@ def test_killed_and_started_again(remote: RemoteNode) -> None:
 def test_ended_meanwhile(remote: RemoteNode) -> None:
     """A container that ends while no edgecore is there keeps its exit code, its time and the end of its log."""
     container = remote.shell("while [ ! -e go ]; do sleep 0.01; done; echo bye; exit 9")
-    shepherd = _shepherd(remote.pid(container))
+    shim = _shim(remote.pid(container))
     remote.kill()
     (remote.state / "containers" / container / "work/go").touch()
-    wait_for_death(shepherd)
+    wait_for_death(shim)
     remote.serve()
     status = remote.status(container)
     assert (status.state, status.exit_code, status.reason) == (cri.CONTAINER_EXITED, 9, "Error")
@@ -84,7 +84,7 @@ def test_found_containers_obey(remote: RemoteNode) -> None:
 
 
 def test_what_is_being_started_for_an_edgecore_that_was_killed_does_not_outlive_its_removal(node: LocalNode) -> None:
-    """The shepherd had been asked and had not come to it yet. Here the test is the shepherd."""
+    """The shim had been asked and had not come to it yet. Here the test is the shim."""
     container = node.create(["true"])
     node.disconnect()
     node.runtime.stop()
@@ -110,7 +110,7 @@ def test_what_is_being_started_for_an_edgecore_that_was_killed_does_not_outlive_
 
 
 def test_names_stay_taken(remote: RemoteNode) -> None:
-    """The names of what was found again are still reserved."""
+    """The names of containers that were found again are still reserved."""
     pod = remote.pod("web")
     remote.create(["true"], pod=pod)
     remote.kill()
@@ -138,25 +138,25 @@ def test_commands_of_a_dead_client_end(remote: RemoteNode) -> None:
     assert remote.states()[container] == cri.CONTAINER_RUNNING
 
 
-def test_a_killed_shepherd(node: LocalNode) -> None:
-    """Without its shepherd a container ends, with all that belongs to it, and its exit code is said to be unknown."""
+def test_a_killed_shim(node: LocalNode) -> None:
+    """Without its shim a container ends, with all its processes, and its exit code is unknown."""
     container = node.shell("setsid sleep 1000 & echo $!; exec sleep 1001")
     daemon = int(eventually(lambda: node.log(container))[0][2])
     pid = node.pid(container)
-    os.kill(_shepherd(pid), signal.SIGKILL)
+    os.kill(_shim(pid), signal.SIGKILL)
     status = node.ended(container)
     assert (status.exit_code, status.reason) == (UNKNOWN_EXIT_CODE, "Unknown")
-    assert "shepherd was killed" in status.message
+    assert "shim was killed" in status.message
     wait_for_death(pid)
     wait_for_death(daemon)
 
 
-def test_a_shepherd_killed_meanwhile(remote: RemoteNode) -> None:
-    """The same when edgecore was away."""
+def test_a_shim_killed_meanwhile(remote: RemoteNode) -> None:
+    """A shim that is killed while edgecore is away has the same effect."""
     container = remote.shell("setsid sh -c 'echo $$; exec sleep 1000' & while [ ! -e go ]; do sleep 0.01; done")
     daemon, pid = int(eventually(lambda: remote.log(container))[0][2]), remote.pid(container)
     remote.kill()
-    os.kill(_shepherd(pid), signal.SIGKILL)
+    os.kill(_shim(pid), signal.SIGKILL)
     wait_for_death(pid)
     assert alive(daemon)
     remote.serve()
@@ -165,12 +165,12 @@ def test_a_shepherd_killed_meanwhile(remote: RemoteNode) -> None:
     wait_for_death(daemon)
 
 
-def test_a_dead_nursery_is_replaced(node: LocalNode) -> None:
-    """When the process that forks shepherds dies, running containers stay and new ones start."""
+def test_a_dead_spawner_is_replaced(node: LocalNode) -> None:
+    """When the process that forks shims dies, running containers stay and new ones start."""
     first = node.shell("exec sleep 1000")
-    nursery = _shepherd(_shepherd(node.pid(first)))
-    assert _shepherd(nursery) == os.getpid()
-    os.kill(nursery, signal.SIGKILL)
+    spawner = _shim(_shim(node.pid(first)))
+    assert _shim(spawner) == os.getpid()
+    os.kill(spawner, signal.SIGKILL)
     second = node.shell("exec sleep 1000")
     assert node.states() == {first: cri.CONTAINER_RUNNING, second: cri.CONTAINER_RUNNING}
     node.stop(first, 0)
@@ -181,7 +181,7 @@ def test_after_a_reboot(node: LocalNode) -> None:
     """Sandboxes of an earlier run of the machine are not ready, and their containers ended with nobody seeing it."""
     pod = node.pod()
     container = node.shell("exec sleep 1000", pod=pod)
-    os.kill(_shepherd(node.pid(container)), signal.SIGKILL)
+    os.kill(_shim(node.pid(container)), signal.SIGKILL)
     node.ended(container)
     (node.state / "containers" / container / "exit.json").unlink()
     record = node.state / "sandboxes" / pod / "record.json"

@@ -6,7 +6,7 @@ import signal
 import grpc
 import pytest
 
-from edged.embedded.shepherd.procfs import read_stat
+from edged.embedded.shim.procfs import read_stat
 from protos.cri.v1 import api_pb2 as cri
 from tests.edged.embedded.node import LocalNode, wait_for_death
 
@@ -50,8 +50,8 @@ def test_no_new_privileges(node: LocalNode) -> None:
     assert node.run("grep NoNewPrivs /proc/self/status", _as_user()) == "NoNewPrivs:\t0\n"
 
 
-def test_no_container_outlives_its_shepherd(node: LocalNode) -> None:
-    """The bond between a container and its shepherd holds although the user was changed."""
+def test_no_container_outlives_its_shim(node: LocalNode) -> None:
+    """The bond between a container and its shim holds although the user was changed."""
     container = node.shell("exec sleep 1000", _as_user())
     pid = node.pid(container)
     main = read_stat(pid)

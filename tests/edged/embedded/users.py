@@ -21,7 +21,7 @@ class Somebody(NamedTuple):
 
     @classmethod
     def find(cls) -> Self:
-        """Whoever runs the tests when that is not root; skips where no user namespace or Python is to be had."""
+        """The user of the tests unless that is root; skips where there is no user namespace or Python."""
         if os.geteuid() != 0:
             return cls(os.geteuid(), [], sys.executable)
         ids = [f"--reuid={_UID}", f"--regid={_UID}", "--clear-groups"]

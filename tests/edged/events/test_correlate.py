@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edged.api import EventSource, ObjectReference, seconds
-from edged.events.correlate import COMBINED, SIMILAR, SIMILAR_SECONDS, SPAM_BURST, Correlator
+from edged.events.correlate import COMBINED, SIMILAR, SIMILAR_SECONDS, SPAM_BURST, EventCorrelator
 from edged.events.model import MOST_CHARACTERS, EventType, Occurrence, shortened
 
 POD = ObjectReference(kind="Pod", api_version="v1", namespace="default", name="web", uid="uid-web")
@@ -19,7 +19,7 @@ def occurrence(
 
 
 def test_the_first_is_a_new_event_with_everything_that_kubectl_shows() -> None:
-    made = Correlator(SOURCE).correlate(occurrence("Started container main", 3.5), 3.5)
+    made = EventCorrelator(SOURCE).correlate(occurrence("Started container main", 3.5), 3.5)
     assert made is not None
     event = made.event
     assert made.is_new
@@ -32,7 +32,7 @@ def test_the_first_is_a_new_event_with_everything_that_kubectl_shows() -> None:
 
 
 def test_what_is_the_same_counts_up_and_keeps_its_name_and_first_time() -> None:
-    correlator = Correlator(SOURCE)
+    correlator = EventCorrelator(SOURCE)
     first = correlator.correlate(occurrence(at=1), 1)
     again = correlator.correlate(occurrence(at=9), 9)
     assert first is not None
@@ -44,7 +44,7 @@ def test_what_is_the_same_counts_up_and_keeps_its_name_and_first_time() -> None:
 
 
 def test_containers_and_reasons_are_told_apart() -> None:
-    correlator = Correlator(SOURCE)
+    correlator = EventCorrelator(SOURCE)
     other = ObjectReference(kind="Pod", namespace="default", name="web", uid="uid-web", field_path="spec.containers{b}")
     kinds = [occurrence(), occurrence(about=other), occurrence(reason="Created"), occurrence(about=NODE)]
     made = [correlator.correlate(each, 0) for each in kinds]
@@ -53,14 +53,14 @@ def test_containers_and_reasons_are_told_apart() -> None:
 
 
 def test_events_of_the_node_are_in_the_default_namespace() -> None:
-    made = Correlator(SOURCE).correlate(occurrence(about=NODE), 0)
+    made = EventCorrelator(SOURCE).correlate(occurrence(about=NODE), 0)
     assert made is not None
     assert made.event.metadata.namespace == "default"
     assert made.event.involved_object.namespace == ""
 
 
 def test_what_differs_only_by_its_message_is_combined_from_the_tenth_on() -> None:
-    correlator = Correlator(SOURCE)
+    correlator = EventCorrelator(SOURCE)
     made = [correlator.correlate(occurrence(f"attempt {n}"), n) for n in range(SIMILAR + 2)]
     messages = [each.event.message for each in made if each is not None]
     assert messages[: SIMILAR - 1] == [f"attempt {n}" for n in range(SIMILAR - 1)]
@@ -71,7 +71,7 @@ def test_what_differs_only_by_its_message_is_combined_from_the_tenth_on() -> Non
 
 
 def test_after_ten_quiet_minutes_it_begins_anew() -> None:
-    correlator = Correlator(SOURCE)
+    correlator = EventCorrelator(SOURCE)
     for n in range(SIMILAR):
         correlator.correlate(occurrence(f"attempt {n}"), 0)
     late = correlator.correlate(occurrence("attempt 99"), SIMILAR_SECONDS + 1)
@@ -80,7 +80,7 @@ def test_after_ten_quiet_minutes_it_begins_anew() -> None:
 
 
 def test_more_than_25_about_one_pod_are_dropped_and_one_more_is_let_through_every_five_minutes() -> None:
-    correlator = Correlator(SOURCE)
+    correlator = EventCorrelator(SOURCE)
     made = [correlator.correlate(occurrence(), 0) for _ in range(SPAM_BURST + 5)]
     assert sum(each is not None for each in made) == SPAM_BURST
     assert correlator.dropped == 5
@@ -92,7 +92,7 @@ def test_more_than_25_about_one_pod_are_dropped_and_one_more_is_let_through_ever
 
 
 def test_two_of_one_moment_have_two_names() -> None:
-    correlator = Correlator(SOURCE)
+    correlator = EventCorrelator(SOURCE)
     names = [made.event.metadata.name for n in range(5) if (made := correlator.correlate(occurrence(f"{n}"), 0))]
     assert len(set(names)) == 5
 
@@ -101,7 +101,7 @@ def test_two_of_one_moment_have_two_names() -> None:
 def test_whatever_happens_names_are_unique_counts_grow_by_one_and_memory_stays_bounded(
     history: list[tuple[int, str]],
 ) -> None:
-    correlator = Correlator(SOURCE, remembered=8)
+    correlator = EventCorrelator(SOURCE, remembered=8)
     counts: dict[str, int] = {}
     for number, (pod, message) in enumerate(history):
         about = ObjectReference(kind="Pod", namespace="default", name=f"p{pod}", uid=f"u{pod}")

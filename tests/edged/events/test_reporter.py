@@ -9,7 +9,7 @@ from beehive.testing import Harness
 from edged.events import EventRecorder, EventType, Reason
 from edged.events.reporter import GATHER_SECONDS, MOST_WAITING, EventReporter
 from edged.pods.model import PodRef, PodUid
-from metamanager.client import MetaTurnClient
+from metamanager.client import AsyncMetaClient
 
 WEB = PodRef(PodUid("uid-web"), "default", "web")
 
@@ -24,8 +24,8 @@ class Teller(Module):
         self._limits = (rate, burst)
 
     def on_start(self) -> None:
-        self.reporter = EventReporter(MetaTurnClient(self), self, "n1", *self._limits)
-        take = self.reporter.take
+        self.reporter = EventReporter(AsyncMetaClient(self), self, "n1", *self._limits)
+        take = self.reporter.report
         Teller.events = EventRecorder(self.clock, "n1", lambda one: self.call_soon(lambda: take(one)))
 
     def on_stop(self) -> None:

@@ -5,9 +5,10 @@ from fractions import Fraction
 import pytest
 from msgspec.structs import replace
 
-from edged.eviction.decide import Judgement, State, any_met, judge
-from edged.eviction.signals import Observation, Pressure, Signal, observe
-from edged.eviction.thresholds import (
+from edged.eviction.decide import EvictionDecision, EvictionState, any_met, judge
+from edged.eviction.observations import observe
+from edged.eviction_api.signals import Observation, Pressure, Signal
+from edged.eviction_api.thresholds import (
     DEFAULT_HARD,
     EvictionSettings,
     ThresholdError,
@@ -16,7 +17,7 @@ from edged.eviction.thresholds import (
     sentence,
 )
 from edged.node.machine import FileSystem
-from edged.testing.figures import PLENTY
+from edged.testing.machine_info import PLENTY
 
 MIB = 1 << 20
 HARD = "memory.available"
@@ -115,14 +116,14 @@ class Node:
             {signal: reclaim} if reclaim else {},
         )
         self.settings = EvictionSettings(thresholds=thresholds, transition=transition)
-        self.state = State()
+        self.state = EvictionState()
 
-    def look(self, now: float, memory: int = 500, pids: int = 1000) -> Judgement:
+    def look(self, now: float, memory: int = 500, pids: int = 1000) -> EvictionDecision:
         """With so many MiB and processes left."""
         there = {Signal.MEMORY: Observation(memory * MIB, 1 << 30), Signal.PIDS: Observation(pids, 32768)}
-        judgement = judge(self.state, self.settings, there, now)
-        self.state = judgement.state
-        return judgement
+        decision = judge(self.state, self.settings, there, now)
+        self.state = decision.state
+        return decision
 
 
 def test_enough_of_everything_is_no_pressure() -> None:
@@ -180,4 +181,4 @@ def test_memory_is_the_most_urgent() -> None:
 def test_what_is_not_observed_is_not_short() -> None:
     thresholds = parse_thresholds(DEFAULT_HARD)
     assert not any_met(thresholds, {})
-    assert judge(State(), EvictionSettings(thresholds=thresholds), {}, 0.0).due == ()
+    assert judge(EvictionState(), EvictionSettings(thresholds=thresholds), {}, 0.0).due == ()

@@ -10,11 +10,11 @@ import pytest
 from msgspec.structs import replace
 
 from edged.cri.errors import UnavailableError
-from edged.eviction.consumption import Amount, ContainerUsage, PodUsage
-from edged.eviction.thresholds import EvictionSettings, parse_thresholds
-from edged.gc.settings import GcSettings, ImagePolicy
+from edged.eviction_api.thresholds import EvictionSettings, parse_thresholds
+from edged.eviction_api.usage import ContainerUsage, DiskConsumption, PodUsage
 from edged.node.machine import FileSystem, MachineError
-from edged.testing.figures import PLENTY
+from edged.settings.gc import GcSettings, ImagePolicy
+from edged.testing.machine_info import PLENTY
 from edged.volumes import PodVolumes, VolumeError
 from protos.cri.v1 import api_pb2 as cri
 from tests.edged.conftest import IMAGE, Bench, pod
@@ -175,7 +175,7 @@ def test_short_of_disk_unused_images_and_dead_containers_go_before_any_pod(tmp_p
 def test_who_takes_more_disk_than_its_limit_is_ended(node: Bench) -> None:
     greedy = {"name": "greedy", "image": "busybox:1.36", "resources": {"limits": {"ephemeral-storage": "1Mi"}}}
     node.tell("insert", pod("greedy", containers=[greedy]))
-    node.figures.usages = (PodUsage("uid-greedy", storage=Amount(2 * MIB, 3)),)
+    node.figures.usages = (PodUsage("uid-greedy", storage=DiskConsumption(2 * MIB, 3)),)
     node.run(14)
     status = node.meta.statuses("greedy")[-1]
     assert (status["reason"], status["message"]) == (
@@ -222,8 +222,8 @@ class Filled:
 
     def pods(self, _runtime: object, *, anew: bool = False) -> tuple[PodUsage, ...]:
         size = GIB if anew and self._volumes.exists() else 0
-        others = tuple(PodUsage(f"uid-{name}", storage=Amount(4096, 1)) for name in ("a", "z"))
-        return (PodUsage(f"uid-{self._name}", storage=Amount(size, 1)), *others)
+        others = tuple(PodUsage(f"uid-{name}", storage=DiskConsumption(4096, 1)) for name in ("a", "z"))
+        return (PodUsage(f"uid-{self._name}", storage=DiskConsumption(size, 1)), *others)
 
 
 @pytest.fixture

@@ -7,13 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edged.api import Pod, Quantity, ResourceRequirements
-from edged.eviction.consumption import Amount, ContainerUsage, PodUsage, pod_usage
+from edged.eviction.consumption import pod_usage
 from edged.eviction.evictor import low_message
 from edged.eviction.local_storage import excess, has_limits
 from edged.eviction.rank import ranked
-from edged.eviction.signals import Observation, Signal
-from edged.eviction.thresholds import parse_thresholds
-from edged.pods.critical import CONFIG_SOURCE, is_critical
+from edged.eviction_api.signals import Observation, Signal
+from edged.eviction_api.thresholds import parse_thresholds
+from edged.eviction_api.usage import ContainerUsage, DiskConsumption, PodUsage
+from edged.pods.critical import is_critical
+from edged.pods.static import CONFIG_SOURCE
 from edged.stats.model import ContainerStats, FsStats, MemoryStats, PodReference, PodStats, ProcessStats
 from tests.edged.pods.builders import a_container, a_pod
 
@@ -47,8 +49,12 @@ def test_for_memory_first_who_is_above_its_requests_then_by_priority_then_by_how
 
 def test_for_disk_what_counts_is_all_that_is_on_that_file_system() -> None:
     pods = [named("layer"), named("logs")]
-    layer = PodUsage("layer", containers=(ContainerUsage("bb", layer=Amount(90, 1)),), storage=Amount(100, 11))
-    logs = PodUsage("logs", containers=(ContainerUsage("bb", layer=Amount(1, 9)),), storage=Amount(80, 20))
+    layer = PodUsage(
+        "layer", containers=(ContainerUsage("bb", layer=DiskConsumption(90, 1)),), storage=DiskConsumption(100, 11)
+    )
+    logs = PodUsage(
+        "logs", containers=(ContainerUsage("bb", layer=DiskConsumption(1, 9)),), storage=DiskConsumption(80, 20)
+    )
     assert order(pods, [layer, logs], Signal.NODE_FS) == ["layer", "logs"]
     assert order(pods, [layer, logs], Signal.NODE_INODES) == ["logs", "layer"]
     assert order(pods, [layer, logs], Signal.NODE_FS, apart=True) == ["logs", "layer"]
@@ -58,7 +64,7 @@ def test_for_disk_what_counts_is_all_that_is_on_that_file_system() -> None:
 
 def test_requests_of_disk_count_and_those_of_memory_do_not() -> None:
     pods = [named("asked", disk="1Gi"), named("not", memory="1Gi")]
-    usages = [PodUsage("asked", storage=Amount(500 * MIB)), PodUsage("not", storage=Amount(1 * MIB))]
+    usages = [PodUsage("asked", storage=DiskConsumption(500 * MIB)), PodUsage("not", storage=DiskConsumption(1 * MIB))]
     assert order(pods, usages, Signal.NODE_FS) == ["not", "asked"]
 
 
@@ -71,7 +77,7 @@ def test_for_processes_by_priority_then_by_their_number() -> None:
 @given(st.permutations(["a", "b", "c", "d"]), st.sampled_from(Signal))
 def test_the_order_of_the_pods_does_not_matter(names: list[str], signal: Signal) -> None:
     sizes = {"a": 5, "b": 4, "c": 3, "d": 2}
-    usages = [PodUsage(n, sizes[n], sizes[n], storage=Amount(sizes[n], sizes[n])) for n in names]
+    usages = [PodUsage(n, sizes[n], sizes[n], storage=DiskConsumption(sizes[n], sizes[n])) for n in names]
     assert order([named(name) for name in names], usages, signal) == ["a", "b", "c", "d"]
 
 
@@ -107,8 +113,8 @@ def limited(limit: str | None = None) -> Pod:
 
 
 def using(*, layer: int = 0, logs: int = 0, volume: int = 0) -> PodUsage:
-    container = ContainerUsage("bb", layer=Amount(layer), logs=Amount(logs))
-    return PodUsage("x", containers=(container,), storage=Amount(layer + logs + volume))
+    container = ContainerUsage("bb", layer=DiskConsumption(layer), logs=DiskConsumption(logs))
+    return PodUsage("x", containers=(container,), storage=DiskConsumption(layer + logs + volume))
 
 
 @pytest.mark.parametrize(
@@ -150,6 +156,6 @@ def test_what_a_pod_uses_is_taken_from_its_statistics() -> None:
         process_stats=ProcessStats(4),
     )
     usage = pod_usage(stats)
-    assert (usage.uid, usage.memory, usage.processes, usage.storage) == ("u", 7, 4, Amount(5, 1))
-    assert usage.containers == (ContainerUsage("bb", 7, Amount(5, 1)), ContainerUsage("blind"))
-    assert usage.layers == Amount(5, 1)
+    assert (usage.uid, usage.memory, usage.processes, usage.storage) == ("u", 7, 4, DiskConsumption(5, 1))
+    assert usage.containers == (ContainerUsage("bb", 7, DiskConsumption(5, 1)), ContainerUsage("blind"))
+    assert usage.layers == DiskConsumption(5, 1)

@@ -5,9 +5,9 @@ from hypothesis import strategies as st
 
 from edged.api import Nanoseconds
 from edged.gc.containers import Garbage, garbage
-from edged.gc.settings import ContainerPolicy
 from edged.pods.labels import CONTAINER_NAME, POD_NAME, POD_NAMESPACE, POD_UID
 from edged.pods.model import PodUid
+from edged.settings.gc import ContainerPolicy
 from protos.cri.v1 import api_pb2 as cri
 
 SECOND = 1_000_000_000
@@ -42,11 +42,11 @@ def sandbox(uid: str, attempt: int = 0, *, ready: bool = False) -> cri.PodSandbo
     )
 
 
-def gone(*containers: cri.Container, everything: bool = False, ended: bool = LIVES, **policy: float) -> list[str]:
+def gone(*containers: cri.Container, all_unused: bool = False, ended: bool = LIVES, **policy: float) -> list[str]:
     """Ids of the containers that go, of pods that all live unless `ended`."""
     uids = {PodUid(c.labels[POD_UID]): ended for c in containers}
     made = ContainerPolicy(**policy)  # type: ignore[arg-type]
-    found = garbage(containers, [], uids, made, NOW, everything=everything)
+    found = garbage(containers, [], uids, made, NOW, all_unused=all_unused)
     return [each.id for each in found.containers]
 
 
@@ -86,8 +86,8 @@ def test_of_too_many_in_all_each_name_loses_down_to_its_share_and_then_the_oldes
 
 
 def test_when_the_disk_is_short_nothing_is_kept_of_pods_that_have_ended() -> None:
-    assert gone(*FIVE, per_pod=3, ended=ENDED, everything=True) == [each.id for each in FIVE]
-    assert gone(*FIVE, per_pod=3, everything=True) == ["p/a/0", "p/a/1"]
+    assert gone(*FIVE, per_pod=3, ended=ENDED, all_unused=True) == [each.id for each in FIVE]
+    assert gone(*FIVE, per_pod=3, all_unused=True) == ["p/a/0", "p/a/1"]
 
 
 def test_pods_that_nobody_knows_and_what_is_no_pods_are_left_alone() -> None:
@@ -97,17 +97,17 @@ def test_pods_that_nobody_knows_and_what_is_no_pods_are_left_alone() -> None:
     assert found == Garbage([], [])
 
 
-def _sandboxes(*there: cri.Container, pods: bool = LIVES, everything: bool = False) -> list[str]:
+def _sandboxes(*there: cri.Container, pods: bool = LIVES, all_unused: bool = False) -> list[str]:
     boxes = [sandbox("p", 0), sandbox("p", 1), sandbox("p", 2)]
-    found = garbage(there, boxes, {PodUid("p"): pods}, ContainerPolicy(), NOW, everything=everything)
+    found = garbage(there, boxes, {PodUid("p"): pods}, ContainerPolicy(), NOW, all_unused=all_unused)
     return [each.id for each in found.sandboxes]
 
 
 def test_dead_sandboxes_without_containers_go_but_for_the_newest() -> None:
     assert _sandboxes() == ["p/1", "p/0"]
     assert _sandboxes(container("p", "a", 0, home="p/0")) == ["p/1"]
-    assert _sandboxes(everything=True) == ["p/1", "p/0"]
-    assert _sandboxes(pods=ENDED, everything=True) == ["p/2", "p/1", "p/0"]
+    assert _sandboxes(all_unused=True) == ["p/1", "p/0"]
+    assert _sandboxes(pods=ENDED, all_unused=True) == ["p/2", "p/1", "p/0"]
 
 
 def test_a_sandbox_whose_containers_go_goes_with_them() -> None:
@@ -123,11 +123,11 @@ def _worlds(draw: st.DrawFn) -> tuple[list[cri.Container], dict[PodUid, bool]]:
 
 @given(_worlds(), st.integers(-1, 3), st.integers(-1, 6), st.booleans())
 def test_never_one_that_runs_never_a_strangers_never_the_only_trace_of_one_that_lives(
-    world: tuple[list[cri.Container], dict[PodUid, bool]], per_pod: int, total: int, everything: bool
+    world: tuple[list[cri.Container], dict[PodUid, bool]], per_pod: int, total: int, all_unused: bool
 ) -> None:
     there, pods = world
     policy = ContainerPolicy(per_pod=per_pod, total=total)
-    found = garbage(there, [], pods, policy, NOW, everything=everything)
+    found = garbage(there, [], pods, policy, NOW, all_unused=all_unused)
     ids = {each.id for each in found.containers}
     assert len(ids) == len(found.containers), "each once"
     for each in there:
@@ -139,5 +139,5 @@ def test_never_one_that_runs_never_a_strangers_never_the_only_trace_of_one_that_
         names = {each.metadata.name for each in there if each.labels[POD_UID] == uid}
         if not ended:
             assert names == {each.metadata.name for each in left if each.labels[POD_UID] == uid}
-    again = garbage(left, [], pods, policy, NOW, everything=everything)
+    again = garbage(left, [], pods, policy, NOW, all_unused=all_unused)
     assert again.containers == [], "once is enough"

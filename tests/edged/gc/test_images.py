@@ -11,11 +11,11 @@ from edged.api import Pod, PodStatus
 from edged.cri.errors import RefusedError
 from edged.events import EventRecorder, Occurrence
 from edged.gc.collector import ImageCollector, collect_images, sandbox_images
-from edged.gc.images import ImageRecord, bytes_to_free, names_in_use, observed, too_old, unused
-from edged.gc.settings import ImagePolicy
+from edged.gc.images import ImageRecord, bytes_to_free, names_in_use, too_old, unused, updated_records
 from edged.node.machine import FileSystem
+from edged.settings.gc import ImagePolicy
 from edged.testing import FakeRuntime
-from edged.testing.figures import PLENTY, FiguresDouble
+from edged.testing.machine_info import PLENTY, FakeMachineInfo
 from protos.cri.v1 import api_pb2 as cri
 from tests.edged.pods.builders import a_container, a_pod
 
@@ -45,8 +45,8 @@ def image(name: str, *, pinned: bool = False, size: int = 10) -> cri.Image:
 
 
 def test_what_was_seen_first_and_used_last_is_remembered() -> None:
-    first = observed({}, [image("a"), image("b")], {"a"}, (), 10.0)
-    later = observed(first, [image("a"), image("c")], {"c@d"}, ("a",), 20.0)
+    first = updated_records({}, [image("a"), image("b")], {"a"}, (), 10.0)
+    later = updated_records(first, [image("a"), image("c")], {"c@d"}, ("a",), 20.0)
     assert {r.id: (r.first_seen, r.last_used, r.pinned) for r in later.values()} == {
         "sha256:a": (10.0, 10.0, True),
         "sha256:c": (20.0, 20.0, False),
@@ -89,7 +89,7 @@ def test_an_image_that_a_pod_names_by_its_digest_is_in_use(tag: str) -> None:
     digest = "sha256:" + 64 * "a"
     there = cri.Image(id="sha256:x", repo_digests=[f"docker.io/library/nginx@{digest}"])
     in_use = names_in_use([], [a_pod(a_container(image=f"nginx{tag}@{digest}"))])
-    assert observed({}, [there], in_use, (), 10.0)["sha256:x"].last_used == 10.0
+    assert updated_records({}, [there], in_use, (), 10.0)["sha256:x"].last_used == 10.0
 
 
 class Collected:
@@ -100,18 +100,18 @@ class Collected:
         self.runtime = FakeRuntime(self.simulation, ["a", "b", "c", PAUSE])
         self.runtime.image_sizes = dict.fromkeys("abc", 10 * GIB)
         self.runtime.sandbox_image = PAUSE
-        self.figures = FiguresDouble()
+        self.machine_info = FakeMachineInfo()
         self.told: list[Occurrence] = []
         self.pods: tuple[Pod, ...] = ()
         self.recorder = EventRecorder(self.simulation.clock, "n1", self.told.append)
         self.collector = ImageCollector(
             self.runtime, ImagePolicy(**policy), self.simulation.clock, lambda: self.pods,  # type: ignore[arg-type]
-            figures=self.figures, root=root, recorder=self.recorder,
+            machine_info=self.machine_info, root=root, recorder=self.recorder,
         )  # fmt: skip
 
     def collect(self, *, free: int = 50, after: float = 200.0) -> list[str]:
         """The images that are left."""
-        self.figures.left = replace(PLENTY, node_fs=disk(free))
+        self.machine_info.left = replace(PLENTY, node_fs=disk(free))
         self.collector.collect()
         self.simulation.run_for(after)
         return [each.repo_tags[0] for each in self.runtime.list_images()]
@@ -169,7 +169,7 @@ def test_old_ones_go_although_there_is_room(tmp_path: Path) -> None:
 
 def test_a_disk_of_nothing_is_told(tmp_path: Path) -> None:
     collected = Collected(tmp_path)
-    collected.figures.left = replace(PLENTY, node_fs=FileSystem(0, 0, 0, 0))
+    collected.machine_info.left = replace(PLENTY, node_fs=FileSystem(0, 0, 0, 0))
     collected.collector.collect()
     assert [each.reason for each in collected.told] == ["InvalidDiskCapacity"]
 

@@ -15,12 +15,12 @@ from edged.api import (
     PodStatus,
 )
 from edged.api.probes import ExecAction, Lifecycle, LifecycleHandler, Probe
-from edged.lifecycle.farewell import probe_grace
+from edged.lifecycle.stop_container import probe_grace
 from edged.lifecycle.visible import settled_facts
 from edged.lifecycle.waits import WaitEndedError, Waits
 from edged.pods.model import ContainerId, HookFacts, PodFacts, PodUid, RunState
-from edged.pods.status import NodeView, pod_status
-from edged.pods.unhealthy import Fault
+from edged.pods.pod_status.status import NodeView, pod_status
+from edged.pods.unhealthy import KillReason
 from tests.edged.pods.builders import a_container, a_pod, at, exited, facts, running
 
 UID = PodUid("uid")
@@ -84,17 +84,17 @@ def test_meanwhile_it_is_reported_as_being_made() -> None:
 @pytest.mark.parametrize(
     ("container", "fault", "meta", "seconds"),
     [
-        (PROBED, Fault.LIVENESS_PROBE, {}, 3),
-        (PROBED, Fault.STARTUP_PROBE, {}, 0),
-        (PROBED, Fault.DEFINITION_CHANGED, {}, None),
+        (PROBED, KillReason.LIVENESS_PROBE, {}, 3),
+        (PROBED, KillReason.STARTUP_PROBE, {}, 0),
+        (PROBED, KillReason.DEFINITION_CHANGED, {}, None),
         (PROBED, None, {}, None),
-        (PROBED, Fault.LIVENESS_PROBE, {"deletion_grace_period_seconds": 9}, None),
-        (PLAIN, Fault.LIVENESS_PROBE, {}, None),
-        (None, Fault.NOT_WANTED, {}, None),
+        (PROBED, KillReason.LIVENESS_PROBE, {"deletion_grace_period_seconds": 9}, None),
+        (PLAIN, KillReason.LIVENESS_PROBE, {}, None),
+        (None, KillReason.NOT_IN_POD, {}, None),
     ],
 )
 def test_a_probe_states_the_grace_period_of_what_it_ends(
-    container: Container | None, fault: Fault | None, meta: dict[str, int], seconds: int | None
+    container: Container | None, fault: KillReason | None, meta: dict[str, int], seconds: int | None
 ) -> None:
     """Unless the deletion of the pod does."""
     assert probe_grace(a_pod(PROBED, PLAIN, meta=meta), container, fault) == seconds
@@ -125,7 +125,7 @@ def test_a_call_is_waited_for_and_its_error_comes_back(actors: Runtime) -> None:
         waits.call(fail, UID)
 
 
-@pytest.mark.parametrize("end", [lambda waits: waits.pod_ends(UID), lambda waits: waits.close()])
+@pytest.mark.parametrize("end", [lambda waits: waits.terminate_pod(UID), lambda waits: waits.close()])
 def test_a_wait_ends_with_its_pod_and_with_all(actors: Runtime, end: Callable[[Waits], None]) -> None:
     """Whatever it waits for goes on by itself."""
     waits, forever = Waits(actors), actors.future()
@@ -139,10 +139,10 @@ def test_a_wait_ends_with_its_pod_and_with_all(actors: Runtime, end: Callable[[W
 
 def test_another_pods_end_ends_nothing(actors: Runtime) -> None:
     waits = Waits(actors)
-    waits.pod_ends(PodUid("other"))
+    waits.terminate_pod(PodUid("other"))
     waits.pause(0.01, UID)
-    waits.pod_ends(UID)
-    waits.pod_gone(UID)
+    waits.terminate_pod(UID)
+    waits.forget_pod(UID)
     waits.pause(0.01, UID)
-    waits.pod_ends(UID)
+    waits.terminate_pod(UID)
     waits.pause(0.01)

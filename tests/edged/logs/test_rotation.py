@@ -11,13 +11,13 @@ from beehive.simulation import Simulation
 from edged.api import ContainerState, ContainerStateRunning, ContainerStatus, PodStatus
 from edged.cri.contract import ContainerId
 from edged.cri.errors import UnavailableError
-from edged.gc.settings import LogPolicy
 from edged.logs import files
 from edged.logs.files import remove_log, rotated
 from edged.logs.options import LogOptions
 from edged.logs.reader import LogReader
 from edged.logs.rotation import LogRotation, free_name, pack, running_logs
 from edged.pods.paths import PodPaths
+from edged.settings.gc import LogPolicy
 from edged.testing import FakeRuntime
 from tests.edged.pods.builders import REF, a_pod
 
@@ -69,7 +69,7 @@ class Rotated:
 
     def look(self) -> list[str]:
         """The files that there are after a look."""
-        self.rotation.look()
+        self.rotation.rotate_logs()
         self.simulation.run_for(10)
         return sorted(each.name for each in self.file.parent.iterdir())
 
@@ -183,7 +183,7 @@ def test_what_was_packed_halfway_is_begun_anew(tmp_path: Path) -> None:
 def test_a_directory_without_the_runtimes_own_is_not_its_log(tmp_path: Path) -> None:
     rotated = Rotated(tmp_path)
     rotated.file.parent.rmdir()
-    rotated.rotation.look()
+    rotated.rotation.rotate_logs()
     assert not rotated.runtime.calls
 
 

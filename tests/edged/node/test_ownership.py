@@ -6,17 +6,17 @@ from msgspec.structs import replace
 from edged.api import Node, NodeCondition, NodeStatus, ObjectMeta
 from edged.api.nodes import DaemonEndpoint, NodeDaemonEndpoints, Taint
 from edged.api.times import Time
-from edged.devices.model import Share
+from edged.devices.model import DeviceCapacity
 from edged.node.ownership import is_newer, with_foreign_resources
-from edged.node.status import Report, node_object, node_status, worth_sending
-from edged.pods.patch import diff_node
+from edged.node.status import NodeReport, node_object, node_status, node_status_has_changed
+from edged.pods.pod_status.patch import diff_node
 from tests.edged.node.test_status import LATER, NOW, REPORT
 
 NETWORK = NodeCondition(type="NetworkUnavailable", status="False", reason="CalicoIsUp", message="up")
 FRESH = node_status(REPORT, NodeStatus(), NOW)
 
 
-def seen(status: NodeStatus = FRESH, report: Report = REPORT) -> NodeStatus:
+def seen(status: NodeStatus = FRESH, report: NodeReport = REPORT) -> NodeStatus:
     """The status now, when the cloud shows it so."""
     return node_status(report, status, LATER, anew=False)
 
@@ -32,7 +32,7 @@ def test_a_condition_that_somebody_has_written_over_is_put_right(kind: str) -> N
     """With a transition now: the node controller's Unknown was one too."""
     lost = changed(kind, status="Unknown", reason="NodeStatusUnknown")
     now = seen(lost)
-    assert worth_sending(now, lost)
+    assert node_status_has_changed(now, lost)
     before, after = ({c.type: c for c in status.conditions}[kind] for status in (FRESH, now))
     assert (after.status, after.reason) == (before.status, before.reason)
     assert after.last_transition_time == after.last_heartbeat_time != before.last_transition_time
@@ -42,7 +42,7 @@ def test_others_conditions_stay_and_so_does_their_place() -> None:
     shown = replace(FRESH, conditions=(NETWORK, *FRESH.conditions))
     now = seen(shown)
     assert now.conditions[0] == NETWORK
-    assert not worth_sending(now, shown)
+    assert not node_status_has_changed(now, shown)
     late = replace(FRESH, conditions=FRESH.conditions[:2])
     assert [c.type for c in seen(late).conditions] == [c.type for c in FRESH.conditions]
     patch = diff_node(Node(status=shown), Node(status=seen(replace(shown, capacity={}))))
@@ -63,8 +63,8 @@ def test_others_conditions_stay_and_so_does_their_place() -> None:
 )
 def test_what_the_node_decides_is_put_right(change: dict[str, object]) -> None:
     shown = replace(FRESH, **change)
-    assert worth_sending(seen(shown), shown)
-    assert not worth_sending(seen(shown), FRESH)
+    assert node_status_has_changed(seen(shown), shown)
+    assert not node_status_has_changed(seen(shown), FRESH)
 
 
 def test_what_others_decide_is_left_alone() -> None:
@@ -77,14 +77,14 @@ def test_what_others_decide_is_left_alone() -> None:
         capacity={**FRESH.capacity, "example.com/dongle": "4"},
         allocatable={**FRESH.allocatable, "example.com/dongle": "4"},
     )
-    assert not worth_sending(seen(shown), shown)
+    assert not node_status_has_changed(seen(shown), shown)
     assert seen(replace(shown, allocatable=FRESH.allocatable)).allocatable["example.com/dongle"] == "4"
     assert node_status(REPORT, shown, NOW).daemon_endpoints == FRESH.daemon_endpoints, "when it registers"
 
 
 def test_devices_are_the_nodes_own() -> None:
     shown = replace(FRESH, capacity={**FRESH.capacity, "example.com/gpu": "2"})
-    now = seen(shown, replace(REPORT, devices={"example.com/gpu": Share(1, 1)}))
+    now = seen(shown, replace(REPORT, devices={"example.com/gpu": DeviceCapacity(1, 1)}))
     assert now.capacity["example.com/gpu"] == now.allocatable["example.com/gpu"] == "1"
 
 

@@ -7,19 +7,19 @@ import pytest
 from msgspec.structs import replace
 
 from edged.api import Nanoseconds, NodeStatus, encode
-from edged.eviction.signals import Pressure
-from edged.eviction.thresholds import DEFAULT_HARD, EvictionSettings, parse_thresholds
-from edged.node.machine import Machine, read_machine, read_usage
-from edged.node.status import Report, new_lease, node_object, node_status, renewed, worth_sending
+from edged.eviction_api.signals import Pressure
+from edged.eviction_api.thresholds import DEFAULT_HARD, EvictionSettings, parse_thresholds
+from edged.node.machine import MachineFacts, read_machine, read_usage
+from edged.node.status import NodeReport, new_lease, node_object, node_status, node_status_has_changed, renewed_lease
 
 NOW = Nanoseconds(1_795_139_667_000_000_000)
 LATER = Nanoseconds(NOW + 60_000_000_000)
-MACHINE = Machine(
+MACHINE = MachineFacts(
     machine_id="m", system_uuid="s", boot_id="b", kernel="6.1", os_image="Debian", architecture="amd64",
     cpus=2, memory=8 << 30, storage=100 << 30, addresses=("192.0.2.2",),
 )  # fmt: skip
 EVICTION = EvictionSettings(thresholds=parse_thresholds(DEFAULT_HARD))
-REPORT = Report(
+REPORT = NodeReport(
     machine=MACHINE, eviction=EVICTION, node_name="n1", max_pods=110, port=10255, agent_version="v1",
     runtime_version="containerd://1.6",
 )  # fmt: skip
@@ -73,9 +73,9 @@ def test_transition_times_stay_while_nothing_changes_and_move_when_it_does() -> 
 
 def test_heartbeats_alone_are_not_worth_sending() -> None:
     first = node_status(REPORT, NodeStatus(), NOW)
-    assert worth_sending(first, None)
-    assert not worth_sending(node_status(REPORT, first, LATER), first)
-    assert worth_sending(node_status(replace(REPORT, max_pods=5), first, LATER), first)
+    assert node_status_has_changed(first, None)
+    assert not node_status_has_changed(node_status(REPORT, first, LATER), first)
+    assert node_status_has_changed(node_status(replace(REPORT, max_pods=5), first, LATER), first)
 
 
 def test_reserves_are_not_allocatable() -> None:
@@ -102,16 +102,16 @@ def test_the_lease_belongs_to_the_node_and_is_renewed_in_place() -> None:
     node = node_object(REPORT, {}, NOW)
     node = replace(node, metadata=replace(node.metadata, uid="u"))
     lease = new_lease(node, 40, NOW)
-    later = renewed(lease, node, 40, LATER)
+    later = renewed_lease(lease, node, 40, LATER)
     assert lease.metadata.owner_references[0].uid == "u"
     assert lease.spec.renew_time == "2026-11-20T01:54:27.000000Z"
     assert later.spec.renew_time == "2026-11-20T01:55:27.000000Z"
     assert later.metadata == lease.metadata
     known = replace(lease, metadata=replace(lease.metadata, uid="l", resource_version="7", creation_timestamp="then"))
-    sent = renewed(known, node, 40, LATER).metadata
+    sent = renewed_lease(known, node, 40, LATER).metadata
     assert sent == replace(lease.metadata, resource_version="7"), "what an update cannot change is not sent"
     again = replace(node, metadata=replace(node.metadata, uid="another"))
-    assert renewed(known, again, 40, LATER).metadata.owner_references[0].uid == "another"
+    assert renewed_lease(known, again, 40, LATER).metadata.owner_references[0].uid == "another"
 
 
 def test_this_machine_can_be_read(tmp_path: Path) -> None:

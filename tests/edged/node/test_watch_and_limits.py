@@ -10,8 +10,8 @@ import pytest
 from beehive.simulation import Simulation
 from edged.cri.errors import UnavailableError
 from edged.node.limits import pod_machine, throttled_processors
-from edged.node.machine import Figures, MachineError, default_addresses, read_machine
-from edged.node.status import Report
+from edged.node.machine import MachineError, MachineInfo, default_addresses, read_machine
+from edged.node.status import NodeReport
 from edged.node.watch import NodeWatch
 from edged.settings import EdgedSettings
 from edged.testing import FakeRuntime
@@ -26,17 +26,17 @@ class Watched:
     def __init__(self, root: Path, node_ip: str = "192.0.2.9") -> None:
         self.simulation = Simulation(1)
         self.runtime = FakeRuntime(self.simulation)
-        self.reports: list[Report] = []
+        self.reports: list[NodeReport] = []
         self.settings = EdgedSettings(
             node_name="n1", root=root, pod_logs=root, runtime_endpoint="", node_ip=node_ip, server_port=10255
         )
 
-    def start(self, seconds: float = 0.0) -> Report:
+    def start(self, seconds: float = 0.0) -> NodeReport:
         """Start it, let time pass; the last report."""
-        self.simulation.start(NodeWatch, self.settings, self.runtime, self.reports.append, "v1", Figures())
+        self.simulation.start(NodeWatch, self.settings, self.runtime, self.reports.append, "v1", MachineInfo())
         return self.run(seconds)
 
-    def run(self, seconds: float) -> Report:
+    def run(self, seconds: float) -> NodeReport:
         """The last report after so much time."""
         self.simulation.run_until_idle()
         self.simulation.run_for(seconds)
@@ -91,8 +91,10 @@ def test_what_the_runtime_says_of_itself_is_passed_on(tmp_path: Path, kind: str,
 
 def test_a_machine_that_cannot_be_read_is_looked_at_again(tmp_path: Path) -> None:
     watched = Watched(tmp_path)
-    with patch.object(Figures, "machine", side_effect=MachineError("read", "it")):
-        watched.simulation.start(NodeWatch, watched.settings, watched.runtime, watched.reports.append, "v1", Figures())
+    with patch.object(MachineInfo, "machine", side_effect=MachineError("read", "it")):
+        watched.simulation.start(
+            NodeWatch, watched.settings, watched.runtime, watched.reports.append, "v1", MachineInfo()
+        )
         watched.simulation.run_for(25)
     assert watched.reports == []
     watched.run(10)

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edged.pleg.hints import BREATH, Hints
-from edged.pleg.messages import Observed
+from edged.pleg.hints import MIN_INTERVAL, Hints
+from edged.pleg.messages import WorkerInspection
 from edged.pods import labels
 from edged.pods.model import PodFacts, PodRef, PodUid
 from protos.cri.v1 import api_pb2 as cri
@@ -38,27 +38,27 @@ def names(refs: list[PodRef]) -> list[str]:
 )
 def test_only_an_end_is_urgent(kind: cri.ContainerEventType.ValueType, wait: float) -> None:
     hints = Hints(PATIENCE)
-    assert hints.hear(event(kind), 5.0)
+    assert hints.add_event(event(kind), 5.0)
     assert hints.due(NEVER) == 5.0 + wait
 
 
 def test_an_end_after_something_else_is_news_and_what_follows_it_is_not() -> None:
     hints = Hints(PATIENCE)
-    heard = [hints.hear(event(kind), at) for at, kind in enumerate([STARTED, STARTED, STOPPED, STOPPED, DELETED])]
+    heard = [hints.add_event(event(kind), at) for at, kind in enumerate([STARTED, STARTED, STOPPED, STOPPED, DELETED])]
     assert heard == [True, False, True, False, False]
     assert hints.due(NEVER) == 0.0
 
 
 def test_rounds_are_apart_however_much_is_heard() -> None:
     hints = Hints(PATIENCE)
-    hints.hear(event(STOPPED), 5.0)
-    assert hints.due(last_round=4.99) == 4.99 + BREATH
+    hints.add_event(event(STOPPED), 5.0)
+    assert hints.due(last_inspection=4.99) == 4.99 + MIN_INTERVAL
 
 
 def test_what_was_taken_is_not_due_any_more() -> None:
     hints = Hints(PATIENCE)
-    hints.hear(event(STOPPED, "b"), 1.0)
-    hints.hear(event(STARTED, "a"), 2.0)
+    hints.add_event(event(STOPPED, "b"), 1.0)
+    hints.add_event(event(STARTED, "a"), 2.0)
     refs, everything = hints.take()
     assert (names(refs), everything) == (["b", "a"], False)
     assert (hints.due(NEVER), hints.take()) == (None, ([], False))
@@ -66,8 +66,8 @@ def test_what_was_taken_is_not_due_any_more() -> None:
 
 def test_an_event_that_names_no_pod_asks_for_everything() -> None:
     hints = Hints(PATIENCE)
-    assert hints.hear(event(DELETED, ""), 1.0)
-    assert not hints.hear(event(DELETED, ""), 1.5)
+    assert hints.add_event(event(DELETED, ""), 1.0)
+    assert not hints.add_event(event(DELETED, ""), 1.5)
     assert hints.due(NEVER) == 1.0 + PATIENCE
     assert hints.take() == ([], True)
 
@@ -76,7 +76,7 @@ def test_what_is_no_pod_is_nobodys_business() -> None:
     hints = Hints(PATIENCE)
     stray = cri.ContainerEventResponse(container_id="c", container_event_type=STOPPED)
     stray.pod_sandbox_status.id = "s"
-    assert not hints.hear(stray, 1.0)
+    assert not hints.add_event(stray, 1.0)
     assert hints.due(NEVER) is None
 
 
@@ -88,24 +88,24 @@ def test_a_worker_that_is_done_has_seen_all_but_a_later_end(
     kind: cri.ContainerEventType.ValueType, looked_at: float, left: list[str]
 ) -> None:
     hints = Hints(PATIENCE)
-    hints.hear(event(kind), 5.0)
-    saw = Observed(PodFacts(PodRef(PodUid("a"), "default", "a")), "me", looked_at)
-    hints.observe(saw)
-    assert hints.observations() == [saw]
-    assert hints.observations() == []
+    hints.add_event(event(kind), 5.0)
+    saw = WorkerInspection(PodFacts(PodRef(PodUid("a"), "default", "a")), "me", looked_at)
+    hints.add_inspection(saw)
+    assert hints.take_inspections() == [saw]
+    assert hints.take_inspections() == []
     assert names(hints.take()[0]) == left
 
 
 def test_what_was_announced_is_known_until_it_was_asked_for() -> None:
     hints = Hints(PATIENCE)
-    hints.hear(event(STARTED, "a"), 1.0)
+    hints.add_event(event(STARTED, "a"), 1.0)
     hints.take()
-    announced = hints.announced()
+    announced = hints.take_announced()
     assert (announced.names(PodUid("a")), announced.names(PodUid("b"))) == (True, False)
-    assert not hints.announced().names(PodUid("a"))
-    hints.hear(event(DELETED, ""), 2.0)
-    assert hints.announced().names(PodUid("b"))
-    assert not hints.announced().names(PodUid("b"))
+    assert not hints.take_announced().names(PodUid("a"))
+    hints.add_event(event(DELETED, ""), 2.0)
+    assert hints.take_announced().names(PodUid("b"))
+    assert not hints.take_announced().names(PodUid("b"))
 
 
 @given(st.lists(st.tuples(st.sampled_from([CREATED, STARTED, STOPPED, DELETED]), st.sampled_from("abc")), max_size=60))
@@ -114,7 +114,7 @@ def test_all_pods_that_were_spoken_of_are_looked_at_once(
 ) -> None:
     hints = Hints(PATIENCE)
     for at, (kind, pod) in enumerate(spoken):
-        hints.hear(event(kind, pod), float(at))
+        hints.add_event(event(kind, pod), float(at))
     urgent = any(kind == STOPPED for kind, _ in spoken)
     due = hints.due(NEVER)
     assert (due is not None) == bool(spoken)

@@ -1,4 +1,4 @@
-"""The PLEG with a runtime that tells of changes: what ends is seen at once, and nothing depends on being told."""
+"""The PLEG with a runtime that sends events: it sees ends at once, and does not depend on any event."""
 
 import logging
 from collections.abc import Iterator
@@ -8,11 +8,11 @@ import pytest
 
 from edged.cri.contract import ContainerId
 from edged.cri.errors import UnavailableError
-from edged.pleg.hints import BREATH
+from edged.pleg.hints import MIN_INTERVAL
 from edged.pleg.listener import LONGEST_WAIT
-from edged.pleg.messages import LookAround, Observed, StreamAsked
+from edged.pleg.messages import RelistSoon, StreamRequested, WorkerInspection
 from edged.pleg.pace import DISTRUST, SILENT
-from edged.pleg.pleg import MOST_LOOKS
+from edged.pleg.pleg import MAX_INSPECTIONS
 from protos.cri.v1 import api_pb2 as pb
 from tests.edged.pleg.watch import OWNER, Watch, ref
 
@@ -49,7 +49,7 @@ def test_what_is_only_begun_waits_for_the_worker_that_began_it(watch: Watch) -> 
     watch.pod("a")
     watch.simulation.run_for(0.1)
     at = watch.simulation.clock.monotonic()
-    watch.hints.observe(Observed(watch.reader.look(ref("a")), OWNER, at))
+    watch.hints.add_inspection(WorkerInspection(watch.reader.read_pod(ref("a")), OWNER, at))
     calls = watch.runtime.calls.total()
     assert watch.looked(5) == []
     assert watch.runtime.calls.total() == calls
@@ -63,7 +63,7 @@ def test_what_nobody_says_he_began_is_seen_after_a_period(watch: Watch) -> None:
 
 
 def test_many_ends_at_once_cost_two_lists(watch: Watch) -> None:
-    names = [f"p{number}" for number in range(MOST_LOOKS + 10)]
+    names = [f"p{number}" for number in range(MAX_INSPECTIONS + 10)]
     for name in names:
         watch.pod(name)
     calm(watch)
@@ -79,9 +79,9 @@ def test_a_storm_of_events_is_a_bounded_number_of_looks(watch: Watch) -> None:
     calm(watch)
     lists = watch.runtime.calls["list_containers"]
     for _ in range(500):
-        watch.runtime._announce(pb.CONTAINER_STOPPED_EVENT, container, watch.runtime.homes[container])
+        watch.runtime._announce(pb.CONTAINER_STOPPED_EVENT, container, watch.runtime.sandbox_of[container])
         watch.simulation.run_for(0.001)
-    assert 2 <= watch.runtime.calls["list_containers"] - lists <= 0.5 / BREATH + 2
+    assert 2 <= watch.runtime.calls["list_containers"] - lists <= 0.5 / MIN_INTERVAL + 2
 
 
 def test_beside_events_it_relists_seldom_and_when_they_break_at_once_often(watch: Watch) -> None:
@@ -100,8 +100,8 @@ def test_who_waits_for_a_relist_has_it_within_a_period(watch: Watch) -> None:
     calm(watch)
     watch.look(2)
     lists = watch.runtime.calls["list_containers"]
-    watch.pleg.ref.tell(LookAround())
-    watch.pleg.ref.tell(LookAround())
+    watch.pleg.ref.tell(RelistSoon())
+    watch.pleg.ref.tell(RelistSoon())
     watch.look(2)
     assert watch.runtime.calls["list_containers"] == lists + 1
 
@@ -157,7 +157,7 @@ def test_what_is_told_twice_or_late_is_looked_at_and_not_told_on(watch: Watch) -
     watch.runtime.end("main", 1)
     assert watch.looked(0.0) == ["a"]
     for kind in (pb.CONTAINER_STOPPED_EVENT, pb.CONTAINER_STARTED_EVENT, pb.CONTAINER_CREATED_EVENT):
-        watch.runtime._announce(kind, container, watch.runtime.homes[container])
+        watch.runtime._announce(kind, container, watch.runtime.sandbox_of[container])
     assert watch.looked(5) == []
 
 
@@ -172,14 +172,14 @@ def test_a_look_that_fails_is_made_up_for_by_a_relist_soon(watch: Watch) -> None
 
 
 def test_what_a_worker_saw_before_the_last_look_is_old(watch: Watch) -> None:
-    """Otherwise the change would be told of twice, and the stream be suspected."""
+    """Otherwise the change would be reported twice, and the stream be suspected."""
     watch.pod("a")
     calm(watch)
-    before, at = watch.reader.look(ref("a")), watch.simulation.clock.monotonic()
+    before, at = watch.reader.read_pod(ref("a")), watch.simulation.clock.monotonic()
     watch.simulation.run_for(0.1)
     watch.runtime.end("main", 1)
     assert watch.looked(0.1) == ["a"]
-    watch.hints.observe(Observed(before, OWNER, at))
+    watch.hints.add_inspection(WorkerInspection(before, OWNER, at))
     assert watch.look(15) == []
 
 
@@ -217,7 +217,7 @@ def test_a_stream_that_says_nothing_counts_as_open_after_a_while() -> None:
     """containerd answers nothing before its first event: a quiet node is not listed each second."""
     watch = Watch()
     watch.look(3)
-    watch.pleg.ref.tell(StreamAsked())
+    watch.pleg.ref.tell(StreamRequested())
     watch.look(SILENT + 12)
     lists = watch.runtime.calls["list_containers"]
     watch.look(30)

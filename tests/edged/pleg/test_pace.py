@@ -1,7 +1,7 @@
 """How soon a relist follows the last one."""
 
 from edged.pleg.hints import Announced
-from edged.pleg.pace import DISTRUST, SILENT, Pace
+from edged.pleg.pace import DISTRUST, SILENT, RelistPace
 from edged.pods.model import PodUid
 
 ALONE, BESIDE = 1.0, 10.0
@@ -17,22 +17,22 @@ SILENCE = said()
 
 
 def relisted(
-    pace: Pace, at: float, *changed: str, announced: Announced = SILENCE, whole: bool = True
+    pace: RelistPace, at: float, *changed: str, announced: Announced = SILENCE, whole: bool = True
 ) -> frozenset[PodUid]:
     return pace.relisted(at, frozenset(map(PodUid, changed)), announced, whole=whole)
 
 
-def listening() -> Pace:
+def listening() -> RelistPace:
     """A stream that was opened at 0, and a relist since."""
-    pace = Pace(ALONE, BESIDE)
-    pace.asked(0.0)
-    pace.opened(0.0)
+    pace = RelistPace(ALONE, BESIDE)
+    pace.stream_requested(0.0)
+    pace.stream_opened(0.0)
     relisted(pace, 1.0)
     return pace
 
 
 def test_alone_it_is_every_period() -> None:
-    pace = Pace(ALONE, BESIDE)
+    pace = RelistPace(ALONE, BESIDE)
     relisted(pace, 1.0)
     assert pace.period(100.0) == ALONE
 
@@ -40,17 +40,17 @@ def test_alone_it_is_every_period() -> None:
 def test_beside_a_stream_it_is_seldom_and_at_once_often_when_that_breaks() -> None:
     pace = listening()
     assert pace.period(1.0) == BESIDE
-    pace.broke()
+    pace.stream_broke()
     assert pace.period(1.0) == ALONE
-    pace.asked(2.0)
+    pace.stream_requested(2.0)
     assert pace.period(2.5) == ALONE
-    pace.opened(3.0)
+    pace.stream_opened(3.0)
     assert pace.period(3.0) == BESIDE
 
 
 def test_a_stream_that_is_not_refused_is_open_after_a_while() -> None:
-    pace = Pace(ALONE, BESIDE)
-    pace.asked(0.0)
+    pace = RelistPace(ALONE, BESIDE)
+    pace.stream_requested(0.0)
     relisted(pace, 1.0)
     assert (pace.period(SILENT - 0.1), pace.period(SILENT)) == (ALONE, BESIDE)
 
@@ -61,7 +61,7 @@ def test_what_could_not_be_seen_is_looked_for_soon() -> None:
     assert pace.period(11.0) == ALONE
     relisted(pace, 12.0, "a", announced=said("a"))
     assert pace.period(12.0) == BESIDE
-    pace.hurry()
+    pace.relist_soon()
     assert pace.period(13.0) == ALONE
 
 
@@ -90,10 +90,10 @@ def test_a_stream_that_has_missed_something_is_not_relied_on_for_a_while() -> No
 
 
 def test_what_happened_before_the_stream_was_there_is_not_held_against_it() -> None:
-    pace = Pace(ALONE, BESIDE)
+    pace = RelistPace(ALONE, BESIDE)
     relisted(pace, 1.0)
-    pace.asked(1.5)
-    pace.opened(1.5)
+    pace.stream_requested(1.5)
+    pace.stream_opened(1.5)
     relisted(pace, 2.0, "a")
     assert relisted(pace, 3.0) == NOTHING
     assert pace.period(3.0) == BESIDE
@@ -102,5 +102,5 @@ def test_what_happened_before_the_stream_was_there_is_not_held_against_it() -> N
 def test_a_stream_that_breaks_is_not_suspected_of_what_it_could_not_tell() -> None:
     pace = listening()
     relisted(pace, 11.0, "a")
-    pace.broke()
+    pace.stream_broke()
     assert relisted(pace, 12.0) == NOTHING

@@ -1,4 +1,4 @@
-"""What changed since the last look: each change told once, by whomever saw it first."""
+"""The PLEG reports each change once, whether it or a worker has seen it first."""
 
 from collections.abc import Iterator
 
@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from edged.cri.contract import SandboxId
 from edged.cri.errors import CriError, NotFoundError, UnavailableError
-from edged.pleg.messages import Observed, Relisted
-from edged.pleg.reader import Glance, changed_pods, glance_of
+from edged.pleg.messages import Relisted, WorkerInspection
+from edged.pleg.reader import PodSnapshot, changed_pods, snapshot_of
 from edged.pods.model import PodRef, PodUid, RunState
 from protos.cri.v1 import api_pb2 as pb
 from tests.edged.pleg.watch import OWNER, Watch, ref
@@ -31,7 +31,7 @@ def test_what_is_there_at_the_start_is_told_of_with_its_facts(watch: Watch) -> N
     [seen] = event.changed
     assert [s.id for s in seen.facts.sandboxes] == [sandbox]
     assert [(c.id, c.state) for c in seen.facts.containers] == [(container, RunState.RUNNING)]
-    assert event.glances[PodUid("uid-a")].owner == OWNER
+    assert event.snapshots[PodUid("uid-a")].owner == OWNER
 
 
 def test_a_change_is_told_of_once_and_an_end_too(watch: Watch) -> None:
@@ -49,7 +49,9 @@ def test_a_change_is_told_of_once_and_an_end_too(watch: Watch) -> None:
 def test_what_a_worker_saw_is_not_told_of_again(watch: Watch) -> None:
     watch.look(0.5)
     watch.pod("a")
-    watch.hints.observe(Observed(watch.reader.look(ref("a")), OWNER, watch.simulation.clock.monotonic()))
+    watch.hints.add_inspection(
+        WorkerInspection(watch.reader.read_pod(ref("a")), OWNER, watch.simulation.clock.monotonic())
+    )
     assert watch.look(3) == []
     watch.runtime.end("main", 1)
     assert watch.look() == ["a"]
@@ -59,7 +61,9 @@ def test_what_a_worker_removed_is_not_told_of_either(watch: Watch) -> None:
     sandbox, _ = watch.pod("a")
     watch.look(0.5)
     watch.runtime.remove_pod_sandbox(sandbox)
-    watch.hints.observe(Observed(watch.reader.look(ref("a")), OWNER, watch.simulation.clock.monotonic()))
+    watch.hints.add_inspection(
+        WorkerInspection(watch.reader.read_pod(ref("a")), OWNER, watch.simulation.clock.monotonic())
+    )
     assert watch.look(3) == []
 
 
@@ -125,19 +129,19 @@ def test_it_looks_no_more_when_it_has_stopped(watch: Watch) -> None:
 def test_what_is_nobodys_pod_is_not_seen(watch: Watch) -> None:
     watch.runtime.run_pod_sandbox(pb.PodSandboxConfig(metadata=pb.PodSandboxMetadata(name="x")))
     assert watch.look() == []
-    assert watch.reader.glances() == {}
+    assert watch.reader.snapshots() == {}
 
 
 def test_the_glance_of_facts_is_that_of_the_lists(watch: Watch) -> None:
-    """Otherwise each change of a worker would be told of twice."""
+    """Otherwise each change of a worker would be reported twice."""
     for state in range(3):
         sandbox, _ = watch.pod(f"p{state}")
         if state == 1:
             watch.runtime.end("main", 1)
         if state == 2:
             watch.runtime.stop_pod_sandbox(sandbox)
-    for uid, glance in watch.reader.glances().items():
-        assert glance_of(watch.reader.facts(glance), OWNER) == glance, uid
+    for uid, snapshot in watch.reader.snapshots().items():
+        assert snapshot_of(watch.reader.facts(snapshot), OWNER) == snapshot, uid
 
 
 _GLANCES = st.dictionaries(
@@ -150,8 +154,10 @@ _GLANCES = st.dictionaries(
 def test_changed_are_exactly_those_that_differ(
     before: dict[PodUid, tuple[dict[str, bool], int]], now: dict[PodUid, tuple[dict[str, bool], int]]
 ) -> None:
-    def glances(made: dict[PodUid, tuple[dict[str, bool], int]]) -> dict[PodUid, Glance]:
-        return {uid: Glance(PodRef(uid, "d", uid), boxes, {"c": ("s", state)}) for uid, (boxes, state) in made.items()}
+    def glances(made: dict[PodUid, tuple[dict[str, bool], int]]) -> dict[PodUid, PodSnapshot]:
+        return {
+            uid: PodSnapshot(PodRef(uid, "d", uid), boxes, {"c": ("s", state)}) for uid, (boxes, state) in made.items()
+        }
 
     changed = [pod.uid for pod in changed_pods(glances(before), glances(now))]
     assert changed == sorted(uid for uid in before.keys() | now.keys() if before.get(uid) != now.get(uid))

@@ -1,12 +1,12 @@
 """A PLEG over a runtime in memory, for tests of what it tells."""
 
-from beehive.runtime import Running
+from beehive.runtime import RunningActor
 from beehive.simulation import Simulation
 from edged.cri.contract import ContainerId, SandboxId
 from edged.pleg.hints import Hints
 from edged.pleg.listener import Listener
-from edged.pleg.messages import Event, Looked, Relisted, RelistFailed
-from edged.pleg.pace import Pace
+from edged.pleg.messages import PlegEvent, PodInspected, Relisted, RelistFailed
+from edged.pleg.pace import RelistPace
 from edged.pleg.pleg import Pleg
 from edged.pleg.reader import RuntimeReader
 from edged.pods import labels
@@ -30,10 +30,10 @@ class Watch:
         self.simulation = Simulation(1)
         self.runtime = FakeRuntime(self.simulation, [IMAGE])
         self.reader = RuntimeReader(self.runtime)
-        self.events: list[Event] = []
+        self.events: list[PlegEvent] = []
         self.hints = Hints(1.0)
-        self.pleg: Running[Pleg] = self.simulation.start(
-            Pleg, self.reader, self.events.append, Pace(1.0, 10.0), self.hints
+        self.pleg: RunningActor[Pleg] = self.simulation.start(
+            Pleg, self.reader, self.events.append, RelistPace(1.0, 10.0), self.hints
         )
 
     def pod(self, name: str) -> tuple[SandboxId, ContainerId]:
@@ -50,7 +50,7 @@ class Watch:
         return sandbox, container
 
     def look(self, seconds: float = 1.0) -> list[str]:
-        """Names of the pods that were told of in that time, in order."""
+        """Names of the pods that were reported in that time, in order."""
         self.events.clear()
         self.simulation.run_for(seconds)
         relists = [event for event in self.events if isinstance(event, Relisted)]
@@ -65,10 +65,10 @@ class Watch:
         self.listener = self.simulation.start(Listener, self.runtime, self.hints, self.pleg.ref.tell)
 
     def looked(self, seconds: float) -> list[str]:
-        """Names of the pods that were told of in that time because of events, in order."""
+        """Names of the pods that were reported in that time because of events, in order."""
         self.events.clear()
         self.simulation.run_for(seconds)
-        return [event.seen.facts.ref.name for event in self.events if isinstance(event, Looked)]
+        return [event.inspection.facts.ref.name for event in self.events if isinstance(event, PodInspected)]
 
     def stop(self) -> None:
         """End all of it."""

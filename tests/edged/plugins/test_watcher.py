@@ -1,4 +1,4 @@
-"""Plug-ins that put a socket into the directory are registered, told so, and forgotten when they go."""
+"""Plug-ins that put a socket into the directory are registered, get their status, and are deregistered when they go."""
 
 import socket
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ from tests.support.csi_driver import CsiDriver
 
 
 class Handler:
-    """Notes what it is told; refuses when it is told to."""
+    """Records its calls; refuses on demand."""
 
     def __init__(self) -> None:
         self.seen: list[tuple[str, str]] = []
@@ -47,57 +47,57 @@ class Watched:
         self.registry = directory / "registry"
         self.simulation.start(PluginWatcher, self.registry, {kind: self.handler})
 
-    def look(self, seconds: float = 2.0) -> list[tuple[str, str]]:
+    def scan(self, seconds: float = 2.0) -> list[tuple[str, str]]:
         self.simulation.run_for(seconds)
         return self.handler.seen
 
 
 def test_a_plugin_comes_goes_and_comes_again(directory: Path) -> None:
-    """At the latest at the next look; what was there before the agent is found at once."""
+    """At the next scan; an earlier plug-in is found at once."""
     driver = CsiDriver(directory, directory / "registry", name="d")
     with driver:
         watched = Watched(directory)
-        assert watched.look(0.1) == [("there", "d")]
+        assert watched.scan(0.1) == [("there", "d")]
         assert driver.registered == [(True, "")]
-        assert watched.look(60) == [("there", "d")], "one that is registered is not asked again"
-    assert watched.look() == [("there", "d"), ("gone", "d")]
+        assert watched.scan(60) == [("there", "d")], "one that is registered is not asked again"
+    assert watched.scan() == [("there", "d"), ("gone", "d")]
     with driver:
-        assert watched.look()[2:] == [("there", "d")]
+        assert watched.scan()[2:] == [("there", "d")]
 
 
 def test_one_that_is_made_anew_between_two_looks_is_registered_again(directory: Path) -> None:
     driver = CsiDriver(directory, directory / "registry", name="d")
     with driver:
         watched = Watched(directory)
-        watched.look()
+        watched.scan()
     with driver:
-        assert watched.look() == [("there", "d"), ("gone", "d"), ("there", "d")]
+        assert watched.scan() == [("there", "d"), ("gone", "d"), ("there", "d")]
 
 
 @pytest.mark.parametrize("refusal", [PluginError("register", "d", "not wanted"), ValueError("a bug")])
 def test_one_that_is_refused_is_told_why_and_asked_later_and_later(directory: Path, refusal: Exception) -> None:
-    """A bug that a plug-in brings to light ends nobody but its own registration."""
+    """A bug triggered by a plug-in ends only its own registration."""
     with CsiDriver(directory, directory / "registry", name="d") as driver:
         watched = Watched(directory)
         watched.handler.refusal = refusal
-        watched.look(10)
+        watched.scan(10)
         asked = [method for method, _ in driver.calls].count("GetInfo")
         assert 2 <= asked <= 5
         if isinstance(refusal, EdgedError):
             assert driver.registered[0] == (False, "register: d (not wanted)")
         watched.handler.refusal = None
-        assert watched.look(20) == [("there", "d")]
+        assert watched.scan(20) == [("there", "d")]
         assert driver.registered[-1] == (True, "")
 
 
 def test_one_of_an_unknown_kind_is_refused(directory: Path) -> None:
     with CsiDriver(directory, directory / "registry", name="d") as driver:
-        assert Watched(directory, kind="DevicePlugin").look() == []
+        assert Watched(directory, kind="DevicePlugin").scan() == []
         assert driver.registered[0] == (False, "register a plug-in: d (no plug-ins of type 'CSIPlugin' are known)")
 
 
 def test_one_that_fails_keeps_nobody_else_away(directory: Path) -> None:
-    """A socket on which nobody listens, and one that answers with an error."""
+    """A socket without a listener, and one that answers with an error."""
     registry = directory / "registry"
     registry.mkdir()
     with (
@@ -108,8 +108,8 @@ def test_one_that_fails_keeps_nobody_else_away(directory: Path) -> None:
         dead.bind(str(registry / "dead.sock"))
         failing.fail("GetInfo", grpc.StatusCode.INTERNAL, "not yet", times=1)
         watched = Watched(directory)
-        assert watched.look(0.1) == [("there", "z")]
-        assert watched.look(3) == [("there", "z"), ("there", "a")]
+        assert watched.scan(0.1) == [("there", "z")]
+        assert watched.scan(3) == [("there", "z"), ("there", "a")]
 
 
 def test_what_counts_as_a_plugins_socket(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from edged.pods.actions import PodActions, compute_pod_actions
 from edged.pods.backoff import BackOffs, container_key
 from edged.pods.hash import container_hash
 from edged.pods.model import ContainerFacts, ContainerId, PodFacts, ProbeFacts, RunState, SandboxFacts, SandboxId
-from edged.pods.unhealthy import Fault
+from edged.pods.unhealthy import KillReason
 from tests.edged.pods.builders import UID, a_container, a_pod, a_sandbox, at, exited, facts, running
 
 A, B = a_container("a"), a_container("b")
@@ -26,7 +26,7 @@ def starts(actions: PodActions) -> list[str]:
 
 
 def kills(actions: PodActions) -> list[str]:
-    return [f"{kill.container.id}:{kill.fault.name}" for kill in actions.kill]
+    return [f"{kill.container.id}:{kill.reason.name}" for kill in actions.kill]
 
 
 def test_new_pod_gets_a_sandbox_and_all_its_containers() -> None:
@@ -254,7 +254,7 @@ def test_ended_pod_stays_ended(phase: str) -> None:
 def test_container_that_left_the_pod_is_killed() -> None:
     """A cloud that lets containers be removed gets them removed."""
     actions = plan(a_pod(A), facts(running(A), running(B)))
-    assert (kills(actions), starts(actions)) == (["b-0:NOT_WANTED"], [])
+    assert (kills(actions), starts(actions)) == (["b-0:NOT_IN_POD"], [])
 
 
 def test_older_instance_beside_a_newer_one_is_killed() -> None:
@@ -299,4 +299,4 @@ def test_waiting_pod_is_not_mistaken_for_a_finished_one() -> None:
 
 def test_every_fault_has_words() -> None:
     """Each reason for a kill completes the sentence of the event."""
-    assert all(fault.value and not fault.value[0].isupper() for fault in Fault)
+    assert all(reason.value and not reason.value[0].isupper() for reason in KillReason)

@@ -6,10 +6,10 @@ import pytest
 from msgspec.structs import replace
 
 from edged.api import Pod, PodCondition, PodStatus, Probe, Time
-from edged.pods.conditions import DISRUPTION_TARGET, with_conditions_of_others
+from edged.pods.kill_options import KillOptions
 from edged.pods.model import PodFacts, ProbeFacts
-from edged.pods.status import NodeView, pod_status
-from edged.pods.verdict import Verdict
+from edged.pods.pod_status.conditions import DISRUPTION_TARGET, with_conditions_of_others
+from edged.pods.pod_status.status import NodeView, pod_status
 from tests.edged.pods.builders import a_container, a_pod, at, exited, facts, running
 
 NODE = NodeView(ips=("192.0.2.2",), runtime="containerd")
@@ -59,7 +59,7 @@ def test_an_eviction_takes_the_place_of_anothers_disruption() -> None:
     pod = a_pod(A, status=PodStatus(phase="Running", conditions=(GATE, PREEMPTED)))
     kept = conditions(pod, facts(running(A)))
     assert (kept[GATE.type], kept[DISRUPTION_TARGET]) == (GATE, PREEMPTED)
-    found = conditions(pod, facts(running(A)), verdict=Verdict("Evicted", "low on memory", disruption=True))
+    found = conditions(pod, facts(running(A)), kill=KillOptions("Evicted", "low on memory", disruption=True))
     assert found[GATE.type] == GATE
     assert (found[DISRUPTION_TARGET].reason, found[DISRUPTION_TARGET].message) == (EVICTED.reason, EVICTED.message)
 

@@ -22,15 +22,15 @@ from edged.api import (
     Sysctl,
     VolumeDevice,
 )
-from edged.devices.model import DeviceMount, DeviceNode, Needs
-from edged.pods.container_config import ContainerContext, container_config
-from edged.pods.dns import ClusterDns, ResolvConf
+from edged.pods.config.container_config import ContainerContext, container_config
+from edged.pods.config.device_options import DeviceMount, DeviceNode, DeviceRunContainerOptions
+from edged.pods.config.dns import ClusterDns, ResolvConf
+from edged.pods.config.resources import HostResources
+from edged.pods.config.sandbox_config import SandboxContext, runtime_handler, sandbox_config
+from edged.pods.config.security import ImageUser, container_security
 from edged.pods.errors import ConfigError, RunAsRootError
 from edged.pods.hash import container_hash
 from edged.pods.paths import PodPaths
-from edged.pods.resources import Machine
-from edged.pods.sandbox_config import SandboxContext, runtime_handler, sandbox_config
-from edged.pods.security import ImageUser, container_security
 from protos.cri.v1 import api_pb2 as cri
 from tests.edged.pods.builders import UID, a_container, a_pod
 
@@ -44,7 +44,7 @@ def made(container: Container, pod: Pod | None = None, **context: Any) -> cri.Co
         "attempt": 2,
         "environment": {},
         "mounts": [],
-        "machine": Machine(2**30),
+        "machine": HostResources(2**30),
     }
     return container_config(pod or a_pod(container), container, ContainerContext(**(given | context)))
 
@@ -98,7 +98,7 @@ def test_annotations_hold_what_an_orphan_needs() -> None:
 
 def test_what_devices_need_comes_first_and_a_pods_own_wins() -> None:
     """Mounts, device files, annotations and names of CDI devices (kubelet's DeviceRunContainerOptions)."""
-    needs = Needs(
+    needs = DeviceRunContainerOptions(
         mounts=(DeviceMount("/lib/x", "/usr/lib/x", read_only=True),),
         nodes=(DeviceNode("/dev/x", "/dev/x0", "rwm"),),
         annotations={"vendor/x": "1", "io.kubernetes.container.restartCount": "99"},
@@ -231,7 +231,7 @@ def test_security_settings_are_passed_on() -> None:
 
 def test_what_the_machine_itself_masks_is_masked_too() -> None:
     """Beside the paths of every machine; not for a container that may see all of /proc."""
-    machine = Machine(memory=2**30, masked_paths=("/sys/devices/system/cpu/cpu0/thermal_throttle",))
+    machine = HostResources(memory=2**30, masked_paths=("/sys/devices/system/cpu/cpu0/thermal_throttle",))
     masked = made(a_container(), machine=machine).linux.security_context.masked_paths
     assert masked[-1] == "/sys/devices/system/cpu/cpu0/thermal_throttle"
     assert "/proc/interrupts" in masked

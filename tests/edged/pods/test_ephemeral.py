@@ -15,12 +15,12 @@ from edged.api import (
 )
 from edged.pods.actions import compute_pod_actions
 from edged.pods.backoff import BackOffs
-from edged.pods.container_config import ContainerContext, container_config
+from edged.pods.config.container_config import ContainerContext, container_config
+from edged.pods.config.resources import HostResources
 from edged.pods.ephemeral import target_of
 from edged.pods.errors import ConfigError
 from edged.pods.model import ContainerId, PodFacts, RunState
-from edged.pods.resources import Machine
-from edged.pods.status import NodeView, pod_status
+from edged.pods.pod_status.status import NodeView, pod_status
 from protos.cri.v1 import api_pb2 as cri
 from tests.edged.pods.builders import a_container, a_pod, a_sandbox, at, exited, facts, running
 
@@ -105,7 +105,7 @@ def test_its_target_is_the_container_that_runs_now() -> None:
 def test_it_sees_its_targets_processes(*, shared: bool | None, mode: int, target: str) -> None:
     """Unless all containers of the pod see each other's anyway."""
     pod = a_pod(A, ephemeral_containers=(DEBUG,), share_process_namespace=shared)
-    context = ContainerContext("image", 0, {}, (), Machine(1 << 30), target=ContainerId("a-0"))
+    context = ContainerContext("image", 0, {}, (), HostResources(1 << 30), target=ContainerId("a-0"))
     options = container_config(pod, DEBUG, context).linux.security_context.namespace_options
     assert (options.pid, options.target_id) == (mode, target)
 

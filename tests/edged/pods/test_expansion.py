@@ -7,12 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edged.api import ConfigMap, ConfigMapEnvSource, EnvFromSource, EnvVar, Secret
-from edged.pods.container_config import ContainerContext, container_config
-from edged.pods.downward import DownwardView
-from edged.pods.env import environment
+from edged.pods.config.container_config import ContainerContext, container_config
+from edged.pods.config.downward import DownwardView
+from edged.pods.config.env import environment
+from edged.pods.config.expansion import LARGEST_START, LARGEST_TEXT, expand, expand_all
+from edged.pods.config.resources import HostResources
 from edged.pods.errors import TooLargeError
-from edged.pods.expansion import LARGEST_START, LARGEST_TEXT, expand, expand_all
-from edged.pods.resources import Machine
 from tests.edged.pods.builders import a_container, a_pod
 
 _MANY = 400_000
@@ -108,7 +108,7 @@ def test_arguments_are_bounded_with_the_variables() -> None:
     with pytest.raises(TooLargeError, match="expand the command"):
         expand_all(["$(A)"] * 21, {"A": value})
     container = a_container("a", command=("$(A)",) * 10, args=("$(A)",) * 10)
-    context = ContainerContext("i", 0, {"A": value}, (), Machine(memory=2**30))
+    context = ContainerContext("i", 0, {"A": value}, (), HostResources(memory=2**30))
     with pytest.raises(TooLargeError, match=str(LARGEST_START)):
         container_config(a_pod(container), container, context)
 

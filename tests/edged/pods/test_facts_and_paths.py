@@ -4,14 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from edged.pods.container_config import ContainerContext, container_config
+from edged.pods.config.container_config import ContainerContext, container_config
+from edged.pods.config.resources import HostResources
 from edged.pods.errors import ConfigError
 from edged.pods.facts import read_container, read_pod, read_sandbox
 from edged.pods.hash import container_hash
 from edged.pods.labels import ref_from_labels, ref_of
 from edged.pods.model import RunState, SandboxId
 from edged.pods.paths import PodPaths, log_path
-from edged.pods.resources import Machine
 from protos.cri.v1 import api_pb2 as cri
 from tests.edged.pods.builders import REF, UID, a_container, a_pod, at
 
@@ -19,13 +19,13 @@ PATHS = PodPaths(Path("/var/lib/kubelet"))
 
 
 def test_facts_read_back_what_was_configured() -> None:
-    """A container made from a configuration is recognised: pod, name, number, hash, where its last words
+    """A container made from a configuration is recognised: pod, name, number, hash, where its termination message
     stand.
     """
     container = a_container(termination_message_path="/dev/termination-log")
     pod = a_pod(container)
     mount = cri.Mount(container_path="/dev/termination-log", host_path="/x/2")
-    config = container_config(pod, container, ContainerContext("sha256:a1", 2, {}, [mount], Machine(2**30)))
+    config = container_config(pod, container, ContainerContext("sha256:a1", 2, {}, [mount], HostResources(2**30)))
     status = cri.ContainerStatus(
         id="c1",
         metadata=config.metadata,
@@ -89,7 +89,7 @@ def test_paths_are_kubelets() -> None:
     assert (
         str(PATHS.volume(UID, "configmap", "cm")) == f"/var/lib/kubelet/pods/{UID}/volumes/kubernetes.io~configmap/cm"
     )
-    assert str(PATHS.last_words(UID, "bb", 3)) == f"/var/lib/kubelet/pods/{UID}/containers/bb/3"
+    assert str(PATHS.termination_message(UID, "bb", 3)) == f"/var/lib/kubelet/pods/{UID}/containers/bb/3"
     assert str(PATHS.etc_hosts(UID)) == f"/var/lib/kubelet/pods/{UID}/etc-hosts"
 
 

@@ -4,8 +4,8 @@ import pytest
 from msgspec.structs import replace
 
 from edged.api import Container, EnvVar, Lifecycle, Pod, Probe, VolumeMount
+from edged.pods.grace_period import grace_seconds
 from edged.pods.hash import container_hash
-from edged.pods.termination import grace_seconds
 from tests.edged.pods.builders import a_container, a_pod
 
 BASE = a_container(env=(EnvVar(name="A", value="1"),))

@@ -1,6 +1,6 @@
 """Laws of a pod's life, on made-up machines where anything may happen at any time.
 
-A small model of a runtime carries out what `compute_pod_actions` says; between rounds containers end,
+A small model of a runtime carries out what `compute_pod_actions` says; between syncs containers end,
 sandboxes die and time passes at random. Whatever happens, the laws hold after every round.
 """
 

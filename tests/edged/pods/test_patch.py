@@ -25,7 +25,7 @@ from edged.api import (
     decode,
     to_value,
 )
-from edged.pods.patch import diff_node, diff_pod_status
+from edged.pods.pod_status.patch import diff_node, diff_pod_status
 from tests.interop.traces import messages, needs_traces, recordings
 
 _MERGE_KEYS = {"conditions": "type", "podIPs": "ip", "hostIPs": "ip", "addresses": "type"}

@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from edged.api import Container, Pod, Quantity, ResourceRequirements
+from edged.pods.config.resources import HostResources, cpu_shares, linux_resources, oom_score_adjust
 from edged.pods.qos import QosClass, qos_class
-from edged.pods.resources import Machine, cpu_shares, linux_resources, oom_score_adjust
 from tests.edged.pods.builders import a_container, a_pod
 
-MACHINE = Machine(memory=1000 * 2**20)
+MACHINE = HostResources(memory=1000 * 2**20)
 
 
 def needing(name: str = "a", requests: Any = None, limits: Any = None) -> Container:
@@ -77,7 +77,7 @@ def test_smallest_quota_is_one_millisecond() -> None:
 
 
 def test_largest_quota_is_what_the_runtimes_interface_holds() -> None:
-    """A limit of more processors than there are on earth was an error at every turn."""
+    """A limit of more processors than there are on earth was an error at every sync."""
     container = needing(limits={"cpu": "100Ei"})
     assert linux_resources(a_pod(container), container, MACHINE).cpu_quota == 2**63 - 1
 
@@ -85,7 +85,7 @@ def test_largest_quota_is_what_the_runtimes_interface_holds() -> None:
 def test_quota_can_be_switched_off() -> None:
     """A node that does not enforce CPU limits sets none."""
     container = needing(limits={"cpu": "1"})
-    machine = Machine(memory=1, cfs_quota=False)
+    machine = HostResources(memory=1, cfs_quota=False)
     assert linux_resources(a_pod(container), container, machine).cpu_quota == 0
 
 
@@ -110,7 +110,7 @@ def test_who_is_killed_first(pod: Pod, adjust: int) -> None:
 def test_never_below_what_the_process_may_give(smallest: int, requests: dict[str, str]) -> None:
     """Without CAP_SYS_RESOURCE the kernel refuses less than the own value, and the container with it."""
     container = needing(requests=requests, limits=requests)
-    machine = Machine(memory=2**30, smallest_oom_adjust=smallest)
+    machine = HostResources(memory=2**30, smallest_oom_adjust=smallest)
     assert oom_score_adjust(a_pod(container), container, machine) >= smallest
 
 

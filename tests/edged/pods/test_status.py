@@ -24,9 +24,9 @@ from edged.api import (
     seconds,
 )
 from edged.pods.actions import ContainerWait
+from edged.pods.kill_options import KillOptions
 from edged.pods.model import ContainerId, PodFacts, ProbeFacts, RunState
-from edged.pods.status import NodeView, crash_loop, go_duration, pod_status
-from edged.pods.verdict import Verdict
+from edged.pods.pod_status.status import NodeView, crash_loop, go_duration, pod_status
 from tests.edged.pods.builders import REF, a_container, a_pod, a_sandbox, at, exited, facts, running
 
 NODE = NodeView(ips=("192.0.2.2",), runtime="containerd")
@@ -96,7 +96,7 @@ def test_two_generations_of_a_container_show_as_state_and_last_state() -> None:
 def test_crash_loop_is_a_waiting_state_with_the_end_as_last_state() -> None:
     """A container in back-off waits, and says for how long in a kubelet's words; its pod counts as running."""
     wait = ContainerWait(A, at(110), seconds(80))
-    status = status_of(a_pod(A), facts(exited(A, 1)), troubles={"a": crash_loop(REF, wait)})
+    status = status_of(a_pod(A), facts(exited(A, 1)), waiting_reasons={"a": crash_loop(REF, wait)})
     (container,) = status.container_statuses
     assert container.state.waiting == ContainerStateWaiting(
         reason="CrashLoopBackOff",
@@ -116,16 +116,16 @@ def test_crash_loop_is_a_waiting_state_with_the_end_as_last_state() -> None:
         (a_pod(A, restart="OnFailure"), facts(exited(A)), "0"),
     ],
 )
-def test_trouble_shows_only_where_a_start_is_due(pod: Pod, known: PodFacts, expected: str) -> None:
+def test_a_waiting_reason_shows_only_where_a_start_is_due(pod: Pod, known: PodFacts, expected: str) -> None:
     """A failed start is the container's state unless the container runs or has finished by its policy."""
-    trouble = {"a": ContainerStateWaiting(reason="ErrImagePull", message="no such host")}
-    assert states(status_of(pod, known, troubles=trouble)) == {"a": expected}
+    reasons = {"a": ContainerStateWaiting(reason="ErrImagePull", message="no such host")}
+    assert states(status_of(pod, known, waiting_reasons=reasons)) == {"a": expected}
 
 
 def test_failed_init_container_in_back_off_waits() -> None:
-    """An init container that is repeated shows its trouble; one that succeeded does not."""
-    trouble = {name: ContainerStateWaiting(reason="CrashLoopBackOff") for name in ("i1", "i2")}
-    status = status_of(a_pod(A, init=(I1, I2)), facts(exited(I1), exited(I2, 1)), troubles=trouble)
+    """An init container that is repeated shows its waiting reason; one that succeeded does not."""
+    reasons = {name: ContainerStateWaiting(reason="CrashLoopBackOff") for name in ("i1", "i2")}
+    status = status_of(a_pod(A, init=(I1, I2)), facts(exited(I1), exited(I2, 1)), waiting_reasons=reasons)
     assert states(status) == {"i1": "0", "i2": "CrashLoopBackOff", "a": "PodInitializing"}
     assert status.phase == "Pending"
 
@@ -185,7 +185,7 @@ def test_readiness_gate_holds_ready_back() -> None:
 def test_probes_decide_about_started_and_ready(
     container: Container, probes: ProbeFacts, expected: tuple[bool, bool]
 ) -> None:
-    """A probe without a verdict counts as not passed; without a probe, running is enough."""
+    """A probe without a result counts as not passed; without a probe, running is enough."""
     (seen,) = status_of(a_pod(container), facts(running(container)), probes=probes).container_statuses
     assert (seen.started, seen.ready) == expected
 
@@ -287,12 +287,12 @@ def test_unknown_state_of_a_running_container_is_an_unknown_end() -> None:
 
 def test_a_pod_that_was_refused_began_when_it_was_refused_or_when_it_had_said_before() -> None:
     """A kubelet's rejectPod: nothing ever ran, and yet the status has a start."""
-    refusal = Verdict("NodeAffinity", "no such label", refused=True)
+    refusal = KillOptions("NodeAffinity", "no such label", rejected=True)
     new, known = a_pod(A), a_pod(A)
     known = replace(
         known, status=PodStatus(phase="Pending", start_time=Time("2020-01-01T00:00:00Z"), qos_class="Burstable")
     )
-    told = [status_of(pod, facts(sandboxes=()), verdict=refusal, ended=True) for pod in (new, known)]
+    told = [status_of(pod, facts(sandboxes=()), kill=refusal, ended=True) for pod in (new, known)]
     assert [(status.phase, status.reason, status.qos_class) for status in told] == [
         ("Failed", "NodeAffinity", "BestEffort"),
         ("Failed", "NodeAffinity", "Burstable"),
@@ -313,11 +313,11 @@ def test_a_status_says_the_qos_class_where_the_cloud_has_not() -> None:
 @pytest.mark.parametrize(("before", "held"), [("Running", "Running"), ("Pending", "Pending"), ("", "Pending")])
 def test_why_the_node_ends_a_pod_is_told_with_its_end_and_not_before(before: str, held: str) -> None:
     """The containers' ends would say Succeeded or Failed for nothing that anybody could look up."""
-    evicted = Verdict("Evicted", "the node was low on memory")
+    evicted = KillOptions("Evicted", "the node was low on memory")
     pod = a_pod(A, restart="Never", status=PodStatus(phase=before))
-    going = status_of(pod, facts(exited(A)), verdict=evicted)
+    going = status_of(pod, facts(exited(A)), kill=evicted)
     assert (going.phase, going.reason, going.message) == (held, "", "")
-    gone = status_of(pod, facts(exited(A)), verdict=evicted, ended=True)
+    gone = status_of(pod, facts(exited(A)), kill=evicted, ended=True)
     assert (gone.phase, gone.reason, gone.message) == ("Failed", "Evicted", "the node was low on memory")
 
 

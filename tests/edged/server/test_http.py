@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from beehive import RealClock
-from edged.server.answers import Answer, Handler, Peer, Stream, Takeover, text
 from edged.server.errors import RequestError, ServerError
-from edged.server.http import MAX_CONNECTIONS, MAX_LONG, HttpServer
+from edged.server.http import MAX_CONNECTIONS, MAX_STREAMS, HttpServer
 from edged.server.listening import listen_tcp, listen_unix, short_name
 from edged.server.request import Request
+from edged.server.responses import Handler, Peer, Response, Stream, Takeover, text
 from edged.server.router import Route, Router
 
 SECONDS = 30
@@ -37,11 +37,11 @@ class Followed:
         self.gone.set()
 
 
-def broken(_request: Request) -> Answer:
+def broken(_request: Request) -> Response:
     raise ValueError("a secret of the handler")
 
 
-def refused(_request: Request) -> Answer:
+def refused(_request: Request) -> Response:
     raise RequestError(422, "the option is not valid", "tailLines")
 
 
@@ -125,7 +125,7 @@ def test_a_query_and_a_trailing_slash_do_not_matter(server: HttpServer) -> None:
 
 
 def test_head_gives_the_length_without_the_body(server: HttpServer) -> None:
-    answer = raw(server, b"HEAD /healthz HTTP/1.1\r\n\r\n")
+    answer = raw(server, b"HEAD /healthz HTTP/1.1\r\nHost: a\r\n\r\n")
     assert b"Content-Length: 2" in answer
     assert answer.endswith(b"\r\n\r\n")
 
@@ -155,7 +155,7 @@ def test_what_is_no_http_gets_400(server: HttpServer, request_: bytes) -> None:
 def test_an_endless_head_is_cut_off(server: HttpServer) -> None:
     """The server answers, or resets the connection because it will not read the rest."""
     try:
-        answer = raw(server, b"GET /healthz HTTP/1.1\r\nX: " + b"a" * 100_000)
+        answer = raw(server, b"GET /healthz HTTP/1.1\r\nHost: a\r\nX: " + b"a" * 100_000)
     except OSError:
         return
     assert answer == b"" or answer.startswith(b"HTTP/1.1 431")
@@ -194,12 +194,12 @@ def test_a_client_of_http_1_0_gets_a_stream_without_chunks(server: HttpServer) -
 
 
 def test_head_of_a_stream_has_no_body(server: HttpServer) -> None:
-    assert raw(server, b"HEAD /long HTTP/1.1\r\n\r\n").endswith(b"\r\n\r\n")
+    assert raw(server, b"HEAD /long HTTP/1.1\r\nHost: a\r\n\r\n").endswith(b"\r\n\r\n")
 
 
 def test_a_stream_that_breaks_off_is_seen_to(server: HttpServer, caplog: pytest.LogCaptureFixture) -> None:
     """The last chunk, which says that all is there, does not come."""
-    answer = raw(server, b"GET /torn HTTP/1.1\r\n\r\n")
+    answer = raw(server, b"GET /torn HTTP/1.1\r\nHost: a\r\n\r\n")
     assert answer.endswith(b"half of it\r\n")
     assert ask(server, "GET", "/healthz") == (200, "ok")
 
@@ -207,7 +207,7 @@ def test_a_stream_that_breaks_off_is_seen_to(server: HttpServer, caplog: pytest.
 def follow(server: HttpServer) -> socket.socket:
     """A connection on which a stream has begun."""
     connection = socket.create_connection(("127.0.0.1", server.port), timeout=SECONDS)
-    connection.sendall(b"GET /follow HTTP/1.1\r\n\r\n")
+    connection.sendall(b"GET /follow HTTP/1.1\r\nHost: a\r\n\r\n")
     received = b""
     while b"first" not in received and b"503" not in received:
         chunk = connection.recv(1000)
@@ -233,7 +233,7 @@ def test_the_end_of_the_server_ends_streams(followed: Followed) -> None:
 
 def test_streams_leave_room_for_questions(server: HttpServer, followed: Followed) -> None:
     """One more than there may be is refused, and what it would have used is let go of."""
-    open_ones = [follow(server) for _ in range(MAX_LONG)]
+    open_ones = [follow(server) for _ in range(MAX_STREAMS)]
     status, body = ask(server, "GET", "/follow")
     assert (status, "close one" in body) == (503, True)
     assert followed.let_go.acquire(timeout=SECONDS)
@@ -252,7 +252,7 @@ def test_more_connections_than_there_may_be_are_closed(server: HttpServer) -> No
 
 def test_a_connection_is_handed_over_with_what_was_read_of_it(server: HttpServer) -> None:
     with socket.create_connection(("127.0.0.1", server.port), timeout=SECONDS) as connection:
-        connection.sendall(b"GET /echo HTTP/1.1\r\n\r\nabc")
+        connection.sendall(b"GET /echo HTTP/1.1\r\nHost: a\r\n\r\nabc")
         connection.sendall(b"def")
         assert b"".join(iter(lambda: connection.recv(100), b"")) == b"fedcba"
 
@@ -267,7 +267,7 @@ def test_a_unix_socket_is_its_owners_alone(tmp_path: Path) -> None:
     assert path.stat().st_mode & 0o777 == 0o600
     with socket.socket(socket.AF_UNIX) as connection, short_name(path) as name:
         connection.connect(name)
-        connection.sendall(b"GET /healthz HTTP/1.1\r\n\r\n")
+        connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n")
         assert connection.recv(1000).startswith(b"HTTP/1.1 200")
     server.stop()
     assert [each.name for each in directory.iterdir()] == ["edged.sock"]
@@ -279,8 +279,8 @@ def test_a_socket_that_cannot_be_made_is_named(tmp_path: Path) -> None:
 
 
 def body_server() -> HttpServer:
-    def echo(request: Request) -> Answer:
-        return Answer(200, "text/plain", request.body)
+    def echo(request: Request) -> Response:
+        return Response(200, "text/plain", request.body)
 
     router = Router([Route("/body", echo, ("POST",))])
     made = HttpServer(listen_tcp("127.0.0.1", 0), router, RealClock(), max_body=100)
@@ -294,8 +294,8 @@ def body_server() -> HttpServer:
         (b"Content-Length: 5", b"hello and more", 200, b"hello"),
         (b"X: y", b"", 200, b""),
         (b"Content-Length: 101", b"x" * 101, 413, b"at most 100 bytes"),
-        (b"Content-Length: -1", b"", 400, b"no number"),
-        (b"Content-Length: 99999999999999999999", b"", 400, b"no number"),
+        (b"Content-Length: -1", b"", 400, b"bad Content-Length"),
+        (b"Content-Length: 99999999999999999999", b"", 413, b"at most 100 bytes"),
         (b"Transfer-Encoding: chunked", b"0\r\n\r\n", 411, b"Content-Length"),
         (b"Content-Length: 5", b"hell", 400, b""),
     ],
@@ -305,7 +305,7 @@ def test_a_server_that_takes_bodies_reads_them_within_bounds(
 ) -> None:
     server = body_server()
     try:
-        said = raw(server, b"POST /body HTTP/1.1\r\n" + head + b"\r\n\r\n" + body)
+        said = raw(server, b"POST /body HTTP/1.1\r\nHost: a\r\n" + head + b"\r\n\r\n" + body)
     finally:
         server.stop()
     assert said.startswith(b"HTTP/1.1 %d " % status)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from edged.server.errors import ServerError
-from edged.server.listening import accepted, listen_unix, short_name
+from edged.server.listening import accept_connection, listen_unix, short_name
 
 SECONDS = 10.0
 
@@ -35,7 +35,7 @@ class Listening(socket.socket):
 @pytest.mark.parametrize("code", [errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ECONNABORTED])
 def test_a_failure_that_passes_does_not_end_a_server(code: int) -> None:
     with Listening(code, code) as listening, socket.create_connection(listening.getsockname()) as client:
-        connection = accepted(listening, wait=0.001)
+        connection = accept_connection(listening, wait=0.001)
         assert connection is not None
         with connection:
             assert connection.getpeername() == client.getsockname()
@@ -44,7 +44,7 @@ def test_a_failure_that_passes_does_not_end_a_server(code: int) -> None:
 def test_a_server_that_waits_for_room_ends_when_it_is_told_to() -> None:
     with Listening(errno.EMFILE) as listening:
         found: list[socket.socket | None] = []
-        waiting = threading.Thread(target=lambda: found.append(accepted(listening, wait=3600.0)))
+        waiting = threading.Thread(target=lambda: found.append(accept_connection(listening, wait=3600.0)))
         waiting.start()
         assert listening.failed.wait(SECONDS)
         listening.shutdown(socket.SHUT_RDWR)

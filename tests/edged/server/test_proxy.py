@@ -9,8 +9,8 @@ import pytest
 from beehive import RealClock
 from beehive.clock import Clock
 from edged.server import proxy
-from edged.server.proxy import forwarded, relay
-from edged.server.request import parse
+from edged.server.proxy import forwarded_head, relay
+from tests.edged.server.requests import parse
 
 SECONDS = 30
 
@@ -138,7 +138,7 @@ def test_a_request_goes_on_with_what_matters_and_without_credentials() -> None:
         "Cookie: secret",
     )  # fmt: skip
     request = parse("\r\n".join([*head, "", "more"]).encode())
-    assert forwarded(request, "http://127.0.0.1:1234/exec/token?x=1").decode().split("\r\n") == [
+    assert forwarded_head(request, "http://127.0.0.1:1234/exec/token?x=1").decode().split("\r\n") == [
         "GET /exec/token?x=1 HTTP/1.1",
         "Host: 127.0.0.1:1234",
         "connection: Upgrade",

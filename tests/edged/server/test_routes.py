@@ -15,15 +15,15 @@ from edged.api import Pod, from_value
 from edged.cri.contract import ContainerId, ExecResult, SandboxId
 from edged.cri.errors import NotFoundError, UnavailableError
 from edged.pods.labels import CONTAINER_NAME, POD_NAME, POD_NAMESPACE, POD_UID
-from edged.server.answers import Answer, Reply, Stream
 from edged.server.errors import RequestError
-from edged.server.request import parse
+from edged.server.responses import Reply, Response, Stream
 from edged.server.router import Route, Router
 from edged.server.routes import acting_routes, reading_routes
 from edged.server.snapshots import Snapshots
 from edged.server.streaming import StreamingSettings
 from edged.testing import FakeRuntime
 from protos.cri.v1 import api_pb2 as cri
+from tests.edged.server.requests import parse
 
 LABELS = {POD_NAME: "p", POD_NAMESPACE: "ns", POD_UID: "u"}
 
@@ -82,16 +82,16 @@ class Node:
 
     def ask(self, target: str, *headers: str, method: str = "GET", **settings: Any) -> Reply:
         """What is replied; refusals as the answer that they become."""
-        head = "\r\n".join([f"{method} {target} HTTP/1.1", *headers, "", ""])
+        head = "\r\n".join([f"{method} {target} HTTP/1.1", "Host: 127.0.0.1", *headers, "", ""])
         try:
             return Router(self._routes(**settings)).serve(parse(head.encode()))
         except RequestError as refusal:
-            return Answer(refusal.status, "", str(refusal).encode())
+            return Response(refusal.status, "", str(refusal).encode())
 
     def answer(self, target: str, *headers: str, method: str = "GET", **settings: Any) -> tuple[int, str]:
         """Status and body."""
         reply = self.ask(target, *headers, method=method, **settings)
-        assert isinstance(reply, Answer)
+        assert isinstance(reply, Response)
         return reply.status, reply.body.decode()
 
     def _routes(self, *, debugging: bool = True, redirect: bool = True) -> list[Route]:
@@ -142,7 +142,7 @@ def test_ping_is_always_ok(node: Node) -> None:
 
 def test_a_node_is_well_when_its_modules_and_its_loop_are(node: Node) -> None:
     assert node.answer("/healthz") == (503, "syncloop: the runtime has not been looked at yet\n")
-    node.snapshots.looked_at = node.simulation.clock.monotonic()
+    node.snapshots.relisted_at = node.simulation.clock.monotonic()
     assert node.answer("/healthz") == node.answer("/healthz/syncloop") == (200, "ok")
     node.modules.states[ModuleName.METAMANAGER] = Readiness(State.STARTING, "the store is locked")
     status, text = node.answer("/healthz")
@@ -152,9 +152,9 @@ def test_a_node_is_well_when_its_modules_and_its_loop_are(node: Node) -> None:
 
 def test_a_loop_that_does_not_come_round_is_told(node: Node) -> None:
     """After five minutes, the kubelet's bound with a sync period of one."""
-    node.snapshots.looked_at = node.simulation.clock.monotonic() - 299
+    node.snapshots.relisted_at = node.simulation.clock.monotonic() - 299
     assert node.answer("/healthz/syncloop") == (200, "ok")
-    node.snapshots.looked_at = node.simulation.clock.monotonic() - 301
+    node.snapshots.relisted_at = node.simulation.clock.monotonic() - 301
     assert node.answer("/healthz/syncloop") == (503, "the last look at the runtime ended 301 s ago\n")
     assert node.answer("/healthz")[0] == 503
 
@@ -239,7 +239,7 @@ UPGRADE = "Upgrade: websocket"
 def place(node: Node, target: str, *headers: str) -> tuple[int, str]:
     """Status and where a client is sent."""
     reply = node.ask(target, UPGRADE, *headers, method="POST")
-    assert isinstance(reply, Answer)
+    assert isinstance(reply, Response)
     return reply.status, reply.location or reply.body.decode()
 
 

@@ -3,7 +3,8 @@
 import pytest
 
 from edged.api import Pod
-from edged.shutdown.plan import Group, groups, plan, verdict
+from edged.settings.shutdown import Group
+from edged.shutdown.plan import groups, kill_options, plan
 from tests.edged.pods.builders import a_pod
 
 SYSTEM = 2_000_000_000
@@ -39,6 +40,6 @@ def test_each_ends_with_the_highest_group_that_it_reaches_and_empty_ones_are_lef
 
 @pytest.mark.parametrize(("own", "seconds", "grace"), [(5, 20, 5), (30, 20, 20), (None, 20, 20), (30, 0, 0)])
 def test_a_pod_gets_its_own_time_or_its_groups_when_that_is_less(own: int | None, seconds: int, grace: int) -> None:
-    found = verdict(a_pod(termination_grace_period_seconds=own), seconds)
-    assert (found.reason, found.grace, found.disruption) == ("Terminated", grace, True)
+    found = kill_options(a_pod(termination_grace_period_seconds=own), seconds)
+    assert (found.reason, found.grace_period, found.disruption) == ("Terminated", grace, True)
     assert found.message == "Pod was terminated in response to imminent node shutdown."

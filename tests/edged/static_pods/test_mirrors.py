@@ -5,13 +5,13 @@ import pytest
 from msgspec.structs import replace
 
 from edged.api import Node, ObjectMeta, Pod, PodIP, PodSpec, PodStatus, encode
-from edged.pods.critical import CONFIG_MIRROR, CONFIG_SOURCE
 from edged.pods.labels import ref_of
 from edged.pods.model import PodUid
-from edged.report.pods import PodReporter
+from edged.pods.static import CONFIG_MIRROR, CONFIG_SOURCE
 from edged.static_pods.manifest import CONFIG_HASH
-from edged.static_pods.mirrors import Mirrors
-from tests.edged.report.turns import Turns
+from edged.static_pods.mirrors import MirrorPods
+from edged.status.manager import StatusManager
+from tests.edged.status.meta_requests import MetaRequests
 
 UID = PodUid("of-the-file")
 
@@ -37,63 +37,63 @@ def a_mirror(version: str, status: PodStatus = POD.status) -> Pod:
 
 
 @pytest.fixture
-def turns() -> Turns:
-    return Turns()
+def requests() -> MetaRequests:
+    return MetaRequests()
 
 
 @pytest.fixture
-def reporter(turns: Turns) -> PodReporter:
+def reporter(requests: MetaRequests) -> StatusManager:
     """Knows the static pod."""
-    reporter = PodReporter(turns.client, turns)
-    reporter.track(ref_of(POD), POD)
+    reporter = StatusManager(requests.client, requests)
+    reporter.add_pod(ref_of(POD), POD)
     return reporter
 
 
 @pytest.fixture
-def mirrors(turns: Turns, reporter: PodReporter) -> Mirrors:
+def mirrors(requests: MetaRequests, reporter: StatusManager) -> MirrorPods:
     """Have asked for a mirror, and have no answer yet."""
-    mirrors = Mirrors(turns.client, reporter, lambda: [POD], Node)
-    mirrors.listed()
-    assert turns.asked() == ["create pod"]
+    mirrors = MirrorPods(requests.client, reporter, lambda: [POD], Node)
+    mirrors.cloud_pods_listed()
+    assert requests.asked() == ["create pod"]
     return mirrors
 
 
 def test_a_late_answer_does_not_take_back_what_the_cloud_has_said_since(
-    turns: Turns, reporter: PodReporter, mirrors: Mirrors
+    requests: MetaRequests, reporter: StatusManager, mirrors: MirrorPods
 ) -> None:
     """The pod's next life would say the difference to a status that the cloud has no more: its former address stayed
     beside the new one.
     """
-    mirrors.seen(a_mirror("6", running("10.0.0.1")))
-    reporter.forget(UID)
-    reporter.track(ref_of(POD), POD)
-    turns.answer(msgspec.json.decode(encode(a_mirror("5")), type=dict))
-    reporter.report(UID, running("10.0.0.2"))
-    said = turns.answer({}).value["status"]
+    mirrors.mirror_added(a_mirror("6", running("10.0.0.1")))
+    reporter.forget_pod(UID)
+    reporter.add_pod(ref_of(POD), POD)
+    requests.answer(msgspec.json.decode(encode(a_mirror("5")), type=dict))
+    reporter.set_pod_status(UID, running("10.0.0.2"))
+    said = requests.answer({}).value["status"]
     assert said["podIPs"] == [{"ip": "10.0.0.2"}, {"ip": "10.0.0.1", "$patch": "delete"}]
 
 
-def test_a_late_answer_does_not_bring_back_a_mirror_that_is_gone(turns: Turns, mirrors: Mirrors) -> None:
+def test_a_late_answer_does_not_bring_back_a_mirror_that_is_gone(requests: MetaRequests, mirrors: MirrorPods) -> None:
     made = a_mirror("5")
-    mirrors.seen(made)
-    assert mirrors.gone("default", "web-n1", made.metadata.uid)
-    turns.answer(msgspec.json.decode(encode(made), type=dict))
-    assert turns.asked() == ["create pod"]
+    mirrors.mirror_added(made)
+    assert mirrors.mirror_removed("default", "web-n1", made.metadata.uid)
+    requests.answer(msgspec.json.decode(encode(made), type=dict))
+    assert requests.asked() == ["create pod"]
 
 
 def test_a_mirror_that_others_changed_just_before_our_patch_is_put_right(
-    turns: Turns, reporter: PodReporter, mirrors: Mirrors
+    requests: MetaRequests, reporter: StatusManager, mirrors: MirrorPods
 ) -> None:
     """The cloud tells of it at the version of its answer to the patch, as of any pod."""
-    mirrors.seen(a_mirror("5"))
-    reporter.report(UID, running("10.0.0.2"))
-    turns.open.pop(0)
-    turns.answer({"metadata": {"resourceVersion": "7"}})
+    mirrors.mirror_added(a_mirror("5"))
+    reporter.set_pod_status(UID, running("10.0.0.2"))
+    requests.open.pop(0)
+    requests.answer({"metadata": {"resourceVersion": "7"}})
     both = (PodIP(ip="10.0.0.1"), PodIP(ip="10.0.0.2"))
-    mirrors.seen(a_mirror("7", replace(running("10.0.0.2"), pod_ips=both)))
-    reporter.send_all()
-    said = turns.answer({"metadata": {"resourceVersion": "8"}}).value["status"]
+    mirrors.mirror_added(a_mirror("7", replace(running("10.0.0.2"), pod_ips=both)))
+    reporter.sync_all()
+    said = requests.answer({"metadata": {"resourceVersion": "8"}}).value["status"]
     assert {"ip": "10.0.0.1", "$patch": "delete"} in said["podIPs"]
-    mirrors.tick()
-    reporter.send_all()
-    assert turns.asked() == []
+    mirrors.sync()
+    reporter.sync_all()
+    assert requests.asked() == []

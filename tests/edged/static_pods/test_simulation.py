@@ -13,7 +13,7 @@ import pytest
 
 from beehive import Clock, Message, ModuleName
 from edged.api import Pod
-from edged.pods.critical import CONFIG_MIRROR
+from edged.pods.static import CONFIG_MIRROR
 from edged.static_pods.manifest import CONFIG_HASH
 from tests.edged.conftest import Bench
 from tests.edged.meta_double import CONFLICT, NOT_FOUND, MetaDouble
@@ -91,7 +91,7 @@ class Cloud(MetaDouble):
 
 
 class World:
-    """See the module's docstring."""
+    """A node with static pods whose files, mirrors, cloud and edged change and fail at random."""
 
     def __init__(self, seed: int, root: Path) -> None:
         self.chance = random.Random(seed)  # noqa: S311 - reproducible on purpose

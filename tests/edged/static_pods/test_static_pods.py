@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from edged.pods.critical import CONFIG_MIRROR, CONFIG_SOURCE
+from edged.pods.static import CONFIG_MIRROR, CONFIG_SOURCE
 from edged.static_pods.manifest import CONFIG_HASH
 from tests.edged.conftest import Bench, pod
 from tests.edged.meta_double import CONFLICT, NOT_FOUND

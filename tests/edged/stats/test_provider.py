@@ -7,11 +7,11 @@ import pytest
 from beehive.simulation import Simulation
 from edged.api import Pod, encode, from_value
 from edged.cgroups.hierarchies import Hierarchy
-from edged.cgroups.settings import CgroupSettings
 from edged.cri.contract import ContainerId
 from edged.pods.labels import CONTAINER_NAME, POD_NAME, POD_NAMESPACE, POD_UID
 from edged.pods.paths import PodPaths
-from edged.stats.cgroups import CgroupUsage
+from edged.settings.cgroups import CgroupSettings
+from edged.stats.cgroup_usage import CgroupUsage
 from edged.stats.model import PodStats
 from edged.stats.provider import DISK_PERIOD, FRESH, StatsProvider
 from edged.testing import FakeRuntime
@@ -35,7 +35,7 @@ class CountingRuntime(FakeRuntime):
 
 
 class Node:
-    """A pod with two containers, one of which has ended."""
+    """A pod with a running and an ended container."""
 
     def __init__(self, directory: Path) -> None:
         self.simulation = Simulation()
@@ -88,7 +88,7 @@ def node(tmp_path: Path) -> Node:
 
 
 def test_a_pod_without_a_cgroup_is_the_sum_of_its_running_containers(node: Node) -> None:
-    """Whom the runtime still lists although they have ended are not among them."""
+    """Ended containers that the runtime still lists are not among them."""
     pod = node.pod()
     assert [container.name for container in pod.containers] == ["a"]
     assert pod.containers[0].start_time == "2026-11-20T01:00:05Z"
@@ -98,7 +98,7 @@ def test_a_pod_without_a_cgroup_is_the_sum_of_its_running_containers(node: Node)
 
 
 def test_the_average_since_the_look_before(node: Node) -> None:
-    """A second of processor time each second is one core; the first look knows none."""
+    """A second of processor time each second is one core; the first measurement has no rate."""
     first = node.pod().cpu
     assert first is not None
     assert first.usage_nano_cores is None
@@ -109,7 +109,7 @@ def test_the_average_since_the_look_before(node: Node) -> None:
 
 
 def test_a_pods_own_cgroup_knows_better(node: Node, tmp_path: Path) -> None:
-    """It counts what is in no container (the sandbox), and processes."""
+    """It includes usage outside containers (the sandbox), and counts processes."""
     group = tmp_path / "cgroup/kubepods/besteffort/podu"
     group.mkdir(parents=True)
     (group / "memory.current").write_text("3000000")
@@ -171,7 +171,7 @@ def test_without_files_nothing_of_the_disk_is_said(node: Node) -> None:
 
 
 def test_the_node(node: Node) -> None:
-    """Its name, figures that this machine has, and the agent itself."""
+    """Its name, the real sizes of this machine, and the agent itself."""
     stats = node.provider.summary(node.runtime).node
     assert stats.node_name == "n1"
     assert [each.name for each in stats.system_containers] == ["kubelet"]

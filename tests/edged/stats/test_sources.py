@@ -1,4 +1,4 @@
-"""What the kernel's files say becomes one form, whichever files there are."""
+"""The kernel's files in one form, for all versions of cgroups."""
 
 import os
 from pathlib import Path
@@ -6,10 +6,10 @@ from pathlib import Path
 from edged.api import Nanoseconds
 from edged.cgroups.hierarchies import Hierarchy
 from edged.cgroups.names import CgroupPath
-from edged.stats.cgroups import CgroupUsage
-from edged.stats.machine import MachineUsage, file_system
+from edged.stats.cgroup_usage import CgroupUsage
 from edged.stats.model import InterfaceStats
-from edged.stats.usage import Rates, Usage, cpu_stats, memory_stats, total
+from edged.stats.procfs_usage import ProcfsUsage, file_system
+from edged.stats.usage import CpuRates, ResourceUsage, cpu_stats, memory_stats, total
 
 AT = Nanoseconds(1_795_139_667_000_000_000)
 PODS = CgroupPath("/kubepods")
@@ -36,18 +36,18 @@ def test_cgroup_v1(tmp_path: Path) -> None:
         Hierarchy(tmp_path / "memory", ("memory",)),
         Hierarchy(tmp_path / "pids", ("pids",)),
     ]
-    assert CgroupUsage(mounts).read(PODS, AT) == Usage(AT, 5000, 1000, 700, 600, None, 9, 2, 4)
+    assert CgroupUsage(mounts).read(PODS, AT) == ResourceUsage(AT, 5000, 1000, 700, 600, None, 9, 2, 4)
 
 
 def test_cgroup_v2(tmp_path: Path) -> None:
-    """Microseconds there; a limit bounds what is available."""
+    """Microseconds there; a limit bounds the available memory."""
     write(
         tmp_path / "kubepods",
         cpu__stat="usage_usec 5\nuser_usec 3\n", memory__current="1000\n", memory__max="2000\n",
         memory__stat="anon 600\ninactive_file 300\npgfault 9\npgmajfault 2\n", pids__current="4\n",
     )  # fmt: skip
     usage = CgroupUsage([Hierarchy(tmp_path, ("cpu", "memory", "pids"), unified=True)]).read(PODS, AT)
-    assert usage == Usage(AT, 5000, 1000, 700, 600, 2000, 9, 2, 4)
+    assert usage == ResourceUsage(AT, 5000, 1000, 700, 600, 2000, 9, 2, 4)
     memory = memory_stats(usage)
     assert memory is not None
     assert (memory.available_bytes, memory.working_set_bytes) == (1300, 700)
@@ -58,7 +58,7 @@ def test_what_is_not_there_is_not_known(tmp_path: Path) -> None:
     assert CgroupUsage([Hierarchy(tmp_path, ("cpu", "memory"), unified=True)]).read(PODS, AT) is None
     assert CgroupUsage([]).read(PODS, AT) is None
     write(tmp_path / "kubepods", cpu__stat="usage_usec 5\n")
-    assert CgroupUsage([Hierarchy(tmp_path, ("cpu",), unified=True)]).read(PODS, AT) == Usage(AT, cpu=5000)
+    assert CgroupUsage([Hierarchy(tmp_path, ("cpu",), unified=True)]).read(PODS, AT) == ResourceUsage(AT, cpu=5000)
 
 
 def test_the_machine(tmp_path: Path) -> None:
@@ -73,7 +73,7 @@ def test_the_machine(tmp_path: Path) -> None:
     write(tmp_path / "sys/kernel", pid_max="32768\n")
     device = "h1\nh2\n    lo: 1 1 0 0 0 0 0 0 1 1 0 0 0 0 0 0\n  eth0: 11 5 1 0 0 0 0 0 22 6 2 0 0 0 0 0\n"
     write(tmp_path / "net", dev=device, route="Iface\tDestination\neth0\t00000000\n")
-    machine = MachineUsage(tmp_path)
+    machine = ProcfsUsage(tmp_path)
     usage = machine.node(AT)
     assert usage.cpu == 66 * 1_000_000_000 // os.sysconf("SC_CLK_TCK")
     assert (usage.memory, usage.working_set, usage.rss, usage.limit) == (700 << 10, 600 << 10, 200 << 10, 1000 << 10)
@@ -87,8 +87,8 @@ def test_the_machine(tmp_path: Path) -> None:
 
 def test_a_machine_that_says_nothing_breaks_nothing(tmp_path: Path) -> None:
     """Each figure by itself may be missing."""
-    machine = MachineUsage(tmp_path)
-    assert machine.agent(AT) == Usage(AT)
+    machine = ProcfsUsage(tmp_path)
+    assert machine.agent(AT) == ResourceUsage(AT)
     assert machine.boot_time() is None
     assert machine.network(AT).interfaces == ()
     assert machine.rlimit(AT).curproc is None
@@ -97,8 +97,8 @@ def test_a_machine_that_says_nothing_breaks_nothing(tmp_path: Path) -> None:
 
 
 def test_this_machine() -> None:
-    """Its own kernel gives figures that can be."""
-    machine = MachineUsage()
+    """Its own kernel gives plausible values."""
+    machine = ProcfsUsage()
     node, agent = machine.node(AT), machine.agent(AT)
     assert 0 < (agent.working_set or 0) < (node.working_set or 0) < (node.limit or 0)
     assert (agent.cpu or 0) > 0
@@ -107,19 +107,19 @@ def test_this_machine() -> None:
 
 def test_a_rate_needs_two_looks() -> None:
     """And a count that began anew (a container that was started again) gives none."""
-    rates, later = Rates(), Nanoseconds(AT + 2_000_000_000)
-    assert rates.nano_cores("a", Usage(AT, cpu=100)) is None
-    rates.turn()
-    assert rates.nano_cores("a", Usage(later, cpu=1_000_000_100)) == 500_000_000
-    rates.turn()
-    assert rates.nano_cores("a", Usage(Nanoseconds(later + 1), cpu=5)) is None
-    rates.turn()
-    rates.turn()
-    assert rates.nano_cores("a", Usage(Nanoseconds(later + 2), cpu=50)) is None
-    assert cpu_stats(Usage(AT), None) is None
+    rates, later = CpuRates(), Nanoseconds(AT + 2_000_000_000)
+    assert rates.nano_cores("a", ResourceUsage(AT, cpu=100)) is None
+    rates.rotate()
+    assert rates.nano_cores("a", ResourceUsage(later, cpu=1_000_000_100)) == 500_000_000
+    rates.rotate()
+    assert rates.nano_cores("a", ResourceUsage(Nanoseconds(later + 1), cpu=5)) is None
+    rates.rotate()
+    rates.rotate()
+    assert rates.nano_cores("a", ResourceUsage(Nanoseconds(later + 2), cpu=50)) is None
+    assert cpu_stats(ResourceUsage(AT), None) is None
 
 
 def test_what_one_does_not_know_counts_nothing_in_the_sum() -> None:
-    """And what nobody knows is unknown."""
-    assert total([Usage(AT, cpu=1, rss=2), Usage(AT, cpu=3)], AT) == Usage(AT, cpu=4, rss=2)
-    assert total([], AT) == Usage(AT)
+    """A value unknown in all parts is unknown."""
+    assert total([ResourceUsage(AT, cpu=1, rss=2), ResourceUsage(AT, cpu=3)], AT) == ResourceUsage(AT, cpu=4, rss=2)
+    assert total([], AT) == ResourceUsage(AT)

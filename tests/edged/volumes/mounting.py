@@ -1,4 +1,4 @@
-"""Real mounts in tests: who may make them, and that none is left."""
+"""Real mounts in tests: skipped without the right to mount, and none may be left."""
 
 import os
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ needs_mounts = pytest.mark.skipif(not _may_mount(), reason="mounting needs root 
 
 @contextmanager
 def nothing_mounted_at_the_end(directory: Path) -> Iterator[KernelMounts]:
-    """The kernel's mounts. What a failed test has left in the directory is unmounted; one that passes leaves none."""
+    """The kernel's mounts. Leftovers of a failed test are unmounted; one that passes leaves none."""
     mounts = KernelMounts()
     passed = False
     try:

@@ -1,4 +1,4 @@
-"""Readers of a volume see the old files or the new ones, whatever happens to the writer."""
+"""Readers of a volume see the old files or the new ones, whenever the writer fails."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,13 +17,13 @@ NEW = {"a": VolumeFile(b"2"), "dir/b": VolumeFile(b"2"), "dir/c": VolumeFile(b"2
 
 
 def in_force(directory: Path) -> dict[str, bytes]:
-    """What a reader finds through ..data."""
+    """The files that a reader finds through ..data."""
     data = directory / "..data"
     return {str(p.relative_to(data)): p.read_bytes() for p in data.rglob("*") if p.is_file()}
 
 
 def visible(directory: Path) -> dict[str, bytes]:
-    """What a reader finds by the names of the files."""
+    """The files that a reader finds by their names."""
     tops = [entry for entry in directory.iterdir() if not entry.name.startswith("..")]
     files = [p for top in tops for p in ([top] if top.is_file() else top.rglob("*")) if p.is_file()]
     return {str(p.relative_to(directory)): p.read_bytes() for p in files}
@@ -63,7 +63,7 @@ def test_same_payload_changes_nothing(tmp_path: Path) -> None:
     ids=["content", "mode", "removed", "added", "emptied"],
 )
 def test_every_difference_is_written(tmp_path: Path, payload: dict[str, VolumeFile]) -> None:
-    """Content, mode and names count; what is gone disappears; only one version stays."""
+    """Content, mode and names count; missing files disappear; only one version stays."""
     writer = AtomicWriter(tmp_path)
     writer.write(OLD, at(0))
     assert writer.write(payload, at(0))
@@ -72,7 +72,7 @@ def test_every_difference_is_written(tmp_path: Path, payload: dict[str, VolumeFi
 
 
 def test_open_file_keeps_its_version(tmp_path: Path) -> None:
-    """Who has a file open reads the old content to its end."""
+    """A reader with an open file reads the old content to its end."""
     writer = AtomicWriter(tmp_path)
     writer.write(OLD, at(0))
     with (tmp_path / "a").open("rb") as held:
@@ -94,7 +94,7 @@ def test_data_link_that_leads_elsewhere_is_replaced(tmp_path: Path, target: str)
 
 
 def test_file_in_the_way_of_a_link_is_replaced(tmp_path: Path) -> None:
-    """What stands where a file should be seen gives way, a directory as well."""
+    """A file or directory in the place of a link is replaced."""
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / "x").touch()
     (tmp_path / "gone").symlink_to("/etc/passwd")

@@ -23,13 +23,13 @@ from edged.api.volumes import CSIVolumeSource, HostPathVolumeSource
 from edged.pods.model import PodUid
 from edged.pods.paths import PodPaths
 from edged.volumes import HostPath, MemoryMounts, PodVolumes, VolumeError
-from edged.volumes.claims import Here, Local, inline_volume, persistent_plan, resolve
+from edged.volumes.claims import LocalVolume, NodeIdentity, inline_volume, persistent_plan, resolve
 from edged.volumes.csi.model import CsiVolume
 from tests.edged.pods.builders import UID, a_pod
 from tests.edged.volumes.mounting import needs_mounts, nothing_mounted_at_the_end
 from tests.edged.volumes.test_volumes import Known
 
-HERE = Here("n1", {"kubernetes.io/hostname": "n1"})
+HERE = NodeIdentity("n1", {"kubernetes.io/hostname": "n1"})
 CLAIM = PersistentVolumeClaim(
     metadata=ObjectMeta(name="data", namespace="default", uid="c1"),
     spec=PersistentVolumeClaimSpec(volume_name="pv1"),
@@ -99,7 +99,7 @@ def plan(volume: PersistentVolume, *, read_only: bool = False) -> object:
 
 def test_what_becomes_of_each_kind() -> None:
     place = Path(f"/root/pods/{UID}/volumes/kubernetes.io~local-volume/pv1")
-    assert plan(a_volume()) == Local(place, Path("/mnt/disk"))
+    assert plan(a_volume()) == LocalVolume(place, Path("/mnt/disk"))
     given = HostPathVolumeSource(path="/data", type="Directory")
     assert plan(a_volume(local=None, host_path=given)) == HostPath(Path("/data"), "Directory")
     source = CSIPersistentVolumeSource(
@@ -137,10 +137,10 @@ def claiming_pod() -> Any:
 
 
 def test_the_cloud_is_asked_once_and_the_volume_is_named(tmp_path: Path) -> None:
-    """A pod's resynchronisation needs no cloud; what it waits for is said."""
+    """Later syncs of a pod need no cloud; the error names the missing object."""
     directory = tmp_path / "disk"
     mounts = MemoryMounts()
-    volumes = PodVolumes(PodPaths(tmp_path), mounts, here=lambda: HERE)
+    volumes = PodVolumes(PodPaths(tmp_path), mounts, node=lambda: HERE)
     cloud = Cloud(volume=a_volume(local=LocalVolumeSource(path=str(directory))))
     waits = r'MountVolume.SetUp failed for volume "v": .*disk \(a directory is wanted'
     with pytest.raises(VolumeError, match=waits) as raised:
@@ -160,7 +160,7 @@ def test_a_local_volume_is_bound_and_outlives_the_pod(tmp_path: Path) -> None:
     (tmp_path / "disk").mkdir()
     (tmp_path / "disk" / "file").write_text("kept")
     with nothing_mounted_at_the_end(tmp_path) as mounts:
-        volumes = PodVolumes(PodPaths(tmp_path), mounts, here=lambda: HERE)
+        volumes = PodVolumes(PodPaths(tmp_path), mounts, node=lambda: HERE)
         cloud = Cloud(volume=a_volume(local=LocalVolumeSource(path=str(tmp_path / "disk"))))
         (path,) = volumes.prepare(claiming_pod(), cloud, Nanoseconds(0)).values()
         assert (path / "file").read_text() == "kept"

@@ -54,7 +54,7 @@ def cache_pod(limit: str = "4Mi") -> Pod:
 
 @needs_mounts
 def test_memory_is_mounted_once_with_its_size_and_gone_with_the_pod(tmp_path: Path) -> None:
-    """What was written stays when the volume is prepared again, also by an agent that did not make it."""
+    """The content stays when the volume is prepared again, also by another agent."""
     with nothing_mounted_at_the_end(tmp_path) as mounts:
         paths = PodPaths(tmp_path)
         (path,) = PodVolumes(paths, mounts).prepare(cache_pod(), Known(), Nanoseconds(0)).values()

@@ -31,11 +31,11 @@ def test_volumes_of_files_are_read_only() -> None:
     assert mounts(VolumeMount(name="cm", mount_path="/c"), pod=pod) == [("/c", "/vols/cm", True)]
 
 
-def test_hosts_and_last_words_are_mounted() -> None:
+def test_hosts_and_the_termination_message_are_mounted() -> None:
     """The pod's /etc/hosts and the file for the last message come along, unless the container brings its own
     hosts.
     """
-    extra: dict[str, Any] = {"etc_hosts": Path("/p/etc-hosts"), "last_words": Path("/p/0")}
+    extra: dict[str, Any] = {"etc_hosts": Path("/p/etc-hosts"), "termination_message": Path("/p/0")}
     assert mounts(**extra) == [("/dev/termination-log", "/p/0", False), ("/etc/hosts", "/p/etc-hosts", False)]
     own = VolumeMount(name="v", mount_path="/etc/hosts")
     assert ("/etc/hosts", "/vols/v", False) in mounts(own, **extra)

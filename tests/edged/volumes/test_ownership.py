@@ -9,7 +9,7 @@ import pytest
 from beehive.files.removal import remove_tree
 from beehive.files.walking import Walk
 from edged.api import PodSecurityContext
-from edged.volumes.ownership import Owner, give_away, owner_of
+from edged.volumes.ownership import VolumeOwner, owner_of, set_volume_ownership
 from tests.beehive.files.trees import make_deep
 from tests.edged.pods.builders import a_pod
 
@@ -35,7 +35,7 @@ def test_everything_in_it_becomes_the_groups(tree: Path, tmp_path: Path) -> None
     """Files to read and write, directories also to enter, with the bit that hands the group on; links are not followed
     and pipes not opened.
     """
-    give_away(tree, Owner(4242))
+    set_volume_ownership(tree, VolumeOwner(4242))
     assert {path.lstat().st_gid for path in (tree, *tree.rglob("*"))} == {4242}
     assert (mode(tree / "sub"), mode(tree / "sub" / "file"), mode(tree / "pipe")) == (0o2770, 0o660, 0o600)
     assert mode(tree) & 0o2770 == 0o2770
@@ -43,7 +43,7 @@ def test_everything_in_it_becomes_the_groups(tree: Path, tmp_path: Path) -> None
 
 
 def test_a_read_only_volume_is_not_opened_for_writing(tree: Path) -> None:
-    give_away(tree, Owner(4242), read_only=True)
+    set_volume_ownership(tree, VolumeOwner(4242), read_only=True)
     assert (mode(tree / "sub"), mode(tree / "sub" / "file")) == (0o2750, 0o640)
 
 
@@ -51,9 +51,9 @@ def test_a_read_only_volume_is_not_opened_for_writing(tree: Path) -> None:
 def test_on_root_mismatch_a_volume_that_is_given_is_left_alone(
     tree: Path, on_mismatch_only: bool, expected: int
 ) -> None:
-    give_away(tree, Owner(4242))
+    set_volume_ownership(tree, VolumeOwner(4242))
     os.chown(tree / "sub" / "file", -1, os.getgid())
-    give_away(tree, Owner(4242, on_mismatch_only))
+    set_volume_ownership(tree, VolumeOwner(4242, on_mismatch_only))
     assert (tree / "sub" / "file").stat().st_gid == expected
 
 
@@ -62,19 +62,22 @@ def test_on_root_mismatch_a_volume_that_is_given_is_left_alone(
     [
         (None, None),
         (PodSecurityContext(), None),
-        (PodSecurityContext(fs_group=0), Owner(0)),
-        (PodSecurityContext(fs_group=7, fs_group_change_policy="Always"), Owner(7)),
-        (PodSecurityContext(fs_group=7, fs_group_change_policy="OnRootMismatch"), Owner(7, on_mismatch_only=True)),
+        (PodSecurityContext(fs_group=0), VolumeOwner(0)),
+        (PodSecurityContext(fs_group=7, fs_group_change_policy="Always"), VolumeOwner(7)),
+        (
+            PodSecurityContext(fs_group=7, fs_group_change_policy="OnRootMismatch"),
+            VolumeOwner(7, on_mismatch_only=True),
+        ),
     ],
 )
-def test_whose_the_volumes_are(security: PodSecurityContext | None, expected: Owner | None) -> None:
+def test_whose_the_volumes_are(security: PodSecurityContext | None, expected: VolumeOwner | None) -> None:
     assert owner_of(a_pod(security_context=security)) == expected
 
 
 def test_a_tree_that_a_container_has_made_is_given_whatever_its_depth(tmp_path: Path) -> None:
     """Deeper than a function can call itself, and than there are descriptors."""
     top = make_deep(tmp_path / "volume", 2000, files=True)
-    give_away(top, Owner(4242))
+    set_volume_ownership(top, VolumeOwner(4242))
     given = {found.entry.stat(follow_symlinks=False).st_gid for found in Walk(top)}
     remove_tree(top)
     assert given == {4242}

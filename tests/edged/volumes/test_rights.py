@@ -1,4 +1,4 @@
-"""Who may do what with a volume, and which never come to the disk."""
+"""Access rights of volumes, and volumes that must never be on the disk."""
 
 import os
 import stat
@@ -21,7 +21,7 @@ from edged.api import (
     Volume,
     VolumeProjection,
 )
-from edged.pods.downward import DownwardView
+from edged.pods.config.downward import DownwardView
 from edged.pods.model import PodUid
 from edged.pods.paths import PodPaths
 from edged.volumes import Files, MemoryMounts, PodVolumes, VolumeError, VolumeFile, resolve_sub_path, set_up

@@ -1,4 +1,4 @@
-"""A container that gets a path of a volume gets that and nothing else, whatever another one does meanwhile."""
+"""A container that mounts a path of a volume gets that and nothing else, even if another one interferes meanwhile."""
 
 import os
 from pathlib import Path
@@ -20,7 +20,7 @@ def volume(tmp_path: Path) -> Path:
 
 @needs_mounts
 def test_what_was_opened_is_what_is_mounted(volume: Path, tmp_path: Path) -> None:
-    """Directories and files; what is bound already is left alone; a link put there later changes nothing."""
+    """Directories and files; an existing binding is kept; a link put there later changes nothing."""
     with nothing_mounted_at_the_end(tmp_path) as mounts:
         place, other = tmp_path / "place" / "0", tmp_path / "place" / "1"
         assert bind_sub_path(mounts, volume, "a", place) == place
@@ -49,7 +49,7 @@ def test_another_path_than_before_takes_the_place(volume: Path, tmp_path: Path) 
 
 
 def test_a_link_that_appears_while_it_is_opened_is_not_followed(volume: Path, tmp_path: Path) -> None:
-    """Between the look at the whole path and the opening of its parts another container exchanges one for a link."""
+    """Between the check of the whole path and the opening of its parts another container replaces one by a link."""
     looked_at = os.path.realpath
 
     def exchange(path: str | os.PathLike[str]) -> str:

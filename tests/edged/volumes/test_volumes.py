@@ -1,4 +1,4 @@
-"""Volumes hold what the pod asks for."""
+"""Volumes hold the content that the pod specifies."""
 
 import os
 import socket
@@ -38,7 +38,7 @@ from edged.api.persistent import (
     SecretReference,
     VolumeAttachment,
 )
-from edged.pods.downward import DownwardView
+from edged.pods.config.downward import DownwardView
 from edged.pods.paths import PodPaths
 from edged.volumes import (
     Files,
@@ -201,7 +201,7 @@ def test_files_of_a_volume(volume: Volume, expected: dict[str, tuple[bytes, int]
     ],
 )
 def test_impossible_volume_is_named(volume: Volume, message: str, *, may_come: bool) -> None:
-    """The error says what is missing or not supported, and whether it may come by itself."""
+    """The error names the missing or unsupported part, and whether a retry may help."""
     with pytest.raises(VolumeError, match=message) as raised:
         planned(volume)
     assert isinstance(raised.value, MissingContentError) is may_come
@@ -233,7 +233,7 @@ def test_config_map_change_reaches_the_files(tmp_path: Path) -> None:
 
 
 def test_empty_dir_is_open_to_all_and_kept(tmp_path: Path) -> None:
-    """Everybody may write whatever the umask; setting up again keeps what is in it."""
+    """Everybody may write despite the umask; setting up again keeps the content."""
     plan = planned(Volume(name="v", empty_dir=EmptyDirVolumeSource()), tmp_path)
     path = set_up(plan, at(0))
     (path / "kept").touch()
@@ -277,7 +277,7 @@ def test_group_owns_what_is_the_pods_own(tmp_path: Path) -> None:
     ],
 )
 def test_host_path_is_checked(tmp_path: Path, kind: str, name: str, *, good: bool) -> None:
-    """What must be there is there, or is made where the type says so, or the pod is told."""
+    """The required file exists, or is made if the type says so, or the pod gets an error."""
     (tmp_path / "directory").mkdir()
     (tmp_path / "file").touch()
     with socket.socket(socket.AF_UNIX) as server:
@@ -292,7 +292,7 @@ def test_host_path_is_checked(tmp_path: Path, kind: str, name: str, *, good: boo
 
 
 def test_files_may_lie_as_deep_as_a_path_reaches(tmp_path: Path) -> None:
-    """A configmap's item names them; what is deeper than the kernel takes is refused in its words."""
+    """A configmap's item names them; deeper ones are refused in the kernel's words."""
     deep = KeyToPath(key="greeting", path="a/" * 1500 + "file")
     plan = planned(Volume(name="v", config_map=ConfigMapVolumeSource(name="cm", items=(deep,))), tmp_path)
     path = set_up(plan, at(0))

@@ -1,4 +1,5 @@
-"""A cloud's CA, and its server of certificates on a real socket, as KubeEdge's answers (spec/03 §4.2)."""
+"""A cloud's CA, and its server of certificates on a real socket, as KubeEdge's answers (docs/protocol.md,
+"Certificates")."""
 
 from __future__ import annotations
 

@@ -11,17 +11,17 @@ from cryptography.hazmat.primitives.serialization import Encoding
 
 from beehive import RealClock
 from edgehub.certificates import issuer
+from edgehub.certificates.certified_link import CertifiedLink
 from edgehub.certificates.errors import CertificateError, ClockError, IssuerError, RefusedError, TokenError
 from edgehub.certificates.files import pem, store
-from edgehub.certificates.issuer import Issuer
-from edgehub.certificates.keeper import Keeper
-from edgehub.certificates.link import CertifiedLink
+from edgehub.certificates.issuer import SubprocessIssuer
+from edgehub.certificates.manager import CertificateManager
 from edgehub.certificates.settings import CertificateSettings
 from edgehub.counters import LinkCounters
 from edgehub.errors import ClosedHereError, DialError, LinkError
 from edgehub.link import Link, LinkEvents
 from tests.edgehub.certificates.authority import DAY, NODE, Authority, CertificateServer, key_pem, name
-from tests.edgehub.clouds import PATIENCE
+from tests.edgehub.clouds import TIMEOUT
 from tests.edgehub.links import RunningLink
 
 
@@ -48,7 +48,7 @@ class StubLink(Link):
         if self._error is not None:
             return self._error
         events.opened()
-        assert self._closed.wait(PATIENCE)
+        assert self._closed.wait(TIMEOUT)
         return ClosedHereError()
 
     def send(self, frame: bytes) -> None:
@@ -65,7 +65,7 @@ def put(settings: CertificateSettings, authority: Authority, *, since: float = -
 
 
 def certified(settings: CertificateSettings, link: Link, counters: LinkCounters) -> CertifiedLink:
-    return CertifiedLink(lambda: link, Keeper(settings, RealClock(), counters, Issuer()))
+    return CertifiedLink(lambda: link, CertificateManager(settings, RealClock(), counters, SubprocessIssuer()))
 
 
 def test_a_missing_certificate_is_fetched_before_the_link_is_made(server: CertificateServer, tmp_path: Path) -> None:
@@ -177,7 +177,7 @@ def test_a_clock_behind_the_certificate_is_the_better_reason(
 def test_a_slow_cloud_is_given_up(server: CertificateServer, tmp_path: Path) -> None:
     server.silent.set()
     with pytest.raises(IssuerError, match="in time"):
-        Issuer(patience=1.0).obtain(server.settings(tmp_path), renew=False, wanted=lambda: True)
+        SubprocessIssuer(timeout=1.0).obtain(server.settings(tmp_path), renew=False, wanted=lambda: True)
 
 
 @pytest.mark.parametrize("command", [("/nonexistent",), ("/bin/false",), ("/bin/true",)])
@@ -187,7 +187,7 @@ def test_a_process_that_does_not_do_its_work(
     """It does not start, fails, says nothing: each is an error with a name."""
     monkeypatch.setattr(issuer, "COMMAND", command)
     with pytest.raises(IssuerError):
-        Issuer().obtain(server.settings(tmp_path), renew=False, wanted=lambda: True)
+        SubprocessIssuer().obtain(server.settings(tmp_path), renew=False, wanted=lambda: True)
 
 
 def test_neither_the_token_nor_the_key_is_in_an_error_or_in_the_settings_repr(
@@ -197,13 +197,13 @@ def test_neither_the_token_nor_the_key_is_in_an_error_or_in_the_settings_repr(
     secret = settings.token.rpartition(".")[2]
     server.refusal = 500, "x"
     with pytest.raises(CertificateError) as caught:
-        Issuer().obtain(settings, renew=False, wanted=lambda: True)
+        SubprocessIssuer().obtain(settings, renew=False, wanted=lambda: True)
     assert secret not in str(caught.value)
     assert secret not in repr(settings)
 
 
 def _await(true: Callable[[], bool]) -> None:
-    deadline, never = RealClock().monotonic() + PATIENCE, threading.Event()
+    deadline, never = RealClock().monotonic() + TIMEOUT, threading.Event()
     while not true():
         assert RealClock().monotonic() < deadline
         never.wait(0.01)

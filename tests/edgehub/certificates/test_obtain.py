@@ -24,7 +24,7 @@ from edgehub.certificates.errors import (
     UnreachableError,
     WrongNodeError,
 )
-from edgehub.certificates.files import read_certificate, settle, store
+from edgehub.certificates.files import finish_replacement, read_certificate, store
 from edgehub.certificates.obtain import join, renew
 from edgehub.certificates.settings import CertificatePaths
 from edgehub.tls import client_context
@@ -240,7 +240,7 @@ def test_files_that_cannot_be_looked_for(tmp_path: Path) -> None:
     """As in a directory that is another user's; for a link it is one more reason why it did not come up."""
     paths = CertificatePaths(tmp_path / "ca.crt", tmp_path / "node.crt", tmp_path / ("k" * 300))
     with pytest.raises(FilesError, match="cannot look for"):
-        settle(paths)
+        finish_replacement(paths)
 
 
 @pytest.mark.parametrize("missing", ["certificate", "key", "authority"])
@@ -304,7 +304,7 @@ def test_a_link_that_dials_while_the_disk_is_slow_does_not_fail_the_renewal(
 
     def slow(descriptor: int) -> None:
         dials[0] += 1
-        settle(settings.paths)
+        finish_replacement(settings.paths)
         flush(descriptor)
 
     monkeypatch.setattr(os, "fsync", slow)
@@ -327,7 +327,7 @@ def test_what_is_left_of_an_interrupted_renewal_is_not_taken_for_the_next_one_s(
 
     def looked(path: Path, *, missing_ok: bool = False) -> None:
         remove(path, missing_ok=missing_ok)
-        settle(settings.paths)
+        finish_replacement(settings.paths)
         client_context(settings.paths.authority, settings.paths.certificate, settings.paths.key)
 
     monkeypatch.setattr(Path, "unlink", looked)

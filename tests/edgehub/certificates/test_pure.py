@@ -26,7 +26,7 @@ from edgehub.certificates.errors import (
 )
 from edgehub.certificates.files import pem
 from edgehub.certificates.keys import NodeKey
-from edgehub.certificates.times import lasting, shown
+from edgehub.certificates.times import format_duration, format_time
 from edgehub.certificates.token import Token
 from tests.edgehub.certificates import recorded
 from tests.edgehub.certificates.authority import NODE, Authority
@@ -96,11 +96,11 @@ def test_the_recorded_certificate_is_read() -> None:
     issued = recorded.body("http-response", 1)
     certificate = Certificate.from_der(issued)
     assert certificate[:3] == ("system:node:lab-edge", "system:nodes", "KubeEdge")
-    assert shown(certificate.not_before) == "2026-11-20 01:54:27 UTC"
-    assert shown(certificate.not_after) == "2027-11-20 01:54:27 UTC"
+    assert format_time(certificate.not_before) == "2026-11-20 01:54:27 UTC"
+    assert format_time(certificate.not_after) == "2027-11-20 01:54:27 UTC"
     authority = Certificate.from_der(recorded.body("http-response", 0))
     assert authority.common_name == authority.issuer == "KubeEdge"
-    assert shown(authority.not_after) == "2126-07-19 01:52:28 UTC"
+    assert format_time(authority.not_after) == "2126-07-19 01:52:28 UTC"
 
 
 @recorded.needs_trace
@@ -186,7 +186,7 @@ def test_a_clock_before_the_certificate_s_beginning_is_named() -> None:
     ("seconds", "words"), [(0, "0 s"), (119, "119 s"), (120, "2 minutes"), (7200, "2 hours"), (1e6, "12 days")]
 )
 def test_durations_in_words(seconds: float, words: str) -> None:
-    assert lasting(seconds) == words
+    assert format_duration(seconds) == words
 
 
 def test_an_error_survives_its_way_between_processes() -> None:

@@ -14,7 +14,7 @@ from beehive.testing import Harness
 from edgehub import EdgeHub, LinkCounters, Outgoing
 from edgehub.certificates.errors import UnreachableError
 from edgehub.certificates.files import pem, store
-from edgehub.certificates.keeper import Keeper
+from edgehub.certificates.manager import CertificateManager
 from edgehub.certificates.settings import CertificateSettings
 from edgehub.settings import Limits
 from edgehub.testing import MemoryCloud
@@ -66,9 +66,9 @@ class Bed:
         made = CertificateSettings(**{**fields, **changes})
         self.issuer.obtain(made, renew=False, wanted=lambda: True)
         self.began = self.bee.clock.now()
-        self.keeper = Keeper(made, self.bee.clock, self.counters, self.issuer)
+        self.certificates = CertificateManager(made, self.bee.clock, self.counters, self.issuer)
         self.bee.add(
-            EdgeHub, settings(), self.cloud.make_link, Outgoing(Limits()), self.counters, self.keeper
+            EdgeHub, settings(), self.cloud.make_link, Outgoing(Limits()), self.counters, self.certificates
         )  # fmt: skip
 
     @property
@@ -171,7 +171,7 @@ def test_without_rotation_nothing_is_renewed(tmp_path: Path) -> None:
 def test_another_certificate_in_the_file_is_taken_up(bed: Bed) -> None:
     """Somebody has replaced it by hand: from then on its own life counts."""
     bed.bee.run_for(0.5 * DAY)
-    bed.issuer.obtain(bed.keeper._settings, renew=False, wanted=lambda: True)
+    bed.issuer.obtain(bed.certificates._settings, renew=False, wanted=lambda: True)
     bed.bee.run_for(0.65 * DAY)
     assert len(bed.issuer.times) == 2
     bed.bee.run_for(0.3 * DAY)

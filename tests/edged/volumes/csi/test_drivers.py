@@ -1,4 +1,4 @@
-"""Drivers that register, what the cloud is told of them, and the rules by which they are treated."""
+"""Registration of drivers, the node's annotations for them, and the rules of CSIDriver objects."""
 
 import json
 from collections.abc import Iterator
@@ -139,7 +139,7 @@ ONE = {"access_modes": ("ReadWriteOnce",), "fs_type": "ext4"}
 def test_which_volumes_are_given_to_the_pods_group(
     driver: CSIDriver | None, volume: dict[str, Any], given: bool
 ) -> None:
-    assert rules.is_given_to_group(driver, CsiVolume("v", "d", "h", **volume)) is given
+    assert rules.supports_fs_group(driver, CsiVolume("v", "d", "h", **volume)) is given
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Volumes of a storage driver: staged once, published to each pod, undone with the last, whatever happens."""
+"""Volumes of a storage driver: staged once, published to each pod, undone with the last, after any failure."""
 
 import json
 import shutil
@@ -29,7 +29,7 @@ from edged.volumes import MemoryMounts, VolumeError
 from edged.volumes.csi.drivers import CsiDrivers
 from edged.volumes.csi.model import CsiVolume, attachment_name
 from edged.volumes.csi.mounter import CsiMounter
-from edged.volumes.ownership import Owner
+from edged.volumes.ownership import VolumeOwner
 from tests.edged.pods.builders import a_pod
 from tests.edged.volumes.crash import Crash, crash_after
 from tests.edged.volumes.mounting import needs_mounts, nothing_mounted_at_the_end
@@ -40,7 +40,7 @@ FREE = CSIDriver(spec=CSIDriverSpec(attach_required=False))
 
 
 class Sources:
-    """What the cloud says."""
+    """The cloud's objects."""
 
     def __init__(self, driver: CSIDriver | None = FREE) -> None:
         self.driver = driver
@@ -72,7 +72,7 @@ class Node:
         self.drivers.register(Plugin(NAME, self.driver.socket, ("1.0.0",)))
         self.mounter = CsiMounter(PodPaths(self.root), self.drivers, self.mounts, "n1")
 
-    def publish(self, uid: str = "u1", volume: CsiVolume = VOLUME, owner: Owner | None = None) -> Path:
+    def publish(self, uid: str = "u1", volume: CsiVolume = VOLUME, owner: VolumeOwner | None = None) -> Path:
         return self.mounter.publish(pod(uid), volume, self.sources, owner)
 
     def close(self) -> None:
@@ -108,7 +108,7 @@ def node(directory: Path) -> Iterator[Node]:
 
 
 def test_staged_once_published_to_each_pod_and_undone_with_the_last(node: Node) -> None:
-    """And as often as one likes: what is done already is not done again."""
+    """May be repeated: nothing is done twice."""
     for uid in ("u1", "u2", "u1"):
         node.publish(uid)
     assert node.driver.made() == ["NodeStageVolume", "NodePublishVolume", "NodePublishVolume"]
@@ -157,7 +157,7 @@ def test_what_the_driver_is_told(node: Node) -> None:
 
 @pytest.mark.parametrize("killed_after", ["NodeStageVolume", "NodePublishVolume"])
 def test_an_agent_that_was_killed_is_undone_by_the_next(node: Node, killed_after: str) -> None:
-    """What it had begun is on the disk; the next agent finds it without having done any of it."""
+    """Its records are on the disk; the next agent undoes the calls without having made any."""
     if killed_after == "NodeStageVolume":
         node.driver.fail("NodePublishVolume", grpc.StatusCode.INTERNAL, "killed here")
         with pytest.raises(PluginError):
@@ -208,7 +208,7 @@ def test_a_removal_that_failed_halfway_goes_on(node: Node) -> None:
 
 
 def test_after_the_agents_restart_volumes_are_published_again_and_once(node: Node) -> None:
-    """A reboot has taken them, and a driver takes what it has done already without complaint."""
+    """A reboot has removed the mounts, and a driver accepts a repeated call."""
     node.publish()
     node.agent()
     node.publish()
@@ -268,7 +268,7 @@ def test_edged_ends_although_a_driver_hangs(node: Node) -> None:
 
 
 def test_a_driver_that_does_not_stage(directory: Path) -> None:
-    """It is published at once; that the volume is in use here is known all the same."""
+    """It publishes at once; the volume is still marked as in use."""
     node = Node(directory, capabilities=())
     try:
         node.publish()
@@ -282,7 +282,7 @@ def test_a_driver_that_does_not_stage(directory: Path) -> None:
 
 
 def test_a_volume_of_one_pod_alone(node: Node) -> None:
-    """It is not attached, not staged and not in use; the driver must have said that it has such volumes."""
+    """It is not attached, not staged and not in use; the driver must declare such volumes."""
     volume = CsiVolume("v", NAME, "csi-1", ("ReadWriteOnce",), ephemeral=True)
     with pytest.raises(VolumeError, match="Ephemeral not supported by driver"):
         node.publish(volume=volume)
@@ -296,7 +296,7 @@ def test_a_volume_of_one_pod_alone(node: Node) -> None:
 
 
 def test_a_volume_is_waited_for_until_the_cloud_has_attached_it(node: Node) -> None:
-    """What the attacher has said goes to the driver. Without the cloud's word it is assumed to need it."""
+    """The attacher's data goes to the driver. Without a CSIDriver object attachment is required."""
     node.sources.driver = None
     with pytest.raises(VolumeError, match=r"volume not attached yet.*VolumeAttachment is missing"):
         node.publish()
@@ -326,16 +326,16 @@ def test_the_pods_group_gets_the_volume(directory: Path) -> None:
         node = Node(directory, mounts=mounts)
         try:
             volume = CsiVolume("pv1", NAME, "disk-1", ("ReadWriteOnce",), fs_type="ext4")
-            place = node.publish(volume=volume, owner=Owner(4242))
+            place = node.publish(volume=volume, owner=VolumeOwner(4242))
             assert place.stat().st_gid == 4242
             assert node.driver.request("NodePublishVolume").volume_capability.mount.volume_mount_group == ""
             node.mounter.tear_down(PodUid("u1"))
             shared = CsiVolume("pv2", NAME, "disk-2", ("ReadWriteMany",), fs_type="ext4")
-            assert node.publish(volume=shared, owner=Owner(4242)).stat().st_gid != 4242
+            assert node.publish(volume=shared, owner=VolumeOwner(4242)).stat().st_gid != 4242
             node.mounter.tear_down(PodUid("u1"))
             node.driver.capabilities += ("VOLUME_MOUNT_GROUP",)
             node.agent()
-            node.publish(volume=volume, owner=Owner(4243))
+            node.publish(volume=volume, owner=VolumeOwner(4243))
             assert node.driver.request("NodePublishVolume").volume_capability.mount.volume_mount_group == "4243"
             node.mounter.tear_down(PodUid("u1"))
         finally:

@@ -1,0 +1,79 @@
+"""The client's side of an exchange."""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import h11
+
+from beehive.http.errors import HttpError
+from beehive.http.events import Receive, next_event
+
+
+class ResponseHead(NamedTuple):
+    """The status and the headers of a response."""
+
+    status: int
+    headers: dict[str, str]
+    """Names in lower case; of several headers with one name, the last."""
+
+
+class ClientExchange:
+    """One request and its response on a connection that a client has opened.
+
+    Example:
+        exchange = ClientExchange(max_head=64 * 1024)
+        connection.sendall(exchange.request("GET", "/healthz", [("Host", "127.0.0.1:10350")]))
+        head = exchange.read_head(lambda: connection.recv(4096))
+
+    Args:
+        max_head: bytes of status line and headers that are read. One read may exceed it.
+    """
+
+    def __init__(self, max_head: int) -> None:
+        self._connection = h11.Connection(h11.CLIENT, max_head)
+
+    def request(self, method: str, target: str, headers: Iterable[tuple[str, str]], body: bytes = b"") -> bytes:
+        """Return the whole request.
+
+        Args:
+            method: `GET` and the like.
+            target: path and query, encoded.
+            headers: with `Host`; `Content-Length` is added for a body.
+            body: bytes after the head.
+
+        Raises:
+            HttpError: a header's name or value cannot be sent.
+        """
+        encoded = [(name.encode("utf-8", "replace"), value.encode("utf-8", "replace")) for name, value in headers]
+        if body:
+            encoded.append((b"Content-Length", b"%d" % len(body)))
+        send = self._connection.send
+        try:
+            head = send(h11.Request(method=method, target=target, headers=encoded))
+            return head + (send(h11.Data(data=body)) if body else b"") + send(h11.EndOfMessage())
+        except h11.LocalProtocolError as error:
+            raise HttpError(error.error_status_hint, str(error)) from error
+
+    def read_head(self, receive: Receive) -> ResponseHead:
+        """Return the head of the response; responses with a status below 200 are skipped.
+
+        Raises:
+            HttpError: the answer is not HTTP/1, its head is too long, or the connection ends before it is complete.
+        """
+        while isinstance(event := next_event(self._connection, receive), h11.InformationalResponse):
+            continue
+        if not isinstance(event, h11.Response):
+            raise HttpError(502, "closed before an answer came")
+        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in event.headers}
+        return ResponseHead(event.status_code, headers)
+
+    def read_body(self, receive: Receive, limit: int) -> bytes:
+        """Return the body, or its beginning of at least `limit` bytes: the rest is not received.
+
+        Raises:
+            HttpError: the body breaks the protocol, or the connection ends before it is complete.
+        """
+        body = bytearray()
+        while len(body) < limit and isinstance(event := next_event(self._connection, receive), h11.Data):
+            body += event.data
+        return bytes(body)

@@ -1,0 +1,36 @@
+"""Makes text from outside safe to print: in a log, an error, a table, a terminal.
+
+Text of a node, a pod or a manifest may hold escape sequences that move a terminal's cursor or set its title, line
+breaks that forge lines of a log, and marks that reverse the direction of writing (CVE-2021-25743, CVE-2021-42574).
+These characters are escaped as in a Python string (`\\x1b`); all others stay.
+"""
+
+import re
+from typing import Final
+
+CLIPPED: Final = 200
+"""Characters that one value from outside may have in a log line or an error."""
+
+UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+_UNSAFE_IN_LINES = re.compile(UNSAFE.pattern.replace("\x00-\x1f", "\x00-\x08\x0b-\x1f"))
+
+
+def printable(text: str) -> str:
+    """Return the text on one line, without characters that control a terminal."""
+    return UNSAFE.sub(_escaped, text)
+
+
+def printable_lines(text: str) -> str:
+    """Return the text without characters that control a terminal, except line breaks and tabs."""
+    return _UNSAFE_IN_LINES.sub(_escaped, text)
+
+
+def clipped(text: str, limit: int = CLIPPED) -> str:
+    """Return the text on one line, cut after `limit` characters, before these are escaped, with its length appended."""
+    if len(text) <= limit:
+        return printable(text)
+    return f"{printable(text[:limit])}... ({len(text)} characters)"
+
+
+def _escaped(match: re.Match[str]) -> str:
+    return match[0].encode("unicode_escape").decode("ascii")

@@ -1,0 +1,193 @@
+"""The flight recorder: the last minute of a hive in memory.
+
+Recording a delivery is one append in C to a small ring, the intake; no lock and no other Python code runs on the
+module's thread. The intake is moved to the history ten times a second, and the history is bounded in age and bytes.
+There are two rings because the cost of keeping a message is not the append but the memory: with a single ring of 8 MiB,
+every message would be made in memory outside of the processor's caches, which costs a busy bus a tenth of its rate. In
+return, the oldest of more than `INTAKE` deliveries within `PERIOD` are lost, and a note says so. On a node that is
+rare, because each frame, commit and call of the runtime also empties the intake if it is half full.
+
+The history is packed a little later (`beehive.trace.packed_block`), unless so many entries arrive that packing them
+would cost too much processor time. `BYTES` counts entries before packing, as a dump needs them.
+"""
+
+import threading
+from collections import deque
+from collections.abc import Callable
+from itertools import chain
+from pathlib import Path
+from typing import Final
+
+from beehive.clock import Clock, Timer
+from beehive.trace.entries import AnyEntry, RecorderNote, Serialiser, size_of
+from beehive.trace.format import NoteKind, TraceHeader
+from beehive.trace.packed_block import PackedBlock
+from beehive.trace.redact import Redactor
+from beehive.trace.writer import FileWriter
+
+SECONDS: Final = 60.0
+BYTES: Final = 8 * 1024 * 1024
+
+INTAKE: Final = 512
+"""Deliveries that the intake holds; with the rest of the bus they fit a core's own cache."""
+
+PERIOD: Final = 0.1
+"""Seconds between two emptyings of the intake."""
+
+BLOCK: Final = 128
+"""Entries that are packed together, or fewer with `BLOCK_BYTES`."""
+
+BLOCK_BYTES: Final = 256 * 1024
+"""Bytes that make a block of fewer entries: the runtime's lists of a hundred pods take some 100 kB each second."""
+
+_BLOCKS = 3
+"""Blocks that are packed within `PERIOD` at most, which takes 2 % of a core. If more entries arrive, none is packed."""
+
+_JUMP = 0.1
+"""Seconds by which the wall clock must jump to be noted."""
+
+_CHUNK = 256
+"""Records that are made at a time in a dump, which bounds its memory."""
+
+
+class FlightRecorder:
+    """Keeps the last minute of a hive in memory, and writes it as a trace on demand.
+
+        recorder = FlightRecorder(runtime.clock)
+        hive = Hive(runtime, taps=(recorder,))
+        hive.watchers.append(recorder.add)
+
+    It is a tap; `add` is a watcher, and is called with the entries of other packages too.
+
+    Args:
+        clock: of the hive.
+        seconds, size: bounds of the history: its age in seconds, and its bytes.
+    """
+
+    def __init__(self, clock: Clock, seconds: float = SECONDS, size: int = BYTES) -> None:
+        self._clock = clock
+        self._seconds = seconds
+        self._room = size
+        self._lock = threading.Lock()
+        self._intake: deque[AnyEntry] = deque(maxlen=INTAKE)
+        self._packed: deque[PackedBlock] = deque()
+        self._loose: deque[tuple[AnyEntry, int]] = deque()
+        self._loose_size = 0
+        self._loose_before = 0
+        """Unpacked entries after the last packing."""
+        self._offset = clock.now() - clock.monotonic()
+        self.noted: Callable[[RecorderNote], None] = self.add
+        """Called with the recorder's own notes; replaced where another recorder receives them too."""
+        self._timer: Timer = clock.every(PERIOD, self._tick)
+        self.delivered = self._intake.append
+        """Records a delivery (`beehive.Tap`): the ring's own method, to save a call."""
+
+    def add(self, entry: AnyEntry) -> None:
+        """Record an event other than a delivery."""
+        with self._lock:
+            self._keep(entry)
+        if len(self._intake) > INTAKE // 2:
+            self._take_in()
+
+    def close(self) -> None:
+        """Stop the timer that empties the intake."""
+        self._timer.cancel()
+
+    @property
+    def packed(self) -> int:
+        """Number of packed entries."""
+        with self._lock:
+            return sum(block.number for block in self._packed)
+
+    def entries(self) -> list[AnyEntry]:
+        """Return the entries, oldest first."""
+        self._take_in()
+        with self._lock:
+            oldest = self._forget()
+            blocks, loose = list(self._packed), [entry for entry, _ in self._loose]
+        unpacked = chain.from_iterable(block.entries() for block in blocks)
+        return sorted((entry for entry in chain(unpacked, loose) if entry.time >= oldest), key=lambda entry: entry.time)
+
+    def write(self, path: Path, header: TraceHeader, origin: float, redactor: Redactor) -> int:
+        """Write the entries to a new trace, and return their number.
+
+        Args:
+            path: of the file.
+            header: of the trace.
+            origin: monotonic seconds of the header's `began`.
+            redactor: removes the secrets.
+
+        Raises:
+            TraceError: the file could not be written.
+        """
+        entries, serialiser = self.entries(), Serialiser(origin, redactor)
+        writer = FileWriter(path, header)
+        try:
+            for begin in range(0, len(entries), _CHUNK):
+                writer.write(map(serialiser.record, entries[begin : begin + _CHUNK]))
+        finally:
+            writer.close()
+        return len(entries)
+
+    def _tick(self) -> None:
+        self._take_in()
+        self._pack()
+        self._note_jump()
+
+    def _take_in(self) -> None:
+        """Move the deliveries in the intake to the history."""
+        intake = self._intake
+        with self._lock:
+            if len(intake) == INTAKE:
+                text = f"more than {INTAKE} deliveries in {PERIOD} s; the oldest of them are left out"
+                self._keep(RecorderNote(intake[0].time, NoteKind.LOST, text))
+            for _ in range(len(intake)):
+                self._keep(intake.popleft())
+            self._forget()
+
+    def _keep(self, entry: AnyEntry) -> None:
+        size = size_of(entry)
+        self._room -= size
+        self._loose.append((entry, size))
+        self._loose_size += size
+        if self._room < 0:
+            self._forget()
+
+    def _pack(self) -> None:
+        """Pack loose entries, with the lock held for one block at a time, so that `add` waits for one at most."""
+        if len(self._loose) - self._loose_before <= _BLOCKS * BLOCK:
+            for _ in range(_BLOCKS):
+                with self._lock:
+                    if len(self._loose) < BLOCK and self._loose_size < BLOCK_BYTES:
+                        break
+                    self._pack_block()
+        self._loose_before = len(self._loose)
+
+    def _pack_block(self) -> None:
+        entries: list[AnyEntry] = []
+        size = 0
+        while self._loose and len(entries) < BLOCK and size < BLOCK_BYTES:
+            entry, its_size = self._loose.popleft()
+            entries.append(entry)
+            size += its_size
+        self._loose_size -= size
+        self._packed.append(PackedBlock.of(entries, size))
+
+    def _forget(self) -> float:
+        """Drop entries beyond the bounds of age and bytes; return the time before which an entry is too old."""
+        packed, loose, oldest = self._packed, self._loose, self._clock.monotonic() - self._seconds
+        while packed and (self._room < 0 or packed[0].newest < oldest):
+            self._room += packed.popleft().size
+        while loose and (self._room < 0 or loose[0][0].time < oldest):
+            size = loose.popleft()[1]
+            self._room += size
+            self._loose_size -= size
+        return oldest
+
+    def _note_jump(self) -> None:
+        now = self._clock.monotonic()
+        offset = self._clock.now() - now
+        jumped = offset - self._offset
+        if abs(jumped) > _JUMP:
+            self._offset = offset
+            self.noted(RecorderNote(now, NoteKind.CLOCK, f"the wall clock jumped by {jumped:+.3f} s", jumped))

@@ -1,0 +1,69 @@
+"""Admission of pods to this node (kubelet's canAdmitPod)."""
+
+from msgspec.structs import replace
+
+from edged.admission.admit import NodeInfo, refusal
+from edged.admission.validation import validate_pod
+from edged.api import Pod
+from edged.devices.node_devices import NodeDevices
+from edged.node.state import LocalNode
+from edged.pods.kill_options import KillOptions
+from edged.pods.manager import PodManager, PodRecord
+from edged.pods.restart import is_terminal
+from edged.settings import EdgedSettings
+
+
+class PodAdmitter:
+    """Decides whether this node runs a pod. Lives on the edged module's thread.
+
+    Args:
+        settings: the node's name and the sysctls that it allows.
+        pods: the pods of this node, which take resources from a new one.
+        node: the state of this node.
+        devices: the devices of this node.
+    """
+
+    def __init__(self, settings: EdgedSettings, pods: PodManager, node: LocalNode, devices: NodeDevices) -> None:
+        self._settings = settings
+        self._pods = pods
+        self._node = node
+        self._devices = devices
+
+    def rejection(self, record: PodRecord, *, is_new: bool) -> KillOptions | None:
+        """Return why the node does not run a pod; None if it does.
+
+        A pod that has been here before (its status has a start time) may well run, so that its resources are not
+        checked again; but it must stay valid. Pods that are ending make room for others: a kubelet would reject the
+        successor for good.
+
+        Args:
+            record: the pod.
+            is_new: whether it was not known to edged before.
+        """
+        if record.termination_requested or is_terminal(record.pod):
+            return None
+        begins = is_new and not was_admitted(record.pod)
+        invalid = validate_pod(record.pod)
+        if invalid is not None:
+            return replace(invalid, rejected=begins)
+        if not begins:
+            return None
+        others = [r.pod for r in self._pods if r is not record and not r.termination_requested]
+        return refusal(record.pod, [pod for pod in others if not is_terminal(pod)], self.node_info())
+
+    def node_info(self) -> NodeInfo:
+        """Return what a new pod is measured by. Resources are known from the node's first report on."""
+        state = self._node.state
+        return NodeInfo(
+            self._settings.node_name,
+            self._devices.expected_allocatable(self._node.allocatable()),
+            state.known,
+            self._settings.allowed_unsafe_sysctls,
+            state.pressures,
+            state.is_shutting_down,
+        )
+
+
+def was_admitted(pod: Pod) -> bool:
+    """Return whether a pod needs no admission: it has started or ended before, or its end is requested."""
+    return pod.metadata.deletion_timestamp is not None or is_terminal(pod) or bool(pod.status.start_time)

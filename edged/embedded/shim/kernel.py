@@ -1,0 +1,87 @@
+"""The few system calls that Python 3.11 lacks: namespaces, mounts, process control."""
+
+import ctypes
+import os
+
+_libc = ctypes.CDLL(None, use_errno=True)
+_libc.mount.argtypes = (
+    ctypes.c_char_p,
+    ctypes.c_char_p,
+    ctypes.c_char_p,
+    ctypes.c_ulong,
+    ctypes.c_char_p,
+)
+_libc.prctl.argtypes = (ctypes.c_int, ctypes.c_ulong, ctypes.c_ulong, ctypes.c_ulong, ctypes.c_ulong)
+
+NEW_MOUNT_NAMESPACE = 0x0002_0000
+NEW_USER_NAMESPACE = 0x1000_0000
+
+MS_RDONLY = 0x1
+MS_REMOUNT = 0x20
+MS_BIND = 0x1000
+MS_MOVE = 0x2000
+MS_REC = 0x4000
+MS_SLAVE = 0x8_0000
+MS_RELATIME = 0x20_0000
+
+_ST_RELATIME = 0x1000
+_SAME_IN_STATVFS = 0x1 | 0x2 | 0x4 | 0x8 | 0x400 | 0x800
+"""rdonly, nosuid, nodev, noexec, noatime, nodiratime: the mount flags whose statvfs bits have the same values."""
+
+_PR_SET_PDEATHSIG = 1
+_PR_SET_NAME = 15
+_PR_SET_CHILD_SUBREAPER = 36
+_PR_SET_NO_NEW_PRIVS = 38
+
+
+def _check(result: int, subject: str) -> None:
+    if result != 0:
+        error = ctypes.get_errno()
+        raise OSError(error, os.strerror(error), subject)
+
+
+def unshare(namespaces: int) -> None:
+    """Leave the given namespaces for new ones."""
+    _check(_libc.unshare(namespaces), "namespaces")
+
+
+def join_namespace(path: str, kind: int) -> None:
+    """Enter the namespace of the /proc/PID/ns file at `path`."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        _check(_libc.setns(descriptor, kind), path)
+    finally:
+        os.close(descriptor)
+
+
+def mount(source: str, target: str, kind: str, flags: int, options: str = "") -> None:
+    """mount(2); the error names the target."""
+    encoded = (os.fsencode(source), os.fsencode(target), kind.encode())
+    _check(_libc.mount(*encoded, flags, options.encode()), target)
+
+
+def mount_flags(path: str) -> int:
+    """Return the flags of the mount of `path`: a remount in a user namespace must not drop any."""
+    found = os.statvfs(path).f_flag
+    return found & _SAME_IN_STATVFS | (MS_RELATIME if found & _ST_RELATIME else 0)
+
+
+def die_with_parent(signal_number: int) -> None:
+    """Have the kernel send this signal to the calling process when its parent dies."""
+    _check(_libc.prctl(_PR_SET_PDEATHSIG, signal_number, 0, 0, 0), "parent death signal")
+
+
+def adopt_orphans() -> None:
+    """Become the parent of every descendant whose own parent ends."""
+    _check(_libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0), "child subreaper")
+
+
+def forbid_new_privileges() -> None:
+    """Make set-user-id programs run without their privilege from here on (allowPrivilegeEscalation: false)."""
+    _check(_libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "no new privileges")
+
+
+def name_process(name: str) -> None:
+    """Set the name of the calling process in `ps` and `top`; 15 bytes at most."""
+    buffer = ctypes.create_string_buffer(name.encode())
+    _check(_libc.prctl(_PR_SET_NAME, ctypes.addressof(buffer), 0, 0, 0), "process name")

@@ -1,0 +1,32 @@
+"""What edged uses of the machine that it runs on."""
+
+from collections.abc import Callable
+
+from msgspec import Struct, field
+
+from edged.cgroups.tree import CgroupTree
+from edged.devices.contract import DevicePluginTransport
+from edged.node.machine import MachineInfo
+from edged.probes.network import Network
+from edged.shutdown.logind import ShutdownSource
+from edged.volumes import KernelMounts, Mounts
+
+
+class Host(Struct, frozen=True, kw_only=True):
+    """The interfaces of the machine; a simulated node has its own.
+
+    Host(machine_info=FakeMachineInfo(), mounts=MemoryMounts())
+    """
+
+    machine_info: MachineInfo = field(default_factory=MachineInfo)
+    """Facts and usage of the machine."""
+    network: Network | None = None
+    """Connects probes and hooks to containers; by sockets unless given."""
+    mounts: Mounts = field(default_factory=KernelMounts)
+    """Mount points of the node."""
+    cgroups: CgroupTree | None = None
+    """Tree in which pods get control groups; None: they get none."""
+    devices: DevicePluginTransport | None = None
+    """Connects device plug-ins; None: the node has no devices."""
+    shutdown: Callable[[], ShutdownSource] | None = None
+    """Makes the source of shutdown notices, at each start of edged; None: shutdowns are not noticed."""

@@ -1,0 +1,129 @@
+"""Housekeeping: garbage collection, rotation of logs, evictions."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import pykka
+from msgspec import Struct
+
+from beehive import ModuleContext
+from edged.api import Pod
+from edged.cri.contract import ContainerRuntime
+from edged.events import EventRecorder
+from edged.eviction.evictor import Collectors, EvictionCallbacks, Evictor
+from edged.eviction.measurement import UsageReader
+from edged.gc.collector import CONTAINER_PERIOD, IMAGE_PERIOD, ContainerCollector, ImageCollector, collect_images
+from edged.gc.housekeeper import Chore, Housekeeper, Now
+from edged.logs.rotation import LogRotation
+from edged.node.machine import MachineInfo
+from edged.node.reporter import NodeReporter
+from edged.pod_killer import PodKiller
+from edged.pod_workers.pod_directories import PodDirectories
+from edged.pods.paths import PodPaths
+from edged.settings import EdgedSettings
+
+
+class NodeUsage(Struct, frozen=True):
+    """Sources of usage and garbage."""
+
+    runtime: ContainerRuntime
+    machine_info: MachineInfo
+    pods: Callable[[], tuple[Pod, ...]]
+    """Returns the pods of this node with their statuses; called on any thread."""
+
+
+class Housekeeping:
+    """Garbage collection, rotation of logs and evictions.
+
+    It has two actors: one for evictions, and one for everything else, so that the removal of a large image does not
+    delay an eviction.
+    Lives on the edged module's thread.
+
+    Args:
+        context: the module.
+        settings: edged's.
+        usage: sources of usage and garbage.
+        directories: logs and files of pods.
+        recorder: records events of the node.
+        killer: evicts pods.
+        reporter: reports pressures on the node.
+    """
+
+    def __init__(
+        self,
+        context: ModuleContext,
+        settings: EdgedSettings,
+        usage: NodeUsage,
+        directories: PodDirectories,
+        recorder: EventRecorder,
+        killer: PodKiller,
+        reporter: NodeReporter,
+    ) -> None:
+        self._context = context
+        self._settings = settings
+        self._runtime = usage.runtime
+        self._machine_info = usage.machine_info
+        self._pods = usage.pods
+        self._recorder = recorder
+        self._killer = killer
+        self._reporter = reporter
+        self._eviction: pykka.ActorRef[Any] | None = None
+        gc, clock = settings.gc, context.clock
+        self._containers = ContainerCollector(usage.runtime, gc.containers, clock, usage.pods, directories)
+        self._images = None
+        if gc.images is not None:
+            self._images = ImageCollector(
+                usage.runtime,
+                gc.images,
+                clock,
+                usage.pods,
+                machine_info=usage.machine_info,
+                root=settings.root,
+                recorder=recorder,
+            )
+
+    def start(self) -> None:
+        """Start the actors. Usage is measured at once: the first pod is admitted by it."""
+        self._context.start_actor(Housekeeper, self._chores(), name="edged/housekeeper")
+        period = self._settings.eviction.period
+        chore = Chore("look at what is left on the node", period, self._evictor().synchronize, first=0.0)
+        self._eviction = self._context.start_actor(Housekeeper, [chore], name="edged/evictor")
+
+    def check_now(self) -> None:
+        """Measure usage at once, and not in ten seconds: the disk was found full."""
+        if self._eviction is not None:
+            self._eviction.tell(Now(self._context.clock.monotonic()))
+
+    def _chores(self) -> list[Chore]:
+        images, logs = self._images, self._settings.gc.logs
+        chores = [Chore("collect dead containers", CONTAINER_PERIOD, self._containers.collect)]
+        if images is not None:
+            chores.append(Chore("collect images", IMAGE_PERIOD, partial(collect_images, images, self._recorder)))
+        if logs.size > 0:
+            paths = PodPaths(self._settings.root, self._settings.pod_logs)
+            rotation = LogRotation(self._runtime, logs, self._context.clock, paths, self._pods)
+            chores.append(Chore("rotate logs", logs.period, rotation.rotate_logs))
+        return chores
+
+    def _evictor(self) -> Evictor:
+        settings = self._settings
+        call_soon, killer, reporter = self._context.call_soon, self._killer, self._reporter
+        callbacks = EvictionCallbacks(
+            self._pods,
+            lambda uid, message, grace_period, disruption: call_soon(
+                partial(killer.evict_pod, uid, message, grace_period, disruption=disruption)
+            ),
+            lambda pressures: call_soon(partial(reporter.set_pressures, pressures)),
+        )
+        with_images = any(threshold.signal.startswith("imagefs.") for threshold in settings.eviction.thresholds)
+        usage = UsageReader(self._runtime, self._machine_info, settings.root, with_images=with_images)
+        return Evictor(
+            usage,
+            settings.eviction,
+            self._context.clock,
+            PodPaths(settings.root),
+            callbacks,
+            Collectors(self._containers, self._images),
+            self._recorder,
+        )

@@ -1,0 +1,186 @@
+"""Image pulls in the background."""
+
+import logging
+import threading
+from collections import OrderedDict, deque
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import NamedTuple
+
+from beehive import Runtime
+from beehive.rate import TokenBucket
+from edged.cri.contract import ContainerRuntime
+from edged.cri.errors import CriError
+from edged.images.keyring import Credentials
+from edged.images.limits import PullLimits
+from edged.pods.model import PodUid
+from protos.cri.v1 import api_pb2 as cri
+
+_log = logging.getLogger(__name__)
+
+FRESH_SECONDS = 60.0
+"""Seconds for which a result is kept: the pod's next sync takes it, or no sync needs it any more."""
+
+
+class PullRequest(NamedTuple):
+    """An image and the credentials to try, in this order; without any, the pull is anonymous."""
+
+    image: str
+    credentials: tuple[Credentials, ...] = ()
+
+
+class PullResult(NamedTuple):
+    """The result of a pull."""
+
+    reference: str = ""
+    """The runtime's reference of the image."""
+    error: Exception | None = None
+    seconds: float = 0.0
+    """Duration of the pull, without its time in the queue."""
+    at: float = 0.0
+    """When it ended, in monotonic seconds."""
+
+
+class _Pull:
+    __slots__ = ("request", "sandbox", "waiters")
+
+    def __init__(self, request: PullRequest, sandbox: cri.PodSandboxConfig) -> None:
+        self.request = request
+        self.sandbox = sandbox
+        self.waiters: dict[PodUid, None] = {}
+
+
+class ImagePuller:
+    """Pulls images, each on an actor of its own, so that no worker waits for a pull. Thread-safe.
+
+    A pod's sync requests an image and ends; the end of the pull starts the pod's next sync, which takes the result.
+    Requests for the same image and credentials share one pull. The number of running pulls is limited
+    (`serializeImagePulls`, `maxParallelImagePulls`), and so is their rate (`registryPullQPS`), in the order of the
+    requests. A kubelet refuses requests beyond the rate (`pull QPS exceeded`); here they wait, because a node that
+    starts twenty pods is no error.
+
+        puller.request(uid, PullRequest("docker.io/library/nginx:1.29"), sandbox)
+        puller.take_result(uid, "docker.io/library/nginx:1.29")  # None until the pull has ended
+
+    Args:
+        actors: runs the pulls, and has the clock.
+        runtime: pulls.
+        limits: number and rate of pulls.
+        pulled: called on any thread with each pod whose pull has ended.
+    """
+
+    def __init__(
+        self, actors: Runtime, runtime: ContainerRuntime, limits: PullLimits, pulled: Callable[[PodUid], None]
+    ) -> None:
+        self._actors = actors
+        self._runtime = runtime
+        self._parallel = limits.parallel
+        self._bucket = TokenBucket(limits.rate, limits.burst)
+        self._pulled = pulled
+        self._lock = threading.Lock()
+        self._known: dict[PullRequest, _Pull] = {}
+        self._waiting: deque[_Pull] = deque()
+        self._running = 0
+        self._delayed = False
+        self._results: OrderedDict[tuple[PodUid, str], PullResult] = OrderedDict()
+        self._closed = False
+
+    def take_result(self, uid: PodUid, image: str) -> PullResult | None:
+        """Return and drop the result of the pod's pull of an image; None without a fresh one."""
+        with self._lock:
+            result = self._results.pop((uid, image), None)
+        fresh = result is not None and self._actors.clock.monotonic() - result.at <= FRESH_SECONDS
+        return result if fresh else None
+
+    def request(self, uid: PodUid, request: PullRequest, sandbox: cri.PodSandboxConfig) -> None:
+        """Request an image for a pod, or join a running or waiting pull."""
+        with self._lock:
+            pull = self._known.get(request)
+            if pull is None:
+                pull = self._known[request] = _Pull(request, sandbox)
+                self._waiting.append(pull)
+            pull.waiters[uid] = None
+            started = self._take_ready()
+        self._start(started)
+
+    def remove_pod(self, uid: PodUid) -> None:
+        """Drop a removed pod's results and requests; a waiting pull that no other pod needs is not started."""
+        with self._lock:
+            for key in [key for key in self._results if key[0] == uid]:
+                del self._results[key]
+            for pull in self._known.values():
+                pull.waiters.pop(uid, None)
+            for pull in [pull for pull in self._waiting if not pull.waiters]:
+                self._waiting.remove(pull)
+                del self._known[pull.request]
+
+    def close(self) -> None:
+        """Start no more pulls."""
+        with self._lock:
+            self._closed = True
+            self._waiting.clear()
+
+    def _take_ready(self) -> list[_Pull]:
+        """Take the pulls that may start now from the queue; the caller holds the lock."""
+        started: list[_Pull] = []
+        while self._waiting and not self._delayed and (not self._parallel or self._running < self._parallel):
+            wait = self._bucket.take(self._actors.clock.monotonic())
+            if wait > 0:
+                self._delayed = True
+                self._actors.clock.after(wait, self._resume)
+                break
+            self._running += 1
+            started.append(self._waiting.popleft())
+        return started
+
+    def _start(self, pulls: Sequence[_Pull]) -> None:
+        for pull in pulls:
+            self._actors.call(partial(self._run, pull), name="edged/puller")
+
+    def _resume(self) -> None:
+        with self._lock:
+            self._delayed = False
+            started = [] if self._closed else self._take_ready()
+        self._start(started)
+
+    def _run(self, pull: _Pull) -> None:
+        result = self._pull(pull)
+        with self._lock:
+            self._running -= 1
+            del self._known[pull.request]
+            waiters = list(pull.waiters)
+            for uid in waiters:
+                self._results[uid, pull.request.image] = result
+            self._drop_stale(result.at)
+            started = [] if self._closed else self._take_ready()
+        self._start(started)
+        for uid in waiters:
+            self._pulled(uid)
+
+    def _pull(self, pull: _Pull) -> PullResult:
+        """Pull with one of the credentials after the other; after failures return the last error, that of the most
+        general ones.
+        """
+        clock = self._actors.clock
+        begin = clock.monotonic()
+        spec = cri.ImageSpec(image=pull.request.image)
+        error: Exception | None = None
+        for credentials in pull.request.credentials or (None,):
+            auth = None if credentials is None else cri.AuthConfig(**credentials._asdict())
+            try:
+                reference = self._runtime.pull_image(spec, auth, pull.sandbox)
+            except CriError as failure:
+                error = failure
+            except Exception as failure:  # noqa: BLE001 - a bug must not keep the others from being pulled
+                _log.exception("the pull of image %s failed in a way nobody foresaw", pull.request.image)
+                error = failure
+            else:
+                return PullResult(reference, None, clock.monotonic() - begin, clock.monotonic())
+        return PullResult("", error, clock.monotonic() - begin, clock.monotonic())
+
+    def _drop_stale(self, now: float) -> None:
+        while self._results:
+            key, result = next(iter(self._results.items()))
+            if now - result.at <= FRESH_SECONDS:
+                return
+            del self._results[key]

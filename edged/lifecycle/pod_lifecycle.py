@@ -1,0 +1,46 @@
+"""PodLifecycle: hooks, waits and grace periods of all pods."""
+
+from collections.abc import Callable
+
+from beehive import Runtime
+from edged.cri.contract import ContainerRuntime
+from edged.lifecycle.grace_periods import GracePeriods
+from edged.lifecycle.hooks import HookRunner
+from edged.lifecycle.post_start_hooks import PostStartHooks
+from edged.lifecycle.waits import Waits
+from edged.pods.model import PodUid
+from edged.probes.network import Network
+
+
+class PodLifecycle:
+    """Hooks, waits and grace periods: pod workers begin them, the edged module ends them earlier. Thread-safe.
+
+    Args:
+        actors: threads and time.
+        runtime: runs the commands of hooks.
+        network: makes the connections of hooks.
+        hook_over: called on any thread when a postStart hook of a pod has ended.
+    """
+
+    def __init__(
+        self, actors: Runtime, runtime: ContainerRuntime, network: Network, hook_over: Callable[[PodUid], None]
+    ) -> None:
+        self.waits = Waits(actors)
+        self.grace_periods = GracePeriods(actors.clock)
+        self.hooks = HookRunner(runtime, network, self.waits)
+        self.post_start_hooks = PostStartHooks(actors, self.hooks, hook_over)
+
+    def terminate_pod(self, uid: PodUid, grace: int) -> None:
+        """End the waits for the postStart hooks of a pod, and limit its grace periods to so many seconds from now."""
+        self.waits.terminate_pod(uid)
+        self.grace_periods.shorten(uid, grace)
+
+    def forget_pod(self, uid: PodUid) -> None:
+        """Drop a pod that is removed from the node."""
+        self.waits.forget_pod(uid)
+        self.grace_periods.forget_pod(uid)
+        self.post_start_hooks.forget_pod(uid)
+
+    def close(self) -> None:
+        """End all waits."""
+        self.waits.close()

@@ -1,0 +1,79 @@
+"""PostStartHooks: runs postStart hooks without a waiting worker."""
+
+import logging
+import threading
+from collections.abc import Callable, Collection
+
+from beehive import Runtime
+from edged.api.probes import LifecycleHandler
+from edged.lifecycle.errors import HookError, HookInterruptedError
+from edged.lifecycle.hooks import HookRunner, HookTarget
+from edged.pods.model import ContainerId, HookFacts, PodUid
+
+_log = logging.getLogger(__name__)
+
+_NOTHING = HookFacts()
+
+
+class PostStartHooks:
+    """Runs each postStart hook on an actor of its own.
+
+    The sync of a pod that starts a container with such a hook ends there; the end of the hook queues the pod again.
+    Until then the container counts as not started, and the containers after it wait (kubelet's startContainer blocks
+    its pod's worker all that time). Thread-safe: workers begin hooks, the edged module reads their results.
+
+    Args:
+        actors: run the hooks.
+        hooks: runs one hook.
+        over: called on any thread with the pod's uid whenever a hook has ended.
+    """
+
+    def __init__(self, actors: Runtime, hooks: HookRunner, over: Callable[[PodUid], None]) -> None:
+        self._actors = actors
+        self._hooks = hooks
+        self._over = over
+        self._lock = threading.Lock()
+        self._facts: dict[PodUid, HookFacts] = {}
+
+    def facts(self, uid: PodUid) -> HookFacts:
+        """Return the results of a pod's hooks."""
+        with self._lock:
+            return self._facts.get(uid, _NOTHING)
+
+    def begin(self, hook: LifecycleHandler, subject: HookTarget) -> None:
+        """Run the hook of a container that has just been started, and return at once."""
+        with self._lock:
+            known = self._facts.get(subject.uid, _NOTHING)
+            self._facts[subject.uid] = HookFacts(known.running | {subject.id}, known.failed)
+        self._actors.call(lambda: self._run(hook, subject), name="hook")
+
+    def keep_only(self, uid: PodUid, containers: Collection[ContainerId]) -> None:
+        """Drop the failures of containers of a pod that do not run any more; `containers` are those that run."""
+        with self._lock:
+            known = self._facts.get(uid)
+            if known is not None:
+                failed = {each: text for each, text in known.failed.items() if each in containers}
+                self._facts[uid] = HookFacts(known.running, failed)
+
+    def forget_pod(self, uid: PodUid) -> None:
+        """Drop the results of a pod that is removed from the node."""
+        with self._lock:
+            self._facts.pop(uid, None)
+
+    def _run(self, hook: LifecycleHandler, subject: HookTarget) -> None:
+        failure: str | None = None
+        try:
+            self._hooks.run_post_start(hook, subject)
+        except HookInterruptedError as error:
+            _log.debug("%s", error)
+        except HookError as error:
+            failure = str(error)
+        except Exception as error:  # noqa: BLE001 - a bug; the container is killed as for any other failure
+            _log.exception("the postStart hook of container %s failed in a way nobody foresaw", subject.container.name)
+            failure = type(error).__name__
+        with self._lock:
+            known = self._facts.get(subject.uid)
+            if known is not None:
+                failed = known.failed if failure is None else {**known.failed, subject.id: failure}
+                self._facts[subject.uid] = HookFacts(known.running - {subject.id}, failed)
+        self._over(subject.uid)

@@ -1,0 +1,51 @@
+"""TerminationOrdering: lets the containers of a pod end one after the other (kubelet's terminationOrdering)."""
+
+import threading
+
+from edged.lifecycle.grace_periods import GracePeriod
+from edged.lifecycle.waits import Wait, WaitEndedError, WaitOverError, Waits
+from edged.pods.model import ContainerId
+from edged.pods.stop_order import StopOrder
+
+
+class TerminationOrdering:
+    """Lets each container wait for the containers that end before it, on a thread of its own.
+
+    Args:
+        waits: end the waiting when edged ends.
+        order: the containers to stop, and for each those that end before it (`edged.pods.stop_order`).
+    """
+
+    def __init__(self, waits: Waits, order: StopOrder) -> None:
+        self._waits = waits
+        self._lock = threading.Lock()
+        self._before = {container: set(others) for container, others in order.items()}
+        self._waiting: dict[ContainerId, Wait] = {}
+
+    def wait_for_turn(self, container: ContainerId, grace_period: GracePeriod) -> None:
+        """Wait until all containers before this one have ended, its grace period is over, or edged ends: the runtime
+        accepts no calls then (kubelet's waitForTurn).
+        """
+        with self._lock:
+            if not self._before.get(container):
+                return
+        try:
+            self._waits.wait(lambda wait: self._begin(container, wait), limit=grace_period)
+        except (WaitOverError, WaitEndedError):
+            return
+
+    def container_terminated(self, container: ContainerId) -> None:
+        """Note that a container has ended, and let those go on that waited for it only."""
+        with self._lock:
+            for others in self._before.values():
+                others.discard(container)
+            free = [wait for each, wait in self._waiting.items() if not self._before.get(each)]
+        for wait in free:
+            wait.end()
+
+    def _begin(self, container: ContainerId, wait: Wait) -> None:
+        with self._lock:
+            self._waiting[container] = wait
+            free = not self._before.get(container)
+        if free:
+            wait.end()

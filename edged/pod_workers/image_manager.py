@@ -1,0 +1,223 @@
+"""ImageManager: makes sure that the image of a container is on the node."""
+
+from typing import NamedTuple
+
+from edged.api import Container, Nanoseconds, Pod
+from edged.cri.contract import ContainerRuntime
+from edged.cri.errors import CriError
+from edged.events import EventType, Reason
+from edged.events.pods import PodEvents
+from edged.images import ImageNameError, PullDecision, parse_image, should_pull
+from edged.images.keyring import Credentials, Keyring, PullSecretError, read_pull_secret
+from edged.images.puller import ImagePuller, PullRequest, PullResult
+from edged.pod_workers.errors import ImagePendingError, ImageUnavailableError
+from edged.pods.backoff import BackOffs, image_key
+from edged.pods.config.env import EnvSources
+from edged.pods.config.security import ImageUser
+from edged.pods.labels import ref_of
+from edged.pods.model import PodUid
+from edged.pods.pod_status.container_status import CREATING
+from edged.pods.pod_status.status import (
+    ERR_IMAGE_NEVER_PULL,
+    ERR_IMAGE_PULL,
+    IMAGE_INSPECT_ERROR,
+    IMAGE_PULL_BACK_OFF,
+    INVALID_IMAGE_NAME,
+    REGISTRY_UNAVAILABLE,
+    SIGNATURE_VALIDATION_FAILED,
+)
+from metamanager.client import CallError
+from protos.cri.v1 import api_pb2 as cri
+
+_NAMED_BY_RUNTIMES = (REGISTRY_UNAVAILABLE, SIGNATURE_VALIDATION_FAILED)
+"""Words in a runtime's error that are the reason to show (cri-api's pkg/errors)."""
+
+_SECOND = 1e9
+
+
+class ImageRequest(NamedTuple):
+    """The image that a container needs."""
+
+    pod: Pod
+    container: Container
+    sandbox: cri.PodSandboxConfig
+    sources: EnvSources
+    now: Nanoseconds
+    """Time of the monotonic clock."""
+
+    @property
+    def uid(self) -> PodUid:
+        """Uid of the pod."""
+        return ref_of(self.pod).uid
+
+
+class _Failure(NamedTuple):
+    at: Nanoseconds
+    reason: str
+    message: str
+
+
+class ImageManager:
+    """Looks for images and requests their pull; a failed pull is tried again only after its back-off (kubelet's
+    imageManager).
+
+    Used by several workers at once, by each for another pod. Times are of the monotonic clock, so that no pod waits
+    longer because the wall clock is set back.
+
+    Args:
+        runtime: lists the images of the node.
+        pulls: pulls images.
+        backoffs: delays of pulls that failed.
+        events: records pulls and failures.
+    """
+
+    def __init__(self, runtime: ContainerRuntime, pulls: ImagePuller, backoffs: BackOffs, events: PodEvents) -> None:
+        self._runtime = runtime
+        self._pulls = pulls
+        self._backoffs = backoffs
+        self._events = events
+        self._failures: dict[tuple[PodUid, str], _Failure] = {}
+        self._requested_at: dict[tuple[PodUid, str], Nanoseconds] = {}
+
+    def ensure_image_exists(self, request: ImageRequest) -> tuple[str, ImageUser]:
+        """Return the image's reference for CreateContainer, and the user that it names.
+
+        Raises:
+            ImagePendingError: the image is being pulled.
+            ImageUnavailableError: the image is not on the node and cannot be pulled (now).
+        """
+        name = request.container.image
+        try:
+            full_name = str(parse_image(name))
+            outcome = self._pulls.take_result(request.uid, full_name)
+            if outcome is not None:
+                return self._take_result(request, full_name, outcome)
+            image = self._inspect(request, full_name)
+            decision = should_pull(request.container.image_pull_policy, name, present=image is not None)
+        except ImageNameError as error:
+            raise self._unavailable(
+                request, INVALID_IMAGE_NAME, str(error), Reason.INSPECT_FAILED, str(error)
+            ) from error
+        if decision is PullDecision.PULL:
+            raise self._request_pull(request, full_name)
+        if image is None:
+            message = f'Container image "{name}" is not present with pull policy of Never'
+            raise self._unavailable(request, ERR_IMAGE_NEVER_PULL, message, Reason.ERR_IMAGE_NEVER_PULL, message)
+        self._requested_at.pop((request.uid, full_name), None)
+        self._record(request, EventType.NORMAL, Reason.PULLED, f'Container image "{name}" already present on machine')
+        return image.id or full_name, _user_of(image)
+
+    def forget_pod(self, uid: PodUid) -> None:
+        """Drop the pulls and failures of a pod that is removed from the node."""
+        self._pulls.remove_pod(uid)
+        for key in [key for key in list(self._failures) if key[0] == uid]:
+            self._failures.pop(key, None)
+        for key in [key for key in list(self._requested_at) if key[0] == uid]:
+            self._requested_at.pop(key, None)
+
+    def _inspect(self, request: ImageRequest, name: str) -> cri.Image | None:
+        try:
+            return self._runtime.image_status(cri.ImageSpec(image=name))
+        except CriError as error:
+            message = f'Failed to inspect image "{request.container.image}": {error}'
+            raise self._unavailable(request, IMAGE_INSPECT_ERROR, message, Reason.INSPECT_FAILED, message) from error
+
+    def _request_pull(self, request: ImageRequest, full_name: str) -> ImagePendingError:
+        """Request the pull of an image, unless its back-off lasts. A request during the pull has no effect."""
+        self._check_back_off(request, full_name)
+        self._pulls.request(request.uid, PullRequest(full_name, self._credentials(request, full_name)), request.sandbox)
+        message = f'Pulling image "{request.container.image}"'
+        if (request.uid, full_name) not in self._requested_at:
+            self._requested_at[request.uid, full_name] = request.now
+            self._record(request, EventType.NORMAL, Reason.PULLING, message)
+        return ImagePendingError(request.container.name, CREATING, message)
+
+    def _take_result(self, request: ImageRequest, full_name: str, outcome: PullResult) -> tuple[str, ImageUser]:
+        """Take the result of a pull that an earlier sync of the pod has requested."""
+        requested_at = self._requested_at.pop((request.uid, full_name), request.now)
+        if outcome.error is not None:
+            raise self._failed(request, full_name, outcome.error) from outcome.error
+        return self._pulled(request, full_name, outcome, (request.now - requested_at) / _SECOND)
+
+    def _check_back_off(self, request: ImageRequest, full_name: str) -> None:
+        """Raise ImageUnavailableError while the back-off of an earlier failure lasts."""
+        failure = self._failures.get((request.uid, full_name))
+        if failure is None:
+            return
+        ready_at = self._backoffs.ready_at(image_key(request.uid, full_name), failure.at)
+        if ready_at > request.now:
+            message = f'Back-off pulling image "{request.container.image}"'
+            self._record(request, EventType.NORMAL, Reason.BACK_OFF, message)
+            why = f"{message}: {failure.reason}: {failure.message}"
+            raise self._unavailable(
+                request, IMAGE_PULL_BACK_OFF, why, Reason.FAILED, f"Error: {IMAGE_PULL_BACK_OFF}",
+                retry_after=(ready_at - request.now) / _SECOND,
+            )  # fmt: skip
+
+    def _failed(self, request: ImageRequest, full_name: str, error: Exception) -> ImageUnavailableError:
+        key, before = (request.uid, full_name), self._failures.get((request.uid, full_name))
+        self._backoffs.advance(image_key(*key), request.now if before is None else before.at, request.now)
+        message = str(error)
+        reason = next((word for word in _NAMED_BY_RUNTIMES if word in message), ERR_IMAGE_PULL)
+        self._failures[key] = _Failure(request.now, reason, message)
+        told = f'Failed to pull image "{request.container.image}": {message}'
+        self._record(request, EventType.WARNING, Reason.FAILED, told)
+        return self._unavailable(request, reason, message, Reason.FAILED, f"Error: {reason}")
+
+    def _pulled(
+        self, request: ImageRequest, full_name: str, outcome: PullResult, waited: float
+    ) -> tuple[str, ImageUser]:
+        self._backoffs.reset(image_key(request.uid, full_name))
+        self._failures.pop((request.uid, full_name), None)
+        image = self._inspect(request, outcome.reference)
+        size = f" Image size: {image.size} bytes." if image is not None and image.size else ""
+        message = (
+            f'Successfully pulled image "{request.container.image}" in {outcome.seconds:.3f}s '
+            f"({max(waited, outcome.seconds):.3f}s including waiting).{size}"
+        )
+        self._record(request, EventType.NORMAL, Reason.PULLED, message)
+        if image is None:
+            return outcome.reference, ImageUser()
+        return image.id or outcome.reference, _user_of(image)
+
+    def _credentials(self, request: ImageRequest, full_name: str) -> tuple[Credentials, ...]:
+        """Return the credentials in the pod's pull secrets that are for this image. A secret that does not exist is
+        skipped, as by a kubelet: the image may need none, or the credentials of another secret.
+        """
+        missing: list[str] = []
+        entries: list[tuple[str, Credentials]] = []
+        for reference in request.pod.spec.image_pull_secrets:
+            try:
+                secret = request.sources.secret(reference.name)
+                entries += read_pull_secret(secret) if secret is not None else []
+            except CallError:
+                secret = None
+            except PullSecretError as error:
+                raise self._failed(request, full_name, error) from error
+            if secret is None:
+                missing.append(reference.name)
+        if missing:
+            names = f"some image pull secrets ({', '.join(missing)})"
+            message = f"Unable to retrieve {names}; attempting to pull the image may not succeed."
+            self._events.image(request.pod, "", EventType.WARNING, Reason.NO_REGISTRY_LOGIN, message)
+        name = parse_image(full_name)
+        return Keyring(entries).lookup(f"{name.domain}/{name.path}")
+
+    def _unavailable(
+        self,
+        request: ImageRequest,
+        reason: str,
+        message: str,
+        told: Reason,
+        sentence: str,
+        retry_after: float | None = None,
+    ) -> ImageUnavailableError:
+        self._record(request, EventType.WARNING, told, sentence)
+        return ImageUnavailableError(request.container.name, reason, message, retry_after)
+
+    def _record(self, request: ImageRequest, event_type: EventType, reason: Reason, message: str) -> None:
+        self._events.image(request.pod, request.container.name, event_type, reason, message)
+
+
+def _user_of(image: cri.Image) -> ImageUser:
+    return ImageUser(uid=image.uid.value if image.HasField("uid") else None, name=image.username)

@@ -1,0 +1,48 @@
+"""The job of a pod worker, and its result."""
+
+from collections.abc import Mapping
+
+from msgspec import Struct
+
+from edged.api import ContainerStateWaiting, Pod
+from edged.pods.kill_options import KillOptions
+from edged.pods.model import ContainerId, HookFacts, PodFacts, PodRef, ProbeFacts
+from edged.pods.state import PodState
+
+
+class Job(Struct, frozen=True, gc=False):
+    """One sync of one pod. `pod` is None for an orphan, whose pod is not known any more."""
+
+    state: PodState
+    ref: PodRef
+    pod: Pod | None = None
+    probes: ProbeFacts = ProbeFacts()
+    """Results of its probes when the job was made."""
+    hooks: HookFacts = HookFacts()
+    """Results of its postStart hooks when the job was made."""
+    replaced: frozenset[ContainerId] = frozenset()
+    """Containers that earlier jobs have ended to start others in their place."""
+
+
+class Done(Struct, frozen=True):
+    """The result of a job."""
+
+    job: Job
+    facts: PodFacts | None = None
+    """Facts of the pod after the last step; None when the runtime did not answer."""
+    facts_at: float = 0.0
+    """When reading them began, in monotonic seconds."""
+    waiting_reasons: Mapping[str, ContainerStateWaiting] = {}
+    """Why containers could not be started, by name."""
+    error: Exception | None = None
+    """Why the job did not finish; it is tried again."""
+    pending: bool = False
+    """Whether something is under way whose end queues the pod again, so that it need not be synced before."""
+    retry_after: float | None = None
+    """Seconds until the next attempt, if the error states them; else the delay doubles from job to job."""
+    replaced: frozenset[ContainerId] = frozenset()
+    """Containers that the job was to end to start others in their place."""
+    kill_options: KillOptions | None = None
+    """Why the pod cannot run here at all, if the job found that out; the node ends the pod."""
+    terminated: bool = False
+    """Whether everything that ran was stopped for good; an error then comes from the release of resources."""

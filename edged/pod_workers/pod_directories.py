@@ -1,0 +1,174 @@
+"""PodDirectories: files of pods on the node."""
+
+import errno
+import glob
+import stat
+from collections.abc import Mapping
+from pathlib import Path
+
+from beehive import Clock
+from beehive.files.damaged import set_aside_unless_directory
+from beehive.files.reading import read_file
+from beehive.files.removal import remove_tree
+from edged.api import Container, Nanoseconds, Pod
+from edged.logs.files import remove_log
+from edged.pods.config.sandbox_config import domain_of, hostname_of
+from edged.pods.labels import ref_of
+from edged.pods.model import PodRef, PodUid
+from edged.pods.paths import PodPaths, log_path
+from edged.settings import EdgedSettings
+from edged.volumes import (
+    PodVolumes,
+    PodVolumeSources,
+    VolumeError,
+    container_mounts,
+    host_hosts_file,
+    hosts_file,
+    points_below,
+)
+from protos.cri.v1 import api_pb2 as cri
+
+_DIRECTORY_MODE = 0o750
+_HOSTS = Path("/etc/hosts")
+_LONGEST_HOSTS = 1024 * 1024
+"""Maximum of bytes of the machine's /etc/hosts that are copied."""
+
+
+class PodDirectories:
+    """Makes and removes the directories, volumes and logs of pods, and lists the mounts of a container.
+
+    Methods raise VolumeError, ConfigError and OSError.
+
+    Args:
+        settings: edged's.
+        clock: the dates of versions of files.
+        volumes: sets up and tears down volumes.
+    """
+
+    def __init__(self, settings: EdgedSettings, clock: Clock, volumes: PodVolumes | None = None) -> None:
+        self._settings = settings
+        self._clock = clock
+        self._paths = PodPaths(settings.root, settings.pod_logs)
+        self._volumes = volumes or PodVolumes(self._paths)
+
+    def prepare(self, pod: Pod, sources: PodVolumeSources) -> dict[str, Path]:
+        """Make or update the pod's directory and volumes; return the path of each volume by name."""
+        directory = self._paths.pod(ref_of(pod).uid)
+        set_aside_unless_directory(directory, self._settings.root)
+        directory.mkdir(mode=_DIRECTORY_MODE, parents=True, exist_ok=True)
+        return self._volumes.prepare(pod, sources, Nanoseconds(self._clock.now_ns()))
+
+    def mounts(
+        self,
+        pod: Pod,
+        container: Container,
+        attempt: int,
+        volumes: Mapping[str, Path],
+        environment: Mapping[str, str],
+        ips: tuple[str, ...],
+    ) -> list[cri.Mount]:
+        """The mounts of one container, with the pod's /etc/hosts and the file for the container's last words, as a
+        kubelet has them. The embedded runtime leaves those two out where it cannot mount.
+        """
+        sub_paths = self._volumes.sub_paths(pod, container, volumes)
+        return container_mounts(
+            pod,
+            container,
+            volumes,
+            environment,
+            etc_hosts=self._etc_hosts(pod, ips),
+            termination_message=self._last_words(pod, container, attempt),
+            sub_paths=sub_paths,
+        )
+
+    def make_log_directory(self, pod: Pod) -> None:
+        """Make the directory into which the runtime writes the logs of the pod's containers."""
+        self._paths.pod_logs(ref_of(pod)).mkdir(mode=0o755, parents=True, exist_ok=True)
+
+    def pods(self) -> list[PodUid]:
+        """Return the pods that have files on the node, whether or not they are known."""
+        directory = self._paths.pod(PodUid("any")).parent
+        return [PodUid(path.name) for path in sorted(directory.iterdir())] if directory.is_dir() else []
+
+    def remove_volumes(self, ref: PodRef) -> None:
+        """Unmount the volumes of a pod that has ended, and remove their content unless others share it.
+
+        Its logs, termination messages and /etc/hosts stay, for people who ask how it ended. Raises as `remove`.
+        """
+        self._volumes.remove(ref.uid)
+        for path in (self._paths.sub_paths(ref.uid), self._paths.volumes(ref.uid)):
+            self._remove_tree(path)
+
+    def remove(self, ref: PodRef) -> None:
+        """Unmount the pod's volumes, remove its logs and then its files, so that `pods` finds an interrupted removal.
+
+        Files that do not exist are no error. The uid is enough for a pod whose name is not known any more. Raises
+        VolumeError when a file system is still mounted: it would be emptied, and it is not the pod's.
+        """
+        logs = [self._paths.pod_logs(ref)] if ref.name else self._paths.logs.glob(f"*_{glob.escape(ref.uid)}")
+        self._volumes.remove(ref.uid)
+        for path in (*logs, self._paths.pod(ref.uid)):
+            self._remove_tree(path)
+
+    def remove_container(self, ref: PodRef, name: str, attempt: int) -> None:
+        """Remove the logs and last words of a container that is gone. Raises OSError."""
+        remove_log(self._paths.pod_logs(ref) / log_path(name, attempt))
+        self._paths.termination_message(ref.uid, name, attempt).unlink(missing_ok=True)
+
+    def _etc_hosts(self, pod: Pod, ips: tuple[str, ...]) -> Path:
+        """The pod's /etc/hosts, a file of its own: on the host's network a copy of the machine's, for a container may
+        write to it (kubelet's makeHostsMount).
+        """
+        aliases = [(alias.ip, alias.hostnames) for alias in pod.spec.host_aliases]
+        path = self._paths.etc_hosts(ref_of(pod).uid)
+        if pod.spec.host_network:
+            text = host_hosts_file(_machine_hosts(), aliases)
+        else:
+            domain = domain_of(pod, self._settings.cluster_domain)
+            text = hosts_file(hostname_of(pod), domain, ips, aliases).encode()
+        if not _holds(path, text):
+            path.write_bytes(text)
+            path.chmod(0o644)
+        return path
+
+    def _last_words(self, pod: Pod, container: Container, attempt: int) -> Path:
+        """The file in which the container may leave a message when it ends; anybody in it may write there."""
+        path = self._paths.termination_message(ref_of(pod).uid, container.name, attempt)
+        path.parent.mkdir(mode=_DIRECTORY_MODE, parents=True, exist_ok=True)
+        path.touch()
+        path.chmod(0o666)
+        return path
+
+    def _remove_tree(self, path: Path) -> None:
+        try:
+            found = path.lstat()
+        except OSError as error:
+            if error.errno in (errno.ENOENT, errno.ENAMETOOLONG):  # no file can have too long a name
+                return
+            raise
+        if stat.S_ISDIR(found.st_mode):
+            self._refuse_mounts(path)
+        remove_tree(path)
+
+    def _refuse_mounts(self, directory: Path) -> None:
+        """Something else may be mounted there: a removal must not go into it (kubelet's RemoveAllOneFilesystem)."""
+        for target in points_below(self._volumes.mounts, directory):
+            hint = "it is a mount point; unmount it, the removal is tried again"
+            raise VolumeError("remove a pod's files", str(target), hint, retryable=True)
+
+
+def _machine_hosts() -> bytes:
+    """Return the machine's /etc/hosts; nothing if it does not exist."""
+    try:
+        return read_file(_HOSTS, _LONGEST_HOSTS)
+    except FileNotFoundError:
+        return b""
+
+
+def _holds(path: Path, content: bytes) -> bool:
+    """Return whether a file has exactly this content. It is read no further: containers may have written to it."""
+    try:
+        with path.open("rb") as file:
+            return file.read(len(content) + 1) == content
+    except FileNotFoundError:
+        return False

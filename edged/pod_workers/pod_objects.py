@@ -1,0 +1,213 @@
+"""Objects of the API that pods need beside their own: configmaps, secrets, claims, tokens."""
+
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
+
+import msgspec
+
+from beehive import Clock, ResourceType
+from edged.api import (
+    BoundObjectReference,
+    ConfigMap,
+    Pod,
+    Secret,
+    ServiceAccountTokenProjection,
+    TokenRequest,
+    TokenRequestSpec,
+    decode,
+    encode,
+    parse_time,
+)
+from edged.api.persistent import (
+    CSIDriver,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    SecretReference,
+    VolumeAttachment,
+)
+from edged.pods.model import PodUid
+from metamanager.client import MetaClient, NotFoundError
+
+T = TypeVar("T", ConfigMap, Secret, PersistentVolumeClaim, PersistentVolume, VolumeAttachment, CSIDriver)
+_DEFAULT_LIFE = 3600
+_REFRESH_AT = 0.8
+_LONGEST = 253
+"""Characters of an object's name."""
+_LONGEST_USE = 24 * 3600.0
+
+
+class _Token(msgspec.Struct, frozen=True):
+    text: str
+    good_until: float
+    """Wall clock in seconds at which a new token is requested."""
+
+    def __repr__(self) -> str:
+        return f"_Token(good_until={self.good_until})"
+
+
+class TokenManager:
+    """Keeps the tokens of all pods by pod, audience and lifetime (kubelet's token manager).
+
+    A new token is requested when four fifths of a token's lifetime, or a day, have passed. Used by several workers at
+    once, by each for another pod.
+
+    Args:
+        clock: the wall clock.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._tokens: dict[tuple[PodUid, str, int], _Token] = {}
+
+    def get(self, pod: Pod, wanted: ServiceAccountTokenProjection, ask: Callable[[TokenRequest], TokenRequest]) -> str:
+        """Return a token, requested by `ask` unless a valid one is kept. Raises what `ask` raises."""
+        life = wanted.expiration_seconds or _DEFAULT_LIFE
+        key = (PodUid(pod.metadata.uid), wanted.audience, life)
+        kept = self._tokens.get(key)
+        if kept is None or kept.good_until <= self._clock.now():
+            kept = self._tokens[key] = self._new(ask(_request(pod, wanted.audience, life)), life)
+        return kept.text
+
+    def forget_pod(self, uid: PodUid) -> None:
+        """Drop the tokens of a pod that is removed from the node."""
+        for key in list(self._tokens):
+            if key[0] == uid:
+                self._tokens.pop(key, None)
+
+    def _new(self, answer: TokenRequest, life: int) -> _Token:
+        now = self._clock.now()
+        expires = answer.status.expiration_timestamp
+        remaining = parse_time(expires) / 1e9 - now if expires else float(life)
+        return _Token(answer.status.token, now + min(remaining * _REFRESH_AT, _LONGEST_USE))
+
+
+CACHE_SIZE: Final = 256 * 1024
+"""Bytes of objects that are kept for a job. A pod may mount megabytes of them, and several pods are synced at
+once; most objects are needed once."""
+
+
+class PodObjects:
+    """Returns the objects that one pod needs, for one job. Each is requested once, unless it is too large to be kept.
+
+    Methods raise CallError when neither the store nor the cloud answers, whether or not the object exists.
+
+    Args:
+        pod: the pod.
+        meta: requests objects.
+        tokens: keeps tokens.
+    """
+
+    def __init__(self, pod: Pod, meta: MetaClient, tokens: TokenManager) -> None:
+        self._pod = pod
+        self._meta = meta
+        self._tokens = tokens
+        self._found: dict[tuple[str, str, str], Any] = {}
+        self._room = CACHE_SIZE
+
+    def config_map(self, name: str) -> ConfigMap | None:
+        """Return the configmap of that name; None when it does not exist."""
+        return self._get(ConfigMap, ResourceType.CONFIGMAP, self._namespace, name)
+
+    def secret(self, name: str) -> Secret | None:
+        """Return the secret of that name; None when it does not exist."""
+        return self._get(Secret, ResourceType.SECRET, self._namespace, name)
+
+    def secret_of(self, reference: SecretReference) -> Secret | None:
+        """Return a secret of any namespace, for a storage driver; None when it does not exist."""
+        return self._get(Secret, ResourceType.SECRET, reference.namespace or self._namespace, reference.name)
+
+    def claim(self, name: str) -> PersistentVolumeClaim | None:
+        """Return the claim of that name; None when it does not exist."""
+        return self._get(PersistentVolumeClaim, ResourceType.PERSISTENT_VOLUME_CLAIM, self._namespace, name)
+
+    def persistent_volume(self, name: str) -> PersistentVolume | None:
+        """Return the persistent volume of that name; None when it does not exist."""
+        return self._get(PersistentVolume, ResourceType.PERSISTENT_VOLUME, "", name)
+
+    def attachment(self, name: str) -> VolumeAttachment | None:
+        """Return the volume attachment of that name; None when it does not exist."""
+        return self._get(VolumeAttachment, ResourceType.VOLUME_ATTACHMENT, "", name)
+
+    def csi_driver(self, name: str) -> CSIDriver | None:
+        """Return the CSIDriver object; None when the cloud has not sent it: KubeEdge's cloud does not answer for it."""
+        return self._get(CSIDriver, ResourceType.CSI_DRIVER, "", name)
+
+    def token(self, wanted: ServiceAccountTokenProjection) -> str | None:
+        """Return a token of the pod's service account; None when the account does not exist."""
+        if not can_exist(self._namespace, self._account):
+            return None
+        try:
+            return self._tokens.get(self._pod, wanted, self._ask_for_token)
+        except NotFoundError:
+            return None
+
+    @property
+    def _namespace(self) -> str:
+        return self._pod.metadata.namespace
+
+    @property
+    def _account(self) -> str:
+        return self._pod.spec.service_account_name or "default"
+
+    def _get(self, kind: type[T], resource: ResourceType, namespace: str, name: str) -> T | None:
+        key = (resource, namespace, name)
+        if not can_exist(namespace, name):
+            return None
+        if key in self._found:
+            known: T | None = self._found[key]
+            return known
+        found, size = self._ask(kind, *key)
+        if self._room >= size:
+            self._room -= size
+            self._found[key] = found
+        return found
+
+    def _ask(self, kind: type[T], resource: ResourceType, namespace: str, name: str) -> tuple[T | None, int]:
+        """Return the object and its size in bytes."""
+        try:
+            answer = self._meta.get(resource, namespace, name)
+        except NotFoundError:
+            return None, 0
+        return decode(kind, answer), len(answer)
+
+    def _ask_for_token(self, request: TokenRequest) -> TokenRequest:
+        answer = self._meta.token(self._namespace, self._account, encode(request))
+        return decode(TokenRequest, answer)
+
+
+class PodObjectManager:
+    """Hands out the objects of pods, and keeps the tokens from job to job. Used by several workers at once.
+
+    Args:
+        meta: asks metamanager; blocks.
+        clock: the expiry of tokens.
+    """
+
+    def __init__(self, meta: MetaClient, clock: Clock) -> None:
+        self._meta = meta
+        self._tokens = TokenManager(clock)
+
+    def of(self, pod: Pod) -> PodObjects:
+        """Return the objects of a pod, for one job."""
+        return PodObjects(pod, self._meta, self._tokens)
+
+    def forget_pod(self, uid: PodUid) -> None:
+        """Drop the tokens of a pod that is removed from the node."""
+        self._tokens.forget_pod(uid)
+
+
+def can_exist(namespace: str, name: str) -> bool:
+    """Return whether an object may have that name: an empty one, or one with a slash, would name another resource."""
+    return bool(name) and all(
+        "/" not in part and part.isprintable() and len(part) <= _LONGEST for part in (namespace, name)
+    )
+
+
+def _request(pod: Pod, audience: str, life: int) -> TokenRequest:
+    meta = pod.metadata
+    reference = BoundObjectReference(kind="Pod", api_version="v1", name=meta.name, uid=meta.uid)
+    return TokenRequest(
+        spec=TokenRequestSpec(
+            audiences=(audience,) if audience else (), expiration_seconds=life, bound_object_ref=reference
+        )
+    )

@@ -1,0 +1,30 @@
+"""Resources of pods on the node beside sandboxes and containers."""
+
+from msgspec import Struct
+
+from edged.cgroups.pod_cgroups import PodCgroups
+from edged.devices.manager import DeviceManager
+from edged.pod_workers.pod_directories import PodDirectories
+from edged.pod_workers.pod_objects import PodObjectManager
+from edged.pods.config.resources import HostResources
+from edged.pods.model import PodRef
+
+
+class PodResources(Struct, frozen=True):
+    """The parts that give pods directories, control groups, devices and objects of the API, and take them back."""
+
+    directories: PodDirectories
+    cgroups: PodCgroups
+    devices: DeviceManager
+    objects: PodObjectManager
+    host: HostResources
+    """Resources of the host that containers' limits are computed from."""
+
+    def release(self, ref: PodRef) -> None:
+        """Take back the control group, devices and volumes of a pod that has ended. Its logs and termination messages
+        stay until it is deleted, its volumes do not (a kubelet's volume manager unmounts those of terminated pods): a
+        full disk would stay full. Raises VolumeError, OSError.
+        """
+        self.cgroups.remove(ref.uid)
+        self.devices.release(ref.uid)
+        self.directories.remove_volumes(ref)

@@ -1,0 +1,127 @@
+"""WorkerPool: gives queued pods to workers."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pykka
+
+from beehive import Clock, Timer
+from edged.pod_workers.job import Done, Job
+from edged.pod_workers.work_queue import Queue, Work, WorkQueue
+from edged.pods.model import PodUid
+
+WorkerRef = pykka.ActorRef[Any]
+
+_SPARE = 4
+"""Terminating workers that are kept for the next pods that end: a pod that ends needs one twice."""
+
+
+class WorkerPool:
+    """Gives the pods of the two queues to workers.
+
+    Pods that are added share a few workers: to start them is work, and more at once only makes each slower. A pod that
+    ends, or one whose containers are stopped, mostly waits for a grace period, so it gets a worker of its own for that
+    time: however many pods take their time to end, none waits for another, and none keeps an added pod waiting (a
+    kubelet has a goroutine for each pod). Lives on the edged module's thread.
+
+    Args:
+        clock: the current time, for delays.
+        after: starts a timer that fires on the module's thread.
+        job_of: makes the job of a pod; None when nothing is left to do.
+        start_worker: starts a worker for a pod that ends.
+    """
+
+    def __init__(
+        self,
+        clock: Clock,
+        after: Callable[[float, Callable[[], None]], Timer],
+        job_of: Callable[[Work], Job | None],
+        start_worker: Callable[[], WorkerRef],
+    ) -> None:
+        self._clock = clock
+        self._after = after
+        self._job_of = job_of
+        self._start_worker = start_worker
+        self._queues = WorkQueue()
+        self._idle: list[WorkerRef] = []
+        self._busy: dict[PodUid, WorkerRef] = {}
+        self._terminating: dict[PodUid, WorkerRef] = {}
+        self._spare: list[WorkerRef] = []
+        self._timer: Timer | None = None
+        self._timer_due = float("inf")
+
+    def add_worker(self, worker: WorkerRef) -> None:
+        """Add a worker that pods share which are added."""
+        self._idle.append(worker)
+        self._dispatch()
+
+    def add(self, uid: PodUid, queue: Queue) -> None:
+        """Queue a pod."""
+        self._queues.add(uid, queue)
+        self._dispatch()
+
+    def add_after(self, uid: PodUid, queue: Queue, seconds: float) -> None:
+        """Queue a pod when so many seconds have passed."""
+        self._queues.add_at(uid, queue, self._clock.monotonic() + max(0.0, seconds))
+        self._arm()
+
+    def done(self, done: Done) -> None:
+        """Free the worker of a job, and give out the next jobs."""
+        uid = done.job.ref.uid
+        if uid in self._terminating:
+            self._keep_or_stop(self._terminating.pop(uid))
+        else:
+            self._idle.append(self._busy.pop(uid))
+        self._queues.done(uid)
+        self._dispatch()
+
+    def forget(self, uid: PodUid) -> None:
+        """Drop a pod from the queues."""
+        self._queues.forget(uid)
+
+    def working(self, uid: PodUid) -> bool:
+        """Return whether a worker has the pod now."""
+        return self._queues.working(uid)
+
+    def depth(self) -> int:
+        """Return the number of pods that wait for a worker."""
+        return len(self._queues)
+
+    def _dispatch(self) -> None:
+        while (work := self._queues.take(Queue.DELETION)) is not None:
+            job = self._job(work)
+            if job is not None:
+                worker = self._terminating[work.uid] = self._spare.pop() if self._spare else self._start_worker()
+                worker.tell(job)
+        while self._idle and (work := self._queues.take(Queue.ADDITION)) is not None:
+            job = self._job(work)
+            if job is not None:
+                worker = self._busy[work.uid] = self._idle.pop()
+                worker.tell(job)
+
+    def _keep_or_stop(self, worker: WorkerRef) -> None:
+        if len(self._spare) < _SPARE:
+            self._spare.append(worker)
+        else:
+            worker.stop(block=False)
+
+    def _job(self, work: Work) -> Job | None:
+        job = self._job_of(work)
+        if job is None:
+            self._queues.done(work.uid)
+        return job
+
+    def _arm(self) -> None:
+        due = self._queues.next_due()
+        if due is None or due >= self._timer_due:
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer_due = due
+        self._timer = self._after(due - self._clock.monotonic(), self._release)
+
+    def _release(self) -> None:
+        self._timer, self._timer_due = None, float("inf")
+        self._queues.release(self._clock.monotonic())
+        self._dispatch()
+        self._arm()

@@ -1,0 +1,96 @@
+"""When a pod is synced again after a worker has finished with it."""
+
+from beehive import Clock
+from edged.pod_workers.errors import StartError
+from edged.pod_workers.job import Done
+from edged.pod_workers.job_source import JobSource
+from edged.pods.manager import PodRecord
+from edged.pods.model import PodUid
+from edged.pods.state import PodState
+from edged.settings import EdgedSettings
+
+MAX_IMMEDIATE_SYNCS = 20
+"""Syncs that a pod may have one right after the other: init containers that end at once need one each."""
+FIRST_RETRY = 2.0
+"""Seconds until the first retry of a job that failed; doubles (KubeEdge waits 10 s at once)."""
+LONGEST_RETRY = 300.0
+"""Upper limit of that delay in seconds (KubeEdge's MaxContainerBackOff)."""
+
+
+class RequeuePolicy:
+    """Decides how long a pod waits for its next sync. Used on the edged module's thread.
+
+    Args:
+        clock: the current time and the jitter.
+        settings: periods of relist and resync.
+        jobs: the next actions of a pod.
+    """
+
+    def __init__(self, clock: Clock, settings: EdgedSettings, jobs: JobSource) -> None:
+        self._clock = clock
+        self._settings = settings
+        self._jobs = jobs
+        self._retry_delays: dict[PodUid, float] = {}
+        self._immediate_syncs: dict[PodUid, int] = {}
+
+    def after_success(self, record: PodRecord, done: Done) -> float | None:
+        """Return the seconds until the pod is synced again; None: at once.
+
+        A pod is synced again at once when the result of a job asks for a next step (an init container has ended). A
+        runtime that does not do what it answers would ask for a next step for ever: after `MAX_IMMEDIATE_SYNCS` the pod
+        gets one every relist period.
+        """
+        uid = record.ref.uid
+        if done.pending:
+            self._immediate_syncs.pop(uid, None)
+            return min(self._settings.resync_period, self._until_others_due(record, done))
+        actions = self._jobs.next_actions(record)
+        if not actions.nothing:
+            self._immediate_syncs[uid] = self._immediate_syncs.get(uid, 0) + 1
+            return None if self._immediate_syncs[uid] <= MAX_IMMEDIATE_SYNCS else self._settings.relist_period
+        self._immediate_syncs.pop(uid, None)
+        if actions.next_try is not None:
+            return self._seconds_until(actions.next_try)
+        return self._settings.resync_period * (1 + self._clock.random.uniform(0, 0.5))
+
+    def after_failure(self, record: PodRecord | None, done: Done) -> float:
+        """Return the seconds until a job that failed is tried again: the delay doubles until one succeeds."""
+        delay = self._next_retry(done.job.ref.uid) if done.retry_after is None else done.retry_after
+        if done.job.state is PodState.SYNC and record is not None:
+            delay = min(delay, self._until_others_due(record, done))
+        return delay
+
+    def reset(self, uid: PodUid) -> None:
+        """Start the retries of a pod at the first delay again."""
+        self._retry_delays.pop(uid, None)
+
+    def reset_all(self) -> list[PodUid]:
+        """Start the retries of all pods at the first delay again, and return the pods that were waiting."""
+        waiting = list(self._retry_delays)
+        self._retry_delays.clear()
+        return waiting
+
+    def forget_pod(self, uid: PodUid) -> None:
+        """Drop a pod that is removed from the node."""
+        self._retry_delays.pop(uid, None)
+        self._immediate_syncs.pop(uid, None)
+
+    def _next_retry(self, uid: PodUid) -> float:
+        delay = self._retry_delays.setdefault(uid, FIRST_RETRY)
+        self._retry_delays[uid] = min(LONGEST_RETRY, delay * 2)
+        return delay
+
+    def _until_others_due(self, record: PodRecord, done: Done) -> float:
+        """Return the seconds until another container of the pod is due: it waits for its own back-off, not for that of
+        another container's image. A container that ended during the job is due, and no event reports it once more.
+        """
+        actions = self._jobs.next_actions(record)
+        ended = [start for start in actions.starts if start.after is not None]
+        if isinstance(done.error, StartError) and any(
+            start.container.name not in done.waiting_reasons for start in ended
+        ):
+            return self._settings.relist_period
+        return float("inf") if actions.next_try is None else self._seconds_until(actions.next_try)
+
+    def _seconds_until(self, at: int) -> float:
+        return (at - self._clock.now_ns()) / 1e9

@@ -1,0 +1,234 @@
+"""ContainerStarter: makes sandboxes, and starts containers in them."""
+
+from collections.abc import Mapping
+from pathlib import Path, PurePosixPath
+from typing import NamedTuple
+
+from beehive import Clock
+from edged.api import Container, EphemeralContainer, Pod, seconds
+from edged.cri.contract import ContainerId, ContainerRuntime, SandboxId
+from edged.cri.errors import AlreadyExistsError, CriError
+from edged.errors import EdgedError
+from edged.events.pods import PodEvents
+from edged.node.state import LocalNode
+from edged.pod_workers.errors import ContainerStartError
+from edged.pod_workers.image_manager import ImageManager, ImageRequest
+from edged.pod_workers.pod_resources import PodResources
+from edged.pods import labels
+from edged.pods.actions import ContainerStart, PodActions
+from edged.pods.config.container_config import ContainerContext, container_config
+from edged.pods.config.device_options import DeviceRunContainerOptions
+from edged.pods.config.dns import ClusterDns, parse_resolv_conf
+from edged.pods.config.downward import DownwardView
+from edged.pods.config.env import EnvSources, environment, impossible_names
+from edged.pods.config.sandbox_config import SandboxContext, runtime_handler, sandbox_config
+from edged.pods.config.security import ImageUser
+from edged.pods.ephemeral import target_of
+from edged.pods.model import PodFacts, PodUid
+from edged.pods.paths import PodPaths
+from edged.pods.pod_status.status import CREATE_CONFIG_ERROR, CREATE_ERROR, RUN_ERROR
+from edged.settings import EdgedSettings
+from metamanager.client import CallError
+from protos.cri.v1 import api_pb2 as cri
+
+_CONFIG_FAILURES = (EdgedError, CallError, OSError)
+"""Errors in the configuration of a container."""
+
+
+class PodSandbox(NamedTuple):
+    """A sandbox of a pod, with the configuration that its containers are created with."""
+
+    id: SandboxId
+    config: cri.PodSandboxConfig
+    ips: tuple[str, ...]
+
+
+class StartContext(NamedTuple):
+    """What the containers of a pod have in common in one job."""
+
+    sandbox: PodSandbox
+    volumes: Mapping[str, Path]
+    """Path of each volume on the node, by name."""
+    sources: EnvSources
+    facts: PodFacts
+    """Facts of the pod when the job began."""
+
+
+class _ConfigurationParts(NamedTuple):
+    """Parts of a container's configuration."""
+
+    environment: dict[str, str]
+    mounts: list[cri.Mount]
+    devices: DeviceRunContainerOptions
+    target: ContainerId | None
+
+
+class ContainerStarter:
+    """Makes sandboxes, and creates and starts containers in them. Blocks; used by several workers at once.
+
+    Args:
+        settings: edged's.
+        clock: the monotonic time, for back-off.
+        runtime: the container runtime.
+        images: pulls images.
+        resources: directories, control groups and devices of pods.
+        node: the node's addresses and allocatable resources, which containers may read (`resourceFieldRef`).
+        events: records created and started containers.
+    """
+
+    def __init__(
+        self,
+        settings: EdgedSettings,
+        clock: Clock,
+        runtime: ContainerRuntime,
+        images: ImageManager,
+        resources: PodResources,
+        node: LocalNode,
+        events: PodEvents,
+    ) -> None:
+        self._settings = settings
+        self._clock = clock
+        self._runtime = runtime
+        self._images = images
+        self._resources = resources
+        self._node = node
+        self._events = events
+        self._misconfigured: set[tuple[PodUid, str]] = set()
+        """Containers whose configuration failed in the last attempt, by pod and name."""
+        self._owner = settings.owner
+        self._paths = PodPaths(settings.root, settings.pod_logs)
+
+    def ensure_sandbox(self, pod: Pod, facts: PodFacts, actions: PodActions) -> PodSandbox:
+        """Return the sandbox to start containers in, after making it if there is none. Raises CriError, ConfigError."""
+        config = sandbox_config(pod, self._sandbox_context(pod, actions.attempt))
+        config.annotations[labels.OWNER] = self._owner
+        if actions.sandbox is not None and not actions.create_sandbox:
+            ips = facts.sandbox.ips if facts.sandbox is not None else None
+            return PodSandbox(SandboxId(actions.sandbox), config, ips or ())
+        self._resources.directories.make_log_directory(pod)
+        handler = runtime_handler(pod)
+        made = self._runtime.run_pod_sandbox(config, handler) if handler else self._runtime.run_pod_sandbox(config)
+        return PodSandbox(made, config, () if pod.spec.host_network else self._ips_of(made))
+
+    def _ips_of(self, sandbox: SandboxId) -> tuple[str, ...]:
+        network = self._runtime.pod_sandbox_status(sandbox).status.network
+        return tuple(ip for ip in (network.ip, *(extra.ip for extra in network.additional_ips)) if ip)
+
+    def forget_pod(self, uid: PodUid) -> None:
+        """Drop a pod that is removed from the node."""
+        self._images.forget_pod(uid)
+        self._misconfigured -= {key for key in list(self._misconfigured) if key[0] == uid}
+
+    def start_container(self, pod: Pod, start: ContainerStart, context: StartContext) -> ContainerId:
+        """Create a container and start it. Raises StartError."""
+        container, sandbox = start.container, context.sandbox
+        now = seconds(self._clock.monotonic())
+        self._recheck_configuration(pod, start, context)
+        image, user = self._images.ensure_image_exists(
+            ImageRequest(pod, container, sandbox.config, context.sources, now)
+        )
+        config = self._config(pod, start, context, image, user)
+        return self._run(pod, container, sandbox, config)
+
+    def _recheck_configuration(self, pod: Pod, start: ContainerStart, context: StartContext) -> None:
+        """Check the configuration of a container whose last attempt failed at it (a configmap is missing), before its
+        image is requested again: the pull policy Always would send a request to the registry at each attempt. Raises
+        StartError.
+        """
+        if (PodUid(pod.metadata.uid), start.container.name) in self._misconfigured:
+            self._configuration_parts(pod, start, context)
+
+    def _configuration_parts(self, pod: Pod, start: ContainerStart, context: StartContext) -> _ConfigurationParts:
+        """Return the parts of a container's configuration beside its image. Raises StartError."""
+        container, key = start.container, (PodUid(pod.metadata.uid), start.container.name)
+        view = DownwardView(
+            self.pod_ips(pod, context.sandbox), self._node.state.addresses, self._node.status().allocatable
+        )
+        try:
+            own = environment(pod, container, context.sources, view)
+            for source, keys in impossible_names(container, context.sources).items():
+                self._events.variables_skipped(pod, container.name, source, keys)
+            devices = self._resources.devices.run_container_options(pod, container)
+            mounts = self._resources.directories.mounts(
+                pod, container, start.attempt, context.volumes, own, view.pod_ips
+            )
+            target = target_of(container, context.facts) if isinstance(container, EphemeralContainer) else None
+        except _CONFIG_FAILURES as error:
+            self._misconfigured.add(key)
+            raise self._start_error(pod, container, CREATE_CONFIG_ERROR, error) from error
+        self._misconfigured.discard(key)
+        return _ConfigurationParts({**devices.envs, **own}, mounts, devices, target)
+
+    def _config(
+        self, pod: Pod, start: ContainerStart, context: StartContext, image: str, user: ImageUser
+    ) -> cri.ContainerConfig:
+        container = start.container
+        parts = self._configuration_parts(pod, start, context)
+        container_context = ContainerContext(
+            image=image,
+            attempt=start.attempt,
+            environment=parts.environment,
+            mounts=parts.mounts,
+            machine=self._resources.host,
+            image_user=user,
+            seccomp_root=PurePosixPath(self._settings.root / "seccomp"),
+            seccomp_default=self._settings.seccomp_default,
+            devices=parts.devices,
+            target=parts.target,
+        )
+        try:
+            return container_config(pod, container, container_context)
+        except _CONFIG_FAILURES as error:
+            raise self._start_error(pod, container, CREATE_CONFIG_ERROR, error) from error
+
+    def _run(self, pod: Pod, container: Container, sandbox: PodSandbox, config: cri.ContainerConfig) -> ContainerId:
+        try:
+            made = self._create(sandbox, config)
+        except CriError as error:
+            raise self._start_error(pod, container, CREATE_ERROR, error) from error
+        self._events.created(pod, container.name)
+        try:
+            self._runtime.start_container(made)
+        except CriError as error:
+            raise self._start_error(pod, container, RUN_ERROR, error) from error
+        self._events.started(pod, container.name)
+        return made
+
+    def _start_error(self, pod: Pod, container: Container, reason: str, error: Exception) -> ContainerStartError:
+        self._events.failed(pod, container.name, str(error))
+        return ContainerStartError(container.name, reason, str(error))
+
+    def _create(self, sandbox: PodSandbox, config: cri.ContainerConfig) -> ContainerId:
+        """Create a container, or return the existing one of the same name and attempt if it was never started: an
+        earlier call took effect although its answer was lost. Raises CriError.
+        """
+        try:
+            return self._runtime.create_container(sandbox.id, config, sandbox.config)
+        except AlreadyExistsError:
+            twins = self._runtime.list_containers(
+                cri.ContainerFilter(pod_sandbox_id=sandbox.id, label_selector=config.labels)
+            )
+            for twin in twins:
+                if twin.metadata == config.metadata and twin.state == cri.CONTAINER_CREATED:
+                    return ContainerId(twin.id)
+            raise
+
+    def _sandbox_context(self, pod: Pod, attempt: int) -> SandboxContext:
+        settings = self._settings
+        try:
+            host = parse_resolv_conf(settings.resolv_conf.read_text())
+        except OSError:
+            host = parse_resolv_conf("")
+        cluster = ClusterDns(settings.cluster_dns, settings.cluster_domain)
+        return SandboxContext(
+            attempt,
+            self._paths,
+            host_dns=host,
+            cluster_dns=cluster,
+            cgroup_parent=self._resources.cgroups.parent(pod),
+            machine=self._resources.host,
+        )
+
+    def pod_ips(self, pod: Pod, sandbox: PodSandbox) -> tuple[str, ...]:
+        """Return the addresses of a pod, the primary one first."""
+        return self._node.state.addresses if pod.spec.host_network else sandbox.ips

@@ -1,0 +1,296 @@
+"""PodSyncer: carries out the jobs of pods, one job of a pod at a time."""
+
+import logging
+
+from msgspec import Struct
+
+from beehive import Clock
+from edged.api import ContainerStateWaiting, Nanoseconds, Pod
+from edged.cri.contract import ContainerId
+from edged.cri.errors import CriError
+from edged.devices.errors import AllocationRefusedError
+from edged.errors import EdgedError
+from edged.events.pods import PodEvents
+from edged.events.reasons import Reason
+from edged.lifecycle.hooks import HookTarget
+from edged.lifecycle.pod_lifecycle import PodLifecycle
+from edged.pleg.reader import RuntimeReader
+from edged.pod_workers.container_killer import ContainerKiller
+from edged.pod_workers.errors import ContainerStartError, ImagePendingError, StartError
+from edged.pod_workers.job import Done, Job
+from edged.pod_workers.pod_resources import PodResources
+from edged.pod_workers.pruner import PodPruner
+from edged.pod_workers.start_containers import ContainerStarter, StartContext
+from edged.pods.actions import ContainerKill, ContainerStart, PodActions, compute_pod_actions
+from edged.pods.backoff import BackOffs, container_key
+from edged.pods.kill_options import KillOptions
+from edged.pods.labels import ref_of
+from edged.pods.model import PodFacts, with_replaced
+from edged.pods.pod_status.container_status import CREATING, INITIALIZING
+from edged.pods.pod_status.status import POST_START_ERROR
+from edged.pods.restart import is_terminal
+from edged.pods.state import PodState
+from edged.pods.unhealthy import KillReason
+from metamanager.client import CallError
+
+_log = logging.getLogger(__name__)
+
+WaitingReasons = dict[str, ContainerStateWaiting]
+"""Why containers could not be started, by name."""
+
+_FAILURES = (EdgedError, CallError, OSError)
+"""Errors of one pod that are no bugs of edged."""
+
+
+class _Progress(Struct):
+    """What a job has done so far."""
+
+    waiting_reasons: WaitingReasons = {}
+    replaced: set[ContainerId] = set()
+    pending: bool = False
+    terminated: bool = False
+    inspected: tuple[float, PodFacts] | None = None
+    """When the pod was read, in monotonic seconds, and its facts, if nothing had to change."""
+
+
+class ContainerParts(Struct, frozen=True):
+    """The parts that start, kill and remove containers."""
+
+    starter: ContainerStarter
+    killer: ContainerKiller
+    pruner: PodPruner
+
+
+class PodSyncer:
+    """Carries out jobs, in kubelet's order: the only place where edged changes what runs.
+
+    A job begins by reading the pod from the runtime, so that it acts on what runs now, and ends by reading it again, so
+    that its result is reported at once; unless it had nothing to do, as most syncs, which come every minute (kubelet's
+    syncFrequency). `edged.pods` decides what to do. Used by several workers at once, by each for another pod.
+
+    Args:
+        clock: the current time.
+        reader: reads pods from the container runtime.
+        containers: start, kill and remove containers.
+        resources: directories, control groups, devices and objects of pods.
+        lifecycle: postStart hooks, and waits that end with the pod.
+        backoffs: delays of containers that keep ending; a pod's entries are changed only by the worker that has it.
+        events: records the steps.
+    """
+
+    def __init__(
+        self,
+        clock: Clock,
+        reader: RuntimeReader,
+        containers: ContainerParts,
+        resources: PodResources,
+        lifecycle: PodLifecycle,
+        backoffs: BackOffs,
+        events: PodEvents,
+    ) -> None:
+        self._clock = clock
+        self._reader = reader
+        self._starter = containers.starter
+        self._killer = containers.killer
+        self._pruner = containers.pruner
+        self._resources = resources
+        self._lifecycle = lifecycle
+        self._backoffs = backoffs
+        self._events = events
+
+    def sync(self, job: Job) -> Done:
+        """Carry out a job, and read the pod after it.
+
+        Never raises: an error of one pod, even a bug, would otherwise end edged again and again, and with it all other
+        pods.
+        """
+        progress = _Progress()
+        error: Exception | None = None
+        kill_options: KillOptions | None = None
+        try:
+            if job.state is PodState.SYNC and job.pod is not None:
+                progress.pending = self.sync_pod(job, job.pod, progress)
+            elif job.state is PodState.TERMINATING and job.pod is not None:
+                self.sync_terminating_pod(job, job.pod, progress)
+            else:
+                self.sync_terminated_pod(job)
+        except AllocationRefusedError as refusal:
+            kill_options = self._refuse(job, refusal)
+        except _FAILURES as failure:
+            error = failure
+        except Exception as failure:  # noqa: BLE001 - see above
+            _log.exception("%s of pod %s failed in a way nobody foresaw", job.state.value, job.ref)
+            error = failure
+            if job.pod is not None:
+                self._events.sync_failed(job.pod, failure)
+        inspected = progress.inspected if error is None else None
+        at, facts = (self._clock.monotonic(), None) if inspected is None else inspected
+        return Done(
+            job,
+            self._final_facts(job, facts),
+            at,
+            progress.waiting_reasons,
+            error,
+            progress.pending,
+            error.retry_after if isinstance(error, StartError) else None,
+            frozenset(progress.replaced),
+            kill_options,
+            terminated=progress.terminated,
+        )
+
+    def sync_pod(self, job: Job, pod: Pod, progress: _Progress) -> bool:
+        """Make a pod run as its spec says; return whether something is under way whose end queues the pod again.
+
+        Containers that are replaced are noted before they are stopped, for the answer may be lost.
+        """
+        at, found = self._clock.monotonic(), self._reader.read_pod(job.ref)
+        facts = with_replaced(found, job.replaced)
+        self._lifecycle.post_start_hooks.keep_only(job.ref.uid, {c.id for c in facts.containers if c.running})
+        pending = False
+        actions = compute_pod_actions(pod, facts, self._now(), self._backoffs, job.probes, job.hooks)
+        if actions.nothing:
+            progress.inspected = at, found
+        if actions.kill_pod and actions.create_sandbox:
+            self._events.sandbox_changed(pod)
+        if actions.kill_pod:
+            self._killer.kill_pod(pod, facts)
+        progress.replaced |= {k.container.id for k in actions.kill if k.reason is KillReason.DEFINITION_CHANGED}
+        self._killer.kill_containers(pod, actions.kill)
+        failures = _failed_hooks(job, actions.kill)
+        progress.waiting_reasons.update({failure.container: failure.waiting for failure in failures})
+        if self._lifecycle.waits.is_terminating(job.ref.uid):
+            return False
+        if is_terminal(pod) or (actions.sandbox is None and not actions.create_sandbox):
+            self._resources.release(job.ref)
+        else:
+            pending = self._start_containers(pod, facts, actions, progress.waiting_reasons)
+        if failures:
+            raise failures[0]
+        return pending
+
+    def sync_terminating_pod(self, job: Job, pod: Pod, progress: _Progress) -> None:
+        """Stop everything that runs of a pod within its grace period, and release its resources. Files and dead
+        containers stay, for status and logs.
+        """
+        self._killer.kill_pod(pod, self._reader.read_pod(job.ref))
+        progress.terminated = True
+        self._resources.release(job.ref)
+
+    def sync_terminated_pod(self, job: Job) -> None:
+        """Stop what still runs of a pod, and remove everything of it from the node."""
+        facts = self._reader.read_pod(job.ref)
+        if job.pod is not None:
+            self._killer.kill_pod(job.pod, facts)
+        else:
+            self._killer.kill_orphan(facts)
+        self._killer.remove_pod(facts)
+        self._resources.release(job.ref)
+        self._resources.directories.remove(job.ref)
+        self._starter.forget_pod(job.ref.uid)
+        self._resources.objects.forget_pod(job.ref.uid)
+
+    def _start_containers(
+        self, pod: Pod, facts: PodFacts, actions: PodActions, waiting_reasons: WaitingReasons
+    ) -> bool:
+        starts = actions.starts
+        try:
+            context = self._prepare(pod, facts, actions)
+        except _FAILURES as error:
+            reason = INITIALIZING if pod.spec.init_containers else CREATING
+            waiting = ContainerStateWaiting(reason=reason, message=str(error))
+            waiting_reasons.update({start.container.name: waiting for start in starts})
+            raise
+        if context is None:
+            return False
+        pending = False
+        errors: list[StartError] = []
+        for start in starts:
+            try:
+                made = self._starter.start_container(pod, start, context)
+                self._note_start(facts, start)
+                if self._begin_start_hook(pod, start, context, made):
+                    break
+            except ImagePendingError as error:
+                waiting_reasons[error.container] = error.waiting
+                pending = True
+                break
+            except StartError as error:
+                waiting_reasons[error.container] = error.waiting
+                errors.append(error)
+        if errors:
+            raise min(errors, key=lambda error: error.retry_after or 0.0)
+        return pending
+
+    def _refuse(self, job: Job, refusal: AllocationRefusedError) -> KillOptions:
+        """Return the kill options of a pod that cannot get its devices, in a kubelet's words."""
+        message = f"Pod was rejected: Allocate failed due to {refusal}, which is unexpected"
+        if job.pod is not None:
+            self._events.refused(job.pod, Reason.UNEXPECTED_ADMISSION_ERROR, message)
+        return KillOptions(Reason.UNEXPECTED_ADMISSION_ERROR, message, rejected=True)
+
+    def _prepare(self, pod: Pod, facts: PodFacts, actions: PodActions) -> StartContext | None:
+        """Prepare devices, volumes, the control group, and the sandbox if a container is to be started in it. A failure
+        is also reported as the reason why containers wait, where a kubelet only records an event.
+        """
+        if actions.starts or actions.create_sandbox:
+            running = {c.name for c in facts.containers if c.running}
+            self._resources.devices.allocate(pod, anew=actions.create_sandbox, running=running)
+        sources = self._resources.objects.of(pod)
+        try:
+            volumes = self._resources.directories.prepare(pod, sources)
+        except _FAILURES as error:
+            self._events.mount_failed(pod, error)
+            raise
+        self._resources.cgroups.apply(pod, anew=actions.create_sandbox)
+        if not (actions.starts or actions.create_sandbox):
+            return None
+        try:
+            sandbox = self._starter.ensure_sandbox(pod, facts, actions)
+        except _FAILURES as error:
+            self._events.sandbox_failed(pod, error)
+            raise
+        return StartContext(sandbox, volumes, sources, facts)
+
+    def _note_start(self, facts: PodFacts, start: ContainerStart) -> None:
+        if start.after is not None:
+            key = container_key(facts.ref.uid, start.container)
+            self._backoffs.advance(key, start.after, self._now())
+
+    def _begin_start_hook(self, pod: Pod, start: ContainerStart, context: StartContext, made: ContainerId) -> bool:
+        """Run the container's postStart hook in the background; return whether it has one. The containers after it wait
+        for the next sync of the pod, which the end of the hook asks for.
+        """
+        container = start.container
+        hook = container.lifecycle.post_start if container.lifecycle is not None else None
+        if hook is None:
+            return False
+        ips = self._starter.pod_ips(pod, context.sandbox)
+        self._lifecycle.post_start_hooks.begin(
+            hook, HookTarget(ref_of(pod).uid, container, made, ips[0] if ips else "")
+        )
+        return True
+
+    def _final_facts(self, job: Job, facts: PodFacts | None) -> PodFacts | None:
+        """Return the facts of the pod after a job, pruned after a sync; None when the runtime does not answer.
+
+        Args:
+            job: the job.
+            facts: of the pod before the job, if it changed nothing.
+        """
+        try:
+            facts = facts or self._reader.read_pod(job.ref)
+            return self._pruner.prune(facts) if job.state is PodState.SYNC else facts
+        except CriError as error:
+            _log.warning("pod %s cannot be looked at: %s", job.ref, error)
+        except Exception:  # noqa: BLE001 - see `sync`
+            _log.exception("a look at pod %s failed in a way nobody foresaw", job.ref)
+        return None
+
+    def _now(self) -> Nanoseconds:
+        return Nanoseconds(self._clock.now_ns())
+
+
+def _failed_hooks(job: Job, kills: tuple[ContainerKill, ...]) -> list[StartError]:
+    """Those that were killed because their postStart hook has failed (kubelet's FailedPostStartHook)."""
+    dead = [kill.container for kill in kills if kill.reason is KillReason.START_HOOK]
+    return [ContainerStartError(each.name, POST_START_ERROR, job.hooks.failed[each.id]) for each in dead]

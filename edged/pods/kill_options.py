@@ -1,0 +1,36 @@
+"""KillOptions: why and how this node ends a pod that the cloud has not deleted."""
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from edged.api import Pod
+
+EVICTED = "Evicted"
+"""Reason of evictions (kubelet's)."""
+
+
+class KillOptions(Struct, frozen=True, gc=False):
+    """How this node ends a pod for good, after kubelet's KillPodOptions: on eviction, after a deadline, when it is not
+    admitted, or when the machine shuts down.
+
+    The cloud did not request the end, so the pod stays known: its containers are stopped, and once they have ended its
+    status is `Failed` with the reason (not earlier: kubelet's status manager holds a final phase back while containers
+    run). The pod is never started again, and is removed when the cloud deletes it.
+    """
+
+    reason: str
+    """Reason in the status, one word of a kubelet's: `Evicted`, `DeadlineExceeded`, `OutOfcpu`."""
+    message: str
+    """Message in the status, for people."""
+    grace_period: int | None = None
+    """Grace period in seconds; None: the pod's own."""
+    disruption: bool = False
+    """Whether the pod gets the condition `DisruptionTarget`: controllers then do not count its end as a failure."""
+    rejected: bool = False
+    """Whether the pod never started here, so that its status has no containers (kubelet's rejectPod)."""
+
+    def applied_to(self, pod: Pod) -> Pod:
+        """Return the pod with this grace period."""
+        if self.grace_period is None:
+            return pod
+        return replace(pod, metadata=replace(pod.metadata, deletion_grace_period_seconds=self.grace_period))

@@ -1,0 +1,200 @@
+"""The status of a pod for the cloud (kubelet's generateAPIPodStatus)."""
+
+from collections.abc import Mapping, Sequence
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from edged.api import (
+    ContainerStateWaiting,
+    ContainerStatus,
+    HostIP,
+    Nanoseconds,
+    Pod,
+    PodIP,
+    PodStatus,
+    format_time,
+    seconds,
+)
+from edged.pods.actions import ContainerWait
+from edged.pods.kill_options import KillOptions
+from edged.pods.model import PodFacts, PodRef, ProbeFacts
+from edged.pods.pod_status.conditions import pod_conditions
+from edged.pods.pod_status.container_status import (
+    StatusInput,
+    ephemeral_statuses,
+    init_statuses,
+    lost,
+    regular_statuses,
+)
+from edged.pods.pod_status.message_limit import share_of_message, shortened
+from edged.pods.pod_status.phase import Phase, pod_phase
+from edged.pods.qos import qos_class
+from edged.pods.restart import is_sidecar
+
+CRASH_LOOP_BACK_OFF = "CrashLoopBackOff"
+IMAGE_PULL_BACK_OFF = "ImagePullBackOff"
+ERR_IMAGE_PULL = "ErrImagePull"
+IMAGE_INSPECT_ERROR = "ImageInspectError"
+REGISTRY_UNAVAILABLE = "RegistryUnavailable"
+SIGNATURE_VALIDATION_FAILED = "SignatureValidationFailed"
+ERR_IMAGE_NEVER_PULL = "ErrImageNeverPull"
+INVALID_IMAGE_NAME = "InvalidImageName"
+CREATE_CONFIG_ERROR = "CreateContainerConfigError"
+CREATE_ERROR = "CreateContainerError"
+RUN_ERROR = "RunContainerError"
+POST_START_ERROR = "PostStartHookError"
+
+
+class NodeView(Struct, frozen=True, gc=False):
+    """The node's part of a pod's status: its addresses, primary first, and the runtime's name (`containerd`)."""
+
+    ips: tuple[str, ...]
+    runtime: str
+
+
+def pod_status(
+    pod: Pod,
+    facts: PodFacts,
+    node: NodeView,
+    now: Nanoseconds,
+    *,
+    old: PodStatus | None = None,
+    probes: ProbeFacts | None = None,
+    waiting_reasons: Mapping[str, ContainerStateWaiting] | None = None,
+    ended: bool = False,
+    kill: KillOptions | None = None,
+) -> PodStatus:
+    """Return the whole status of the pod.
+
+    Args:
+        old: the last reported status (the pod's own when omitted); times and exits carry over from it.
+        waiting_reasons: by container name, why a worker could not start it (see `crash_loop`).
+        ended: the pod was killed for good: its containers will not be started again.
+        kill: set when this node ends the pod. Phase, reason and message then change together, once `ended` is true:
+            until then the containers' exits do not change the phase (kubelet's status manager keeps it while containers
+            could run).
+    """
+    before = pod.status if old is None else old
+    if kill is not None and kill.rejected and ended:
+        return _rejected(pod, before, kill, now)
+    given = StatusInput(pod, facts, probes or ProbeFacts(), node.runtime, waiting_reasons or {})
+    status = PodStatus(
+        observed_generation=pod.metadata.generation,
+        container_statuses=regular_statuses(given, before.container_statuses),
+        init_container_statuses=init_statuses(given, before.init_container_statuses),
+        ephemeral_container_statuses=ephemeral_statuses(given, before.ephemeral_container_statuses),
+        host_ip=node.ips[0] if node.ips else "",
+        host_ips=tuple(HostIP(ip=ip) for ip in node.ips),
+        start_time=before.start_time or format_time(now),
+        qos_class=before.qos_class or qos_class(pod),
+    )
+    status = _with_short_messages(pod, status)
+    if ended:
+        status = _without_open_ends(pod, status)
+    phase = pod_phase(pod, status, ended=ended, replaced=_replaced(pod, facts))
+    if ended and (kill is not None or not phase.final):
+        phase = Phase.FAILED
+    status = _with_phase(status, before, phase, ended=ended, kill=kill)
+    ips = _pod_ips(pod, facts, node, before)
+    return replace(
+        status,
+        pod_ip=ips[0] if ips else "",
+        pod_ips=tuple(PodIP(ip=ip) for ip in ips),
+        conditions=pod_conditions(pod, facts, status, before, format_time(now), kill),
+    )
+
+
+def crash_loop(ref: PodRef, wait: ContainerWait) -> ContainerStateWaiting:
+    """Return the waiting reason of a container in back-off."""
+    message = f"back-off {go_duration(wait.delay)} restarting failed container={wait.container.name} pod={ref}"
+    return ContainerStateWaiting(reason=CRASH_LOOP_BACK_OFF, message=message)
+
+
+def go_duration(length: Nanoseconds) -> str:
+    """Format whole seconds as Go prints a duration: `10s`, `1m20s`, `5m0s`."""
+    minutes, rest = divmod(length // seconds(1), 60)
+    return f"{minutes}m{rest}s" if minutes else f"{rest}s"
+
+
+def _replaced(pod: Pod, facts: PodFacts) -> frozenset[str]:
+    newest = (facts.newest(container.name) for container in pod.spec.containers)
+    return frozenset(each.name for each in newest if each is not None and each.replaced)
+
+
+def _rejected(pod: Pod, before: PodStatus, kill: KillOptions, now: Nanoseconds) -> PodStatus:
+    """Return the status of a pod that admission has rejected."""
+    return PodStatus(
+        phase=Phase.FAILED,
+        reason=kill.reason,
+        message=kill.message,
+        qos_class=before.qos_class or qos_class(pod),
+        start_time=before.start_time or format_time(now),
+        conditions=before.conditions,
+    )
+
+
+def _with_phase(
+    status: PodStatus, before: PodStatus, phase: Phase, *, ended: bool, kill: KillOptions | None
+) -> PodStatus:
+    """Return the status with its phase and the phase's reason and message."""
+    if kill is not None and not ended and phase.final:
+        phase = Phase(before.phase or Phase.PENDING)
+    lasting = _lasting_phase(before, phase)
+    if lasting == before.phase:
+        return replace(status, phase=lasting, reason=before.reason, message=before.message)
+    if ended and kill is not None:
+        return replace(status, phase=lasting, reason=kill.reason, message=kill.message)
+    return replace(status, phase=lasting)
+
+
+def _lasting_phase(before: PodStatus, phase: Phase) -> str:
+    """Return the phase; a final one is never left, whatever the runtime reports later."""
+    return before.phase if before.phase in (Phase.SUCCEEDED, Phase.FAILED) else phase
+
+
+def _pod_ips(pod: Pod, facts: PodFacts, node: NodeView, before: PodStatus) -> Sequence[str]:
+    """Return the pod's addresses: the sandbox's; on the host's network the node's; the reported ones when the runtime
+    has none.
+
+    A pod that is ending keeps its reported addresses.
+    """
+    if pod.spec.host_network:
+        return [ip.ip for ip in before.pod_ips] or list(node.ips[:1])
+    ready = next((sandbox for sandbox in facts.sandboxes if sandbox.ready), None)
+    if ready is not None and ready.ips:
+        return ready.ips
+    return [ip.ip for ip in before.pod_ips]
+
+
+def _with_short_messages(pod: Pod, status: PodStatus) -> PodStatus:
+    limit = share_of_message(pod)
+    return replace(
+        status,
+        container_statuses=shortened(status.container_statuses, limit),
+        init_container_statuses=shortened(status.init_container_statuses, limit),
+        ephemeral_container_statuses=shortened(status.ephemeral_container_statuses, limit),
+    )
+
+
+def _without_open_ends(pod: Pod, status: PodStatus) -> PodStatus:
+    """Return the status of an ended pod, with a terminated state for every container, if only an unknown one (kubelet's
+    TerminatePod).
+    """
+    initialized = all(
+        s.state.terminated is not None and s.state.terminated.exit_code == 0
+        for c, s in zip(pod.spec.init_containers, status.init_container_statuses, strict=True)
+        if not is_sidecar(c)
+    )
+    return replace(
+        status,
+        container_statuses=tuple(_closed(s) for s in status.container_statuses),
+        ephemeral_container_statuses=tuple(_closed(s) for s in status.ephemeral_container_statuses),
+        init_container_statuses=tuple(_closed(s) if initialized else s for s in status.init_container_statuses),
+    )
+
+
+def _closed(status: ContainerStatus) -> ContainerStatus:
+    if status.state.terminated is not None:
+        return status
+    return replace(status, state=lost(), ready=False, started=False)

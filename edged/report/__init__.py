@@ -1,1 +1,0 @@
-"""What the node tells the cloud, and again until the cloud has it."""

@@ -1,0 +1,1 @@
+"""Statuses of pods: generated from facts, and sent to the cloud."""

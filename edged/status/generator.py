@@ -1,0 +1,139 @@
+"""StatusGenerator: generates the statuses of pods from what edged knows of them."""
+
+from msgspec import Struct
+
+from beehive import Clock
+from edged.active_deadlines import ActiveDeadlines
+from edged.api import Nanoseconds, PodStatus
+from edged.lifecycle.post_start_hooks import PostStartHooks
+from edged.lifecycle.visible import settled_facts
+from edged.pod_workers.workers import PodWorkers
+from edged.pods.manager import PodManager, PodRecord
+from edged.pods.model import PodFacts, PodUid
+from edged.pods.pod_status.phase import FINAL
+from edged.pods.pod_status.status import NodeView, pod_status
+from edged.probes.manager import ProbeManager
+from edged.server.snapshots import Snapshots
+from edged.status.manager import StatusManager
+
+
+class StatusSources(Struct, frozen=True):
+    """The parts that know about a pod, beside its record."""
+
+    probes: ProbeManager
+    hooks: PostStartHooks
+    workers: PodWorkers
+
+
+class StatusGenerator:
+    """Generates the status of a pod whenever something is learnt of it (kubelet's generateAPIPodStatus), and gives it
+    to the `StatusManager` when it differs from the one before. Lives on the edged module's thread.
+
+    Args:
+        clock: the current time.
+        pods: the pods of this node.
+        sources: results of probes and hooks, and the pods that workers have.
+        status_manager: sends statuses to the cloud.
+        deadlines: watch a pod from the moment at which its start is known.
+        snapshots: holds the pods for the local HTTP server.
+    """
+
+    def __init__(
+        self,
+        clock: Clock,
+        pods: PodManager,
+        sources: StatusSources,
+        status_manager: StatusManager,
+        deadlines: ActiveDeadlines,
+        snapshots: Snapshots,
+    ) -> None:
+        self._clock = clock
+        self._pods = pods
+        self._probes = sources.probes
+        self._hooks = sources.hooks
+        self._workers = sources.workers
+        self._status_manager = status_manager
+        self._deadlines = deadlines
+        self._snapshots = snapshots
+        self._node = NodeView((), "")
+
+    def set_node(self, view: NodeView) -> None:
+        """Take the addresses of the node and the name of its runtime; generate all statuses anew if they differ."""
+        if view != self._node:
+            self._node = view
+            for record in self._pods:
+                self.regenerate(record)
+
+    def regenerate(self, record: PodRecord, facts: PodFacts | None = None) -> None:
+        """Generate the status of a pod, and set its probes and its deadline.
+
+        Args:
+            record: the pod.
+            facts: of the pod, when they are final. By default those of the record, which may not count yet while a
+                worker has the pod.
+        """
+        uid = record.ref.uid
+        working = facts is None and self._workers.is_working(uid)
+        facts = settled_facts(record.pod, facts or record.facts, self._hooks.facts(uid), working=working)
+        self._probes.update_pod(record.pod, facts, terminating=record.termination_requested)
+        if self._can_generate(record):
+            status = self._status_of(record, facts)
+            if not (working and _ends_early(record, status)):
+                self._give(record, status)
+            self._deadlines.watch(record.pod)
+        self.publish()
+
+    def _give(self, record: PodRecord, status: PodStatus) -> None:
+        """Give a status to the status manager if it differs, or if the manager has none of the pod yet."""
+        if record.set_status(status) or not self._status_manager.has_status(record.ref.uid):
+            self._status_manager.set_pod_status(record.ref.uid, status)
+
+    def stop(self, record: PodRecord) -> None:
+        """Report nothing more of a pod that is removed from the node, and end its probes."""
+        self._status_manager.forget_pod(record.ref.uid)
+        self._probes.update_pod(record.pod, record.facts, terminating=True)
+
+    def forget_pod(self, uid: PodUid) -> None:
+        """Drop a pod that is removed from the node."""
+        self._status_manager.forget_pod(uid)
+        self._probes.remove_pod(uid)
+        self._deadlines.forget(uid)
+        self.publish()
+
+    def publish(self) -> None:
+        """Publish the pods with their statuses for the local HTTP server."""
+        self._snapshots.pods = tuple(record.pod for record in self._pods)
+
+    def _can_generate(self, record: PodRecord) -> bool:
+        """Return whether enough is known for a status, and the cloud still takes one: not of a pod that it has deleted.
+
+        Before the runtime was asked, containers that were reported would count as lost (a kubelet waits for its PLEG),
+        and their ids would lack the name of the runtime.
+        """
+        if record.deleted:
+            return False
+        if record.observed:
+            return bool(self._node.runtime) or not record.facts.containers
+        status = record.pod.status
+        return not status.container_statuses and not status.init_container_statuses
+
+    def _status_of(self, record: PodRecord, facts: PodFacts) -> PodStatus:
+        return pod_status(
+            record.pod,
+            facts,
+            self._node,
+            Nanoseconds(self._clock.now_ns()),
+            probes=self._probes.facts(record.ref.uid),
+            waiting_reasons=record.waiting_reasons,
+            ended=record.terminated,
+            kill=record.kill_options,
+        )
+
+
+def _ends_early(record: PodRecord, status: PodStatus) -> bool:
+    """Return whether a status says that a pod has ended whose end nobody has requested.
+
+    While a worker has the pod that is uncertain: between the end of a container and the start of its successor all of
+    the pod seems to have ended. (A kubelet generates a status only between two syncs of its pod worker.)
+    """
+    return not record.termination_requested and status.phase in FINAL and record.pod.status.phase not in FINAL

@@ -1,0 +1,266 @@
+"""StatusManager: sends the statuses of pods to the cloud."""
+
+import logging
+
+import msgspec
+
+from beehive import ModuleContext, ResourceType, Timer
+from edged.api import DeleteOptions, Pod, PodStatus, Preconditions, encode
+from edged.api.versions import version_number
+from edged.pods.model import PodRef, PodUid
+from edged.pods.pod_status.patch import diff_pod_status
+from edged.pods.pod_status.phase import Phase
+from edged.pods.static import is_static
+from metamanager.client import AsyncMetaClient, CallError, NoAnswerError, NotFoundError
+
+_log = logging.getLogger(__name__)
+
+PENDING_DELAY = 1.0
+"""Seconds for which the phase Pending is held back while nothing unusual is waited for."""
+
+_CALM = frozenset({"ContainerCreating", "PodInitializing", ""})
+
+
+class _Entry(msgspec.Struct):
+    ref: PodRef
+    has: PodStatus
+    """The status that the cloud has."""
+    version: int
+    """resourceVersion of that status."""
+    sure: bool = True
+    """Whether the cloud certainly has that status: no answer was lost since."""
+    of_store: bool = False
+    """Whether only the store has that status: the agent may have sent the cloud a newer one before its restart."""
+    newer: tuple[int, PodStatus] | None = None
+    """Version and status that the cloud sent while a patch was under way."""
+    wanted: PodStatus | None = None
+    busy: bool = False
+    again: bool = False
+    """The cloud was connected while a patch was under way: if that fails, it is sent again at once."""
+    held: Timer | None = None
+    deleting: bool = False
+    deleted: bool = False
+    """The cloud has accepted the deletion of the pod, and takes no status any more."""
+    mirror: str | None = None
+    """The uid of the mirror pod of a static pod; empty while it has none. None for other pods."""
+    unknown: bool = False
+    """The cloud has answered that it has no such pod. Nothing is sent until it sends the pod, or is connected anew."""
+
+    @property
+    def known_as(self) -> str:
+        """Uid of the pod in the cloud."""
+        return self.mirror or self.ref.uid
+
+
+class StatusManager:
+    """Sends the status of each pod until the cloud has acknowledged it, and then the deletion of pods that have ended.
+
+    One patch of a pod is under way at a time: the difference between the status that the cloud has (the last one that
+    it acknowledged, or that came with the pod) and the newest one; statuses that are set meanwhile replace each other.
+    When an answer was lost it is uncertain which of two the cloud has, so the next patch contains the whole status. The
+    phase Pending of a new pod is held back for `PENDING_DELAY`: most pods run by then, which spares a thin link a
+    message (a kubelet sends both). Lives on the edged module's thread.
+
+    Args:
+        meta: sends patches and deletions.
+        context: the module.
+    """
+
+    def __init__(self, meta: AsyncMetaClient, context: ModuleContext) -> None:
+        self._meta = meta
+        self._context = context
+        self._entries: dict[PodUid, _Entry] = {}
+
+    def add_pod(self, ref: PodRef, pod: Pod) -> None:
+        """Take a pod as the cloud or the store has sent it."""
+        version = version_number(pod.metadata.resource_version)
+        entry = self._entries.get(ref.uid)
+        if entry is None:
+            mirror = "" if is_static(pod) else None
+            self._entries[ref.uid] = _Entry(ref, pod.status, version, mirror=mirror)
+        elif entry.mirror is None:
+            self._update_known(entry, pod)
+
+    def mark_from_store(self, uid: PodUid) -> None:
+        """Note that a pod came from the store, and not from the cloud since edged started."""
+        entry = self._entries.get(uid)
+        if entry is not None:
+            entry.of_store = True
+
+    def set_mirror(self, uid: PodUid, mirror: Pod) -> None:
+        """Take the mirror pod of a static pod, whose status the cloud has."""
+        entry = self._entries.get(uid)
+        if entry is None:
+            return
+        if entry.mirror != mirror.metadata.uid:
+            entry.mirror, entry.unknown = mirror.metadata.uid, False
+            entry.has, entry.version, entry.sure = mirror.status, version_number(mirror.metadata.resource_version), True
+            self._send(entry)
+        elif _is_news(entry, mirror):
+            self._update_known(entry, mirror)
+
+    def forget_mirror(self, uid: PodUid) -> None:
+        """Note that a static pod has no mirror pod any more."""
+        entry = self._entries.get(uid)
+        if entry is not None:
+            entry.mirror = ""
+
+    def set_pod_status(self, uid: PodUid, status: PodStatus) -> None:
+        """Set the status of a pod, and send it (kubelet's SetPodStatus)."""
+        entry = self._entries.get(uid)
+        if entry is None:
+            return
+        entry.wanted = status
+        if not _is_calm(status):
+            self._send(entry)
+        elif entry.held is None:
+            entry.held = self._context.after(PENDING_DELAY, lambda: self._send(entry))
+
+    def has_status(self, uid: PodUid) -> bool:
+        """Return whether this node has set a status of a pod. Until then later statuses of the cloud are accepted."""
+        entry = self._entries.get(uid)
+        return entry is None or entry.wanted is not None
+
+    def terminate_pod(self, uid: PodUid) -> None:
+        """Delete a pod in the cloud, once the cloud has its last status: nothing of it runs any more (kubelet's
+        TerminatePod).
+        """
+        entry = self._entries.get(uid)
+        if entry is not None:
+            entry.deleting = True
+            self._send(entry)
+
+    def forget_pod(self, uid: PodUid) -> None:
+        """Drop a pod that is removed from the node."""
+        entry = self._entries.pop(uid, None)
+        if entry is not None and entry.held is not None:
+            entry.held.cancel()
+
+    def sync_all(self) -> None:
+        """Send again the statuses that the cloud has not acknowledged; every status period (kubelet's syncBatch)."""
+        for entry in list(self._entries.values()):
+            if entry.held is None:
+                self._send(entry)
+
+    def connected(self) -> None:
+        """Send all statuses that the cloud has not acknowledged, now that it is connected; also of pods that it did not
+        know. A pod whose deletion the cloud has accepted is deleted once more, for that may have been lost there.
+        """
+        for entry in self._entries.values():
+            entry.unknown = False
+            entry.deleting = entry.deleting or entry.deleted
+            entry.again = entry.busy
+        self.sync_all()
+
+    def _update_known(self, entry: _Entry, pod: Pod) -> None:
+        version = version_number(pod.metadata.resource_version)
+        if entry.busy:
+            entry.newer = (version, pod.status)
+        else:
+            _catch_up(entry, version, pod.status)
+
+    def _send(self, entry: _Entry) -> None:
+        if entry.held is not None:
+            entry.held.cancel()
+            entry.held = None
+        if entry.busy or entry.unknown or entry.mirror == "":
+            return
+        wanted = None if entry.deleted else entry.wanted
+        patch = None if wanted is None else _patch_of(entry, wanted)
+        if wanted is not None and patch is not None:
+            self._patch(entry, wanted, patch)
+        elif entry.deleting:
+            self._delete(entry)
+
+    def _patch(self, entry: _Entry, wanted: PodStatus, patch: str) -> None:
+        entry.busy = True
+        ref, about = entry.ref, entry.known_as
+
+        def done(answer: bytes | CallError) -> None:
+            if entry.known_as != about:
+                self._answered(entry)
+                if self._entries.get(ref.uid) is entry:
+                    self._send(entry)
+                return
+            if isinstance(answer, CallError):
+                self._answered(entry, answer)
+                return
+            entry.has, entry.version, entry.sure = wanted, max(entry.version, _version_in(answer)), True
+            entry.of_store = False
+            news = entry.wanted != wanted or (entry.newer is not None and entry.newer[0] > entry.version)
+            self._answered(entry)
+            if self._entries.get(ref.uid) is entry and (news or entry.deleting):
+                self._send(entry)
+
+        self._meta.patch(ResourceType.PODPATCH, ref.namespace, ref.name, patch, then=done)
+
+    def _delete(self, entry: _Entry) -> None:
+        entry.busy = True
+        ref = entry.ref
+        options = DeleteOptions(grace_period_seconds=0, preconditions=Preconditions(uid=ref.uid))
+
+        def done(answer: CallError | None) -> None:
+            if answer is None:
+                entry.deleting, entry.deleted = False, True
+            self._answered(entry, answer)
+
+        self._meta.delete(ResourceType.POD, ref.namespace, ref.name, encode(options), then=done)
+
+    def _answered(self, entry: _Entry, error: CallError | None = None) -> None:
+        """Take the end of a patch or a deletion. Nothing more is sent of a pod that was dropped meanwhile."""
+        entry.busy = False
+        again, entry.again = entry.again, False
+        if entry.newer is not None:
+            _catch_up(entry, *entry.newer)
+            entry.newer = None
+        if error is None:
+            return
+        level = logging.DEBUG if error.retryable else logging.WARNING
+        _log.log(level, "the cloud did not take what pod %s has to say: %s", entry.ref, error)
+        entry.unknown = isinstance(error, NotFoundError)
+        entry.sure = entry.sure and not isinstance(error, NoAnswerError)
+        if again and self._entries.get(entry.ref.uid) is entry:
+            self._send(entry)
+
+
+def _patch_of(entry: _Entry, wanted: PodStatus) -> str | None:
+    """Return the patch to the status that the cloud has; the whole status when it is uncertain which one that is."""
+    patch = diff_pod_status(entry.has, wanted, entry.known_as, sure=entry.sure)
+    if patch is not None and entry.of_store:
+        patch = diff_pod_status(entry.has, wanted, entry.known_as, sure=False)
+    return patch
+
+
+def _catch_up(entry: _Entry, version: int, status: PodStatus) -> None:
+    """Take a status that the cloud has sent, if it is not older than the known one. At the version of the answer to a
+    patch it may contain what others wrote while the patch was under way; the next status period corrects that.
+    """
+    if version > entry.version or version == entry.version != 0:
+        entry.has, entry.version, entry.unknown, entry.of_store = status, version, False, False
+
+
+def _is_news(entry: _Entry, mirror: Pod) -> bool:
+    """Return whether a mirror pod has another status than the known one; also at the same version, see `_catch_up`."""
+    version = version_number(mirror.metadata.resource_version)
+    return version > entry.version or (version == entry.version and mirror.status != entry.has)
+
+
+def _is_calm(status: PodStatus) -> bool:
+    """Return whether a status is Pending, and its containers wait for nothing unusual."""
+    waiting = (s.state.waiting for s in status.init_container_statuses + status.container_statuses)
+    return status.phase == Phase.PENDING and all(w is None or w.reason in _CALM for w in waiting)
+
+
+class _Metadata(msgspec.Struct, rename="camel"):
+    resource_version: str = ""
+
+
+class _Versioned(msgspec.Struct):
+    metadata: _Metadata = msgspec.field(default_factory=_Metadata)
+
+
+def _version_in(answer: bytes) -> int:
+    try:
+        return version_number(msgspec.json.decode(answer, type=_Versioned).metadata.resource_version)
+    except msgspec.DecodeError:
+        return 0

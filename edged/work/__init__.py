@@ -1,1 +1,0 @@
-"""Which pod is worked on next, by whom, and what one turn does."""

@@ -1,0 +1,188 @@
+"""YAML within bounds, for manifests and configuration files.
+
+A few lines of YAML can stand for gigabytes, because an alias repeats the part that it refers to, and that part may have
+aliases itself. So `events` counts the parser's events as it yields them: how deep they nest, and how much the aliases
+stand for. libyaml parses (`CSafeLoader`), and only plain data is built.
+
+`documents` builds values with PyYAML. The reader of configuration files
+(`modules.processes.edgecore.config.yaml_text`) builds its own from `events`, to keep line numbers.
+"""
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+import yaml
+
+from edged.errors import EdgedError
+
+DEPTH: Final = 100
+"""Levels of nesting that a text may have. A pod has about twelve."""
+ALIASED_VALUES: Final = 20_000
+"""Values that all aliases of a text may stand for. A pod has some hundreds."""
+ALIASED_CHARACTERS: Final = 4 * 1024 * 1024
+"""Characters that all aliases of a text may stand for."""
+LARGEST: Final = 16 * 1024 * 1024
+"""Characters of the longest text that is read."""
+
+_TIMESTAMP: Final = "tag:yaml.org,2002:timestamp"
+
+
+class YamlError(EdgedError):
+    """A text that is not YAML, or exceeds the bounds.
+
+    Args:
+        why: the reason.
+        place: line and column, from 1; None if the parser does not tell.
+        context: the parser's context of the reason, such as `while parsing a block mapping`.
+    """
+
+    def __init__(self, why: str, place: tuple[int, int] | None = None, context: str = "") -> None:
+        self.why = why
+        self.context = context
+        self.place = place
+        self.line = place[0] if place else 1
+        super().__init__("cannot read YAML", f"line {self.line}", why)
+
+
+class YamlBoundsError(YamlError):
+    """A text that exceeds the bounds."""
+
+
+class _Loader(yaml.CSafeLoader):
+    """PyYAML's safe loader on libyaml, without timestamps: in Kubernetes a date is text."""
+
+
+_Loader.yaml_implicit_resolvers = {
+    first: [(tag, expression) for tag, expression in resolvers if tag != _TIMESTAMP]
+    for first, resolvers in yaml.CSafeLoader.yaml_implicit_resolvers.items()
+}
+
+
+def events(text: str, *, depth: int = DEPTH, shares_aliases: bool = False) -> Iterator[yaml.Event]:
+    """Yield the parser's events of a text.
+
+    Args:
+        text: the text.
+        depth: levels of nesting that are allowed.
+        shares_aliases: the caller uses one object for a part and all its aliases, so aliases need no bounds.
+
+    Raises:
+        YamlError: the text is not YAML.
+        YamlBoundsError: the text exceeds the bounds.
+    """
+    if len(text) > LARGEST:
+        raise YamlBoundsError(f"longer than {LARGEST} characters", (1, 1))
+    sizes = _Sizes(depth, shares_aliases=shares_aliases)
+    try:
+        for event in yaml.parse(text, Loader=yaml.CSafeLoader):
+            yield event
+            sizes.take(event)
+    except yaml.MarkedYAMLError as error:
+        raise _syntax_error(error) from error
+    except (yaml.YAMLError, UnicodeError) as error:
+        raise YamlError(" ".join(str(error).split())) from error
+
+
+def check(text: str) -> None:
+    """Check a text that another reader will read.
+
+    Raises:
+        YamlError: the text is not YAML, or exceeds the bounds.
+    """
+    for _ in events(text):
+        continue
+
+
+def documents(text: str) -> Iterator[tuple[Any, int]]:
+    """Yield the documents of a text as plain data, each with the line at which it begins.
+
+    Raises:
+        YamlError: the text is not YAML, or exceeds the bounds.
+        TypeError, ValueError: it has a tag or a key that plain data cannot have.
+    """
+    check(text)
+    loader = _Loader(text)
+    try:
+        while loader.check_node() and (node := loader.get_node()) is not None:
+            yield loader.construct_document(node), node.start_mark.line + 1
+    except yaml.MarkedYAMLError as error:
+        raise _syntax_error(error) from error
+    except yaml.YAMLError as error:
+        raise YamlError(str(error)) from error
+    finally:
+        loader.dispose()
+
+
+class _Part:
+    """Size of an open mapping or list, with its aliases written out."""
+
+    __slots__ = ("anchor", "characters", "values")
+
+    def __init__(self, anchor: str | None) -> None:
+        self.anchor = anchor
+        self.values = 1
+        self.characters = 0
+
+
+class _Sizes:
+    """Measures the events of one text."""
+
+    def __init__(self, depth: int, *, shares_aliases: bool) -> None:
+        self._depth = depth
+        self._shares_aliases = shares_aliases
+        self._open: list[_Part] = []
+        self._anchors: dict[str, tuple[int, int] | None] = {}
+        """Values and characters of a part; None for an open one, which would contain itself."""
+        self._values = self._characters = 0
+
+    def take(self, event: yaml.Event) -> None:
+        """Count an event."""
+        if isinstance(event, yaml.ScalarEvent):
+            self._add(event.anchor, 1, len(event.value))
+        elif isinstance(event, yaml.AliasEvent):
+            if not self._shares_aliases:
+                self._alias(event)
+        elif isinstance(event, yaml.CollectionStartEvent):
+            self._begin(event)
+        elif isinstance(event, yaml.CollectionEndEvent):
+            part = self._open.pop()
+            self._add(part.anchor, part.values, part.characters)
+        elif isinstance(event, yaml.DocumentStartEvent):
+            self._anchors.clear()
+
+    def _begin(self, event: yaml.CollectionStartEvent) -> None:
+        if len(self._open) >= self._depth:
+            raise _beyond(event, f"nested more than {self._depth} levels deep")
+        if event.anchor is not None:
+            self._anchors[event.anchor] = None
+        self._open.append(_Part(event.anchor))
+
+    def _alias(self, event: yaml.AliasEvent) -> None:
+        size = self._anchors.get(event.anchor or "", (1, 0))
+        if size is None:
+            raise _beyond(event, f"*{event.anchor} is a part of what it refers to")
+        self._values += size[0]
+        self._characters += size[1]
+        if self._values > ALIASED_VALUES or self._characters > ALIASED_CHARACTERS:
+            raise _beyond(event, f"written out without aliases it has more than {ALIASED_VALUES} values")
+        self._add(None, *size)
+
+    def _add(self, anchor: str | None, values: int, characters: int) -> None:
+        if anchor is not None:
+            self._anchors[anchor] = values, characters
+        if self._open:
+            self._open[-1].values += values
+            self._open[-1].characters += characters
+
+
+def _syntax_error(error: yaml.MarkedYAMLError) -> YamlError:
+    mark = error.problem_mark or error.context_mark
+    place = (mark.line + 1, mark.column + 1) if mark else None
+    if error.problem:
+        return YamlError(str(error.problem), place, str(error.context or ""))
+    return YamlError(str(error.context), place)
+
+
+def _beyond(event: yaml.Event, why: str) -> YamlBoundsError:
+    mark = event.start_mark
+    return YamlBoundsError(why, (mark.line + 1, mark.column + 1) if mark else None)

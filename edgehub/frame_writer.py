@@ -1,0 +1,82 @@
+"""The sending side of a websocket: frames, pings and confirmations. Pure: it returns bytes and does not send."""
+
+import struct
+from collections import deque
+
+from edgehub.deflate import Deflater
+from edgehub.framing import Opcode, close_payload, frame
+
+CHUNK = 64 * 1024
+"""Bytes that `next_bytes` returns at most; a larger frame goes alone."""
+
+_SEQUENCE = struct.Struct("!Q")
+
+
+class FrameWriter:
+    """Queues frames in the order of sending, and confirms them by pings.
+
+    A successful write only means that the kernel has the bytes. So a ping follows unconfirmed frames: a peer reads in
+    order, and its pong proves that it has read everything before the ping. This costs one small frame each way in every
+    round trip with data, and relies only on the pong that every websocket sends (gorilla's while its reader reads).
+    """
+
+    def __init__(self) -> None:
+        self._frames: deque[bytes] = deque()
+        self._pong: bytes | None = None
+        self._sent = 0
+        self._confirmed = 0
+        self._pinged: int | None = None
+        self.deflater: Deflater | None = None
+        """Compresses messages; None without compression."""
+
+    def put(self, payload: bytes) -> None:
+        """Append a message; any thread, unlike the other methods."""
+        self._frames.append(payload)
+
+    def answer_ping(self, payload: bytes) -> None:
+        """Queue a pong before all frames. Only the newest ping is answered, which RFC 6455 §5.5.3 allows."""
+        self._pong = payload
+
+    def confirm(self, payload: bytes) -> int:
+        """Take a pong; return how many more messages it confirms."""
+        if self._pinged is None or payload != _SEQUENCE.pack(self._pinged):
+            return 0
+        arrived = self._pinged - self._confirmed
+        self._confirmed, self._pinged = self._pinged, None
+        return arrived
+
+    @property
+    def open_ping(self) -> int | None:
+        """The unanswered ping, by the number of messages sent before it; None for none."""
+        return self._pinged
+
+    def ping(self) -> bytes:
+        """Return a ping whose pong confirms all messages sent so far."""
+        self._pinged = self._sent
+        return frame(Opcode.PING, _SEQUENCE.pack(self._sent))
+
+    def next_bytes(self) -> bytes:
+        """Return the next bytes to write; empty when nothing waits."""
+        parts: list[bytes] = []
+        if self._pong is not None:
+            parts.append(frame(Opcode.PONG, self._pong))
+            self._pong = None
+        size = 0
+        while self._frames and (not size or size + len(self._frames[0]) <= CHUNK):
+            payload = self._frames.popleft()
+            size += len(payload)
+            parts.append(self._framed(payload))
+            self._sent += 1
+        if self._pinged is None and self._sent > self._confirmed:
+            parts.append(self.ping())
+        return b"".join(parts)
+
+    def _framed(self, payload: bytes) -> bytes:
+        if self.deflater is None:
+            return frame(Opcode.TEXT, payload)
+        return frame(Opcode.TEXT, self.deflater.deflate(payload), compressed=True)
+
+    @staticmethod
+    def close(code: int, reason: str = "") -> bytes:
+        """Return a close frame."""
+        return frame(Opcode.CLOSE, close_payload(code, reason))

@@ -1,0 +1,158 @@
+"""Connects the outbox to edgehub's module."""
+
+import logging
+from collections.abc import Callable
+from typing import Final, TypeVar
+
+import pykka
+
+from beehive import Actor, FrameError, ModuleContext, Timer, decode
+from edgehub.classes import Entry, classify
+from edgehub.counters import LinkCounters
+from edgehub.errors import OutboxError
+from edgehub.ledger import OutboxChanges
+from edgehub.outbox.store import OpenOutbox, OutboxStore, StoredMessage
+from edgehub.outbox.writer import OutboxWriter, Write
+from edgehub.outgoing import Outgoing
+
+_log = logging.getLogger(__name__)
+A = TypeVar("A", bound=Actor)
+
+RETRY_AFTER: Final = 10.0
+"""Seconds after which a failed open or write is repeated."""
+
+REMOVAL_INTERVAL: Final = 1.0
+"""Seconds between two flushes that only remove rows: a removal lost in a crash only costs a repetition."""
+
+_NO_CLOCK: Final = 1_700_000_000_000
+"""Milliseconds since the Unix epoch; an earlier wall clock is that of a board booted without a battery."""
+
+
+class OutboxManager:
+    """Opens the outbox, writes one change at a time, and releases messages that have settled.
+
+    It runs on the module's thread and leaves writing to the `OutboxWriter`.
+
+    Args:
+        context: the module.
+        outgoing: the messages for the cloud.
+        open_outbox: opens the store; None keeps messages in memory only.
+        counters: of the link.
+        ready: called when more messages may leave.
+    """
+
+    def __init__(
+        self,
+        context: ModuleContext,
+        outgoing: Outgoing,
+        open_outbox: OpenOutbox | None,
+        counters: LinkCounters,
+        ready: Callable[[], None],
+    ) -> None:
+        self._context = context
+        self._outgoing = outgoing
+        self._ledger = outgoing.ledger
+        self._open_outbox = open_outbox
+        self._counters = counters
+        self._ready = ready
+        self._writer: pykka.ActorRef[OutboxWriter] | None = None
+        self._writing = False
+        self._failed = False
+        self._settling: Timer | None = None
+
+    def start(self) -> None:
+        """Open the store and queue its messages; on failure, retry later."""
+        if self._open_outbox is None:
+            return
+        try:
+            store = self._open_outbox()
+            found = store.load()
+        except OutboxError as error:
+            self._fail(error)
+            self._context.after(RETRY_AFTER, self._start_again)
+            return
+        self._attach(store, found)
+
+    def changed(self) -> None:
+        """Write pending entries, unless a write is under way; then they follow it."""
+        if self._writer is not None and not self._writing and self._ledger.unwritten:
+            self._write(self._writer)
+
+    def settle(self) -> None:
+        """Release the messages that have settled, and schedule the next release."""
+        now = self._context.clock.monotonic()
+        until = self._outgoing.settled(now)
+        if self._settling is None and (until is not None or self._ledger.removals):
+            self._settling = self._context.after(max(REMOVAL_INTERVAL, (until or now) - now), self._settle_again)
+
+    def stop(self) -> None:
+        """Release all confirmed messages and write the last change, before the process ends."""
+        self._outgoing.release_settling()
+        if self._writer is not None:
+            self._write(self._writer)
+
+    def _settle_again(self) -> None:
+        self._settling = None
+        self._outgoing.settled(self._context.clock.monotonic())
+        if self._writer is not None and not self._writing and self._ledger.removals:
+            self._write(self._writer)
+        self.settle()
+
+    def _start_again(self) -> None:
+        self.start()
+        self.changed()
+        self._ready()
+
+    def _attach(self, store: OutboxStore, found: list[StoredMessage]) -> None:
+        entries = [entry for entry in map(self._entry, found) if entry is not None]
+        self._outgoing.attach(entries, last=max((kept.serial for kept in found), default=0))
+        self._counters.outbox_restored += len(entries)
+        if entries:
+            _log.info("%d messages of an earlier run wait for the cloud", len(entries))
+        self._writer = self._context.start_actor(OutboxWriter, store, self._to_wall, self._wrote)
+        self.changed()
+
+    def _entry(self, kept: StoredMessage) -> Entry | None:
+        """Return a stored message as an entry; None for a row that is no message, written by another program."""
+        try:
+            message = decode(kept.frame)
+        except FrameError as error:
+            _log.error("in the outbox is what is no message (%s); it is left out", error)
+            return None
+        clock = self._context.clock
+        age = max(0.0, clock.now() - kept.accepted / 1000) if kept.accepted > _NO_CLOCK else 0.0
+        return Entry(message, kept.frame, classify(message), clock.monotonic() - age, kept.serial)
+
+    def _to_wall(self, accepted: float) -> int:
+        clock = self._context.clock
+        return int((clock.now() - (clock.monotonic() - accepted)) * 1000)
+
+    def _write(self, writer: pykka.ActorRef[OutboxWriter]) -> None:
+        self._writing = True
+        writer.tell(Write(*self._ledger.take()))
+
+    def _wrote(self, changes: OutboxChanges, error: OutboxError | None) -> None:
+        """Take a result, on the writer's thread."""
+        self._context.call_soon(lambda: self._go_on(changes, error))
+
+    def _go_on(self, changes: OutboxChanges, error: OutboxError | None) -> None:
+        self._writing = False
+        if error is not None:
+            self._ledger.refused(changes, self._outgoing.all_entries())
+            self._fail(error)
+            self._context.after(RETRY_AFTER, self.changed)
+        else:
+            if self._failed:
+                _log.warning("the outbox is written again")
+            self._failed = False
+            self._counters.outbox_writes += 1
+            self._ledger.wrote(changes)
+            self.changed()
+        self._ready()
+
+    def _fail(self, error: OutboxError) -> None:
+        """Count and log a failure. Messages leave all the same; unwritten ones are lost if the process dies."""
+        self._counters.outbox_failures += 1
+        if not self._failed:
+            _log.error("%s; messages for the cloud are only in memory meanwhile", error)
+        self._failed = True

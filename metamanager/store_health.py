@@ -1,0 +1,63 @@
+"""Reports whether the database takes changes."""
+
+import logging
+from collections.abc import Callable
+from typing import Final
+
+from beehive import Module, ModuleName, Operation, Timer
+from beehive.names import DISK_RESOURCE
+from metamanager.errors import StoreError
+from metamanager.statistics import StoreStatistics
+
+_log = logging.getLogger(__name__)
+
+PROBE_AFTER: Final = 10.0
+"""Seconds after which a database that refused a change is tried again."""
+
+
+class StoreHealth:
+    """Turns the results of commits into the module's readiness, its metrics and the log.
+
+    While the database refuses changes, the module is not ready and `probe` is called every `PROBE_AFTER` seconds:
+    without a cloud there may be no other write for a long time. edged receives a message to check the disk at once.
+
+    Args:
+        module: metamanager.
+        statistics: counts failures for the metrics.
+        probe: writes and commits a row.
+    """
+
+    def __init__(self, module: Module, statistics: StoreStatistics, probe: Callable[[], None]) -> None:
+        self._module = module
+        self._statistics = statistics
+        self._write_probe = probe
+        self._problem = ""
+        """Hint of the last error; empty while the database takes changes."""
+        self._next_probe: Timer | None = None
+
+    def report(self, error: StoreError | None) -> None:
+        """Take the result of a change or commit; None for success.
+
+        An error like the one before is not logged again: the cloud repeats unacknowledged messages every few seconds.
+        """
+        if error is None:
+            if self._problem:
+                _log.warning("the database takes changes again")
+                self._module.announce_ready()
+            self._problem = ""
+            self._statistics.takes_changes = True
+            return
+        self._statistics.write_failures += 1
+        if error.hint != self._problem:
+            _log.error("%s", error)
+            self._module.announce_not_ready(str(error))
+            self._module.send(ModuleName.EDGED, self._module.message(DISK_RESOURCE, Operation.UPDATE, None))
+        self._problem = error.hint
+        self._statistics.takes_changes = False
+        if self._next_probe is None:
+            self._next_probe = self._module.after(PROBE_AFTER, self._probe)
+
+    def _probe(self) -> None:
+        self._next_probe = None
+        if self._problem:
+            self._write_probe()

@@ -1,0 +1,4 @@
+"""The cloud's modules (KubeEdge's `cloud/pkg`): cloudhub, edgecontroller, dynamiccontroller, and the API server.
+
+`messages` and `refusals` are used by several of them, which do not import one another.
+"""

@@ -1,0 +1,112 @@
+"""kubectl's `apply`: the three-way merge of a manifest, the last manifest and the live object.
+
+Fields of the last manifest that the new one lacks are removed. Fields set by others stay, such as the edge's status, or
+labels of a node that registered itself. The last manifest is stored in kubectl's annotation.
+"""
+
+import base64
+import json
+from copy import deepcopy
+from typing import Any
+
+from modules.cloud.apiserver.conversion import without_null_members
+from modules.cloud.apiserver.kinds import JsonObject, kind_named
+from modules.cloud.apiserver.pod_defaults import with_pod_defaults
+from modules.cloud.apiserver.pod_update_validation import validate_pod_update
+from modules.cloud.apiserver.validation import validate_metadata, validate_object
+
+LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+
+
+def from_manifest(document: Any) -> JsonObject:
+    """Return the object in a manifest: validated, with its namespace, without status and server-set metadata.
+
+    Raises:
+        ApiError: it is not an object, its kind is unknown, or it breaks a rule of its kind.
+    """
+    obj: JsonObject = without_null_members(validate_metadata(document))
+    kind = kind_named(obj["kind"])
+    obj["apiVersion"] = kind.api_version
+    if kind.namespaced:
+        obj["metadata"].setdefault("namespace", "default")
+    else:
+        obj["metadata"].pop("namespace", None)
+    for name in ("uid", "resourceVersion", "creationTimestamp", "deletionTimestamp", "generation"):
+        obj["metadata"].pop(name, None)
+    obj.pop("status", None)
+    validate_object(obj)
+    if kind.name == "Secret":
+        _encode_string_data(obj)
+        validate_object(obj)
+    return obj
+
+
+def applied(manifest: JsonObject, live: JsonObject | None) -> JsonObject:
+    """Return the object to store for a manifest from `from_manifest`.
+
+    Raises:
+        InvalidError: the manifest changes an immutable field of a live pod.
+    """
+    remembered = _remembering(manifest)
+    if live is None:
+        return with_defaults(remembered)
+    last = _last_applied(live)
+    merged = _three_way(last, remembered, live)
+    merged["metadata"].pop("resourceVersion", None)
+    if merged["kind"] == "Pod":
+        merged["status"] = live.get("status", {})
+        merged = with_pod_defaults(merged)
+        validate_pod_update(live, merged)
+    return merged
+
+
+def with_defaults(obj: JsonObject) -> JsonObject:
+    """Return a new object with the defaults of its kind."""
+    if obj["kind"] == "Pod":
+        return with_pod_defaults(obj)
+    if obj["kind"] == "Secret":
+        return {"type": "Opaque", **obj}
+    return obj
+
+
+def _encode_string_data(secret: JsonObject) -> None:
+    """Move `stringData` to `data`, encoded (Kubernetes' Secret strategy)."""
+    plain = secret.pop("stringData", None) or {}
+    encoded = {key: base64.b64encode(str(value).encode()).decode("ascii") for key, value in plain.items()}
+    if encoded:
+        secret["data"] = {**(secret.get("data") or {}), **encoded}
+
+
+def _remembering(manifest: JsonObject) -> JsonObject:
+    """Return the manifest with itself in the annotation, except for a secret, which would be in clear there."""
+    obj = deepcopy(manifest)
+    if obj["kind"] == "Secret":
+        return obj
+    annotations = obj["metadata"].setdefault("annotations", {})
+    annotations[LAST_APPLIED] = json.dumps(manifest, separators=(",", ":"), sort_keys=True) + "\n"
+    return obj
+
+
+def _last_applied(live: JsonObject) -> JsonObject:
+    """Return the last manifest. A secret's is not stored: all of its data counts as set by manifests."""
+    if live["kind"] == "Secret":
+        return {"data": live.get("data") or {}}
+    text = (live["metadata"].get("annotations") or {}).get(LAST_APPLIED, "{}")
+    try:
+        last = json.loads(text)
+    except ValueError:
+        return {}
+    return last if isinstance(last, dict) else {}
+
+
+def _three_way(last: Any, wanted: JsonObject, live: JsonObject) -> JsonObject:
+    result = {
+        key: value for key, value in live.items() if key in wanted or not (isinstance(last, dict) and key in last)
+    }
+    for key, value in wanted.items():
+        old = live.get(key)
+        if isinstance(value, dict) and isinstance(old, dict):
+            result[key] = _three_way(last.get(key, {}) if isinstance(last, dict) else {}, value, old)
+        else:
+            result[key] = value
+    return result

@@ -1,0 +1,1 @@
+"""Authorization of nodes: Kubernetes' node authorizer and its admission plug-in NodeRestriction, always on."""

@@ -1,0 +1,51 @@
+"""The attributes of a node's request on which the authorizer decides (Kubernetes' authorizer.Attributes)."""
+
+from typing import Any, Final
+
+import msgspec
+
+from modules.cloud.apiserver.api_calls import ApiCall
+
+_USER: Final = "system:node:"
+
+
+class Attributes(msgspec.Struct, frozen=True, kw_only=True):
+    """The node, the verb and the resource of a request."""
+
+    node: str
+    verb: str
+    group: str = ""
+    """API group; empty: the core."""
+    resource: str
+    """Plural, with the subresource: `pods`, `pods/status`."""
+    namespace: str = ""
+    name: str = ""
+    body: Any = None
+    """The TokenRequest of `serviceaccounts/token`; otherwise None."""
+    field_selector: str = ""
+
+    @property
+    def user(self) -> str:
+        """The node's Kubernetes user."""
+        return user_of(self.node)
+
+
+def user_of(node: str) -> str:
+    """Return the Kubernetes user of a node; its group is `system:nodes`."""
+    return _USER + node
+
+
+def of_call(node: str, call: ApiCall) -> Attributes:
+    """Return the attributes of an API call of a node's metaserver; its verb `updatestatus` is an update of `status`."""
+    group, slash, _ = call.api_version.partition("/")
+    of_status = call.verb == "updatestatus"
+    subresource = call.subresource or ("status" if of_status else "")
+    return Attributes(
+        node=node,
+        verb="update" if of_status else call.verb,
+        group=group if slash else "",
+        resource=f"{call.plural}/{subresource}" if subresource else call.plural,
+        namespace=call.namespace,
+        name=call.name,
+        field_selector=str(call.options.get("fieldSelector") or ""),
+    )

@@ -1,0 +1,290 @@
+"""The embedded API server, with small parts of the scheduler, kubectl and the volume controller."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from copy import deepcopy
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+from modules.cloud.apiserver.apply import applied, from_manifest, with_defaults
+from modules.cloud.apiserver.conversion import validate_schema
+from modules.cloud.apiserver.errors import BadRequestError, ConflictError
+from modules.cloud.apiserver.graceful_deletion import grace_for_deletion, is_deletion_complete, with_deletion_begun
+from modules.cloud.apiserver.kinds import (
+    JsonObject,
+    Kind,
+    ObjectKey,
+    is_being_deleted,
+    key_of,
+    kind_named,
+    reporter_of,
+    uid_of,
+)
+from modules.cloud.apiserver.merge_schema import schema_of
+from modules.cloud.apiserver.pod_update_validation import validate_pod_update
+from modules.cloud.apiserver.service_account_tokens import fill_token_request
+from modules.cloud.apiserver.storage import Storage
+from modules.cloud.apiserver.strategic_merge import merge_json, merge_strategic
+from modules.cloud.apiserver.validation import validate_metadata, validate_object
+from modules.cloud.apiserver.volume_binder import bind_volumes
+
+if TYPE_CHECKING:
+    from beehive.clock import Clock
+
+Admission = Callable[[JsonObject | None, JsonObject | None], None]
+"""Checks a requested change: the object before (None: it is created) and after (None: it is deleted). Raises an
+ApiError to refuse it."""
+
+_POD = kind_named("Pod")
+_NODE = kind_named("Node")
+_EVENT = kind_named("Event")
+_EVENTS_KEPT = 1000
+_KEPT = ("name", "namespace", "deletionTimestamp", "deletionGracePeriodSeconds")
+"""Metadata that a patch of the status does not change."""
+_KEPT_OF_PODS = ("ownerReferences", "finalizers")
+"""Metadata that a patch of a pod's status does not change, either (Kubernetes' podStatusStrategy): a node must not set
+an owner by a status."""
+_STORAGE = ("PersistentVolumeClaim", "PersistentVolume")
+
+
+class ApplyOutcome(StrEnum):
+    """The outcome of an apply, in kubectl's words."""
+
+    CREATED = "created"
+    CONFIGURED = "configured"
+    UNCHANGED = "unchanged"
+
+
+class Cluster:
+    """The embedded API server: the storage with validation, admission, defaults, and binding of pods and volumes.
+
+    All changes of objects go through it: those of manifests, commands and nodes. For one actor only.
+
+    Args:
+        clock: time and uids.
+        default_node: the node of pods without one; "" means the only registered node, if there is just one.
+        first_version: the first resourceVersion; see `Storage`.
+    """
+
+    def __init__(self, clock: "Clock", default_node: str = "", first_version: int = 1) -> None:
+        self.clock = clock
+        self.storage = Storage(clock, first_version)
+        self._default_node = default_node
+        self._admission: Admission | None = None
+
+    @contextmanager
+    def with_admission(self, admission: Admission) -> Iterator[None]:
+        """Applies an admission to the requests made in the context; not to the control plane's own changes."""
+        self._admission = admission
+        try:
+            yield
+        finally:
+            self._admission = None
+
+    def find(self, key: ObjectKey) -> JsonObject | None:
+        """Returns an object, or None. It must not be changed."""
+        return self.storage.find(key)
+
+    def apply(self, document: Any) -> tuple[JsonObject, ApplyOutcome]:
+        """Creates or updates an object by its manifest, and returns it with the outcome.
+
+        Raises:
+            ApiError: the manifest is refused; nothing has changed.
+        """
+        manifest = from_manifest(document)
+        live = self.storage.find(key_of(manifest))
+        if live is None:
+            made = self._create(applied(manifest, None))
+            return self._bound(made), ApplyOutcome.CREATED
+        if is_being_deleted(live):
+            why = "object is being deleted; it can be applied again when it is gone"
+            raise ConflictError(kind_named(live["kind"]).plural, live["metadata"]["name"], why)
+        new = self.storage.replace(self._placed(applied(manifest, live)))
+        return self._bound(new), ApplyOutcome.UNCHANGED if new is live else ApplyOutcome.CONFIGURED
+
+    def _bound(self, obj: JsonObject) -> JsonObject:
+        """Binds volumes after a change of a claim or volume, and returns the object."""
+        if obj["kind"] not in _STORAGE:
+            return obj
+        claims, volumes = (self.storage.list(kind_named(kind)) for kind in _STORAGE)
+        for changed in bind_volumes(claims, volumes):
+            self.storage.replace(changed)
+        return self.storage.get(key_of(obj))
+
+    def create(self, obj: JsonObject) -> JsonObject:
+        """Stores a new object with its kind's defaults, and returns it.
+
+        Raises:
+            AlreadyExistsError: an object of that name exists.
+            BadRequestError: the object does not have its kind's schema.
+            InvalidError: the object breaks a rule of its kind.
+        """
+        validate_object(validate_metadata(obj))
+        self._admit(None, obj)
+        return self._create(with_defaults(obj))
+
+    def update(self, obj: JsonObject) -> JsonObject:
+        """Replaces an object, and returns it. A pod's status stays, and only mutable fields of its spec may change.
+
+        Raises:
+            NotFoundError: no such object.
+            ConflictError: the stored object has another uid or resourceVersion.
+            BadRequestError, InvalidError: the object does not have its kind's schema, or breaks a rule.
+        """
+        validate_object(validate_metadata(obj))
+        live, new = self.storage.get(key_of(obj)), with_defaults(obj)
+        if new["kind"] == _POD.name:
+            new = {**new, "status": live.get("status", {})}
+            validate_pod_update(live, new)
+        self._admit(live, new)
+        return self._bound(self.storage.replace(new))
+
+    def replace(self, obj: JsonObject) -> JsonObject:
+        """Stores a new state of an object without validation; see `Storage.replace`.
+
+        Raises:
+            ApiError: as there, or the change is not admitted.
+        """
+        self._admit(self.storage.get(key_of(obj), uid_of(obj)), obj)
+        return self.storage.replace(obj)
+
+    def patch(self, key: ObjectKey, patch: JsonObject, *, strategic: bool) -> JsonObject:
+        """Merges a patch into an object: a strategic merge patch, or a JSON merge patch.
+
+        Raises:
+            ApiError: as of `update`, or the patch cannot be read.
+        """
+        live = self.storage.get(key)
+        merged = merge_strategic(live, patch, schema_of(key.kind)) if strategic else merge_json(live, patch)
+        return self.update({**merged, "kind": live["kind"], "apiVersion": live["apiVersion"]})
+
+    def patch_status(self, key: ObjectKey, patch: JsonObject) -> JsonObject:
+        """Merges a strategic merge patch into the object's status and metadata; the spec stays, as with the
+        subresource.
+
+        Raises:
+            NotFoundError: no such object.
+            ConflictError: the patch is for another uid or resourceVersion.
+            BadRequestError: the patch cannot be read.
+        """
+        live = self.storage.get(key)
+        merged = merge_strategic(live, patch, schema_of(key.kind))
+        validate_schema(merged)
+        if "metadata" not in merged:
+            raise BadRequestError("the patch takes the object's metadata away")
+        merged["spec"] = live.get("spec", {})
+        for name in ("kind", "apiVersion"):
+            merged[name] = live[name]
+        kept = _KEPT if key.kind != _POD.name else (*_KEPT, *_KEPT_OF_PODS)
+        merged["metadata"] = {
+            **{name: value for name, value in merged["metadata"].items() if name not in kept},
+            **{name: value for name, value in live["metadata"].items() if name in kept},
+        }
+        return self.replace(merged)
+
+    def replace_status(self, key: ObjectKey, status: JsonObject) -> JsonObject:
+        """Replaces the object's status, as edges of 2019 report it, and removes a deleted pod that has ended.
+
+        Raises:
+            NotFoundError: no such object.
+            BadRequestError: the status does not have its schema.
+        """
+        new = self.replace({**self.storage.get(key), "status": status})
+        if key.kind == _POD.name and is_deletion_complete(new):
+            self.delete(key, grace=0)
+        return new
+
+    def delete(self, key: ObjectKey, grace: int | None = None, uid: str = "") -> JsonObject:
+        """Deletes an object, and returns its last state: a pod on a node gracefully, any other object at once.
+
+        As in an API server, a pod that is removed at once is first updated to a grace period of 0: its node then ends
+        it within kubelet's shortest time, and not within the pod's own.
+
+        Args:
+            key: the object.
+            grace: a pod's grace period in seconds; None: its spec's; 0: at once.
+            uid: precondition; "" for none.
+
+        Raises:
+            NotFoundError: no such object.
+            ConflictError: the object has another uid.
+        """
+        live = self.storage.get(key, uid)
+        self._admit(live, None)
+        if key.kind != _POD.name:
+            return self.storage.remove(key)
+        seconds = grace_for_deletion(live, grace)
+        live = self.storage.replace(with_deletion_begun(live, seconds, self.clock.now()))
+        return live if seconds else self.storage.remove(key)
+
+    def record_event(self, event: JsonObject) -> None:
+        """Stores a Kubernetes Event. Above a thousand, the oldest of the node that has reported the most is removed.
+
+        Raises:
+            ApiError: it is not an Event.
+        """
+        validate_metadata(event)
+        key = key_of(event)
+        live = self.storage.find(key)
+        self._admit(live, event)
+        if live is None:
+            self.storage.create(event)
+        else:
+            self.storage.replace(_without_version(event))
+        kept = self.storage.list(_EVENT)
+        if len(kept) > _EVENTS_KEPT:
+            self.storage.remove(key_of(_oldest_of_the_most(kept)))
+
+    def create_token(self, namespace: str, account: str, request: JsonObject) -> JsonObject:
+        """Returns a TokenRequest of a service account with its status filled in; see `fill_token_request`."""
+        return fill_token_request(namespace, account, request, self.clock.now())
+
+    def pods_on(self, node: str) -> list[JsonObject]:
+        """Returns the pods bound to a node."""
+        return self.storage.select(_POD, lambda pod: bool(pod["spec"].get("nodeName") == node))
+
+    def list(self, kind: Kind, namespace: str | None = None) -> list[JsonObject]:
+        """Returns the objects of a kind, in all namespaces or in one."""
+        return self.storage.list(kind, namespace)
+
+    def _admit(self, old: JsonObject | None, new: JsonObject | None) -> None:
+        if self._admission is not None:
+            self._admission(old, new)
+
+    def _create(self, obj: JsonObject) -> JsonObject:
+        new = self.storage.create(self._placed(obj))
+        if new["kind"] == _NODE.name:
+            self._place_waiting_pods()
+        return new
+
+    def _placed(self, obj: JsonObject) -> JsonObject:
+        """Returns the object; a pod without a node gets the default one, or the only one."""
+        if obj["kind"] != _POD.name or obj["spec"].get("nodeName"):
+            return obj
+        node = self._default_node or self._only_node()
+        if not node:
+            return obj
+        placed = deepcopy(obj)
+        placed["spec"]["nodeName"] = node
+        return placed
+
+    def _only_node(self) -> str:
+        nodes = self.storage.list(_NODE)
+        return str(nodes[0]["metadata"]["name"]) if len(nodes) == 1 else ""
+
+    def _place_waiting_pods(self) -> None:
+        for pod in self.storage.select(_POD, lambda pod: not pod["spec"].get("nodeName")):
+            self.storage.replace(self._placed(pod))
+
+
+def _oldest_of_the_most(events: list[JsonObject]) -> JsonObject:
+    reported = Counter(reporter_of(event) for event in events)
+    most = max(reported, key=reported.__getitem__)
+    of_most = (event for event in events if reporter_of(event) == most)
+    return min(of_most, key=lambda event: int(event["metadata"]["resourceVersion"]))
+
+
+def _without_version(obj: JsonObject) -> JsonObject:
+    meta = {key: value for key, value in obj["metadata"].items() if key != "resourceVersion"}
+    return {**obj, "metadata": meta}

@@ -1,0 +1,265 @@
+"""The cluster's database."""
+
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+import msgspec
+from sqlalchemy import Connection, Table, and_, bindparam, delete, insert, select, update
+from sqlalchemy.exc import SQLAlchemyError
+
+from modules.cloud.apiserver.database.engine import make_engine, shown, url_of
+from modules.cloud.apiserver.database.errors import DatabaseError
+from modules.cloud.apiserver.database.pending import PendingWrites
+from modules.cloud.apiserver.database.tables import object_syncs, objects, prepare, sessions, state
+from modules.cloud.apiserver.kinds import JsonObject, ObjectKey
+from modules.cloud.apiserver.object_sync import ObjectSync
+from modules.cloud.apiserver.storage import ObjectEvent
+
+_FORGET_AFTER = 10_000
+"""Revisions after which a deletion is compacted; a cloudcore that has read nothing for so long reads everything."""
+_FORGET_EVERY = 1_000
+CHANNEL = "cloudcore"
+"""The channel of PostgreSQL's notifications."""
+
+
+class RemoteChanges(NamedTuple):
+    """The changes of other cloudcores since this one's last transaction."""
+
+    objects: list[tuple[ObjectKey, JsonObject | None]]
+    """None for a deleted object."""
+    version: int
+    complete: bool = False
+    """The list holds all objects; any other is deleted."""
+    sessions: Sequence[tuple[str, str]] = ()
+    """Nodes, and the cloudcores to which they have connected."""
+
+
+class Database:
+    """Stores the cluster's objects durably, and shares them between cloudcores. For one thread at a time.
+
+    A transaction begins by taking the only lock and reading the changes of other cloudcores; its own changes are
+    written at its end. So the transactions of all cloudcores form one sequence, each with the results of all earlier
+    ones, and no resourceVersion is given twice. A transaction covers all messages that were waiting, which then share
+    one wait for the disk (group commit); their responses are sent when the changes are durable.
+
+    Reads of the database are not recorded: a trace of a cloudcore, unlike a node's, cannot be replayed.
+
+    Args:
+        url: SQLAlchemy's, or the path of an SQLite file.
+        cloudcore: identifies this process among those that share the database.
+        durable: whether a commit waits for the disk; see `make_engine`.
+        shared: whether other cloudcores may change the database; None: if it outlives this process.
+
+    Raises:
+        DatabaseError: the database cannot be opened.
+    """
+
+    def __init__(self, url: str, cloudcore: str, *, durable: bool = True, shared: bool | None = None) -> None:
+        self.cloudcore = cloudcore
+        parsed = url_of(url)
+        self.where = shown(parsed)
+        self.engine = make_engine(parsed, durable=durable)
+        self.outlives_process = bool(parsed.database) and parsed.database != ":memory:"
+        self.shared = self.outlives_process if shared is None else shared
+        self.connected: dict[str, str] = {}
+        """The nodes that are connected to this cloudcore, and their connection ids."""
+        self.unclaimed: set[str] = set()
+        """Connected nodes whose claim is not committed yet; it is newer than any claim in the database."""
+        try:
+            self.is_new = self._prepare()
+        except DatabaseError:
+            self.engine.dispose()
+            raise
+        self._connection: Connection | None = None
+        self._seen = 0
+        """The revision up to which all changes are known; negative after a rollback, when more may be known than is
+        stored.
+        """
+        self._transaction, self._message = PendingWrites(), PendingWrites()
+        """The writes of the transaction, and those of the present message, which are added after it."""
+
+    def _prepare(self) -> bool:
+        """Prepares the tables, in two attempts: another cloudcore may create them at the same time."""
+        try:
+            with suppress(SQLAlchemyError), self.engine.begin() as connection:
+                return prepare(connection, self.where)
+            with self.engine.begin() as connection:
+                return prepare(connection, self.where)
+        except SQLAlchemyError as error:
+            raise self._error("open the database", error) from error
+
+    @property
+    def in_transaction(self) -> bool:
+        """Whether a transaction has begun."""
+        return self._connection is not None
+
+    def begin(self) -> RemoteChanges:
+        """Begins a transaction, and returns the changes of other cloudcores since the last one.
+
+        Raises:
+            DatabaseError: the database is unreachable, or was locked for too long.
+        """
+        try:
+            connection = self._connection = self.engine.connect()
+            query = select(state.c.revision, state.c.compacted).with_for_update()
+            revision, compacted = connection.execute(query).one()
+            if revision == self._seen:
+                return RemoteChanges([], self._seen)
+            complete = compacted > self._seen or self._seen <= 0
+            pulled = self._changes(connection, revision, complete=complete)
+        except SQLAlchemyError as error:
+            raise self._error("begin a transaction", error) from error
+        self._seen = pulled.version
+        return pulled
+
+    def put(self, event: ObjectEvent) -> None:
+        """Adds a changed object to the transaction."""
+        self._message.put(event)
+
+    def put_object_sync(self, node: str, uid: str, sync: ObjectSync | None) -> None:
+        """Adds a changed ObjectSync to the transaction; None deletes it."""
+        self._message.object_syncs[node, uid] = sync
+
+    def object_syncs_of(self, node: str) -> dict[str, ObjectSync]:
+        """Returns the ObjectSyncs of a node by uid, including the changes of this transaction.
+
+        Raises:
+            DatabaseError: they could not be read.
+        """
+        columns = object_syncs.c
+        query = select(columns.uid, columns.kind, columns.namespace, columns.name, columns.version)
+        try:
+            rows = self._current().execute(query.where(columns.node == node)).all()
+        except SQLAlchemyError as error:
+            raise self._error("read what a node has", error) from error
+        written = {
+            uid: ObjectSync(ObjectKey(kind, namespace, name), version) for uid, kind, namespace, name, version in rows
+        }
+        return self._message.object_syncs_of(node, self._transaction.object_syncs_of(node, written))
+
+    def forget_node(self, node: str) -> None:
+        """Deletes the ObjectSyncs of a node."""
+        self._message.forget_node(node)
+
+    def set_savepoint(self) -> None:
+        """Sets the savepoint to which `roll_back` returns, before the next message."""
+        self._transaction.add(self._message)
+
+    def roll_back(self) -> set[str]:
+        """Discards the changes since the savepoint, and returns the nodes whose ObjectSyncs were among them."""
+        nodes = {node for node, _ in self._message.object_syncs} | self._message.forgotten
+        self._message.clear()
+        return nodes
+
+    def claim(self, node: str, connection: str, version: int) -> None:
+        """Claims a node for this cloudcore, which it has connected to; `version` is a new resourceVersion."""
+        self.connected[node] = connection
+        self.unclaimed.add(node)
+        self._message.sessions[node] = version
+
+    def commit(self, version: int) -> None:
+        """Ends the transaction and makes its changes durable.
+
+        Args:
+            version: the newest resourceVersion.
+
+        Raises:
+            DatabaseError: the commit failed; nothing has changed.
+        """
+        connection = self._current()
+        self.set_savepoint()
+        try:
+            if self._transaction:
+                self._write(connection, version)
+                connection.commit()
+                self._seen = version
+                self.unclaimed -= self._transaction.sessions.keys()
+        except SQLAlchemyError as error:
+            raise self._error("commit", error) from error
+        finally:
+            self._end()
+
+    def abandon(self) -> None:
+        """Rolls back the transaction, if one has begun; the next uses a new connection."""
+        self._seen = -1
+        self._end()
+        if self.outlives_process:
+            self.engine.dispose()
+
+    def close(self) -> None:
+        """Closes all connections."""
+        self._end()
+        self.engine.dispose()
+
+    def _current(self) -> Connection:
+        if self._connection is None:
+            raise DatabaseError("use the database", self.where, "no transaction has begun")
+        return self._connection
+
+    def _end(self) -> None:
+        connection, self._connection = self._connection, None
+        for pending in (self._transaction, self._message):
+            pending.clear()
+        if connection is not None:
+            try:
+                connection.close()
+            except SQLAlchemyError:  # a broken connection has ended its transaction
+                if not connection.closed:
+                    connection.invalidate()
+
+    def _changes(self, connection: Connection, version: int, *, complete: bool) -> RemoteChanges:
+        query = select(objects.c.kind, objects.c.namespace, objects.c.name, objects.c.body)
+        query = query.where(objects.c.body.is_not(None)) if complete else query.where(objects.c.revision > self._seen)
+        found = [
+            (ObjectKey(kind, namespace, name), None if body is None else msgspec.json.decode(body))
+            for kind, namespace, name, body in connection.execute(query.order_by(objects.c.revision))
+        ]
+        claims = select(sessions.c.node, sessions.c.cloudcore).where(sessions.c.revision > self._seen)
+        claimed = [(node, cloudcore) for node, cloudcore in connection.execute(claims) if node not in self.unclaimed]
+        return RemoteChanges(found, version, complete, claimed)
+
+    def _write(self, connection: Connection, version: int) -> None:
+        """Writes the pending rows. Rows are deleted and inserted, not updated: the same SQL for every database."""
+        pending = self._transaction
+        keys = [{f"k_{name}": value for name, value in key._asdict().items()} for key in pending.objects]
+        _replace(connection, objects, ("kind", "namespace", "name"), keys, pending.objects.values())
+        _replace(connection, object_syncs, ("node",), [{"k_node": node} for node in sorted(pending.forgotten)], ())
+        keys = [{"k_node": node, "k_uid": uid} for node, uid in pending.object_syncs]
+        rows = ({"node": node, "uid": uid, **sync.key._asdict(), "version": sync.version}
+                for (node, uid), sync in pending.object_syncs.items() if sync is not None)  # fmt: skip
+        _replace(connection, object_syncs, ("node", "uid"), keys, rows)
+        keys = [{"k_node": node} for node in pending.sessions]
+        claims = ({"node": node, "cloudcore": self.cloudcore, "revision": at} for node, at in pending.sessions.items())
+        _replace(connection, sessions, ("node",), keys, claims)
+        connection.execute(update(state).values(revision=version))
+        if version // _FORGET_EVERY != self._seen // _FORGET_EVERY:
+            self._forget_deletions(connection, version - _FORGET_AFTER)
+        if connection.dialect.name == "postgresql":
+            connection.exec_driver_sql(f"NOTIFY {CHANNEL}, '{self.cloudcore}'")
+
+    def _forget_deletions(self, connection: Connection, until: int) -> None:
+        if until <= 0:
+            return
+        connection.execute(delete(objects).where(objects.c.body.is_(None), objects.c.revision <= until))
+        connection.execute(update(state).values(compacted=until))
+
+    def _error(self, attempt: str, error: SQLAlchemyError) -> DatabaseError:
+        reason = str(getattr(error, "orig", None) or error).strip().splitlines()
+        return DatabaseError(attempt, self.where, reason[0] if reason else type(error).__name__)
+
+
+def _replace(
+    connection: Connection,
+    table: Table,
+    primary: tuple[str, ...],
+    keys: list[dict[str, Any]],
+    rows: Iterable[dict[str, Any]],
+) -> None:
+    if not keys:
+        return
+    where = and_(*(table.c[name] == bindparam(f"k_{name}") for name in primary))
+    connection.execute(delete(table).where(where), keys)
+    new = list(rows)
+    if new:
+        connection.execute(insert(table), new)

@@ -1,0 +1,61 @@
+"""The pending writes of a transaction."""
+
+from typing import Any
+
+from modules.cloud.apiserver.kinds import ObjectKey
+from modules.cloud.apiserver.object_sync import ObjectSync
+from modules.cloud.apiserver.storage import EventType, ObjectEvent
+
+
+class PendingWrites:
+    """Rows to write at the end of a transaction: the last state of each object, ObjectSync and session."""
+
+    def __init__(self) -> None:
+        self.objects: dict[ObjectKey, dict[str, Any]] = {}
+        self.object_syncs: dict[tuple[str, str], ObjectSync | None] = {}
+        """By node and uid; None deletes the row."""
+        self.sessions: dict[str, int] = {}
+        self.forgotten: set[str] = set()
+        """Nodes whose earlier ObjectSyncs are deleted."""
+
+    def __bool__(self) -> bool:
+        return bool(self.objects or self.object_syncs or self.sessions or self.forgotten)
+
+    def put(self, event: ObjectEvent) -> None:
+        """Adds the row of a changed object."""
+        self.objects[event.key] = _row(event)
+
+    def forget_node(self, node: str) -> None:
+        """Deletes the ObjectSyncs of a node."""
+        self.object_syncs = {key: sync for key, sync in self.object_syncs.items() if key[0] != node}
+        self.forgotten.add(node)
+
+    def object_syncs_of(self, node: str, known: dict[str, ObjectSync]) -> dict[str, ObjectSync]:
+        """Returns the ObjectSyncs of a node, by uid.
+
+        Args:
+            node: its name.
+            known: the ObjectSyncs before these writes.
+        """
+        before: dict[str, ObjectSync | None] = {} if node in self.forgotten else {**known}
+        before |= {uid: sync for (whose, uid), sync in self.object_syncs.items() if whose == node}
+        return {uid: sync for uid, sync in before.items() if sync is not None}
+
+    def add(self, later: "PendingWrites") -> None:
+        """Adds later writes, and clears those."""
+        for node in later.forgotten:
+            self.forget_node(node)
+        self.objects |= later.objects
+        self.object_syncs |= later.object_syncs
+        self.sessions |= later.sessions
+        later.clear()
+
+    def clear(self) -> None:
+        """Discards all writes."""
+        for part in (self.objects, self.object_syncs, self.sessions, self.forgotten):
+            part.clear()
+
+
+def _row(event: ObjectEvent) -> dict[str, Any]:
+    body = None if event.type is EventType.DELETED else event.body
+    return {**event.key._asdict(), "revision": int(event.new["metadata"]["resourceVersion"]), "body": body}

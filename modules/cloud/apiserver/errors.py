@@ -1,0 +1,163 @@
+"""The API server's errors, in Kubernetes' words.
+
+ApiError                    carries a metav1.Status
+├── NotFoundError           404
+├── ForbiddenError          403: not authorized
+├── AlreadyExistsError      409 AlreadyExists
+├── ConflictError           409 Conflict: another resourceVersion or uid than the caller believes
+├── InvalidError            422: the object breaks a rule of its kind
+├── InternalError           500: a failure of the server
+├── TooLargeError           413 RequestEntityTooLarge
+├── BadRequestError         400: the request cannot be read
+└── UnknownKindError        404: no such kind is stored
+
+A Go edge compares `reason` and `code` (apierrors.IsNotFound and others), so both must be Kubernetes'.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from beehive.errors import BeehiveError
+from modules.cloud.apiserver.limits import REQUEST_BYTES, VALUES
+
+
+class ApiError(BeehiveError):
+    """Base of the tree: an error response of the API server.
+
+    Args:
+        attempt: the failed action, as a phrase.
+        message: Kubernetes' message.
+        details: metav1.StatusDetails.
+        hint: advice for the reader.
+    """
+
+    code = 500
+    reason = "InternalError"
+
+    def __init__(self, attempt: str, message: str, details: dict[str, Any] | None = None, hint: str = "") -> None:
+        super().__init__(attempt, message, hint)
+        self.message = message
+        self.details = details or {}
+
+    def status(self) -> dict[str, Any]:
+        """Returns the metav1.Status, in Go's key order."""
+        status: dict[str, Any] = {
+            "metadata": {},
+            "status": "Failure",
+            "message": self.message,
+            "reason": self.reason,
+        }
+        if self.details:
+            status["details"] = self.details
+        return {**status, "code": self.code}
+
+
+def _details(name: str, resource: str, group: str) -> dict[str, Any]:
+    details = {"name": name, "group": group, "kind": resource}
+    return {key: value for key, value in details.items() if value}
+
+
+def _qualified(resource: str, group: str) -> str:
+    return f"{resource}.{group}" if group else resource
+
+
+class NotFoundError(ApiError):
+    """The object does not exist. `resource` names its kind: `pods` in an API server's error, `pod` in that of a lister
+    of KubeEdge.
+    """
+
+    code = 404
+    reason = "NotFound"
+
+    def __init__(self, resource: str, name: str, group: str = "") -> None:
+        message = f'{_qualified(resource, group)} "{name}" not found'
+        super().__init__("cannot find an object", message, _details(name, resource, group))
+
+
+class ForbiddenError(ApiError):
+    """The client is not authorized for the request."""
+
+    code = 403
+    reason = "Forbidden"
+
+    def __init__(self, resource: str, name: str, why: str, group: str = "") -> None:
+        named = f' "{name}"' if name else ""
+        message = f"{_qualified(resource, group)}{named} is forbidden: {why}"
+        super().__init__("cannot let a node do that", message, _details(name, resource, group))
+
+
+class AlreadyExistsError(ApiError):
+    """An object of that name exists."""
+
+    code = 409
+    reason = "AlreadyExists"
+
+    def __init__(self, resource: str, name: str, group: str = "") -> None:
+        message = f'{_qualified(resource, group)} "{name}" already exists'
+        super().__init__("cannot create an object", message, _details(name, resource, group))
+
+
+class ConflictError(ApiError):
+    """The stored object has another uid or resourceVersion than the request."""
+
+    code = 409
+    reason = "Conflict"
+
+    def __init__(self, resource: str, name: str, why: str, group: str = "") -> None:
+        message = f'Operation cannot be fulfilled on {_qualified(resource, group)} "{name}": {why}'
+        super().__init__("cannot change an object", message, _details(name, resource, group), "read it again")
+
+
+class InvalidError(ApiError):
+    """The object breaks a rule of its kind."""
+
+    code = 422
+    reason = "Invalid"
+
+    def __init__(self, kind: str, name: str, field: str, why: str, group: str = "") -> None:
+        message = f'{_qualified(kind, group)} "{name}" is invalid: {field}: {why}'
+        details = _details(name, kind, group)
+        details["causes"] = [{"reason": "FieldValueInvalid", "message": why, "field": field}]
+        super().__init__("cannot accept an object", message, details)
+
+
+class InternalError(ApiError):
+    """A failure of the server, in the words of `apierrors.NewInternalError`."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__("cannot answer a request", f"Internal error occurred: {why}")
+
+
+class TooLargeError(ApiError):
+    """The request, or the object that it would store, is too large (`apierrors.NewRequestEntityTooLargeError`)."""
+
+    code = 413
+    reason = "RequestEntityTooLarge"
+
+    def __init__(self, limit: str = f"limit is {REQUEST_BYTES} bytes and {VALUES} values") -> None:
+        super().__init__("cannot read a request", f"Request entity is too large: {limit}")
+
+
+class BadRequestError(ApiError):
+    """The request cannot be read."""
+
+    code = 400
+    reason = "BadRequest"
+
+    def __init__(self, message: str) -> None:
+        super().__init__("cannot read a request", message)
+
+
+TOO_DEEP: Final = "it is nested too deeply"
+"""The message of a `BadRequestError` for JSON that raises RecursionError."""
+
+
+class UnknownKindError(ApiError):
+    """The API server stores no objects of that kind."""
+
+    code = 404
+    reason = "NotFound"
+
+    def __init__(self, word: str, known: Sequence[str]) -> None:
+        message = f"the server doesn't have a resource type {word[:100]!r}"
+        super().__init__("cannot find the kind", message, hint="known kinds: " + ", ".join(known))

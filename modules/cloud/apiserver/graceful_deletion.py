@@ -1,0 +1,46 @@
+"""Graceful deletion of pods, after Kubernetes' and KubeEdge's podstatus handler."""
+
+from modules.cloud.apiserver.kinds import JsonObject, is_being_deleted
+from modules.cloud.apiserver.times import format_rfc3339, parse_rfc3339
+
+_ENDED_PHASES = ("Succeeded", "Failed")
+_LONGEST_GRACE = 100 * 365 * 24 * 3600
+"""Seconds; the end of a longer one may be beyond the year 9999."""
+
+
+def grace_for_deletion(pod: JsonObject, asked: int | None) -> int:
+    """Return a pod's grace period in seconds; 0 deletes it at once.
+
+    A pod without a node, or in a final phase, gets none (CheckGracefulDelete). `asked` None means the spec's.
+    """
+    spec = pod.get("spec") or {}
+    if not spec.get("nodeName") or (pod.get("status") or {}).get("phase") in _ENDED_PHASES:
+        return 0
+    seconds = int(spec.get("terminationGracePeriodSeconds") or 0) if asked is None else asked
+    return min(max(0, seconds), _LONGEST_GRACE)
+
+
+def with_deletion_begun(pod: JsonObject, grace: int, now: float) -> JsonObject:
+    """Return the pod with deletionTimestamp and grace period (Kubernetes' BeforeDelete).
+
+    The grace period of a deletion that has begun can only be shortened, and counts from its start.
+    """
+    meta = pod["metadata"]
+    deadline = parse_rfc3339(str(meta.get("deletionTimestamp") or ""))
+    given = int(meta.get("deletionGracePeriodSeconds") or 0)
+    if deadline is not None and given <= grace:
+        return pod
+    begun = now if deadline is None else deadline - given
+    marks = {"deletionTimestamp": format_rfc3339(begun + grace), "deletionGracePeriodSeconds": grace}
+    return {**pod, "metadata": {**meta, **marks}}
+
+
+def is_deletion_complete(pod: JsonObject) -> bool:
+    """Return whether a deleted pod of an edge of 2019 has ended, by its reported status, and can be removed.
+
+    Such an edge reports nothing more; later edges delete the pod themselves when its containers and volumes are gone.
+    """
+    status = pod.get("status") or {}
+    states = [container.get("state") or {} for container in status.get("containerStatuses") or []]
+    is_running = any(state.get("running") is not None for state in states)
+    return is_being_deleted(pod) and status.get("phase") in _ENDED_PHASES and not is_running

@@ -1,0 +1,33 @@
+"""Limits of one request and one object, so that no node occupies the only controller for long."""
+
+import re
+from typing import Final
+
+import msgspec
+
+REQUEST_BYTES: Final = 3 * 1024 * 1024
+"""Maximum of a request's body (the API server's MaxRequestBodyBytes)."""
+OBJECT_BYTES: Final = 3 * REQUEST_BYTES
+"""Maximum of a stored object, which patches could otherwise enlarge without end. The last-applied annotation doubles
+the size of a manifest. (etcd takes 1.5 MiB.)
+"""
+VALUES: Final = 50_000
+"""Maximum of JSON values in a request. Each takes some ten microseconds to check, merge and copy, so the bytes alone
+say little; a node's status with all its images has two thousand.
+"""
+
+
+_STRING: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
+
+
+def is_too_large(data: bytes | msgspec.Raw) -> bool:
+    """Return whether JSON exceeds the limits of a request, without decoding it, which would cost too much."""
+    if len(data) > REQUEST_BYTES:
+        return True
+    text = bytes(data)
+    return _values_in(text) > VALUES and _values_in(_STRING.sub(b"", text)) > VALUES
+
+
+def _values_in(text: bytes) -> int:
+    """Return an upper bound of the values; nearly exact for JSON without its strings."""
+    return text.count(b",") + text.count(b"[") + text.count(b"{")

@@ -1,0 +1,176 @@
+"""The directory of manifests."""
+
+import logging
+from pathlib import Path
+
+import msgspec
+
+from beehive.errors import BeehiveError
+from modules.cloud.apiserver.apply import from_manifest
+from modules.cloud.apiserver.cluster import Cluster
+from modules.cloud.apiserver.errors import ApiError, ConflictError, NotFoundError
+from modules.cloud.apiserver.kinds import KINDS, JsonObject, ObjectKey, key_of
+from modules.cloud.apiserver.manifests import ManifestError, items_of, read_manifests, text_of
+
+_log = logging.getLogger(__name__)
+_SUFFIXES = (".yaml", ".yml", ".json")
+MANIFEST_ANNOTATION = "cloudcore/manifest"
+"""Annotation with the name of an object's file; an object that has it and is in no file is deleted."""
+
+
+class _File(msgspec.Struct):
+    """The last known state of a file."""
+
+    signature: tuple[int, int, int]
+    """Inode, size and modification time; the file is read again when it changes."""
+    objects: dict[ObjectKey, JsonObject]
+    """The objects in the file's last valid state."""
+    error: str = ""
+    seen: tuple[int, int, int] = (0, 0, 0)
+    """The signature at the last sync."""
+
+    def is_settled(self, signature: tuple[int, int, int]) -> bool:
+        """Returns whether writing has ended: the signature is that of the last sync, or the file is a new inode, as
+        after a rename.
+        """
+        before, self.seen = self.seen, signature
+        return signature == before or signature[0] != self.signature[0]
+
+
+class ManifestDirectory:
+    """Applies the manifests of a directory, and deletes objects that are removed from it.
+
+    The directory is polled: unlike inotify, `stat` works on every file system (network mounts, configmap volumes with
+    their symlinks), survives the replacement of the directory, needs no thread, runs on the virtual clock, and takes
+    microseconds.
+
+    A file is applied as a whole. If one document is invalid, the file's former state stays in force, and the error is
+    logged once with file and line. A file that is rewritten in place is read when two syncs find the same signature:
+    half a file may be valid, and the pods of the other half would be deleted.
+
+    Args:
+        path: the directory; it may be created later.
+        cluster: the API server.
+    """
+
+    def __init__(self, path: Path, cluster: Cluster) -> None:
+        self._path = path
+        self._cluster = cluster
+        self._files: dict[str, _File] = {}
+        self._waiting: dict[ObjectKey, JsonObject] = {}
+        self.loaded = False
+        """Whether the directory has been read once, so that a missing object is not to exist."""
+
+    def reset(self) -> None:
+        """Makes the next sync apply all files, as earlier syncs may have been rolled back."""
+        self._waiting = {key: obj for file in self._files.values() for key, obj in file.objects.items()}
+        self.loaded = False
+
+    def errors(self) -> list[str]:
+        """Returns the present errors of the files."""
+        return [file.error for file in self._files.values() if file.error]
+
+    def sync(self) -> None:
+        """Reads changed files and applies them; never raises for their contents."""
+        found = self._signatures()
+        if found is None:
+            return
+        for name, signature in found.items():
+            known = self._files.get(name)
+            if known is None or (known.signature != signature and known.is_settled(signature)):
+                self._read(name, signature)
+        for name in [name for name in self._files if name not in found]:
+            self._remove(name)
+        if not self.loaded:
+            self._delete_leftovers()
+            self.loaded = True
+        for obj in list(self._waiting.values()):
+            self._apply(obj)
+
+    def _signatures(self) -> dict[str, tuple[int, int, int]] | None:
+        found = {}
+        try:
+            for path in sorted(self._path.iterdir()):
+                if path.suffix in _SUFFIXES and not path.name.startswith(".") and path.is_file():
+                    stat = path.stat()
+                    found[path.name] = (stat.st_ino, stat.st_size, stat.st_mtime_ns)
+        except OSError as error:
+            if self.loaded or self._path.exists():
+                _log.warning("cannot look into %s: %s", self._path, error)
+            return None
+        return found
+
+    def _read(self, name: str, signature: tuple[int, int, int]) -> None:
+        file = self._files.setdefault(name, _File(signature, {}))
+        file.signature, file.error = signature, ""
+        try:
+            wanted = self._objects_in(name)
+        except BeehiveError as error:
+            file.error = str(error)
+            _log.error("%s; its former state stays in force", error)
+            return
+        before, file.objects = file.objects, wanted
+        for key in before:
+            if key not in wanted:
+                self._delete(key)
+        for obj in wanted.values():
+            self._apply(obj)
+
+    def _objects_in(self, name: str) -> dict[ObjectKey, JsonObject]:
+        """Returns the objects in a file.
+
+        Raises:
+            ManifestError: the file cannot be read, or a document is invalid.
+        """
+        wanted: dict[ObjectKey, JsonObject] = {}
+        for document in read_manifests(text_of(self._path / name, name), name):
+            for content in items_of([document.content]):
+                try:
+                    obj = from_manifest(content)
+                except ApiError as error:
+                    raise ManifestError(name, document.line, str(error)) from error
+                key = key_of(obj)
+                other = self._file_with(key, besides=name)
+                if key in wanted or other:
+                    raise ManifestError(name, document.line, f"{key} is in {other or 'this file'} already")
+                obj["metadata"].setdefault("annotations", {})[MANIFEST_ANNOTATION] = name
+                wanted[key] = obj
+        return wanted
+
+    def _file_with(self, key: ObjectKey, besides: str) -> str:
+        return next((name for name, file in self._files.items() if name != besides and key in file.objects), "")
+
+    def _remove(self, name: str) -> None:
+        file = self._files.pop(name)
+        _log.info("manifest %s is gone, with %d objects", name, len(file.objects))
+        for key in file.objects:
+            self._delete(key)
+
+    def _apply(self, obj: JsonObject) -> None:
+        key = key_of(obj)
+        self._waiting.pop(key, None)
+        try:
+            _, outcome = self._cluster.apply(obj)
+            _log.info("%s %s", key, outcome)
+        except ConflictError:
+            self._waiting[key] = obj
+        except ApiError as error:
+            name = obj["metadata"]["annotations"][MANIFEST_ANNOTATION]
+            self._files[name].error = f"{name}: {error}"
+            _log.error("%s: %s", name, error)
+
+    def _delete(self, key: ObjectKey) -> None:
+        self._waiting.pop(key, None)
+        try:
+            self._cluster.delete(key)
+        except NotFoundError:
+            _log.debug("%s was gone already", key)
+
+    def _delete_leftovers(self) -> None:
+        """Deletes the objects of files that were removed while cloudcore was not running."""
+        wanted = {key for file in self._files.values() for key in file.objects}
+        for obj in (obj for kind in KINDS for obj in self._cluster.list(kind)):
+            annotations = obj["metadata"].get("annotations") or {}
+            if MANIFEST_ANNOTATION in annotations and key_of(obj) not in wanted:
+                _log.info("%s is in no manifest any more", key_of(obj))
+                self._delete(key_of(obj))

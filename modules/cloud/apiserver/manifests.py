@@ -1,0 +1,135 @@
+"""Reading manifests in YAML or JSON.
+
+YAML is read as Kubernetes reads it: without timestamps (a date stays a string) and tags, with several documents in a
+text.
+"""
+
+import json
+from collections.abc import Iterable, Iterator
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import msgspec
+
+from beehive.errors import BeehiveError
+from edged.yaml_reader import DEPTH, YamlError, documents
+
+_MAX_BYTES = 16 * 1024 * 1024
+
+
+class ManifestError(BeehiveError):
+    """A text cannot be read as manifests; with file and line."""
+
+    def __init__(self, where: str, line: int, why: str) -> None:
+        self.line = line
+        super().__init__("cannot read a manifest", f"{where}:{line}", why)
+
+
+class Document(msgspec.Struct, frozen=True):
+    """One document of a text."""
+
+    content: Any
+    line: int
+    """Its first line, counted from 1."""
+
+
+def text_of(source: Path | BinaryIO, where: str) -> str:
+    """Return the text of a file, or of a stream such as standard input.
+
+    Raises:
+        ManifestError: the text cannot be read, is longer than 16 MiB, or is not UTF-8.
+    """
+    try:
+        with source.open("rb") if isinstance(source, Path) else nullcontext(source) as stream:
+            data = stream.read(_MAX_BYTES + 1)
+    except OSError as error:
+        raise ManifestError(where, 1, str(error)) from error
+    if len(data) > _MAX_BYTES:
+        raise ManifestError(where, 1, f"longer than {_MAX_BYTES} bytes")
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        line = data[: error.start].count(b"\n") + 1
+        raise ManifestError(where, line, "not UTF-8 text") from error
+
+
+def read_manifests(text: str, where: str) -> list[Document]:
+    """Return the non-empty documents in a text.
+
+    Args:
+        text: YAML, or JSON when `where` ends in `.json`.
+        where: the text's name in errors.
+
+    Raises:
+        ManifestError: the text cannot be read.
+    """
+    found = _read_json(text, where) if where.endswith(".json") else _read_yaml(text, where)
+    return [document for document in found if document.content is not None]
+
+
+def items_of(contents: Iterable[Any]) -> Iterator[Any]:
+    """Yield the documents, with lists (`kind: List`, `PodList` and others) replaced by their items."""
+    for content in contents:
+        items = content.get("items") if isinstance(content, dict) else None
+        if isinstance(items, list) and str(content.get("kind", "")).endswith("List"):
+            yield from items_of(items)
+        else:
+            yield content
+
+
+def _read_json(text: str, where: str) -> list[Document]:
+    try:
+        content = json.loads(text) if text.strip() else None
+    except json.JSONDecodeError as error:
+        raise ManifestError(where, error.lineno, error.msg) from error
+    except RecursionError as error:
+        raise ManifestError(where, 1, "nested too deeply") from error
+    if _depth_of(content) > DEPTH:
+        raise ManifestError(where, 1, f"nested more than {DEPTH} levels deep")
+    return [Document(content, 1)]
+
+
+def _depth_of(value: Any) -> int:
+    depth, level = 0, [value]
+    while level := [part for part in level if isinstance(part, dict | list)]:
+        depth += 1
+        level = [inner for part in level for inner in (part.values() if isinstance(part, dict) else part)]
+    return depth
+
+
+def _read_yaml(text: str, where: str) -> list[Document]:
+    found: list[Document] = []
+    try:
+        for content, line in documents(text):
+            found.append(Document(_plain(content), line))
+    except YamlError as error:
+        raise ManifestError(where, error.line, error.why) from error
+    except (RecursionError, TypeError, ValueError) as error:
+        line = found[-1].line + 1 if found else 1
+        raise ManifestError(where, line, f"not plain data: {error}") from error
+    return found
+
+
+def _plain(value: Any) -> Any:
+    """Return the value in JSON's types.
+
+    Raises:
+        TypeError: it contains a type that JSON does not have.
+    """
+    if isinstance(value, dict):
+        return {_key(key): _plain(member) for key, member in value.items()}
+    if isinstance(value, list):
+        return [_plain(element) for element in value]
+    if value is None or isinstance(value, str | int | float | bool):
+        return value
+    raise TypeError(f"a {type(value).__name__} has no place in a manifest")
+
+
+def _key(key: object) -> str:
+    """Return a key as a string; numbers and booleans are formatted nearly as written, as Kubernetes does."""
+    if isinstance(key, bool):
+        return "true" if key else "false"
+    if isinstance(key, str | int | float):
+        return str(key)
+    raise TypeError("a key must be a string")

@@ -1,0 +1,110 @@
+"""The defaults that an API server sets in a new pod, and that edged relies on.
+
+From Kubernetes' defaulting of core/v1 (SetDefaults_PodSpec, _Container, _Probe and others). The fields of admission
+plug-ins are not set: the service account's token volume, tolerations, priority.
+"""
+
+from copy import deepcopy
+from typing import Any
+
+from edged.api import Pod
+from edged.pods.qos import qos_class
+from modules.cloud.apiserver.conversion import convert
+from modules.cloud.apiserver.kinds import JsonObject
+
+_SPEC = {
+    "restartPolicy": "Always",
+    "terminationGracePeriodSeconds": 30,
+    "dnsPolicy": "ClusterFirst",
+    "schedulerName": "default-scheduler",
+    "enableServiceLinks": True,
+}
+_CONTAINER = {"terminationMessagePath": "/dev/termination-log", "terminationMessagePolicy": "File"}
+_PROBE = {"timeoutSeconds": 1, "periodSeconds": 10, "successThreshold": 1, "failureThreshold": 3}
+_PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
+_MODE_0644 = 0o644
+_VOLUMES_WITH_MODE = ("configMap", "secret", "downwardAPI", "projected")
+_TOKEN_SECONDS = 3600
+
+
+def with_pod_defaults(pod: JsonObject) -> JsonObject:
+    """Return a copy of the pod with an API server's defaults, and a status."""
+    pod = deepcopy(pod)
+    spec = pod["spec"]
+    for name, value in _SPEC.items():
+        spec.setdefault(name, value)
+    spec.setdefault("securityContext", {})
+    spec.setdefault("serviceAccountName", "default")
+    spec.setdefault("serviceAccount", spec["serviceAccountName"])
+    for container in [*spec.get("containers", []), *spec.get("initContainers", [])]:
+        _complete_container(container, host_network=bool(spec.get("hostNetwork")))
+    for volume in spec.get("volumes", []):
+        _complete_volume(volume)
+    status = pod.setdefault("status", {})
+    status.setdefault("phase", "Pending")
+    status.setdefault("qosClass", qos_class(convert(pod, Pod, "Pod")).value)
+    return pod
+
+
+def pull_policy(image: str) -> str:
+    """Return the default pull policy: Always for the tag `latest` and for no tag, otherwise IfNotPresent."""
+    if "@" in image:
+        return "IfNotPresent"
+    tag = image.rpartition("/")[2].partition(":")[2]
+    return "Always" if tag in ("", "latest") else "IfNotPresent"
+
+
+def _complete_container(container: JsonObject, *, host_network: bool) -> None:
+    for name, value in _CONTAINER.items():
+        container.setdefault(name, value)
+    container.setdefault("imagePullPolicy", pull_policy(container.get("image", "")))
+    container.setdefault("resources", {})
+    limits = container["resources"].get("limits")
+    if limits:
+        requests = container["resources"].get("requests") or {}
+        container["resources"]["requests"] = {**limits, **requests}
+    for port in container.get("ports", []):
+        port.setdefault("protocol", "TCP")
+        if host_network:
+            port.setdefault("hostPort", port.get("containerPort"))
+    for variable in container.get("env", []):
+        _complete_field_ref((variable.get("valueFrom") or {}).get("fieldRef"))
+    for name in _PROBES:
+        if container.get(name):
+            _complete_probe(container[name])
+    for hook in (container.get("lifecycle") or {}).values():
+        _complete_http_get(hook)
+
+
+def _complete_probe(probe: JsonObject) -> None:
+    for name, value in _PROBE.items():
+        probe.setdefault(name, value)
+    _complete_http_get(probe)
+
+
+def _complete_http_get(handler: JsonObject) -> None:
+    if isinstance(handler, dict) and handler.get("httpGet"):
+        handler["httpGet"].setdefault("path", "/")
+        handler["httpGet"].setdefault("scheme", "HTTP")
+
+
+def _complete_volume(volume: JsonObject) -> None:
+    if set(volume) == {"name"}:
+        volume["emptyDir"] = {}
+    for name in _VOLUMES_WITH_MODE:
+        if isinstance(volume.get(name), dict):
+            volume[name].setdefault("defaultMode", _MODE_0644)
+    if isinstance(volume.get("hostPath"), dict):
+        volume["hostPath"].setdefault("type", "")
+    projections = [volume.get("downwardAPI") or {}]
+    for source in (volume.get("projected") or {}).get("sources", []):
+        projections.append(source.get("downwardAPI") or {})
+        if source.get("serviceAccountToken"):
+            source["serviceAccountToken"].setdefault("expirationSeconds", _TOKEN_SECONDS)
+    for item in (item for projection in projections for item in projection.get("items", [])):
+        _complete_field_ref(item.get("fieldRef"))
+
+
+def _complete_field_ref(reference: Any) -> None:
+    if isinstance(reference, dict):
+        reference.setdefault("apiVersion", "v1")

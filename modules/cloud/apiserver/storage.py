@@ -1,0 +1,299 @@
+"""The API server's objects in memory; `database` holds their durable copy."""
+
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterable, Iterator
+from copy import deepcopy
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from modules.cloud.apiserver.conversion import validate_schema
+from modules.cloud.apiserver.errors import (
+    AlreadyExistsError,
+    BadRequestError,
+    ConflictError,
+    NotFoundError,
+    TooLargeError,
+)
+from modules.cloud.apiserver.kinds import (
+    JsonObject,
+    Kind,
+    ObjectKey,
+    key_of,
+    kind_named,
+    metadata_of,
+    uid_of,
+    version_of,
+)
+from modules.cloud.apiserver.limits import OBJECT_BYTES
+from modules.cloud.apiserver.times import format_rfc3339
+
+if TYPE_CHECKING:
+    from beehive.clock import Clock
+
+
+class EventType(StrEnum):
+    """The type of a change, with the values of Kubernetes' watch events."""
+
+    ADDED = "ADDED"
+    MODIFIED = "MODIFIED"
+    DELETED = "DELETED"
+
+
+class ObjectEvent(msgspec.Struct, frozen=True):
+    """One change of one object."""
+
+    type: EventType
+    key: ObjectKey
+    new: JsonObject
+    """The object after the change; after a deletion its last state, with the deletion's resourceVersion."""
+    old: JsonObject | None = None
+    body: bytes = b""
+    """The new object as JSON; empty after a deletion, and after a change by another cloudcore."""
+
+
+class Storage:
+    """Objects by key. Each change of any object increases one counter, the resourceVersion.
+
+    Objects are JSON dictionaries, so unknown fields are kept. A stored object is never changed in place: each change
+    stores a new one, and the old one stays valid for its holders (a message to another thread, the old half of an
+    event). Only edgecontroller's thread calls this, so there are no locks.
+
+    Args:
+        clock: time and uids.
+        first_version: the counter's start. A cloud without a durable database must continue above the versions that
+            it has sent before, because edges compare versions.
+    """
+
+    def __init__(self, clock: "Clock", first_version: int = 1) -> None:
+        self._clock = clock
+        self._version = first_version
+        self._objects: dict[ObjectKey, JsonObject] = {}
+        self._of_kind: defaultdict[str, dict[ObjectKey, JsonObject]] = defaultdict(dict)
+        """The objects by kind."""
+        self._changed_at: dict[ObjectKey, float] = {}
+        """Monotonic seconds of each object's last change by this cloudcore, or of reading another's change."""
+        self._events: deque[ObjectEvent] = deque()
+        self._since: deque[ObjectEvent] = deque()
+        """The changes since the savepoint, in order."""
+        self._saved_version = first_version
+
+    @property
+    def version(self) -> int:
+        """The resourceVersion of the latest change."""
+        return self._version
+
+    def take_events(self) -> list[ObjectEvent]:
+        """Returns the changes since the last call, in order."""
+        events = list(self._events)
+        self._events.clear()
+        return events
+
+    def set_savepoint(self) -> None:
+        """Sets the savepoint to which `roll_back` returns. All events must have been taken."""
+        self._since.clear()
+        self._saved_version = self._version
+
+    def roll_back(self) -> list[ObjectEvent]:
+        """Undoes the changes since the savepoint, and returns them, newest first."""
+        undone = list(reversed(self._since))
+        for event in undone:
+            if event.old is None:
+                del self._objects[event.key], self._of_kind[event.key.kind][event.key]
+                self._changed_at.pop(event.key, None)
+            else:
+                self._set(event.key, event.old)
+        self._version = self._saved_version
+        self._events.clear()
+        self._since.clear()
+        return undone
+
+    def __iter__(self) -> Iterator[ObjectKey]:
+        """Returns an iterator over the keys of all objects."""
+        return iter(list(self._objects))
+
+    def find(self, key: ObjectKey) -> JsonObject | None:
+        """Returns the object, or None. It must not be changed."""
+        return self._objects.get(key)
+
+    def unchanged_for(self, key: ObjectKey) -> float:
+        """Returns the seconds since an object's last change, by this cloud's clock and not by times in the object."""
+        now = self._clock.monotonic()
+        return now - self._changed_at.get(key, now)
+
+    def get(self, key: ObjectKey, uid: str = "") -> JsonObject:
+        """Returns the object. It must not be changed.
+
+        Raises:
+            NotFoundError: no such object.
+            ConflictError: a uid is given, and the object has another.
+        """
+        obj = self._objects.get(key)
+        if obj is None:
+            kind = kind_named(key.kind)
+            raise NotFoundError(kind.plural, key.name, kind.api_group)
+        if uid and uid != uid_of(obj):
+            raise _uid_conflict(key, uid, obj)
+        return obj
+
+    def select(self, kind: Kind, wanted: Callable[[JsonObject], bool]) -> list[JsonObject]:
+        """Returns the objects of a kind for which `wanted` is true, ordered by namespace and name."""
+        found = {key: obj for key, obj in self._of_kind[kind.name].items() if wanted(obj)}
+        return [found[key] for key in sorted(found)]
+
+    def list(self, kind: Kind, namespace: str | None = None) -> list[JsonObject]:
+        """Returns the objects of a kind, in all namespaces or in one, ordered by namespace and name."""
+        objects = self._of_kind[kind.name]
+        return [objects[key] for key in sorted(objects) if namespace in (None, key.namespace)]
+
+    def create(self, obj: JsonObject) -> JsonObject:
+        """Stores a new object with a new uid, creation time and resourceVersion, and returns it.
+
+        Raises:
+            AlreadyExistsError: an object of that name exists.
+            BadRequestError: the object does not have its kind's schema.
+            TooLargeError: the object is too large.
+        """
+        validate_schema(obj)
+        key, kind = key_of(obj), kind_named(obj["kind"])
+        if key in self._objects:
+            raise AlreadyExistsError(kind.plural, key.name, kind.api_group)
+        new = deepcopy(obj)
+        meta = new["metadata"]
+        meta["uid"] = self._clock.new_id()
+        meta["creationTimestamp"] = format_rfc3339(self._clock.now())
+        for name in ("deletionTimestamp", "generation"):
+            meta.pop(name, None)
+        if key.namespace:
+            meta["namespace"] = key.namespace
+        if kind.counts_generations:
+            meta["generation"] = 1
+        return self._store(EventType.ADDED, key, new, None)
+
+    def replace(self, obj: JsonObject) -> JsonObject:
+        """Stores a new state of an object, and returns it. An equal state changes nothing, as in Kubernetes.
+
+        The uid and resourceVersion of the given object, if it has them, must be the stored ones.
+
+        Raises:
+            NotFoundError: no such object.
+            ConflictError: the stored object has another uid or resourceVersion.
+            BadRequestError: the object does not have its kind's schema.
+            TooLargeError: the object is too large.
+        """
+        validate_schema(obj)
+        key = key_of(obj)
+        old = self.get(key, uid_of(obj))
+        _check_version(key, old, obj)
+        new = deepcopy(obj)
+        meta, old_meta = new["metadata"], old["metadata"]
+        for name in ("uid", "creationTimestamp", "resourceVersion", "generation", "namespace"):
+            if name in old_meta:
+                meta[name] = old_meta[name]
+            else:
+                meta.pop(name, None)
+        if new == old:
+            return old
+        if "generation" in meta and _spec_changed(old, new):
+            meta["generation"] = _generation_of(old) + 1
+        return self._store(EventType.MODIFIED, key, new, old)
+
+    def remove(self, key: ObjectKey) -> JsonObject:
+        """Removes an object at once, and returns its last state.
+
+        Raises:
+            NotFoundError: no such object.
+        """
+        old = self.get(key)
+        return self._store(EventType.DELETED, key, deepcopy(old), old)
+
+    def restore(self, objects: Iterable[JsonObject]) -> None:
+        """Adds objects with their uids and versions, without events."""
+        for obj in objects:
+            self._set(key_of(obj), obj)
+            self._version = max(self._version, int(version_of(obj) or 0))
+
+    def adopt(self, found: Iterable[tuple[ObjectKey, JsonObject | None]], version: int, *, complete: bool) -> None:
+        """Applies the changes of other cloudcores, with an event for each.
+
+        Args:
+            found: the changed objects; None for a deleted one.
+            version: the newest resourceVersion.
+            complete: whether `found` holds all objects, so that any other is deleted.
+        """
+        adopted = dict(found)
+        gone = [key for key in self._objects if key not in adopted] if complete else []
+        for key, obj in [*((key, None) for key in gone), *adopted.items()]:
+            old = self._objects.get(key)
+            if old is not None and (obj is None or uid_of(old) != uid_of(obj)):
+                meta = {**old["metadata"], "resourceVersion": str(version)}
+                self._note(EventType.DELETED, key, {**old, "metadata": meta}, old)
+                old = None
+            if obj is not None and obj != old:
+                self._note(EventType.MODIFIED if old else EventType.ADDED, key, obj, old)
+        self._version = max(self._version, version)
+        self.set_savepoint()
+
+    def next_version(self) -> int:
+        """Returns a new resourceVersion for a row that is not an object."""
+        self._version += 1
+        return self._version
+
+    def _store(self, change: EventType, key: ObjectKey, new: JsonObject, old: JsonObject | None) -> JsonObject:
+        new["metadata"]["resourceVersion"] = str(self._version + 1)
+        body = b"" if change is EventType.DELETED else _body_of(new)
+        self._version += 1
+        self._note(change, key, new, old, body)
+        return new
+
+    def _note(
+        self, change: EventType, key: ObjectKey, new: JsonObject, old: JsonObject | None, body: bytes = b""
+    ) -> None:
+        if change is EventType.DELETED:
+            del self._objects[key], self._of_kind[key.kind][key]
+            self._changed_at.pop(key, None)
+        else:
+            self._set(key, new)
+        event = ObjectEvent(change, key, new, old, body)
+        self._events.append(event)
+        self._since.append(event)
+
+    def _set(self, key: ObjectKey, obj: JsonObject) -> None:
+        self._objects[key] = self._of_kind[key.kind][key] = obj
+        self._changed_at[key] = self._clock.monotonic()
+
+
+def _body_of(obj: JsonObject) -> bytes:
+    try:
+        body = msgspec.json.encode(obj)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise BadRequestError(f"{obj['kind']}: it has no JSON form: {error}") from error
+    if len(body) > OBJECT_BYTES:
+        raise TooLargeError(f"an object has at most {OBJECT_BYTES} bytes")
+    return body
+
+
+def _generation_of(obj: JsonObject) -> int:
+    """Returns the generation; 0 when the object has something else there."""
+    generation = metadata_of(obj).get("generation")
+    return generation if isinstance(generation, int) else 0
+
+
+def _spec_changed(old: JsonObject, new: JsonObject) -> bool:
+    """Returns whether the generation increases: Kubernetes counts a changed spec, and the start of a deletion."""
+    marks = [metadata_of(obj).get("deletionTimestamp") for obj in (old, new)]
+    return old.get("spec") != new.get("spec") or marks[0] != marks[1]
+
+
+def _check_version(key: ObjectKey, old: JsonObject, new: JsonObject) -> None:
+    if version_of(new) and version_of(new) != version_of(old):
+        kind = kind_named(key.kind)
+        why = "the object has been modified; please apply your changes to the latest version and try again"
+        raise ConflictError(kind.plural, key.name, why, kind.api_group)
+
+
+def _uid_conflict(key: ObjectKey, uid: str, old: JsonObject) -> ConflictError:
+    kind = kind_named(key.kind)
+    why = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {uid_of(old)}"
+    return ConflictError(kind.plural, key.name, why, kind.api_group)

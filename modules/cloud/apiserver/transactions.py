@@ -1,0 +1,114 @@
+"""The transactions of the API server: group commit of the storage and its database."""
+
+from collections.abc import Callable, Sequence
+
+from beehive.trace_context import Cause, current_cause, resumed
+from modules.cloud.apiserver.database.database import Database, RemoteChanges
+from modules.cloud.apiserver.database.errors import DatabaseError
+from modules.cloud.apiserver.storage import ObjectEvent, Storage
+
+
+class Transactions:
+    """Handles messages in transactions: reads the changes of other cloudcores, does the work of the messages, commits,
+    and only then sends responses and messages to nodes.
+
+    So no message ever reports a change that a crash could undo, and all messages of a transaction share one wait for
+    the disk.
+
+    Args:
+        storage: the objects in memory.
+        database: their durable copy.
+        changed: called with each change of an object, by this cloudcore or another, in order; this is the watch.
+        claimed: called with nodes that have connected to other cloudcores, and these cloudcores.
+        rolled_back: called with changes that were rolled back, newest first, and nodes whose ObjectSyncs were.
+    """
+
+    def __init__(
+        self,
+        storage: Storage,
+        database: Database,
+        changed: Callable[[ObjectEvent], None],
+        claimed: Callable[[Sequence[tuple[str, str]]], None],
+        rolled_back: Callable[[list[ObjectEvent], set[str]], None],
+    ) -> None:
+        self._storage = storage
+        self._database = database
+        self._changed = changed
+        self._claimed = claimed
+        self._rolled_back = rolled_back
+        self.is_adopting = False
+        """Whether `changed` is called for a change of another cloudcore."""
+        self._later: list[tuple[Cause, Callable[[], None]]] = []
+
+    def begin(self) -> None:
+        """Begins a transaction, unless one has begun.
+
+        Raises:
+            DatabaseError: the database is unreachable, or was locked for too long.
+        """
+        if not self._database.in_transaction:
+            self._adopt(self._database.begin())
+
+    def attempt(self, work: Callable[[], None]) -> None:
+        """Does the work of one message in the transaction.
+
+        If it raises, its changes, pending writes and after-commit calls are rolled back; those of the transaction's
+        other messages stay.
+
+        Raises:
+            DatabaseError: the whole transaction is over.
+            Exception: any exception of the work.
+        """
+        self.begin()
+        self._database.set_savepoint()
+        self._storage.set_savepoint()
+        acts = len(self._later)
+        try:
+            work()
+            self.note_changes()
+        except DatabaseError:
+            raise
+        except Exception:
+            del self._later[acts:]
+            self._rolled_back(self._storage.roll_back(), self._database.roll_back())
+            raise
+
+    def note_changes(self) -> None:
+        """Adds the changes since the last call to the transaction, and calls `changed` with them."""
+        for event in self._storage.take_events():
+            self._database.put(event)
+            self._changed(event)
+
+    def after_commit(self, act: Callable[[], None]) -> None:
+        """Calls a function after the commit, in the present trace context."""
+        self._later.append((current_cause(), act))
+
+    def commit(self) -> None:
+        """Commits the transaction, if one has begun, and makes the after-commit calls.
+
+        Raises:
+            DatabaseError: the commit failed; no after-commit call is made.
+        """
+        if self._database.in_transaction:
+            self.note_changes()
+            self._database.commit(self._storage.version)
+            self._storage.set_savepoint()
+        later, self._later = self._later, []
+        for cause, act in later:
+            with resumed(cause):
+                act()
+
+    def abandon(self) -> None:
+        """Rolls back the whole transaction, if one has begun."""
+        self._later.clear()
+        self._storage.take_events()
+        self._storage.set_savepoint()
+        self._database.abandon()
+
+    def _adopt(self, pulled: RemoteChanges) -> None:
+        self._claimed(pulled.sessions)
+        self._storage.adopt(pulled.objects, pulled.version, complete=pulled.complete)
+        self.is_adopting = True
+        for event in self._storage.take_events():
+            self._changed(event)
+        self.is_adopting = False

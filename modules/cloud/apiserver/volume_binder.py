@@ -1,0 +1,85 @@
+"""Binding of claims to volumes, after Kubernetes' persistent volume controller, without provisioning.
+
+A claim is bound to the volume that it names, to a volume whose `claimRef` names it, or to the smallest that fits.
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+from edged.api import QuantityError, whole_value
+from modules.cloud.apiserver.kinds import JsonObject, uid_of
+
+_BOUND = {"phase": "Bound"}
+
+
+def bind_volumes(claims: Iterable[JsonObject], volumes: Iterable[JsonObject]) -> list[JsonObject]:
+    """Return the claims and volumes that are newly bound, with their new spec and status."""
+    free = [volume for volume in volumes if not _owner(volume).get("uid")]
+    changed: list[JsonObject] = []
+    for claim in claims:
+        if (claim.get("status") or {}).get("phase") == _BOUND["phase"]:
+            continue
+        volume = _choose(claim, free)
+        if volume is not None:
+            free.remove(volume)
+            changed += _bound(claim, volume)
+    return changed
+
+
+def _choose(claim: JsonObject, volumes: list[JsonObject]) -> JsonObject | None:
+    named = _spec(claim).get("volumeName")
+    fitting = [volume for volume in volumes if _fits(claim, volume, named)]
+    preferred = [volume for volume in fitting if _owner(volume)] or fitting
+    return min(preferred, key=lambda volume: (_capacity(volume), volume["metadata"]["name"]), default=None)
+
+
+def _fits(claim: JsonObject, volume: JsonObject, named: str | None) -> bool:
+    owner, meta = _owner(volume), claim["metadata"]
+    if owner and (owner.get("namespace"), owner.get("name")) != (meta.get("namespace", "default"), meta["name"]):
+        return False
+    if named:
+        return bool(volume["metadata"]["name"] == named)
+    wanted, offered = _spec(claim), _spec(volume)
+    requests = (wanted.get("resources") or {}).get("requests") or {}
+    return (
+        (wanted.get("storageClassName") or "") == (offered.get("storageClassName") or "")
+        and set(wanted.get("accessModes") or []) <= set(offered.get("accessModes") or [])
+        and _bytes(requests.get("storage", "0")) <= _capacity(volume)
+    )
+
+
+def _bound(claim: JsonObject, volume: JsonObject) -> list[JsonObject]:
+    meta = claim["metadata"]
+    reference = {
+        "kind": "PersistentVolumeClaim",
+        "apiVersion": "v1",
+        "namespace": meta.get("namespace", "default"),
+        "name": meta["name"],
+        "uid": uid_of(claim),
+    }
+    claim_status = {**(claim.get("status") or {}), **_BOUND}
+    claim_spec = {**_spec(claim), "volumeName": volume["metadata"]["name"]}
+    volume_status = {**(volume.get("status") or {}), **_BOUND}
+    return [
+        {**volume, "spec": {**_spec(volume), "claimRef": reference}, "status": volume_status},
+        {**claim, "spec": claim_spec, "status": claim_status},
+    ]
+
+
+def _spec(obj: JsonObject) -> dict[str, Any]:
+    return obj.get("spec") or {}
+
+
+def _owner(volume: JsonObject) -> dict[str, Any]:
+    return _spec(volume).get("claimRef") or {}
+
+
+def _capacity(volume: JsonObject) -> int:
+    return _bytes((_spec(volume).get("capacity") or {}).get("storage", "0"))
+
+
+def _bytes(quantity: Any) -> int:
+    try:
+        return whole_value(quantity)
+    except QuantityError:
+        return 0

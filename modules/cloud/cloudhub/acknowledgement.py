@@ -1,0 +1,71 @@
+"""The messages that a node must acknowledge (docs/protocol.md, "Which messages need one"; KubeEdge's noAckRequired,
+rule by rule).
+
+A KubeEdge edge acknowledges by the same table: a deviation would block a delivery for ever, or lose it silently.
+"""
+
+from typing import Any
+
+import msgspec
+
+from beehive.message import Message
+from beehive.names import OK, Group, ModuleName, Operation, ResourceType, Source
+from beehive.resource import Resource, Side
+
+_NEVER_IN = ("podlist", "membership", "twin/cloud_updated", "serviceaccounttoken", "k8s/ca.crt")
+"""Plain substrings of the resource, as in KubeEdge: an object whose name contains one is never
+acknowledged.
+"""
+
+_CSI = (
+    Operation.CREATE_VOLUME,
+    Operation.DELETE_VOLUME,
+    Operation.CONTROLLER_PUBLISH_VOLUME,
+    Operation.CONTROLLER_UNPUBLISH_VOLUME,
+)
+_TASK_SOURCES = (ModuleName.TASKMANAGER, Source.NODE_UPGRADE_JOB_CONTROLLER)
+_ANSWERED_TYPES = (
+    ResourceType.LEASE,
+    ResourceType.NODEPATCH,
+    ResourceType.PODPATCH,
+    ResourceType.PODSTATUS,
+    ResourceType.CERTIFICATE_SIGNING_REQUEST,
+)
+
+
+def needs_acknowledgement(message: Message) -> bool:
+    """Return whether a message, with its cloud resource, is resent until the node has acknowledged it."""
+    route = message.route
+    if any(part in route.resource for part in _NEVER_IN):
+        return False
+    if route.operation in _CSI or route.operation == Operation.APPLICATION_RESPONSE:
+        return False
+    if route.group == Group.USER or route.source in _TASK_SOURCES:
+        return False
+    if route.operation == Operation.RESPONSE and _is_ok_or_error(message):
+        return False
+    return route.source != ModuleName.EDGECONTROLLER or not _is_answered(message)
+
+
+def _is_ok_or_error(message: Message) -> bool:
+    content = plain_content(message)
+    return content == OK or (isinstance(content, dict) and "ErrStatus" in content)
+
+
+def _is_answered(message: Message) -> bool:
+    """Return whether the message is a response of edgecontroller whose loss the edge repairs by another request."""
+    kind = Resource.parse(message.route.resource, Side.CLOUD).type
+    operation = message.route.operation
+    if kind == ResourceType.NODE:
+        return operation != Operation.UPDATE
+    return kind in _ANSWERED_TYPES or (kind == ResourceType.POD and operation == Operation.RESPONSE)
+
+
+def plain_content(message: Message) -> Any:
+    """Return the content as plain JSON, or None when it cannot be decoded."""
+    if not isinstance(message.content, msgspec.Raw):
+        return message.content
+    try:
+        return msgspec.json.decode(message.content)
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return None

@@ -1,0 +1,229 @@
+"""The certificate authority.
+
+The fields of its certificates are those of a recorded KubeEdge cloudcore (`shared/traces/today/00-register.jsonl`); a
+test compares them. Keys and serial numbers are secrets, and so come from the operating system's randomness and not from
+the clock's.
+"""
+
+import secrets
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address
+
+from cryptography import x509
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from modules.cloud.cloudhub.certificates.errors import RequestRefusedError
+from modules.cloud.cloudhub.certificates.node_identity import NODES_ORGANIZATION, common_name_of
+
+_NAME = "KubeEdge"
+_SERIAL = 1024
+_LONG = timedelta(days=364 * 100)
+"""The validity of the CA's and the server's certificates: KubeEdge's hundred years have 364 days."""
+_SERVER = ExtendedKeyUsageOID.SERVER_AUTH
+_CLIENT = ExtendedKeyUsageOID.CLIENT_AUTH
+_SIGNING = "cannot sign the certificate request"
+
+
+class Authority:
+    """A CA certificate and its key.
+
+    KubeEdge signs any name in a request. Here a node gets only its own name, and only for client authentication:
+    otherwise a node's token would allow it to be another node, or the cloud.
+    """
+
+    def __init__(self, certificate: x509.Certificate, key: ec.EllipticCurvePrivateKey) -> None:
+        self._certificate = certificate
+        self._key = key
+
+    @classmethod
+    def create(cls, now: float) -> "Authority":
+        """Returns a new, self-signed authority; `now` in seconds since the epoch."""
+        key = ec.generate_private_key(ec.SECP256R1())
+        name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, _NAME)])
+        builder = (
+            _builder(name, name, key.public_key(), now, _LONG)
+            .serial_number(_SERIAL)
+            .add_extension(_key_usage(signs=True), critical=True)
+            .add_extension(x509.ExtendedKeyUsage([_SERVER, _CLIENT]), critical=False)
+            .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+            .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+        )
+        return cls(builder.sign(key, hashes.SHA256()), key)
+
+    @property
+    def certificate(self) -> x509.Certificate:
+        """The CA certificate."""
+        return self._certificate
+
+    @property
+    def der(self) -> bytes:
+        """The CA certificate in DER, as nodes fetch it."""
+        return self._certificate.public_bytes(Encoding.DER)
+
+    @property
+    def pem(self) -> str:
+        """The CA certificate in PEM, as nodes ask for it over the link."""
+        return self._certificate.public_bytes(Encoding.PEM).decode()
+
+    @property
+    def key_pem(self) -> bytes:
+        """The private key in PEM (`EC PRIVATE KEY`)."""
+        return pem_of_key(self._key)
+
+    @property
+    def token_key(self) -> bytes:
+        """The key that signs tokens: the private key in DER, SEC 1."""
+        return self._key.private_bytes(Encoding.DER, PrivateFormat.TraditionalOpenSSL, NoEncryption())
+
+    def has_signed(self, certificate: x509.Certificate) -> bool:
+        """Returns whether this authority has signed a certificate."""
+        try:
+            certificate.verify_directly_issued_by(self._certificate)
+        except (ValueError, TypeError, InvalidSignature):
+            return False
+        return True
+
+    def make_server_certificate(self, names: Sequence[str], now: float) -> tuple[bytes, bytes]:
+        """Returns a new certificate for the servers, and its key, both PEM.
+
+        Args:
+            names: addresses and DNS names of the cloud.
+            now: seconds since the epoch.
+        """
+        key = ec.generate_private_key(ec.SECP256R1())
+        subject = x509.Name(
+            [x509.NameAttribute(NameOID.ORGANIZATION_NAME, _NAME), x509.NameAttribute(NameOID.COMMON_NAME, _NAME)]
+        )
+        alternatives = x509.SubjectAlternativeName([_general_name(name) for name in names])
+        builder = self._issue(subject, key.public_key(), now, _LONG, _SERVER)
+        builder = builder.add_extension(alternatives, critical=False)
+        return builder.sign(self._key, hashes.SHA256()).public_bytes(Encoding.PEM), pem_of_key(key)
+
+    def sign_node(self, request: bytes, node: str, now: float, seconds: float) -> bytes:
+        """Signs a node's certificate request.
+
+        Args:
+            request: a PKCS #10 request in DER.
+            node: the node's name, which the request must have.
+            now: seconds since the epoch.
+            seconds: the certificate's validity.
+
+        Returns:
+            The certificate in DER.
+
+        Raises:
+            RequestRefusedError: it is not a request, is for another name, or has too weak a key.
+        """
+        csr = _read_request(request)
+        _check_subject(csr, node)
+        key = csr.public_key()
+        if not isinstance(key, ec.EllipticCurvePublicKey) or key.key_size < 256:
+            raise RequestRefusedError(_SIGNING, node, "an ECDSA key of 256 bits or more is wanted")
+        subject = x509.Name(
+            [
+                x509.NameAttribute(NameOID.ORGANIZATION_NAME, NODES_ORGANIZATION),
+                x509.NameAttribute(NameOID.COMMON_NAME, common_name_of(node)),
+            ]
+        )
+        builder = self._issue(subject, key, now, timedelta(seconds=seconds), _CLIENT)
+        return builder.sign(self._key, hashes.SHA256()).public_bytes(Encoding.DER)
+
+    def _issue(
+        self,
+        subject: x509.Name,
+        key: ec.EllipticCurvePublicKey,
+        now: float,
+        life: timedelta,
+        usage: x509.ObjectIdentifier,
+    ) -> x509.CertificateBuilder:
+        identifier = self._certificate.extensions.get_extension_for_class(x509.SubjectKeyIdentifier).value
+        return (
+            _builder(subject, self._certificate.subject, key, now, life)
+            .serial_number(secrets.randbits(62) + 1)
+            .add_extension(_key_usage(signs=False), critical=True)
+            .add_extension(x509.ExtendedKeyUsage([usage]), critical=False)
+            .add_extension(x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(identifier), critical=False)
+        )
+
+
+def pem_of_key(key: ec.EllipticCurvePrivateKey) -> bytes:
+    """Returns a private key in PEM (`EC PRIVATE KEY`, as KubeEdge writes keys)."""
+    return key.private_bytes(Encoding.PEM, PrivateFormat.TraditionalOpenSSL, NoEncryption())
+
+
+def normal_names(names: Sequence[str]) -> set[str]:
+    """Returns names and addresses in the form of `names_in`.
+
+    Raises:
+        ValueError: one is neither an address nor in ASCII.
+    """
+    return {str(_general_name(name).value) for name in names}
+
+
+def names_in(certificate: x509.Certificate) -> set[str]:
+    """Returns the addresses and DNS names in a server's certificate."""
+    try:
+        names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except x509.ExtensionNotFound:
+        return set()
+    return {str(name.value) for name in names}
+
+
+def _builder(
+    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey, now: float, life: timedelta
+) -> x509.CertificateBuilder:
+    begins = datetime.fromtimestamp(int(now), UTC)
+    builder = x509.CertificateBuilder().subject_name(subject).issuer_name(issuer).public_key(key)
+    return builder.not_valid_before(begins).not_valid_after(begins + life)
+
+
+def _key_usage(*, signs: bool) -> x509.KeyUsage:
+    return x509.KeyUsage(
+        digital_signature=True,
+        content_commitment=False,
+        key_encipherment=True,
+        data_encipherment=False,
+        key_agreement=False,
+        key_cert_sign=signs,
+        crl_sign=False,
+        encipher_only=False,
+        decipher_only=False,
+    )
+
+
+def _general_name(name: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ip_address(name))
+    except ValueError:
+        return x509.DNSName(name)
+
+
+def _read_request(request: bytes) -> x509.CertificateSigningRequest:
+    """Returns a parsed request with a valid signature.
+
+    The subject is read once here: the parser is lazy, and a signed request may contain a malformed one.
+    """
+    try:
+        csr = x509.load_der_x509_csr(request)
+        valid = csr.is_signature_valid
+        _ = csr.subject
+    except (ValueError, TypeError, UnsupportedAlgorithm, x509.InvalidVersion) as error:
+        raise RequestRefusedError(_SIGNING, f"{len(request)} bytes", "not a PKCS #10 request in DER") from error
+    if not valid:
+        raise RequestRefusedError(_SIGNING, "its signature is wrong", "the sender does not have the key")
+    return csr
+
+
+def _check_subject(csr: x509.CertificateSigningRequest, node: str) -> None:
+    organizations = [str(name.value) for name in csr.subject.get_attributes_for_oid(NameOID.ORGANIZATION_NAME)]
+    names = [str(name.value) for name in csr.subject.get_attributes_for_oid(NameOID.COMMON_NAME)]
+    wanted = common_name_of(node)
+    if organizations != [NODES_ORGANIZATION] or names != [wanted]:
+        got = ascii(f"O={','.join(organizations)}, CN={','.join(names)}"[:300])
+        hint = f"node {node} gets O={NODES_ORGANIZATION}, CN={wanted} only"
+        raise RequestRefusedError(_SIGNING, f"wrong node: the request is for {got}", hint)

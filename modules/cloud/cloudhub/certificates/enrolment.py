@@ -1,0 +1,127 @@
+"""The responses of the HTTPS server for certificates (docs/protocol.md, "Certificates").
+
+As in KubeEdge, a client certificate is checked before a token: with a certificate, the token is ignored.
+"""
+
+import logging
+from collections.abc import Callable, Mapping
+from http import HTTPStatus
+
+import msgspec
+
+from modules.cloud.cloudhub.certificates import join_tokens
+from modules.cloud.cloudhub.certificates.authority import Authority
+from modules.cloud.cloudhub.certificates.errors import RequestRefusedError, TokenError
+from modules.cloud.cloudhub.certificates.node_identity import is_node_name
+
+_log = logging.getLogger(__name__)
+_CLIENT_AUTH = 2
+"""Go's x509.ExtKeyUsageClientAuth, the only usage that is signed."""
+_BINARY = "application/octet-stream"
+_TEXT = "text/plain; charset=utf-8"
+_NODE_PATH = "/node/"
+
+
+class EnrolmentRequest(msgspec.Struct, frozen=True):
+    """A request to the HTTPS server."""
+
+    method: str
+    path: str
+    headers: Mapping[str, str]
+    """Headers by lower-case name."""
+    body: bytes = b""
+    has_certificate: bool = False
+    """The client has a certificate of this authority."""
+    certificate_node: str = ""
+    """The node in the client's certificate, or ""."""
+
+
+class EnrolmentResponse(msgspec.Struct, frozen=True):
+    """A response of the HTTPS server."""
+
+    status: HTTPStatus
+    body: bytes
+    content_type: str = _BINARY
+
+    @property
+    def text(self) -> str:
+        """The body for the log; only the length of a certificate."""
+        return self.body.decode() if self.content_type == _TEXT else f"{len(self.body)} bytes"
+
+
+class Enrolment:
+    """Answers requests for certificates.
+
+    Args:
+        authority: signs the certificates.
+        is_node: returns whether a node is registered; may block.
+        seconds: the validity of a node's certificate.
+    """
+
+    def __init__(self, authority: Authority, is_node: Callable[[str], bool], seconds: float) -> None:
+        self._authority = authority
+        self._is_node = is_node
+        self._seconds = seconds
+
+    def answer(self, request: EnrolmentRequest, now: float) -> EnrolmentResponse:
+        """Returns the response to a request; `now` in seconds since the epoch."""
+        path = request.path.partition("?")[0]
+        if request.method != "GET":
+            return error_response(HTTPStatus.METHOD_NOT_ALLOWED, "only GET is served")
+        if path == "/ca.crt":
+            return EnrolmentResponse(HTTPStatus.OK, self._authority.der)
+        if path == "/edge.crt":
+            return self._certificate(request, now)
+        if path.startswith(_NODE_PATH) and is_node_name(name := path.removeprefix(_NODE_PATH)):
+            return self._node(name)
+        return error_response(HTTPStatus.NOT_FOUND, "nothing is served here")
+
+    def _node(self, name: str) -> EnrolmentResponse:
+        if self._is_node(name):
+            return EnrolmentResponse(HTTPStatus.OK, b"Node found", _TEXT)
+        return error_response(HTTPStatus.NOT_FOUND, "Node not found")
+
+    def _certificate(self, request: EnrolmentRequest, now: float) -> EnrolmentResponse:
+        node = request.headers.get("nodename", "")
+        if not is_node_name(node):
+            return error_response(HTTPStatus.BAD_REQUEST, "header NodeName is missing or is not a node name")
+        stranger = self._reason_against(request, node, now)
+        if stranger:
+            return error_response(HTTPStatus.UNAUTHORIZED, stranger)
+        if not _only_client(request.headers.get("extkeyusages", "")):
+            return error_response(HTTPStatus.FORBIDDEN, "ExtKeyUsages: only [2], client authentication, is signed")
+        try:
+            certificate = self._authority.sign_node(request.body, node, now, self._seconds)
+        except RequestRefusedError as error:
+            return error_response(HTTPStatus.FORBIDDEN, str(error))
+        _log.info("node %s has a new certificate, by its %s", node, "last" if request.has_certificate else "token")
+        return EnrolmentResponse(HTTPStatus.OK, certificate)
+
+    def _reason_against(self, request: EnrolmentRequest, node: str, now: float) -> str:
+        if request.has_certificate:
+            if request.certificate_node == node:
+                return ""
+            holder = request.certificate_node or "no node"
+            return f"wrong node: the client certificate is that of {holder}, the request is for {node}"
+        scheme, _, token = request.headers.get("authorization", "").partition(" ")
+        if scheme != "Bearer" or not token:
+            return "token validation failure: the request has neither a token nor a client certificate"
+        try:
+            join_tokens.check(token, self._authority.token_key, now)
+        except TokenError as error:
+            return str(error)
+        return ""
+
+
+def error_response(status: HTTPStatus, text: str) -> EnrolmentResponse:
+    """Returns an error response with one line of text."""
+    return EnrolmentResponse(status, text.encode(), _TEXT)
+
+
+def _only_client(usages: str) -> bool:
+    if not usages:
+        return True
+    try:
+        return msgspec.json.decode(usages, type=list[int]) == [_CLIENT_AUTH]
+    except (msgspec.DecodeError, UnicodeError):
+        return False

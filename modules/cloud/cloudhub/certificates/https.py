@@ -1,0 +1,190 @@
+"""The HTTPS server of certificates, port 10002 in KubeEdge: `socketserver` accepts, h11 reads and writes.
+
+One thread accepts and one serves each connection, outside the actor model: a blocking read of a socket has no other
+form. Every client is a stranger, so a connection carries one request with one deadline, and connections, headers and
+body are bounded.
+"""
+
+import logging
+import socket
+import ssl
+import threading
+from collections.abc import Callable
+from email.utils import formatdate
+from http import HTTPStatus
+from socketserver import BaseRequestHandler, ThreadingTCPServer
+from typing import Any
+
+from beehive.http.errors import HttpError
+from beehive.http.server import RequestHead, ServerExchange, body_length
+from modules.cloud.cloudhub.certificates.client_connections import REQUEST_TIMEOUT, ClientConnection, ClientConnections
+from modules.cloud.cloudhub.certificates.enrolment import EnrolmentRequest, EnrolmentResponse, error_response
+from modules.cloud.cloudhub.certificates.node_identity import node_in
+from modules.cloud.cloudhub.graceful_close import close_gracefully
+
+_log = logging.getLogger(__name__)
+_MAX_BODY = 1024 * 1024
+"""Bytes of a body, KubeEdge's limit."""
+_MAX_HEAD = 32 * 1024
+"""Bytes of request line and headers."""
+_READ_BYTES = 16 * 1024
+_OVERDUE_SECONDS = 0.5
+"""Seconds between checks for overdue connections."""
+
+Respond = Callable[[EnrolmentRequest], EnrolmentResponse]
+
+
+class HttpsServer:
+    """Serves `respond` over HTTPS, between `start` and `stop`.
+
+    Args:
+        address: to listen on.
+        port: to listen on; 0 takes a free one.
+        context: of TLS.
+        respond: answers requests, on the connection's thread.
+        now: returns seconds since the epoch, for the header Date.
+        monotonic: returns seconds, for deadlines.
+
+    Raises:
+        OSError: the address cannot be listened on.
+    """
+
+    def __init__(
+        self,
+        address: str,
+        port: int,
+        context: ssl.SSLContext,
+        respond: Respond,
+        now: Callable[[], float],
+        monotonic: Callable[[], float],
+    ) -> None:
+        self._server = _Server(address, port, context, respond, now, monotonic)
+        host, bound_port = self._server.socket.getsockname()[:2]
+        self._address = (str(host), int(bound_port))
+        self._thread = threading.Thread(
+            target=self._server.serve_forever, args=(_OVERDUE_SECONDS,), name="certificates/accept", daemon=True
+        )
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """The bound host and port; also after `stop`."""
+        return self._address
+
+    def start(self) -> None:
+        """Begin to accept connections."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Close the port. Open requests end by themselves or by their deadline."""
+        self._server.shutdown()
+        self._thread.join()
+        self._server.server_close()
+
+
+class _Server(ThreadingTCPServer):
+    allow_reuse_address = True
+    daemon_threads = True
+    block_on_close = False
+
+    def __init__(
+        self,
+        address: str,
+        port: int,
+        context: ssl.SSLContext,
+        respond: Respond,
+        now: Callable[[], float],
+        monotonic: Callable[[], float],
+    ) -> None:
+        self.address_family = socket.AF_INET6 if ":" in address else socket.AF_INET
+        self.respond = respond
+        self.now = now
+        self.connections = ClientConnections(monotonic)
+        self._context = context
+        super().__init__((address, port), _Handler)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Serve a connection on a thread of its own, or close it when there are too many."""
+        connection = self.connections.accept(str(client_address[0]), request)
+        if connection is None:
+            _log.warning("certificates: too many connections at once; one more is refused")
+            self.close_request(request)
+            return
+        super().process_request(request, (*client_address, connection))
+
+    def service_actions(self) -> None:
+        """End overdue connections; called every `_OVERDUE_SECONDS` and after each connection."""
+        self.connections.end_overdue()
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        """Shake hands on the connection's own thread, so that a slow client delays no other, and serve it."""
+        connection: ClientConnection = client_address[-1]
+        try:
+            request.settimeout(REQUEST_TIMEOUT)
+            secure = self._context.wrap_socket(request, server_side=True, do_handshake_on_connect=False)
+            self.connections.replace_socket(connection, secure)
+            try:
+                secure.do_handshake()
+            except OSError as error:
+                _log.info("certificates: %s: no TLS with this client: %s", client_address[0], error)
+                self.shutdown_request(secure)
+            else:
+                super().process_request_thread(secure, client_address)
+        finally:
+            self.connections.remove(connection)
+
+    def shutdown_request(self, request: Any) -> None:
+        """Close a connection once the client has read the response."""
+        close_gracefully(request)
+        self.close_request(request)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ARG002 - socketserver's signature
+        """Log a connection that broke, with level info: clients go away all the time."""
+        _log.info("certificates: %s: connection failed", client_address[0], exc_info=True)
+
+
+class _Handler(BaseRequestHandler):
+    server: _Server
+
+    def handle(self) -> None:
+        """Read the request and send the response."""
+        exchange = ServerExchange(_MAX_HEAD)
+        line = "no request"
+        try:
+            head = exchange.read_head(self._receive)
+            line = f"{head.method} {head.target} HTTP/{head.version}"
+            response = self._response(head, self._read_body(head, exchange))
+        except HttpError as error:
+            response = error_response(HTTPStatus(error.status), error.reason)
+        self._send(exchange, line, response)
+
+    def _receive(self) -> bytes:
+        data: bytes = self.request.recv(_READ_BYTES)
+        return data
+
+    def _read_body(self, head: RequestHead, exchange: ServerExchange) -> bytes:
+        if head.method != "GET":
+            raise HttpError(HTTPStatus.NOT_IMPLEMENTED, "only GET is served")
+        body_length(head, _MAX_BODY)
+        self.request.sendall(exchange.go_ahead())
+        return exchange.read_body(self._receive)
+
+    def _response(self, head: RequestHead, body: bytes) -> EnrolmentResponse:
+        self.server.connections.answered(self.client_address[-1])
+        certificate = self.request.getpeercert()
+        request = EnrolmentRequest(
+            head.method, head.target, dict(head.headers), body, bool(certificate), node_in(certificate)
+        )
+        return self.server.respond(request)
+
+    def _send(self, exchange: ServerExchange, line: str, response: EnrolmentResponse) -> None:
+        """Send the response with the headers of a recorded KubeEdge, and log it without the headers: one is a token."""
+        client = self.client_address[0]
+        if response.status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
+            _log.warning("certificates: %s: refused: %a", client, response.text)
+        _log.info("certificates: %s: %a", client, f'"{line}" {response.status.value} {len(response.body)}')
+        headers = [
+            ("Date", formatdate(self.server.now(), usegmt=True)),
+            ("Content-Length", str(len(response.body))),
+            ("Content-Type", response.content_type),
+        ]
+        self.request.sendall(exchange.response(response.status.value, headers) + exchange.data(response.body))

@@ -1,0 +1,96 @@
+"""The tokens by which nodes join (docs/protocol.md, "Tokens").
+
+A token is the SHA-256 of the CA certificate, a dot, and a JWT signed by HS256 with the CA's private key; its only claim
+is its expiry. Until then its bearer can join as any node, as in KubeEdge.
+"""
+
+import hashlib
+import hmac
+import re
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from datetime import UTC, datetime
+from typing import TypeVar
+
+import msgspec
+
+from modules.cloud.cloudhub.certificates.errors import TokenError
+
+_HEADER = {"alg": "HS256", "typ": "JWT"}
+_LONGEST = 4096
+_BASE64URL = re.compile(r"[\w-]*", re.ASCII)
+_CHECKING = "token validation failure"
+_NEW_ONE = "`cloudcore token` prints a new one"
+
+
+T = TypeVar("T")
+
+
+class _Header(msgspec.Struct):
+    alg: str
+
+
+class _Claims(msgspec.Struct):
+    exp: float
+
+
+def issue(authority: bytes, key: bytes, expires: float) -> str:
+    """Return a new token.
+
+    Args:
+        authority: the CA certificate in DER.
+        key: the CA's private key in DER (SEC 1, as KubeEdge has it).
+        expires: seconds since the epoch; rounded down.
+    """
+    signed = f"{_encode(msgspec.json.encode(_HEADER))}.{_encode(msgspec.json.encode({'exp': int(expires)}))}"
+    return f"{hashlib.sha256(authority).hexdigest()}.{signed}.{_encode(_signature(signed, key))}"
+
+
+def check(jwt: str, key: bytes, now: float) -> None:
+    """Check the JWT of a token, which a node sends without the CA's hash.
+
+    Raises:
+        TokenError: it is malformed, not signed with this key, or expired; the message says which.
+    """
+    parts = jwt.split(".")
+    if len(jwt) > _LONGEST or len(parts) != 3:
+        raise TokenError(_CHECKING, "the token is not three parts with dots between them", _NEW_ONE)
+    header, claims, signature = parts
+    if _decode(header, _Header).alg != _HEADER["alg"]:
+        raise TokenError(_CHECKING, "the token's signature is not HS256", _NEW_ONE)
+    if not hmac.compare_digest(_signature(f"{header}.{claims}", key), _bytes_of(signature)):
+        raise TokenError(_CHECKING, "signature is invalid: the token is of another cloudcore", _NEW_ONE)
+    expires = _decode(claims, _Claims).exp
+    if now >= expires:
+        raise TokenError(_CHECKING, f"token is expired: it ended at {_time(expires)}, now it is {_time(now)}", _NEW_ONE)
+
+
+def _signature(signed: str, key: bytes) -> bytes:
+    return hmac.digest(key, signed.encode(), "sha256")
+
+
+def _encode(data: bytes) -> str:
+    return urlsafe_b64encode(data).rstrip(b"=").decode()
+
+
+def _bytes_of(part: str) -> bytes:
+    """Decode base64url strictly: Python's decoder ignores other letters, so a token would have many spellings."""
+    try:
+        if not _BASE64URL.fullmatch(part):
+            raise ValueError("a letter that is not of base64url")
+        return urlsafe_b64decode(part.encode("ascii") + b"=" * (-len(part) % 4))
+    except ValueError as error:
+        raise TokenError(_CHECKING, "the token is not base64", _NEW_ONE) from error
+
+
+def _decode(part: str, kind: type[T]) -> T:
+    try:
+        return msgspec.json.decode(_bytes_of(part), type=kind)
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+        raise TokenError(_CHECKING, "the token's parts are not what they should be", _NEW_ONE) from error
+
+
+def _time(seconds: float) -> str:
+    try:
+        return datetime.fromtimestamp(int(seconds), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    except (ValueError, OverflowError, OSError):
+        return f"{seconds:g} s"

@@ -1,0 +1,55 @@
+"""The border between cloudhub and a transport: the link to one node, and its events."""
+
+from typing import Protocol
+
+import msgspec
+
+from beehive.message import Message
+
+
+class Link(Protocol):
+    """A connection to one node, made by `WebsocketServer`, or of lists in tests and simulations. Thread-safe."""
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether sent messages still wait, because the node reads slowly."""
+
+    def send(self, frame: bytes) -> None:
+        """Queues one message; never blocks.
+
+        Raises:
+            OSError: the connection is gone, or too many messages wait.
+        """
+
+    def handled(self, size: int) -> None:
+        """Counts one received message of `size` bytes as handled; never blocks."""
+
+    def close(self) -> None:
+        """Closes the connection at once; never blocks, never raises, may be called again."""
+
+
+class LinkOpened(msgspec.Struct, frozen=True):
+    """A node has connected."""
+
+    node: str
+    link: Link
+
+
+class LinkClosed(msgspec.Struct, frozen=True):
+    """A connection has ended, closed by either side."""
+
+    node: str
+    link: Link
+
+
+class FrameReceived(msgspec.Struct, frozen=True):
+    """A node has sent a message."""
+
+    node: str
+    link: Link
+    message: Message
+    size: int = 0
+    """Bytes of its frame."""
+
+
+LinkEvent = LinkOpened | LinkClosed | FrameReceived

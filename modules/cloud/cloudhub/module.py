@@ -1,0 +1,379 @@
+"""The module cloudhub."""
+
+import logging
+from collections import Counter
+from collections.abc import Callable
+from typing import Any, ClassVar, NamedTuple, Protocol
+
+import msgspec
+
+from beehive.codec import encode
+from beehive.errors import ContentError, ResourceError
+from beehive.handlers import handles
+from beehive.message import Message
+from beehive.module import Module
+from beehive.names import Group, ModuleName, Operation, ResourceType
+from beehive.resource import Form, Resource, Side, trim_node
+from modules.cloud.cloudhub.acknowledgement import needs_acknowledgement
+from modules.cloud.cloudhub.dispatcher import Dispatcher
+from modules.cloud.cloudhub.link import FrameReceived, Link, LinkClosed, LinkOpened
+from modules.cloud.cloudhub.node_session import NodeSession, ObjectVersion, OfferResult, object_version_of
+from modules.cloud.cloudhub.routing import (
+    CA_RESOURCE,
+    Destination,
+    destination_of,
+    on_node,
+    resource_type_of,
+    wants_answer,
+)
+from modules.cloud.cloudhub.upstream_window import MAX_BYTES, MAX_MESSAGES, UpstreamWindow
+from modules.cloud.messages import (
+    ACKNOWLEDGED,
+    ACKNOWLEDGED_RESOURCE,
+    HANDLED,
+    Acknowledged,
+    ConnectEvent,
+    SessionTakenOver,
+)
+from modules.cloud.refusals import Refusals
+
+_log = logging.getLogger(__name__)
+_TICK = 1.0
+"""Seconds between two checks of keepalives and unacknowledged messages."""
+_LONGEST_ECHO = 1024
+"""Characters of a refused message's resource that the error repeats."""
+_LOGGED = 500
+"""Bytes of a node's error in the log."""
+_ACKNOWLEDGEMENT_DELAY = 0.05
+"""Seconds for which acknowledgements are collected, so that those of many nodes share a transaction."""
+
+
+class CloudHubSettings(msgspec.Struct, frozen=True):
+    """Settings of cloudhub."""
+
+    keepalive_interval: float = 30.0
+    """Seconds without a keepalive after which a node is disconnected. Other messages do not count, as in KubeEdge."""
+    ack_resend_interval: float = 5.0
+    """Seconds after which an unacknowledged message is sent again."""
+    ca_pem: str = ""
+    """Certificate of the Kubernetes CA, PEM, which nodes query."""
+    messages_under_way: int = MAX_MESSAGES
+    """Maximum of unhandled messages of one node in the controllers."""
+    bytes_under_way: int = MAX_BYTES
+    """Maximum of their bytes."""
+
+
+class Transport(Protocol):
+    """Makes links: `WebsocketServer`, or a stub in a simulation."""
+
+    def start(self) -> None:
+        """Starts to accept connections."""
+
+    def stop(self) -> None:
+        """Closes all links."""
+
+
+MakeTransport = Callable[[Dispatcher], Transport]
+
+
+class _Connection(msgspec.Struct):
+    """A node's present connection."""
+
+    link: Link
+    alive_at: float
+    """Monotonic seconds of the last keepalive."""
+    id: str
+
+
+class _Passing(NamedTuple):
+    """A message for a controller."""
+
+    group: str
+    message: Message
+    link: Link
+    size: int
+
+
+class CloudHub(Module):
+    """Passes messages between the nodes' connections and the cloud's modules (KubeEdge's cloudhub).
+
+    It keeps no state beyond a connection. edgecontroller stores the acknowledgements that cloudhub reports, and sends
+    undelivered objects again over the node's next connection, perhaps to another cloudcore.
+
+    Args:
+        settings: intervals and limits.
+        make_transport: makes the transport; None when a test makes the links.
+        sessions: the session of each connected node; the caller may read it.
+        refusals: counts refused messages; made by the process, so it outlives a restart of this module.
+    """
+
+    name: ClassVar[str] = ModuleName.CLOUDHUB
+    group: ClassVar[str] = Group.CLOUDHUB
+    side: ClassVar[Side] = Side.CLOUD
+    inbox_capacity: ClassVar[int] = 1_000_000
+    """So large that edgecontroller never waits for this inbox: each would wait for the other. The dispatcher bounds
+    the messages of nodes."""
+
+    def __init__(
+        self,
+        settings: CloudHubSettings,
+        make_transport: MakeTransport | None,
+        sessions: dict[str, NodeSession],
+        refusals: Refusals | None = None,
+    ) -> None:
+        super().__init__()
+        self._settings = settings
+        self._make_transport = make_transport
+        self._transport: Transport | None = None
+        self._sessions = sessions
+        self._connections: dict[str, _Connection] = {}
+        self._acknowledgements: list[Acknowledged] = []
+        """Acknowledgements not yet reported to edgecontroller."""
+        self.counts: Counter[str] = Counter()
+        """Dropped messages, by reason."""
+        self._refusals = Refusals(self.clock) if refusals is None else refusals
+        self._upstream: UpstreamWindow[_Passing] = UpstreamWindow(settings.messages_under_way, settings.bytes_under_way)
+
+    def on_start(self) -> None:
+        """Starts to accept connections; those of a module that failed were closed."""
+        self._sessions.clear()
+        self.every(_TICK, self._tick)
+        if self._make_transport is not None:
+            self._transport = self._make_transport(Dispatcher(self.actor_ref, self.hive))
+            self._transport.start()
+
+    def on_stop(self) -> None:
+        """Closes all connections, and reports the last acknowledgements to edgecontroller, which stops later."""
+        self._stop_transport()
+        self._report_acknowledged()
+
+    def on_failure(self, exception_type: Any, exception_value: Any, traceback: Any) -> None:
+        """Closes all connections; nodes connect again to the restarted module."""
+        self._stop_transport()
+        super().on_failure(exception_type, exception_value, traceback)
+
+    def on_receive(self, message: Any) -> None:
+        """Handles a link event."""
+        match message:
+            case LinkOpened(node=node, link=link):
+                self._opened(node, link)
+            case LinkClosed(node=node, link=link):
+                self._closed(node, link)
+            case FrameReceived(node=node, link=link, message=received, size=size):
+                if self._is_current(node, link) and not self._received(node, received, size):
+                    link.handled(size)
+
+    @handles()
+    def to_node(self, message: Message) -> None:
+        """Sends a controller's message to a node; the resource has the cloud's form."""
+        node = _node_of(message)
+        if not node:
+            self._drop("no node in the resource", message)
+        elif needs_acknowledgement(message):
+            self._offer(node, message)
+        elif _is_deletion_of_node(message):
+            self._disconnect(node, "the node was deleted")
+        else:
+            self._write(node, message)
+
+    @handles(None, Operation.DISCONNECTED, source=ModuleName.EDGECONTROLLER)
+    def to_elsewhere(self, message: Message) -> None:
+        """Disconnects a node that has connected to another cloudcore since: the newest connection wins."""
+        node = message.route.resource.partition("/")[2]
+        connection = self._connections.get(node)
+        if connection is not None and connection.id == message.content_as(SessionTakenOver).connection:
+            self._disconnect(node, "the node has connected to another cloudcore")
+
+    @handles(None, HANDLED)
+    def handled(self, message: Message) -> None:
+        """Counts messages of nodes as handled, and passes on waiting ones."""
+        now = self.clock.monotonic()
+        for node, count in message.content_as(dict[str, int]).items():
+            for passing in self._upstream.handled(node, count, now):
+                self._pass_on(passing)
+
+    def nodes(self) -> list[str]:
+        """Returns the connected nodes."""
+        return list(self._connections)
+
+    def _stop_transport(self) -> None:
+        transport, self._transport = self._transport, None
+        if transport is not None:
+            transport.stop()
+
+    def _opened(self, node: str, link: Link) -> None:
+        self._disconnect(node, "the node has connected again")
+        connection = _Connection(link, self.clock.monotonic(), self.clock.new_id())
+        self._connections[node] = connection
+        self._sessions[node] = NodeSession(self._settings.ack_resend_interval)
+        _log.info("node %s connected", node)
+        self._send_connect_event(node, connection, Operation.CONNECTED)
+
+    def _closed(self, node: str, link: Link) -> None:
+        if self._is_current(node, link):
+            self._disconnect(node, "the connection was closed")
+
+    def _disconnect(self, node: str, reason: str) -> None:
+        connection = self._connections.pop(node, None)
+        if connection is None:
+            return
+        _log.info("node %s disconnected: %s", node, reason)
+        connection.link.close()
+        del self._sessions[node]
+        self._report_acknowledged()
+        self._send_connect_event(node, connection, Operation.DISCONNECTED)
+
+    def _is_current(self, node: str, link: Link) -> bool:
+        connection = self._connections.get(node)
+        return connection is not None and connection.link is link
+
+    def _received(self, node: str, message: Message, size: int) -> bool:
+        """Handles a node's message, and returns whether a controller handles it later."""
+        match destination_of(message):
+            case Destination.KEEPALIVE:
+                self._connections[node].alive_at = self.clock.monotonic()
+            case Destination.WAITER:
+                self._resolve(node, message)
+            case Destination.ACKNOWLEDGE:
+                self._acknowledged(node, self._sessions[node].acknowledge(message.parent_id))
+            case Destination.LOG:
+                text = bytes(message.content_raw())[:_LOGGED].decode(errors="replace")
+                _log.warning("node %s reports an error for %s: %s", node, message.route.resource, text)
+                self.counts["error"] += 1
+            case Destination.CA:
+                self._answer_ca(node, message)
+            case Destination.DISCARD:
+                self._drop("an echo of the cloud's own", message)
+            case Destination.REFUSED:
+                self._refuse(node, message)
+            case destination:
+                return self._to_controller(destination, node, on_node(message, node), size)
+        return False
+
+    def _to_controller(self, destination: Destination, node: str, message: Message, size: int) -> bool:
+        group = {
+            Destination.OBJECTS: Group.EDGECONTROLLER,
+            Destination.DEVICES: Group.DEVICECONTROLLER,
+            Destination.DYNAMIC: Group.DYNAMICCONTROLLER,
+            Destination.TASKS: Group.TASKMANAGER,
+        }.get(destination)
+        if group is Group.EDGECONTROLLER or (group is not None and self.hive.members(group)):
+            if not self._has_handler(group, message):
+                self.broadcast(group, message)  # a dead letter: no controller will report it as handled
+                return False
+            passing = _Passing(group, message, self._connections[node].link, size)
+            for each in self._upstream.offer(node, passing, size, self.clock.monotonic()):
+                self._pass_on(each)
+            return True
+        self._drop(f"nobody here for: {destination.value}", message)
+        return False
+
+    def _has_handler(self, group: Group, message: Message) -> bool:
+        """Returns whether a module of the group may have a handler for the message; an absent module may."""
+        slots = [self.hive.slot(name) for name in self.hive.members(group)]
+        return not slots or any(slot.make.handlers.find(message) is not None for slot in slots)
+
+    def _pass_on(self, passing: "_Passing") -> None:
+        self.broadcast(passing.group, passing.message)
+        passing.link.handled(passing.size)
+
+    def _resolve(self, node: str, answer: Message) -> None:
+        """Passes a response to the waiting request, if that was sent to this node; otherwise refuses it."""
+        if self.hive.pending_requests.resource(answer.parent_id).startswith(f"node/{node}/"):
+            self.respond(answer)
+        else:
+            self._refusals.note(node, "answer to nothing that this node was asked", "volume", answer.route.resource)
+
+    def _refuse(self, node: str, message: Message) -> None:
+        route = message.route
+        about = f"{route.operation[:100]} {route.resource[:100]}"
+        self._refusals.note(node, "not a message of an edge", resource_type_of(message), about)
+        if wants_answer(message):
+            text = "cloudhub: no node may send this: group, resource type or operation is none of an edge's"
+            error = message.error(self.clock, text, source=self.name, group=Group.RESOURCE)
+            self._write(node, error.with_route(resource=f"node/{node}/{route.resource[:_LONGEST_ECHO]}"))
+
+    def _answer_ca(self, node: str, message: Message) -> None:
+        answer = message.reply(self.clock, self._settings.ca_pem, source=self.name)
+        resource = f"node/{node}/{CA_RESOURCE}"
+        self._write(node, answer.with_route(group=Group.RESOURCE, resource=resource))
+
+    def _offer(self, node: str, message: Message) -> None:
+        session = self._sessions.get(node)
+        if session is None:
+            self._drop("the node is not connected", message)
+            return
+        offer = session.offer(message)
+        if offer is OfferResult.QUEUED:
+            self._send_due(node)
+        elif offer is OfferResult.ACKNOWLEDGED:
+            self._acknowledged(node, object_version_of(message))
+        elif offer in (OfferResult.NO_VERSION, OfferResult.NO_ROOM):
+            self._drop(offer.value, message)
+
+    def _acknowledged(self, node: str, obj: ObjectVersion | None) -> None:
+        if obj is None:
+            self.counts["acknowledgement of nothing"] += 1
+            return
+        if not self._acknowledgements:
+            self.after(_ACKNOWLEDGEMENT_DELAY, self._report_acknowledged)
+        self._acknowledgements.append(Acknowledged(node, obj.key, obj.version, obj.is_delete))
+        self._send_due(node)
+
+    def _report_acknowledged(self) -> None:
+        if self._acknowledgements:
+            acknowledged, self._acknowledgements = self._acknowledgements, []
+            event = self.message(ACKNOWLEDGED_RESOURCE, ACKNOWLEDGED, acknowledged, group=Group.RESOURCE)
+            self.broadcast(Group.EDGECONTROLLER, event)
+
+    def _send_due(self, node: str) -> None:
+        connection = self._connections.get(node)
+        if connection is not None:
+            again = not connection.link.is_behind
+            for message in self._sessions[node].due(self.clock.monotonic(), again=again):
+                self._write(node, message)
+
+    def _write(self, node: str, message: Message) -> None:
+        connection = self._connections.get(node)
+        if connection is None:
+            self._drop("the node is not connected", message)
+            return
+        trimmed = message.with_route(resource=trim_node(message.route.resource))
+        try:
+            connection.link.send(encode(trimmed.with_header(sync=False)))
+        except ContentError as error:
+            _log.error("node %s: a message could not be encoded: %s", node, error)
+        except OSError as error:
+            self._disconnect(node, str(error))
+
+    def _tick(self) -> None:
+        now = self.clock.monotonic()
+        for _, passing in self._upstream.expire(now):
+            self._pass_on(passing)
+        for node, connection in list(self._connections.items()):
+            if now - connection.alive_at > self._settings.keepalive_interval:
+                self._disconnect(node, f"no keepalive for {self._settings.keepalive_interval:g} s")
+            else:
+                self._send_due(node)
+
+    def _send_connect_event(self, node: str, connection: _Connection, operation: Operation) -> None:
+        content = ConnectEvent(operation.value, int(self.clock.now()), node, connection.id)
+        event = self.message(f"node/{node}", operation, content, group=Group.RESOURCE)
+        self.broadcast(Group.EDGECONTROLLER, event)
+
+    def _drop(self, reason: str, message: Message) -> None:
+        self.counts[reason] += 1
+        _log.debug("dropped: %s: %s %s", reason, message.route.operation, message.route.resource)
+
+
+def _node_of(message: Message) -> str:
+    try:
+        resource = Resource.parse(message.route.resource, Side.CLOUD)
+    except ResourceError:
+        return ""
+    return "" if resource.form is Form.NODE else resource.node
+
+
+def _is_deletion_of_node(message: Message) -> bool:
+    resource = Resource.parse(message.route.resource, Side.CLOUD)
+    return resource.type == ResourceType.NODE and message.route.operation == Operation.DELETE

@@ -1,0 +1,225 @@
+"""Reliable delivery of messages to one node (KubeEdge's NodeSession)."""
+
+from collections.abc import Iterator
+from enum import StrEnum
+
+import msgspec
+
+from beehive.message import Message
+from beehive.names import Operation
+from beehive.resource import Resource, Side
+from modules.cloud.cloudhub.acknowledgement import plain_content
+
+WINDOW = 64
+"""Maximum of sent messages without an acknowledgement."""
+WAITING = 4096
+"""Messages waiting for the window above which responses are refused: a node that repeats requests and acknowledges
+nothing can ask again later."""
+SUPERSEDED = 256
+"""Maximum of superseded messages whose acknowledgements still count; bounds the memory for a node that never
+acknowledges an object that keeps changing."""
+_ANSWER_SENT = 5
+"""Maximum of transmissions of a response. A Go edge does not acknowledge a response whose request has timed out
+(docs/protocol.md, "Late answers"), and repeats the request if it still needs the object; unacknowledged responses would
+fill the window in time."""
+
+
+class OfferResult(StrEnum):
+    """The result of offering a message for delivery."""
+
+    QUEUED = "queued"
+    ON_ITS_WAY = "this version or a newer one is on its way"
+    ACKNOWLEDGED = "the node has this version"
+    NO_VERSION = "no resourceversion in the header"
+    NO_ROOM = "too many answers wait for the node"
+
+
+class ObjectVersion(msgspec.Struct, frozen=True):
+    """The object of a message, and its version."""
+
+    key: str
+    """The uid, or the resource of an object without uid."""
+    resource: str
+    version: int
+    is_delete: bool
+
+
+class Delivery(msgspec.Struct):
+    """A message that waits for its transmission or its acknowledgement."""
+
+    message: Message
+    object: ObjectVersion
+    sent_at: float = 0.0
+    """Monotonic seconds of the last transmission; 0 before the first."""
+    times: int = 0
+    """Number of transmissions."""
+
+    @property
+    def is_given_up(self) -> bool:
+        """Whether the message is a response that was sent often enough."""
+        return self.message.route.operation == Operation.RESPONSE and self.times >= _ANSWER_SENT
+
+
+class NodeSession:
+    """The deliveries over one connection of a node, as a state machine without side effects.
+
+    As in KubeEdge, only the newest version of an object is pending; a message is resent with the same id until it is
+    acknowledged; an acknowledged version is not sent again; and the session ends with the connection. The sender
+    repeats undelivered messages over the next connection (for objects: `ObjectSyncs`), perhaps from another cloudcore.
+    KubeEdge sends one message at a time and stops at the first unacknowledged one. Here a window of messages is under
+    way, so an object that an edge cannot store delays no other.
+
+    Args:
+        resend_after: seconds without an acknowledgement after which a message is sent again.
+        window: maximum of sent messages without an acknowledgement.
+    """
+
+    def __init__(self, resend_after: float, window: int = WINDOW) -> None:
+        self._resend_after = resend_after
+        self._window = window
+        self._waiting: dict[str, Delivery] = {}
+        """Messages not sent yet, oldest first, by uid; responses by message id."""
+        self._under_way: dict[str, Delivery] = {}
+        self._sent: dict[str, ObjectVersion] = {}
+        """Sent objects that may still be acknowledged, by message id, including superseded ones."""
+        self._superseded: dict[str, None] = {}
+        """Ids of superseded messages, oldest first."""
+        self._acknowledged: dict[str, int] = {}
+        self._deletions: dict[str, str] = {}
+        """Uids with a pending deletion, by resource; not of pods."""
+
+    def __len__(self) -> int:
+        return len(self._waiting) + len(self._under_way)
+
+    def offer(self, message: Message) -> OfferResult:
+        """Queues a message, unless the node has this or a newer version, or it is pending (docs/protocol.md, "To a
+        node").
+        """
+        obj = object_version_of(message)
+        if message.route.operation == Operation.RESPONSE:
+            if len(self._waiting) >= WAITING:
+                return OfferResult.NO_ROOM
+            self._queue(f"answer {message.id}", message, obj)
+            return OfferResult.QUEUED
+        if not obj.is_delete and obj.version < 0:
+            return OfferResult.NO_VERSION
+        pending = self._waiting.get(obj.key) or self._under_way.get(obj.key)
+        if pending is not None and _supersedes(pending.object, obj):
+            return OfferResult.ON_ITS_WAY
+        if pending is None and not obj.is_delete and obj.version <= self._acknowledged.get(obj.key, -1):
+            return OfferResult.ACKNOWLEDGED
+        self._drop_deletion_of_predecessor(obj)
+        self._queue(obj.key, message, obj)
+        return OfferResult.QUEUED
+
+    def acknowledge(self, message_id: str) -> ObjectVersion | None:
+        """Records an acknowledgement and returns its object; None for an unknown message or a repetition."""
+        obj = self._sent.pop(message_id, None)
+        self._superseded.pop(message_id, None)
+        if obj is None:
+            return None
+        if obj.is_delete:
+            self._acknowledged.pop(obj.key, None)
+        elif obj.version >= 0:
+            self._acknowledged[obj.key] = max(obj.version, self._acknowledged.get(obj.key, -1))
+        for key in (obj.key, f"answer {message_id}"):
+            delivery = self._under_way.get(key)
+            if delivery is not None and delivery.message.id == message_id:
+                self._drop(key)
+                self._forget_older(obj)
+        return obj
+
+    def due(self, now: float, *, again: bool = True) -> Iterator[Message]:
+        """Yields the messages to send now, oldest first, and counts them as sent.
+
+        Args:
+            now: monotonic seconds.
+            again: whether to resend overdue messages. False while earlier messages still wait for the socket: a slow
+                node would get the same objects repeatedly, and its queue would only grow.
+        """
+        overdue = [(key, one) for key, one in self._under_way.items() if now - one.sent_at >= self._resend_after]
+        for key, delivery in overdue if again else ():
+            if delivery.is_given_up:
+                self._sent.pop(delivery.message.id, None)
+                self._drop(key)
+            else:
+                delivery.sent_at = now
+                delivery.times += 1
+                yield delivery.message
+        while self._waiting and len(self._under_way) < self._window:
+            key = next(iter(self._waiting))
+            delivery = self._under_way[key] = self._waiting.pop(key)
+            delivery.sent_at = now
+            delivery.times = 1
+            self._sent[delivery.message.id] = delivery.object
+            yield delivery.message
+
+    def acknowledged_version(self, uid: str) -> int | None:
+        """Returns the version of an object that the node has acknowledged over this connection."""
+        return self._acknowledged.get(uid)
+
+    def _queue(self, key: str, message: Message, obj: ObjectVersion) -> None:
+        self._drop(key)
+        self._waiting[key] = Delivery(message, obj)
+        if obj.is_delete and not _is_of_pod(obj):
+            self._deletions[obj.resource] = key
+
+    def _drop(self, key: str) -> None:
+        dropped = self._waiting.pop(key, None) or self._under_way.pop(key, None)
+        if dropped is not None and dropped.message.id in self._sent:
+            self._note_superseded(dropped.message.id)
+        if dropped is not None and self._deletions.get(dropped.object.resource) == key:
+            del self._deletions[dropped.object.resource]
+
+    def _note_superseded(self, message_id: str) -> None:
+        self._superseded[message_id] = None
+        if len(self._superseded) > SUPERSEDED:
+            oldest = next(iter(self._superseded))
+            del self._superseded[oldest]
+            self._sent.pop(oldest, None)
+
+    def _drop_deletion_of_predecessor(self, obj: ObjectVersion) -> None:
+        """Drops the pending deletion of an earlier object of the same name.
+
+        An edge deletes most objects by name: a deletion resent after the new object would delete that. Pods are deleted
+        by uid (docs/protocol.md, "Message table"), and the edge must receive each deletion.
+        """
+        key = None if obj.is_delete else self._deletions.get(obj.resource)
+        if key is not None:
+            self._drop(key)
+
+    def _forget_older(self, obj: ObjectVersion) -> None:
+        """Forgets superseded messages of the object, whose acknowledgements are irrelevant now."""
+        for message_id in list(self._superseded):
+            sent = self._sent.get(message_id)
+            if sent is None or (sent.key == obj.key and sent.version <= obj.version):
+                self._sent.pop(message_id, None)
+                del self._superseded[message_id]
+
+
+def _supersedes(pending: ObjectVersion, offered: ObjectVersion) -> bool:
+    """Returns whether a pending message makes the offered one unnecessary.
+
+    Nothing follows a deletion; a deletion supersedes any version, and a version supersedes older ones.
+    """
+    return pending.is_delete or (not offered.is_delete and offered.version <= pending.version)
+
+
+def _is_of_pod(obj: ObjectVersion) -> bool:
+    return "/pod/" in obj.resource
+
+
+def object_version_of(message: Message) -> ObjectVersion:
+    """Returns the object of a message, from its content or else from its resource."""
+    content = plain_content(message)
+    metadata = content.get("metadata") if isinstance(content, dict) else None
+    metadata = metadata if isinstance(metadata, dict) else {}
+    resource = str(Resource.parse(message.route.resource, Side.CLOUD).on_edge())
+    version = message.header.resourceversion
+    is_delete = message.route.operation == Operation.DELETE
+    return ObjectVersion(
+        key=str(metadata.get("uid") or resource),
+        resource=resource,
+        version=int(version) if version.isdigit() else -1,
+        is_delete=is_delete,
+    )

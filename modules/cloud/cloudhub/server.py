@@ -1,0 +1,300 @@
+"""The websocket server of cloudhub."""
+
+import errno
+import logging
+import selectors
+import socket
+import threading
+from collections import Counter, deque
+from collections.abc import Callable
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from beehive.codec import decode
+from beehive.errors import FrameError
+from modules.cloud.cloudhub.connection import UpgradeCallbacks, WebsocketConnection, WebsocketLink
+from modules.cloud.cloudhub.handshake import Refusal, node_of, refuse_handshake
+from modules.cloud.cloudhub.incoming_frames import IncomingFrames
+from modules.cloud.cloudhub.link import FrameReceived, LinkClosed, LinkEvent, LinkOpened
+from modules.cloud.cloudhub.wire import PlainWire, TlsWire
+
+if TYPE_CHECKING:
+    import ssl
+
+    from websockets.http11 import Request
+
+    from beehive.clock import Clock
+
+Deliver = Callable[[LinkEvent], None]
+
+_log = logging.getLogger(__name__)
+_OVERDUE_PERIOD = 0.5
+"""Seconds between two checks for overdue connections."""
+_BACKLOG = 1024
+_FULL_PERIOD = 0.005
+"""Seconds between two checks whether the controllers' inboxes have room again."""
+
+
+class WebsocketSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """Address and limits of the websocket server."""
+
+    address: str
+    port: int
+    """0 takes a free one."""
+    node_limit: int
+    """Maximum of connected nodes; further ones are refused with 503."""
+    max_frame_bytes: int
+    """A longer message ends its connection with close code 1009."""
+    write_timeout: float
+    """Seconds after which a node that reads nothing is disconnected."""
+
+
+class WebsocketServer:
+    """Accepts the websockets of nodes, and delivers their messages to cloudhub.
+
+    One thread serves all connections, outside the actor model: with one or two threads per connection, a thousand
+    nodes made three thousand threads that waited for one another. The thread only reads, decodes and calls `deliver`.
+
+    Nodes are served fairly (`IncomingFrames`): the server reads little ahead of each node, decodes a message only when
+    the node is next, and passes few messages of a node to cloudhub at a time; TCP holds back a node that sends more.
+    With TLS, the node name must be that of the certificate; KubeEdge checks this only with authorization enabled.
+
+    Args:
+        settings: address and limits.
+        deliver: receives the link events on the server's thread; must not block.
+        clock: for deadlines.
+        ssl_context: server-side TLS that requires client certificates; None for plain TCP.
+        is_full: whether the inboxes behind `deliver` are full, so that fewer messages are passed on.
+
+    Raises:
+        OSError: the server cannot listen on the address.
+    """
+
+    def __init__(
+        self,
+        settings: WebsocketSettings,
+        deliver: Deliver,
+        clock: "Clock",
+        *,
+        ssl_context: "ssl.SSLContext | None" = None,
+        is_full: Callable[[], bool] = lambda: False,
+    ) -> None:
+        self._settings = settings
+        self._write_timeout = settings.write_timeout
+        self._deliver = deliver
+        self._is_full = is_full
+        self._clock = clock
+        self._context = ssl_context
+        self.rejected: Counter[str] = Counter()
+        """Frames that are not messages, by reason."""
+        self._listening = socket.create_server((settings.address, settings.port), backlog=_BACKLOG)
+        self._listening.settimeout(0.0)
+        host, bound_port = self._listening.getsockname()[:2]
+        self._address = (str(host), int(bound_port))
+        self._connections: dict[WebsocketLink, WebsocketConnection] = {}
+        self._nodes: Counter[str] = Counter()
+        """Connections of each node: a new one exists beside the old until cloudhub closes that."""
+        self._incoming = IncomingFrames(self._deliver_frame, is_full)
+        self._callbacks = UpgradeCallbacks(self._refusal, self._opened)
+        self._signalled: deque[WebsocketLink] = deque()
+        """Links on which another thread has sent or closed."""
+        self._waker, self._woken = socket.socketpair()
+        self._is_woken = False
+        self._stopping = False
+        self._selector = selectors.DefaultSelector()
+        self._thread = threading.Thread(target=self._run, name="cloudhub/links", daemon=True)
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """Host and port of the listening socket; also after `stop`."""
+        return self._address
+
+    def start(self) -> None:
+        """Starts to accept connections."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Closes all connections and ends the thread; the links' closing is delivered before it returns."""
+        self._stopping = True
+        self._wake()
+        self._thread.join()
+
+    def _signal(self, link: WebsocketLink) -> None:
+        """Wakes the server's thread for a link; callable from any thread."""
+        self._signalled.append(link)
+        self._wake()
+
+    def _wake(self) -> None:
+        if not self._is_woken:
+            self._is_woken = True
+            with suppress(BlockingIOError, OSError):
+                self._waker.send(b"!")
+
+    def _run(self) -> None:
+        for own in (self._waker, self._woken):
+            own.settimeout(0.0)
+        self._selector.register(self._woken, selectors.EVENT_READ)
+        self._selector.register(self._listening, selectors.EVENT_READ)
+        try:
+            check_at = 0.0
+            while not self._stopping:
+                self._poll()
+                now = self._clock.monotonic()
+                if now >= check_at:
+                    check_at = now + _OVERDUE_PERIOD
+                    self._drop_overdue(now)
+        finally:
+            self._close_all()
+
+    def _poll(self) -> None:
+        """Waits for sockets, serves those that are ready, and dispatches received messages."""
+        wait = _OVERDUE_PERIOD
+        if self._incoming:
+            wait = _FULL_PERIOD if self._is_full() else 0.0
+        for key, happened in self._selector.select(wait):
+            if key.fileobj is self._woken:
+                self._clear_waker()
+            elif key.fileobj is self._listening:
+                self._accept()
+            else:
+                self._serve(key.data, happened)
+        self._serve_signalled()
+        self._incoming.dispatch(self._clock.monotonic(), self._update)
+
+    def _update(self, connection: WebsocketConnection) -> None:
+        """Registers a connection for the events it waits for now, and for its share of the dispatching."""
+        if connection.link not in self._connections:
+            return
+        wanted = selectors.EVENT_READ if self._incoming.update(connection) else 0
+        wanted |= selectors.EVENT_WRITE if connection.has_to_write else 0
+        self._watch(connection, wanted)
+
+    def _watch(self, connection: WebsocketConnection, wanted: int) -> None:
+        key = self._selector.get_map().get(connection.socket)
+        if key is None:
+            if wanted:
+                self._selector.register(connection.socket, wanted, connection)
+        elif not wanted:
+            self._selector.unregister(connection.socket)
+        elif key.events != wanted:
+            self._selector.modify(connection.socket, wanted, connection)
+
+    def _clear_waker(self) -> None:
+        with suppress(BlockingIOError):
+            self._woken.recv(4096)
+        self._is_woken = False
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                accepted, address = self._listening.accept()
+            except BlockingIOError:
+                return
+            except OSError as error:
+                _log.warning("a connection could not be accepted: %s", error)
+                if error.errno in (errno.EMFILE, errno.ENFILE):
+                    self._selector.unregister(self._listening)  # until the next check for overdue connections
+                return
+            wire = PlainWire() if self._context is None else TlsWire(self._context)
+            link = WebsocketLink(self._signal)
+            connection = WebsocketConnection(
+                accepted, str(address[0]), wire, link, self._callbacks,
+                max_frame_bytes=self._settings.max_frame_bytes, now=self._clock.monotonic(),
+            )  # fmt: skip
+            self._connections[link] = connection
+            self._selector.register(accepted, selectors.EVENT_READ, connection)
+
+    def _serve(self, connection: WebsocketConnection, happened: int) -> None:
+        if connection.link in self._connections:
+            self._attempt(connection, happened)
+
+    def _attempt(self, connection: WebsocketConnection, happened: int) -> None:
+        """Reads or writes; any error ends the connection."""
+        try:
+            now = self._clock.monotonic()
+            if happened & selectors.EVENT_READ:
+                for frame in connection.read(now):
+                    self._incoming.keep(connection, frame, now)
+            if happened & selectors.EVENT_WRITE:
+                connection.write(now)
+        except OSError as error:
+            self._drop(connection, str(error))
+            return
+        except Exception:  # noqa: BLE001 - a failure of one connection must not end the others
+            _log.exception("node %s: its connection failed", connection.node or connection.peer)
+            self._drop(connection, "it failed")
+            return
+        self._update(connection)
+
+    def _serve_signalled(self) -> None:
+        links = dict.fromkeys(self._signalled.popleft() for _ in range(len(self._signalled)))
+        for link in links:
+            connection = self._connections.get(link)
+            if connection is None:
+                continue
+            if link.is_closed:
+                self._drop(connection, "ended by the cloud")
+            elif connection.has_to_write:
+                self._update(connection)
+            else:
+                self._attempt(connection, selectors.EVENT_WRITE)
+
+    def _refusal(self, connection: WebsocketConnection, request: "Request") -> Refusal | None:
+        """Returns the reason to refuse an upgrade, or None; then the connection counts for its node."""
+        limit = self._settings.node_limit
+        refusal = refuse_handshake(
+            request, connection.wire.certificate(), self._nodes, limit, tls=self._context is not None
+        )
+        if refusal is None:
+            connection.node = node_of(request)
+            self._nodes[connection.node] += 1
+        return refusal
+
+    def _opened(self, connection: WebsocketConnection) -> None:
+        self._deliver(LinkOpened(connection.node, connection.link))
+
+    def _deliver_frame(self, connection: WebsocketConnection, frame: bytes) -> None:
+        """Decodes a message and delivers it to cloudhub."""
+        try:
+            message = decode(frame)
+        except FrameError as error:
+            self.rejected[error.reason] += 1
+            _log.warning("node %s: a frame of %d bytes was rejected: %s", connection.node, len(frame), error)
+            connection.link.handled(len(frame))
+            return
+        except Exception:  # noqa: BLE001 - a message of one node must not end the connections of the others
+            _log.exception("node %s: a message could not be read", connection.node)
+            connection.link.close()
+            return
+        self._deliver(FrameReceived(connection.node, connection.link, message, len(frame)))
+
+    def _drop(self, connection: WebsocketConnection, reason: str) -> None:
+        self._incoming.end(connection)
+        del self._connections[connection.link]
+        self._watch(connection, 0)
+        connection.close()
+        node = connection.node
+        if not node:
+            return
+        _log.info("node %s: connection closed: %s", node, reason)
+        self._nodes[node] -= 1
+        if not self._nodes[node]:
+            del self._nodes[node]
+        if connection.is_open:
+            self._deliver(LinkClosed(node, connection.link))
+
+    def _drop_overdue(self, now: float) -> None:
+        for connection in [one for one in self._connections.values() if one.is_overdue(now, self._write_timeout)]:
+            self._drop(connection, "it was too slow")
+        registered: Any = self._selector.get_map()
+        if self._listening not in registered:
+            self._selector.register(self._listening, selectors.EVENT_READ)
+
+    def _close_all(self) -> None:
+        for connection in list(self._connections.values()):
+            self._drop(connection, "the cloud ends")
+        self._selector.close()
+        for own in (self._listening, self._waker, self._woken):
+            own.close()

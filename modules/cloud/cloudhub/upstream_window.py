@@ -1,0 +1,89 @@
+"""The window of unhandled upstream messages of each node."""
+
+from collections import Counter, deque
+from collections.abc import Iterator
+from typing import Generic, TypeVar
+
+import msgspec
+
+T = TypeVar("T")
+
+MAX_MESSAGES = 16
+"""Unhandled messages of one node."""
+MAX_BYTES = 64 * 1024
+"""Bytes of the unhandled messages of one node; a larger message passes alone."""
+HANDLED_TIMEOUT = 5.0
+"""Seconds after which a message counts as handled."""
+_HELD = 4096
+"""Waiting messages of one node. Each connection brings few; a node reaches this only by connecting repeatedly."""
+
+
+class _Passed(msgspec.Struct):
+    size: int
+    at: float
+
+
+class _Node(Generic[T]):
+    def __init__(self) -> None:
+        self.passed: deque[_Passed] = deque()
+        self.bytes = 0
+        self.held: deque[tuple[T, int]] = deque()
+
+
+class UpstreamWindow(Generic[T]):
+    """Passes few messages of each node to the controllers at a time, so that no node fills their inboxes.
+
+    Further messages wait here in the node's order until a controller reports handled ones. A controller that fails, or
+    has no handler for a message, reports nothing; its messages count as handled after `HANDLED_TIMEOUT`.
+
+    Args:
+        messages: maximum of unhandled messages of one node.
+        limit: maximum of their bytes.
+    """
+
+    def __init__(self, messages: int = MAX_MESSAGES, limit: int = MAX_BYTES) -> None:
+        self._messages = messages
+        self._limit = limit
+        self._nodes: dict[str, _Node[T]] = {}
+        self.counts: Counter[str] = Counter()
+
+    def __len__(self) -> int:
+        return len(self._nodes)
+
+    def offer(self, node: str, item: T, size: int, now: float) -> Iterator[T]:
+        """Queues a message, and yields the messages to pass on now."""
+        state = self._nodes.setdefault(node, _Node())
+        if len(state.held) < _HELD:
+            state.held.append((item, size))
+        else:
+            self.counts["too many wait"] += 1
+        yield from self._go_on(node, now)
+
+    def handled(self, node: str, count: int, now: float) -> Iterator[T]:
+        """Counts messages of a node as handled, and yields the messages to pass on now."""
+        state = self._nodes.get(node)
+        if state is not None:
+            for _ in range(min(count, len(state.passed))):
+                state.bytes -= state.passed.popleft().size
+            yield from self._go_on(node, now)
+
+    def expire(self, now: float) -> Iterator[tuple[str, T]]:
+        """Counts messages as handled after their timeout, and yields nodes and messages to pass on now."""
+        for node, state in list(self._nodes.items()):
+            while state.passed and now - state.passed[0].at >= HANDLED_TIMEOUT:
+                state.bytes -= state.passed.popleft().size
+            for item in self._go_on(node, now):
+                yield node, item
+
+    def _go_on(self, node: str, now: float) -> Iterator[T]:
+        state = self._nodes[node]
+        while state.held and self._has_room(state, state.held[0][1]):
+            item, size = state.held.popleft()
+            state.passed.append(_Passed(size, now))
+            state.bytes += size
+            yield item
+        if not state.passed:
+            del self._nodes[node]
+
+    def _has_room(self, state: _Node[T], size: int) -> bool:
+        return not state.passed or (len(state.passed) < self._messages and state.bytes + size <= self._limit)

@@ -1,0 +1,1 @@
+"""dynamiccontroller: serves the API requests of nodes' metaservers (docs/protocol.md, "Applications")."""

@@ -1,0 +1,204 @@
+"""KubeEdge's downstream controller and sync controller."""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+
+from beehive.names import Operation
+from modules.cloud.apiserver.client import ApiClient
+from modules.cloud.apiserver.kinds import (
+    JsonObject,
+    ObjectKey,
+    is_being_deleted,
+    key_of,
+    kind_named,
+    uid_of,
+    version_of,
+)
+from modules.cloud.apiserver.object_sync import ObjectSync
+from modules.cloud.apiserver.pod_references import references_of
+from modules.cloud.apiserver.storage import EventType, ObjectEvent
+from modules.cloud.edgecontroller.downstream_messages import (
+    DownstreamMessage,
+    deletion_of_unknown,
+    messages_for_event,
+    object_message,
+)
+from modules.cloud.edgecontroller.location_cache import LocationCache
+from modules.cloud.edgecontroller.object_syncs import ObjectSyncs
+
+_POD, _NODE, _DRIVER = kind_named("Pod"), kind_named("Node"), kind_named("CSIDriver")
+MAX_HELD_OBJECTS = 2000
+"""Objects held by a node above which its queries for missing objects are not recorded."""
+_FIRST_AS_UPDATE = ("Secret", "Node")
+
+
+class DownstreamController:
+    """Sends connected nodes the objects that they need: each change as it happens, and, when a node connects, the
+    objects that it has not acknowledged.
+
+    Args:
+        client: the API server.
+        object_syncs: the ObjectSyncs of the connected nodes.
+        send: sends a message to a node.
+        may_read: whether a node may read an object; otherwise it receives only the deletion.
+    """
+
+    def __init__(
+        self,
+        client: ApiClient,
+        object_syncs: ObjectSyncs,
+        send: Callable[[DownstreamMessage], None],
+        may_read: Callable[[str, ObjectKey], bool],
+    ) -> None:
+        self._client = client
+        self._may_read = may_read
+        self._object_syncs = object_syncs
+        self._send = send
+        self._locations = LocationCache()
+        self._pods: defaultdict[str, dict[ObjectKey, None]] = defaultdict(dict)
+        """The pods of each node, in order."""
+        self._unacknowledged: dict[str, set[str]] = {}
+        """By node, the uids that were unacknowledged at the last resending."""
+
+    def index_pods(self) -> None:
+        """Records the nodes that need each object, from all pods."""
+        for pod in self._client.list(_POD):
+            self._learn(key_of(pod), pod)
+
+    def note_holder(self, key: ObjectKey, node: str) -> None:
+        """Records that a node holds an object, and is sent its changes. The object may be missing yet; the number of
+        such records is limited.
+        """
+        if self._client.find(key) is not None or self._locations.count(node) < MAX_HELD_OBJECTS:
+            self._locations.add(key, node)
+
+    def node_disconnected(self, node: str) -> None:
+        """Forgets the objects that a disconnected node has queried, except those that its pods need."""
+        self._unacknowledged.pop(node, None)
+        self._locations.forget_node(node)
+        for key in self._pods.get(node, ()):
+            pod = self._client.find(key)
+            if pod is not None:
+                self._locations.add_or_update_pod(pod)
+
+    def note_response(self, node: str, content: object) -> None:
+        """Records the object in a response as held by the node."""
+        if isinstance(content, dict) and "kind" in content and uid_of(content):
+            self._object_syncs.sending(node, uid_of(content), key_of(content))
+
+    def handle_event(self, event: ObjectEvent) -> None:
+        """Sends a change of an object to the connected nodes that need it."""
+        down = messages_for_event(event, self._holders(event))
+        if event.key.kind == _POD.name and event.type is EventType.DELETED:
+            self._pods[_node_of(event.new)].pop(event.key, None)
+        elif event.key.kind == _POD.name:
+            references = self._learn(event.key, event.new)
+            refers_anew = event.old is None or references != references_of(event.old)
+            for one in down:
+                if one.operation is Operation.INSERT or refers_anew:  # the node's copy may be older than its last pod
+                    self._send_objects(one.node, references)
+        for one in down:
+            self.send(one)
+        if event.type is EventType.DELETED and self._locations.forget(event.key):
+            self.index_pods()
+
+    def roll_back(self, event: ObjectEvent) -> None:
+        """Undoes the records of a change that was rolled back."""
+        if event.key.kind == _POD.name:
+            self._pods[_node_of(event.new)].pop(event.key, None)
+            if event.old is not None:
+                self._learn(event.key, event.old)
+
+    def node_connected(self, node: str) -> None:
+        """Sends a connected node all that it needs and has not acknowledged."""
+        self._unacknowledged.pop(node, None)
+        for sync in self._object_syncs.of(node).values():
+            if sync.key.kind not in (_POD.name, _NODE.name):
+                self._locations.add(sync.key, node)
+        drivers = [key_of(driver) for driver in self._client.list(_DRIVER)]
+        wanted = [*drivers, *self._locations.on_node(node), *self._pods.get(node, ())]
+        self._send_all(node, self._unacknowledged_of(node), wanted)
+
+    def resend_unacknowledged(self) -> None:
+        """Sends again the objects that were unacknowledged at the last call already.
+
+        Newer ones, or their acknowledgements, are still on the way: cloudhub could not detect that a repeated deletion
+        was acknowledged.
+        """
+        unacknowledged = {node: self._unacknowledged_of(node) for node in self._object_syncs.nodes()}
+        for node, syncs in unacknowledged.items():
+            before = self._unacknowledged.get(node, set())
+            self._send_all(node, {uid: sync for uid, sync in syncs.items() if uid in before})
+        self._unacknowledged = {node: set(syncs) for node, syncs in unacknowledged.items() if syncs}
+
+    def send(self, down: DownstreamMessage) -> None:
+        """Sends a message to a node, if it is connected here, and records the object in an ObjectSync."""
+        if self._object_syncs.is_connected(down.node):
+            self._object_syncs.sending(down.node, uid_of(down.content), down.key)
+            self._send(down)
+
+    def _learn(self, key: ObjectKey, pod: JsonObject) -> list[ObjectKey]:
+        self._pods[""].pop(key, None)  # a pod may be bound, and then stays on its node
+        self._pods[_node_of(pod)][key] = None
+        return self._locations.add_or_update_pod(pod)
+
+    def _unacknowledged_of(self, node: str) -> dict[str, ObjectSync]:
+        """Returns the unacknowledged ObjectSyncs of a node, by uid, including those of deleted objects."""
+        return {
+            uid: sync for uid, sync in self._object_syncs.of(node).items() if self._is_unacknowledged(node, uid, sync)
+        }
+
+    def _is_unacknowledged(self, node: str, uid: str, sync: ObjectSync) -> bool:
+        live = self._live(sync.key, uid)
+        return live is None or self._object_syncs.is_needed(node, uid, int(version_of(live)))
+
+    def _send_all(self, node: str, unacknowledged: dict[str, ObjectSync], wanted: Iterable[ObjectKey] = ()) -> None:
+        """Sends unacknowledged and wanted objects to a node, pods last, so that it need not query what they need."""
+        for uid, sync in unacknowledged.items():
+            if self._live(sync.key, uid) is None:
+                self._send_deletion(node, uid, sync)
+        keys = dict.fromkeys([*(sync.key for sync in unacknowledged.values()), *wanted])
+        self._send_objects(node, sorted(keys, key=lambda key: (key.kind == _POD.name, key)))
+
+    def _live(self, key: ObjectKey, uid: str) -> JsonObject | None:
+        """Returns the object of this uid, or None; another object of that name does not count."""
+        obj = self._client.find(key)
+        return obj if obj is not None and uid_of(obj) == uid else None
+
+    def _send_deletion(self, node: str, uid: str, sync: ObjectSync) -> None:
+        """Sends the deletion of an object, unless a new one has its name: an edge deletes by name, except for pods."""
+        if sync.key.kind == _NODE.name or (sync.key.kind != _POD.name and self._client.find(sync.key)):
+            self._object_syncs.deleted(node, uid)
+        else:
+            self._send(deletion_of_unknown(node, sync.key, uid))
+
+    def _send_objects(self, node: str, keys: Iterable[ObjectKey]) -> None:
+        """Sends the objects whose present version the node has not acknowledged."""
+        for key in keys:
+            obj = self._client.find(key)
+            if obj is None or not self._object_syncs.is_needed(node, uid_of(obj), int(version_of(obj))):
+                continue
+            if self._may_read(node, key):
+                self.send(self._message_for(node, key, obj))
+
+    def _message_for(self, node: str, key: ObjectKey, obj: JsonObject) -> DownstreamMessage:
+        """Returns the message with an object: an insert, or an update if the node has an older version."""
+        sync = self._object_syncs.of(node).get(uid_of(obj))
+        has_older = sync is not None and sync.version > 0
+        is_update = has_older or key.kind in _FIRST_AS_UPDATE or is_being_deleted(obj)
+        return object_message(node, Operation.UPDATE if is_update else Operation.INSERT, key, obj)
+
+    def _holders(self, event: ObjectEvent) -> list[str]:
+        """Returns the nodes to which a change is sent. All nodes receive CSIDrivers: KubeEdge's cloud does not answer
+        queries for them.
+        """
+        if event.key.kind == _DRIVER.name:
+            return [node["metadata"]["name"] for node in self._client.list(_NODE)]
+        holders = dict.fromkeys(self._locations.nodes_of(event.key))
+        if event.type is EventType.DELETED:
+            return [*(holders | dict.fromkeys(self._object_syncs.holders(uid_of(event.new))))]
+        return [node for node in holders if self._may_read(node, event.key)]
+
+
+def _node_of(pod: JsonObject) -> str:
+    return str((pod.get("spec") or {}).get("nodeName") or "")

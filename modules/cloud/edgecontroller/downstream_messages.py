@@ -1,0 +1,98 @@
+"""The messages to nodes that follow from a change of an object (docs/protocol.md, "Downstream")."""
+
+from collections.abc import Iterable
+
+import msgspec
+
+from beehive.names import Operation
+from beehive.resource import Resource
+from modules.cloud.apiserver.kinds import (
+    JsonObject,
+    ObjectKey,
+    is_being_deleted,
+    kind_named,
+    uid_of,
+    version_of,
+    wire_namespace,
+)
+from modules.cloud.apiserver.storage import EventType, ObjectEvent
+
+_OPERATIONS = {
+    EventType.ADDED: Operation.INSERT,
+    EventType.MODIFIED: Operation.UPDATE,
+    EventType.DELETED: Operation.DELETE,
+}
+_SENT_TO_HOLDERS = ("ConfigMap", "Secret", "PersistentVolumeClaim", "PersistentVolume", "VolumeAttachment", "CSIDriver")
+"""KubeEdge sends only configmaps and secrets; a node that waits for a volume must repeat its query there."""
+
+
+class DownstreamMessage(msgspec.Struct, frozen=True):
+    """A message to one node, without id and time."""
+
+    node: str
+    operation: Operation
+    key: ObjectKey
+    content: JsonObject
+    version: str
+
+    @property
+    def resource(self) -> str:
+        """The cloud's resource string: `node/NODE/NAMESPACE/TYPE/NAME`."""
+        kind = kind_named(self.key.kind)
+        return str(Resource.of(kind.singular, wire_namespace(self.key), self.key.name).on_node(self.node))
+
+
+def messages_for_event(event: ObjectEvent, holders: Iterable[str]) -> list[DownstreamMessage]:
+    """Return the messages for one change.
+
+    Args:
+        event: the change.
+        holders: the nodes that hold the object, if it is no pod or node.
+    """
+    if event.key.kind == "Pod":
+        return _for_pod(event)
+    if event.key.kind == "Node":
+        return _for_node(event)
+    if event.key.kind in _SENT_TO_HOLDERS:
+        operation = _OPERATIONS[event.type]
+        if event.key.kind == "Secret" and event.type is EventType.ADDED:
+            operation = Operation.UPDATE  # KubeEdge's secret handler has one case for both
+        return [object_message(node, operation, event.key, event.new) for node in holders]
+    return []
+
+
+def object_message(node: str, operation: Operation, key: ObjectKey, obj: JsonObject) -> DownstreamMessage:
+    """Return the message with an object, or its deletion, for a node."""
+    return DownstreamMessage(node, operation, key, obj, version_of(obj))
+
+
+def deletion_of_unknown(node: str, key: ObjectKey, uid: str = "") -> DownstreamMessage:
+    """Return the deletion of an object that is not stored, by its name and perhaps its uid."""
+    meta = {"name": key.name, "namespace": key.namespace} | ({"uid": uid} if uid else {})
+    return DownstreamMessage(node, Operation.DELETE, key, {"metadata": {k: v for k, v in meta.items() if v}}, "")
+
+
+def _for_pod(event: ObjectEvent) -> list[DownstreamMessage]:
+    """Return the message for a changed pod. Changes of the status alone are sent, too.
+
+    KubeEdge's isPodUpdated is meant to omit them. But it compares metadata, and an API server records the time of each
+    status in `managedFields`, so a recorded cloud echoes every status. A Go edge needs the echo: while the pod that it
+    was last sent has another status than it reported, its kubelet reconciles the pod every ten seconds
+    (needsReconcile).
+    """
+    node = (event.new.get("spec") or {}).get("nodeName")
+    if not node:
+        return []
+    operation = _OPERATIONS[event.type]
+    if event.old is not None and not (event.old.get("spec") or {}).get("nodeName"):
+        operation = Operation.INSERT
+    elif event.type is EventType.ADDED and is_being_deleted(event.new):
+        operation = Operation.UPDATE
+    return [object_message(node, operation, event.key, event.new)]
+
+
+def _for_node(event: ObjectEvent) -> list[DownstreamMessage]:
+    if event.type is EventType.DELETED:
+        skeleton = {"metadata": {"name": event.key.name, "uid": uid_of(event.new)}}
+        return [DownstreamMessage(event.key.name, Operation.DELETE, event.key, skeleton, version_of(event.new))]
+    return [object_message(event.key.name, Operation.UPDATE, event.key, event.new)]

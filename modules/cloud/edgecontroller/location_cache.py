@@ -1,0 +1,64 @@
+"""The nodes to which each object has to be sent (KubeEdge's LocationCache)."""
+
+from collections import defaultdict
+
+from modules.cloud.apiserver.kinds import JsonObject, ObjectKey
+from modules.cloud.apiserver.pod_references import references_of
+
+
+class LocationCache:
+    """The nodes that hold, or have queried, an object such as a configmap or secret.
+
+    A node stays when its last pod with the object is deleted: its store keeps the object, so it must receive changes.
+    As in KubeEdge, the entry is removed with the object. The caller then adds the pods that still name it, so that
+    their nodes receive a new object of that name; KubeEdge forgets this.
+    """
+
+    def __init__(self) -> None:
+        self._nodes: dict[ObjectKey, dict[str, None]] = {}
+        self._keys: defaultdict[str, dict[ObjectKey, None]] = defaultdict(dict)
+        """The objects by node."""
+
+    def add_or_update_pod(self, pod: JsonObject) -> list[ObjectKey]:
+        """Records that a pod's node needs the pod's references, and returns them."""
+        references = references_of(pod)
+        node = (pod.get("spec") or {}).get("nodeName")
+        if node:
+            for key in references:
+                self.add(key, node)
+        return references
+
+    def add(self, key: ObjectKey, node: str) -> None:
+        """Records that a node holds an object."""
+        self._nodes.setdefault(key, {})[node] = None
+        self._keys[node][key] = None
+
+    def count(self, node: str) -> int:
+        """Returns the number of objects that a node holds or waits for."""
+        return len(self._keys.get(node, ()))
+
+    def nodes_of(self, key: ObjectKey) -> list[str]:
+        """Returns the nodes that must receive the changes of an object."""
+        return list(self._nodes.get(key, ()))
+
+    def on_node(self, node: str) -> list[ObjectKey]:
+        """Returns the objects that a node holds."""
+        return list(self._keys.get(node, ()))
+
+    def forget_node(self, node: str) -> None:
+        """Removes a node."""
+        for key in self._keys.pop(node, {}):
+            nodes = self._nodes[key]
+            del nodes[node]
+            if not nodes:
+                del self._nodes[key]
+
+    def forget(self, key: ObjectKey) -> bool:
+        """Removes an object, after its deletion has been sent; returns whether any node held it."""
+        nodes = self._nodes.pop(key, {})
+        for node in nodes:
+            keys = self._keys[node]
+            del keys[key]
+            if not keys:
+                del self._keys[node]
+        return bool(nodes)

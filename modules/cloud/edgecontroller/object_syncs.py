@@ -1,0 +1,95 @@
+"""The ObjectSyncs of connected nodes (docs/protocol.md, "ObjectSync")."""
+
+from collections.abc import Callable
+
+from modules.cloud.apiserver.kinds import ObjectKey
+from modules.cloud.apiserver.object_sync import ObjectSync
+
+_LONGEST = 253
+
+
+Write = Callable[[str, str, ObjectSync | None], None]
+"""Stores the ObjectSync of a node and a uid; None deletes it."""
+
+
+class ObjectSyncs:
+    """The objects that the connected nodes have, or are to have, as KubeEdge's ObjectSyncs.
+
+    An ObjectSync is stored before its object is first sent, and deleted when the node has acknowledged the object's
+    deletion. So an undelivered deletion needs no record of its own: it is an ObjectSync without an object. The
+    ObjectSyncs of other nodes are in the database only, where the cloudcore that a node connects to reads them.
+
+    Args:
+        write: called with every change.
+    """
+
+    def __init__(self, write: Write) -> None:
+        self._write = write
+        self._of: dict[str, dict[str, ObjectSync]] = {}
+
+    def node_connected(self, node: str, known: dict[str, ObjectSync]) -> None:
+        """Adds a connected node with its stored ObjectSyncs, by uid."""
+        self._of[node] = known
+
+    def node_disconnected(self, node: str) -> None:
+        """Removes a node that has disconnected, or connected to another cloudcore."""
+        self._of.pop(node, None)
+
+    def forget(self, node: str) -> None:
+        """Forgets the ObjectSyncs of a deleted Node."""
+        if node in self._of:
+            self._of[node] = {}
+
+    def nodes(self) -> list[str]:
+        """Returns the connected nodes."""
+        return list(self._of)
+
+    def is_connected(self, node: str) -> bool:
+        """Returns whether a node is connected."""
+        return node in self._of
+
+    def of(self, node: str) -> dict[str, ObjectSync]:
+        """Returns a node's ObjectSyncs by uid; none for a node that is not connected."""
+        return self._of.get(node, {})
+
+    def holders(self, uid: str) -> list[str]:
+        """Returns the connected nodes that may have an object."""
+        return [node for node, syncs in self._of.items() if uid in syncs]
+
+    def is_needed(self, node: str, uid: str, version: int) -> bool:
+        """Returns whether a node must be sent this version of an object."""
+        sync = self.of(node).get(uid)
+        return sync is None or sync.version < version
+
+    def sending(self, node: str, uid: str, key: ObjectKey) -> None:
+        """Stores an ObjectSync before its object, or deletion, is sent."""
+        if uid not in self.of(node) and _is_good(uid, key):
+            self._put(node, uid, ObjectSync(key))
+
+    def acknowledged(self, node: str, uid: str, version: int) -> None:
+        """Records that a node has acknowledged a version of an object; ignores objects without ObjectSync."""
+        sync = self.of(node).get(uid)
+        if sync is not None and version > sync.version:
+            self._put(node, uid, ObjectSync(sync.key, version))
+
+    def deleted(self, node: str, uid: str) -> None:
+        """Deletes the ObjectSync of an object that a node has deleted."""
+        if self.of(node).pop(uid, None) is not None:
+            self._write(node, uid, None)
+
+    def node_restarted(self, node: str) -> None:
+        """Resets the acknowledged versions of a node whose process has started, perhaps with an empty store."""
+        for uid, sync in list(self.of(node).items()):
+            if sync.version:
+                self._put(node, uid, ObjectSync(sync.key))
+
+    def _put(self, node: str, uid: str, sync: ObjectSync) -> None:
+        known = self._of.get(node)
+        if known is not None:
+            known[uid] = sync
+            self._write(node, uid, sync)
+
+
+def _is_good(uid: str, key: ObjectKey) -> bool:
+    """Returns whether the names fit the database; those of an unknown pod come from a node, and may be anything."""
+    return all(len(text) <= _LONGEST and text.isprintable() for text in (uid, key.namespace, key.name)) and bool(uid)

@@ -1,0 +1,82 @@
+"""Responses to nodes, in the forms of KubeEdge's Go structs on the wire (docs/protocol.md, "Upstream")."""
+
+from copy import deepcopy
+from typing import Any
+
+import msgspec
+
+from beehive.names import OK
+from modules.cloud.apiserver.errors import ApiError
+from modules.cloud.apiserver.kinds import JsonObject, version_of
+
+_NO_NODE_INFO = dict.fromkeys(
+    (
+        "machineID",
+        "systemUUID",
+        "bootID",
+        "kernelVersion",
+        "osImage",
+        "containerRuntimeVersion",
+        "kubeletVersion",
+        "kubeProxyVersion",
+        "operatingSystem",
+        "architecture",
+    ),
+    "",
+)
+_EMPTY: dict[str, JsonObject] = {
+    "Node": {
+        "metadata": {"creationTimestamp": None},
+        "spec": {},
+        "status": {"daemonEndpoints": {"kubeletEndpoint": {"Port": 0}}, "nodeInfo": _NO_NODE_INFO},
+    },
+    "Pod": {"metadata": {"creationTimestamp": None}, "spec": {"containers": None}, "status": {}},
+    "Lease": {"metadata": {"creationTimestamp": None}, "spec": {}},
+    "CertificateSigningRequest": {
+        "metadata": {"creationTimestamp": None},
+        "spec": {"request": None, "signerName": ""},
+        "status": {},
+    },
+}
+
+
+class UpstreamResponse(msgspec.Struct, frozen=True):
+    """The response to one request, without id and time."""
+
+    content: Any = OK
+    version: str = ""
+    """The header `resourceversion`."""
+    resource_type: str = ""
+    """The resource type of the response, where it differs from the request's."""
+
+
+def object_response(obj: JsonObject) -> UpstreamResponse:
+    """Return the object with its kind, the form of KubeEdge's listers and the API."""
+    return UpstreamResponse(obj, version_of(obj))
+
+
+def typed_response(obj: JsonObject, *, with_version: bool = True, keep_kind: bool = False) -> UpstreamResponse:
+    """Return an ObjectResp with the object, without `kind` and `apiVersion`, which a Go client drops after a create or
+    patch.
+    """
+    shown = obj if keep_kind else {key: value for key, value in obj.items() if key not in ("kind", "apiVersion")}
+    return UpstreamResponse({"Object": shown, "Err": None}, version_of(obj) if with_version else "")
+
+
+def error_response(error: ApiError, kind: str = "", **metadata: Any) -> UpstreamResponse:
+    """Return an ObjectResp with an error.
+
+    Args:
+        error: the error.
+        kind: the kind whose empty Go struct is sent beside the error; "" sends `null`, as with a lister.
+        metadata: fields of the empty struct's metadata.
+    """
+    empty = deepcopy(_EMPTY.get(kind))
+    if empty is not None:
+        empty["metadata"].update(metadata)
+    return UpstreamResponse({"Object": empty, "Err": {"ErrStatus": error.status()}})
+
+
+def status_error(error: ApiError) -> UpstreamResponse:
+    """Return a bare StatusError, the form of a Go `error` in a message's content."""
+    return UpstreamResponse({"ErrStatus": error.status()})

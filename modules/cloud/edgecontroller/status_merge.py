@@ -1,0 +1,93 @@
+"""Merges of a whole reported status into the stored object (docs/protocol.md, "Status merge"; KubeEdge's upstream
+handlers).
+
+Edges of 2019 report this way (podstatus, nodestatus); later ones send patches, and need it only for old pods.
+"""
+
+import json
+from copy import deepcopy
+
+from modules.cloud.apiserver.kinds import JsonObject
+from modules.cloud.apiserver.times import format_rfc3339, parse_rfc3339
+
+_TRANSITIONS_KEPT = ("Ready", "Initialized")
+_GPU_RESOURCE = "nvidia.com/gpu"
+_GPU_ANNOTATION = "huawei.com/gpu-status"
+
+
+def merged_pod_status(pod: JsonObject, reported: JsonObject, now: float) -> JsonObject:
+    """Return the status to store: the reported one, with transition and start times that the cloud keeps.
+
+    Args:
+        pod: the stored pod, with the old status.
+        reported: v1.PodStatus from the edge.
+        now: seconds since the epoch.
+    """
+    old = pod.get("status") or {}
+    status = _cut_times(deepcopy(reported))
+    before = {condition.get("type"): condition for condition in old.get("conditions") or []}
+    for condition in status.get("conditions") or []:
+        if condition.get("type") in _TRANSITIONS_KEPT:
+            previous = before.get(condition["type"], {})
+            same = previous.get("status") == condition.get("status") and previous.get("lastTransitionTime")
+            condition["lastTransitionTime"] = previous["lastTransitionTime"] if same else format_rfc3339(now)
+    status["startTime"] = old.get("startTime") or status.get("startTime") or format_rfc3339(now)
+    if isinstance(status.get("containerStatuses"), list):
+        status["containerStatuses"].sort(key=lambda container: str(container.get("name")))
+    containers = pod.get("spec", {}).get("initContainers") or []
+    order = {container.get("name"): place for place, container in reversed(list(enumerate(containers)))}
+    if isinstance(status.get("initContainerStatuses"), list):
+        status["initContainerStatuses"].sort(key=lambda c: order.get(c.get("name"), -1))
+    if old.get("qosClass"):
+        status.setdefault("qosClass", old["qosClass"])
+    return status
+
+
+def merged_node(node: JsonObject, request: JsonObject, now: float, update_frequency: float) -> JsonObject:
+    """Return the node with a reported status.
+
+    Args:
+        node: the stored node.
+        request: NodeStatusRequest: `Status` and `ExtendResources`.
+        now: seconds since the epoch.
+        update_frequency: seconds; an older heartbeat is set to now.
+    """
+    merged = deepcopy(node)
+    status = deepcopy(request.get("Status") or {})
+    for condition in status.get("conditions") or []:
+        heartbeat = parse_rfc3339(str(condition.get("lastHeartbeatTime") or ""))
+        if heartbeat is None or now - heartbeat > update_frequency:
+            condition["lastHeartbeatTime"] = format_rfc3339(now)
+    old = node.get("status") or {}
+    for kept in ("volumesAttached", "daemonEndpoints"):
+        if kept in old:
+            status[kept] = old[kept]
+    merged["status"] = status
+    _annotate_extended_resources(merged, request.get("ExtendResources") or {})
+    return merged
+
+
+def _annotate_extended_resources(node: JsonObject, resources: JsonObject) -> None:
+    """Set an annotation for each extended resource, and one more for GPUs, which schedulers read."""
+    if not resources:
+        return
+    annotations = node["metadata"].setdefault("annotations", {})
+    for name, entries in resources.items():
+        annotations[name] = _compact(entries)
+    gpus = [{"id": entry.get("name", ""), "healthy": True} for entry in resources.get(_GPU_RESOURCE) or []]
+    if gpus:
+        annotations[_GPU_ANNOTATION] = _compact(gpus)
+
+
+def _compact(value: object) -> str:
+    return json.dumps(value, separators=(",", ":"))
+
+
+def _cut_times(status: JsonObject) -> JsonObject:
+    """Cut times to whole seconds, as in metav1.Time; other edges may write fractions."""
+    for condition in status.get("conditions") or []:
+        for name in ("lastTransitionTime", "lastProbeTime"):
+            seconds = parse_rfc3339(str(condition.get(name) or ""))
+            if seconds is not None:
+                condition[name] = format_rfc3339(seconds)
+    return status

@@ -1,0 +1,93 @@
+"""The handlers of nodes' messages (docs/protocol.md, "Upstream"), except registration, which the module handles."""
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from beehive.handlers import handles
+from beehive.message import Message
+from beehive.names import Operation, ResourceType
+from beehive.resource import Side, type_of
+from modules.cloud.apiserver.errors import ForbiddenError
+from modules.cloud.apiserver.kinds import kind_named
+from modules.cloud.edgecontroller import upstream_nodes, upstream_objects, upstream_pods
+from modules.cloud.edgecontroller.responses import UpstreamResponse, error_response, status_error
+from modules.cloud.edgecontroller.upstream_requests import UpstreamHandler, UpstreamResult
+
+Method = TypeVar("Method", bound=Callable[..., None])
+
+HANDLERS: dict[tuple[str, str], UpstreamHandler] = {
+    (ResourceType.PODPATCH, Operation.PATCH): upstream_pods.patch,
+    (ResourceType.NODEPATCH, Operation.PATCH): upstream_nodes.patch,
+    (ResourceType.PODSTATUS, Operation.UPDATE): upstream_pods.report_status,
+    (ResourceType.POD, Operation.INSERT): upstream_pods.insert,
+    (ResourceType.POD, Operation.DELETE): upstream_pods.delete,
+    (ResourceType.NODE, Operation.QUERY): upstream_nodes.query,
+    (ResourceType.NODE, Operation.UPDATE): upstream_nodes.update,
+    (ResourceType.NODESTATUS, Operation.INSERT): upstream_nodes.insert_status,
+    (ResourceType.NODESTATUS, Operation.UPDATE): upstream_nodes.report_status,
+    (ResourceType.LEASE, Operation.QUERY): upstream_objects.query_lease,
+    (ResourceType.LEASE, Operation.INSERT): upstream_objects.put_lease,
+    (ResourceType.LEASE, Operation.UPDATE): upstream_objects.put_lease,
+    (ResourceType.SERVICE_ACCOUNT_TOKEN, Operation.QUERY): upstream_objects.create_token,
+    (ResourceType.CERTIFICATE_SIGNING_REQUEST, Operation.INSERT): upstream_objects.create_signing_request,
+    (ResourceType.EVENT, Operation.INSERT): upstream_objects.record_event,
+    (ResourceType.EVENT, Operation.UPDATE): upstream_objects.record_event,
+    (ResourceType.EVENT, Operation.PATCH): upstream_objects.record_event,
+    **{
+        (kind.lower(), Operation.QUERY): upstream_objects.query_of(kind_named(kind))
+        for kind in (
+            "ConfigMap",
+            "Secret",
+            "PersistentVolume",
+            "PersistentVolumeClaim",
+            "VolumeAttachment",
+            "CertificateSigningRequest",
+        )
+    },
+}
+
+
+def handles_requests(method: Method) -> Method:
+    """Mark a module's method as the handler of all messages in `HANDLERS`."""
+    for resource_type, operation in HANDLERS:
+        handles(resource_type, operation)(method)
+    return method
+
+
+_EMPTY_OF: dict[str, str] = {
+    ResourceType.PODPATCH: "Pod",
+    ResourceType.NODEPATCH: "Node",
+    ResourceType.POD: "Pod",
+    ResourceType.NODE: "Node",
+    ResourceType.LEASE: "Lease",
+    ResourceType.CERTIFICATE_SIGNING_REQUEST: "CertificateSigningRequest",
+}
+_NOT_ANSWERED = frozenset(
+    {
+        (ResourceType.EVENT, Operation.INSERT),
+        (ResourceType.EVENT, Operation.UPDATE),
+        (ResourceType.EVENT, Operation.PATCH),
+        (ResourceType.PODSTATUS, Operation.UPDATE),
+        (ResourceType.NODESTATUS, Operation.UPDATE),
+    }
+)
+
+
+def forbidden_responses(request: Message, error: ForbiddenError) -> list[UpstreamResult]:
+    """Return the responses to a forbidden request, in KubeEdge's form for its type."""
+    resource_type, operation = type_of(request.route.resource, Side.CLOUD), request.route.operation
+    if (resource_type, operation) in _NOT_ANSWERED:
+        return []
+    if resource_type == ResourceType.NODESTATUS:
+        return [UpstreamResponse(error.message, resource_type=ResourceType.NODE)]
+    if resource_type == ResourceType.SERVICE_ACCOUNT_TOKEN or (
+        resource_type == ResourceType.POD and operation == Operation.DELETE
+    ):
+        return [status_error(error)]
+    return [error_response(error, "" if operation == Operation.QUERY else _EMPTY_OF.get(resource_type, ""))]
+
+
+def handler_of(request: Message) -> UpstreamHandler:
+    """Return the handler of a request."""
+    resource_type = type_of(request.route.resource, Side.CLOUD)
+    return HANDLERS[resource_type, request.route.operation]

@@ -1,0 +1,116 @@
+"""Handlers of nodes' messages about other objects: queries, leases, tokens, signing requests, events (docs/protocol.md,
+"Upstream").
+"""
+
+from typing import Any
+
+import msgspec
+
+from beehive.names import Operation
+from edged.api import TokenRequest
+from modules.cloud.apiserver.authorization.attributes import user_of
+from modules.cloud.apiserver.client import ApiClient
+from modules.cloud.apiserver.conversion import convert
+from modules.cloud.apiserver.errors import ApiError, BadRequestError, ForbiddenError, NotFoundError, TooLargeError
+from modules.cloud.apiserver.kinds import JsonObject, Kind, kind_named
+from modules.cloud.apiserver.merge_schema import schema_of
+from modules.cloud.apiserver.strategic_merge import merge_strategic
+from modules.cloud.edgecontroller.responses import UpstreamResponse, error_response, object_response, typed_response
+from modules.cloud.edgecontroller.upstream_requests import UpstreamHandler, UpstreamRequest, UpstreamResult
+
+_LEASE = kind_named("Lease")
+_EVENT = kind_named("Event")
+_LONGEST_EVENT = 16 * 1024
+"""Bytes of an event; a thousand are stored. An API server accepts messages of 1,024 characters."""
+_CSR = kind_named("CertificateSigningRequest")
+_MOST_REQUESTS = 100
+"""Maximum of stored certificate signing requests of one node; they are never garbage collected here."""
+
+
+class _EventPatchInfo(msgspec.Struct):
+    event: dict[str, Any] = {}
+    patchData: str = "{}"  # noqa: N815 - KubeEdge's name
+
+
+def query_of(kind: Kind) -> UpstreamHandler:
+    """Return the handler of queries for a kind: it answers with the object, or with an ObjectResp for "not found".
+
+    For "not found" KubeEdge sends a bare StatusError, which an edge would store as if it were the object
+    (docs/protocol.md, "Queries").
+    """
+
+    def query(client: ApiClient, request: UpstreamRequest) -> list[UpstreamResult]:
+        obj = client.find(request.key(kind))
+        if obj is None:
+            return [error_response(NotFoundError(kind.singular, request.name, kind.api_group))]
+        return [object_response(obj)]
+
+    return query
+
+
+def query_lease(client: ApiClient, request: UpstreamRequest) -> list[UpstreamResult]:
+    """Answer a node's query for its lease, which does not exist at first."""
+    lease = client.find(request.key(_LEASE))
+    if lease is None:
+        return [error_response(NotFoundError(_LEASE.singular, request.name, _LEASE.api_group))]
+    return [typed_response(lease, with_version=False, keep_kind=True)]
+
+
+def put_lease(client: ApiClient, request: UpstreamRequest) -> list[UpstreamResult]:
+    """Create or renew a node's lease."""
+    try:
+        lease = request.object(_LEASE)
+        if request.message.route.operation == Operation.INSERT:
+            return [typed_response(client.create(lease), with_version=False)]
+        return [typed_response(client.replace(lease), with_version=False)]
+    except ApiError as error:
+        return [error_response(error, "Lease")]
+
+
+def create_signing_request(client: ApiClient, request: UpstreamRequest) -> list[UpstreamResult]:
+    """Store a certificate signing request in the node's name; it is not approved here."""
+    try:
+        wanted = request.object(_CSR)
+        spec = wanted.get("spec")
+        if not isinstance(spec, dict):
+            raise BadRequestError("CertificateSigningRequest: spec: an object is wanted")
+        user = user_of(request.node)
+        made = sum((one.get("spec") or {}).get("username") == user for one in client.list(_CSR))
+        if made >= _MOST_REQUESTS:
+            why = f"{user} has {made} already; delete some"
+            raise ForbiddenError(_CSR.plural, request.name, why, _CSR.api_group)
+        named = {**spec, "username": user, "groups": ["system:nodes", "system:authenticated"]}
+        return [typed_response(client.create({**wanted, "spec": named}))]
+    except ApiError as error:
+        return [error_response(error, "CertificateSigningRequest")]
+
+
+def create_token(client: ApiClient, request: UpstreamRequest) -> list[UpstreamResult]:
+    """Answer a TokenRequest for a pod's service account, with its status filled in."""
+    body: JsonObject = request.content_as(dict)
+    convert(body, TokenRequest, "TokenRequest")
+    return [UpstreamResponse(client.create_token(request.namespace, request.name, body))]
+
+
+def record_event(client: ApiClient, request: UpstreamRequest) -> list[UpstreamResult]:
+    """Store an event; it gets no response."""
+    if len(request.message.content_raw()) > _LONGEST_EVENT:
+        raise TooLargeError(f"limit is {_LONGEST_EVENT} bytes")
+    if request.message.route.operation == Operation.PATCH:
+        info = convert(request.content_as(dict), _EventPatchInfo, "EventPatchInfo")
+        patch = request.message.with_content(info.patchData).content_as(dict)
+        old = client.find(request.key(_EVENT)) or _as_event(request, info.event)
+        client.record_event(merge_strategic(old, patch, schema_of(_EVENT.name)))
+    else:
+        client.record_event(request.object(_EVENT))
+    return []
+
+
+def _as_event(request: UpstreamRequest, event: JsonObject) -> JsonObject:
+    named = UpstreamRequest(
+        request.node, request.namespace, request.name, request.message.with_content(event), now=request.now
+    )
+    try:
+        return named.object(_EVENT)
+    except BadRequestError:
+        return {"kind": _EVENT.name, "apiVersion": _EVENT.api_version, "metadata": {"name": request.name}}

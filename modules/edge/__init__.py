@@ -1,0 +1,1 @@
+"""The modules of an edge node beside the three at the top level: metaserver."""

@@ -1,0 +1,75 @@
+"""Requests to the cloud's API: changes, and reads of kinds that this node does not store."""
+
+from typing import Final
+
+from beehive import BeehiveError, Hive, Message, ModuleName, Operation, trace_context
+from metamanager.answers import error_in
+from metamanager.application import Application, Progress, Target, Verb, application, message_of
+from metamanager.errors import NoAnswerError, NotConnectedError
+from modules.edge.metaserver.errors import ApiStatusError, CloudRefusalError
+
+CLOUD_SECONDS: Final = 10.0
+"""Seconds to wait for the cloud's answer (KubeEdge's)."""
+
+_HERE: Final = "what the node has can be read here meanwhile"
+
+
+class ApplicationAgent:
+    """Sends requests to the cloud as Applications, like KubeEdge's agent of this name.
+
+    A request goes over the hub and blocks the connection's thread. Without a connection the hub refuses it at once; a
+    cloud whose dynamicController is off (KubeEdge's default) never answers.
+
+    Args:
+        hive: has the hub.
+        node: name of this node.
+    """
+
+    def __init__(self, hive: Hive, node: str) -> None:
+        self._hive = hive
+        self._node = node
+
+    def ask(self, target: Target, verb: Verb, option: bytes, body: bytes | None = None) -> bytes:
+        """Return the JSON text of the cloud's answer; empty for an answer without a body (a deletion).
+
+        Raises:
+            ApiStatusError: the cloud's own refusal; 503 without a connection, 504 without an answer.
+        """
+        trace_context.new_context(ModuleName.METASERVER)
+        message = message_of(application(target, verb, self._node, option, body), self._hive.clock)
+        try:
+            answer = self._hive.request(ModuleName.EDGEHUB, message, CLOUD_SECONDS).get()
+            return read_answer(answer)
+        except BeehiveError as error:
+            raise _unanswered(error) from error
+
+
+def read_answer(answer: Message) -> bytes:
+    """Return the body of an answer.
+
+    Raises:
+        ApiStatusError: as `ApplicationAgent.ask`.
+        BeehiveError: the answer has no known form.
+    """
+    if answer.route.operation == Operation.ERROR:
+        refusal = error_in(answer)
+        if isinstance(refusal, NotConnectedError):
+            raise ApiStatusError(503, f"the node is not connected to the cloud, and only it could do this; {_HERE}")
+        if isinstance(refusal, NoAnswerError):
+            raise ApiStatusError(
+                504, f"the connection ended before the cloud answered: see whether it was done; {_HERE}"
+            )
+        raise ApiStatusError(500, str(refusal))
+    app = answer.content_as(Application)
+    if app.status == Progress.APPROVED:
+        return b"" if app.resp_body in (None, b"null") else app.resp_body or b""
+    if app.error.status.get("code") or app.error.status.get("reason"):
+        raise CloudRefusalError(app.error.status)
+    raise ApiStatusError(500, app.reason or "the cloud refused and did not say why")
+
+
+def _unanswered(error: BeehiveError) -> ApiStatusError:
+    if error.retryable:
+        hint = "is its dynamicController switched on?"
+        return ApiStatusError(504, f"the cloud did not answer within {CLOUD_SECONDS:g} s; {hint} {_HERE}")
+    return ApiStatusError(503, f"the cloud cannot be asked: {error}; {_HERE}")

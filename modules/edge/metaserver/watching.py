@@ -1,0 +1,162 @@
+"""watch: the present objects, if requested, then every change as it becomes durable."""
+
+from collections.abc import Generator, Iterator
+from typing import Final, NamedTuple
+
+import msgspec
+
+from beehive import Clock
+from edged.server.responses import Peer, Stream
+from modules.edge.metaserver.errors import ApiStatusError
+from modules.edge.metaserver.object_encoder import ObjectEncoder
+from modules.edge.metaserver.options import ReadOptions
+from modules.edge.metaserver.resources import Resource
+from modules.edge.metaserver.selectors import Selector
+from modules.edge.metaserver.watch_cache import CacheChange, TooOldError, WatchCache, clear_notification
+
+BOOKMARK_SECONDS: Final = 60.0
+"""Seconds between bookmarks without events (an API server: about a minute)."""
+
+LONGEST_WAIT: Final = 3600.0
+"""Longest single wait of a watch, in seconds."""
+
+_INITIAL_END: Final = {"k8s.io/initial-events-end": "true"}
+
+
+class WatchEvent(NamedTuple):
+    """An event of one object."""
+
+    type: str
+    text: bytes
+
+
+def transform(change: CacheChange, selector: Selector) -> WatchEvent | None:
+    """Return the event of a change for a client with a selector; None without one.
+
+    An object that the selector no longer selects is deleted for this client.
+    """
+    was = _selected(change.before, selector)
+    is_ = _selected(change.after, selector)
+    if is_ is not None:
+        return WatchEvent("ADDED" if was is None else "MODIFIED", is_)
+    if was is not None:
+        return WatchEvent("DELETED", was)
+    return None
+
+
+def _selected(text: bytes | None, selector: Selector) -> bytes | None:
+    if text is None or selector.selects_all or selector.selects(msgspec.json.decode(text)):
+        return text
+    return None
+
+
+class Watcher:
+    """Serves watches of the cache.
+
+    A client that asks for bookmarks gets one after each burst of events, so that it knows a revision when it connects
+    again and need not list.
+    """
+
+    def __init__(self, cache: WatchCache, clock: Clock) -> None:
+        self._cache = cache
+        self._clock = clock
+
+    def watch(self, resource: Resource, namespace: str, options: ReadOptions) -> Stream:
+        """Return the stream of events. Raise ApiStatusError with 410 when the history does not have the revision."""
+        start = self._start(options)
+        return Stream(
+            "application/json",
+            lambda peer: _Watch(self._cache, self._clock, resource, namespace, options).pieces(peer, start),
+            lambda: None,
+        )
+
+    def _start(self, options: ReadOptions) -> int | None:
+        if options.revision in ("", "0") or options.initial_events:
+            return None
+        text = options.revision
+        revision = int(text) if text.isascii() and text.isdecimal() and len(text) < 20 else -1
+        if not self._cache.knows(revision):
+            raise _too_old(text)
+        return revision
+
+
+class _Watch:
+    """The watch of one client."""
+
+    def __init__(
+        self, cache: WatchCache, clock: Clock, resource: Resource, namespace: str, options: ReadOptions
+    ) -> None:
+        self._cache = cache
+        self._clock = clock
+        self._resource = resource
+        self._namespace = namespace
+        self._options = options
+        self._marked = clock.monotonic()
+        """Monotonic seconds of the last bookmark."""
+
+    def pieces(self, peer: Peer, start: int | None) -> Generator[bytes, None, None]:
+        """Yield events as lines of JSON; `start` None begins with the present objects."""
+        deadline = self._clock.monotonic() + self._options.seconds
+        with self._cache.listening() as descriptor:
+            revision = start
+            if revision is None:
+                revision, first = self._first()
+                yield from first
+            gone = False
+            while not gone:
+                clear_notification(descriptor)
+                try:
+                    revision, changes = self._cache.since(revision, self._resource.token)
+                except TooOldError:
+                    yield _event("ERROR", msgspec.json.encode(_too_old(str(revision)).status()))
+                    return
+                yield from self._events_and_bookmark(changes, revision)
+                left = deadline - self._clock.monotonic()
+                gone = left <= 0 or peer.gone_within(min(left, self._until_bookmark()), descriptor)
+
+    def _first(self) -> tuple[int, list[bytes]]:
+        revision, entries = self._cache.objects(self._resource.token, self._namespace)
+        texts = [text for _, text in entries if _selected(text, self._options.selector) is not None]
+        encoder = self._encoder()
+        events = [_event("ADDED", encoder.encode_object(text)) for text in texts]
+        if self._options.initial_events:
+            events.append(self._bookmark(revision, _INITIAL_END))
+        return revision, events
+
+    def _events_and_bookmark(self, changes: list[CacheChange], revision: int) -> Iterator[bytes]:
+        """Yield events, and a bookmark after events or when one is due."""
+        events = b"".join(self._events(changes))
+        if events:
+            yield events
+        if self._options.bookmarks and (events or self._until_bookmark() <= 0):
+            yield self._bookmark(revision)
+
+    def _until_bookmark(self) -> float:
+        """Return the seconds until the next bookmark, at most `LONGEST_WAIT`."""
+        due = self._marked + BOOKMARK_SECONDS if self._options.bookmarks else float("inf")
+        return max(0.0, min(due - self._clock.monotonic(), LONGEST_WAIT))
+
+    def _events(self, changes: list[CacheChange]) -> Iterator[bytes]:
+        encoder = self._encoder()
+        for change in changes:
+            event = transform(change, self._options.selector)
+            if event is not None and self._namespace in ("", change.key.namespace):
+                yield _event(event.type, encoder.encode_object(event.text))
+
+    def _bookmark(self, revision: int, annotations: dict[str, str] | None = None) -> bytes:
+        self._marked = self._clock.monotonic()
+        metadata: dict[str, object] = {"resourceVersion": str(revision), "creationTimestamp": None}
+        if annotations:
+            metadata["annotations"] = annotations
+        return _event("BOOKMARK", self._encoder().encode_bookmark(metadata))
+
+    def _encoder(self) -> ObjectEncoder:
+        return ObjectEncoder(self._resource, self._options.form, self._options.included, self._clock.now())
+
+
+def _event(kind: str, text: bytes) -> bytes:
+    return msgspec.json.encode({"type": kind, "object": msgspec.Raw(text)}) + b"\n"
+
+
+def _too_old(revision: str) -> ApiStatusError:
+    return ApiStatusError(410, f"too old resource version: {revision[:40]}; list again")

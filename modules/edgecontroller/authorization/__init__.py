@@ -1,1 +1,0 @@
-"""What a node may ask and change: Kubernetes' node authorizer and its admission plug-in NodeRestriction, always on."""

@@ -1,1 +1,0 @@
-"""The cluster's durable state: one SQL database, which several cloudcores may share."""

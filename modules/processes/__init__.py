@@ -1,0 +1,1 @@
+"""The processes: edgecore, cloudcore and the demo. Each puts modules together on one bus."""

@@ -1,0 +1,84 @@
+"""Settings of cloudcore.
+
+They come from its command line and not from KubeEdge's file, so this is a plain struct with defaults. The names are
+those of `cloudcore.config.kubeedge.io/v1alpha1`, where it has the setting.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+
+class TlsConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Certificates of the cloud and of its nodes."""
+
+    directory: Path = Path("cloudcore-tls")
+    """Directory of the certificate authority; made with mode 0700 if missing."""
+
+    https_address: str = "127.0.0.1"
+    """Address of the HTTPS server for certificates (`cloudHub.https.address`)."""
+
+    https_port: Annotated[int, Meta(ge=0, le=65535)] = 10002
+    """TCP port of the HTTPS server (`cloudHub.https.port`). 0 takes any free one."""
+
+    names: tuple[Annotated[str, Meta(min_length=1)], ...] = ("127.0.0.1", "localhost")
+    """Addresses and DNS names of the cloud (`cloudHub.advertiseAddress`, `cloudHub.dnsNames`)."""
+
+    certificate_seconds: Annotated[float, Meta(ge=1, le=100 * 365 * 24 * 3600)] = 365 * 24 * 3600.0
+    """Validity of a node's certificate (`cloudHub.edgeCertSigningDuration`, there in days)."""
+
+
+class CloudCoreConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """All settings of cloudcore."""
+
+    manifests_dir: Path | None = None
+    """Directory of YAML and JSON manifests that are applied and watched. Default none: `cloudcore apply`
+    only."""
+
+    database: str = ""
+    """Database of the objects and ObjectSyncs: the path of an SQLite file, or SQLAlchemy's URL of any database. Several
+    cloudcores may share one. `sqlite://` is in memory. Default an SQLite file beside the control socket, with its name
+    and the suffix `.db`."""
+
+    control_socket: Path = Path("cloudcore.sock")
+    """Unix socket of `cloudcore apply|get|delete`, made with mode 0600. At most 107 bytes: the kernel's
+    limit."""
+
+    listen_address: str = "127.0.0.1"
+    """Address of the websocket (`cloudHub.websocket.address`). Default the loopback interface and not KubeEdge's
+    0.0.0.0, because TLS is off by default."""
+
+    listen_port: Annotated[int, Meta(ge=0, le=65535)] = 10000
+    """TCP port of the websocket (`cloudHub.websocket.port`). 0 takes any free one; the port is printed."""
+
+    tls: TlsConfig | None = None
+    """Certificates; default none: the link is not encrypted."""
+
+    keepalive_interval: Annotated[float, Meta(gt=0)] = 30.0
+    """Seconds without a keepalive after which a node is disconnected (`cloudHub.keepaliveInterval`). Twice the edge's
+    heartbeat of 15 s."""
+
+    ack_resend_interval: Annotated[float, Meta(gt=0)] = 5.0
+    """Seconds after which an unacknowledged message is sent again. KubeEdge's constant."""
+
+    node_limit: Annotated[int, Meta(ge=1)] = 500
+    """Maximum of connected nodes (`cloudHub.nodeLimit`); further ones are refused in the handshake."""
+
+    max_frame_bytes: Annotated[int, Meta(ge=64 * 1024)] = 16 * 1024 * 1024
+    """Largest websocket message, in bytes. KubeEdge has no limit, so one peer can exhaust the memory; pod lists over
+    1 MiB occur."""
+
+    write_timeout: Annotated[float, Meta(gt=0)] = 30.0
+    """Seconds a write to a node may block before the connection is dropped (`cloudHub.writeTimeout`)."""
+
+    default_node: str | None = None
+    """Node for pods whose manifest has no `spec.nodeName`. Default none: the only registered node, if there
+    is one."""
+
+    @property
+    def database_url(self) -> str:
+        """The path or URL of the database."""
+        return self.database or str(self.control_socket.with_suffix(".db"))

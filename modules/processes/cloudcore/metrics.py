@@ -1,0 +1,33 @@
+"""The metrics of cloudcore in Prometheus' text format."""
+
+from beehive.exposition import Collector, CollectorRegistry, CounterFamily, MetricFamily
+from beehive.hive import Hive
+from beehive.metrics import HiveCollector
+from modules.cloud.refusals import Refusals
+
+
+class RefusalCollector(Collector):
+    """Collects the refused requests of nodes, by reason and kind of object.
+
+    Args:
+        refusals: the counters.
+    """
+
+    def __init__(self, refusals: Refusals) -> None:
+        self._refusals = refusals
+
+    def collect(self) -> list[MetricFamily]:
+        """Returns the present counters."""
+        labels = ("reason", "kind")
+        refused = CounterFamily("cloudcore_refused_requests", "Requests of nodes that were refused.", labels=labels)
+        for values, count in list(self._refusals.counts.items()):
+            refused.add_metric(values, count)
+        return [refused]
+
+
+def exposition(hive: Hive, refusals: Refusals) -> str:
+    """Returns all metrics in Prometheus' text format."""
+    registry = CollectorRegistry()
+    registry.register(HiveCollector(hive))
+    registry.register(RefusalCollector(refusals))
+    return registry.text()

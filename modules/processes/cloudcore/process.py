@@ -1,0 +1,181 @@
+"""The process of cloudcore."""
+
+import logging
+import resource
+import socket
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from beehive.clock import RealClock
+from beehive.errors import BeehiveError
+from beehive.hive import Hive
+from beehive.runtime import Threads
+from modules.cloud.apiserver.cluster import Cluster
+from modules.cloud.apiserver.database.database import Database
+from modules.cloud.apiserver.manifest_directory import ManifestDirectory
+from modules.cloud.cloudhub.dispatcher import Dispatcher
+from modules.cloud.cloudhub.module import CloudHub, CloudHubSettings
+from modules.cloud.cloudhub.server import WebsocketServer, WebsocketSettings
+from modules.cloud.dynamiccontroller.module import DynamicController
+from modules.cloud.edgecontroller.module import EdgeController
+from modules.cloud.refusals import Refusals
+from modules.processes.cloudcore.config import CloudCoreConfig, TlsConfig
+from modules.processes.cloudcore.control import Control
+from modules.processes.edgecore.exit_codes import ExitCode
+from modules.processes.edgecore.shutdown import Shutdown
+
+if TYPE_CHECKING:
+    import ssl
+
+_log = logging.getLogger(__name__)
+
+
+class RunOptions(msgspec.Struct, frozen=True):
+    """The options of `cloudcore run`."""
+
+    config: CloudCoreConfig
+    ready_file: Path | None = None
+    """File that is written when cloudcore is ready: a line with the websocket's address and, with TLS, one with that of
+    the HTTPS server.
+    """
+
+
+def run(options: RunOptions) -> int:
+    """Runs cloudcore until SIGTERM or SIGINT; returns the exit status. A second signal ends the process at once."""
+    shutdown = Shutdown(at_once=ExitCode.INTERRUPTED)
+    _allow_many_files()
+    try:
+        cloud = CloudCore(options.config)
+        cloud.start()
+    except (BeehiveError, OSError) as error:
+        sys.stderr.write(f"cloudcore: {error}\n")
+        return ExitCode.START_FAILED
+    _announce(options.ready_file, "".join(f"{host}:{port}\n" for host, port in cloud.addresses))
+    listening = ", ".join(cloud.urls)
+    sys.stdout.write(f"cloudcore: listening on {listening}, control socket {options.config.control_socket}\n")
+    sys.stdout.flush()
+    _log.info("stopping: %s", shutdown.wait().name)
+    return _stop(cloud)
+
+
+class CloudCore:
+    """The modules of cloudcore on one hive; tests run it in their own process.
+
+    Args:
+        config: settings.
+
+    Raises:
+        DatabaseError: the database cannot be used.
+        AuthorityError: the certificate authority's files cannot be used.
+        OSError: the certificate authority's files cannot be read.
+    """
+
+    def __init__(self, config: CloudCoreConfig) -> None:
+        clock = RealClock()
+        self._clock = clock
+        self._servers: list[WebsocketServer] = []
+        self._config = config
+        self.hive = Hive(Threads(clock))
+        self._database = Database(config.database_url, f"{socket.gethostname()}-{clock.new_id()}"[:64])
+        first_version = int(clock.now()) if self._database.is_new else 1
+        cluster = Cluster(clock, config.default_node or "", first_version)
+        manifests = ManifestDirectory(config.manifests_dir, cluster) if config.manifests_dir else None
+        self._https: list[tuple[str, int]] = []
+        self._websocket_context: ssl.SSLContext | None = None
+        ca_pem = self._add_registrar(config.tls) if config.tls else ""
+        settings = CloudHubSettings(
+            keepalive_interval=config.keepalive_interval, ack_resend_interval=config.ack_resend_interval, ca_pem=ca_pem
+        )
+        refusals = Refusals(clock)
+        self.hive.add(EdgeController, cluster, self._database, manifests, refusals)
+        self.hive.add(CloudHub, settings, self._make_server, {}, refusals)
+        self.hive.add(DynamicController)
+        self.hive.add(Control, config.control_socket, refusals)
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """Host and port of the websocket, when started."""
+        return self._servers[-1].address
+
+    @property
+    def addresses(self) -> list[tuple[str, int]]:
+        """Host and port of the websocket and, with TLS, of the HTTPS server."""
+        return [self.address, *self._https]
+
+    @property
+    def urls(self) -> list[str]:
+        """The addresses as URLs."""
+        schemes = ("wss", "https") if self._config.tls else ("ws",)
+        return [f"{scheme}://{host}:{port}" for scheme, (host, port) in zip(schemes, self.addresses, strict=True)]
+
+    def start(self) -> None:
+        """Starts all modules.
+
+        Raises:
+            StartError: a module could not be started; none is left running.
+        """
+        self.hive.start()
+
+    def stop(self) -> None:
+        """Stops all modules.
+
+        Raises:
+            StopError: a module was still running at the deadline.
+        """
+        try:
+            self.hive.stop()
+        finally:
+            self._clock.close()
+            self._database.close()
+
+    def _add_registrar(self, tls: TlsConfig) -> str:
+        """Adds the registrar, sets the websocket's TLS context, and returns the CA certificate, PEM."""
+        from modules.cloud.cloudhub.certificates import authority_files, contexts, registrar  # noqa: PLC0415 - cryptography is 17 MB
+
+        files = authority_files.AuthorityFiles(tls.directory)
+        authority = authority_files.open_authority(files, tls.names, self._clock.now())
+        self._websocket_context = contexts.websocket_context(files)
+        settings = registrar.RegistrarSettings(tls.https_address, tls.https_port, tls.certificate_seconds)
+        self.hive.add(registrar.Registrar, settings, authority, files, self._https)
+        return authority.pem
+
+    def _make_server(self, deliver: Dispatcher) -> WebsocketServer:
+        """Returns a websocket server; after a restart of cloudhub it listens on the same port."""
+        port = self._servers[-1].address[1] if self._servers else self._config.listen_port
+        settings = WebsocketSettings(
+            address=self._config.listen_address,
+            port=port,
+            node_limit=self._config.node_limit,
+            max_frame_bytes=self._config.max_frame_bytes,
+            write_timeout=self._config.write_timeout,
+        )
+        server = WebsocketServer(
+            settings, deliver, self._clock, ssl_context=self._websocket_context, is_full=deliver.is_full
+        )
+        self._servers[:] = [server]
+        return server
+
+
+def _allow_many_files() -> None:
+    """Raises the limit of open files: each node's connection is one, and most systems' soft limit is 1,024."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+def _announce(ready_file: Path | None, text: str) -> None:
+    if ready_file is not None:
+        new = ready_file.with_name(ready_file.name + ".new")
+        new.write_text(text)
+        new.replace(ready_file)
+
+
+def _stop(cloud: CloudCore) -> int:
+    try:
+        cloud.stop()
+    except BeehiveError as error:
+        sys.stderr.write(f"cloudcore: {error}\n")
+        return ExitCode.STOP_TIMED_OUT
+    return ExitCode.OK

@@ -1,0 +1,54 @@
+"""`python -m modules.processes.demo`, which `make run` calls."""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from beehive.clock import RealClock
+from beehive.errors import BeehiveError
+from modules.processes.demo.cluster import DemoCluster
+from modules.processes.demo.demo import Demo
+from modules.processes.demo.events import Events
+from modules.processes.demo.examples import read_examples
+from modules.processes.demo.screen import screen_for
+from modules.processes.edgecore.exit_codes import ExitCode
+
+_REPOSITORY = Path(__file__).parents[3]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the demo and return its exit status.
+
+    0: all pods are as expected (with `--once`), or the demo was ended by Ctrl-C. 1: they are not as expected in time,
+    or a process ended; the reasons are printed. 130: `--once` was interrupted.
+    """
+    chosen = _parser().parse_args(arguments)
+    events = Events(RealClock())
+    try:
+        examples = read_examples(chosen.examples)
+        with DemoCluster(events, sys.stderr) as cluster:
+            return Demo(cluster, events, screen_for(sys.stdout), examples).run(once=chosen.once, seconds=chosen.timeout)
+    except (BeehiveError, OSError) as error:
+        sys.stderr.write(f"demo: {error}\n")
+        return ExitCode.INTERNAL_ERROR
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="make run ARGS=…", description="An edge node and its cloud, to look at.")
+    parser.add_argument("--once", action="store_true", help="end as soon as all pods are where they should be")
+    parser.add_argument(
+        "--timeout", type=float, default=60.0, metavar="SECONDS", help="how long they may take (default 60)"
+    )
+    parser.add_argument(
+        "--examples",
+        type=Path,
+        default=_REPOSITORY / "examples",
+        metavar="DIR",
+        help="the manifests to apply (default: examples/)",
+    )
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

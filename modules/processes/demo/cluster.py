@@ -1,0 +1,179 @@
+"""The cloud and the edge node of the demo, in a scratch directory."""
+
+import os
+import socket
+import tempfile
+import threading
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self, TextIO
+
+import msgspec
+
+from beehive.errors import BeehiveError
+from beehive.files.removal import remove_tree
+from edged.volumes import KernelMounts, VolumeError, points_below
+from modules.cloud.apiserver.commands import Apply, Get
+from modules.cloud.apiserver.kinds import JsonObject
+from modules.processes.cloudcore.control_client import ControlClient
+from modules.processes.demo import orphans
+from modules.processes.demo.child import Child
+from modules.processes.demo.events import Deadline, Events, PodChanged
+from modules.processes.edgecore.config import EdgeCoreConfig
+from modules.processes.edgecore.config.writing import render
+
+_START_SECONDS: Final = 60.0
+_LOG_LINES: Final = 15
+_LONGEST_DIRECTORY: Final = 60
+"""Characters of the scratch directory's path; paths of sockets below it may have 107 bytes."""
+
+
+class DemoError(BeehiveError):
+    """A process of the demo failed; the text has the end of its log."""
+
+
+class DemoCluster:
+    """A context manager that makes the scratch directory, and at its end stops all processes and removes all files.
+
+    Args:
+        events: receives changes of pods.
+        errors: stream for reports of what could not be removed.
+    """
+
+    def __init__(self, events: Events, errors: TextIO) -> None:
+        self._events = events
+        self._errors = errors
+        self._children: list[Child] = []
+        self.directory = _scratch_directory()
+        self.socket = self.directory / "cloud.sock"
+        """cloudcore's control socket."""
+        self.pod_logs = self.directory / "edge" / "logs" / "pods"
+        """Directory of the containers' logs."""
+        self.port = _free_port()
+        """TCP port of the node's `/pods` and `/healthz`."""
+
+    def __enter__(self) -> Self:
+        orphans.adopt()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._clear()
+
+    def start(self) -> None:
+        """Start both processes; the edge node may not be ready yet at the return.
+
+        Raises:
+            DemoError: cloudcore did not start, or a signal came.
+        """
+        address = self._start_cloud()
+        self._start_edge(address)
+
+    def apply(self, objects: list[JsonObject]) -> None:
+        """Apply objects to the cloud.
+
+        Raises:
+            DemoError: an object was refused.
+            ControlError: the cloud does not answer.
+        """
+        for item in ControlClient(self.socket).run(Apply(objects)):
+            if item.error:
+                raise DemoError("apply an example", item.error)
+
+    def watch(self) -> None:
+        """Make every further change of a pod an event.
+
+        This takes a thread outside of the actor model, because the demo has no bus and reads of the control socket
+        block. The thread ends with the connection.
+        """
+        threading.Thread(target=self._follow, name="watch", daemon=True).start()
+
+    def failure(self) -> str:
+        """Return which process has failed; empty if none has. Also reaps ended containers."""
+        orphans.reap(frozenset(child.pid for child in self._children))
+        return next((failure for child in self._children if (failure := child.failure())), "")
+
+    def logs(self) -> list[str]:
+        """Return the ends of both processes' logs."""
+        lines: list[str] = []
+        for child in self._children:
+            lines += [f"--- the last lines of {child.name}:", *child.tail(_LOG_LINES)]
+        return lines
+
+    def _start_cloud(self) -> str:
+        ready = self.directory / "cloud.address"
+        arguments = ["run", "--listen", "127.0.0.1:0", "--socket", str(self.socket), "--ready-file", str(ready)]
+        self._children.append(Child("modules.processes.cloudcore", arguments, self.directory / "cloudcore.log"))
+        deadline = Deadline(self._events, _START_SECONDS)
+        while not ready.exists():
+            failure = self.failure()
+            if failure or not deadline.is_open():
+                raise DemoError("start cloudcore", failure or "it is not ready", "\n".join(self.logs()))
+        return ready.read_text().strip()
+
+    def _start_edge(self, address: str) -> None:
+        file = self.directory / "edgecore.yaml"
+        file.write_text(render(_config(self.directory / "edge", address, self.port)))
+        self._children.append(
+            Child("modules.processes.edgecore", ["run", "--config", str(file)], self.directory / "edgecore.log")
+        )
+
+    def _follow(self) -> None:
+        try:
+            for change, item in ControlClient(self.socket).watch(Get("Pod", namespace=None)):
+                if item.object is not None:
+                    self._events.put(PodChanged(item.object, deleted=change == "DELETED"))
+        except (BeehiveError, OSError):
+            return  # the connection ends with cloudcore, which `failure` reports
+
+    def _clear(self) -> None:
+        """End the node first, so that it does not restart containers, then everything else."""
+        for child in reversed(self._children):
+            child.terminate()
+        for child in self._children:
+            child.end(self._events)
+        left = orphans.end_all(self._events)
+        mounts = KernelMounts()
+        for point in points_below(mounts, self.directory):
+            with suppress(VolumeError):  # volumes in memory, of pods that were not deleted
+                mounts.unmount(point)
+        with suppress(OSError):
+            remove_tree(self.directory)
+        if left:
+            self._errors.write(f"demo: these processes do not even end by SIGKILL: {left}\n")
+        if self.directory.exists():
+            self._errors.write(f"demo: {self.directory} could not be removed\n")
+
+
+def _scratch_directory() -> Path:
+    """Make a directory below the one for temporary files, or below /tmp if that path is too long for sockets."""
+    parent = Path(tempfile.gettempdir())
+    if len(os.fsencode(parent)) > _LONGEST_DIRECTORY:
+        parent = Path("/tmp")  # noqa: S108 - mkdtemp makes it safe
+    return Path(tempfile.mkdtemp(prefix="edgecore-", dir=parent))
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def _config(root: Path, cloud: str, port: int) -> EdgeCoreConfig:
+    """Return the embedded node's defaults below `root`, with the cloud's address and a port of its own."""
+    replace = msgspec.structs.replace
+    config = EdgeCoreConfig.embedded(root)
+    hub = config.modules.edge_hub
+    # the demo's own cloudcore listens there on the loopback interface before the node starts, and both end together
+    edged = replace(config.modules.edged, allow_unisolated_root=True)
+    kubelet = replace(edged.tailored_kubelet_config, read_only_port=port)
+    return replace(
+        config,
+        modules=replace(
+            config.modules,
+            edge_hub=replace(hub, websocket=replace(hub.websocket, server=f"ws://{cloud}")),
+            edged=replace(edged, tailored_kubelet_config=kubelet),
+        ),
+    )

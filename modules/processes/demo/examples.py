@@ -1,0 +1,97 @@
+"""The examples: manifests of a directory, with the expected state of each pod.
+
+The expectation is an annotation, so that the example itself tells it to the demo, the tests and readers.
+"""
+
+from collections.abc import Iterable, Iterator
+from enum import StrEnum
+from pathlib import Path
+from typing import NamedTuple
+
+from beehive.errors import BeehiveError
+from modules.cloud.apiserver.kinds import JsonObject
+from modules.cloud.apiserver.manifests import items_of, read_manifests
+
+EXPECT_ANNOTATION = "edgecore.io/expect"
+_SUFFIXES = (".yaml", ".yml", ".json")
+_MAX_BYTES = 1024 * 1024
+
+
+class Expectation(StrEnum):
+    """Expected state of a pod."""
+
+    RUNNING = "Running"
+    """All its containers run and are ready."""
+    CRASH_LOOP = "CrashLoopBackOff"
+    """It has been restarted after a failure and waits for the next restart."""
+    SUCCEEDED = "Succeeded"
+    """All its containers have ended with status 0."""
+
+
+class PodName(NamedTuple):
+    """Identity of a pod."""
+
+    namespace: str
+    name: str
+
+
+class Example(NamedTuple):
+    """One file."""
+
+    path: Path
+    objects: list[JsonObject]
+    expected: dict[PodName, Expectation]
+
+
+class ExampleError(BeehiveError):
+    """The example is missing, or has no expectation for a pod."""
+
+
+def read_examples(directory: Path) -> list[Example]:
+    """Read all examples of a directory, in the order of their file names.
+
+    Raises:
+        ExampleError: there are no pods, or a pod has no expectation or an unknown one.
+        ManifestError: a file is no manifest.
+    """
+    examples = [read_example(path) for path in _files_in(directory)]
+    if not any(example.expected for example in examples):
+        raise ExampleError("find examples", str(directory), "a directory with manifests of pods is wanted")
+    return examples
+
+
+def read_example(path: Path) -> Example:
+    """Read one file; errors as of `read_examples`."""
+    objects = list(items_of(document.content for document in read_manifests(_text_of(path), str(path))))
+    return Example(path, objects, dict(_expectations(objects, path)))
+
+
+def _files_in(directory: Path) -> list[Path]:
+    try:
+        return sorted(path for path in directory.iterdir() if path.suffix in _SUFFIXES)
+    except OSError as error:
+        raise ExampleError("find examples", str(directory), error.strerror or str(error)) from error
+
+
+def _text_of(path: Path) -> str:
+    with path.open("rb") as file:
+        data = file.read(_MAX_BYTES + 1)
+    if len(data) > _MAX_BYTES:
+        raise ExampleError("read an example", str(path), f"at most {_MAX_BYTES} bytes are read")
+    return data.decode()
+
+
+def _expectations(objects: Iterable[JsonObject], path: Path) -> Iterator[tuple[PodName, Expectation]]:
+    for obj in objects:
+        if obj.get("kind") == "Pod":
+            meta = obj.get("metadata") or {}
+            name = PodName(meta.get("namespace") or "default", str(meta.get("name")))
+            yield name, _expectation(meta.get("annotations") or {}, f"{path}: pod {name.name}")
+
+
+def _expectation(annotations: JsonObject, where: str) -> Expectation:
+    try:
+        return Expectation(annotations.get(EXPECT_ANNOTATION, ""))
+    except ValueError:
+        allowed = ", ".join(Expectation)
+        raise ExampleError("read an example", where, f"annotation {EXPECT_ANNOTATION}: one of {allowed}") from None

@@ -1,0 +1,68 @@
+"""Formats pods as rows of the demo's table. Pure."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from modules.cloud.apiserver.kinds import JsonObject
+from modules.processes.cloudcore.table_printer import aligned
+from modules.processes.demo.examples import Expectation, PodName
+from modules.processes.demo.goals import last_message, phase_of, unmet
+from modules.tools.printing.ages import age_of
+from modules.tools.printing.pods import pod_ready, pod_restarts
+
+TITLES = ("", "POD", "PHASE", "READY", "RESTARTS", "AGE", "LAST MESSAGE")
+_THERE, _UNDER_WAY = "ok", "…"
+
+
+class Row(NamedTuple):
+    """The displayed values of a pod."""
+
+    name: str
+    there: bool
+    """Whether it is in its expected state."""
+    phase: str
+    ready: str
+    restarts: int
+    message: str
+    age: str
+
+
+def row_of(name: PodName, expectation: Expectation, pod: JsonObject | None, now: float) -> Row:
+    """Return the row of a pod, also if it is not in the cloud (yet).
+
+    Args:
+        name: name of the pod.
+        expectation: its expected state.
+        pod: the pod as the cloud has it.
+        now: seconds since the epoch, for the age.
+    """
+    if pod is None:
+        return Row(name.name, there=False, phase="-", ready="-", restarts=0, message="", age="-")
+    return Row(
+        name=name.name,
+        there=not unmet(expectation, pod),
+        phase=phase_of(pod),
+        ready=pod_ready(pod),
+        restarts=pod_restarts(pod),
+        message=last_message(pod),
+        age=age_of(pod, now),
+    )
+
+
+def table_of(rows: Sequence[Row], width: int) -> list[str]:
+    """Return the rows as a table with a head; no line is longer than `width` characters."""
+    cells = [TITLES, *(_cells(row) for row in rows)]
+    return [line if len(line) <= width else f"{line[: width - 1]}…" for line in aligned(cells)]
+
+
+def line_of(row: Row) -> str:
+    """Return the row as a line for a pipe."""
+    mark = " [as it should be]" if row.there else ""
+    restarts = f", {row.restarts} restart{'s' if row.restarts != 1 else ''}" if row.restarts else ""
+    message = f": {row.message}" if row.message else ""
+    return f"{row.name}: {row.phase}, {row.ready} ready{restarts}, {row.age} old{mark}{message}"
+
+
+def _cells(row: Row) -> tuple[str, ...]:
+    mark = _THERE if row.there else _UNDER_WAY
+    return (mark, row.name, row.phase, row.ready, str(row.restarts), row.age, row.message)

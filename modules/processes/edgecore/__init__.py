@@ -1,0 +1,1 @@
+"""The edgecore process: command line, configuration, and assembly of the modules of an edge node."""

@@ -1,0 +1,99 @@
+"""Settings of edged, which runs the pods (`modules.edged`)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from msgspec import field
+
+from modules.processes.edgecore.config.kubelet import TailoredKubeletConfig
+from modules.processes.edgecore.config.names import (
+    LABEL_KEY,
+    LABEL_VALUE,
+    NAMESPACE,
+    NODE_NAME,
+    OPTIONAL_IP_ADDRESS,
+    host_name,
+)
+from modules.processes.edgecore.config.section import Section
+from modules.processes.edgecore.config.value_kinds import AbsolutePath, Duration, Switch, TextMap, Whole
+
+
+class Edged(Section, frozen=True, kw_only=True):
+    """The node and its pods."""
+
+    allow_unisolated_root: Annotated[bool, Switch()] = False
+    """Whether edgecore may run as root with the embedded runtime, which isolates nothing, and a cloud without TLS.
+    Ours. Any server that answers on the cloud's address is then root on this machine; without this key `edgecore run`
+    refuses. For throw-away machines; the flag `--allow-unisolated-root` does the same.
+    """
+
+    enable: Annotated[bool, Switch()] = True
+    """Whether this node runs pods."""
+
+    hostname_override: Annotated[str, NODE_NAME] = field(default_factory=host_name)
+    """The node's name: in the cloud, in the websocket's URL, in every message. Default (also when empty):
+    the host name in lower case. Changing it makes another node of this machine."""
+
+    max_container_count: Annotated[int, Whole("containers", -1, 1_000_000)] = -1
+    """Most dead containers that are kept of all pods together. -1: no limit, as with KubeEdge."""
+
+    max_per_pod_container_count: Annotated[int, Whole("containers", -1, 1_000_000)] = 1
+    """Most dead containers that are kept of each name in a pod; their logs can be read (`logs --previous`). -1: all.
+    The one by which a restart is counted stays in any case."""
+
+    minimum_gc_age: Annotated[float, Duration(0.0, 365 * 24 * 3600.0)] = field(default=0.0, name="minimumGCAge")
+    """Age at which a dead container may be removed by the collection that runs every minute."""
+
+    node_ip: Annotated[str, OPTIONAL_IP_ADDRESS] = field(default="", name="nodeIP")
+    """Address that the node reports and that pods see as `status.hostIP`. Default empty: the address this
+    machine reaches the cloud from."""
+
+    node_labels: Annotated[dict[str, str], TextMap(LABEL_KEY, LABEL_VALUE, 256)] = field(default_factory=dict)
+    """Labels that the node gets when it registers. Default none beside Kubernetes' own (hostname, os,
+    arch)."""
+
+    pleg_relist_period: Annotated[float, Duration(0.1, 3600.0)] = 1.0
+    """Time between two listings of all containers, which find containers that ended by themselves. Ours; the kubelet's
+    constant is 1 s. Changes that edgecore itself makes to a pod are seen at once in any case; a longer time saves
+    processor time on small devices.
+    """
+
+    pleg_relist_period_with_events: Annotated[float, Duration(0.0, 3600.0)] = 10.0
+    """Time between two listings while the runtime sends events (containerd from 1.7, CRI-O from 1.26, the embedded
+    runtime); a change without an event is seen this late at most. Ours; a kubelet with EventedPLEG has 300 s. 0s: do
+    not ask the runtime for events.
+    """
+
+    redirect_container_streaming: Annotated[bool, Switch()] = False
+    """Whether clients of exec, attach and port-forward are sent to the runtime's streaming server (302) instead of
+    being connected with it. Ours, after the kubelet's former flag; only for clients on the node that know the 302 of
+    KubeEdge 2019."""
+
+    register_node_namespace: Annotated[str, NAMESPACE] = "default"
+    """Namespace in the resource name of node messages. The cloud ignores it: nodes have none."""
+
+    register_schedulable: Annotated[bool, Switch()] = True
+    """Whether the scheduler of the cloud may place pods on the node after its registration."""
+
+    report_event: Annotated[bool, Switch()] = False
+    """Whether events are sent to the cloud, as `kubectl describe pod` shows them. Default KubeEdge's, to spare thin
+    links. The node keeps its newest 500 events in its database in any case.
+    """
+
+    root_directory: Annotated[Path, AbsolutePath()] = Path("/var/lib/kubelet")
+    """Directory of the pods' volumes and, with the embedded runtime, of its containers."""
+
+    streaming_on_read_only_port: Annotated[bool, Switch()] = False
+    """Whether exec, attach, port-forward and run are served on readOnlyPort too. Ours. It asks for no credentials:
+    every client that reaches the port can do anything in any container. Without it they are on `edged.sock` in
+    rootDirectory, which only its owner can open.
+    """
+
+    tailored_kubelet_config: TailoredKubeletConfig = TailoredKubeletConfig()
+    """The kubelet's configuration."""
+
+    workers: Annotated[int, Whole("", 1, 64)] = 4
+    """Pods that are started at a time. Ours; KubeEdge's constant is 5. Four saturate two cores with
+    containerd, more only make each pod slower."""

@@ -1,0 +1,263 @@
+"""Settings that KubeEdge took over from the kubelet (`modules.edged.tailoredKubeletConfig`).
+
+Names and defaults are those of `KubeletConfiguration` as KubeEdge tailored it. Keys that this edged does not use are in
+`without_effect`.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from msgspec import field
+
+from edged.api import Taint
+from edged.eviction_api.thresholds import DEFAULT_HARD
+from edged.settings.cgroups import CgroupDriver
+from modules.processes.edgecore.config.eviction import SIGNAL, THRESHOLD, DurationMap
+from modules.processes.edgecore.config.names import (
+    CGROUP,
+    DNS_DOMAIN,
+    ENFORCED,
+    IMAGE_ENDPOINT,
+    IP_ADDRESS,
+    OPTIONAL_PATH,
+    QUANTITY,
+    RESOURCE,
+    RUNTIME_ENDPOINT,
+    SYSCTL_PATTERN,
+)
+from modules.processes.edgecore.config.priorities import PriorityPeriods
+from modules.processes.edgecore.config.section import Section
+from modules.processes.edgecore.config.taints import Taints
+from modules.processes.edgecore.config.value_kinds import (
+    AbsolutePath,
+    Choice,
+    Duration,
+    Size,
+    Switch,
+    TextList,
+    TextMap,
+    Whole,
+)
+
+_DAY = 24 * 3600.0
+
+
+class CrashLoopBackOff(Section, frozen=True, kw_only=True):
+    """Back-off of a container that keeps failing."""
+
+    max_container_restart_period: Annotated[float, Duration(1.0, 300.0)] = 300.0
+    """Upper bound of the back-off, which begins at 10 s (or at this, when it is less) and doubles. The
+    kubelet's default and bounds."""
+
+
+class TailoredKubeletConfig(Section, frozen=True, kw_only=True):
+    """The kubelet's configuration."""
+
+    address: Annotated[str, IP_ADDRESS] = "127.0.0.1"
+    """Address of the read-only server. It asks for no credentials, so leave it on the loopback interface."""
+
+    allowed_unsafe_sysctls: Annotated[tuple[str, ...], TextList(SYSCTL_PATTERN, 64)] = ()
+    """Kernel parameters that pods may set beside the safe ones; one that ends in `*` stands for all that begin
+    so."""
+
+    cgroup_driver: Annotated[CgroupDriver, Choice(CgroupDriver, "it must be the container runtime's too")] = (
+        CgroupDriver.CGROUPFS
+    )
+    """Who makes control groups: edgecore itself in the kernel's file system, or systemd, as the container
+    runtime is configured too."""
+
+    cgroup_root: Annotated[str, CGROUP] = ""
+    """Cgroup below which those of pods are (`kubepods`). Default empty: the top. Two agents on one machine need
+    two of them."""
+
+    cgroups_per_qos: Annotated[bool, Switch()] = field(default=True, name="cgroupsPerQOS")
+    """Whether classes and pods have cgroups of their own. Where they cannot be made (no root, no cgroups, the
+    embedded runtime) pods run without, and the log says why."""
+
+    cluster_dns: Annotated[tuple[str, ...], TextList(IP_ADDRESS, 3)] = field(default=(), name="clusterDNS")
+    """Name servers of pods with dnsPolicy ClusterFirst. Default none: they get the host's, as on any
+    KubeEdge node without edgemesh."""
+
+    cluster_domain: Annotated[str, DNS_DOMAIN] = "cluster.local"
+    """Domain in which pods with dnsPolicy ClusterFirst look names up, beside the host's own. Used with
+    clusterDNS."""
+
+    container_log_max_files: Annotated[int, Whole("files", 2, 10_000)] = 5
+    """Files that are kept of a container's log, with the one that is written."""
+
+    container_log_max_size: Annotated[int, Size(0, 1 << 40)] = 10 << 20
+    """Size from which on a container's log is rotated. Rotated files are compressed, except for the newest. 0:
+    never.
+    """
+
+    container_log_monitor_interval: Annotated[float, Duration(3.0, _DAY)] = 10.0
+    """Time between two looks at the sizes of logs."""
+
+    container_runtime_endpoint: Annotated[str, RUNTIME_ENDPOINT] = "unix:///run/containerd/containerd.sock"
+    """Socket of the container runtime (CRI). `embedded://` is ours: the runtime inside edgecore, whose
+    containers are plain processes of this machine; nothing need be installed, and nothing is isolated."""
+
+    cpu_cfs_quota: Annotated[bool, Switch()] = field(default=True, name="cpuCFSQuota")
+    """Whether CPU limits are enforced."""
+
+    cpu_cfs_quota_period: Annotated[float, Duration(0.001, 1.0)] = field(default=0.1, name="cpuCFSQuotaPeriod")
+    """Time in which a container gets its share of a limited CPU."""
+
+    crash_loop_back_off: CrashLoopBackOff = CrashLoopBackOff()
+    """Back-off of failing containers."""
+
+    event_burst: Annotated[int, Whole("events", 1, 100_000)] = 100
+    """Events at once, before eventRecordQPS holds them back."""
+
+    event_record_qps: Annotated[int, Whole("events a second", 0, 100_000)] = field(default=50, name="eventRecordQPS")
+    """Most events a second that are stored and reported. 0: no limit, as with the kubelet."""
+
+    enforce_node_allocatable: Annotated[tuple[str, ...], TextList(ENFORCED, 3)] = ("pods",)
+    """Whose share of the node is enforced by cgroups: `pods`, and `kube-reserved` and `system-reserved` when
+    their cgroups are named."""
+
+    enable_debugging_handlers: Annotated[bool, Switch()] = True
+    """Whether logs of containers, `/runningpods` and `/configz` are served, and exec, attach and port-forward on the
+    socket. Off: they answer that they are, as a kubelet's do."""
+
+    eviction_hard: Annotated[dict[str, str], TextMap(SIGNAL, THRESHOLD, 6)] = field(
+        default_factory=lambda: dict(DEFAULT_HARD)
+    )
+    """Resources that must be left on the node: below a threshold pods are ended at once, one after the other. The
+    reserve is not allocatable. A file with this key replaces all defaults; `0%` switches a signal off.
+    """
+
+    eviction_max_pod_grace_period: Annotated[int, Whole("seconds", 0, 86_400)] = 0
+    """Longest time that a pod gets to end when a soft threshold is met."""
+
+    eviction_minimum_reclaim: Annotated[dict[str, str], TextMap(SIGNAL, THRESHOLD, 6)] = field(default_factory=dict)
+    """How much more than a threshold asks for must be there before it is over. Default nothing."""
+
+    eviction_pressure_transition_period: Annotated[float, Duration(0.0, _DAY)] = 300.0
+    """Time for which the node reports pressure after the last time it was under pressure."""
+
+    eviction_soft: Annotated[dict[str, str], TextMap(SIGNAL, THRESHOLD, 6)] = field(default_factory=dict)
+    """Resources that should be left on the node: below a threshold for longer than evictionSoftGracePeriod, pods are
+    ended with their grace period. Default nothing.
+    """
+
+    eviction_soft_grace_period: Annotated[dict[str, float], DurationMap(SIGNAL, 6)] = field(default_factory=dict)
+    """How long each soft threshold must be met before something is done."""
+
+    image_gc_high_threshold_percent: Annotated[int, Whole("percent", 0, 100)] = field(
+        default=85, name="imageGCHighThresholdPercent"
+    )
+    """Part of the images' file system in use from which on unused images are removed. 100: never."""
+
+    image_gc_low_threshold_percent: Annotated[int, Whole("percent", 0, 100)] = field(
+        default=80, name="imageGCLowThresholdPercent"
+    )
+    """Part in use that their removal aims at."""
+
+    image_maximum_gc_age: Annotated[float, Duration(0.0, 365 * _DAY)] = field(default=0.0, name="imageMaximumGCAge")
+    """Time without use after which an image is removed although there is room. 0s: none is."""
+
+    image_minimum_gc_age: Annotated[float, Duration(0.0, 365 * _DAY)] = field(default=120.0, name="imageMinimumGCAge")
+    """Time for which an image stays after it was first seen: it may have been pulled to be used."""
+
+    image_service_endpoint: Annotated[str, IMAGE_ENDPOINT] = ""
+    """Socket of the image service. Default empty: the same as containerRuntimeEndpoint, as with the kubelet. KubeEdge's
+    own default is containerd's socket even if another runtime is configured.
+    """
+
+    kube_reserved: Annotated[dict[str, str], TextMap(RESOURCE, QUANTITY, 16)] = field(default_factory=dict)
+    """Resources reserved for edgecore and the container runtime; they are not allocatable. Default nothing."""
+
+    kube_reserved_cgroup: Annotated[str, CGROUP] = ""
+    """Their cgroup, when enforceNodeAllocatable says kube-reserved. It must exist."""
+
+    max_parallel_image_pulls: Annotated[int, Whole("pulls", 0, 1000)] = 0
+    """Most images that are pulled at once when serializeImagePulls is false. 0: no limit, which the kubelet
+    writes as null."""
+
+    max_pods: Annotated[int, Whole("pods", 0, 10_000)] = 110
+    """Most pods on this node; the node reports it as its capacity."""
+
+    node_lease_duration_seconds: Annotated[int, Whole("seconds", 1, 3600)] = 40
+    """How long the node's lease is valid. It is renewed after 5/16 of this: 12.5 s of 40. The cloud takes a node for
+    NotReady that has not renewed for its --node-monitor-grace-period (40 s): more than 100 here needs more there."""
+
+    node_status_max_images: Annotated[int, Whole("images", -1, 100_000)] = 50
+    """Images that the node's status names, the largest. -1: all. Default the kubelet's; KubeEdge's own file says
+    0, none, and a file that says so gets none."""
+
+    node_status_report_frequency: Annotated[float, Duration(1.0, _DAY)] = 3600.0
+    """Time after which the node's status is sent although nothing changed. A change is sent at once, and the lease
+    shows that the node lives; the cloud answers each report with the whole node. KubeEdge's default is 5m0s.
+    """
+
+    node_status_update_frequency: Annotated[float, Duration(1.0, 3600.0)] = 10.0
+    """Time between two looks at the node's own status; a change is sent at once."""
+
+    pod_logs_dir: Annotated[Path, AbsolutePath()] = Path("/var/log/pods")
+    """Directory of the containers' log files, `<namespace>_<name>_<uid>/<container>/<attempt>.log` below
+    it."""
+
+    pod_pids_limit: Annotated[int, Whole("processes", -1, 4_194_304)] = -1
+    """Most processes of a pod. -1: no limit but the machine's."""
+
+    read_only_port: Annotated[int, Whole("", 0, 65_535)] = 10255
+    """TCP port of the read-only server (`/pods`, `/healthz`, `/metrics`, logs of containers). 0: none. Default the
+    kubelet's 10255, where every monitoring tool looks; KubeEdge's 10350 is also the port of its cloud's
+    tunnel, so that edgecore and cloudcore could not run on one machine. A file that says 10350 gets
+    10350."""
+
+    register_node: Annotated[bool, Switch()] = True
+    """Whether edgecore creates its Node object in the cloud."""
+
+    register_with_taints: Annotated[tuple[Taint, ...], Taints(64)] = ()
+    """Taints that the Node object has when edgecore creates it. One that exists keeps its own, as with the kubelet."""
+
+    registry_burst: Annotated[int, Whole("pulls", 1, 100_000)] = 10
+    """Pulls that may begin at once, before registryPullQPS holds them back."""
+
+    registry_pull_qps: Annotated[int, Whole("pulls a second", 0, 100_000)] = field(default=5, name="registryPullQPS")
+    """Most pulls that begin a second. Further pulls wait; with the kubelet they fail. 0: no limit."""
+
+    resolv_conf: Annotated[Path, AbsolutePath()] = Path("/etc/resolv.conf")
+    """The host's resolver configuration, which pods' own is made from."""
+
+    runtime_request_timeout: Annotated[float, Duration(1.0, 3600.0)] = 120.0
+    """Deadline of a call to the container runtime, image pulls excepted."""
+
+    seccomp_default: Annotated[bool, Switch()] = False
+    """Whether containers that name no seccomp profile get the container runtime's, instead of none."""
+
+    streaming_connection_idle_timeout: Annotated[float, Duration(1.0, 7 * _DAY)] = 4 * 3600.0
+    """Time after which exec, attach and port-forward end when nothing is said. The runtime has a limit of its own."""
+
+    serialize_image_pulls: Annotated[bool, Switch()] = True
+    """Whether images are pulled one after the other. false: up to maxParallelImagePulls at once."""
+
+    sync_frequency: Annotated[float, Duration(1.0, 3600.0)] = 60.0
+    """Longest time between two looks at a pod in which nothing seems to happen; also how late, at most, a
+    changed configmap reaches its volume when its message was missed."""
+
+    shutdown_grace_period: Annotated[float, Duration(0.0, _DAY)] = 0.0
+    """Time for which a shutdown of the machine waits until the pods have ended (systemd's logind; its
+    InhibitDelayMaxSec must be as long). Without logind SIGPWR begins it. 0s: no wait, and pods run again after a
+    reboot; pods that were ended in time stay Failed, as with the kubelet.
+    """
+
+    shutdown_grace_period_by_pod_priority: Annotated[dict[int, int], PriorityPeriods(32)] = field(default_factory=dict)
+    """Grace periods by the lowest priority of the pods that get them, lowest first; replaces the two other keys."""
+
+    shutdown_grace_period_critical_pods: Annotated[float, Duration(0.0, _DAY)] = 0.0
+    """Part of shutdownGracePeriod that is kept for components of the system, which end last."""
+
+    static_pod_path: Annotated[str, OPTIONAL_PATH] = "/etc/kubeedge/manifests"
+    """Directory of static pods: each file in it (YAML or JSON) is a pod that this node runs of itself, cloud or no
+    cloud. It is looked at every second and need not exist. Empty: no static pods."""
+
+    system_reserved: Annotated[dict[str, str], TextMap(RESOURCE, QUANTITY, 16)] = field(default_factory=dict)
+    """Resources reserved for the system; they are not allocatable. Default nothing."""
+
+    system_reserved_cgroup: Annotated[str, CGROUP] = ""
+    """Its cgroup, when enforceNodeAllocatable says system-reserved. It must exist."""

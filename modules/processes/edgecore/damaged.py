@@ -1,0 +1,32 @@
+"""Lists the damaged files that this node has set aside, for `edgecore doctor` and the metrics."""
+
+from pathlib import Path
+
+from beehive.exposition import Collector, GaugeFamily, MetricFamily
+from beehive.files.damaged import all_set_aside
+from modules.processes.edgecore.config import EdgeCoreConfig
+
+
+def damaged_directories(config: EdgeCoreConfig) -> tuple[Path, ...]:
+    """Return the directories below which edgecore sets damaged files aside."""
+    edged = config.modules.edged.root_directory
+    return tuple(dict.fromkeys((edged, config.embedded_runtime_root, config.outbox_path.parent)))
+
+
+def damaged_paths(config: EdgeCoreConfig) -> tuple[str, ...]:
+    """Return the paths of all files and directories that were set aside."""
+    return tuple(str(path) for directory in damaged_directories(config) for path in all_set_aside(directory))
+
+
+class DamagedCollector(Collector):
+    """Metric of the files that were set aside and still exist."""
+
+    def __init__(self, config: EdgeCoreConfig) -> None:
+        self._config = config
+
+    def collect(self) -> list[MetricFamily]:
+        """Count them now."""
+        text = "Files and directories that could not be read and were set aside, until they are removed."
+        family = GaugeFamily("edgecore_damaged_entries", text)
+        family.add_metric([], len(damaged_paths(self._config)))
+        return [family]

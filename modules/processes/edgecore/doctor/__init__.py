@@ -1,0 +1,22 @@
+"""The command `edgecore doctor`: reports each problem of this node in a line, with a remedy.
+
+Facts are gathered concurrently, each within a few seconds (`gathering`), as plain data (`facts`); pure functions judge
+them (`checks`, `link_checks`). Nothing is changed on the node or in the cloud: no session is opened, no file made, no
+lock kept.
+
+This module has only the arguments, because the command line is parsed before anything else is loaded.
+"""
+
+import argparse
+from pathlib import Path
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of `edgecore doctor`."""
+    where = parser.add_mutually_exclusive_group()
+    where.add_argument(
+        "--config", type=Path, metavar="FILE", help="of the node (default: KubeEdge's, or the user's own node)"
+    )
+    where.add_argument("--root", type=Path, metavar="DIR", help="of a node without a file, as for `run`")
+    parser.add_argument("--json", action="store_true", help="for programs")
+    parser.set_defaults(command="modules.processes.edgecore.doctor.commands:doctor")

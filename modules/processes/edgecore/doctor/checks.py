@@ -1,0 +1,230 @@
+"""Checks of the machine's facts. Pure."""
+
+from collections.abc import Callable, Iterator
+from typing import Final, TypeVar
+
+from edgehub.certificates.times import format_duration
+from modules.processes.edgecore.doctor.check_result import CheckResult, failed, ok, unknown, warning
+from modules.processes.edgecore.doctor.facts import (
+    Configured,
+    DatabaseFile,
+    Directory,
+    Facts,
+    Kernel,
+    Listening,
+    Running,
+    Runtime,
+)
+from modules.processes.edgecore.doctor.link_checks import check_cloud, check_identity
+
+T = TypeVar("T")
+
+ROOM_NEEDED: Final = 64 * 1024 * 1024
+"""Free bytes below which database and logs are about to fail."""
+
+ROOM_WANTED: Final = 1024 * 1024 * 1024
+"""Free bytes below which the next image may not fit."""
+
+INODES_NEEDED: Final = 1000
+WAITING_MANY: Final = 1000
+"""Number of messages for the cloud from which on it has been away for long, or accepts too few."""
+
+_LATE: Final = "it could not be looked at in time"
+
+
+def check_all(facts: Facts) -> list[CheckResult]:
+    """Return the results of all checks, in the order in which a person would look."""
+    found = list(check_configuration(facts.configured))
+    found += _each("edgecore", facts.running, check_running)
+    found += _each("directories", facts.directories, check_directories)
+    found += check_ports(facts.ports, facts.running) if facts.ports is not None else [unknown("ports", _LATE)]
+    found += _each("kernel", facts.kernel, lambda kernel: check_kernel(kernel, facts.configured))
+    if facts.runtime is None:
+        found.append(unknown("runtime", _LATE, "does its socket hang?"))
+    else:
+        is_down = facts.configured.embedded and facts.running is not None and not facts.running.pid
+        found += check_runtime(facts.runtime, facts.configured, is_down=is_down)
+    found += _each("database", facts.database, lambda database: check_database("database", database, facts.now))
+    found += _each("outbox", facts.outbox, lambda outbox: check_outbox(outbox, facts.now))
+    if facts.cloud is None or facts.cloud.secure:
+        found += _each("certificate", facts.identity, lambda own: check_identity(own, facts.configured.node, facts.now))
+    found += _each("cloud", facts.cloud, lambda cloud: check_cloud(cloud, facts.now))
+    found += _each("damaged files", facts.damaged, check_damaged)
+    found += _each("other agents", facts.others, check_others)
+    return found
+
+
+def _each(name: str, part: T | None, check: Callable[[T], Iterator[CheckResult]]) -> list[CheckResult]:
+    return [unknown(name, _LATE)] if part is None else list(check(part))
+
+
+def check_configuration(configured: Configured) -> Iterator[CheckResult]:
+    """Check a configuration that could be read."""
+    for name, text in configured.warnings:
+        yield warning(name or "configuration", text, f"`edgecore config check {configured.source}` says more")
+    if configured.unisolated_root:
+        text = "as root with the embedded runtime and without TLS, whoever answers as the cloud would be root here"
+        hint = "run as another user, use containerd, or `edgecore join` a cloud with TLS"
+        yield failed("unisolated-root", text, hint)
+    if configured.without_effect:
+        text = f"{configured.source}: {configured.without_effect} keys are set that have no effect"
+        yield warning("configuration", text, f"`edgecore config check {configured.source}` names them")
+    else:
+        yield ok("configuration", f"{configured.source}, node {configured.node}")
+
+
+def check_running(running: Running) -> Iterator[CheckResult]:
+    """Check the node's process by its lock and its own answers."""
+    if not running.pid:
+        yield failed("edgecore", "edgecore does not run", "start it: `systemctl start edgecore`, or `edgecore run`")
+        return
+    if running.problem:
+        hint = "ask as the user who runs it; if it hangs, its log and `edgecore trace dump` say where"
+        yield failed("edgecore", f"process {running.pid} runs and cannot be asked: {running.problem}", hint)
+    elif running.health != "ok":
+        yield failed("edgecore", f"process {running.pid} is not well: {running.health}", "see its log")
+    else:
+        yield ok("edgecore", f"process {running.pid} runs and is well")
+    if running.connected is not None:
+        yield (
+            ok("link", f"connected to the cloud, {running.waiting} messages wait for it")
+            if running.connected
+            else failed("link", f"not connected to the cloud, {running.waiting} messages wait for it", "see below")
+        )
+
+
+def check_directories(directories: tuple[Directory, ...]) -> Iterator[CheckResult]:
+    """Check that directories exist or can be made, are writable, and have room."""
+    for each in directories:
+        name = f"directory {each.purpose}"
+        if not each.writable:
+            what = "cannot be written to" if each.exists else "is missing and cannot be made"
+            yield failed(name, f"{each.path} {what} by this user", "run as root or as its owner, or configure another")
+        elif each.free < ROOM_NEEDED:
+            yield failed(name, f"{each.path}: {_size(each.free)} are free", "free some disk space")
+        elif 0 <= each.inodes < INODES_NEEDED:
+            yield failed(name, f"{each.path}: {each.inodes} inodes are free", "remove files; many small ones are there")
+        elif each.free < ROOM_WANTED:
+            yield warning(name, f"{each.path}: {_size(each.free)} are free", "the next image may not fit")
+        else:
+            yield ok(name, f"{each.path}, {_size(each.free)} free{'' if each.exists else '; made at the start'}")
+
+
+def check_ports(ports: tuple[Listening, ...], running: Running | None) -> Iterator[CheckResult]:
+    """Check that ports are free, or in use by this node."""
+    ours = running is not None and bool(running.pid)
+    for each in ports:
+        name, where = f"port {each.purpose}", f"{each.address}:{each.port}"
+        if each.taken and not ours:
+            hint = f"`ss -ltnp sport = :{each.port}` says who; stop that one, or set {each.purpose}"
+            yield failed(name, f"{where} is taken: {each.taken}", hint)
+        elif ours and not each.taken:
+            yield warning(
+                name, f"edgecore runs and does not listen on {where}", "was the file changed since its start?"
+            )
+        else:
+            yield ok(name, f"{where} is {'that of edgecore' if ours else 'free'}")
+
+
+def check_kernel(kernel: Kernel, configured: Configured) -> Iterator[CheckResult]:
+    """Check the kernel's features for pods."""
+    if configured.embedded:
+        yield ok("kernel", "the embedded runtime needs nothing of it")
+        return
+    if not kernel.root:
+        yield failed("permissions", "this user is not root", "real containers need it: run with sudo")
+    if not kernel.cgroups:
+        yield failed("cgroups", "no control groups are mounted", "mount cgroup2 on /sys/fs/cgroup")
+    else:
+        yield ok("cgroups", " and ".join(f"version {number}" for number in kernel.cgroups))
+    if not kernel.conntrack:
+        hint = "`modprobe nf_conntrack`: services and most network plugins need it"
+        yield warning("conntrack", "connection tracking is not loaded", hint)
+    if kernel.swap:
+        yield warning(
+            "swap", "swap is on: limits of memory do not hold as they say", "`swapoff -a`, unless it is wanted"
+        )
+
+
+def check_runtime(runtime: Runtime, configured: Configured, *, is_down: bool) -> Iterator[CheckResult]:
+    """Check the container runtime; with `is_down` it is the embedded one of an edgecore that does not run."""
+    if is_down:
+        yield unknown("runtime", "the embedded runtime runs with edgecore", "start edgecore")
+        return
+    if runtime.problem:
+        hint = "is it running? `systemctl status containerd`; containerRuntimeEndpoint names its socket"
+        yield failed("runtime", f"{runtime.endpoint} does not answer: {runtime.problem}", hint)
+        return
+    yield ok("runtime", f"{runtime.version} at {runtime.endpoint}")
+    for condition in runtime.conditions:
+        if condition.true:
+            yield ok(condition.name, "true")
+        else:
+            hint = "is a CNI configuration in /etc/cni/net.d?" if condition.name == "NetworkReady" else "see its log"
+            yield failed(condition.name, f"false: {condition.why or 'without a reason'}", hint)
+    theirs, ours = runtime.cgroup_driver, configured.cgroup_driver
+    if theirs and configured.own_cgroups and theirs != ours:
+        hint = f"set cgroupDriver: {theirs}, or SystemdCgroup in the runtime's configuration"
+        yield failed("cgroup driver", f"the runtime uses {theirs}, this node {ours}: two owners of one tree", hint)
+    elif theirs and configured.own_cgroups:
+        yield ok("cgroup driver", theirs)
+
+
+def check_database(name: str, database: DatabaseFile, now: float) -> Iterator[CheckResult]:
+    """Check one database file."""
+    if not database.exists:
+        yield warning(
+            name, f"{database.path} is not there", "the first start makes it; if the node had one, it is lost"
+        )
+    elif database.problem:
+        hint = "edgecore sets it aside at its next start and keeps what can be read; is the disk dying? see dmesg"
+        yield failed(name, f"{database.path}: {database.problem}", hint)
+    else:
+        sound = "not looked at to its end" if database.unfinished else "sound"
+        age = _ago(now - database.changed)
+        yield ok(name, f"{database.path}: {sound}, {_size(database.size)}, last changed {age}")
+
+
+def check_outbox(outbox: DatabaseFile, now: float) -> Iterator[CheckResult]:
+    """Check the messages for the cloud on the disk; the file exists from the first message on."""
+    if not outbox.exists:
+        yield ok("outbox", "nothing waits for the cloud on the disk")
+    elif outbox.problem:
+        yield from check_database("outbox", outbox, now)
+    elif outbox.rows >= WAITING_MANY:
+        text = f"{outbox.rows} messages wait for the cloud on the disk"
+        yield warning("outbox", text, "the oldest are dropped one day: see why the cloud does not take them")
+    else:
+        yield ok("outbox", f"{outbox.rows} messages wait for the cloud on the disk")
+
+
+def check_damaged(damaged: tuple[str, ...]) -> Iterator[CheckResult]:
+    """Warn of damaged files that were set aside."""
+    for each in damaged:
+        hint = "edgecore could not read it at a start, its log says why; is the disk dying? see dmesg; then remove it"
+        yield warning("damaged files", each, hint)
+    if not damaged:
+        yield ok("damaged files", "nothing had to be set aside")
+
+
+def check_others(others: tuple[str, ...]) -> Iterator[CheckResult]:
+    """Warn of other agents, which would manage the same pods."""
+    for each in others:
+        yield warning("other agents", each, "stop and disable it: two agents on one runtime remove each other's pods")
+    if not others:
+        yield ok("other agents", "no other kubelet or KubeEdge was found")
+
+
+def _size(number: int) -> str:
+    for unit, size in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
+        if number >= size:
+            return f"{number / size:.1f} {unit}"
+    return f"{number} bytes"
+
+
+def _ago(seconds: float) -> str:
+    return (
+        f"{format_duration(seconds)} ago"
+        if seconds >= 0
+        else f"{format_duration(-seconds)} from now: is the clock behind?"
+    )

@@ -1,0 +1,167 @@
+"""Facts of a node as plain data, gathered by functions that touch the machine and judged by pure ones.
+
+Parts of `Facts` that could not be gathered in time are None. Problems are sentences for the user and hold no secret.
+"""
+
+import msgspec
+
+from edgehub.certificates.certificate import Certificate
+
+
+class Directory(msgspec.Struct, frozen=True, kw_only=True):
+    """A directory that the node needs; for a missing one, the facts of its nearest existing parent."""
+
+    purpose: str
+    path: str
+    exists: bool
+    writable: bool
+    free: int
+    """Bytes that this user may still write."""
+    inodes: int
+    """Free inodes; -1 if the file system has no fixed number."""
+
+
+class Listening(msgspec.Struct, frozen=True, kw_only=True):
+    """A port of this machine that the node needs."""
+
+    purpose: str
+    address: str
+    port: int
+    taken: str = ""
+    """The process that has it; empty if it is free."""
+
+
+class Running(msgspec.Struct, frozen=True, kw_only=True):
+    """The edgecore process of this node."""
+
+    pid: str = ""
+    """Process that holds the lock of the root directory; empty if it is not locked."""
+    health: str = ""
+    """Answer of its `/healthz`; `ok` if it is healthy."""
+    problem: str = ""
+    """Why it does not answer."""
+    connected: bool | None = None
+    """Whether it is connected to the cloud; None if that is unknown."""
+    waiting: int = 0
+    """Messages that it holds for the cloud."""
+
+
+class Condition(msgspec.Struct, frozen=True):
+    """A condition of the container runtime."""
+
+    name: str
+    true: bool
+    why: str = ""
+
+
+class Runtime(msgspec.Struct, frozen=True, kw_only=True):
+    """The container runtime."""
+
+    endpoint: str
+    problem: str = ""
+    """Why it does not answer; then everything below is unknown."""
+    version: str = ""
+    conditions: tuple[Condition, ...] = ()
+    cgroup_driver: str = ""
+    """`systemd` or `cgroupfs`; empty if the runtime does not tell."""
+
+
+class Identity(msgspec.Struct, frozen=True, kw_only=True):
+    """The node's own certificate files, and its token."""
+
+    certificate: Certificate | None = None
+    certificate_problem: str = ""
+    authority_problem: str = ""
+    key_problem: str = ""
+    key_mode: int = 0o600
+    has_token: bool = False
+    token_problem: str = ""
+    """Why the token is invalid or expired."""
+
+
+class Reach(msgspec.Struct, frozen=True, kw_only=True):
+    """How far a connection to one of the cloud's servers gets."""
+
+    purpose: str
+    host: str
+    port: int
+    name_problem: str = ""
+    addresses: tuple[str, ...] = ()
+    tcp_problem: str = ""
+    tls_problem: str = ""
+    answers: bool = False
+    """Whether the server answered in HTTP."""
+    ahead: float | None = None
+    """Seconds by which its clock is ahead of this node's; None if unknown."""
+
+
+class CloudReach(msgspec.Struct, frozen=True, kw_only=True):
+    """The cloud's servers."""
+
+    secure: bool
+    link: Reach
+    certificates: Reach | None = None
+    """The server of certificates; None without TLS."""
+    other_authority: bool = False
+    """Whether that server's CA differs from the node's CA file."""
+
+
+class DatabaseFile(msgspec.Struct, frozen=True, kw_only=True):
+    """An SQLite file."""
+
+    path: str
+    exists: bool = False
+    problem: str = ""
+    """Why it cannot be read, or how it is damaged."""
+    unfinished: bool = False
+    """Whether the check of all pages took too long."""
+    size: int = 0
+    changed: float = 0.0
+    """Unix time of the last commit."""
+    rows: int = 0
+
+
+class Kernel(msgspec.Struct, frozen=True, kw_only=True):
+    """Features of the kernel."""
+
+    root: bool
+    cgroups: tuple[int, ...]
+    """Mounted versions."""
+    conntrack: bool
+    swap: bool
+
+
+class Configured(msgspec.Struct, frozen=True, kw_only=True):
+    """The part of the configuration that checks need."""
+
+    source: str
+    node: str
+    embedded: bool
+    cgroup_driver: str = "cgroupfs"
+    own_cgroups: bool = False
+    warnings: tuple[tuple[str, str], ...] = ()
+    """Name of the check, or empty, and the text."""
+    unisolated_root: bool = False
+    """Whether `edgecore run` refuses to run for this user."""
+    without_effect: int = 0
+
+
+class Facts(msgspec.Struct, frozen=True, kw_only=True):
+    """All facts of a node."""
+
+    now: float
+    """Unix time of this node's clock."""
+    configured: Configured
+    running: Running | None = None
+    directories: tuple[Directory, ...] | None = None
+    ports: tuple[Listening, ...] | None = None
+    runtime: Runtime | None = None
+    kernel: Kernel | None = None
+    identity: Identity | None = None
+    cloud: CloudReach | None = None
+    database: DatabaseFile | None = None
+    outbox: DatabaseFile | None = None
+    damaged: tuple[str, ...] | None = None
+    """Paths of files that could not be read at a start and were set aside."""
+    others: tuple[str, ...] | None = None
+    """Traces of another kubelet or KubeEdge."""

@@ -1,0 +1,85 @@
+"""Gathers all facts concurrently, each within a deadline.
+
+Each part has a daemon thread outside of the actor model. There is no bus here, every part blocks in system calls, and
+one that never returns (a name server, a hanging socket) must not delay the others or the end of the process; late parts
+are left out.
+"""
+
+import os
+from collections.abc import Callable
+from queue import Empty, SimpleQueue
+from threading import Thread
+from typing import Any, Final
+
+from beehive import Clock
+from modules.processes.edgecore.config.dangers import is_unisolated_root
+from modules.processes.edgecore.config.loading import LoadResult
+from modules.processes.edgecore.damaged import damaged_paths
+from modules.processes.edgecore.doctor import databases, machine, network, node
+from modules.processes.edgecore.doctor.facts import Configured, Facts
+from modules.processes.edgecore.settings import edged_settings
+
+SECONDS: Final = 6.0
+"""Time limit: two servers, each with a step of at most three seconds beyond the first."""
+
+Parts = dict[str, Callable[[], Any]]
+
+
+def facts(loaded: LoadResult, clock: Clock) -> Facts:
+    """Return all facts of a node."""
+    config = loaded.config
+    parts: Parts = {
+        "running": lambda: node.running(config),
+        "directories": lambda: machine.directories(config),
+        "ports": lambda: machine.ports(config),
+        "runtime": lambda: node.runtime(config),
+        "kernel": machine.kernel,
+        "identity": lambda: network.identity(config, clock),
+        "cloud": lambda: network.cloud(config, clock),
+        "database": lambda: databases.database(config, clock),
+        "outbox": lambda: databases.outbox(config, clock),
+        "damaged": lambda: damaged_paths(config),
+        "others": lambda: machine.other_agents(loaded.source),
+    }
+    return Facts(now=clock.now(), configured=_configured(loaded), **at_once(parts, SECONDS, clock))
+
+
+def at_once(parts: Parts, seconds: float, clock: Clock) -> dict[str, Any]:
+    """Run the parts concurrently and return their results by name, without late ones. An exception of a part
+    is raised.
+    """
+    done: SimpleQueue[tuple[str, Any, Exception | None]] = SimpleQueue()
+    for name, part in parts.items():
+        Thread(target=_run, args=(name, part, done), name=f"doctor/{name}", daemon=True).start()
+    deadline = clock.monotonic() + seconds
+    found: dict[str, Any] = {}
+    while len(found) < len(parts):
+        try:
+            name, result, error = done.get(timeout=max(0.0, deadline - clock.monotonic()))
+        except Empty:
+            break
+        if error is not None:
+            raise error
+        found[name] = result
+    return found
+
+
+def _run(name: str, part: Callable[[], Any], done: "SimpleQueue[tuple[str, Any, Exception | None]]") -> None:
+    try:
+        done.put((name, part(), None))
+    except Exception as error:  # noqa: BLE001 - raised again by `at_once`
+        done.put((name, None, error))
+
+
+def _configured(loaded: LoadResult) -> Configured:
+    config, cgroups = loaded.config, edged_settings(loaded.config).cgroups
+    return Configured(
+        source=loaded.source,
+        node=config.node_name,
+        embedded=config.uses_embedded_runtime,
+        cgroup_driver=str(cgroups.driver),
+        own_cgroups=cgroups.per_qos,
+        warnings=tuple((each.check, each.render(loaded.source)) for each in loaded.warnings),
+        unisolated_root=is_unisolated_root(config, os.geteuid()) and not config.modules.edged.allow_unisolated_root,
+        without_effect=len(loaded.without_effect),
+    )

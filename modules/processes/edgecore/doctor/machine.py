@@ -1,0 +1,165 @@
+"""Reads facts of the machine: directories, ports, kernel, the node's process, other agents.
+
+A port is looked up in the kernel's tables instead of being bound, and the node's lock in `/proc/locks` instead of being
+taken: an edgecore that starts at the same moment must not fail because of this.
+"""
+
+import os
+import socket
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from modules.processes.edgecore.config import EdgeCoreConfig
+from modules.processes.edgecore.doctor.facts import Directory, Kernel, Listening
+from modules.processes.edgecore.join import DEFAULT_FILE
+from modules.processes.edgecore.ownership import LOCK_FILE
+
+PROC: Final = Path("/proc")
+KUBELET_PORTS: Final = (10250, 10350)
+"""Ports of a kubelet, and of KubeEdge's edgecore."""
+
+_LISTEN: Final = "0A"
+_LONGEST: Final = 4 * 1024 * 1024
+"""Bytes that are read of a file in /proc."""
+
+_FOREIGN_FILES: Final = (Path("/etc/kubernetes/kubelet.conf"), Path("/var/lib/kubelet/config.yaml"))
+
+
+def directories(config: EdgeCoreConfig) -> tuple[Directory, ...]:
+    """Return the directories that the node writes to."""
+    edged = config.modules.edged
+    wanted = {
+        "rootDirectory": edged.root_directory,
+        "podLogsDir": edged.tailored_kubelet_config.pod_logs_dir,
+        "of the database": config.outbox_path.parent,
+    }
+    return tuple(directory(purpose, path) for purpose, path in wanted.items())
+
+
+def directory(purpose: str, path: Path) -> Directory:
+    """Return one directory."""
+    there = next((each for each in (path, *path.parents) if each.is_dir()), Path("/"))
+    room = os.statvfs(there)
+    return Directory(
+        purpose=purpose,
+        path=str(path),
+        exists=path.is_dir(),
+        writable=os.access(there, os.W_OK | os.X_OK) and (there == path or not path.exists()),
+        free=room.f_bavail * room.f_frsize,
+        inodes=room.f_favail if room.f_files else -1,
+    )
+
+
+def ports(config: EdgeCoreConfig, proc: Path = PROC) -> tuple[Listening, ...]:
+    """Return the ports that the node listens on."""
+    kubelet = config.modules.edged.tailored_kubelet_config
+    if not kubelet.read_only_port:
+        return ()
+    taken = _taker(kubelet.address, kubelet.read_only_port, proc)
+    return (Listening(purpose="readOnlyPort", address=kubelet.address, port=kubelet.read_only_port, taken=taken),)
+
+
+def lock_holder(root: Path, proc: Path = PROC) -> str:
+    """Return the process id of the edgecore that has locked a root directory; empty if it is not locked."""
+    try:
+        file = root / LOCK_FILE
+        inode = file.stat().st_ino
+        pid = file.read_bytes()[:20].decode("ascii", "replace").strip()
+    except OSError:
+        return ""
+    for line in _text(proc / "locks").splitlines():
+        fields = line.split()
+        if "FLOCK" in fields and "->" not in fields and pid in fields and f":{inode} " in line:
+            return pid
+    return ""
+
+
+def kernel(proc: Path = PROC) -> Kernel:
+    """Return the kernel's features for pods."""
+    kinds = {line.partition(" - ")[2].split(" ")[0] for line in _text(proc / "self" / "mountinfo").splitlines()}
+    return Kernel(
+        root=os.geteuid() == 0,
+        cgroups=tuple(number for number, kind in ((1, "cgroup"), (2, "cgroup2")) if kind in kinds),
+        conntrack=(proc / "sys" / "net" / "netfilter" / "nf_conntrack_max").exists(),
+        swap=len(_text(proc / "swaps").splitlines()) > 1,
+    )
+
+
+def other_agents(source: str, proc: Path = PROC) -> tuple[str, ...]:
+    """Return traces of another agent, as sentences."""
+    return tuple(_others(source, proc))
+
+
+def _others(source: str, proc: Path) -> Iterator[str]:
+    for pid, name in _processes(proc):
+        if name in ("kubelet", "edgecore"):
+            yield f"process {pid} is a {'kubelet' if name == 'kubelet' else 'KubeEdge edgecore'}"
+    for port in KUBELET_PORTS:
+        if taker := _taker("", port, proc):
+            yield f"port {port} of a kubelet is taken: {taker}"
+    for file in _FOREIGN_FILES:
+        if file.exists():
+            yield f"{file} is a kubelet's"
+    if DEFAULT_FILE.exists() and source != str(DEFAULT_FILE):
+        yield f"{DEFAULT_FILE} configures another edgecore than {source}"
+
+
+def _processes(proc: Path) -> Iterator[tuple[str, str]]:
+    """Yield process id and name of compiled programs; edgecore itself is a Python program."""
+    for entry in proc.iterdir():
+        if entry.name.isdecimal():
+            with suppress(OSError):
+                program = (entry / "exe").readlink().name
+                if not program.startswith("python"):
+                    yield entry.name, program
+
+
+def _taker(address: str, port: int, proc: Path) -> str:
+    """Return the process that listens on a port of an address (empty: any address) as a phrase; empty if the port is
+    free.
+    """
+    for number, inode in _listeners(proc):
+        if number[1] == port and (not address or number[0] == address or _is_any(number[0]) or _is_any(address)):
+            return f"by {_owner(inode, proc)}"
+    return ""
+
+
+def _listeners(proc: Path) -> Iterator[tuple[tuple[str, int], str]]:
+    """Yield the listening addresses with the inodes of their sockets."""
+    for name in ("tcp", "tcp6"):
+        for line in _text(proc / "net" / name).splitlines()[1:]:
+            fields = line.split()
+            if len(fields) > 9 and fields[3] == _LISTEN:
+                host, _, port = fields[1].partition(":")
+                yield (_address(host), int(port, 16)), fields[9]
+
+
+def _address(digits: str) -> str:
+    """Decode an address of the kernel's tables: words of four bytes in the machine's order, here little-endian."""
+    words = [bytes.fromhex(digits[at : at + 8])[::-1] for at in range(0, len(digits), 8)]
+    family = socket.AF_INET if len(words) == 1 else socket.AF_INET6
+    return socket.inet_ntop(family, b"".join(words)).removeprefix("::ffff:")
+
+
+def _is_any(address: str) -> bool:
+    return address in ("0.0.0.0", "::")  # noqa: S104 - recognised, not listened on
+
+
+def _owner(inode: str, proc: Path) -> str:
+    """Return the process of a socket, if this user can see it."""
+    for entry in proc.iterdir():
+        if entry.name.isdecimal():
+            with suppress(OSError):
+                if any(str(each.readlink()) == f"socket:[{inode}]" for each in (entry / "fd").iterdir()):
+                    return f"process {entry.name} ({_text(entry / 'comm').strip()})"
+    return "a process that this user cannot see"
+
+
+def _text(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            return file.read(_LONGEST).decode("utf-8", "replace")
+    except OSError:
+        return ""

@@ -1,0 +1,179 @@
+"""Tests the way to the cloud: name, TCP, TLS with the node's own certificate, an HTTP answer and its date.
+
+The request to the cloud's websocket is a plain GET without an upgrade, because a session would replace that of the
+running node.
+"""
+
+import socket
+import ssl
+from contextlib import suppress
+from email.utils import parsedate_to_datetime
+from http.client import HTTPConnection, HTTPException
+from pathlib import Path
+from typing import Final, NamedTuple
+from urllib.parse import urlsplit
+
+from beehive import Clock
+from edgehub.certificates import files
+from edgehub.certificates.certificate import pem_blocks
+from edgehub.certificates.diagnosis import explain
+from edgehub.certificates.errors import CertificateError
+from edgehub.certificates.settings import CertificateSettings
+from edgehub.certificates.token import Token
+from edgehub.tls import client_context
+from edgehub.upgrade import Target
+from modules.processes.edgecore.config import EdgeCoreConfig
+from modules.processes.edgecore.doctor.facts import CloudReach, Identity, Reach
+from modules.processes.edgecore.settings import certificate_settings
+
+SECONDS: Final = 2.5
+"""Time limit of each step that waits for another machine."""
+
+_LONGEST: Final = 64 * 1024
+
+
+class _Said(NamedTuple):
+    """Result of one server's test."""
+
+    reach: Reach
+    body: bytes = b""
+
+
+def identity(config: EdgeCoreConfig, clock: Clock) -> Identity:
+    """Return the facts of the node's certificate, key and token."""
+    settings = certificate_settings(config)
+    if settings is None:
+        return Identity()
+    certificate, problem = None, ""
+    try:
+        certificate = files.read_certificate(settings.paths.certificate)
+    except CertificateError as error:
+        problem = str(error)
+    return Identity(
+        certificate=certificate,
+        certificate_problem=problem,
+        authority_problem=_authority_problem(settings.paths.authority) if certificate else "",
+        key_problem=_key_problem(settings) if certificate else "",
+        key_mode=_mode(settings.paths.key),
+        has_token=bool(settings.token.strip()),
+        token_problem=_token_problem(settings.token, clock.now()),
+    )
+
+
+def cloud(config: EdgeCoreConfig, clock: Clock) -> CloudReach:
+    """Return the facts of the cloud's servers; the server of certificates only with TLS."""
+    target = Target.parse(config.websocket_url)
+    settings = certificate_settings(config)
+    if settings is None:
+        return CloudReach(secure=False, link=_ask("link", target.host, target.port, "/", None, clock).reach)
+    # the unverified server first: its date tells a wrong clock from a wrong certificate
+    parts = urlsplit(settings.server)
+    unverified = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    unverified.check_hostname, unverified.verify_mode = False, ssl.CERT_NONE
+    said = _ask("certificates", parts.hostname or "", parts.port or 443, "/ca.crt", unverified, clock)
+    paths = settings.paths
+    try:
+        context = client_context(paths.authority, paths.certificate, paths.key)
+    except OSError as error:
+        link = Reach(purpose="link", host=target.host, port=target.port, tls_problem=explain(error))
+    else:
+        link = _ask("link", target.host, target.port, "/", context, clock).reach
+    return CloudReach(
+        secure=True, link=link, certificates=said.reach, other_authority=_is_other(said.body, paths.authority)
+    )
+
+
+def _ask(purpose: str, host: str, port: int, path: str, context: ssl.SSLContext | None, clock: Clock) -> _Said:
+    """Test one server step by step, up to the first failure."""
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except OSError as error:
+        return _Said(Reach(purpose=purpose, host=host, port=port, name_problem=error.strerror or str(error)))
+    addresses = tuple(dict.fromkeys(str(each[4][0]) for each in found))
+    try:
+        connection = socket.create_connection((host, port), SECONDS)
+    except OSError as error:
+        text = error.strerror or f"no answer within {SECONDS:g} s"
+        return _Said(Reach(purpose=purpose, host=host, port=port, addresses=addresses, tcp_problem=text))
+    problem, date, body, answers = "", None, b"", False
+    try:
+        with connection if context is None else context.wrap_socket(connection, server_hostname=host) as secured:
+            answers, date, body = _converse(secured, host, path)
+    except (ssl.SSLError, ConnectionError, TimeoutError) as error:
+        problem = explain(error) if context is not None else ""
+    finally:
+        connection.close()
+    ahead = None if date is None else date - clock.now()
+    return _Said(
+        Reach(
+            purpose=purpose,
+            host=host,
+            port=port,
+            addresses=addresses,
+            tls_problem=problem,
+            answers=answers,
+            ahead=ahead,
+        ),
+        body,
+    )
+
+
+def _converse(connection: socket.socket, host: str, path: str) -> tuple[bool, float | None, bytes]:
+    """Return whether there was an HTTP answer, its date, and its body if the status is 200."""
+    http = HTTPConnection(host)
+    http.sock = connection
+    try:
+        http.request("GET", path, headers={"Connection": "close", "User-Agent": "edgecore-doctor"})
+        answer = http.getresponse()
+        body = answer.read(_LONGEST) if answer.status == 200 else b""
+    except HTTPException:
+        return False, None, b""
+    return True, _seconds(answer.getheader("Date")), body
+
+
+def _seconds(text: str | None) -> float | None:
+    try:
+        return parsedate_to_datetime(text).timestamp() if text else None
+    except (ValueError, OverflowError):
+        return None
+
+
+def _is_other(body: bytes, path: Path) -> bool:
+    with suppress(OSError, ValueError):
+        ours = pem_blocks(path.read_bytes()[: files.LONGEST])
+        return bool(body and ours) and body not in ours
+    return False
+
+
+def _authority_problem(path: Path) -> str:
+    try:
+        return "" if pem_blocks(path.read_bytes()[: files.LONGEST]) else f"{path} holds no certificate"
+    except OSError as error:
+        return f"{path}: {error.strerror}"
+    except ValueError as error:
+        return f"{path} holds no certificate: {error}"
+
+
+def _key_problem(settings: CertificateSettings) -> str:
+    paths = settings.paths
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_cert_chain(paths.certificate, paths.key)
+    except OSError as error:
+        return f"{paths.key}: {explain(error)}"
+    return ""
+
+
+def _mode(path: Path) -> int:
+    with suppress(OSError):
+        return path.stat().st_mode & 0o777
+    return 0o600
+
+
+def _token_problem(text: str, now: float) -> str:
+    if not text.strip():
+        return ""
+    try:
+        Token.parse(text).check_valid(now)
+    except CertificateError as error:
+        return str(error)
+    return ""

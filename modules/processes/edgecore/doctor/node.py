@@ -1,0 +1,83 @@
+"""Queries the running edgecore over its socket, and the container runtime over CRI."""
+
+import re
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from edged.cri.client import CriClient
+from edged.cri.endpoint import EndpointError
+from edged.cri.errors import CriError
+from modules.processes.edgecore.config import EdgeCoreConfig
+from modules.processes.edgecore.doctor import machine
+from modules.processes.edgecore.doctor.facts import Condition, Running, Runtime
+from modules.processes.edgecore.edged_server import socket_path
+from modules.processes.edgecore.local.node import NodeClient, NodeError
+
+SECONDS: Final = 2.5
+_METRIC: Final = re.compile(rb"^(edgehub_connected|edgehub_waiting_messages)(?:\{[^}]*\})? (\S+)$", re.MULTILINE)
+
+
+def running(config: EdgeCoreConfig, proc: Path = machine.PROC) -> Running:
+    """Return the facts of this node's edgecore process."""
+    pid = machine.lock_holder(config.modules.edged.root_directory, proc)
+    if not pid:
+        return Running()
+    node = NodeClient(socket_path(config))
+    try:
+        node.get("/healthz")
+        health = "ok"
+    except NodeError as error:
+        if not error.status:
+            return Running(pid=pid, problem=str(error))
+        health = "; ".join(str(error).split("\n"))
+    connected, waiting = None, 0.0
+    with suppress(NodeError):
+        for name, value in _METRIC.findall(node.get("/metrics")):
+            if name == b"edgehub_connected":
+                connected = float(value) > 0
+            else:
+                waiting += float(value)
+    return Running(pid=pid, health=health, connected=connected, waiting=round(waiting))
+
+
+def runtime(config: EdgeCoreConfig) -> Runtime:
+    """Return the facts of the container runtime."""
+    endpoint = config.runtime_endpoint
+    try:
+        client = CriClient(endpoint, request_timeout=SECONDS)
+    except EndpointError as error:
+        return Runtime(endpoint=endpoint, problem=str(error))
+    try:
+        version, status = client.version(), client.status(verbose=True)
+    except CriError as error:
+        return Runtime(endpoint=endpoint, problem=str(error))
+    finally:
+        client.close()
+    return Runtime(
+        endpoint=endpoint,
+        version=f"{version.runtime_name} {version.runtime_version}",
+        conditions=tuple(
+            Condition(each.type, each.status, f"{each.reason} {each.message}".strip())
+            for each in status.status.conditions
+        ),
+        cgroup_driver=cgroup_driver(status.info.get("config", "")),
+    )
+
+
+def cgroup_driver(text: str) -> str:
+    """Return the cgroup driver in containerd's configuration of its default runtime; empty if it is not there.
+
+    runc's option SystemdCgroup is false if it is missing (io.containerd.runc.v2).
+    """
+    try:
+        containerd = msgspec.json.decode(text)["containerd"]
+        name = containerd.get("defaultRuntimeName") or "runc"
+        runtime: Any = containerd["runtimes"][name]
+        if not runtime["runtimeType"].startswith("io.containerd.runc."):
+            return ""
+        return "systemd" if (runtime["options"] or {}).get("SystemdCgroup") else "cgroupfs"
+    except (msgspec.DecodeError, UnicodeError, LookupError, TypeError, AttributeError):
+        return ""

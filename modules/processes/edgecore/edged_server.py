@@ -1,0 +1,74 @@
+"""Starts edged's local server: reading requests on a TCP port, all requests on a socket for the node's owner."""
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, Final
+
+from beehive import Hive
+from edged.server.browser_guard import BrowserGuard
+from edged.server.http import HttpServer
+from edged.server.listening import listen_tcp, listen_unix
+from edged.server.router import Router
+from edged.server.routes import acting_routes, reading_routes
+from edged.server.snapshots import Snapshots
+from edged.server.streaming import StreamingSettings
+from modules.processes.edgecore.config import EdgeCoreConfig
+from modules.processes.edgecore.config.names import host_name
+from modules.processes.edgecore.config.section import Section, keys_of
+from modules.processes.edgecore.config.writing import value_of
+
+SOCKET: Final = "edged.sock"
+"""Name of the socket in the root directory."""
+
+
+def socket_path(config: EdgeCoreConfig) -> Path:
+    """Return the path of the owner's socket."""
+    return config.modules.edged.root_directory / SOCKET
+
+
+def serve(
+    config: EdgeCoreConfig, hive: Hive, snapshots: Snapshots, metrics: Callable[[], bytes], stack: ExitStack
+) -> None:
+    """Serve until the stack ends.
+
+    Raises:
+        ServerError: the address or the socket cannot be listened on.
+    """
+    edged = config.modules.edged
+    kubelet = edged.tailored_kubelet_config
+    reading = reading_routes(
+        snapshots,
+        hive,
+        hive.clock,
+        metrics=metrics,
+        configuration=plain(kubelet),
+        sync_period=kubelet.sync_frequency,
+        debugging=kubelet.enable_debugging_handlers,
+    )
+    streaming = StreamingSettings(
+        redirect=edged.redirect_container_streaming, idle=kubelet.streaming_connection_idle_timeout
+    )
+    acting = acting_routes(snapshots, hive.clock, streaming, debugging=kubelet.enable_debugging_handlers)
+    if kubelet.read_only_port:
+        routes = reading + (acting if edged.streaming_on_read_only_port else [])
+        service = BrowserGuard(Router(routes), {config.node_name, host_name()})
+        _start(HttpServer(listen_tcp(kubelet.address, kubelet.read_only_port), service, hive.clock), stack)
+    if edged.enable:
+        path = socket_path(config)
+        stack.callback(path.unlink, missing_ok=True)
+        _start(HttpServer(listen_unix(path), Router(reading + acting), hive.clock), stack)
+
+
+def plain(section: Section) -> dict[str, Any]:
+    """Return settings as in the file. The section must have no secret; the kubelet's has none."""
+    found: dict[str, Any] = {}
+    for key in keys_of(type(section)):
+        value = value_of(section, key)
+        found[key.name] = plain(value) if isinstance(value, Section) else value
+    return found
+
+
+def _start(server: HttpServer, stack: ExitStack) -> None:
+    server.start()
+    stack.callback(server.stop)

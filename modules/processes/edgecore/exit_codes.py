@@ -1,0 +1,49 @@
+"""Exit statuses of `edgecore`, by which a service manager can tell permanent failures from temporary ones.
+
+0, 1 and 2 are those of Unix and argparse; the others are edgecore's own and never change their meaning.
+`docs/exit-codes.md` repeats this for readers, and a test compares the two.
+"""
+
+from enum import IntEnum
+
+
+class ExitCode(IntEnum):
+    """Exit status of every `edgecore` command."""
+
+    OK = 0
+    """The command succeeded; for `run`: stopped by SIGTERM or SIGINT, containers left running."""
+
+    INTERNAL_ERROR = 1
+    """An unexpected error; the traceback is on standard error. Worth a bug report."""
+
+    USAGE = 2
+    """The command line is wrong; the message says which part."""
+
+    CONFIGURATION = 3
+    """The configuration file is missing, unreadable or wrong. A restart without a change is useless."""
+
+    START_FAILED = 4
+    """A module or its resource (root directory, database, port) was not available in time. A restart may help."""
+
+    STOP_TIMED_OUT = 5
+    """A module did not stop within its deadline; the process ended nevertheless."""
+
+    VIOLATED = 6
+    """`simulate`: an invariant was violated; standard output has the seed and how to reproduce it."""
+
+    DIFFERENT = 7
+    """`replay --check`: today's code differs from the recording; the differences are on standard output."""
+
+    NOT_JOINED = 8
+    """`join`: no certificate was available, or a file could not be written; the message says why."""
+
+    REFUSED = 9
+    """`pods`, `logs`, `exec`, `attach`: the node does not answer or refuses, and the message says why. Otherwise `exec`
+    and `attach` end with the command's own status.
+    """
+
+    UNWELL = 10
+    """`doctor`: a check has failed; its line has a remedy."""
+
+    INTERRUPTED = 130
+    """A second SIGTERM or SIGINT came during the stop: ended at once."""

@@ -1,0 +1,180 @@
+"""The command `edgecore join`: fetches the node's first certificate and writes a configuration, as `keadm join` does.
+
+The certificate comes first, so that a refused token changes no file. The token is not written: it is not needed with a
+certificate, and would stay valid on the disk.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import shutil
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import msgspec
+
+from beehive import RealClock
+from beehive.files.durable import replace_file
+from edgehub.certificates.errors import CertificateError
+from edgehub.certificates.times import format_time
+from modules.processes.edgecore.config import ConfigError, EdgeCoreConfig, Problem, load, verify
+from modules.processes.edgecore.config.edgehub import EdgeHub
+from modules.processes.edgecore.config.names import HTTPS_URL, NODE_NAME, WEBSOCKET_SERVER
+from modules.processes.edgecore.config.value_kinds import SecretText, UnfitError
+from modules.processes.edgecore.config.writing import MINIMAL_KEYS, keys_chosen, render
+from modules.processes.edgecore.exit_codes import ExitCode
+from modules.processes.edgecore.settings import certificate_settings
+from modules.tools.printing.terminal import print_error
+
+if TYPE_CHECKING:
+    import argparse
+
+    from edgehub.certificates.certificate import Certificate
+
+DEFAULT_FILE: Final = Path("/etc/kubeedge/config/edgecore.yaml")
+"""KubeEdge's path of the file."""
+
+WEBSOCKET_PORT, HTTPS_PORT = 10000, 10002
+"""KubeEdge's."""
+
+LONGEST_TOKEN: Final = 64 * 1024
+"""Characters that are read from standard input."""
+
+_ADDRESS: Final = re.compile(r"(?:wss://)?(?P<host>\[[^\]]*\]|[^:/\[\]]+)(?::(?P<port>\d+))?")
+_MODE: Final = 0o600
+"""Mode of the configuration, because a database URL in it may hold a password."""
+
+_replace = msgspec.structs.replace
+
+
+class CloudAddress(NamedTuple):
+    """Addresses of the cloud."""
+
+    server: str
+    """`host:port` of the websocket."""
+
+    certificates: str
+    """URL of the server of certificates."""
+
+    @classmethod
+    def parse(cls, text: str, certificates: str | None) -> CloudAddress:
+        """Parse `HOST[:PORT]` and, if given, the URL.
+
+        Raises:
+            ConfigError: an address is wrong.
+        """
+        match = _ADDRESS.fullmatch(text)
+        if match is None:
+            raise _wrong("--cloud", text, "HOST or HOST:PORT is wanted")
+        url = certificates or f"https://{match['host']}:{HTTPS_PORT}"
+        server = f"{match['host']}:{match['port'] or WEBSOCKET_PORT}"
+        try:
+            return cls(WEBSOCKET_SERVER.read(server), HTTPS_URL.read(url))
+        except UnfitError:
+            option = "--http-server" if certificates else "--cloud"
+            raise _wrong(option, certificates or text, "a host and a port up to 65535 are wanted") from None
+
+
+def join(chosen: argparse.Namespace) -> int:
+    """Join the cloud and print the result; return the exit status."""
+    file: Path = (chosen.config or (chosen.root / "edgecore.yaml" if chosen.root else DEFAULT_FILE)).absolute()
+    try:
+        before = _configured(file, chosen.root)
+        config = joined(before, CloudAddress.parse(chosen.cloud, chosen.http_server), chosen.name)
+        verify(config, str(file))
+        _check_writable(file)
+        certificate = _certified(config, _token(chosen.token))
+        _write(file, render(config, (*MINIMAL_KEYS, *keys_chosen(config))))
+    except ConfigError as error:
+        for problem in error.problems:
+            _say(f"error: {problem.render(error.source)}")
+        return ExitCode.CONFIGURATION
+    except CertificateError as error:
+        _say(f"not joined: {error}")
+        return ExitCode.NOT_JOINED
+    except OSError as error:
+        _say(f"not joined: cannot write {error.filename or file}: {error.strerror}")
+        return ExitCode.NOT_JOINED
+    sys.stdout.write(
+        f"node {config.node_name}: certificate valid until {format_time(certificate.not_after)}\n"
+        f"configuration: {file}\n"
+        f"next: edgecore run --config {file}\n"
+    )
+    return ExitCode.OK
+
+
+def joined(config: EdgeCoreConfig, cloud: CloudAddress, name: str | None) -> EdgeCoreConfig:
+    """Return the configuration of a node that has joined a cloud: with its addresses and name, without a token. Pure.
+
+    Raises:
+        ConfigError: the name is not allowed for a node.
+    """
+    edged = config.modules.edged
+    try:
+        name = NODE_NAME.read(name) if name else config.node_name
+    except UnfitError:
+        raise _wrong("--name", name or "", f"{NODE_NAME.expected} is wanted") from None
+    hub = _replace(
+        config.modules.edge_hub,
+        enable=True,
+        http_server=cloud.certificates,
+        token=SecretText(),
+        websocket=_replace(config.modules.edge_hub.websocket, enable=True, server=cloud.server),
+    )
+    modules = _replace(config.modules, edge_hub=hub, edged=_replace(edged, hostname_override=name))
+    return _replace(config, modules=modules)
+
+
+def _configured(file: Path, root: Path | None) -> EdgeCoreConfig:
+    """Return the configuration in the file, or that of a new file. Raises ConfigError if the file is wrong."""
+    if file.exists():
+        loaded = load(file)
+        if loaded.without_effect:
+            _say(f"{len(loaded.without_effect)} keys of {file} have no effect here and are not in the new one")
+        return loaded.config
+    return EdgeCoreConfig.default() if root is None else EdgeCoreConfig.embedded(root)
+
+
+def _certified(config: EdgeCoreConfig, token: str) -> Certificate:
+    from edgehub.certificates import obtain  # noqa: PLC0415 - not before the arguments are right: it takes 80 ms
+
+    settings = certificate_settings(_with_token(config, token))
+    assert settings is not None, "a cloud without a scheme is dialled with TLS"  # noqa: S101 - for the type
+    return obtain.join(settings, RealClock())
+
+
+def _with_token(config: EdgeCoreConfig, token: str) -> EdgeCoreConfig:
+    hub: EdgeHub = _replace(config.modules.edge_hub, token=SecretText(token))
+    return _replace(config, modules=_replace(config.modules, edge_hub=hub))
+
+
+def _token(text: str) -> str:
+    return sys.stdin.read(LONGEST_TOKEN).strip() if text == "-" else text
+
+
+def _check_writable(file: Path) -> None:
+    """Raise OSError if the file cannot be written, before the token is used."""
+    parent = next(each for each in file.parents if each.exists())
+    if not parent.is_dir():
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(parent))
+    if not os.access(parent, os.W_OK | os.X_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(parent))
+
+
+def _write(file: Path, text: str) -> None:
+    """Write the file atomically and durably; a former one is kept as `FILE.before-join`."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    if file.exists():
+        shutil.copy2(file, file.with_name(file.name + ".before-join"))
+    replace_file(file, text.encode(), _MODE)
+
+
+def _wrong(option: str, value: str, want: str) -> ConfigError:
+    return ConfigError("edgecore join", (Problem(path=option, text=f'got "{value}", {want}'),))
+
+
+def _say(text: str) -> None:
+    print_error("edgecore", text)

@@ -1,0 +1,176 @@
+"""Client of the edgecore on this machine."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Mapping
+from contextlib import contextmanager
+from http.client import HTTPConnection, HTTPException
+from typing import TYPE_CHECKING, Final
+from urllib.parse import quote, urlencode
+
+import msgspec
+
+from edged.api import Pod, decode
+from edged.api.pods import PodList
+from edged.cri.contract import ExecResult
+from edged.errors import EdgedError
+from edged.server.errors import RequestError
+from edged.server.listening import short_name
+from edged.server.pod_lookup import find_pod, only_container
+from modules.processes.edgecore.config import ConfigError, EdgeCoreConfig, load
+from modules.processes.edgecore.default_root import default_root
+from modules.processes.edgecore.edged_server import socket_path
+from modules.processes.edgecore.exit_codes import ExitCode
+from modules.processes.edgecore.join import DEFAULT_FILE
+from modules.tools.printing.terminal import print_error
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+SECONDS: Final = 30.0
+"""Time limit for the beginning of an answer."""
+
+_READ_BYTES: Final = 64 * 1024
+_NONE: Final[Mapping[str, str]] = {}
+
+
+class NodeError(EdgedError):
+    """The node does not answer, or refuses.
+
+    Args:
+        attempt: as for `EdgedError`.
+        on: as for `EdgedError`.
+        hint: as for `EdgedError`.
+        status: HTTP status; 0 without an answer.
+    """
+
+    def __init__(self, attempt: str, on: str = "", hint: str = "", *, status: int = 0) -> None:
+        super().__init__(attempt, on, hint)
+        self.status = status
+
+
+class _Run(msgspec.Struct):
+    stdout: bytes
+    stderr: bytes
+    exit_code: int
+
+
+class _Connection(HTTPConnection):
+    def __init__(self, path: Path) -> None:
+        super().__init__("localhost", timeout=SECONDS)
+        self._path = path
+
+    def connect(self) -> None:
+        """Connect to the socket."""
+        self.sock = dial(self._path)
+
+
+class NodeClient:
+    """HTTP client of the edgecore behind a socket. All requests raise NodeError."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def get(self, path: str) -> bytes:
+        """Return the whole answer."""
+        return b"".join(self.stream(path))
+
+    def run(self, path: str) -> ExecResult:
+        """Run a command to its end, without a time limit, and return its result."""
+        answer = b"".join(self.stream(path, patient=True, method="POST", headers={"Accept": "application/json"}))
+        run = msgspec.json.decode(answer, type=_Run)
+        return ExecResult(run.stdout, run.stderr, run.exit_code)
+
+    def stream(
+        self, path: str, *, patient: bool = False, method: str = "GET", headers: Mapping[str, str] = _NONE
+    ) -> Iterator[bytes]:
+        """Yield the answer as it arrives; `patient` waits without a time limit."""
+        connection = _Connection(self.path)
+        try:
+            connection.connect()
+            if patient:
+                connection.sock.settimeout(None)
+            connection.request(method, path, headers=dict(headers))
+            answer = connection.getresponse()
+            if answer.status != 200:
+                text = answer.read(_READ_BYTES).decode(errors="replace").strip()
+                raise NodeError(text, status=answer.status)
+            while data := answer.read1(_READ_BYTES):
+                yield data
+        except (OSError, HTTPException) as error:
+            raise NodeError("edgecore broke off", str(self.path), str(error) or type(error).__name__) from error
+        finally:
+            connection.close()
+
+    def pods(self) -> tuple[Pod, ...]:
+        """Return the pods of the node."""
+        return decode(PodList, self.get("/pods")).items
+
+    def container(self, pod: tuple[str, str], container: str) -> str:
+        """Return `container`, or if it is empty the name of the pod's only one."""
+        if container:
+            return container
+        try:
+            return only_container(find_pod(self.pods(), *pod))
+        except RequestError as error:
+            raise NodeError(str(error)) from None
+
+
+def dial(path: Path) -> socket.socket:
+    """Connect to the socket. Raises NodeError."""
+    connection = socket.socket(socket.AF_UNIX)
+    connection.settimeout(SECONDS)
+    try:
+        with short_name(path) as name:
+            connection.connect(name)
+    except OSError as error:
+        connection.close()
+        hint = "is it running? --root or --config must be those that it was started with"
+        if isinstance(error, PermissionError):
+            hint = "only who runs edgecore may"
+        raise NodeError("cannot reach edgecore", str(path), hint) from error
+    return connection
+
+
+def url(*parts: str, query: Sequence[tuple[str, str]] = ()) -> str:
+    """Return a path with a query."""
+    path = "".join(f"/{quote(part, safe='')}" for part in parts)
+    return f"{path}?{urlencode(query)}" if query else path
+
+
+def node_of(chosen: argparse.Namespace) -> NodeClient:
+    """Return the node that the options select; by default the user's own node, else that of KubeEdge's file.
+
+    Raises:
+        ConfigError: the file cannot be read.
+    """
+    if chosen.config:
+        return NodeClient(socket_path(load(chosen.config).config))
+    own = socket_path(EdgeCoreConfig.embedded(chosen.root or default_root()))
+    if chosen.root or own.exists() or not DEFAULT_FILE.exists():
+        return NodeClient(own)
+    return NodeClient(socket_path(load(DEFAULT_FILE).config))
+
+
+@contextmanager
+def report_errors() -> Iterator[None]:
+    """Turn errors of a command into a line on standard error and an exit status."""
+    try:
+        yield
+    except ConfigError as error:
+        for problem in error.problems:
+            say(f"error: {problem.render(error.source)}")
+        raise SystemExit(ExitCode.CONFIGURATION) from None
+    except (NodeError, msgspec.DecodeError) as error:
+        say(f"error: {error}")
+        raise SystemExit(ExitCode.REFUSED) from None
+    except KeyboardInterrupt:
+        raise SystemExit(ExitCode.INTERRUPTED) from None
+
+
+def say(text: str) -> None:
+    """Print a remark about the result on standard error."""
+    print_error("edgecore", text)

@@ -1,0 +1,217 @@
+"""Runs the node agent: assembles the modules, starts them in order, and stops them on a signal.
+
+metamanager starts first, because the other modules query it; edgehub starts last, because nothing on the node waits for
+the cloud. The stop is the reverse.
+"""
+
+import logging
+import signal
+import sys
+from collections.abc import Callable
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
+
+import edgehub
+from beehive import BeehiveError, Clock, Hive, Message, ModuleName, Operation, Threads
+from beehive.errors import StopError
+from beehive.exposition import CollectorRegistry
+from beehive.metrics import BusMetrics, HiveCollector
+from beehive.names import SHUTDOWN_RESOURCE
+from edged.cgroups.opening import machine_hierarchies, open_cgroups
+from edged.cgroups.resource_config import NodeCapacity
+from edged.cgroups.tree import CgroupTree
+from edged.cri import CriClient
+from edged.devices.transport import GrpcDevicePluginTransport
+from edged.errors import EdgedError
+from edged.eviction.consumption import consumption
+from edged.host import Host
+from edged.module import Edged
+from edged.node.machine import MachineInfo, read_machine
+from edged.node.recording import RecordingMachineInfo
+from edged.pods.paths import PodPaths
+from edged.server.snapshots import Snapshots
+from edged.settings import EdgedSettings
+from edged.shutdown.logind import Logind
+from edged.stats.cgroup_usage import CgroupUsage
+from edged.stats.provider import StatsProvider
+from edgehub.metrics import LinkCollector
+from edgehub.network.netlink import Netlink
+from edgehub.outbox.sqlite import open_outbox
+from metamanager.metrics import StoreCollector
+from metamanager.module import MetaManager
+from metamanager.statistics import StoreStatistics
+from metamanager.store import Store
+from modules.processes.edgecore.config import EdgeCoreConfig
+from modules.processes.edgecore.damaged import DamagedCollector
+from modules.processes.edgecore.edged_server import serve
+from modules.processes.edgecore.exit_codes import ExitCode
+from modules.processes.edgecore.logs import set_up
+from modules.processes.edgecore.memory import MemoryTrimmer, set_up_malloc
+from modules.processes.edgecore.ownership import take_root_directory
+from modules.processes.edgecore.settings import certificate_settings, edged_settings, edgehub_settings, meta_settings
+from modules.processes.edgecore.shutdown import Shutdown
+from modules.processes.edgecore.tracing import Tracing
+from modules.processes.edgecore.version import KUBELET_VERSION
+
+if TYPE_CHECKING:
+    from modules.processes.edgecore.cli import LogLevel, Recording
+
+_log = logging.getLogger(__name__)
+
+STOP_DEADLINE = 20.0
+"""Seconds in which all modules have to stop."""
+
+
+def run(config: EdgeCoreConfig, *, log_level: "LogLevel", record: "Recording | None" = None) -> int:
+    """Run the node until SIGTERM or SIGINT and return the exit status, see `ExitCode`.
+
+    Args:
+        config: configuration of the node.
+        log_level: least severe level that is logged.
+        record: destination of a recording of all inputs of the modules; None for none.
+    """
+    set_up(log_level)
+    set_up_malloc()
+    shutdown = Shutdown(at_once=ExitCode.INTERRUPTED)
+    hive = Hive(Threads())
+    tracing = Tracing(hive, config, *(record or ()))
+    shutdown.on(signal.SIGUSR2, lambda: tracing.dump_soon("SIGUSR2"))
+    try:
+        with ExitStack() as stack:
+            start(config, hive, tracing, stack)
+            _shut_down_on_power_failure(config, hive, shutdown)
+            _log.info("node %s is running", config.node_name)
+            shutdown.wait()
+            _log.info("stopping; containers are left running")
+            hive.stop(STOP_DEADLINE)
+    except StopError as error:
+        _log.error("%s", error)
+        return ExitCode.STOP_TIMED_OUT
+    except (BeehiveError, EdgedError, OSError) as error:
+        print(f"edgecore: cannot start: {error}", file=sys.stderr)  # noqa: T201 - the process ends here
+        _log.debug("the start failed", exc_info=True)
+        return ExitCode.START_FAILED
+    return ExitCode.OK
+
+
+def start(config: EdgeCoreConfig, hive: Hive, tracing: Tracing, stack: ExitStack) -> None:
+    """Start everything; the stack ends all parts that are no modules.
+
+    The resources that another process may hold come first: the root directory, then the local server's port.
+
+    Raises:
+        BeehiveError: a module did not start.
+        EdgedError: the root directory or the port is taken, or the embedded runtime did not start.
+    """
+    if config.modules.edged.enable:
+        take_root_directory(config.modules.edged.root_directory, stack)
+    stack.callback(MemoryTrimmer(hive.clock).close)
+    registry = CollectorRegistry()
+    hive.taps.append(BusMetrics(registry))
+    tracing.attach(stack)
+    registry.register(HiveCollector(hive))
+    registry.register(DamagedCollector(config))
+    snapshots = Snapshots()
+    _add_modules(hive, config, snapshots, registry, tracing, stack)
+    serve(config, hive, snapshots, lambda: registry.text().encode(), stack)
+    if config.uses_embedded_runtime:
+        _start_embedded_runtime(config, hive.clock, stack)
+    hive.start()
+
+
+def _add_modules(
+    hive: Hive,
+    config: EdgeCoreConfig,
+    snapshots: Snapshots,
+    registry: CollectorRegistry,
+    tracing: Tracing,
+    stack: ExitStack,
+) -> None:
+    modules = config.modules
+    if modules.meta_manager.enable:
+        store_settings, statistics = meta_settings(config), StoreStatistics()
+        hive.add(MetaManager, store_settings, _store_opener(config, hive, snapshots, tracing, stack), statistics)
+        registry.register(StoreCollector(statistics, store_settings.data_source))
+    if modules.edged.enable:
+        settings = edged_settings(config)
+        cgroups = _open_cgroups(settings)
+        snapshots.stats = _stats(settings, snapshots, hive, own_cgroups=cgroups is not None)
+        hive.add(
+            Edged,
+            settings,
+            lambda: tracing.runtime(
+                CriClient(settings.runtime_endpoint, settings.image_endpoint, request_timeout=settings.request_timeout)
+            ),
+            snapshots,
+            KUBELET_VERSION,
+            Host(
+                machine_info=RecordingMachineInfo(MachineInfo(consumption(snapshots.stats)), hive.clock, tracing.add),
+                cgroups=cgroups,
+                devices=GrpcDevicePluginTransport(),
+                shutdown=lambda: Logind(sum(group.seconds for group in settings.shutdown)),
+            ),
+        )
+    if modules.edge_hub.enable:
+        outbox = config.outbox_path
+        counters = edgehub.install(
+            hive,
+            edgehub_settings(config),
+            certificates=certificate_settings(config),
+            wrap=tracing.links,
+            open_outbox=tracing.outbox(lambda: open_outbox(outbox, hive.clock.now())),
+            watch_network=Netlink,
+        )
+        registry.register(LinkCollector(counters))
+
+
+def _store_opener(
+    config: EdgeCoreConfig, hive: Hive, snapshots: Snapshots, tracing: Tracing, stack: ExitStack
+) -> Callable[[str], Store]:
+    """Return the function that opens metamanager's store. The metaserver, which follows the store, is imported only if
+    it is enabled.
+    """
+    if not config.modules.meta_manager.meta_server.enable:
+        return tracing.open_store
+    from modules.processes.edgecore.metaserver import serve_api  # noqa: PLC0415
+
+    return serve_api(config, hive, snapshots, tracing.open_store, stack)
+
+
+def _shut_down_on_power_failure(config: EdgeCoreConfig, hive: Hive, shutdown: Shutdown) -> None:
+    """Let SIGPWR announce the machine's shutdown, for machines without logind."""
+    if not config.modules.edged.enable or not edged_settings(config).shutdown:
+        return
+
+    def announce() -> None:
+        where = {"source": "SIGPWR", "resource": SHUTDOWN_RESOURCE, "operation": Operation.UPDATE}
+        hive.send(ModuleName.EDGED, Message.new(hive.clock, **where, content=True))
+
+    shutdown.on(signal.SIGPWR, announce)
+
+
+def _open_cgroups(settings: EdgedSettings) -> CgroupTree | None:
+    """Open the pods' cgroups, before edged exists because this reads the machine. None if pods get none."""
+    settings.root.mkdir(mode=0o750, parents=True, exist_ok=True)
+    machine = read_machine(settings.root, settings.node_ip)
+    return open_cgroups(settings.cgroups, NodeCapacity(machine.cpus, machine.memory))
+
+
+def _stats(settings: EdgedSettings, snapshots: Snapshots, hive: Hive, *, own_cgroups: bool) -> StatsProvider:
+    """Return the provider of usage statistics. Without cgroups of their own, pods' usage comes from the runtime."""
+    return StatsProvider(
+        settings.node_name,
+        PodPaths(settings.root, settings.pod_logs),
+        hive.clock,
+        lambda: snapshots.pods,
+        cgroups=settings.cgroups,
+        hierarchies=CgroupUsage(machine_hierarchies()) if own_cgroups else None,
+    )
+
+
+def _start_embedded_runtime(config: EdgeCoreConfig, clock: Clock, stack: ExitStack) -> None:
+    """Start the embedded runtime, which is imported only here: a node with containerd does not load it."""
+    from edged.embedded import EmbeddedRuntime  # noqa: PLC0415
+
+    embedded = EmbeddedRuntime(config.embedded_runtime_root, config.embedded_runtime_socket, clock)
+    embedded.start()
+    stack.callback(embedded.stop)

@@ -1,0 +1,196 @@
+"""The commands `edgecore store list|get|history|diff`.
+
+Secrets are shown as marks, also inside other objects; equal values have equal marks.
+"""
+
+import argparse
+import difflib
+from collections.abc import Callable, Iterable, Sequence
+from functools import wraps
+from time import gmtime, strftime
+
+import msgspec
+import yaml
+
+from beehive.errors import BeehiveError
+from beehive.names import Operation
+from beehive.printable import printable
+from beehive.trace.redact import Redactor
+from metamanager.history import MARK_KEY
+from modules.processes.edgecore.config import ConfigError
+from modules.processes.edgecore.exit_codes import ExitCode
+from modules.processes.edgecore.store_commands.database import StoredChange, StoredObject, StoreReadError, opened
+from modules.tools.printing.terminal import print_error, print_json, print_lines, print_yaml
+
+_Command = Callable[[argparse.Namespace], None]
+
+
+def _command(function: _Command) -> Callable[[argparse.Namespace], int]:
+    """Turn errors of a command into a line on standard error and an exit status."""
+
+    @wraps(function)
+    def called(chosen: argparse.Namespace) -> int:
+        try:
+            function(chosen)
+        except ConfigError as error:
+            for problem in error.problems:
+                _say(f"error: {problem.render(error.source)}")
+            return ExitCode.CONFIGURATION
+        except BeehiveError as error:
+            _say(f"error: {error}")
+            return ExitCode.START_FAILED
+        return ExitCode.OK
+
+    return called
+
+
+@_command
+def list_objects(chosen: argparse.Namespace) -> None:
+    """List the stored objects."""
+    with opened(chosen) as database:
+        objects = database.objects(chosen.kind, chosen.namespace)
+    if chosen.json:
+        _print_json([_described(each) for each in objects])
+        return
+    rows = [(each.key, _version(each.resource_version), str(len(each.value)), _time(each.updated)) for each in objects]
+    _print_table(("KEY", "VERSION", "SIZE", "UPDATED"), rows)
+
+
+@_command
+def get(chosen: argparse.Namespace) -> None:
+    """Print one object."""
+    with opened(chosen) as database:
+        stored = database.get(chosen.key)
+    text = stored.value if chosen.show_secrets else _redacted(stored.key, stored.value)
+    if chosen.json:
+        print_json(_as_json(text))
+    else:
+        print_yaml(msgspec.json.decode(_as_json(text)), width=120)
+
+
+@_command
+def history(chosen: argparse.Namespace) -> None:
+    """Print the last changes."""
+    with opened(chosen) as database:
+        changes = database.changes(chosen.key)
+        if chosen.key and not changes:
+            database.get(chosen.key)
+    if chosen.json:
+        _print_json([_told(each) for each in changes])
+        return
+    rows = [(str(each.id), _time(each.at), each.key, _what(each), each.cause, each.message or "-") for each in changes]
+    _print_table(("CHANGE", "TIME", "KEY", "STATE", "CAUSE", "MESSAGE"), rows)
+
+
+@_command
+def diff(chosen: argparse.Namespace) -> None:
+    """Print the difference between two states."""
+    with opened(chosen) as database:
+        old, new = _pair(database.changes(chosen.key), chosen)
+    lines = difflib.unified_diff(_lines(old), _lines(new), _title(old), _title(new), lineterm="")
+    print_lines(lines)
+
+
+def _pair(changes: Sequence[StoredChange], chosen: argparse.Namespace) -> tuple[StoredChange, StoredChange]:
+    kept = {each.id: each for each in changes if each.value is not None or each.size is None}
+    hint = f"`edgecore store history {chosen.key}` shows the changes that are known"
+    if chosen.old is None:
+        if len(kept) < 2:
+            raise StoreReadError("compare two states", chosen.key, f"{len(kept)} is kept; {hint}")
+        first, second = list(kept.values())[-2:]
+        return first, second
+    later = [number for number in kept if number > chosen.old]
+    new = chosen.new if chosen.new is not None else min(later, default=-1)
+    for number in (chosen.old, new):
+        if number not in kept:
+            about = f"change {number}" if number >= 0 else f"what came after {chosen.old}"
+            raise StoreReadError("compare two states", chosen.key, f"the state of {about} is not kept; {hint}")
+    return kept[chosen.old], kept[new]
+
+
+def _lines(change: StoredChange) -> list[str]:
+    """Return a state as lines of YAML; of a secret the history has marks only."""
+    if change.value is None:
+        return []
+    is_secret = Redactor(key=MARK_KEY).is_secret(change.key)
+    return _as_yaml(change.value if is_secret else _redacted(change.key, change.value)).splitlines()
+
+
+def _title(change: StoredChange) -> str:
+    return f"{change.key} change {change.id} {_time(change.at)} {change.cause}"
+
+
+def _redacted(key: str, text: str) -> str:
+    """Replace secrets by marks."""
+    return Redactor(key=MARK_KEY).content(key, Operation.UPDATE, _as_json(text)).decode()
+
+
+def _as_json(text: str) -> bytes:
+    """Return a state as JSON; a state that is plain text becomes a JSON string."""
+    try:
+        msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeError):
+        return msgspec.json.encode(text)
+    return text.encode()
+
+
+def _as_yaml(text: str) -> str:
+    value = msgspec.json.decode(_as_json(text))
+    return yaml.safe_dump(value, sort_keys=False, allow_unicode=True, width=120)
+
+
+def _what(change: StoredChange) -> str:
+    if change.size is None:
+        return "deleted"
+    return f"version {change.resource_version}" if change.resource_version else f"{change.size} characters"
+
+
+def _version(number: int) -> str:
+    return str(number) if number else "-"
+
+
+def _time(milliseconds: int) -> str:
+    if not milliseconds:
+        return "-"
+    return f"{strftime('%Y-%m-%dT%H:%M:%S', gmtime(milliseconds / 1000))}.{milliseconds % 1000:03d}Z"
+
+
+def _described(stored: StoredObject) -> dict[str, object]:
+    return {
+        "key": stored.key,
+        "kind": stored.kind,
+        "resourceVersion": stored.resource_version,
+        "size": len(stored.value),
+        "updated": _time(stored.updated),
+    }
+
+
+def _told(change: StoredChange) -> dict[str, object]:
+    return {
+        "change": change.id,
+        "time": _time(change.at),
+        "key": change.key,
+        "uid": change.uid,
+        "resourceVersion": change.resource_version,
+        "deleted": change.size is None,
+        "size": change.size,
+        "kept": change.value is not None,
+        "cause": change.cause,
+        "message": change.message,
+    }
+
+
+def _print_json(value: object) -> None:
+    print_json(value, indent=2)
+
+
+def _print_table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    lines = [heads, *([printable(cell) for cell in row] for row in rows)]
+    widths = [max(len(line[place]) for line in lines) for place in range(len(heads))]
+    for line in lines:
+        padded = "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True))
+        print_lines([padded.rstrip()])
+
+
+def _say(text: str) -> None:
+    print_error("edgecore", text)

@@ -1,0 +1,138 @@
+"""Reads the node's database while the agent may be writing it."""
+
+import argparse
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from beehive.errors import BeehiveError
+from metamanager.store import sqlite_path
+from modules.processes.edgecore.config import EdgeCoreConfig, load
+from modules.processes.edgecore.default_root import default_root
+
+_DEFAULT_FILE: Final = Path("/etc/kubeedge/config/edgecore.yaml")
+_BUSY_SECONDS: Final = 5.0
+
+
+class StoreReadError(BeehiveError):
+    """The database cannot be read, or lacks the object."""
+
+
+class StoredObject(msgspec.Struct, frozen=True):
+    """One stored object."""
+
+    key: str
+    kind: str
+    value: str
+    resource_version: int
+    updated: int
+    """Milliseconds since the epoch; 0 if unknown."""
+
+
+class StoredChange(msgspec.Struct, frozen=True):
+    """A change of an object, see `metamanager.history`."""
+
+    id: int
+    key: str
+    at: int
+    """Milliseconds since the epoch."""
+    cause: str
+    message: str
+    uid: str
+    resource_version: int
+    size: int | None
+    """Characters of the new state; None for a deletion."""
+    value: str | None
+    """The new state; None if it is not kept."""
+
+
+class StoreReader:
+    """Queries of the node's database.
+
+    SQLite's write-ahead log lets it read beside the agent, and neither waits. The file is opened read-only. A database
+    of another program, or of an earlier edgecore without a history, is read as far as possible.
+    """
+
+    def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
+        self._connection = connection
+        self.path = path
+
+    def objects(self, kind: str = "", namespace: str = "") -> list[StoredObject]:
+        """Return the stored objects in the order of their keys; empty arguments mean all. Rows of the store itself are
+        returned only for their kind.
+        """
+        rows = self._connection.execute(
+            "SELECT key, type, value, coalesce(resource_version, 0), coalesce(updated, 0) FROM meta WHERE "
+            "(type = :kind OR :kind = '' AND type <> 'store') AND (namespace = :namespace OR :namespace = '') "
+            "ORDER BY key",
+            {"kind": kind, "namespace": namespace},
+        )
+        return [StoredObject(*row) for row in rows]
+
+    def get(self, key: str) -> StoredObject:
+        """Return one object. Raises StoreReadError if it does not exist."""
+        row = self._connection.execute(
+            "SELECT key, type, value, coalesce(resource_version, 0), coalesce(updated, 0) FROM meta WHERE key = ?",
+            (key,),
+        ).fetchone()
+        if row is None:
+            raise StoreReadError("get an object", key, "it is not in the store; `edgecore store list` shows what is")
+        return StoredObject(*row)
+
+    def changes(self, key: str = "") -> list[StoredChange]:
+        """Return the changes of one object, or of all, oldest first. Raises StoreReadError for a file without a
+        history.
+        """
+        try:
+            rows = self._connection.execute(
+                "SELECT id, key, at, cause, message, coalesce(uid, ''), coalesce(resource_version, 0), size, value "
+                "FROM edgecore_history WHERE key = :key OR :key = '' ORDER BY id",
+                {"key": key},
+            ).fetchall()
+        except sqlite3.OperationalError as error:
+            if "no such table" not in str(error):
+                raise
+            hint = "it was made by KubeEdge or an earlier edgecore; the next start of this one begins a history"
+            raise StoreReadError("read the history", str(self.path), hint) from error
+        return [StoredChange(*row) for row in rows]
+
+
+@contextmanager
+def opened(chosen: argparse.Namespace) -> Iterator[StoreReader]:
+    """Open the database that the arguments select.
+
+    Raises:
+        StoreReadError: the database cannot be read.
+        ConfigError: the configuration with its path is wrong.
+    """
+    path = _path(chosen)
+    if not path.is_file():
+        hint = "has edgecore run here? --config, --root or --database say which database is meant"
+        raise StoreReadError("open the database", str(path), hint)
+    try:
+        uri = f"{path.absolute().as_uri()}?mode=ro"
+        with closing(sqlite3.connect(uri, uri=True, timeout=_BUSY_SECONDS)) as connection:
+            connection.execute("PRAGMA query_only=ON")
+            yield StoreReader(connection, path)
+    except sqlite3.Error as error:
+        raise StoreReadError("read the database", str(path), f"{_reason(error)}; is it the owner who asks?") from error
+
+
+def _path(chosen: argparse.Namespace) -> Path:
+    if chosen.database:
+        return Path(chosen.database)
+    file = chosen.config or (_DEFAULT_FILE if not chosen.root and _DEFAULT_FILE.is_file() else None)
+    config = load(file).config if file else EdgeCoreConfig.embedded(chosen.root or default_root())
+    path = sqlite_path(str(config.database_url))
+    if path is None:
+        raise StoreReadError("open the database", "it is no SQLite file", "ask its own server, table meta")
+    return path
+
+
+def _reason(error: sqlite3.Error) -> str:
+    """Return the error without Python's quote of undecodable text."""
+    return "what is stored as text is none" if "Could not decode" in str(error) else str(error)

@@ -1,0 +1,48 @@
+"""The command `edgecore trace dump`: has the running process write its flight recorder and prints the file's path."""
+
+import argparse
+import os
+import shutil
+import sys
+from pathlib import Path
+
+from beehive.trace.errors import TraceError
+from modules.processes.edgecore.config import ConfigError, EdgeCoreConfig, load
+from modules.processes.edgecore.default_root import default_root
+from modules.processes.edgecore.exit_codes import ExitCode
+from modules.processes.edgecore.trace_socket import SOCKET, ask
+from modules.tools.printing.terminal import print_error
+
+
+def dump(chosen: argparse.Namespace) -> int:
+    """Print the path of the file; remarks go to standard error."""
+    try:
+        config = load(chosen.config).config if chosen.config else EdgeCoreConfig.embedded(chosen.root or default_root())
+        answer = ask(config.modules.edged.root_directory / SOCKET)
+        if "error" in answer:
+            raise TraceError("edgecore could not write its flight recorder", str(answer["error"]))
+        path = Path(answer["path"])
+        if chosen.output:
+            path = _copy(path, chosen.output)
+    except ConfigError as error:
+        for problem in error.problems:
+            _say(f"error: {problem.render(error.source)}")
+        return ExitCode.CONFIGURATION
+    except (TraceError, OSError) as error:
+        _say(f"error: {error}")
+        return ExitCode.START_FAILED
+    _say(f"{answer['records']} records")
+    sys.stdout.write(f"{path}\n")
+    return ExitCode.OK
+
+
+def _copy(source: Path, target: Path) -> Path:
+    """Copy the file, readable by its owner only."""
+    descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    with os.fdopen(descriptor, "wb") as copy, source.open("rb") as original:
+        shutil.copyfileobj(original, copy)
+    return target
+
+
+def _say(text: str) -> None:
+    print_error("edgecore", text)

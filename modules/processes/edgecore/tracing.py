@@ -1,0 +1,282 @@
+"""Recording of the running node."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from pathlib import Path
+from time import gmtime, strftime
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import msgspec
+
+from beehive import Actor, BeehiveError
+from beehive.delivery import ModuleFailed
+from beehive.errors import StopError
+from beehive.trace.entries import AnyEntry, Serialiser
+from beehive.trace.errors import TraceError
+from beehive.trace.flight_recorder import FlightRecorder
+from beehive.trace.format import FORMAT, TraceHeader
+from beehive.trace.redact import Redactor
+from beehive.trace.secrets import KnownSecrets
+from beehive.trace.stream_recorder import StreamRecorder, Waiting
+from beehive.trace.writer import SUFFIX, keep_newest, open_writer
+from edged.cri.recording import recording
+from edged.errors import EdgedError
+from edgehub.outbox.recording import recording as recorded_outbox
+from edgehub.recording import RecordingLinks
+from metamanager.recording import RecordingStore
+from metamanager.store import open_store
+from modules.processes.edgecore.config.section import Section, keys_of
+from modules.processes.edgecore.trace_socket import (
+    SOCKET,
+    ServeTraceSocket,
+    TraceSocketListener,
+    close_trace_socket,
+    listen,
+)
+from modules.processes.edgecore.version import VERSION
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from contextlib import ExitStack
+    from types import TracebackType
+
+    from beehive import Hive
+    from edged.cri.contract import ContainerRuntime
+    from edgehub.link import LinkFactory
+    from edgehub.outbox.store import OpenOutbox
+    from metamanager.store import Store
+    from modules.processes.edgecore.config import EdgeCoreConfig
+
+_log = logging.getLogger(__name__)
+
+DIRECTORY: Final = "traces"
+"""Directory of flight recorder files, below the root directory."""
+
+FILES: Final = 8
+"""Number of flight recorder files that are kept."""
+
+FAILURE_PAUSE: Final = 60.0
+"""Seconds after a module's failure in which further failures are not written: the first file has the cause."""
+
+_STOP_SECONDS = 5.0
+_NOT_SHOWN = "not shown"
+_FORESEEN = (BeehiveError, EdgedError, OSError)
+
+
+class Dumped(NamedTuple):
+    """A written file of the flight recorder."""
+
+    path: Path
+    records: int
+
+
+class Dump(NamedTuple):
+    """Message to the dumper: write the flight recorder."""
+
+    why: str
+
+
+class _Dumper(Actor):
+    """Writes the flight recorder on a thread of its own, so that a failing thread does not wait for the disk."""
+
+    def __init__(self, dump: Callable[[str], Dumped]) -> None:
+        super().__init__()
+        self._dump = dump
+
+    def on_receive(self, message: object) -> None:
+        """Write a file; an error is only logged."""
+        if isinstance(message, Dump):
+            try:
+                self._dump(message.why)
+            except TraceError as error:
+                _log.error("the flight recorder could not be written: %s", error)
+
+
+class Tracing:
+    """The flight recorder, which is always on, and the stream of `run --record`.
+
+    It wraps store, runtime, links and outbox so that they are recorded. The flight recorder is written into `traces`
+    below the root directory on SIGUSR2, by `edgecore trace dump`, and when a module or the process fails; the newest
+    files are kept.
+
+    Args:
+        hive: the hive to record, not yet started.
+        config: configuration of the node.
+        record: file or directory of the stream; None for the flight recorder alone.
+        limit: largest size of the stream in bytes; None for the default of `open_writer`.
+    """
+
+    def __init__(
+        self, hive: Hive, config: EdgeCoreConfig, record: Path | None = None, limit: int | None = None
+    ) -> None:
+        clock = hive.clock
+        self._hive = hive
+        self._root = config.modules.edged.root_directory
+        self._record = record
+        self._limit = limit
+        self._redactor = Redactor(KnownSecrets(clock.now))
+        self._origin = clock.monotonic()
+        self._header = TraceHeader(
+            FORMAT, f"edgecore {VERSION}", config.node_name, clock.now(), None, configuration(config),
+            int.from_bytes(os.urandom(8), "big"), why="record",
+        )  # fmt: skip
+        self._flight = FlightRecorder(clock)
+        self._flight.noted = self.add
+        self._adders: list[Callable[[AnyEntry], None]] = [self._flight.add]
+        self._lock = threading.Lock()
+        self._last_failure: float | None = None
+        self._dumper: Any = None
+
+    def attach(self, stack: ExitStack) -> None:
+        """Record the hive until the stack ends.
+
+        Raises:
+            TraceError: the file of the stream, or the socket, cannot be made.
+        """
+        stack.callback(self._flight.close)
+        self._hive.taps.append(self._flight)
+        if self._record is not None:
+            self._start_stream(self._record, stack)
+        self._hive.watchers.append(self._happened)
+        self._serve(stack)
+        self._watch_threads(stack)
+        stack.push(self._on_exit)
+
+    def open_store(self, source: str) -> Store:
+        """Open the store of a source, recorded (`MetaManager`'s `open_store`)."""
+        hive = self._hive
+        return RecordingStore(open_store(source), hive.clock, hive.next_span, self.add, self._redactor.learn)
+
+    def outbox(self, open_outbox: OpenOutbox) -> OpenOutbox:
+        """Wrap the opening of the outbox so that it is recorded."""
+        return recorded_outbox(open_outbox, self._hive.clock, self.add)
+
+    def runtime(self, runtime: ContainerRuntime) -> ContainerRuntime:
+        """Wrap a container runtime so that its calls are recorded."""
+        return recording(runtime, self._hive.clock, self._hive.next_span, self.add)
+
+    def links(self, make: LinkFactory) -> LinkFactory:
+        """Wrap a link factory so that its links are recorded."""
+        return RecordingLinks(make, self._hive.clock, self._hive.next_span, self.add, self._redactor.frame)
+
+    def add(self, entry: AnyEntry) -> None:
+        """Record an entry from outside of the bus."""
+        for add in self._adders:
+            add(entry)
+
+    def dump_soon(self, why: str) -> None:
+        """Have the flight recorder written on the dumper's thread; return at once. Any thread may call it."""
+        if self._dumper is not None and self._dumper.is_alive():
+            self._dumper.tell(Dump(why))
+
+    def dump(self, why: str) -> Dumped:
+        """Write the flight recorder into a new file.
+
+        Raises:
+            TraceError: the file could not be written.
+        """
+        with self._lock:
+            now = self._hive.clock.now()
+            name = f"{strftime('%Y%m%dT%H%M%S', gmtime(now))}.{int(now * 1000) % 1000:03d}Z-{_slug(why)}{SUFFIX}"
+            directory = self._root / DIRECTORY
+            _make(directory, 0o700)
+            path = directory / name
+            header = msgspec.structs.replace(self._header, why=why)
+            records = self._flight.write(path, header, self._origin, self._redactor)
+            keep_newest(directory, FILES)
+        _log.warning("the flight recorder was written to %s (%s, %d records)", path, why, records)
+        return Dumped(path, records)
+
+    def _start_stream(self, path: Path, stack: ExitStack) -> None:
+        writer = open_writer(path, self._header, self._limit)
+        waiting = Waiting()
+        running = self._hive.runtime.start(
+            StreamRecorder, waiting, writer, Serialiser(self._origin, self._redactor), name="trace/recorder"
+        )
+        stack.callback(running.stop, _STOP_SECONDS)
+        self._hive.taps.append(waiting)
+        self._adders.append(waiting.add)
+
+    def _serve(self, stack: ExitStack) -> None:
+        runtime = self._hive.runtime
+        dumper = runtime.start(_Dumper, self.dump, name="trace/dumper")
+        self._dumper = dumper.ref
+        stack.callback(dumper.stop, _STOP_SECONDS)
+        _make(self._root, 0o750)
+        listening = listen(self._root / SOCKET)
+        listener = runtime.start(TraceSocketListener, listening, self._asked, name="trace/socket")
+        stack.callback(listener.stop, _STOP_SECONDS)
+        stack.callback(close_trace_socket, listening, self._root / SOCKET)
+        listener.ref.tell(ServeTraceSocket())
+
+    def _asked(self) -> dict[str, Any]:
+        """Answer `edgecore trace dump`."""
+        try:
+            dumped = self.dump("asked for")
+        except TraceError as error:
+            return {"error": str(error)}
+        return {"path": str(dumped.path), "records": dumped.records}
+
+    def _happened(self, happened: AnyEntry) -> None:
+        self.add(happened)
+        if isinstance(happened, ModuleFailed):
+            last = self._last_failure
+            if last is None or happened.time - last >= FAILURE_PAUSE:
+                self._last_failure = happened.time
+                self.dump_soon(f"{happened.module} failed")
+
+    def _watch_threads(self, stack: ExitStack) -> None:
+        """Write the flight recorder when a thread that is no actor ends with an exception."""
+        before = threading.excepthook
+
+        def hook(arguments: threading.ExceptHookArgs) -> None:
+            self.dump_soon("thread crashed")
+            before(arguments)
+
+        threading.excepthook = hook
+        stack.callback(setattr, threading, "excepthook", before)
+
+    def _on_exit(
+        self,
+        _kind: type[BaseException] | None,
+        error: BaseException | None,
+        _traceback: TracebackType | None,
+    ) -> None:
+        """Write the flight recorder when the process ends with an unexpected exception or a module that does
+        not stop.
+        """
+        if error is None or (isinstance(error, _FORESEEN) and not isinstance(error, StopError)):
+            return
+        try:
+            self.dump("crash")
+        except TraceError as failure:
+            _log.error("the flight recorder could not be written: %s", failure)
+
+
+def configuration(section: Section) -> dict[str, Any]:
+    """Return settings as JSON values under their keys in the file; for a secret only whether it is set."""
+    settings: dict[str, Any] = {}
+    for key in keys_of(type(section)):
+        value = getattr(section, key.attribute)
+        if isinstance(value, Section):
+            settings[key.name] = configuration(value)
+        elif key.kind is not None and key.kind.secret:
+            settings[key.name] = _NOT_SHOWN if value else ""
+        else:
+            settings[key.name] = value if key.kind is None else key.kind.write(value)
+    return settings
+
+
+def _make(directory: Path, mode: int) -> None:
+    try:
+        directory.mkdir(mode=mode, parents=True, exist_ok=True)
+    except OSError as error:
+        raise TraceError("cannot make the directory of traces", str(directory), str(error.strerror)) from error
+
+
+def _slug(why: str) -> str:
+    """Return the part of a file's name for a reason."""
+    return "-".join("".join(sign if sign.isascii() and sign.isalnum() else " " for sign in why).split()) or "dump"

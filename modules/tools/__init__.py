@@ -1,0 +1,1 @@
+"""The tools: traces, replay, simulation, and tables for a terminal."""

@@ -1,0 +1,220 @@
+"""The columns in which kubectl shows objects, as API servers make them (`printers/internalversion`)."""
+
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+from modules.tools.printing.ages import age_of, ago
+from modules.tools.printing.fields import JsonObject, list_at, map_at, objects_at, text_at
+from modules.tools.printing.pods import pod_ready, pod_restarts_and_when, pod_status
+
+NONE: Final = "<none>"
+_ROLE: Final = "node-role.kubernetes.io/"
+_MODES: Final = {
+    "ReadWriteOnce": "RWO",
+    "ReadOnlyMany": "ROX",
+    "ReadWriteMany": "RWX",
+    "ReadWriteOncePod": "RWOP",
+}
+_MOST_ENDPOINTS = 3
+
+Cell = Callable[[JsonObject, float], str | int]
+
+
+class Column(NamedTuple):
+    """One column of a table."""
+
+    title: str
+    """Title; kubectl prints it in capitals."""
+    cell: Cell
+    """Makes the cell of an object; the second argument is the time in seconds since the epoch."""
+    wide: bool = False
+    """Whether it is shown with `-o wide` only."""
+
+
+def columns_of(kind: str) -> tuple[Column, ...]:
+    """Return the columns of a kind (`Pod`); name and age for an unknown kind."""
+    return _COLUMNS.get(kind, (_NAME, _AGE))
+
+
+def node_ready(node: JsonObject) -> str:
+    """Return Ready, NotReady or Unknown, and whether scheduling is disabled."""
+    ready = next((each for each in objects_at(node, "status.conditions") if each.get("type") == "Ready"), None)
+    word = "Unknown" if ready is None else "Ready" if ready.get("status") == "True" else "NotReady"
+    return f"{word},SchedulingDisabled" if text_at(node, "spec.unschedulable") == "true" else word
+
+
+def _at(path: str, otherwise: str = "") -> Cell:
+    return lambda obj, _: text_at(obj, path) or otherwise
+
+
+def _counted(*paths: str) -> Cell:
+    return lambda obj, _: sum(len(map_at(obj, path)) for path in paths)
+
+
+def _node_roles(node: JsonObject, _: float) -> str:
+    labels = map_at(node, "metadata.labels")
+    return ",".join(sorted(label.removeprefix(_ROLE) for label in labels if label.startswith(_ROLE))) or NONE
+
+
+def _node_address(kind: str) -> Cell:
+    def cell(node: JsonObject, _: float) -> str:
+        addresses = objects_at(node, "status.addresses")
+        return next((str(each.get("address")) for each in addresses if each.get("type") == kind), NONE)
+
+    return cell
+
+
+def _readiness_gates(pod: JsonObject, _: float) -> str:
+    gates = [gate.get("conditionType") for gate in objects_at(pod, "spec.readinessGates")]
+    open_ = {each.get("type") for each in objects_at(pod, "status.conditions") if each.get("status") == "True"}
+    return f"{sum(gate in open_ for gate in gates)}/{len(gates)}" if gates else NONE
+
+
+def _event_moment(*paths: str) -> Cell:
+    def cell(event: JsonObject, now: float) -> str:
+        return ago(next((text for path in paths if (text := text_at(event, path))), ""), now)
+
+    return cell
+
+
+def _event_object(event: JsonObject, _: float) -> str:
+    return f"{text_at(event, 'involvedObject.kind').lower()}/{text_at(event, 'involvedObject.name')}"
+
+
+def _event_source(event: JsonObject, _: float) -> str:
+    component = text_at(event, "source.component") or text_at(event, "reportingComponent")
+    return ", ".join(filter(None, (component, text_at(event, "source.host"))))
+
+
+def _modes(path: str) -> Cell:
+    return lambda obj, _: ",".join(_MODES.get(mode, str(mode)) for mode in list_at(obj, path))
+
+
+def _claim_of(volume: JsonObject, _: float) -> str:
+    name = text_at(volume, "spec.claimRef.name")
+    return f"{text_at(volume, 'spec.claimRef.namespace')}/{name}" if name else ""
+
+
+def _claim_status(claim: JsonObject, _: float) -> str:
+    return "Terminating" if text_at(claim, "metadata.deletionTimestamp") else text_at(claim, "status.phase")
+
+
+def _external_ip(service: JsonObject, _: float) -> str:
+    kind = text_at(service, "spec.type")
+    if kind == "ExternalName":
+        return text_at(service, "spec.externalName")
+    given = [str(ip) for ip in list_at(service, "spec.externalIPs")]
+    entries = objects_at(service, "status.loadBalancer.ingress")
+    found = [str(each.get("ip") or each.get("hostname")) for each in entries]
+    waiting = "<pending>" if kind == "LoadBalancer" else NONE
+    return ",".join(found + given) or waiting
+
+
+def _ports(service: JsonObject, _: float) -> str:
+    def port(each: JsonObject) -> str:
+        outside = f":{each['nodePort']}" if each.get("nodePort") else ""
+        return f"{each.get('port')}{outside}/{each.get('protocol') or 'TCP'}"
+
+    return ",".join(port(each) for each in objects_at(service, "spec.ports")) or NONE
+
+
+def _selector(service: JsonObject, _: float) -> str:
+    return ",".join(f"{key}={value}" for key, value in sorted(map_at(service, "spec.selector").items())) or NONE
+
+
+def _endpoints(obj: JsonObject, _: float) -> str:
+    found = [
+        f"{address.get('ip')}:{port.get('port')}"
+        for subset in objects_at(obj, "subsets")
+        for port in objects_at(subset, "ports")
+        for address in objects_at(subset, "addresses")
+    ]
+    more = f" + {len(found) - _MOST_ENDPOINTS} more..." if len(found) > _MOST_ENDPOINTS else ""
+    return ",".join(found[:_MOST_ENDPOINTS]) + more or NONE
+
+
+_NAME: Final = Column("Name", _at("metadata.name"))
+_AGE: Final = Column("Age", age_of)
+
+_COLUMNS: Final[dict[str, tuple[Column, ...]]] = {
+    "Pod": (
+        _NAME,
+        Column("Ready", lambda pod, _: pod_ready(pod)),
+        Column("Status", lambda pod, _: pod_status(pod)),
+        Column("Restarts", pod_restarts_and_when),
+        _AGE,
+        Column("IP", _at("status.podIP", NONE), wide=True),
+        Column("Node", _at("spec.nodeName", NONE), wide=True),
+        Column("Nominated Node", _at("status.nominatedNodeName", NONE), wide=True),
+        Column("Readiness Gates", _readiness_gates, wide=True),
+    ),
+    "Node": (
+        _NAME,
+        Column("Status", lambda node, _: node_ready(node)),
+        Column("Roles", _node_roles),
+        _AGE,
+        Column("Version", _at("status.nodeInfo.kubeletVersion")),
+        Column("Internal-IP", _node_address("InternalIP"), wide=True),
+        Column("External-IP", _node_address("ExternalIP"), wide=True),
+        Column("OS-Image", _at("status.nodeInfo.osImage", "<unknown>"), wide=True),
+        Column("Kernel-Version", _at("status.nodeInfo.kernelVersion", "<unknown>"), wide=True),
+        Column("Container-Runtime", _at("status.nodeInfo.containerRuntimeVersion", "<unknown>"), wide=True),
+    ),
+    "ConfigMap": (_NAME, Column("Data", _counted("data", "binaryData")), _AGE),
+    "Secret": (_NAME, Column("Type", _at("type")), Column("Data", _counted("data")), _AGE),
+    "Event": (
+        Column("Last Seen", _event_moment("series.lastObservedTime", "lastTimestamp", "eventTime", "firstTimestamp")),
+        Column("Type", _at("type")),
+        Column("Reason", _at("reason")),
+        Column("Object", _event_object),
+        Column("Subobject", _at("involvedObject.fieldPath"), wide=True),
+        Column("Source", _event_source, wide=True),
+        Column("Message", lambda event, _: text_at(event, "message").strip()),
+        Column("First Seen", _event_moment("firstTimestamp", "eventTime"), wide=True),
+        Column("Count", _at("count", "1"), wide=True),
+        Column("Name", _at("metadata.name"), wide=True),
+    ),
+    "Lease": (_NAME, Column("Holder", _at("spec.holderIdentity")), _AGE),
+    "PersistentVolume": (
+        _NAME,
+        Column("Capacity", _at("spec.capacity.storage")),
+        Column("Access Modes", _modes("spec.accessModes")),
+        Column("Reclaim Policy", _at("spec.persistentVolumeReclaimPolicy")),
+        Column("Status", _claim_status),
+        Column("Claim", _claim_of),
+        Column("StorageClass", _at("spec.storageClassName")),
+        Column("VolumeAttributesClass", _at("spec.volumeAttributesClassName", "<unset>")),
+        Column("Reason", _at("status.reason")),
+        _AGE,
+        Column("VolumeMode", _at("spec.volumeMode", "<unset>"), wide=True),
+    ),
+    "PersistentVolumeClaim": (
+        _NAME,
+        Column("Status", _claim_status),
+        Column("Volume", _at("spec.volumeName")),
+        Column("Capacity", _at("status.capacity.storage")),
+        Column("Access Modes", _modes("status.accessModes")),
+        Column("StorageClass", _at("spec.storageClassName")),
+        Column("VolumeAttributesClass", _at("spec.volumeAttributesClassName", "<unset>")),
+        _AGE,
+        Column("VolumeMode", _at("spec.volumeMode", "<unset>"), wide=True),
+    ),
+    "Service": (
+        _NAME,
+        Column("Type", _at("spec.type", "ClusterIP")),
+        Column("Cluster-IP", _at("spec.clusterIP", NONE)),
+        Column("External-IP", _external_ip),
+        Column("Port(s)", _ports),
+        _AGE,
+        Column("Selector", _selector, wide=True),
+    ),
+    "Endpoints": (_NAME, Column("Endpoints", _endpoints), _AGE),
+    "VolumeAttachment": (
+        _NAME,
+        Column("Attacher", _at("spec.attacher")),
+        Column("PV", _at("spec.source.persistentVolumeName")),
+        Column("Node", _at("spec.nodeName")),
+        Column("Attached", _at("status.attached", "false")),
+        _AGE,
+    ),
+}

@@ -1,0 +1,228 @@
+"""The simulated cloud."""
+
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+from beehive.clock import Clock
+from beehive.errors import BeehiveError
+from beehive.hive import Hive
+from beehive.message import Message
+from beehive.names import ModuleName
+from modules.cloud.apiserver import commands
+from modules.cloud.apiserver.cluster import Cluster
+from modules.cloud.apiserver.commands import Verb
+from modules.cloud.apiserver.database.database import Database
+from modules.cloud.apiserver.kinds import JsonObject, ObjectKey, kind_named
+from modules.cloud.cloudhub.link import LinkEvent
+from modules.cloud.cloudhub.module import CloudHub, CloudHubSettings
+from modules.cloud.cloudhub.node_session import NodeSession
+from modules.cloud.dynamiccontroller.module import DynamicController
+from modules.cloud.edgecontroller.module import EdgeController
+from modules.tools.simulate.cloud_store import ObservedStore
+from modules.tools.simulate.network import CloudEndpoint, CloudListener
+from modules.tools.simulate.plan import Write, Writer
+from modules.tools.simulate.status_watch import StatusWatch
+from modules.tools.simulate.world import Process, WallClock, World
+from modules.tools.simulate.writers import OF_NODES, OF_STATUS, call_of
+
+Key = tuple[str, str]
+"""Kind and name; all objects are in namespace `default`."""
+_ANSWER_WITHIN = 30.0
+_POD = kind_named("Pod")
+
+
+class SimulatedCloud:
+    """The cloud's modules in a process that can be restarted with or without its objects.
+
+    Args:
+        world: the world of the run.
+        root: a directory of its own.
+        statuses: receives the changes of pods' statuses.
+        first_version: see `Plan.first_version`.
+    """
+
+    def __init__(self, world: World, root: Path, statuses: StatusWatch, first_version: int = 0) -> None:
+        self.world = world
+        self._statuses = statuses
+        self._first_version = first_version
+        self.endpoint = CloudEndpoint()
+        self.wanted: dict[Key, JsonObject | None] = {}
+        """Manifests of the objects that users want, by kind and name; None for an object to be deleted."""
+        self._forgotten: set[str] = set()
+        self._forgotten_with_nodes: set[str] = set()
+        self._unsettled: set[Key] = set()
+        self._asked: set[Key] = set()
+        self._path = root / "cloud.db"
+        self._wall = WallClock()
+        self._starts = 0
+        self.process: Process | None = None
+        self.hive: Hive | None = None
+        self.cluster: Cluster
+        self._database: Database | None = None
+        self._listener: CloudListener | None = None
+        self._deliveries: dict[str, NodeSession] = {}
+        root.mkdir(parents=True, exist_ok=True)
+
+    def start(self) -> None:
+        """Start the process."""
+        self._starts += 1
+        process = self.process = Process(self.world, "cloud", self._wall, self._starts)
+        clock = process.clock
+        self.cluster = Cluster(clock)
+        self.cluster.storage = ObservedStore(clock, self._next_version(clock), self._statuses.stored)
+        self._database = Database(str(self._path), f"cloud-{self._starts}", durable=False, shared=False)
+        if not self._database.is_new:
+            self._forgotten_with_nodes.clear()
+        hive = self.hive = Hive(process)
+        self._deliveries = {}
+        hive.add(CloudHub, CloudHubSettings(), lambda deliver: self._make_listener(process, deliver), self._deliveries)
+        hive.add(EdgeController, self.cluster, self._database)
+        hive.add(DynamicController)
+        self.world.note("cloud", f"life {self._starts} begins")
+        process.run(hive.start)
+
+    def _next_version(self, clock: Clock) -> int:
+        """Return the first resourceVersion. A cloud that has lost its objects counts on above the versions that nodes
+        have seen.
+        """
+        return self._first_version or int(clock.now())
+
+    def write(self, write: Write) -> None:
+        """Let another writer change a pod or a Node object; the answer is ignored."""
+        process, hive = self.process, self.hive
+        kind, namespace = ("Node", "") if write.writer in OF_NODES else ("Pod", "default")
+        obj = self.find(kind, namespace, write.name) if hive is not None else None
+        if process is None or hive is None or obj is None:
+            return
+        if write.writer in OF_STATUS:
+            self._statuses.others_wrote(obj)
+        if write.writer is Writer.NODE_DELETED:
+            self._delete_node(write.name)
+        message = Message.new(
+            process.clock,
+            source=commands.SOURCE,
+            resource=commands.RESOURCE,
+            operation=Verb.CALL,
+            content=call_of(write),
+        )
+        hive.request_then(ModuleName.EDGECONTROLLER, message, _ANSWER_WITHIN, lambda _answer: None)
+
+    def _delete_node(self, node: str) -> None:
+        """Forget a node's pods (KubeEdge's ObjectSyncs go with their node) and allow its connection to end. The node
+        may register again.
+        """
+        self._forgotten_with_nodes |= self.pods_of(node).keys() | {uid for uid, its in self._synced() if its == node}
+        for connection in self._listener.connections if self._listener is not None else ():
+            if connection.line.node == node:
+                connection.may_end()
+
+    def stop(self) -> None:
+        """Kill the process."""
+        if self.process is not None and self._first_version:
+            self._first_version = self.cluster.storage.version
+        process, self.process, self.hive = self.process, None, None
+        if process is not None:
+            process.kill()
+        self.endpoint.listener = None
+        if self._listener is not None:
+            for connection in list(self._listener.connections):
+                connection.close_from_cloud()
+        if self._database is not None:
+            self._database.close()
+        self._asked.clear()
+
+    @property
+    def forgotten(self) -> set[str]:
+        """Uids of pods whose deletion may never reach their node: pods and pending deletions that the cloud had when it
+        lost its database, and those of deleted nodes, because a cloud with a new database does not call its lists
+        complete.
+        """
+        return self._forgotten | self._forgotten_with_nodes
+
+    def forget(self) -> None:
+        """Lose all objects while the process is stopped; users apply them again later."""
+        self._forgotten |= self._uids() | {uid for uid, _ in self._synced()}
+        for suffix in ("", "-wal", "-shm"):
+            self._path.with_name(self._path.name + suffix).unlink(missing_ok=True)
+        self._unsettled.update(key for key, document in self.wanted.items() if document is not None)
+
+    def set_object(self, kind: str, name: str, document: JsonObject | None) -> None:
+        """Apply an object, or with `document=None` delete it; repeated until the cloud accepts it."""
+        self.wanted[kind, name] = document
+        self._unsettled.add((kind, name))
+        if (kind, name) not in self._asked:
+            self._ask((kind, name))
+
+    def reconcile(self) -> None:
+        """Repeat the commands that the cloud has not accepted; called now and then."""
+        for key in sorted(self._unsettled - self._asked):
+            self._ask(key)
+
+    def settled(self) -> bool:
+        """Whether the cloud has accepted all commands."""
+        return not self._unsettled
+
+    def taken(self) -> set[Key]:
+        """Return kind and name of the objects that the cloud has accepted."""
+        return {key for key, document in self.wanted.items() if document is not None and key not in self._unsettled}
+
+    def unacknowledged(self, node: str) -> int:
+        """Return how many messages a node has not acknowledged; cloudhub repeats them."""
+        return len(self._deliveries.get(node, ()))
+
+    def find(self, kind: str, namespace: str, name: str) -> JsonObject | None:
+        """Return an object of the cloud, or None."""
+        return self.cluster.storage.find(ObjectKey(kind, namespace, name))
+
+    def pods(self) -> list[JsonObject]:
+        """Return all pods of the cloud."""
+        return self.cluster.list(_POD)
+
+    def pods_of(self, node: str) -> dict[str, JsonObject]:
+        """Return a node's pods in the cloud, by uid."""
+        return {pod["metadata"]["uid"]: pod for pod in self.cluster.list(_POD) if pod["spec"].get("nodeName") == node}
+
+    def _synced(self) -> list[tuple[str, str]]:
+        """Return uids of pods that nodes have or are to delete, with the nodes."""
+        if not self._path.exists():
+            return []
+        with closing(sqlite3.connect(self._path)) as database:
+            return database.execute("SELECT uid, node FROM cluster_syncs WHERE kind = 'Pod'").fetchall()
+
+    def _uids(self) -> set[str]:
+        return {pod["metadata"]["uid"] for pod in self.cluster.list(_POD)}
+
+    def _ask(self, key: Key) -> None:
+        if self.hive is None:
+            return
+        kind, name = key
+        document = self.wanted[key]
+        message = self._command(kind, name, document)
+        self._asked.add(key)
+        self.hive.request_then(
+            ModuleName.EDGECONTROLLER, message, _ANSWER_WITHIN, lambda answer: self._answered(key, document, answer)
+        )
+
+    def _command(self, kind: str, name: str, document: JsonObject | None) -> Message:
+        content: Any = commands.Delete(kind.lower(), name) if document is None else commands.Apply([document])
+        verb = Verb.DELETE if document is None else Verb.APPLY
+        assert self.process is not None  # noqa: S101 - the caller has seen the hive
+        return Message.new(
+            self.process.clock, source=commands.SOURCE, resource=commands.RESOURCE, operation=verb, content=content
+        )
+
+    def _answered(self, key: Key, document: JsonObject | None, answer: Message | BeehiveError) -> None:
+        self._asked.discard(key)
+        if isinstance(answer, BeehiveError) or self.wanted[key] is not document:
+            return
+        items = answer.content_as(commands.CommandReply).items
+        errors = [item.error for item in items if item.error]
+        if not errors or (document is None and "not found" in errors[0]):
+            self._unsettled.discard(key)
+
+    def _make_listener(self, process: Process, deliver: Callable[[LinkEvent], None]) -> CloudListener:
+        self._listener = CloudListener(self.endpoint, process, deliver)
+        return self._listener

@@ -1,0 +1,23 @@
+"""Makes the configuration of a simulated node's trace, so that the trace can be replayed."""
+
+from typing import Any
+
+from edged.settings import EdgedSettings
+from modules.processes.edgecore.config import EdgeCoreConfig
+from modules.processes.edgecore.config.edged import Edged
+from modules.processes.edgecore.config.edgehub import EdgeHub, WebSocket
+from modules.processes.edgecore.config.kubelet import TailoredKubeletConfig
+from modules.processes.edgecore.config.model import Modules
+from modules.processes.edgecore.tracing import configuration
+
+
+def configuration_of(edged: EdgedSettings) -> dict[str, Any]:
+    """Return the configuration for the header of a trace."""
+    section = Edged(
+        hostname_override=edged.node_name,
+        root_directory=edged.root,
+        node_ip=edged.node_ip,
+        tailored_kubelet_config=TailoredKubeletConfig(pod_logs_dir=edged.pod_logs, read_only_port=edged.server_port),
+    )
+    hub = EdgeHub(websocket=WebSocket(server="ws://cloud.simulated:10000"))
+    return configuration(EdgeCoreConfig(modules=Modules(edged=section, edge_hub=hub)))

@@ -1,0 +1,145 @@
+"""The plan of a simulated run as plain data, which can be printed, shrunk, and run again."""
+
+from enum import StrEnum
+
+import msgspec
+
+
+class FaultKind(StrEnum):
+    """Kind of a fault."""
+
+    CUT = "link cut"
+    """The connection breaks, frames under way are lost, and dialling fails for a while."""
+    HALF_OPEN = "link half open"
+    """Nothing arrives in either direction; each end has to notice."""
+    DEAF = "nothing reaches the cloud"
+    MUTE = "nothing reaches the node"
+    DELAY = "slow link"
+    DUPLICATE = "frames from the cloud come twice"
+    REORDER = "answers of the cloud are overtaken"
+    """A real cloudcore writes answers and objects by two loops, without an order between the two."""
+    LATE_ANSWERS = "the cloud answers late"
+    """The API server is slow, sometimes slower than the node waits."""
+    NO_ANSWERS = "the cloud does not answer"
+    """A real cloudcore only logs a request that fails."""
+    ROAM = "the node gets another address"
+    """The connection breaks at once and the next is made; the cloud notices the end of the old one later."""
+    CLOUD_RESTART = "cloud restarts with its objects"
+    CLOUD_AMNESIA = "cloud restarts without its objects"
+    """The objects are applied again and have other uids."""
+    KILL = "process killed"
+    """Between any two steps; the store has the disk's contents at that moment."""
+    RESTART = "process stopped and started"
+    REBOOT = "machine rebooted"
+    DISK_FULL = "disk full"
+    STORE_LOCKED = "store locked"
+    STORE_LOST = "store lost"
+    """The process is killed and restarted without its database."""
+    SLOW_DISK = "slow fsync"
+    CRI_FAILS = "runtime refuses calls"
+    CRI_LOSES_ANSWERS = "calls take effect but time out"
+    CRI_SLOW = "slow runtime"
+    RELIST_FAILS = "the runtime cannot be listed"
+    EVENTS_LOST = "events of the runtime are lost"
+    EVENTS_LATE = "events of the runtime come late, some after younger ones"
+    EVENTS_TWICE = "events of the runtime come twice"
+    EVENTS_CUT = "the runtime's stream of events breaks"
+    CONTAINER_DIES = "a container dies"
+    SANDBOX_DIES = "a sandbox dies"
+    IMAGES_MISSING = "images are gone and cannot be pulled"
+    CLOCK_JUMP = "the wall clock jumps"
+
+
+class Fault(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One fault."""
+
+    at: float
+    """Virtual seconds after the beginning."""
+    kind: FaultKind
+    node: int = 0
+    seconds: float = 0.0
+    """Duration."""
+    amount: float = 0.0
+    """Latency in seconds, share of calls, steps until the kill, or seconds of a clock's jump, depending on the kind."""
+
+    def __str__(self) -> str:
+        text = f"{self.at:8.3f} node-{self.node} {self.kind.value}"
+        text += f" for {self.seconds:.3f} s" if self.seconds else ""
+        return text + (f" ({self.amount:g})" if self.amount else "")
+
+
+class Shape(StrEnum):
+    """Kind of workload object."""
+
+    PLAIN = "runs for ever"
+    CRASHES = "ends with an error after a while, again and again"
+    COMPLETES = "ends well after a while"
+    FAILS_ONCE = "ends with an error and is not started again"
+    INIT = "two init containers before it"
+    TWO = "two containers"
+    MOUNTS = "mounts a configmap and a secret"
+    CONFIGMAP = "configmap"
+    SECRET = "secret"  # noqa: S105 - the kind of object
+    STATIC = "static pod"
+    """A file on the node, of a pod that takes a while to terminate; the same file again gives a pod of the same uid."""
+
+
+class WorkloadStep(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One change of the workload."""
+
+    at: float
+    name: str
+    shape: Shape
+    node: int = 0
+    revision: int = 1
+    """Revision of its content; 0 deletes it. A deleted object that comes again is another object of the same name."""
+
+    def __str__(self) -> str:
+        what = f"revision {self.revision}" if self.revision else "deleted"
+        return f"{self.at:8.3f} node-{self.node} {self.name} ({self.shape.value}): {what}"
+
+
+class Writer(StrEnum):
+    """Another writer of the cloud's objects, beside the node and the user."""
+
+    LABEL = "somebody labels the pod"
+    ANNOTATION = "somebody annotates the pod"
+    NOT_READY = "the node controller marks the pod as not ready"
+    NODE_LOST = "the node controller says why the pod is not ready"
+    ADDRESS = "somebody writes another address into the pod's status"
+    GATE = "a controller sets a condition of its own"
+    NODE_LABEL = "somebody labels the node"
+    NODE_UNKNOWN = "the node controller has not heard of the node"
+    NODE_DELETED = "somebody deletes the node"
+
+
+class Write(msgspec.Struct, frozen=True):
+    """One change of a pod or a Node object by another writer."""
+
+    at: float
+    name: str
+    writer: Writer
+    number: int = 0
+    """Makes each write different."""
+
+    def __str__(self) -> str:
+        return f"{self.at:8.3f} cloud  {self.name}: {self.writer.value} ({self.number})"
+
+
+class Plan(msgspec.Struct, frozen=True):
+    """One run."""
+
+    seed: int
+    """Decides everything that is not in the plan: order, latencies, jitter."""
+    nodes: int
+    seconds: float
+    """Duration of faults and changes; then the nodes have to converge."""
+    steps: tuple[WorkloadStep, ...]
+    faults: tuple[Fault, ...]
+    uploads: float = 0.0
+    """Seconds between two uploads of a node, as of devices; 0 for none."""
+    writes: tuple[Write, ...] = ()
+    first_version: int = 0
+    """Version of the cloud's first object; 0 for the seconds since 1970, whose number of digits no run changes."""
+    hostile: float = 0.0
+    """Seconds between two messages of a hostile node; 0 for no such node."""

@@ -1,0 +1,83 @@
+"""Records simulated nodes as `edgecore run --record` does, so that a failing run can be shown, explained and
+replayed.
+"""
+
+import contextlib
+from pathlib import Path
+from typing import Any
+
+from beehive.delivery import HiveEvent
+from beehive.hive import Hive
+from beehive.simulation import EPOCH
+from beehive.trace.entries import AnyEntry, Serialiser
+from beehive.trace.format import FORMAT, TraceHeader
+from beehive.trace.redact import Redactor
+from beehive.trace.writer import FileWriter
+from edged.cri.contract import ContainerRuntime
+from edged.cri.recording import recording
+from edged.node.machine import MachineInfo
+from edged.node.recording import RecordingMachineInfo
+from edgehub.link import LinkFactory
+from edgehub.outbox.recording import recording as recorded_outbox
+from edgehub.outbox.store import OpenOutbox
+from edgehub.recording import RecordingLinks
+from metamanager.recording import RecordingStore
+from metamanager.store import Store
+
+
+class ProcessRecorder:
+    """Records one process of a node; the node's trace has a header for each process.
+
+    Args:
+        hive: the process's hive, not yet started.
+        node: name of the node.
+        seed: seed of the run.
+        configuration: configuration of the node.
+    """
+
+    def __init__(self, hive: Hive, node: str, seed: int, configuration: dict[str, Any]) -> None:
+        self._hive = hive
+        self._redactor = Redactor()
+        self._entries: list[AnyEntry] = []
+        clock = hive.clock
+        self._origin = clock.monotonic()
+        self._header = TraceHeader(
+            FORMAT, "edgecore simulate", node, clock.now(), seed, configuration, int(clock.now() - EPOCH) + 1,
+            why="record",
+        )  # fmt: skip
+        self.delivered = self._entries.append
+        hive.taps.append(self)
+        hive.watchers.append(self._happened)
+
+    def _happened(self, happened: HiveEvent) -> None:
+        self._entries.append(happened)
+
+    def store(self, store: Store) -> Store:
+        """Wrap a store so that it is recorded."""
+        return RecordingStore(store, self._hive.clock, self._hive.next_span, self._entries.append, self._redactor.learn)
+
+    def runtime(self, runtime: ContainerRuntime) -> ContainerRuntime:
+        """Wrap a container runtime so that it is recorded."""
+        return recording(runtime, self._hive.clock, self._hive.next_span, self._entries.append)
+
+    def machine_info(self, machine_info: MachineInfo) -> MachineInfo:
+        """Wrap the machine info so that it is recorded."""
+        return RecordingMachineInfo(machine_info, self._hive.clock, self._entries.append)
+
+    def links(self, make: LinkFactory) -> LinkFactory:
+        """Wrap a link factory so that its links are recorded."""
+        return RecordingLinks(make, self._hive.clock, self._hive.next_span, self._entries.append, self._redactor.frame)
+
+    def outbox(self, open_outbox: OpenOutbox) -> OpenOutbox:
+        """Wrap the opening of the outbox so that it is recorded."""
+        return recorded_outbox(open_outbox, self._hive.clock, self._entries.append)
+
+    def write(self, path: Path) -> None:
+        """Append the records to a trace.
+
+        Raises:
+            TraceError: the trace could not be written.
+        """
+        serialiser = Serialiser(self._origin, self._redactor)
+        with contextlib.closing(FileWriter(path, self._header)) as writer:
+            writer.write(map(serialiser.record, sorted(self._entries, key=lambda entry: entry.time)))

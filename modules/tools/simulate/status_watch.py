@@ -1,0 +1,77 @@
+"""Invariants between the statuses that a node finds and those in the cloud."""
+
+import msgspec
+
+from edged.api import Pod, PodStatus
+from edged.pods.pod_status.conditions import OURS
+from modules.cloud.apiserver.kinds import JsonObject
+from modules.tools.simulate.world import World
+
+MIRRORS = "kubernetes.io/config.mirror"
+"""Annotation of a mirror pod with the uid of its static pod."""
+
+
+class StatusWatch:
+    """Checks that each status in the cloud is one that the node found, in the same order.
+
+    Another writer's change is allowed until the node has corrected it. Mirrors are left out, because a mirror may
+    outlive its static pod. One instance serves all nodes.
+
+    Args:
+        world: collects violations.
+    """
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._found: dict[str, list[PodStatus]] = {}
+        """Statuses that a node has found, in their order, by uid."""
+        self._at: dict[str, int] = {}
+        """Index of the last of them that the cloud has."""
+        self._others: set[str] = set()
+        """Uids of pods whose status another writer has changed."""
+
+    def found(self, pods: tuple[Pod, ...]) -> None:
+        """Note the statuses of a node's pods."""
+        for pod in pods:
+            known = self._found.setdefault(pod.metadata.uid, [])
+            status = own_part(pod.status)
+            if not known or known[-1] != status:
+                known.append(status)
+
+    def others_wrote(self, pod: JsonObject) -> None:
+        """Note that another writer is about to change a pod's status."""
+        self._others.add(runs_as(pod))
+
+    def stored(self, old: JsonObject, new: JsonObject) -> None:
+        """Check a changed pod in the cloud."""
+        if old.get("status") == new.get("status") or runs_as(new) != new["metadata"]["uid"]:
+            return
+        uid, status = runs_as(new), own_part(msgspec.convert(new.get("status") or {}, PodStatus))
+        if own_part(msgspec.convert(old.get("status") or {}, PodStatus)) == status:
+            return
+        known, begin = self._found.get(uid, []), self._at.get(uid, 0)
+        at = next((number for number in range(begin, len(known)) if known[number] == status), None)
+        if at is not None:
+            self._at[uid] = at
+            self._others.discard(uid)
+        elif uid not in self._others:
+            older = status in known
+            invariant = "no older state over a newer one" if older else "the cloud has what the node found"
+            what = "an older status again" if older else "a status that its node never found"
+            self._world.violated(invariant, f"{new['metadata']['name']} ({uid[:8]}) has {what}: {_brief(new)}")
+
+
+def runs_as(pod: JsonObject) -> str:
+    """Return the uid under which a node runs a pod of the cloud; for a mirror that of the static pod."""
+    annotations = pod["metadata"].get("annotations") or {}
+    return str(annotations.get(MIRRORS) or pod["metadata"]["uid"])
+
+
+def own_part(status: PodStatus) -> PodStatus:
+    """Return the part of a status that its node owns."""
+    own = tuple(sorted((one for one in status.conditions if one.type in OURS), key=lambda one: one.type))
+    return msgspec.structs.replace(status, conditions=own, qos_class="", nominated_node_name="", resize="")
+
+
+def _brief(pod: JsonObject) -> str:
+    return msgspec.json.encode(pod.get("status")).decode()[:400]

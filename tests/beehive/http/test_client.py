@@ -1,0 +1,81 @@
+"""The client's side of HTTP/1.1."""
+
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from beehive.http.client import ClientExchange, ResponseHead
+from beehive.http.errors import HttpError
+
+LIMIT = 100
+
+
+def asked(*answer: bytes) -> tuple[ClientExchange, Callable[[], bytes]]:
+    """An exchange whose request was sent, and the reads of its answer; the connection ends after them."""
+    exchange = ClientExchange(1000)
+    exchange.request("GET", "/", [("Host", "a")])
+    reads = iter(answer)
+    return exchange, lambda: next(reads, b"")
+
+
+def test_a_request_with_a_body_has_its_length() -> None:
+    request = ClientExchange(1000).request("GET", "/edge.crt", [("Host", "a:1"), ("NodeName", "n\u00e4")], b"abc")
+    assert request == b"GET /edge.crt HTTP/1.1\r\nHost: a:1\r\nNodeName: n\xc3\xa4\r\nContent-Length: 3\r\n\r\nabc"
+
+
+@pytest.mark.parametrize("header", [("X", "a\r\nb"), ("X", "\0"), ("a b", "c"), ("", "c")])
+def test_a_header_that_cannot_be_sent_is_an_error(header: tuple[str, str]) -> None:
+    with pytest.raises(HttpError):
+        ClientExchange(1000).request("GET", "/", [("Host", "a"), header])
+
+
+def test_the_head_of_a_response() -> None:
+    exchange, receive = asked(b"HTTP/1.1 100 Go on\r\n\r\nHTTP/1.0 302", b" Found\r\nLocation: /b\r\nX:\r\n\r\n")
+    assert exchange.read_head(receive) == ResponseHead(302, {"location": "/b", "x": ""})
+
+
+@pytest.mark.parametrize(
+    "head",
+    [b"", b"SSH-2.0-OpenSSH\r\n\r\n", b"HTTP/1.1", b"HTTP/1.1 ok 200\r\n\r\n", b"\xff", b"HTTP/1.1 200 OK\r\nX\r\n\r\n",
+     b"HTTP/1.1 200 OK\r\nX: " + b"x" * 1000],
+)  # fmt: skip
+def test_bytes_that_are_no_response_are_an_error(head: bytes) -> None:
+    exchange, receive = asked(head)
+    with pytest.raises(HttpError):
+        exchange.read_head(receive)
+
+
+@pytest.mark.parametrize(
+    ("fields", "sent", "body"),
+    [
+        (b"", [b"a", b"b"], b"ab"),
+        (b"Content-Length: 2\r\n", [b"a", b"bc"], b"ab"),
+        (b"Transfer-Encoding: chunked\r\n", [b"2\r\na", b"b\r\n0\r\n\r\n"], b"ab"),
+        (b"Transfer-Encoding: chunked\r\n", [b"7\r\na0\r\n\r\nb\r\n0\r\n\r\n"], b"a0\r\n\r\nb"),
+        (b"Content-Length: 999\r\n", [b"x" * 99, b"yz", b"never read"], b"x" * 99 + b"yz"),
+    ],
+    ids=["until the end", "by length", "in chunks", "a chunk with the end of a body", "up to the limit"],
+)
+def test_a_body(fields: bytes, sent: list[bytes], body: bytes) -> None:
+    exchange, receive = asked(b"HTTP/1.1 200 OK\r\n" + fields + b"\r\n", *sent)
+    exchange.read_head(receive)
+    assert exchange.read_body(receive, LIMIT) == body
+
+
+def test_a_body_that_ends_too_early_is_an_error() -> None:
+    exchange, receive = asked(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\na")
+    exchange.read_head(receive)
+    with pytest.raises(HttpError):
+        exchange.read_body(receive, LIMIT)
+
+
+@given(st.lists(st.binary(min_size=1, max_size=50), max_size=5), st.sampled_from([[], [b"HTTP/1.1 200 OK\r\n"]]))
+def test_any_bytes_are_a_response_or_an_error(data: list[bytes], begin: list[bytes]) -> None:
+    exchange, receive = asked(*begin, *data)
+    try:
+        exchange.read_head(receive)
+        exchange.read_body(receive, LIMIT)
+    except HttpError:
+        return

@@ -1,0 +1,37 @@
+"""Foreign text that is shown: nothing in it moves a cursor, breaks a line or turns the writing round."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from beehive.printable import CLIPPED, clipped, printable, printable_lines
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("plain, größer, 节点, \U0001f600", "plain, größer, 节点, \U0001f600"),
+        ("\x1b[2J\x1b]0;owned\x07", "\\x1b[2J\\x1b]0;owned\\x07"),
+        ("one\ntwo\r\tthree", "one\\ntwo\\r\\tthree"),
+        ("\x9b31m", "\\x9b31m"),
+        ("\u202egnp.exe", "\\u202egnp.exe"),
+        ("\u2028", "\\u2028"),
+        ("\ud800", "\\ud800"),
+        ("back\\slash", "back\\slash"),
+    ],
+)
+def test_what_a_terminal_would_obey_is_shown_escaped(text: str, shown: str) -> None:
+    assert printable(text) == shown
+
+
+@given(st.text())
+def test_one_line_stays_one_line_and_lines_stay_lines(text: str) -> None:
+    assert len(printable(text).splitlines()) <= 1
+    lines = printable_lines(text)
+    assert not set(lines) & {"\x1b", "\r", "\x9b", "\u202e", "\x00"}
+    assert lines.count("\n") == text.count("\n")
+
+
+def test_a_long_text_is_clipped_and_says_how_long_it_was() -> None:
+    assert clipped("x" * CLIPPED) == "x" * CLIPPED
+    assert clipped("x" * 2_000_000) == "x" * CLIPPED + "... (2000000 characters)"

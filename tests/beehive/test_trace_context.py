@@ -1,0 +1,209 @@
+"""The bus knows in whose course everything was sent: handlers, timers, continuations, actors, answers."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from beehive import Actor, DeliveryMode, DeliveryRecord, Hive, Message, Module, Operation, Threads, handles
+from beehive.delivery import HiveEvent, ModuleFailed, TimerRun
+from beehive.testing import Harness
+from beehive.trace_context import Cause, current_cause, current_context, resumed
+
+
+class Tape:
+    """A tap and watcher that keeps everything."""
+
+    def __init__(self) -> None:
+        self.records: list[DeliveryRecord] = []
+        self.happened: list[HiveEvent] = []
+
+    def delivered(self, record: DeliveryRecord) -> None:
+        self.records.append(record)
+
+    def of(self, operation: str) -> DeliveryRecord:
+        """The only record of that operation."""
+        [record] = [record for record in self.records if record.message.route.operation == operation]
+        return record
+
+
+class Helper(Actor):
+    """Sends in the course of what it was told."""
+
+    def __init__(self, hive: Hive) -> None:
+        super().__init__()
+        self._hive = hive
+
+    def on_receive(self, message: Message) -> None:
+        self._hive.send("second", message.with_route(operation="by-helper"))
+
+
+class First(Module):
+    """Sends on by every means there is."""
+
+    name = "first"
+
+    def on_start(self) -> None:
+        self._helper = self.start_actor(Helper, self.hive, name="first/helper")
+
+    @handles(None, "handler")
+    def by_handler(self, message: Message) -> None:
+        self.send("second", message.with_route(operation="from-handler"))
+
+    @handles(None, "timer")
+    def by_timer(self, message: Message) -> None:
+        self.after(5, lambda: self.send("second", message.with_route(operation="by-timer")))
+
+    @handles(None, "period")
+    def by_period(self, message: Message) -> None:
+        self._ticker = self.every(10, lambda: self.send("second", message.with_route(operation="by-period")))
+
+    @handles(None, "helper")
+    def by_helper(self, message: Message) -> None:
+        self._helper.tell(message)
+
+    @handles(None, "request")
+    def by_request(self, message: Message) -> None:
+        question = self.message("a/b/c", "question")
+        self.request("second", question, 9, lambda _: self.send("second", message.with_route(operation="by-answer")))
+
+    @handles(None, "fail")
+    def fail(self, message: Message) -> None:
+        raise ValueError("on purpose")
+
+
+class Second(Module):
+    """Takes all and answers questions."""
+
+    name = "second"
+
+    @handles(None, "question")
+    def answer(self, message: Message) -> None:
+        self.reply(message)
+
+    @handles()
+    def take(self, message: Message) -> None:
+        """Nothing to do."""
+
+
+@pytest.fixture
+def tape() -> Tape:
+    """An empty one."""
+    return Tape()
+
+
+@pytest.fixture
+def bee(tape: Tape) -> Iterator[Harness]:
+    """Both modules, observed."""
+    with Harness(taps=(tape,)) as harness:
+        harness.hive.watchers.append(tape.happened.append)
+        harness.add(First)
+        harness.add(Second)
+        harness.start()
+        yield harness
+
+
+def begin(bee: Harness, tape: Tape, operation: str) -> DeliveryRecord:
+    """Send from outside and wait; the record of that first delivery, which begins a trace."""
+    bee.send("first", bee.message("a/b/c", operation))
+    bee.run_for(20)
+    first = tape.of(operation)
+    assert (first.sender, first.cause, first.trace) == ("", 0, first.span)
+    return first
+
+
+def test_what_a_handler_sends_is_caused_by_what_it_handles(bee: Harness, tape: Tape) -> None:
+    first = begin(bee, tape, "handler")
+    sent = tape.of("from-handler")
+    assert (sent.sender, sent.cause, sent.trace) == ("first", first.span, first.span)
+    assert sent.span not in (0, first.span)
+
+
+def test_a_timer_carries_the_cause_to_what_it_sends(bee: Harness, tape: Tape) -> None:
+    first = begin(bee, tape, "timer")
+    [fired] = [event for event in tape.happened if isinstance(event, TimerRun)]
+    assert (fired.module, fired.seconds, fired.periodic, fired.cause) == ("first", 5, False, first.span)
+    assert "by_timer" in fired.name
+    sent = tape.of("by-timer")
+    assert (sent.cause, sent.trace) == (fired.span, first.span)
+
+
+def test_each_period_begins_a_trace_of_its_own(bee: Harness, tape: Tape) -> None:
+    begin(bee, tape, "period")
+    fired = [event for event in tape.happened if isinstance(event, TimerRun)]
+    assert [(event.cause, event.trace == event.span, event.periodic) for event in fired] == [(0, True, True)] * 2
+    sent = [record for record in tape.records if record.message.route.operation == "by-period"]
+    assert [record.cause for record in sent] == [event.span for event in fired]
+
+
+def test_an_actor_acts_in_the_course_of_what_it_was_told(bee: Harness, tape: Tape) -> None:
+    first = begin(bee, tape, "helper")
+    sent = tape.of("by-helper")
+    assert (sent.sender, sent.cause, sent.trace) == ("first/helper", first.span, first.span)
+
+
+def test_an_answer_goes_to_the_asker_who_goes_on_in_its_course(bee: Harness, tape: Tape) -> None:
+    first = begin(bee, tape, "request")
+    question, answer, after = tape.of("question"), tape.of(Operation.RESPONSE), tape.of("by-answer")
+    assert question.cause == first.span
+    assert (answer.mode, answer.sender, answer.module, answer.cause) == (
+        DeliveryMode.RESPONSE,
+        "second",
+        "first",
+        question.span,
+    )
+    assert (after.cause, after.trace) == (answer.span, first.span)
+
+
+def test_a_failure_is_told_to_watchers(bee: Harness, tape: Tape) -> None:
+    bee.send("first", bee.message("a/b/c", "fail"))
+    failures = [event for event in tape.happened if isinstance(event, ModuleFailed)]
+    assert [(event.module, str(event.error)) for event in failures] == [("first", "on purpose")]
+
+
+def test_a_dead_letter_has_its_cause_too(bee: Harness, tape: Tape) -> None:
+    record = begin(bee, tape, "unknown")
+    assert record.reason is not None
+
+
+def test_a_watcher_that_raises_does_not_fail_whom_it_watches(bee: Harness, tape: Tape) -> None:
+    def broken(_happened: HiveEvent) -> None:
+        raise ValueError("on purpose")
+
+    bee.hive.watchers.insert(0, broken)
+    begin(bee, tape, "timer")
+    assert tape.of("by-timer").module == "second"
+
+
+def test_without_taps_nothing_is_numbered() -> None:
+    with Harness() as bee:
+        bee.add(First)
+        bee.add(Second)
+        bee.start()
+        bee.send("first", bee.message("a/b/c", "handler"))
+        assert bee.hive.next_span() == 1
+
+
+def test_threads_keep_their_courses_apart(tape: Tape) -> None:
+    """The same under the runtime of production."""
+    runtime = Threads()
+    hive = Hive(runtime, taps=(tape,))
+    hive.add(First)
+    hive.add(Second)
+    hive.start()
+    for _ in range(50):
+        question = Message.new(runtime.clock, source="test", resource="a/b/c", operation="question")
+        hive.request("second", question, 10).get()
+        hive.send("first", question.with_route(operation="handler"))
+    hive.stop()
+    runtime.close()
+    causes = {record.span: record for record in tape.records}
+    sent = [record for record in tape.records if record.message.route.operation == "from-handler"]
+    assert len(sent) == 50
+    assert {causes[record.cause].message.route.operation for record in sent} == {"handler"}
+    assert len({record.cause for record in sent}) == 50
+
+
+def test_a_kept_cause_is_resumed_and_left_again() -> None:
+    with resumed(Cause(3, 2)):
+        assert current_cause() == Cause(3, 2)
+    assert (current_context().span, current_context().trace) == (0, 0)

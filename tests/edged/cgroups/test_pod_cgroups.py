@@ -1,0 +1,189 @@
+"""Pods' cgroups through the lives of pods, on edged alone and in the part itself."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from edged.api import Pod, ResourceRequirements
+from edged.cgroups.errors import CgroupBusyError, CgroupError
+from edged.cgroups.names import CgroupPath
+from edged.cgroups.pod_cgroups import PodCgroups
+from edged.cgroups.resource_config import ResourceConfig
+from edged.pods.config.resources import HostResources
+from edged.pods.model import PodUid
+from edged.settings.cgroups import CgroupSettings
+from tests.edged.conftest import Bench, pod
+from tests.edged.pods.builders import UID, a_container, a_pod
+
+BURSTABLE = CgroupPath("/edge/kubepods/burstable")
+
+
+class TreeDouble:
+    """Records the existing cgroups, and all calls in order."""
+
+    def __init__(self) -> None:
+        self.there: dict[str, ResourceConfig] = {}
+        self.done: list[str] = []
+        self.errors: list[CgroupError] = []
+
+    def make(self, path: CgroupPath) -> None:
+        self._do("make", path)
+        self.there.setdefault(path, ResourceConfig())
+
+    def set(self, path: CgroupPath, limits: ResourceConfig) -> None:
+        self._do("set", path)
+        self.there[path] = limits
+
+    def remove(self, path: CgroupPath) -> None:
+        if path in self.there:
+            self._do("remove", path)
+            del self.there[path]
+
+    def _do(self, what: str, path: str) -> None:
+        if self.errors:
+            raise self.errors.pop()
+        self.done.append(f"{what} {path}")
+
+    @property
+    def pods(self) -> list[str]:
+        """The last parts of pods' paths."""
+        return sorted(path.rpartition("/")[2] for path in self.there if "/pod" in path)
+
+
+def cgroups(tree: TreeDouble | None) -> PodCgroups:
+    return PodCgroups(CgroupSettings(root="/edge"), tree, HostResources(memory=2**30))
+
+
+def burstable(uid: str, cpu: str) -> Pod:
+    resources = ResourceRequirements(requests={"cpu": cpu})
+    return a_pod(a_container(resources=resources), meta={"uid": uid})
+
+
+def test_what_is_done_is_not_done_again() -> None:
+    """A turn of a healthy pod costs nothing; another limit, or a new sandbox, does."""
+    tree = TreeDouble()
+    mine = cgroups(tree)
+    mine.apply(burstable("a", "1"))
+    begun = len(tree.done)
+    mine.apply(burstable("a", "1"))
+    assert len(tree.done) == begun
+    mine.apply(burstable("a", "1"), anew=True)
+    assert len(tree.done) > begun
+    mine.apply(burstable("a", "2"))
+    assert tree.there[f"{BURSTABLE}/poda"].cpu_shares == 2048
+
+
+def test_the_class_weighs_what_its_pods_ask_for() -> None:
+    """From the first to the last; best-effort pods do not count."""
+    tree = TreeDouble()
+    mine = cgroups(tree)
+    weights = []
+    for come in (burstable("a", "1"), burstable("b", "500m"), a_pod(meta={"uid": "c"})):
+        mine.apply(come)
+        weights.append(tree.there[BURSTABLE].cpu_shares)
+    for gone in ("a", "b"):
+        mine.remove(PodUid(gone))
+        weights.append(tree.there[BURSTABLE].cpu_shares)
+    assert weights == [1024, 1536, 1536, 512, 2]
+
+
+def test_a_pod_that_changes_its_class_leaves_nothing_in_the_other() -> None:
+    tree = TreeDouble()
+    mine = cgroups(tree)
+    mine.apply(burstable(UID, "1"))
+    mine.apply(a_pod())
+    assert len(tree.pods) == 2
+    mine.remove(UID)
+    assert tree.pods == []
+
+
+def test_a_node_without_cgroups_leaves_it_to_the_runtime() -> None:
+    """Nothing is made, and no parent is named."""
+    mine = cgroups(None)
+    mine.apply(a_pod())
+    mine.remove(UID)
+    assert mine.parent(a_pod()) == ""
+
+
+def test_what_could_not_be_set_is_tried_again() -> None:
+    tree = TreeDouble()
+    mine = cgroups(tree)
+    tree.errors = [CgroupError("cannot make", "x")]
+    with pytest.raises(CgroupError):
+        mine.apply(burstable("a", "1"))
+    mine.apply(burstable("a", "1"))
+    assert tree.pods == ["poda"]
+
+
+@pytest.fixture
+def tree() -> TreeDouble:
+    return TreeDouble()
+
+
+@pytest.fixture
+def bench(tmp_path: Path, tree: TreeDouble) -> Any:
+    made = Bench(tmp_path, cgroups=CgroupSettings(root="/edge"), tree=tree)
+    yield made
+    made.stop()
+
+
+def test_a_pods_cgroup_is_there_before_its_sandbox_and_gone_after_it(bench: Bench, tree: TreeDouble) -> None:
+    """The runtime gets its path, and it is removed once the pod is deleted for good."""
+    bench.start()
+    bench.tell("insert", pod())
+    assert tree.pods == ["poduid-web"]
+    config = bench.runtime.sandbox_configs[next(iter(bench.runtime.sandboxes))]
+    assert config.linux.cgroup_parent == "/edge/kubepods/besteffort/poduid-web"
+    bench.tell("delete", pod())
+    bench.run(5)
+    assert bench.runtime.sandboxes == {}
+    assert tree.pods == []
+
+
+def test_a_pod_without_a_cgroup_has_no_sandbox(bench: Bench, tree: TreeDouble) -> None:
+    """It would run without limits: it waits, says why, and comes when the cgroup can be made."""
+    bench.start()
+    tree.errors = [CgroupError("cannot make the cgroup", "/edge/x", "no space")]
+    bench.tell("insert", pod())
+    bench.run(1)
+    assert not bench.runtime.sandboxes
+    waiting = bench.meta.statuses("web")[-1]["containerStatuses"][0]["state"]["waiting"]
+    assert "no space" in waiting["message"]
+    bench.run(5)
+    assert bench.runtime.running() == ["main"]
+
+
+def test_a_pod_that_has_ended_keeps_no_cgroup(bench: Bench, tree: TreeDouble) -> None:
+    """Although the cloud still knows it (SyncTerminatedPod)."""
+    bench.start()
+    container = {"name": "main", "image": "busybox:1.36", "command": ["exit", "0"]}
+    bench.tell("insert", pod(restartPolicy="Never", containers=[container]))
+    bench.run(5)
+    assert bench.meta.phases("web")[-1] == "Succeeded"
+    assert tree.pods == []
+
+
+def test_files_are_kept_until_the_cgroup_is_gone(bench: Bench, tree: TreeDouble) -> None:
+    """By its files a pod's remains are found after a crash."""
+    bench.start()
+    bench.tell("insert", pod())
+    tree.errors = [CgroupBusyError("cannot remove the cgroup", "x", retryable=True)]
+    bench.tell("delete", pod())
+    files = bench.settings.root / "pods" / "uid-web"
+    assert files.exists()
+    bench.run(5)
+    assert not files.exists()
+    assert tree.pods == []
+
+
+def test_cgroups_of_pods_that_were_deleted_while_edged_was_away_are_removed(bench: Bench, tree: TreeDouble) -> None:
+    """Of a pod that has nothing but files; and another agent's cgroup beside it is left alone."""
+    tree.there = {
+        "/edge/kubepods/burstable/pod-old": ResourceConfig(),
+        "/edge/kubepods/burstable/podtheirs": ResourceConfig(),
+    }
+    (bench.settings.root / "pods" / "-old").mkdir(parents=True)
+    bench.start()
+    bench.run(3)
+    assert tree.pods == ["podtheirs"]

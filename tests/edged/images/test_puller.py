@@ -1,0 +1,174 @@
+"""Pulls: one for many waiters, so many at once, in order; nobody waits for them but who looks again."""
+
+import grpc
+import pytest
+
+from beehive.simulation import Simulation
+from edged.api.nodes import ContainerImage
+from edged.cri.errors import CriError, UnavailableError
+from edged.images.keyring import Credentials
+from edged.images.largest import largest_images
+from edged.images.limits import PullLimits
+from edged.images.puller import FRESH_SECONDS, ImagePuller, PullRequest, PullResult
+from edged.pods.model import PodUid
+from edged.testing import FakeRuntime
+from protos.cri.v1 import api_pb2 as cri
+
+A, B, C = PodUid("a"), PodUid("b"), PodUid("c")
+SECONDS = 10.0
+RIGHT, WRONG = Credentials("u", "right"), Credentials("u", "wrong")
+
+
+class Registry:
+    """Pulls that take ten seconds each."""
+
+    def __init__(self, **limits: float) -> None:
+        self.simulation = Simulation(1)
+        self.runtime = FakeRuntime(self.simulation)
+        self.runtime.pull_seconds = SECONDS
+        self.pulled_for: list[PodUid] = []
+        made = PullLimits(**limits)  # type: ignore[arg-type]
+        self.pulls = ImagePuller(self.simulation, self.runtime, made, self.pulled_for.append)
+
+    def ask(self, uid: PodUid, image: str = "one", *credentials: Credentials) -> None:
+        self.pulls.request(uid, PullRequest(image, credentials), cri.PodSandboxConfig())
+
+    def outcome(self, uid: PodUid, image: str = "one") -> PullResult:
+        outcome = self.pulls.take_result(uid, image)
+        assert outcome is not None
+        return outcome
+
+    def run(self, seconds: float) -> None:
+        self.simulation.run_for(seconds)
+
+    @property
+    def begun(self) -> int:
+        return self.runtime.calls["pull_image"]
+
+
+def test_who_asks_goes_on_and_finds_the_outcome_once(registry: Registry) -> None:
+    registry.ask(A)
+    registry.run(SECONDS / 2)
+    registry.ask(A)
+    assert registry.pulls.take_result(A, "one") is None
+    assert registry.pulled_for == []
+    registry.run(SECONDS)
+    assert registry.pulled_for == [A]
+    outcome = registry.outcome(A)
+    assert (outcome.reference, outcome.error, outcome.seconds) == ("sha256:one", None, SECONDS)
+    assert registry.pulls.take_result(A, "one") is None
+    assert registry.begun == 1
+
+
+def test_many_waiters_share_one_pull(registry: Registry) -> None:
+    for uid in (A, B, C):
+        registry.ask(uid)
+    registry.run(SECONDS * 2)
+    assert registry.begun == 1
+    assert registry.pulled_for == [A, B, C]
+    assert {registry.outcome(uid).reference for uid in (A, B, C)} == {"sha256:one"}
+
+
+def test_other_credentials_are_another_pull() -> None:
+    """What one pod may see is not another's to take for granted."""
+    registry = Registry(parallel=2)
+    registry.ask(A, "one", RIGHT)
+    registry.ask(B, "one", WRONG)
+    registry.run(1)
+    assert registry.begun == 2
+
+
+@pytest.mark.parametrize(("parallel", "begun"), [(1, 1), (2, 2), (0, 3)])
+def test_so_many_run_at_once_and_the_others_follow_in_their_order(parallel: int, begun: int) -> None:
+    registry = Registry(parallel=parallel)
+    for uid, image in ((A, "one"), (B, "two"), (C, "three")):
+        registry.ask(uid, image)
+    registry.run(1)
+    assert registry.begun == begun
+    registry.run(SECONDS * 3)
+    assert registry.pulled_for == [A, B, C] if parallel == 1 else sorted(registry.pulled_for) == [A, B, C]
+
+
+def test_no_more_begin_than_the_rate_allows() -> None:
+    registry = Registry(parallel=0, rate=0.5, burst=2)
+    for number in range(4):
+        registry.ask(PodUid(str(number)), f"image-{number}")
+    registry.run(0.5)
+    assert registry.begun == 2
+    registry.run(2)
+    assert registry.begun == 3
+    registry.run(2)
+    assert registry.begun == 4
+
+
+def test_credentials_are_tried_until_one_is_taken(registry: Registry) -> None:
+    registry.runtime.locked["one"] = RIGHT
+    registry.ask(A, "one", WRONG, RIGHT)
+    registry.run(SECONDS * 3)
+    assert registry.outcome(A).error is None
+
+
+def test_a_refusal_is_everybodys(registry: Registry) -> None:
+    registry.runtime.locked["one"] = RIGHT
+    registry.ask(A, "one", WRONG)
+    registry.ask(B, "one", WRONG)
+    registry.run(SECONDS * 2)
+    for uid in (A, B):
+        error = registry.outcome(uid).error
+        assert isinstance(error, CriError)
+        assert "wrong" not in str(error)
+
+
+def test_a_failure_does_not_keep_the_next_from_being_pulled(registry: Registry) -> None:
+    registry.runtime.fail("pull_image", UnavailableError("PullImage", "", grpc.StatusCode.UNAVAILABLE, "no network"))
+    registry.ask(A, "one")
+    registry.ask(B, "two")
+    registry.run(SECONDS * 3)
+    assert registry.pulled_for == [A, B]
+    assert registry.outcome(A, "one").error is not None
+    assert registry.outcome(B, "two").error is None
+
+
+def test_what_nobody_waits_for_any_more_does_not_begin(registry: Registry) -> None:
+    registry.ask(A, "one")
+    registry.ask(B, "two")
+    registry.ask(C, "three")
+    registry.pulls.remove_pod(B)
+    registry.run(SECONDS * 4)
+    assert registry.begun == 2
+    assert registry.pulled_for == [A, C]
+
+
+def test_an_outcome_that_nobody_took_is_not_believed_later(registry: Registry) -> None:
+    registry.ask(A)
+    registry.run(SECONDS + FRESH_SECONDS + 5)
+    assert registry.pulls.take_result(A, "one") is None
+
+
+def test_nothing_begins_after_the_end(registry: Registry) -> None:
+    registry.ask(A, "one")
+    registry.ask(B, "two")
+    registry.run(1)
+    registry.pulls.close()
+    registry.run(SECONDS * 3)
+    assert registry.begun == 1
+
+
+def test_the_node_names_its_largest_images() -> None:
+    images = [
+        cri.Image(id="1", repo_tags=["small:1"], size=1),
+        cri.Image(id="2", repo_tags=["big:1"], repo_digests=["big@sha256:x"], size=9),
+        cri.Image(id="3", size=99),
+        cri.Image(id="4", repo_tags=[f"many:{n}" for n in range(9)], size=5),
+    ]
+    assert largest_images(images, 2) == (
+        ContainerImage(names=("big@sha256:x", "big:1"), size_bytes=9),
+        ContainerImage(names=tuple(f"many:{n}" for n in range(5)), size_bytes=5),
+    )
+    assert len(largest_images(images, -1)) == 3
+    assert largest_images(images, 0) == ()
+
+
+@pytest.fixture
+def registry() -> Registry:
+    return Registry()

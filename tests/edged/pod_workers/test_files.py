@@ -1,0 +1,196 @@
+"""A pod's files on the node."""
+
+import os
+import stat
+from pathlib import Path
+from unittest.mock import patch
+
+import pytest
+from msgspec.structs import replace
+
+from beehive.files.damaged import all_set_aside
+from beehive.simulation import Simulation
+from edged.api import Container, ObjectMeta, Pod, PodSpec
+from edged.pod_workers.pod_directories import PodDirectories
+from edged.pods.errors import ConfigError
+from edged.pods.labels import ref_of
+from edged.pods.model import PodRef, PodUid
+from edged.settings import EdgedSettings
+from edged.volumes import VolumeError
+from tests.beehive.files.trees import make_deep
+
+POD = Pod(
+    metadata=ObjectMeta(name="web", namespace="default", uid="u1"),
+    spec=PodSpec(containers=(Container(name="main", image="x", termination_message_path="/dev/termination-log"),)),
+)
+MAIN = POD.spec.containers[0]
+
+
+def files_in(root: Path) -> PodDirectories:
+    settings = EdgedSettings(node_name="n1", root=root / "edged", pod_logs=root / "logs", runtime_endpoint="")
+    return PodDirectories(settings, Simulation(1).clock)
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> PodDirectories:
+    return files_in(tmp_path)
+
+
+def mounted(files: PodDirectories, ips: tuple[str, ...] = ("10.0.0.1",), attempt: int = 0) -> dict[str, Path]:
+    """Where what a container sees is on the node, by its path in the container."""
+    return {m.container_path: Path(m.host_path) for m in files.mounts(POD, MAIN, attempt, {}, {}, ips)}
+
+
+class _NoSources:
+    def __getattr__(self, name: str) -> object:
+        raise AssertionError(f"asked for {name}")
+
+
+def prepare(files: PodDirectories) -> None:
+    files.prepare(POD, _NoSources())  # type: ignore[arg-type]
+
+
+def test_directories_of_a_pod_are_open_to_nobody_else(files: PodDirectories, tmp_path: Path) -> None:
+    prepare(files)
+    files.make_log_directory(POD)
+    assert stat.S_IMODE((tmp_path / "edged" / "pods" / "u1").stat().st_mode) & 0o007 == 0
+    assert (tmp_path / "logs" / "default_web_u1").is_dir()
+    assert files.pods() == ["u1"]
+
+
+def test_a_container_sees_its_pods_hosts_and_a_file_for_its_last_words(files: PodDirectories) -> None:
+    prepare(files)
+    seen = mounted(files)
+    assert "10.0.0.1\tweb" in seen["/etc/hosts"].read_text()
+    assert stat.S_IMODE(seen["/dev/termination-log"].stat().st_mode) == 0o666
+
+
+def test_what_a_container_has_written_to_its_hosts_keeps_no_other_from_starting(files: PodDirectories) -> None:
+    """It may be no text."""
+    prepare(files)
+    path = mounted(files)["/etc/hosts"]
+    right = path.read_bytes()
+    path.write_bytes(b"\xff" * len(right))
+    assert mounted(files)["/etc/hosts"].read_bytes() == right
+    path.write_bytes(right + b"10.0.0.9 more")
+    assert mounted(files)["/etc/hosts"].read_bytes() == right
+
+
+def test_on_the_hosts_network_a_container_gets_a_copy_of_the_machines_hosts(files: PodDirectories) -> None:
+    """Root without any capability owned the machine's own file, and wrote to it."""
+    prepare(files)
+    pod = replace(POD, spec=replace(POD.spec, host_network=True))
+    seen = {m.container_path: Path(m.host_path) for m in files.mounts(pod, MAIN, 0, {}, {}, ())}["/etc/hosts"]
+    assert seen != Path("/etc/hosts")
+    assert not seen.is_symlink()
+    machine = Path("/etc/hosts").read_bytes()
+    assert seen.read_bytes() == b"# Kubernetes-managed hosts file (host network).\n" + machine
+    seen.write_text("10.6.6.6 bank.example\n")
+    assert Path("/etc/hosts").read_bytes() == machine
+
+
+def test_hosts_are_written_anew_only_when_they_changed(files: PodDirectories) -> None:
+    """Other containers read the file meanwhile."""
+    prepare(files)
+    path = mounted(files)["/etc/hosts"]
+    os.utime(path, (1, 1))
+    mounted(files)
+    assert path.stat().st_mtime == 1
+    mounted(files, ("10.0.0.2",))
+    assert "10.0.0.2\tweb" in path.read_text()
+
+
+def test_each_attempt_has_last_words_of_its_own(files: PodDirectories) -> None:
+    prepare(files)
+    first = mounted(files)["/dev/termination-log"]
+    first.write_text("good bye")
+    assert mounted(files, attempt=1)["/dev/termination-log"].read_text() == ""
+    assert first.read_text() == "good bye"
+
+
+def test_files_and_logs_go_and_once_more_is_no_error(files: PodDirectories, tmp_path: Path) -> None:
+    prepare(files)
+    files.make_log_directory(POD)
+    for _ in range(2):
+        files.remove(ref_of(POD))
+        assert files.pods() == []
+        assert list((tmp_path / "logs").iterdir()) == []
+
+
+def test_a_removal_that_was_interrupted_is_found_again(files: PodDirectories, tmp_path: Path) -> None:
+    """The pod's directory goes last; of the pod nothing more is known than its uid."""
+    prepare(files)
+    files.make_log_directory(POD)
+    with (
+        patch("edged.pod_workers.pod_directories.remove_tree", side_effect=OSError("the power went")),
+        pytest.raises(OSError, match="power"),
+    ):
+        files.remove(ref_of(POD))
+    assert files.pods() == ["u1"]
+    files.remove(PodRef(PodUid("u1"), "", ""))
+    assert files.pods() == []
+    assert list((tmp_path / "logs").iterdir()) == []
+
+
+def test_what_a_container_has_nested_deeply_is_removed(files: PodDirectories, tmp_path: Path) -> None:
+    """1,500 directories in an emptyDir ended the removal with RecursionError, again and again."""
+    prepare(files)
+    make_deep(tmp_path / "edged/pods/u1/volumes/kubernetes.io~empty-dir/v", 1500)
+    make_deep(tmp_path / "logs/default_web_u1/main", 1500)
+    files.remove(ref_of(POD))
+    assert files.pods() == []
+    assert list((tmp_path / "logs").iterdir()) == []
+
+
+def test_only_the_logs_of_exactly_that_pod_go(files: PodDirectories, tmp_path: Path) -> None:
+    others = [tmp_path / "logs" / name for name in ("default_web_u11", "default_web_xu1", "u1")]
+    for other in others:
+        other.mkdir(parents=True)
+    files.remove(PodRef(PodUid("u1"), "", ""))
+    files.remove(PodRef(PodUid("*"), "", ""))
+    assert all(other.is_dir() for other in others)
+
+
+def test_links_are_removed_and_not_followed(files: PodDirectories, tmp_path: Path) -> None:
+    precious = tmp_path / "precious"
+    precious.mkdir()
+    (precious / "file").write_text("kept")
+    prepare(files)
+    (tmp_path / "edged" / "pods" / "u1" / "link").symlink_to(precious)
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "logs" / "default_web_u1").symlink_to(precious)
+    files.remove(ref_of(POD))
+    assert (precious / "file").read_text() == "kept"
+    assert files.pods() == []
+    assert list((tmp_path / "logs").iterdir()) == []
+
+
+def test_what_is_no_directory_gives_way_to_the_pods(files: PodDirectories, tmp_path: Path) -> None:
+    """Of one that nobody knows it is removed like the directory."""
+    place = tmp_path / "edged" / "pods" / "u1"
+    place.parent.mkdir(parents=True)
+    place.write_text("what a failing disk has made of it")
+    assert files.pods() == ["u1"]
+    files.remove(PodRef(PodUid("u1"), "", ""))
+    assert files.pods() == []
+    place.symlink_to("/nowhere")
+    prepare(files)
+    assert place.is_dir()
+    assert [path.name for path in all_set_aside(tmp_path / "edged")] == ["u1.1"]
+
+
+def test_what_is_mounted_is_not_emptied(files: PodDirectories, tmp_path: Path) -> None:
+    prepare(files)
+    volume = tmp_path / "edged" / "pods" / "u1" / "a volume"
+    volume.mkdir()
+    escaped = str(volume).replace(" ", r"\040")
+    line = f"36 35 98:0 / {escaped} rw,noatime master:1 - ext3 /dev/root rw\n"
+    with patch.object(Path, "read_bytes", return_value=line.encode()), pytest.raises(VolumeError, match="mount point"):
+        files.remove(ref_of(POD))
+    assert volume.is_dir()
+
+
+@pytest.mark.parametrize("uid", ["..", ".", "a/b"])
+def test_no_name_leaves_its_directory(files: PodDirectories, uid: str) -> None:
+    with pytest.raises(ConfigError):
+        files.remove(PodRef(PodUid(uid), "default", "web"))

@@ -1,0 +1,270 @@
+"""Images are there, being pulled, or the reason why not; a failed pull has its back-off."""
+
+import base64
+import json
+
+import grpc
+import pytest
+
+from beehive.simulation import Simulation
+from edged.api import Container, LocalObjectReference, ObjectMeta, Pod, PodSpec, Secret, seconds
+from edged.cri.errors import CriError, UnavailableError
+from edged.events import EventRecorder, Occurrence
+from edged.events.pods import PodEvents
+from edged.images.limits import PullLimits
+from edged.images.puller import ImagePuller
+from edged.pod_workers.errors import ImagePendingError, ImageUnavailableError
+from edged.pod_workers.image_manager import ImageManager, ImageRequest
+from edged.pods.backoff import BackOffs
+from edged.pods.model import PodUid
+from edged.testing import FakeRuntime
+from metamanager.client import NotConnectedError
+from protos.cri.v1 import api_pb2 as pb
+
+UID, OTHER = PodUid("u"), PodUid("v")
+HERE = "docker.io/library/here:1"
+FAILURE = UnavailableError("PullImage", "", grpc.StatusCode.UNAVAILABLE, "no network")
+
+
+class Sources:
+    """The secrets of a namespace; None cannot be asked for."""
+
+    def __init__(self, **secrets: Secret | None) -> None:
+        self._secrets = secrets
+
+    def secret(self, name: str) -> Secret | None:
+        if name in self._secrets and self._secrets[name] is None:
+            raise NotConnectedError("ask", name)
+        return self._secrets.get(name)
+
+    def config_map(self, name: str) -> None:
+        """Nothing."""
+
+
+def pull_secret(user: str, password: str, registry: str = "locked.example") -> Secret:
+    auth = base64.b64encode(f"{user}:{password}".encode()).decode()
+    data = {".dockerconfigjson": json.dumps({"auths": {registry: {"auth": auth}}}).encode()}
+    return Secret(metadata=ObjectMeta(name="pull", namespace="n"), type="kubernetes.io/dockerconfigjson", data=data)
+
+
+class ImageBench:
+    """An image manager over a runtime with one image."""
+
+    def __init__(self) -> None:
+        self.simulation = Simulation(1)
+        self.runtime = FakeRuntime(self.simulation, [HERE])
+        self.told: list[Occurrence] = []
+        events = PodEvents(EventRecorder(self.simulation.clock, "n1", self.told.append))
+        pulls = ImagePuller(self.simulation, self.runtime, PullLimits(rate=0), lambda _uid: None)
+        self.manager = ImageManager(self.runtime, pulls, BackOffs(), events)
+        self.sources = Sources()
+        self.secrets: tuple[str, ...] = ()
+
+    def need(self, image: str, at: float = 0.0, uid: PodUid = UID, policy: str = "") -> ImageRequest:
+        container = Container(name="main", image=image, image_pull_policy=policy)
+        references = tuple(LocalObjectReference(name=name) for name in self.secrets)
+        spec = PodSpec(containers=(container,), image_pull_secrets=references)
+        pod = Pod(metadata=ObjectMeta(name="web", namespace="n", uid=uid), spec=spec)
+        return ImageRequest(pod, container, pb.PodSandboxConfig(), self.sources, seconds(at))
+
+    def ensure(self, image: str, at: float = 0.0, uid: PodUid = UID, policy: str = "") -> str:
+        """The reference for CreateContainer, after as many turns as it takes."""
+        need = self.need(image, at, uid, policy)
+        for _ in range(2):
+            try:
+                return self.manager.ensure_image_exists(need)[0]
+            except ImagePendingError:
+                self.simulation.run_until_idle()
+        raise AssertionError("it is pulled for ever")
+
+    def trouble(self, image: str, at: float = 0.0, uid: PodUid = UID, policy: str = "") -> ImageUnavailableError:
+        """Why it cannot be had."""
+        with pytest.raises(ImageUnavailableError) as caught:
+            self.ensure(image, at, uid, policy)
+        return caught.value
+
+    def sentences(self) -> list[tuple[str, str]]:
+        """What was told since the last time."""
+        told = [(each.reason, each.message) for each in self.told]
+        self.told.clear()
+        return told
+
+
+@pytest.fixture
+def images() -> ImageBench:
+    return ImageBench()
+
+
+def test_what_is_present_is_used_under_its_id(images: ImageBench) -> None:
+    assert images.ensure("here:1") == f"sha256:{HERE}"
+    assert images.runtime.calls["pull_image"] == 0
+    assert images.sentences() == [("Pulled", 'Container image "here:1" already present on machine')]
+
+
+def test_what_is_missing_is_pulled_once(images: ImageBench) -> None:
+    for _ in range(2):
+        assert images.ensure("nginx:1") == "sha256:docker.io/library/nginx:1"
+    assert images.runtime.calls["pull_image"] == 1
+
+
+def test_a_pull_is_told_from_its_beginning_to_its_end_with_its_time(images: ImageBench) -> None:
+    images.runtime.pull_seconds = 2.0
+    with pytest.raises(ImagePendingError) as caught:
+        images.manager.ensure_image_exists(images.need("nginx:1", at=10))
+    waiting = caught.value.waiting
+    assert (waiting.reason, waiting.message) == ("ContainerCreating", 'Pulling image "nginx:1"')
+    with pytest.raises(ImagePendingError):
+        images.manager.ensure_image_exists(images.need("nginx:1", at=11))
+    images.simulation.run_for(3)
+    images.manager.ensure_image_exists(images.need("nginx:1", at=13.5))
+    assert images.sentences() == [
+        ("Pulling", 'Pulling image "nginx:1"'),
+        ("Pulled", 'Successfully pulled image "nginx:1" in 2.000s (3.500s including waiting).'),
+    ]
+
+
+def test_a_pull_is_told_with_the_size_of_the_image_where_the_runtime_says_it(images: ImageBench) -> None:
+    images.runtime.image_sizes["docker.io/library/nginx:1"] = 1234
+    images.ensure("nginx:1")
+    assert images.sentences()[-1][1].endswith(" including waiting). Image size: 1234 bytes.")
+
+
+def test_an_image_that_came_by_other_means_ends_the_wait_for_it(images: ImageBench) -> None:
+    """A later pull of it is told of, and its wait begins then."""
+    with pytest.raises(ImagePendingError):
+        images.manager.ensure_image_exists(images.need("nginx:1", at=0))
+    images.manager._pulls.remove_pod(UID)
+    images.simulation.run_until_idle()
+    images.manager.ensure_image_exists(images.need("nginx:1", at=10))
+    images.sentences()
+    with pytest.raises(ImagePendingError):
+        images.manager.ensure_image_exists(images.need("nginx:1", at=100, policy="Always"))
+    images.simulation.run_until_idle()
+    images.manager.ensure_image_exists(images.need("nginx:1", at=101, policy="Always"))
+    pulling, pulled = images.sentences()
+    assert pulling == ("Pulling", 'Pulling image "nginx:1"')
+    assert "(1.000s including waiting)" in pulled[1]
+
+
+def test_always_means_always(images: ImageBench) -> None:
+    for _ in range(2):
+        images.ensure("here:1", policy="Always")
+    assert images.runtime.calls["pull_image"] == 2
+
+
+def test_never_means_never_and_says_so(images: ImageBench) -> None:
+    trouble = images.trouble("nginx:1", policy="Never")
+    assert trouble.reason == "ErrImageNeverPull"
+    assert trouble.message == 'Container image "nginx:1" is not present with pull policy of Never'
+    assert images.runtime.calls["pull_image"] == 0
+    assert images.sentences() == [("ErrImageNeverPull", trouble.message)]
+
+
+def test_a_name_that_is_none(images: ImageBench) -> None:
+    assert images.trouble("UPPER CASE").reason == "InvalidImageName"
+
+
+def test_a_runtime_that_does_not_say_whether_it_is_there(images: ImageBench) -> None:
+    images.runtime.fail("image_status", FAILURE)
+    assert images.trouble("here:1").reason == "ImageInspectError"
+    assert images.sentences()[0][0] == "InspectFailed"
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        ("no network", "ErrImagePull"),
+        ("RegistryUnavailable: it is down", "RegistryUnavailable"),
+        ("SignatureValidationFailed: no policy", "SignatureValidationFailed"),
+    ],
+)
+def test_the_runtimes_word_is_the_reason_where_there_is_one(images: ImageBench, words: str, reason: str) -> None:
+    images.runtime.fail("pull_image", CriError("PullImage", "", grpc.StatusCode.UNKNOWN, words))
+    trouble = images.trouble("nginx:1")
+    assert trouble.reason == reason
+    assert words in trouble.message
+    assert [told for told, _ in images.sentences()] == ["Pulling", "Failed", "Failed"]
+    assert f": {reason}: " in images.trouble("nginx:1", at=1).message
+
+
+def test_a_failed_pull_waits_ten_seconds_then_twenty_and_says_how_long(images: ImageBench) -> None:
+    images.runtime.fail("pull_image", FAILURE, times=2)
+    assert images.trouble("nginx:1").reason == "ErrImagePull"
+    waiting = images.trouble("nginx:1", at=4)
+    assert (waiting.reason, waiting.retry_after) == ("ImagePullBackOff", 6.0)
+    assert "no network" in waiting.message
+    assert images.sentences()[-2:] == [
+        ("BackOff", 'Back-off pulling image "nginx:1"'),
+        ("Failed", "Error: ImagePullBackOff"),
+    ]
+    assert images.trouble("nginx:1", at=10).reason == "ErrImagePull"
+    assert images.trouble("nginx:1", at=29).retry_after == 1.0
+    assert images.ensure("nginx:1", at=30)
+    assert images.runtime.calls["pull_image"] == 3
+
+
+def test_a_success_ends_the_back_off(images: ImageBench) -> None:
+    images.runtime.fail("pull_image", FAILURE)
+    images.trouble("nginx:1")
+    images.ensure("nginx:1", at=10)
+    images.runtime.remove_image(pb.ImageSpec(image="docker.io/library/nginx:1"))
+    images.runtime.fail("pull_image", FAILURE)
+    assert images.trouble("nginx:1", at=11).reason == "ErrImagePull"
+    assert images.trouble("nginx:1", at=12).retry_after == 9.0
+
+
+def test_the_back_off_of_one_pod_is_not_another_pods_nor_that_of_its_successor(images: ImageBench) -> None:
+    images.runtime.fail("pull_image", FAILURE, times=3)
+    images.trouble("nginx:1")
+    assert images.trouble("nginx:1", uid=OTHER).reason == "ErrImagePull"
+    images.manager.forget_pod(UID)
+    assert images.trouble("nginx:1", at=1).reason == "ErrImagePull"
+    assert images.trouble("nginx:1", at=1, uid=OTHER).reason == "ImagePullBackOff"
+
+
+def test_the_user_of_an_image_comes_with_it(images: ImageBench) -> None:
+    image = pb.Image(id="sha256:x", uid=pb.Int64Value(value=101), username="")
+    images.runtime.image_status = lambda _: image  # type: ignore[method-assign,assignment]
+    _, user = images.manager.ensure_image_exists(images.need("here:1"))
+    assert user.uid == 101
+
+
+LOCKED = "locked.example/app:1"
+
+
+def test_the_pods_secrets_open_their_registry(images: ImageBench) -> None:
+    images.runtime.locked[LOCKED] = ("me", "open sesame")
+    images.sources = Sources(wrong=pull_secret("me", "x", "other.example"), right=pull_secret("me", "open sesame"))
+    images.secrets = ("wrong", "right")
+    assert images.ensure(LOCKED)
+
+
+def test_without_one_or_with_a_wrong_one_it_stays_closed_and_the_password_is_nowhere(images: ImageBench) -> None:
+    images.runtime.locked[LOCKED] = ("me", "open sesame")
+    images.sources = Sources(wrong=pull_secret("me", "hunter2"))
+    assert images.trouble(LOCKED).reason == "ErrImagePull"
+    images.secrets = ("wrong",)
+    trouble = images.trouble(LOCKED, at=20)
+    assert trouble.reason == "ErrImagePull"
+    assert "hunter2" not in f"{trouble} {images.told}"
+
+
+@pytest.mark.parametrize("sources", [Sources(), Sources(gone=None)], ids=["missing", "cannot be asked"])
+def test_a_secret_that_is_not_there_is_told_and_the_pull_tried_without(images: ImageBench, sources: Sources) -> None:
+    images.secrets = ("gone",)
+    images.sources = sources
+    assert images.ensure("nginx:1")
+    message = "Unable to retrieve some image pull secrets (gone); attempting to pull the image may not succeed."
+    assert ("FailedToRetrieveImagePullSecret", message) in images.sentences()
+
+
+def test_a_secret_that_cannot_be_read_is_a_failed_pull(images: ImageBench) -> None:
+    images.secrets = ("bad",)
+    broken = Secret(metadata=ObjectMeta(name="bad", namespace="n"), type="kubernetes.io/dockerconfigjson")
+    broken.data[".dockerconfigjson"] = b"hunter2"
+    images.sources = Sources(bad=broken)
+    trouble = images.trouble("nginx:1")
+    assert trouble.reason == "ErrImagePull"
+    assert "n/bad" in trouble.message
+    assert "hunter2" not in f"{trouble} {images.told}"
+    assert images.trouble("nginx:1", at=1).reason == "ImagePullBackOff"

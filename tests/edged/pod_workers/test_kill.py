@@ -1,0 +1,111 @@
+"""Ending what runs of a pod: everything at once, errors told when all have ended. On both runtimes."""
+
+import threading
+from collections.abc import Iterator
+
+import grpc
+import pytest
+from msgspec.structs import replace
+
+from beehive import Runtime, Threads
+from beehive.simulation import Simulation
+from edged.cri.errors import CriError, UnavailableError
+from edged.pod_workers.kill_containers import kill_containers, kill_pod, remove_pod, run_concurrently
+from edged.pods.facts import pod_facts
+from edged.pods.model import ContainerFacts, ContainerId, PodFacts, PodRef, PodUid, RunState, SandboxFacts, SandboxId
+from edged.testing import FakeRuntime
+from protos.cri.v1 import api_pb2 as pb
+
+IMAGE = "busybox"
+REF = PodRef(PodUid("u"), "default", "web")
+
+
+@pytest.fixture(params=["threads", "simulation"])
+def actors(request: pytest.FixtureRequest) -> Iterator[Runtime]:
+    runtime: Runtime = Threads() if request.param == "threads" else Simulation(1)
+    yield runtime
+    runtime.close()
+
+
+def a_pod(runtime: FakeRuntime, containers: int) -> PodFacts:
+    """A pod with so many running containers, and its facts."""
+    config = pb.PodSandboxConfig(metadata=pb.PodSandboxMetadata(name="web", uid="u"))
+    sandbox = runtime.run_pod_sandbox(config)
+    facts = []
+    for number in range(containers):
+        made = pb.ContainerConfig(metadata=pb.ContainerMetadata(name=f"c{number}"), image=pb.ImageSpec(image=IMAGE))
+        container = runtime.create_container(sandbox, made, config)
+        runtime.start_container(container)
+        facts.append(ContainerFacts(ContainerId(container), SandboxId(sandbox), f"c{number}", 0, RunState.RUNNING, 1))  # type: ignore[arg-type]
+    return pod_facts(REF, [SandboxFacts(SandboxId(sandbox), 0, ready=True, created_at=1)], facts)  # type: ignore[arg-type]
+
+
+def test_calls_are_made_beside_each_other(actors: Runtime) -> None:
+    """Each waits for all others to have begun."""
+    begun = [actors.future() for _ in range(3)]
+
+    def call(number: int) -> None:
+        begun[number].set(None)
+        for other in begun:
+            other.get(timeout=10)
+
+    run_concurrently(actors, [lambda number=number: call(number) for number in range(3)])  # type: ignore[misc]
+    assert all(future.settled for future in begun)
+
+
+def test_the_first_error_is_raised_when_all_have_ended(actors: Runtime) -> None:
+    ended = []
+
+    def fail(number: int) -> None:
+        ended.append(number)
+        raise ValueError(number)
+
+    with pytest.raises(ValueError, match="0"):
+        run_concurrently(actors, [lambda number=number: fail(number) for number in range(3)])  # type: ignore[misc]
+    assert sorted(ended) == [0, 1, 2]
+
+
+def test_one_call_is_made_by_the_caller_itself_and_none_by_nobody(actors: Runtime) -> None:
+    where = []
+    run_concurrently(actors, [lambda: where.append(threading.get_ident())])
+    run_concurrently(actors, [])
+    assert where == [threading.get_ident()]
+
+
+def test_a_pod_ends_in_the_time_of_its_slowest_container(actors: Runtime) -> None:
+    runtime = FakeRuntime(actors, [IMAGE])
+    facts = a_pod(runtime, 5)
+    runtime.obeys = 0.3
+    begin = actors.clock.monotonic()
+    kill_pod(actors, runtime, facts, 30)
+    assert actors.clock.monotonic() - begin < 1.2
+    assert runtime.running() == []
+    assert [s.state for s in runtime.sandboxes.values()] == [pb.SANDBOX_NOTREADY]
+
+
+def test_a_sandbox_stays_while_a_container_could_not_be_ended(actors: Runtime) -> None:
+    runtime = FakeRuntime(actors, [IMAGE])
+    facts = a_pod(runtime, 2)
+    runtime.fail("stop_container", UnavailableError("StopContainer", "", grpc.StatusCode.UNAVAILABLE, "gone"))
+    with pytest.raises(CriError):
+        kill_pod(actors, runtime, facts, 1)
+    assert [s.state for s in runtime.sandboxes.values()] == [pb.SANDBOX_READY]
+
+
+def test_what_was_ended_is_removed_with_everything(actors: Runtime) -> None:
+    runtime = FakeRuntime(actors, [IMAGE])
+    facts = a_pod(runtime, 2)
+    kill_pod(actors, runtime, facts, 1)
+    remove_pod(runtime, facts)
+    remove_pod(runtime, facts)
+    assert not runtime.sandboxes
+    assert not runtime.containers
+
+
+@pytest.mark.parametrize(("state", "stops"), [("RUNNING", 1), ("UNKNOWN", 1), ("CREATED", 0), ("EXITED", 0)])
+def test_what_may_run_is_stopped(actors: Runtime, state: str, stops: int) -> None:
+    """Also a container of which the runtime does not know it: its successor must not run beside it."""
+    runtime = FakeRuntime(actors, [IMAGE])
+    containers = [replace(each, state=RunState[state]) for each in a_pod(runtime, 1).containers]
+    kill_containers(actors, runtime, containers, 2)
+    assert runtime.calls["stop_container"] == stops

@@ -1,0 +1,148 @@
+"""Who works on which pod: few workers for those that come, one of its own for each that goes."""
+
+from typing import Any, cast
+
+import pykka
+import pytest
+
+from beehive.simulation import Simulation
+from edged.pod_workers.job import Done, Job
+from edged.pod_workers.pool import WorkerPool, WorkerRef
+from edged.pod_workers.work_queue import Queue, Work
+from edged.pods.model import PodRef, PodUid
+from edged.pods.state import PodState
+
+
+class Hand:
+    """A worker that remembers what it was given."""
+
+    def __init__(self) -> None:
+        self.jobs: list[Job] = []
+        self.stopped = False
+
+    def tell(self, job: Job) -> None:
+        """Take a job."""
+        self.jobs.append(job)
+
+    def stop(self, *, block: bool = True) -> None:
+        """Be dismissed."""
+        assert not block
+        self.stopped = True
+
+
+class Yard:
+    """A pool with two workers; pods named `none…` have nothing to be done."""
+
+    def __init__(self) -> None:
+        self.simulation = Simulation(1)
+        clock = self.simulation.clock
+        self.started: list[Hand] = []
+        self.hands = [Hand(), Hand()]
+        self.pool = WorkerPool(clock, clock.after, self._job_of, self._start_worker)
+        for hand in self.hands:
+            self.pool.add_worker(_worker(hand))
+
+    def given(self) -> list[str]:
+        """Uids of the jobs that the standing workers got, sorted."""
+        return sorted(job.ref.uid for hand in self.hands for job in hand.jobs)
+
+    def done(self, uid: str) -> None:
+        """A worker has finished."""
+        self.pool.done(Done(Job(PodState.SYNC, PodRef(PodUid(uid), "d", uid))))
+
+    def _job_of(self, work: Work) -> Job | None:
+        task = PodState.TERMINATING if work.queue is Queue.DELETION else PodState.SYNC
+        return None if work.uid.startswith("none") else Job(task, PodRef(work.uid, "d", work.uid))
+
+    def _start_worker(self) -> WorkerRef:
+        self.started.append(Hand())
+        return _worker(self.started[-1])
+
+
+def _worker(hand: Hand) -> WorkerRef:
+    return cast("pykka.ActorRef[Any]", hand)
+
+
+@pytest.fixture
+def yard() -> Yard:
+    return Yard()
+
+
+def add(yard: Yard, *uids: str, queue: Queue = Queue.ADDITION) -> None:
+    for uid in uids:
+        yard.pool.add(PodUid(uid), queue)
+
+
+def test_as_many_pods_as_workers_are_worked_on_and_the_next_waits(yard: Yard) -> None:
+    add(yard, "a", "b", "c")
+    assert yard.given() == ["a", "b"]
+    yard.done("a")
+    assert yard.given() == ["a", "b", "c"]
+
+
+def test_a_pod_that_is_worked_on_and_asked_for_again_has_its_next_turn_after_this_one(yard: Yard) -> None:
+    add(yard, "a", "a", "a")
+    assert yard.given() == ["a"]
+    yard.done("a")
+    assert yard.given() == ["a", "a"]
+    yard.done("a")
+    assert yard.given() == ["a", "a"]
+
+
+def test_each_pod_that_goes_has_a_worker_of_its_own(yard: Yard) -> None:
+    add(yard, "a", "b")
+    add(yard, "x", "y", "z", queue=Queue.DELETION)
+    assert [hand.jobs[0].ref.uid for hand in yard.started] == ["x", "y", "z"]
+    yard.done("y")
+    assert yard.given() == ["a", "b"]
+
+
+def test_some_of_those_workers_are_kept_for_the_next_pods_and_the_others_dismissed(yard: Yard) -> None:
+    names = [f"x{number}" for number in range(6)]
+    add(yard, *names, queue=Queue.DELETION)
+    for name in names:
+        yard.done(name)
+    assert [hand.stopped for hand in yard.started] == [False] * 4 + [True] * 2
+    add(yard, "y", queue=Queue.DELETION)
+    assert len(yard.started) == 6
+
+
+def test_a_deletion_of_a_pod_that_is_worked_on_waits_for_that(yard: Yard) -> None:
+    add(yard, "a")
+    add(yard, "a", queue=Queue.DELETION)
+    assert yard.started == []
+    yard.done("a")
+    assert [hand.jobs[0].state for hand in yard.started] == [PodState.TERMINATING]
+
+
+def test_a_pod_for_which_nothing_is_to_be_done_takes_no_worker(yard: Yard) -> None:
+    add(yard, "none", "none-2", "a", "b")
+    assert yard.given() == ["a", "b"]
+    add(yard, "none", queue=Queue.DELETION)
+    assert yard.started == []
+
+
+def test_a_delayed_pod_comes_when_it_is_due_and_the_earliest_wish_counts(yard: Yard) -> None:
+    for seconds in (30.0, 10.0, 20.0):
+        yard.pool.add_after(PodUid("a"), Queue.ADDITION, seconds)
+    yard.simulation.run_for(9.9)
+    assert yard.given() == []
+    yard.simulation.run_for(0.2)
+    assert yard.given() == ["a"]
+    yard.done("a")
+    yard.simulation.run_for(60)
+    assert yard.given() == ["a"]
+
+
+def test_a_forgotten_pod_does_not_come(yard: Yard) -> None:
+    yard.pool.add_after(PodUid("a"), Queue.ADDITION, 1.0)
+    yard.pool.forget(PodUid("a"))
+    yard.simulation.run_for(5)
+    assert yard.given() == []
+
+
+def test_a_delay_that_has_passed_already_is_none(yard: Yard) -> None:
+    yard.pool.add_after(PodUid("a"), Queue.ADDITION, -5.0)
+    yard.simulation.run_for(0.0)
+    yard.simulation.run_until_idle()
+    assert yard.given() == ["a"]

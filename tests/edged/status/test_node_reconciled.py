@@ -1,0 +1,231 @@
+"""What the cloud says of the node, compared with what the node says: put right at once, each by its owner."""
+
+from typing import Any
+
+import msgspec
+import pytest
+from msgspec.structs import replace
+
+from edged.api import Node as NodeObject
+from edged.api import decode
+from edged.api.nodes import Taint
+from edged.node.reporter import CORRECTIONS, REGISTRATION_PAUSE
+from metamanager.client import AlreadyExistsError
+from tests.edged.status.meta_requests import NOT_FOUND, rejected
+from tests.edged.status.test_node_reports import LEASE, LOST, REPORT, Node
+
+
+class Reconciled(Node):
+    """A registered node, and the cloud's object of it."""
+
+    def __init__(self, root: Any, **settings: Any) -> None:
+        super().__init__(root, **settings)
+        self.reporter.sync_node_status()
+        created = self.requests.open[0].value
+        self.object = {**created, "metadata": {**created["metadata"], "uid": "nu", "resourceVersion": "10"}}
+        self.requests.answer(self.object)
+        self.requests.answer(LEASE)
+        assert self.requests.open == []
+
+    def changes(self, **metadata: Any) -> None:
+        """Somebody has changed the object: the cloud says so."""
+        version = str(int(self.object["metadata"]["resourceVersion"]) + 1)
+        self.object["metadata"] = {**self.object["metadata"], "resourceVersion": version, **metadata}
+        self.reporter.handle_node_update(decode(NodeObject, msgspec.json.encode(self.object)))
+
+    def loses(self, kind: str = "Ready") -> None:
+        """The node controller has given a condition up."""
+        for condition in self.object["status"]["conditions"]:
+            if condition["type"] == kind:
+                condition["status"] = "Unknown"
+        self.changes()
+
+    def takes(self) -> dict[str, Any]:
+        """The cloud takes the open patch, and says how the node is since; the patch."""
+        [request] = self.requests.open
+        for condition in request.value.get("status", {}).get("conditions", ()):
+            for there in self.object["status"]["conditions"]:
+                if there["type"] == condition["type"]:
+                    there.update(condition)
+        version = str(int(self.object["metadata"]["resourceVersion"]) + 1)
+        self.object["metadata"]["resourceVersion"] = version
+        self.requests.answer(self.object)
+        patch: dict[str, Any] = request.value
+        return patch
+
+
+@pytest.fixture
+def node(tmp_path: Any) -> Reconciled:
+    return Reconciled(tmp_path)
+
+
+def test_labels_and_taints_of_others_are_taken_and_left_alone(node: Reconciled) -> None:
+    node.object["spec"] = {"taints": [{"key": "maintenance", "effect": "NoExecute"}]}
+    node.changes(labels={**node.object["metadata"]["labels"], "disk": "ssd"}, annotations={"theirs": "1"})
+    known = node.reporter.known_node
+    assert known is not None
+    assert known.metadata.labels["disk"] == "ssd"
+    assert known.spec.taints == (Taint(key="maintenance", effect="NoExecute"),)
+    patch = node.takes()
+    assert patch == {"metadata": {"annotations": {"volumes.kubernetes.io/controller-managed-attach-detach": "true"}}}
+
+
+def test_a_condition_that_somebody_changed_is_put_right_at_once(node: Reconciled) -> None:
+    node.loses()
+    assert node.requests.asked() == ["patch nodepatch"]
+    [condition] = node.takes()["status"]["conditions"]
+    assert (condition["type"], condition["status"]) == ("Ready", "True")
+    node.changes()
+    assert node.requests.open == [], "the echo of a patch is no news"
+
+
+def test_a_label_of_its_own_is_put_back_and_a_role_is_not(tmp_path: Any) -> None:
+    node = Reconciled(tmp_path, node_labels={"site": "berlin"})
+    labels = dict(node.object["metadata"]["labels"])
+    labels["site"], labels["kubernetes.io/hostname"] = "paris", "other"
+    del labels["node-role.kubernetes.io/agent"]
+    node.changes(labels=labels)
+    assert node.requests.open[0].value["metadata"]["labels"] == {"site": "berlin", "kubernetes.io/hostname": "n1"}
+
+
+def test_two_writers_that_do_not_agree_do_not_fill_the_link(node: Reconciled) -> None:
+    """What the node itself has to say is never held back."""
+    sent = 0
+    for _ in range(60):
+        node.loses()
+        node.reporter.sync_node_status()
+        if node.requests.open:
+            sent += 1
+            node.takes()
+        node.requests.run(1)
+    assert CORRECTIONS <= sent <= CORRECTIONS + 2
+    node.report = replace(REPORT, runtime_problem="down")
+    node.loses()
+    assert node.requests.asked() == ["patch nodepatch"]
+
+
+def test_an_older_state_changes_nothing(node: Reconciled) -> None:
+    node.changes(labels={**node.object["metadata"]["labels"], "disk": "ssd"})
+    node.reporter.handle_node_update(
+        decode(NodeObject, b'{"metadata": {"name": "n1", "uid": "nu", "resourceVersion": "9"}}')
+    )
+    assert node.reporter.known_node is not None
+    assert node.reporter.known_node.metadata.labels["disk"] == "ssd"
+    assert node.requests.open == []
+
+
+def test_what_changes_while_a_patch_is_under_way_is_put_right_after_it(node: Reconciled) -> None:
+    node.report = replace(REPORT, runtime_problem="down")
+    node.reporter.sync_node_status()
+    node.loses("DiskPressure")
+    assert node.requests.asked() == ["patch nodepatch"]
+    node.takes()
+    [condition] = node.takes()["status"]["conditions"]
+    assert (condition["type"], condition["status"]) == ("DiskPressure", "False")
+
+
+@pytest.mark.parametrize("uid", ["nu", ""])
+def test_a_deleted_node_registers_again_at_once(node: Reconciled, uid: str) -> None:
+    """When the cloud does not say which object of the name is gone, it is asked whether there is one."""
+    node.reporter.handle_node_delete(uid)
+    if not uid:
+        assert node.requests.asked() == ["get node"]
+        node.requests.answer(NOT_FOUND)
+    assert node.requests.asked() == ["create node"]
+    between = node.reporter.registered_node
+    node.requests.answer({**node.object, "metadata": {"name": "n1", "uid": "second", "resourceVersion": "20"}})
+    after = node.reporter.registered_node
+    assert between is None
+    assert after is not None
+    assert after.metadata.uid == "second"
+    assert node.requests.asked() == ["patch nodepatch", "get lease"], "the lease of another object is not its own"
+
+
+def test_a_deletion_that_comes_behind_the_next_registration_is_none(node: Reconciled) -> None:
+    """KubeEdge's does not say which object it means."""
+    node.reporter.handle_node_delete("")
+    node.requests.answer(node.object)
+    assert node.requests.open == []
+    assert node.reporter.registered_node is not None
+
+
+def test_a_node_that_is_not_registered_tries_to_when_another_object_of_its_name_is_gone(tmp_path: Any) -> None:
+    node = Node(tmp_path)
+    node.reporter.handle_stored_node(decode(NodeObject, b'{"metadata": {"name": "n1", "uid": "nu"}}'))
+    node.reporter.handle_node_delete("")
+    assert node.requests.asked() == ["create node"]
+
+
+def test_the_deletion_of_an_earlier_object_is_none(node: Reconciled) -> None:
+    node.reporter.handle_node_delete("before")
+    assert node.requests.open == []
+
+
+def test_a_cloud_that_remembers_what_it_does_not_know_is_not_asked_without_end(node: Reconciled) -> None:
+    """KubeEdge's answers a query from a cache and a patch from the API server."""
+    node.loses()
+    for _ in range(2):
+        node.requests.answer(NOT_FOUND)
+        if node.requests.asked() == ["create node"]:
+            node.requests.answer(rejected(409, AlreadyExistsError))
+            node.requests.answer(node.object)
+            assert node.requests.asked() == ["patch nodepatch", "get lease"]
+    assert node.requests.asked() == ["get lease"]
+    node.requests.answer(NOT_FOUND)
+    node.requests.run(REGISTRATION_PAUSE)
+    node.reporter.sync_node_status()
+    assert node.requests.asked() == ["create node"]
+
+
+def test_a_node_that_was_away_asks_how_it_is(node: Reconciled) -> None:
+    """KubeEdge's cloud may not send what it has changed meanwhile."""
+    node.reporter.connected()
+    assert node.requests.asked() == ["get node", "update lease"]
+    node.reporter.connected()
+    assert node.requests.asked() == ["get node", "update lease"]
+    node.object["metadata"] = {**node.object["metadata"], "resourceVersion": "30"}
+    node.object["status"]["conditions"][3]["status"] = "Unknown"
+    node.requests.answer(node.object)
+    assert node.requests.asked() == ["update lease", "patch nodepatch"]
+
+
+@pytest.mark.parametrize("answer", [LOST, rejected(500), b"[}"])
+def test_a_node_that_learns_nothing_goes_on(node: Reconciled, answer: object) -> None:
+    node.reporter.connected()
+    node.requests.answer(answer)
+    assert node.requests.asked() == ["update lease"]
+    assert node.reporter.registered_node is not None
+
+
+def test_a_node_that_was_deleted_while_it_was_away_registers_at_its_return(node: Reconciled) -> None:
+    node.reporter.connected()
+    node.requests.answer(NOT_FOUND)
+    assert node.requests.asked() == ["update lease", "create node"]
+
+
+def test_before_it_registers_a_node_is_what_the_store_says(tmp_path: Any) -> None:
+    node = Node(tmp_path, node_labels={"site": "berlin"})
+    stored = b'{"metadata": {"name": "n1", "uid": "nu", "resourceVersion": "7", "labels": {"disk": "ssd"}}}'
+    node.reporter.handle_stored_node(decode(NodeObject, stored))
+    assert node.reporter.registered_node is None
+    assert node.reporter.known_node is not None
+    labels = node.reporter.known_node.metadata.labels
+    assert (labels["disk"], labels["site"], labels["kubernetes.io/os"]) == ("ssd", "berlin", "linux")
+
+
+def test_a_node_made_by_others_registers_when_the_cloud_tells_of_it(tmp_path: Any) -> None:
+    node = Node(tmp_path, register_node=False)
+    node.reporter.sync_node_status()
+    node.requests.answer(NOT_FOUND)
+    node.reporter.handle_node_update(decode(NodeObject, b'{"metadata": {"name": "n1", "uid": "nu"}}'))
+    assert node.requests.asked() == ["get node"]
+
+
+def test_a_node_registers_with_its_taints_and_leaves_them_to_others_then(tmp_path: Any) -> None:
+    node = Reconciled(tmp_path, node_taints=(Taint(key="edge", value="far", effect="NoSchedule"),))
+    assert node.object["spec"]["taints"] == [{"key": "edge", "value": "far", "effect": "NoSchedule"}]
+    node.object["spec"] = {}
+    node.changes()
+    assert node.requests.open == []
+    assert node.reporter.known_node is not None
+    assert node.reporter.known_node.spec.taints == ()

@@ -1,0 +1,251 @@
+"""How the node gets to the cloud, request by request: registration, status, lease."""
+
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from beehive.names import ResourceType
+from edged.devices.manager import DeviceManager
+from edged.devices.pod_devices import Checkpoint
+from edged.events import EventRecorder, Occurrence
+from edged.events.node import NodeEvents
+from edged.node.machine import MachineFacts
+from edged.node.reporter import NodeReporter
+from edged.node.state import LocalNode
+from edged.node.status import NodeReport
+from edged.settings import EdgedSettings
+from metamanager.client import AlreadyExistsError, ConflictError, NoAnswerError, NotConnectedError
+from tests.edged.status.meta_requests import NOT_FOUND, MetaRequests, rejected
+
+REPORT = NodeReport(
+    machine=MachineFacts(
+        machine_id="m", system_uuid="s", boot_id="b", kernel="6.1", os_image="Debian", architecture="amd64",
+        cpus=2, memory=8 << 30, storage=100 << 30, addresses=("192.0.2.2",),
+    ),
+    node_name="n1", max_pods=110, port=10255, agent_version="v1", runtime_version="containerd://1.6",
+)  # fmt: skip
+AWAY = NotConnectedError("ask", "it")
+LOST = NoAnswerError("ask", "it")
+LEASE = {"metadata": {"name": "n1", "resourceVersion": "3"}, "spec": {"holderIdentity": "n1"}}
+
+
+class Node:
+    """A reporter, and the report that it is given."""
+
+    def __init__(self, root: Any, **settings: Any) -> None:
+        self.requests = MetaRequests()
+        self.state = LocalNode(DeviceManager(self.requests.clock, root / "devices", Checkpoint(), lambda: None))
+        self.report = REPORT
+        made = EdgedSettings(node_name="n1", root=root, pod_logs=root, runtime_endpoint="", **settings)
+        self.told: list[Occurrence] = []
+        events = NodeEvents(EventRecorder(self.requests.clock, "n1", self.told.append), "n1")
+        self.reporter = NodeReporter(self.requests.client, self.requests.clock, made, self.state, lambda: None, events)
+
+    @property
+    def report(self) -> NodeReport | None:
+        """What is reported."""
+        return self.state.state.report
+
+    @report.setter
+    def report(self, report: NodeReport | None) -> None:
+        self.state.state = replace(self.state.state, report=report)
+
+    def registered(self) -> "Node":
+        """Through its registration, with a lease."""
+        self.reporter.sync_node_status()
+        created = self.requests.open[0].value
+        self.requests.answer({**created, "metadata": {**created["metadata"], "uid": "nu"}})
+        self.requests.answer(LEASE)
+        assert self.requests.open == []
+        return self
+
+
+@pytest.fixture
+def node(tmp_path: Any) -> Node:
+    return Node(tmp_path)
+
+
+def test_a_node_registers_and_asks_for_its_lease(node: Node) -> None:
+    node.reporter.sync_node_status()
+    [request] = node.requests.open
+    assert (request.operation, request.kind, request.name) == ("create", ResourceType.NODE, "n1")
+    node.requests.answer(request.value)
+    assert node.requests.asked() == ["get lease"]
+    node.requests.answer(NOT_FOUND)
+    assert node.requests.asked() == ["create lease"]
+
+
+def test_nothing_is_said_before_the_machine_has_been_looked_at(node: Node) -> None:
+    node.report = None
+    node.reporter.sync_node_status()
+    node.reporter.renew_lease()
+    assert node.requests.open == []
+
+
+def test_a_node_that_is_there_is_taken_and_its_status_replaced(node: Node) -> None:
+    node.reporter.sync_node_status()
+    node.requests.answer(rejected(409, AlreadyExistsError))
+    assert node.requests.asked() == ["get node"]
+    node.requests.answer({"metadata": {"name": "n1", "uid": "old"}})
+    assert node.requests.asked() == ["patch nodepatch", "get lease"]
+
+
+def test_a_node_that_does_not_register_itself_waits_for_being_made(tmp_path: Any) -> None:
+    node = Node(tmp_path, register_node=False)
+    node.reporter.sync_node_status()
+    assert node.requests.asked() == ["get node"]
+    node.requests.answer(NOT_FOUND)
+    assert node.requests.open == []
+    node.reporter.sync_node_status()
+    node.requests.answer({"metadata": {"name": "n1", "uid": "old"}})
+    assert node.requests.asked() == ["patch nodepatch", "get lease"]
+
+
+@pytest.mark.parametrize("error", [AWAY, LOST, rejected(500), b"[}"])
+def test_a_registration_that_failed_is_tried_with_the_next_period(node: Node, error: object) -> None:
+    node.reporter.sync_node_status()
+    node.requests.answer(error)
+    assert node.requests.open == []
+    node.reporter.sync_node_status()
+    assert node.requests.asked() == ["create node"]
+
+
+def test_a_cloud_that_comes_while_the_registration_is_failing_is_not_missed(node: Node) -> None:
+    node.reporter.sync_node_status()
+    node.reporter.sync_node_status()
+    node.requests.answer(AWAY)
+    assert node.requests.asked() == ["create node"]
+
+
+def test_an_unchanged_status_is_sent_when_its_period_is_over(node: Node) -> None:
+    node.registered()
+    node.requests.run(3599)
+    node.reporter.sync_node_status()
+    assert node.requests.open == []
+    node.requests.run(2)
+    node.reporter.sync_node_status()
+    assert node.requests.asked() == ["patch nodepatch"]
+
+
+def test_a_changed_status_is_sent_at_once_and_only_one_at_a_time(node: Node) -> None:
+    node.registered()
+    node.report = replace(REPORT, runtime_problem="down")
+    node.reporter.sync_node_status()
+    node.report = replace(REPORT, runtime_problem="down and out")
+    node.reporter.sync_node_status()
+    assert node.requests.asked() == ["patch nodepatch"]
+    node.requests.answer({})
+    [request] = node.requests.open
+    assert "down and out" in str(request.value)
+
+
+@pytest.mark.parametrize("error", [AWAY, rejected(500)])
+def test_a_status_that_was_refused_is_sent_with_the_next_period(node: Node, error: Exception) -> None:
+    node.registered()
+    node.report = replace(REPORT, runtime_problem="down")
+    node.reporter.sync_node_status()
+    node.requests.answer(error)
+    assert node.requests.open == []
+    node.reporter.sync_node_status()
+    assert node.requests.asked() == ["patch nodepatch"]
+
+
+def test_after_a_lost_answer_the_node_is_read_anew(node: Node) -> None:
+    """Nobody knows what the cloud has."""
+    node.registered()
+    node.report = replace(REPORT, runtime_problem="down")
+    node.reporter.sync_node_status()
+    node.requests.answer(LOST)
+    node.reporter.sync_node_status()
+    assert node.requests.asked() == ["create node"]
+
+
+def test_a_node_that_was_deleted_registers_again(node: Node) -> None:
+    node.registered()
+    node.report = replace(REPORT, runtime_problem="down")
+    node.reporter.sync_node_status()
+    node.requests.answer(NOT_FOUND)
+    node.reporter.renew_lease()
+    assert node.requests.asked() == ["create node"]
+
+
+def test_a_node_whose_lease_is_gone_looks_whether_it_is_there_itself(node: Node) -> None:
+    """A cloud that has lost its objects knows neither; the lease alone would be made anew."""
+    node.reporter.sync_node_status()
+    created = node.requests.open[0].value
+    node.requests.answer({**created, "metadata": {**created["metadata"], "uid": "nu"}})
+    node.requests.answer(AWAY)
+    node.requests.run(10)
+    node.reporter.renew_lease()
+    node.requests.answer(NOT_FOUND)
+    node.reporter.sync_node_status()
+    assert node.requests.asked() == ["create lease", "patch nodepatch"]
+
+
+def test_a_lease_is_renewed_with_the_version_that_the_cloud_gave(node: Node) -> None:
+    node.registered()
+    node.reporter.renew_lease()
+    node.reporter.renew_lease()
+    [request] = node.requests.open
+    assert request.value["metadata"]["resourceVersion"] == "3"
+    node.requests.answer({**LEASE, "metadata": {"name": "n1", "resourceVersion": "4"}})
+    node.reporter.renew_lease()
+    assert node.requests.open[0].value["metadata"]["resourceVersion"] == "4"
+
+
+@pytest.mark.parametrize("error", [rejected(409, ConflictError), rejected(403)])
+def test_a_lease_that_is_refused_is_read_anew_and_the_node_looked_after(node: Node, error: Exception) -> None:
+    node.registered()
+    node.reporter.renew_lease()
+    node.requests.run(10)
+    node.requests.answer(error)
+    node.reporter.renew_lease()
+    node.reporter.sync_node_status()
+    assert node.requests.asked() == ["get lease", "patch nodepatch"]
+
+
+def test_a_lease_that_is_gone_shows_at_once_whether_the_node_is_too(node: Node) -> None:
+    """The collector of garbage takes a lease with its node."""
+    node.registered()
+    node.reporter.renew_lease()
+    node.requests.run(10)
+    node.requests.answer(NOT_FOUND)
+    assert node.requests.asked() == ["patch nodepatch"]
+    node.requests.answer(NOT_FOUND)
+    assert node.requests.asked() == ["create node"]
+
+
+@pytest.mark.parametrize("error", [AWAY, LOST])
+def test_a_lease_that_did_not_get_through_is_renewed_with_the_next_period(node: Node, error: Exception) -> None:
+    node.registered()
+    node.reporter.renew_lease()
+    node.requests.answer(error)
+    node.reporter.renew_lease()
+    assert node.requests.asked() == ["update lease"]
+
+
+def test_a_node_that_was_rebooted_says_so_and_what_turned_since(tmp_path: Any) -> None:
+    """The cloud's last word is what it is compared with."""
+    node = Node(tmp_path)
+    node.reporter.sync_node_status()
+    created = node.requests.open[0].value
+    node.requests.answer(rejected(409, AlreadyExistsError))
+    for condition in created["status"]["conditions"]:
+        if condition["type"] == "Ready":
+            condition["status"] = "False"
+    created["status"]["nodeInfo"]["bootID"] = "another"
+    node.requests.answer({**created, "metadata": {**created["metadata"], "uid": "nu"}})
+    assert [each.reason for each in node.told] == ["Rebooted", "NodeReady"]
+
+
+def test_a_new_node_says_how_it_is_and_then_only_what_changes(tmp_path: Any) -> None:
+    node = Node(tmp_path).registered()
+    first = ["NodeHasSufficientMemory", "NodeHasNoDiskPressure", "NodeHasSufficientPID", "NodeReady"]
+    assert [each.reason for each in node.told] == first
+    node.reporter.sync_node_status()
+    node.report = replace(REPORT, runtime_problem="it is away")
+    node.reporter.sync_node_status()
+    node.reporter.sync_node_status()
+    assert [each.reason for each in node.told] == [*first, "NodeNotReady"]
+    assert node.told[-1].message == "Node n1 status is now: NodeNotReady"

@@ -1,0 +1,302 @@
+"""How pods' statuses get to the cloud, request by request."""
+
+import pytest
+from msgspec.structs import replace
+
+from edged.api import ContainerState, ContainerStateWaiting, ContainerStatus, ObjectMeta, Pod, PodSpec, PodStatus
+from edged.pods.labels import ref_of
+from edged.pods.model import PodUid
+from edged.pods.static import CONFIG_SOURCE
+from edged.status.manager import PENDING_DELAY, StatusManager
+from metamanager.client import NoAnswerError, NotConnectedError
+from tests.edged.status.meta_requests import NOT_FOUND, MetaRequests, rejected
+
+UID = PodUid("u1")
+AWAY = NotConnectedError("ask", "it")
+LOST = NoAnswerError("ask", "it")
+PENDING = PodStatus(phase="Pending")
+RUNNING = PodStatus(phase="Running", pod_ip="10.0.0.1")
+FAILED = PodStatus(phase="Failed")
+
+
+def a_pod(status: PodStatus = PENDING, version: str = "5") -> Pod:
+    metadata = ObjectMeta(name="web", namespace="default", uid=UID, resource_version=version)
+    return Pod(metadata=metadata, spec=PodSpec(), status=status)
+
+
+def a_static_pod(uid: str) -> Pod:
+    notes = {CONFIG_SOURCE: "file"}
+    return replace(a_pod(), metadata=replace(a_pod().metadata, uid=uid, annotations=notes))
+
+
+def waiting_for(reason: str) -> PodStatus:
+    state = ContainerState(waiting=ContainerStateWaiting(reason=reason))
+    return PodStatus(phase="Pending", container_statuses=(ContainerStatus(name="main", state=state),))
+
+
+@pytest.fixture
+def requests() -> MetaRequests:
+    return MetaRequests()
+
+
+@pytest.fixture
+def reporter(requests: MetaRequests) -> StatusManager:
+    """Knows one pod, Pending in the cloud at version 5."""
+    reporter = StatusManager(requests.client, requests)
+    reporter.add_pod(ref_of(a_pod()), a_pod())
+    return reporter
+
+
+def test_a_change_is_sent_at_once_as_the_difference(requests: MetaRequests, reporter: StatusManager) -> None:
+    reporter.set_pod_status(UID, RUNNING)
+    [request] = requests.open
+    assert request.value["metadata"] == {"uid": UID}
+    assert request.value["status"] == {"phase": "Running", "podIP": "10.0.0.1"}
+
+
+def test_one_is_under_way_and_the_newest_follows(requests: MetaRequests, reporter: StatusManager) -> None:
+    reporter.set_pod_status(UID, RUNNING)
+    reporter.set_pod_status(UID, waiting_for("ErrImagePull"))
+    reporter.set_pod_status(UID, FAILED)
+    assert len(requests.open) == 1
+    requests.answer({"metadata": {"resourceVersion": "6"}})
+    assert requests.answer({}).value["status"] == {"phase": "Failed", "podIP": None}
+    assert requests.open == []
+
+
+def test_a_calm_pending_waits_a_moment_and_is_left_out_when_it_has_passed(
+    requests: MetaRequests, reporter: StatusManager
+) -> None:
+    reporter.set_pod_status(UID, waiting_for("ContainerCreating"))
+    requests.run(PENDING_DELAY / 2)
+    reporter.sync_all()
+    assert requests.open == []
+    reporter.set_pod_status(UID, RUNNING)
+    requests.run(PENDING_DELAY)
+    assert [q.value["status"]["phase"] for q in requests.open] == ["Running"]
+
+
+def test_a_calm_pending_that_lasts_is_sent(requests: MetaRequests, reporter: StatusManager) -> None:
+    reporter.set_pod_status(UID, waiting_for("ContainerCreating"))
+    requests.run(PENDING_DELAY)
+    assert len(requests.open) == 1
+
+
+def test_a_pending_with_trouble_does_not_wait(requests: MetaRequests, reporter: StatusManager) -> None:
+    reporter.set_pod_status(UID, waiting_for("ErrImagePull"))
+    assert len(requests.open) == 1
+
+
+@pytest.mark.parametrize("error", [AWAY, rejected(500), LOST])
+def test_what_was_refused_is_sent_again_with_the_next_period(
+    requests: MetaRequests, reporter: StatusManager, error: Exception
+) -> None:
+    reporter.set_pod_status(UID, RUNNING)
+    requests.answer(error)
+    assert requests.open == []
+    reporter.sync_all()
+    assert requests.open[0].value["status"]["phase"] == "Running"
+
+
+def test_after_a_lost_answer_everything_is_said(requests: MetaRequests, reporter: StatusManager) -> None:
+    """The cloud may have RUNNING by now; a difference to what it had before would leave the address there."""
+    reporter.set_pod_status(UID, RUNNING)
+    requests.answer(LOST)
+    reporter.set_pod_status(UID, PENDING)
+    requests.run(PENDING_DELAY)
+    assert requests.open[0].value["status"]["phase"] == "Pending"
+    requests.answer({})
+    reporter.set_pod_status(UID, RUNNING)
+    assert requests.open[0].value["status"] == {"phase": "Running", "podIP": "10.0.0.1"}
+
+
+def test_a_cloud_that_comes_while_a_patch_is_failing_is_not_missed(
+    requests: MetaRequests, reporter: StatusManager
+) -> None:
+    reporter.set_pod_status(UID, RUNNING)
+    reporter.connected()
+    requests.answer(AWAY)
+    assert requests.asked() == ["patch podpatch"]
+    requests.answer(AWAY)
+    assert requests.open == []
+
+
+def test_a_pod_the_cloud_does_not_know_is_not_sent_again_until_it_connects(
+    requests: MetaRequests, reporter: StatusManager
+) -> None:
+    reporter.set_pod_status(UID, RUNNING)
+    requests.answer(NOT_FOUND)
+    reporter.sync_all()
+    assert requests.open == []
+    reporter.connected()
+    assert len(requests.open) == 1
+
+
+def test_a_pod_the_cloud_sends_anew_is_known_again(requests: MetaRequests, reporter: StatusManager) -> None:
+    reporter.set_pod_status(UID, RUNNING)
+    requests.answer(NOT_FOUND)
+    reporter.add_pod(ref_of(a_pod()), a_pod(version="6"))
+    reporter.sync_all()
+    assert len(requests.open) == 1
+
+
+def test_what_the_cloud_sends_is_the_base_unless_it_is_older(requests: MetaRequests, reporter: StatusManager) -> None:
+    reporter.add_pod(ref_of(a_pod()), a_pod(RUNNING, "4"))
+    reporter.add_pod(ref_of(a_pod()), a_pod(FAILED, "7"))
+    reporter.set_pod_status(UID, RUNNING)
+    assert requests.open[0].value["status"] == {"phase": "Running", "podIP": "10.0.0.1"}
+    requests.answer({"metadata": {"resourceVersion": "8"}})
+    reporter.add_pod(ref_of(a_pod()), a_pod(FAILED, "7"))
+    reporter.sync_all()
+    assert requests.open == []
+
+
+def test_a_status_that_was_right_from_the_beginning_is_sent_when_the_cloud_has_lost_it(requests: MetaRequests) -> None:
+    """After a restart of edged what it computes is what the store has: nothing is sent, and yet it is known."""
+    reporter = StatusManager(requests.client, requests)
+    reporter.add_pod(ref_of(a_pod()), a_pod(RUNNING))
+    assert not reporter.has_status(UID)
+    reporter.set_pod_status(UID, RUNNING)
+    assert reporter.has_status(UID)
+    assert requests.open == []
+    reporter.add_pod(ref_of(a_pod()), a_pod(PENDING, version="6"))
+    reporter.sync_all()
+    assert requests.open[0].value["status"] == {"phase": "Running", "podIP": "10.0.0.1"}
+
+
+def test_what_the_cloud_sends_while_a_patch_is_under_way_counts_after_it(
+    requests: MetaRequests, reporter: StatusManager
+) -> None:
+    """Somebody else changed the status after our patch: ours is sent once more."""
+    reporter.set_pod_status(UID, RUNNING)
+    reporter.add_pod(ref_of(a_pod()), a_pod(FAILED, "9"))
+    requests.answer({"metadata": {"resourceVersion": "6"}})
+    assert requests.open[0].value["status"] == {"phase": "Running", "podIP": "10.0.0.1"}
+
+
+def test_the_echo_of_our_own_patch_changes_nothing(requests: MetaRequests, reporter: StatusManager) -> None:
+    reporter.set_pod_status(UID, RUNNING)
+    reporter.add_pod(ref_of(a_pod()), a_pod(RUNNING, "6"))
+    requests.answer({"metadata": {"resourceVersion": "6"}})
+    assert requests.open == []
+
+
+@pytest.mark.parametrize("echo_first", [True, False])
+def test_what_others_wrote_just_before_our_patch_is_put_right(
+    requests: MetaRequests, reporter: StatusManager, *, echo_first: bool
+) -> None:
+    """The patch was merged into it, and left what it did not name: so the cloud says of the version of its answer."""
+    mixed = replace(RUNNING, reason="NodeLost")
+    reporter.set_pod_status(UID, RUNNING)
+    if echo_first:
+        reporter.add_pod(ref_of(a_pod()), a_pod(mixed, "7"))
+    requests.answer({"metadata": {"resourceVersion": "7"}})
+    if not echo_first:
+        reporter.add_pod(ref_of(a_pod()), a_pod(mixed, "7"))
+    reporter.sync_all()
+    assert requests.open[0].value["status"] == {"reason": None}
+
+
+def test_a_state_without_a_version_says_nothing_new(requests: MetaRequests) -> None:
+    """Of two such, nobody knows which is newer."""
+    reporter = StatusManager(requests.client, requests)
+    reporter.add_pod(ref_of(a_pod()), a_pod(RUNNING, ""))
+    reporter.set_pod_status(UID, RUNNING)
+    reporter.add_pod(ref_of(a_pod()), a_pod(PENDING, ""))
+    reporter.sync_all()
+    assert requests.open == []
+
+
+def test_of_a_pod_from_the_store_everything_is_said_until_the_cloud_has_spoken(requests: MetaRequests) -> None:
+    """A former life may have sent a patch that the cloud has taken: a difference to the store's status would leave the
+    rest of that.
+    """
+    reporter = StatusManager(requests.client, requests)
+    reporter.add_pod(ref_of(a_pod()), a_pod(RUNNING))
+    reporter.mark_from_store(UID)
+    reporter.set_pod_status(UID, RUNNING)
+    assert requests.open == []
+    reporter.set_pod_status(UID, replace(RUNNING, phase="Failed"))
+    said = requests.open[0].value["status"]
+    assert {name: value for name, value in said.items() if value is not None} == {
+        "phase": "Failed",
+        "podIP": "10.0.0.1",
+    }
+    assert {"reason", "message", "containerStatuses", "startTime"} <= said.keys()
+    requests.answer({})
+    reporter.set_pod_status(UID, RUNNING)
+    assert requests.answer({}).value["status"] == {"phase": "Running"}
+
+
+def test_what_the_cloud_says_of_a_pod_from_the_store_is_the_base(requests: MetaRequests) -> None:
+    reporter = StatusManager(requests.client, requests)
+    reporter.add_pod(ref_of(a_pod()), a_pod(RUNNING))
+    reporter.mark_from_store(UID)
+    reporter.add_pod(ref_of(a_pod()), a_pod(RUNNING, "6"))
+    reporter.set_pod_status(UID, replace(RUNNING, phase="Failed"))
+    assert requests.open[0].value["status"] == {"phase": "Failed"}
+
+
+def test_a_pod_that_has_ended_is_deleted_in_the_cloud_after_its_last_status(
+    requests: MetaRequests, reporter: StatusManager
+) -> None:
+    reporter.set_pod_status(UID, FAILED)
+    reporter.terminate_pod(UID)
+    assert requests.asked() == ["patch podpatch"]
+    requests.answer({})
+    assert requests.asked() == ["delete pod"]
+    assert requests.answer(None).value["preconditions"] == {"uid": UID}
+    reporter.add_pod(ref_of(a_pod()), a_pod(RUNNING, "9"))
+    reporter.set_pod_status(UID, RUNNING)
+    reporter.sync_all()
+    assert requests.open == []
+
+
+def test_a_deletion_that_the_cloud_took_and_lost_is_asked_for_again_when_it_comes_back(
+    requests: MetaRequests, reporter: StatusManager
+) -> None:
+    """A cloudcore that is killed between its word and its deed."""
+    reporter.terminate_pod(UID)
+    requests.answer(None)
+    reporter.sync_all()
+    assert requests.open == []
+    reporter.connected()
+    assert requests.answer(None).value["preconditions"] == {"uid": UID}
+    reporter.sync_all()
+    assert requests.open == []
+
+
+def test_a_deletion_that_failed_is_asked_for_again(requests: MetaRequests, reporter: StatusManager) -> None:
+    reporter.terminate_pod(UID)
+    requests.answer(AWAY)
+    reporter.sync_all()
+    assert requests.asked() == ["delete pod"]
+
+
+def test_of_a_pod_that_is_forgotten_nothing_more_is_sent(requests: MetaRequests, reporter: StatusManager) -> None:
+    reporter.set_pod_status(UID, RUNNING)
+    reporter.set_pod_status(UID, FAILED)
+    reporter.forget_pod(UID)
+    requests.answer({})
+    reporter.set_pod_status(UID, RUNNING)
+    reporter.sync_all()
+    assert requests.open == []
+
+
+@pytest.mark.parametrize("answer", [NOT_FOUND, {"metadata": {"resourceVersion": "6"}}], ids=["gone", "taken"])
+def test_an_answer_about_a_former_mirror_says_nothing_of_the_next(requests: MetaRequests, answer: object) -> None:
+    """The cloud has another one of a static pod before it is heard what became of the status of the first."""
+    reporter = StatusManager(requests.client, requests)
+    reporter.add_pod(ref_of(a_pod()), a_static_pod(UID))
+    reporter.set_mirror(UID, a_static_pod("first"))
+    reporter.set_pod_status(UID, RUNNING)
+    reporter.set_mirror(UID, a_static_pod("next"))
+    assert requests.answer(answer).value["metadata"] == {"uid": "first"}
+    assert requests.open[0].value == {"metadata": {"uid": "next"}, "status": {"phase": "Running", "podIP": "10.0.0.1"}}
+
+
+def test_an_answer_that_cannot_be_read_is_taken_for_a_yes(requests: MetaRequests, reporter: StatusManager) -> None:
+    reporter.set_pod_status(UID, RUNNING)
+    requests.answer(b"[}")
+    reporter.sync_all()
+    assert requests.open == []

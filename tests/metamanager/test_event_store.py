@@ -1,0 +1,87 @@
+"""The newest few events are kept, also over a restart, and the oldest make room in the same transaction."""
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from beehive import Operation
+from metamanager.event_store import EVENTS_KEPT, EventStore
+from metamanager.rows import Row, last_time_of
+from metamanager.sqlite_store import SqliteStore
+from tests.metamanager.support import META, from_edged, node, store_of
+
+ROOM = 3
+
+
+def event(number: int) -> dict[str, Any]:
+    seen = f"2026-11-20T01:00:{number:02}Z"
+    return {"metadata": {"name": f"e{number}", "namespace": "default"}, "lastTimestamp": seen}
+
+
+def row(number: int, of: int | None = None) -> Row:
+    name = f"e{number if of is None else of}"
+    value = msgspec.json.encode({**event(number), "metadata": {"name": name, "namespace": "default"}}).decode()
+    return Row(f"default/event/{name}", "event", value, namespace="default", name=name)
+
+
+def names(store: SqliteStore) -> list[str]:
+    return [msgspec.json.decode(value)["metadata"]["name"] for value in store.get_all("event")]
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> SqliteStore:
+    return SqliteStore(tmp_path / "edgecore.db")
+
+
+def test_the_oldest_makes_room(store: SqliteStore) -> None:
+    events = EventStore(store, "event", ROOM)
+    for number in range(5):
+        events.put(row(number))
+    assert names(store) == ["e2", "e3", "e4"]
+
+
+def test_what_happens_again_is_new_again(store: SqliteStore) -> None:
+    events = EventStore(store, "event", ROOM)
+    for number in (0, 1, 2):
+        events.put(row(number))
+    events.put(row(3, of=0))
+    events.put(row(4))
+    assert names(store) == ["e0", "e2", "e4"]
+
+
+def test_what_was_kept_before_a_restart_counts_and_goes_by_its_time_and_not_by_its_name(store: SqliteStore) -> None:
+    before = EventStore(store, "event", ROOM)
+    for number in (7, 8):
+        before.put(row(number))
+    before.put(row(9, of=0))
+    events = EventStore(store, "event", ROOM)
+    events.put(row(10))
+    events.put(row(11))
+    assert names(store) == ["e0", "e10", "e11"]
+
+
+def test_other_kinds_are_left_alone(store: SqliteStore) -> None:
+    store.put(Row("default/pod/web", "pod", "{}"))
+    events = EventStore(store, "event", 1)
+    for number in range(3):
+        events.put(row(number))
+    assert store.get("default/pod/web") == "{}"
+
+
+@pytest.mark.parametrize("value", ["", "[]", "{", '{"lastTimestamp": null}', '{"lastTimestamp": 3}', "\ud800"])
+def test_what_does_not_say_when_it_was_counts_as_oldest(value: str) -> None:
+    assert last_time_of(value) == ""
+
+
+def test_the_module_keeps_so_many(tmp_path: Path) -> None:
+    """And those that were there before it started are among them."""
+    for first in (0, EVENTS_KEPT - 10):
+        with node(tmp_path / "edgecore.db") as bee:
+            for number in range(first, first + EVENTS_KEPT - 10):
+                content = {**event(0), "metadata": {"name": f"e{number:04}", "namespace": "default"}}
+                bee.send(META, from_edged(bee, f"default/event/e{number:04}", Operation.INSERT, content))
+            kept = names(store_of(bee))
+    assert len(kept) == EVENTS_KEPT
+    assert kept[-1] == f"e{2 * (EVENTS_KEPT - 10) - 1:04}"

@@ -1,0 +1,126 @@
+"""The Kubernetes API's verbs on the stub's objects."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from beehive.simulation import Simulation
+from modules.cloud.apiserver.api_calls import MERGE, STRATEGIC, ApiCall, serve
+from modules.cloud.apiserver.cluster import Cluster
+from modules.cloud.apiserver.kinds import JsonObject
+
+
+class Api:
+    """A cluster and its verbs."""
+
+    def __init__(self) -> None:
+        self._cluster = Cluster(Simulation(0).clock, default_node="n1")
+
+    def __call__(
+        self, verb: str, name: str = "", body: Any = None, plural: str = "configmaps", **fields: Any
+    ) -> JsonObject:
+        request = ApiCall(
+            verb=verb, api_version=fields.pop("api_version", "v1"), plural=plural,
+            namespace=fields.pop("namespace", "ns"), name=name, body=body, **fields,
+        )  # fmt: skip
+        result = serve(self._cluster, request)
+        return result.refusal or result.object or {}
+
+
+@pytest.fixture
+def api() -> Api:
+    made = Api()
+    made("create", body={"metadata": {"name": "c"}, "data": {"a": "1"}})
+    return made
+
+
+POD = {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "app", "image": "busybox"}]}}
+
+
+def test_an_object_is_made_read_listed_changed_and_deleted(api: Api) -> None:
+    made = api("get", "c")
+    assert (made["kind"], made["metadata"]["namespace"], made["data"]) == ("ConfigMap", "ns", {"a": "1"})
+    assert [each["metadata"]["name"] for each in api("list")["items"]] == ["c"]
+    assert api("list", namespace="")["kind"] == "ConfigMapList"
+    assert api("update", "c", {**made, "data": {"b": "2"}})["data"] == {"b": "2"}
+    assert api("update", "c", {**made, "data": {}})["reason"] == "Conflict", "it stems from an older version"
+    assert api("delete", "c") == {}
+    assert api("get", "c")["code"] == 404
+
+
+def test_a_node_lists_its_own_pods(api: Api) -> None:
+    app = {"name": "app", "image": "busybox"}
+    elsewhere: JsonObject = {"metadata": {"name": "q"}, "spec": {"nodeName": "n2", "containers": [app]}}
+    for body in (POD, elsewhere):
+        api("create", body=body, plural="pods")
+    for node, names in {"n1": ["p"], "n2": ["q"], "n3": []}.items():
+        listed = api("list", plural="pods", namespace="", options={"fieldSelector": f"spec.nodeName={node}"})
+        assert (listed["kind"], [each["metadata"]["name"] for each in listed["items"]]) == ("PodList", names)
+    mine = {"fieldSelector": "spec.nodeName=n1"}
+    assert api("list", plural="pods", namespace="other", options=mine)["items"] == []
+
+
+@pytest.mark.parametrize(("patch_type", "data"), [(STRATEGIC, {"a": "2"}), (MERGE, {"a": "2", "b": None})])
+def test_patches(api: Api, patch_type: str, data: JsonObject) -> None:
+    assert api("patch", "c", {"data": data}, patch_type=patch_type)["data"] == {"a": "2"}
+
+
+def test_a_pods_status_is_changed_by_its_subresource_only(api: Api) -> None:
+    api("create", body=POD, plural="pods")
+    patched = api("patch", "p", {"status": {"phase": "Running"}}, "pods", patch_type=STRATEGIC, subresource="status")
+    assert patched["status"]["phase"] == "Running"
+    labelled = api("patch", "p", {"metadata": {"labels": {"a": "b"}}, "status": {"phase": "Failed"}}, "pods",
+                   patch_type=MERGE)  # fmt: skip
+    assert (labelled["metadata"]["labels"], labelled["status"]["phase"]) == ({"a": "b"}, "Running")
+    assert api("updatestatus", "p", {"status": {"phase": "Failed"}}, "pods")["status"] == {"phase": "Failed"}
+    moved = api("patch", "p", {"spec": {"hostNetwork": True}}, "pods", patch_type=MERGE)
+    assert moved["reason"] == "Invalid"
+    assert api("delete", "p", plural="pods", options={"preconditions": {"uid": "other"}})["reason"] == "Conflict"
+    assert api("delete", "p", plural="pods", options={"gracePeriodSeconds": 0}) == {}
+
+
+def nested(levels: int) -> JsonObject:
+    value: JsonObject = {}
+    for _ in range(levels):
+        value = {"a": value}
+    return value
+
+
+@pytest.mark.parametrize(
+    ("request_", "code"),
+    [
+        ({"verb": "get", "plural": "deployments", "api_version": "apps/v1", "name": "d"}, 404),
+        ({"verb": "get"}, 400),
+        ({"verb": "walk", "name": "c"}, 400),
+        ({"verb": "get", "name": "c", "subresource": "scale"}, 400),
+        ({"verb": "delete", "name": "c", "options": {"dryRun": ["All"]}}, 400),
+        ({"verb": "delete", "name": "c", "options": {"gracePeriodSeconds": -1}}, 400),
+        ({"verb": "delete", "name": "c", "options": {"preconditions": [1]}}, 400),
+        ({"verb": "update", "name": "c", "body": {"metadata": {"name": "c"}, "x": nested(495)}}, 400),
+        ({"verb": "list", "options": {"labelSelector": "a"}}, 400),
+        ({"verb": "list", "options": {"fieldSelector": "spec.nodeName=n1"}}, 400),
+        ({"verb": "list", "plural": "pods", "options": {"fieldSelector": "spec.nodeName!=n1"}}, 400),
+        ({"verb": "list", "plural": "pods", "options": {"fieldSelector": "spec.nodeName=n1,status.phase=Failed"}}, 400),
+        ({"verb": "create", "body": []}, 400),
+        ({"verb": "create", "body": {}}, 400),
+        ({"verb": "create", "body": {"metadata": {"name": "c"}}}, 409),
+        ({"verb": "create", "body": {"metadata": {"name": "x", "namespace": "other"}}}, 400),
+        ({"verb": "update", "name": "c", "body": {"metadata": {"name": "other"}}}, 400),
+        ({"verb": "update", "name": "none", "body": {"metadata": {"name": "none"}}}, 404),
+        ({"verb": "patch", "name": "c", "body": {}, "patch_type": "application/json-patch+json"}, 400),
+        ({"verb": "patch", "name": "c", "body": {"metadata": None}, "patch_type": MERGE}, 400),
+    ],
+)
+def test_what_is_refused_is_a_status(api: Api, request_: dict[str, Any], code: int) -> None:
+    assert api(**request_)["code"] == code
+
+
+def test_a_cloud_that_may_not_know_all_says_so_of_its_lists() -> None:
+    """As an API server of a list that goes on."""
+    request = ApiCall(verb="list", api_version="v1", plural="pods")
+    for knows_all, expected in ((True, None), (False, 1)):
+        listed = serve(Cluster(Simulation(0).clock), request, knows_all=knows_all).object
+        assert listed is not None
+        assert listed["metadata"].get("remainingItemCount") == expected

@@ -1,0 +1,302 @@
+"""The store and the rules of API server, scheduler and kubectl around it."""
+
+import base64
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from beehive.simulation import Simulation
+from modules.cloud.apiserver.cluster import ApplyOutcome, Cluster
+from modules.cloud.apiserver.errors import (
+    AlreadyExistsError,
+    ApiError,
+    BadRequestError,
+    ConflictError,
+    InvalidError,
+    NotFoundError,
+    UnknownKindError,
+)
+from modules.cloud.apiserver.kinds import ObjectKey, kind_named
+from modules.cloud.apiserver.storage import EventType
+from modules.cloud.apiserver.times import parse_rfc3339
+from tests.modules.cloud.objects import configmap, node, pod, secret
+
+WEB = ObjectKey("Pod", "default", "web")
+
+
+@pytest.fixture
+def cluster() -> Iterator[Cluster]:
+    yield Cluster(Simulation(1).clock)
+
+
+def versions(cluster: Cluster) -> list[int]:
+    return [int(event.new["metadata"]["resourceVersion"]) for event in cluster.storage.take_events()]
+
+
+def test_every_change_has_a_higher_version_and_an_unchanged_object_none(cluster: Cluster) -> None:
+    first, created = cluster.apply(configmap(a="1"))
+    same, unchanged = cluster.apply(configmap(a="1"))
+    second, configured = cluster.apply(configmap(a="2"))
+    assert (created, unchanged, configured) == (ApplyOutcome.CREATED, ApplyOutcome.UNCHANGED, ApplyOutcome.CONFIGURED)
+    assert same is first
+    assert second["metadata"]["uid"] == first["metadata"]["uid"]
+    assert len(versions(cluster)) == 2
+    assert int(second["metadata"]["resourceVersion"]) > int(first["metadata"]["resourceVersion"])
+
+
+def test_a_stored_object_is_never_changed_in_place(cluster: Cluster) -> None:
+    manifest = configmap(a="1")
+    stored, _ = cluster.apply(manifest)
+    manifest["data"]["a"] = "changed by the caller"
+    cluster.apply(configmap(a="2"))
+    assert stored["data"] == {"a": "1"}
+
+
+def test_unknown_fields_are_kept(cluster: Cluster) -> None:
+    stored, _ = cluster.apply(pod(fieldOfTheFuture={"deep": [1, None]}))
+    assert stored["spec"]["fieldOfTheFuture"] == {"deep": [1, None]}
+
+
+def test_a_null_member_counts_as_absent(cluster: Cluster) -> None:
+    """As a person writes it who leaves a YAML key without a value."""
+    projected = {"name": "v", "projected": {"sources": None}}
+    stored, _ = cluster.apply(pod(restartPolicy=None, initContainers=None, volumes=[projected]))
+    assert stored["spec"]["restartPolicy"] == "Always"
+    assert "initContainers" not in stored["spec"]
+
+
+def test_apply_completes_a_pod_as_an_api_server_does(cluster: Cluster) -> None:
+    stored, _ = cluster.apply(pod())
+    spec, container = stored["spec"], stored["spec"]["containers"][0]
+    assert (spec["restartPolicy"], spec["terminationGracePeriodSeconds"]) == ("Always", 30)
+    assert spec["dnsPolicy"] == "ClusterFirst"
+    assert container["imagePullPolicy"] == "IfNotPresent"
+    assert container["terminationMessagePath"] == "/dev/termination-log"
+    assert stored["status"] == {"phase": "Pending", "qosClass": "BestEffort"}
+    assert stored["metadata"]["namespace"] == "default"
+    assert stored["metadata"]["generation"] == 1
+
+
+def test_apply_removes_what_the_last_manifest_had_and_keeps_what_others_set(cluster: Cluster) -> None:
+    cluster.create({"kind": "Node", "apiVersion": "v1", **node(arch="arm64")})
+    cluster.apply({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1", "labels": {"mine": "1", "old": "1"}}})
+    applied, _ = cluster.apply(
+        {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1", "labels": {"mine": "2"}}}
+    )
+    assert applied["metadata"]["labels"] == {"arch": "arm64", "mine": "2"}
+
+
+def test_a_secret_is_stored_encoded_and_its_clear_text_nowhere(cluster: Cluster) -> None:
+    cluster.apply(secret(pin="hunter2", gone="x"))
+    stored, _ = cluster.apply(secret(pin="hunter3"))
+    assert stored["data"] == {"pin": base64.b64encode(b"hunter3").decode()}
+    assert stored["type"] == "Opaque"
+    assert "stringData" not in stored
+    assert "hunter" not in str(stored)
+
+
+@pytest.mark.parametrize(
+    ("document", "error"),
+    [
+        pytest.param("text", BadRequestError, id="not an object"),
+        pytest.param({"kind": "Pod"}, BadRequestError, id="no metadata"),
+        pytest.param({"kind": "Deployment", "metadata": {"name": "x"}}, UnknownKindError, id="a kind nobody keeps"),
+        pytest.param(pod("../../etc"), InvalidError, id="a name that is a path"),
+        pytest.param(pod("A"), InvalidError, id="a name in capitals"),
+        pytest.param({**pod(), "apiVersion": "v2"}, InvalidError, id="another API version"),
+        pytest.param({**pod(), "metadata": {"name": "x", "namespace": "a/b"}}, InvalidError, id="a bad namespace"),
+        pytest.param(pod(containers=[]), InvalidError, id="no containers"),
+        pytest.param(pod(containers=[{"name": "a"}]), InvalidError, id="no image"),
+        pytest.param(pod(containers=[{"name": "a", "image": "i"}] * 2), InvalidError, id="two of one name"),
+        pytest.param(pod(restartPolicy="Sometimes"), InvalidError, id="an unknown restart policy"),
+        pytest.param(pod(terminationGracePeriodSeconds=-1), InvalidError, id="a negative grace period"),
+        pytest.param(
+            pod(containers=[{"name": "a", "image": "i", "volumeMounts": [{"name": "v", "mountPath": "/v"}]}]),
+            InvalidError,
+            id="a mount without its volume",
+        ),
+        pytest.param(
+            pod(containers=[{"name": "a", "image": "i", "resources": {"limits": {"cpu": "many"}}}]),
+            InvalidError,
+            id="a quantity that is none",
+        ),
+        pytest.param({**configmap(), "data": {"a/b": "1"}}, InvalidError, id="a data key that is a path"),
+        pytest.param({**configmap(), "data": {"a": 1}}, BadRequestError, id="a data value that is a number"),
+        pytest.param({**configmap(), "metadata": {"name": "x", "labels": {"a": 1}}}, BadRequestError, id="a label too"),
+        pytest.param({**pod(), "spec": None}, InvalidError, id="no spec"),
+        pytest.param(pod(containers=[None]), BadRequestError, id="a container that is nothing"),
+        pytest.param(pod(containers=[{"name": "a", "image": "i", "env": 3}]), BadRequestError, id="an env of no form"),
+        pytest.param(pod(volumes=[{"name": "v", "configMap": "settings"}]), BadRequestError, id="a volume of no form"),
+    ],
+)
+def test_a_bad_manifest_is_refused_and_changes_nothing(cluster: Cluster, document: Any, error: type[ApiError]) -> None:
+    with pytest.raises(error):
+        cluster.apply(document)
+    assert cluster.storage.take_events() == []
+
+
+def test_a_changed_image_is_accepted_and_counts_a_generation(cluster: Cluster) -> None:
+    cluster.apply(pod())
+    changed = pod()
+    changed["spec"]["containers"][0]["image"] = "busybox:1.36"
+    stored, _ = cluster.apply(changed)
+    assert stored["spec"]["containers"][0]["image"] == "busybox:1.36"
+    assert stored["metadata"]["generation"] == 2
+
+
+def test_a_changed_command_is_refused_with_the_field_that_changed(cluster: Cluster) -> None:
+    cluster.apply(pod())
+    changed = pod()
+    changed["spec"]["containers"][0]["command"] = ["sleep", "2d"]
+    with pytest.raises(InvalidError, match=r"changed: spec\.containers"):
+        cluster.apply(changed)
+
+
+def test_errors_are_worded_as_kubernetes_words_them(cluster: Cluster) -> None:
+    """A Go edge tells them apart by reason and code; the texts are those of the recording."""
+    with pytest.raises(NotFoundError) as missing:
+        cluster.storage.get(WEB)
+    assert missing.value.status() == {
+        "metadata": {},
+        "status": "Failure",
+        "message": 'pods "web" not found',
+        "reason": "NotFound",
+        "details": {"name": "web", "kind": "pods"},
+        "code": 404,
+    }
+    cluster.create(pod())
+    with pytest.raises(AlreadyExistsError) as exists:
+        cluster.create(pod())
+    assert exists.value.status()["message"] == 'pods "web" already exists'
+    assert exists.value.status()["code"] == 409
+
+
+def test_replacing_another_version_or_another_object_is_a_conflict(cluster: Cluster) -> None:
+    stored, _ = cluster.apply(configmap(a="1"))
+    cluster.apply(configmap(a="2"))
+    with pytest.raises(ConflictError, match="has been modified"):
+        cluster.storage.replace({**stored, "data": {"a": "3"}})
+    with pytest.raises(ConflictError, match="UID in precondition"):
+        cluster.storage.replace({**stored, "metadata": {"name": "settings", "uid": "another"}})
+
+
+def test_a_pod_is_deleted_in_two_steps(cluster: Cluster) -> None:
+    """First a deletion timestamp; gone when its node has reported its end and then deletes it, without grace."""
+    cluster.apply(pod(terminationGracePeriodSeconds=2))
+    begun = cluster.delete(WEB)
+    assert begun["metadata"]["deletionGracePeriodSeconds"] == 2
+    assert begun["metadata"]["deletionTimestamp"]
+    ended = {"name": "main", "state": {"terminated": {"exitCode": 0}}}
+    cluster.patch_status(WEB, {"status": {"phase": "Succeeded", "containerStatuses": [ended]}})
+    assert cluster.storage.find(WEB) is not None, "its node is still clearing up"
+    cluster.delete(WEB, grace=0)
+    assert cluster.storage.find(WEB) is None
+    events = cluster.storage.take_events()
+    assert [event.type for event in events] == [EventType.ADDED, *[EventType.MODIFIED] * 3, EventType.DELETED]
+    last = [event.new["metadata"] for event in events[-2:]]
+    assert [meta["deletionGracePeriodSeconds"] for meta in last] == [0, 0]
+    first, second = (parse_rfc3339(meta["deletionTimestamp"]) for meta in (begun["metadata"], last[0]))
+    assert first is not None
+    assert second == first - 2, "the deadline moves with the grace"
+
+
+def test_a_pod_that_is_deleted_by_force_says_so_to_its_node(cluster: Cluster) -> None:
+    """Its deletion had not begun: the node would give it its own grace period, 30 s, if nobody said otherwise."""
+    cluster.apply(pod(terminationGracePeriodSeconds=30))
+    cluster.delete(WEB, grace=0)
+    events = cluster.storage.take_events()
+    assert [event.type for event in events] == [EventType.ADDED, EventType.MODIFIED, EventType.DELETED]
+    assert [event.new["metadata"]["deletionGracePeriodSeconds"] for event in events[1:]] == [0, 0]
+
+
+def test_an_edge_of_2019_ends_a_deletion_with_its_report(cluster: Cluster) -> None:
+    """It never deletes the pod itself."""
+    cluster.apply(pod())
+    cluster.delete(WEB)
+    running = {"name": "main", "state": {"running": {}}}
+    cluster.replace_status(WEB, {"phase": "Failed", "containerStatuses": [running]})
+    assert cluster.storage.find(WEB) is not None
+    cluster.replace_status(WEB, {"phase": "Failed", "containerStatuses": [{"name": "main", "state": {}}]})
+    assert cluster.storage.find(WEB) is None
+
+
+def test_a_begun_deletion_can_be_shortened_and_not_prolonged(cluster: Cluster) -> None:
+    cluster.apply(pod())
+    cluster.delete(WEB, grace=20)
+    assert cluster.delete(WEB, grace=60)["metadata"]["deletionGracePeriodSeconds"] == 20
+    assert cluster.delete(WEB, grace=5)["metadata"]["deletionGracePeriodSeconds"] == 5
+
+
+@pytest.mark.parametrize(
+    ("spec", "status", "grace"),
+    [
+        pytest.param({}, {}, 0, id="when no grace is wanted"),
+        pytest.param({"nodeName": ""}, {}, None, id="when no node has it"),
+        pytest.param({}, {"phase": "Failed"}, None, id="when it has ended"),
+    ],
+)
+def test_a_pod_is_gone_at_once(
+    cluster: Cluster, spec: dict[str, Any], status: dict[str, Any], grace: int | None
+) -> None:
+    cluster.apply(pod(**spec))
+    cluster.patch_status(WEB, {"status": status})
+    cluster.delete(WEB, grace)
+    assert cluster.storage.find(WEB) is None
+
+
+def test_a_deletion_for_another_uid_deletes_nothing(cluster: Cluster) -> None:
+    cluster.apply(pod())
+    with pytest.raises(ConflictError):
+        cluster.delete(WEB, 0, uid="another")
+    assert cluster.storage.find(WEB) is not None
+
+
+def test_a_pod_that_is_being_deleted_cannot_be_applied(cluster: Cluster) -> None:
+    cluster.apply(pod())
+    cluster.delete(WEB)
+    with pytest.raises(ConflictError, match="being deleted"):
+        cluster.apply(pod())
+
+
+def test_a_pod_without_a_node_waits_for_the_only_node(cluster: Cluster) -> None:
+    cluster.apply(pod(nodeName=""))
+    cluster.create({"kind": "Node", "apiVersion": "v1", **node("edge")})
+    assert cluster.storage.get(WEB)["spec"]["nodeName"] == "edge"
+    cluster.create({"kind": "Node", "apiVersion": "v1", **node("second")})
+    other, _ = cluster.apply(pod("other", nodeName=""))
+    assert not other["spec"]["nodeName"]
+
+
+def test_a_status_patch_changes_no_spec_and_no_identity(cluster: Cluster) -> None:
+    before, _ = cluster.apply(pod())
+    patch = {
+        "metadata": {"name": "other", "deletionTimestamp": "2026-01-01T00:00:00Z"},
+        "spec": {"nodeName": "stolen"},
+        "status": {"phase": "Running"},
+    }
+    after = cluster.patch_status(WEB, patch)
+    assert after["spec"] == before["spec"]
+    assert after["status"]["phase"] == "Running"
+    assert after["metadata"]["name"] == "web"
+
+
+def test_only_the_newest_events_are_kept(cluster: Cluster) -> None:
+    for number in range(1100):
+        cluster.record_event({"kind": "Event", "apiVersion": "v1", "metadata": {"name": f"e{number}"}})
+    kept = cluster.list(kind_named("Event"))
+    assert len(kept) == 1000
+    assert "e1099" in {event["metadata"]["name"] for event in kept}
+
+
+def test_ephemeral_containers_can_be_added_to_a_pod_and_nothing_else_of_them_changed(cluster: Cluster) -> None:
+    """As `kubectl debug` does, through another door of the API server."""
+    debug = {"name": "debug", "image": "busybox:1.36", "targetContainerName": "main"}
+    cluster.apply(pod())
+    cluster.apply(pod(ephemeralContainers=[debug]))
+    cluster.apply(pod(ephemeralContainers=[debug, {**debug, "name": "again"}]))
+    with pytest.raises(InvalidError, match="ephemeralContainers"):
+        cluster.apply(pod(ephemeralContainers=[{**debug, "image": "busybox:1.37"}]))
+    added = cluster.storage.find(WEB)
+    assert added is not None
+    assert [each["name"] for each in added["spec"]["ephemeralContainers"]] == ["debug", "again"]

@@ -1,0 +1,217 @@
+"""Manifests and the directory they come from."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from beehive.simulation import Simulation
+from modules.cloud.apiserver.cluster import Cluster
+from modules.cloud.apiserver.kinds import ObjectKey
+from modules.cloud.apiserver.manifest_directory import ManifestDirectory
+from modules.cloud.apiserver.manifests import ManifestError, items_of, read_manifests
+
+WEB = ObjectKey("Pod", "default", "web")
+SETTINGS = ObjectKey("ConfigMap", "default", "settings")
+POD = """\
+apiVersion: v1
+kind: Pod
+metadata: {name: web}
+spec:
+  nodeName: n1
+  containers: [{name: main, image: "busybox:1.35"}]
+"""
+CONFIGMAP = """\
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: settings}
+data: {a: "1"}
+"""
+
+
+def test_documents_know_the_line_they_begin_at() -> None:
+    documents = read_manifests("---\n" + POD + "---\n" + CONFIGMAP + "---\n", "a.yaml")
+    assert [(document.content["kind"], document.line) for document in documents] == [("Pod", 2), ("ConfigMap", 9)]
+
+
+def test_json_is_read_too() -> None:
+    assert read_manifests('{"kind": "Pod"}', "a.json")[0].content == {"kind": "Pod"}
+
+
+def test_dates_stay_text_and_keys_become_text() -> None:
+    content = read_manifests("data: {day: 2026-01-01, 2: x, true: y}", "a.yaml")[0].content
+    assert content == {"data": {"day": "2026-01-01", "2": "x", "true": "y"}}
+
+
+def test_a_list_stands_for_its_items() -> None:
+    nested = {"kind": "List", "items": [{"kind": "Pod"}, {"kind": "PodList", "items": [{"kind": "Secret"}]}]}
+    assert [item["kind"] for item in items_of([nested, {"kind": "Node"}])] == ["Pod", "Secret", "Node"]
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "line"),
+    [
+        ("a: 1\nb: [1\nc: 2", "a.yaml", 3),
+        ("a: 1\n---\nb: !!python/object:os.system x", "a.yaml", 3),
+        ('{\n"a": 1,\n}', "a.json", 3),
+        ("a: !!binary aGk=", "a.yaml", 1),
+    ],
+)
+def test_what_cannot_be_read_is_refused_with_its_line(text: str, name: str, line: int) -> None:
+    with pytest.raises(ManifestError, match=f"{name}:{line}") as refused:
+        read_manifests(text, name)
+    assert refused.value.line == line
+
+
+Write = Callable[[str, str], None]
+
+
+@pytest.fixture
+def cluster() -> Cluster:
+    return Cluster(Simulation(1).clock)
+
+
+@pytest.fixture
+def directory(tmp_path: Path, cluster: Cluster) -> ManifestDirectory:
+    return ManifestDirectory(tmp_path, cluster)
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Write:
+    def write_file(name: str, text: str) -> None:
+        new = tmp_path / f".{name}"
+        new.write_text(text)
+        new.replace(tmp_path / name)
+
+    return write_file
+
+
+def test_files_come_change_and_go(tmp_path: Path, cluster: Cluster, directory: ManifestDirectory, write: Write) -> None:
+    write("a.yaml", POD + "---\n" + CONFIGMAP)
+    directory.sync()
+    assert cluster.storage.find(WEB) and cluster.storage.find(SETTINGS)
+    write("a.yaml", CONFIGMAP.replace('"1"', '"2"'))
+    directory.sync()
+    assert cluster.storage.get(SETTINGS)["data"] == {"a": "2"}
+    assert cluster.storage.get(WEB)["metadata"]["deletionTimestamp"]
+    (tmp_path / "a.yaml").unlink()
+    directory.sync()
+    assert cluster.storage.find(SETTINGS) is None
+
+
+def test_a_file_that_is_being_rewritten_in_its_place_is_read_when_it_is_whole(
+    tmp_path: Path, cluster: Cluster, directory: ManifestDirectory, write: Write
+) -> None:
+    """Its first half is a manifest without the pod, and the pod went."""
+    write("a.yaml", CONFIGMAP + "---\n" + POD)
+    directory.sync()
+    before = cluster.storage.get(WEB)
+    (tmp_path / "a.yaml").write_text(CONFIGMAP.replace('"1"', '"2"'))
+    directory.sync()
+    (tmp_path / "a.yaml").write_text(CONFIGMAP.replace('"1"', '"2"') + "---\n" + POD)
+    directory.sync()
+    assert cluster.storage.get(SETTINGS)["data"] == {"a": "1"}
+    directory.sync()
+    assert cluster.storage.get(SETTINGS)["data"] == {"a": "2"}
+    assert cluster.storage.get(WEB) is before
+
+
+def test_an_unchanged_directory_changes_nothing(cluster: Cluster, directory: ManifestDirectory, write: Write) -> None:
+    write("a.yaml", POD)
+    directory.sync()
+    cluster.storage.take_events()
+    directory.sync()
+    assert cluster.storage.take_events() == []
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        pytest.param(CONFIGMAP + "---\na: [", id="it does not parse"),
+        pytest.param(CONFIGMAP + "---\n" + POD.replace("web", "WEB"), id="one document is invalid"),
+        pytest.param(CONFIGMAP + "---\n" + CONFIGMAP, id="an object is in it twice"),
+        pytest.param("\udcff", id="it is not text"),
+    ],
+)
+def test_a_broken_file_keeps_its_former_state_in_force(
+    tmp_path: Path, cluster: Cluster, directory: ManifestDirectory, write: Write, broken: str
+) -> None:
+    write("a.yaml", POD)
+    directory.sync()
+    before = cluster.storage.get(WEB)
+    (tmp_path / ".a.yaml").write_bytes(broken.encode(errors="surrogateescape"))
+    (tmp_path / ".a.yaml").replace(tmp_path / "a.yaml")
+    directory.sync()
+    assert cluster.storage.get(WEB) is before
+    assert cluster.storage.find(SETTINGS) is None
+    assert "a.yaml:" in directory.errors()[0]
+    write("a.yaml", POD)
+    directory.sync()
+    assert directory.errors() == []
+
+
+def test_an_object_belongs_to_one_file(cluster: Cluster, directory: ManifestDirectory, write: Write) -> None:
+    write("a.yaml", CONFIGMAP)
+    write("b.yaml", CONFIGMAP.replace('"1"', '"2"'))
+    directory.sync()
+    assert cluster.storage.get(SETTINGS)["data"] == {"a": "1"}
+    assert "is in a.yaml already" in directory.errors()[0]
+
+
+def test_a_change_that_kubernetes_forbids_is_reported(
+    cluster: Cluster, directory: ManifestDirectory, write: Write
+) -> None:
+    write("a.yaml", POD)
+    directory.sync()
+    write("a.yaml", POD.replace("name: main", "name: other"))
+    directory.sync()
+    assert "pod updates may not change fields" in directory.errors()[0]
+
+
+def test_a_pod_that_comes_back_while_it_is_being_deleted_is_made_when_it_is_gone(
+    tmp_path: Path, cluster: Cluster, directory: ManifestDirectory, write: Write
+) -> None:
+    write("a.yaml", POD)
+    directory.sync()
+    first = cluster.storage.get(WEB)["metadata"]["uid"]
+    (tmp_path / "a.yaml").unlink()
+    directory.sync()
+    write("a.yaml", POD)
+    directory.sync()
+    assert cluster.storage.get(WEB)["metadata"]["uid"] == first
+    cluster.delete(WEB, 0)
+    directory.sync()
+    assert cluster.storage.get(WEB)["metadata"]["uid"] != first
+
+
+def test_what_left_the_directory_while_nobody_looked_is_deleted(
+    tmp_path: Path, cluster: Cluster, directory: ManifestDirectory, write: Write
+) -> None:
+    write("a.yaml", CONFIGMAP)
+    directory.sync()
+    (tmp_path / "a.yaml").unlink()
+    ManifestDirectory(tmp_path, cluster).sync()
+    assert cluster.storage.find(SETTINGS) is None
+
+
+def test_other_files_and_a_missing_directory_are_left_alone(tmp_path: Path, cluster: Cluster, write: Write) -> None:
+    write("README.md", "a: [")
+    directory = ManifestDirectory(tmp_path / "later", cluster)
+    directory.sync()
+    assert not directory.loaded
+    ManifestDirectory(tmp_path, cluster).sync()
+    assert cluster.storage.take_events() == []
+
+
+def test_a_manifest_of_a_few_lines_does_not_stand_for_gigabytes() -> None:
+    """396 bytes took 3 GiB and 54 s."""
+    lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
+    lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 9)]
+    with pytest.raises(ManifestError, match=r"b\.yaml:5.*without aliases"):
+        read_manifests("\n".join(lines), "b.yaml")
+    with pytest.raises(ManifestError, match=r"b\.yaml:1.*nested"):
+        read_manifests("[" * 100_000, "b.yaml")
+    for depth in (101, 600, 100_000):
+        with pytest.raises(ManifestError, match=r"b\.json:1.*nested"):
+            read_manifests("[" * depth + "]" * depth, "b.json")
+    assert read_manifests("[" * 100 + "]" * 100, "b.json")

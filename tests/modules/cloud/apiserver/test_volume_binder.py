@@ -1,0 +1,104 @@
+"""The cloud stub gives claims the volumes that there are."""
+
+from typing import Any
+
+import pytest
+
+from beehive.simulation import Simulation
+from modules.cloud.apiserver.cluster import Cluster
+from modules.cloud.apiserver.errors import BadRequestError
+from modules.cloud.apiserver.kinds import JsonObject, ObjectKey
+from modules.cloud.apiserver.volume_binder import bind_volumes
+
+ONE = ["ReadWriteOnce"]
+
+
+def claim(name: str = "data", storage: str = "1Gi", **spec: Any) -> JsonObject:
+    resources = {"requests": {"storage": storage}}
+    meta = {"name": name, "namespace": "default", "uid": f"uid-{name}"}
+    return {
+        "kind": "PersistentVolumeClaim",
+        "apiVersion": "v1",
+        "metadata": meta,
+        "spec": {"accessModes": ONE, "resources": resources, **spec},
+    }
+
+
+def volume(name: str, storage: str = "1Gi", **spec: Any) -> JsonObject:
+    return {
+        "kind": "PersistentVolume",
+        "apiVersion": "v1",
+        "metadata": {"name": name},
+        "spec": {"accessModes": ONE, "capacity": {"storage": storage}, "local": {"path": "/mnt"}, **spec},
+    }
+
+
+@pytest.mark.parametrize(
+    ("wanted", "volumes", "given"),
+    [
+        (claim(), [], None),
+        (claim(), [volume("a")], "a"),
+        (claim(), [volume("big", "10Gi"), volume("fits", "2Gi"), volume("small", "1Mi")], "fits"),
+        (claim(accessModes=["ReadWriteMany"]), [volume("a")], None),
+        (claim(storageClassName="fast"), [volume("a"), volume("b", storageClassName="fast")], "b"),
+        (claim(volumeName="b"), [volume("a"), volume("b", "1Mi")], "b"),
+        (claim(volumeName="c"), [volume("a")], None),
+        (claim(), [volume("a"), volume("mine", "9Gi", claimRef={"namespace": "default", "name": "data"})], "mine"),
+        (claim(), [volume("other", claimRef={"namespace": "default", "name": "other"})], None),
+        (claim(), [volume("taken", claimRef={"namespace": "default", "name": "data", "uid": "uid-old"})], None),
+    ],
+)
+def test_which_volume_a_claim_gets(wanted: JsonObject, volumes: list[JsonObject], given: str | None) -> None:
+    """The one it names, or that names it, or the smallest that does; what was somebody else's is not given again."""
+    changed = {obj["kind"]: obj for obj in bind_volumes([wanted], volumes)}
+    if given is None:
+        assert changed == {}
+        return
+    bound, taken = changed["PersistentVolumeClaim"], changed["PersistentVolume"]
+    assert (bound["spec"]["volumeName"], bound["status"]["phase"]) == (given, "Bound")
+    assert (taken["metadata"]["name"], taken["status"]["phase"]) == (given, "Bound")
+    assert taken["spec"]["claimRef"]["uid"] == "uid-data"
+    assert taken["spec"]["local"] == {"path": "/mnt"}
+
+
+def test_two_claims_do_not_get_one_volume() -> None:
+    changed = bind_volumes([claim("one"), claim("two")], [volume("a")])
+    assert [obj["metadata"]["name"] for obj in changed] == ["a", "one"]
+
+
+def test_whichever_is_applied_last_the_two_are_bound() -> None:
+    """And stay so when the manifests are applied again."""
+    cluster = Cluster(Simulation(1).clock)
+    for _ in range(2):
+        for document in (claim(), volume("a")):
+            document["metadata"].pop("uid", None)
+            cluster.apply(document)
+        found = cluster.storage.get(ObjectKey("PersistentVolumeClaim", "default", "data"))
+        assert found["spec"]["volumeName"] == "a"
+        taken = cluster.storage.get(ObjectKey("PersistentVolume", "", "a"))
+        assert taken["spec"]["claimRef"]["uid"] == found["metadata"]["uid"]
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        claim(resources="1Gi"),
+        claim(resources={"requests": "1Gi"}),
+        claim(accessModes="ReadWriteOnce"),
+        claim(accessModes=[["ReadWriteOnce"]]),
+        volume("a", capacity="1Gi"),
+        volume("a", claimRef="default/data"),
+        {**claim(), "spec": []},
+        {**volume("a"), "spec": "local"},
+    ],
+)
+def test_what_is_not_of_the_form_is_refused_before_anything_is_bound(document: JsonObject) -> None:
+    """Such a manifest ended edgecontroller, again and again: who binds looks into each of them."""
+    cluster = Cluster(Simulation(1).clock)
+    document["metadata"].pop("uid", None)
+    with pytest.raises(BadRequestError):
+        cluster.apply(document)
+    for good in (claim("good"), volume("good")):
+        good["metadata"].pop("uid", None)
+        cluster.apply(good)
+    assert cluster.storage.get(ObjectKey("PersistentVolumeClaim", "default", "good"))["spec"]["volumeName"] == "good"

@@ -1,0 +1,220 @@
+"""What the authority makes and refuses."""
+
+import json
+import os
+import ssl
+import stat
+from base64 import b64decode
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from hypothesis import given
+from hypothesis import strategies as st
+
+from modules.cloud.cloudhub.certificates.authority import Authority, names_in
+from modules.cloud.cloudhub.certificates.authority_files import AuthorityFiles, open_authority
+from modules.cloud.cloudhub.certificates.errors import AuthorityError, RequestRefusedError
+from tests.modules.cloud.cloudhub.certificates.made import NOW, YEAR, csr, new_key
+from tests.modules.traces import needs_traces, recordings
+
+AUTHORITY = Authority.create(NOW)
+NAMES = ("localhost", "127.0.0.1")
+
+
+def recorded() -> dict[str, x509.Certificate]:
+    """The CA, the server's and the node's certificate of the recorded registration."""
+    found: dict[str, x509.Certificate] = {}
+    path = next(path for path in recordings("today") if path.name.startswith("00-register"))
+    asked = ""
+    for step in map(json.loads, path.read_text().splitlines()):
+        if step["kind"] == "http-request":
+            asked = step["line"].split()[1]
+        elif step["kind"] == "http-response" and step["listener"] == "https":
+            found[asked] = x509.load_der_x509_certificate(b64decode(step["body"]["b64"]))
+        elif "server_cert_pem" in step:
+            found["server"] = x509.load_pem_x509_certificate(step["server_cert_pem"].encode())
+    return found
+
+
+def shape(certificate: x509.Certificate) -> dict[str, Any]:
+    """Every field but what is drawn by lot."""
+    drawn = (x509.SubjectKeyIdentifier, x509.AuthorityKeyIdentifier)
+    return {
+        "version": certificate.version,
+        "subject": certificate.subject,
+        "issuer": certificate.issuer,
+        "life": certificate.not_valid_after_utc - certificate.not_valid_before_utc,
+        "signature": certificate.signature_algorithm_oid,
+        "curve": getattr(certificate.public_key(), "curve", None).__class__,
+        "extensions": [
+            (extension.oid, extension.critical, None if isinstance(extension.value, drawn) else extension.value)
+            for extension in certificate.extensions
+        ],
+    }
+
+
+def node_certificate(node: str = "lab-edge") -> x509.Certificate:
+    return x509.load_der_x509_certificate(AUTHORITY.sign_node(csr(node), node, NOW, YEAR))
+
+
+@needs_traces
+def test_every_field_of_the_three_certificates_is_as_recorded() -> None:
+    """Subject, issuer, life, usages and names are those of KubeEdge's cloudcore; serial 1024 for the CA."""
+    real = recorded()
+    server = x509.load_pem_x509_certificate(AUTHORITY.make_server_certificate(NAMES, NOW)[0])
+    assert shape(AUTHORITY.certificate) == shape(real["/ca.crt"])
+    assert AUTHORITY.certificate.serial_number == real["/ca.crt"].serial_number == 1024
+    assert shape(server) == shape(real["server"])
+    assert shape(node_certificate()) == shape(real["/edge.crt"])
+
+
+def test_a_certificate_begins_now_and_ends_with_its_life() -> None:
+    """The time is the one handed in, without fractions."""
+    certificate = node_certificate()
+    assert certificate.not_valid_before_utc == datetime(2026, 11, 20, 1, 54, 27, tzinfo=UTC)
+    assert certificate.not_valid_after_utc == certificate.not_valid_before_utc + timedelta(days=365)
+
+
+def test_serial_numbers_differ_and_are_positive_64_bit() -> None:
+    serials = {node_certificate().serial_number for _ in range(20)}
+    assert len(serials) == 20
+    assert all(0 < serial < 1 << 63 for serial in serials)
+
+
+def test_the_certificate_is_for_the_key_of_the_request() -> None:
+    key = new_key()
+    der = AUTHORITY.sign_node(csr("n1", key), "n1", NOW, YEAR)
+    assert x509.load_der_x509_certificate(der).public_key() == key.public_key()
+    assert AUTHORITY.has_signed(x509.load_der_x509_certificate(der))
+    assert not Authority.create(NOW).has_signed(x509.load_der_x509_certificate(der))
+
+
+@pytest.mark.parametrize(
+    ("request_der", "reason"),
+    [
+        (csr("n2"), "wrong node: the request is for 'O=system:nodes, CN=system:node:n2"),
+        (csr("n1", prefix=""), "wrong node"),
+        (csr("n1", organizations=("system:masters",)), "O=system:masters"),
+        (csr("n1", organizations=("system:nodes", "system:masters")), "wrong node"),
+        (csr("n1", organizations=()), "wrong node"),
+        (csr("n1", rsa.generate_private_key(65537, 2048)), "ECDSA"),
+        (csr("n1", ec.generate_private_key(ec.SECP192R1())), "256 bits"),
+        (b"", "not a PKCS #10 request"),
+        (b"\x30\x03\x02\x01\x01", "not a PKCS #10 request"),
+        (csr("n1")[:-1] + b"\x00", "signature"),
+    ],
+)
+def test_what_is_refused(request_der: bytes, reason: str) -> None:
+    """Another name than the node's, more groups, a weak key, what is no request, or not signed by its own key."""
+    with pytest.raises(RequestRefusedError) as error:
+        AUTHORITY.sign_node(request_der, "n1", NOW, YEAR)
+    assert reason in str(error.value)
+
+
+@given(st.binary(max_size=400), st.integers(0, 300))
+def test_garbage_is_refused_and_breaks_nothing(garbage: bytes, at: int) -> None:
+    """Neither bytes at random nor a request with some of them replaced gets another certificate than asked for."""
+    whole = csr("n1")
+    for data in (garbage, whole[:at] + garbage + whole[at + len(garbage) :]):
+        try:
+            der = AUTHORITY.sign_node(data, "n1", NOW, YEAR)
+        except RequestRefusedError:
+            continue
+        assert x509.load_der_x509_certificate(der).subject == node_certificate("n1").subject
+
+
+def test_the_directory_keeps_the_authority(tmp_path: Path) -> None:
+    """A second start has the same authority and the same server certificate; keys are for their owner alone."""
+    files = AuthorityFiles(tmp_path / "tls")
+    first = open_authority(files, NAMES, NOW)
+    server = files.server.read_bytes()
+    second = open_authority(files, NAMES, NOW + 1000)
+    assert (second.der, second.token_key) == (first.der, first.token_key)
+    assert files.server.read_bytes() == server
+    assert stat.S_IMODE(files.directory.stat().st_mode) == 0o700
+    assert [stat.S_IMODE(path.stat().st_mode) for path in (files.authority_key, files.server_key)] == [0o600, 0o600]
+    assert b"BEGIN EC PRIVATE KEY" in files.authority_key.read_bytes()
+
+
+def test_new_names_make_a_new_server_certificate(tmp_path: Path) -> None:
+    """The authority stays, so nodes that have joined go on."""
+    files = AuthorityFiles(tmp_path)
+    first = open_authority(files, NAMES, NOW)
+    second = open_authority(files, ["10.0.0.1", "::0001", "cloud.example"], NOW)
+    server = x509.load_pem_x509_certificate(files.server.read_bytes())
+    assert second.der == first.der
+    assert names_in(server) == {"10.0.0.1", "::1", "cloud.example"}
+    ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(files.server, files.server_key)
+
+
+def test_a_server_certificate_of_another_authority_is_replaced(tmp_path: Path) -> None:
+    """Who removes ca.crt and ca.key gets a server that fits the new ones."""
+    files = AuthorityFiles(tmp_path)
+    open_authority(files, NAMES, NOW)
+    files.authority.unlink()
+    files.authority_key.unlink()
+    authority = open_authority(files, NAMES, NOW)
+    assert authority.has_signed(x509.load_pem_x509_certificate(files.server.read_bytes()))
+
+
+def test_a_first_start_that_was_cut_off_is_made_up_for(tmp_path: Path) -> None:
+    """Power was lost between the key and its certificate: no node knows that authority. Later it may be known."""
+    files = AuthorityFiles(tmp_path)
+    open_authority(files, NAMES, NOW)
+    for path in (files.authority, files.server, files.server_key):
+        path.unlink()
+    authority = open_authority(files, NAMES, NOW)
+    assert authority.has_signed(x509.load_pem_x509_certificate(files.server.read_bytes()))
+    files.authority.unlink()
+    with pytest.raises(AuthorityError, match=r"only ca\.key is there"):
+        open_authority(files, NAMES, NOW)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "reason"),
+    [
+        (lambda files: files.authority_key.unlink(), "only ca.crt is there"),
+        (lambda files: files.authority.write_text("nonsense"), "not what it should be"),
+        (lambda files: files.authority_key.write_bytes(Authority.create(NOW).key_pem), "do not belong together"),
+    ],
+)
+def test_an_authority_that_cannot_be_used_is_not_replaced(tmp_path: Path, spoil: Any, reason: str) -> None:
+    """A half or spoilt authority is an error, for a new one would shut out every node."""
+    files = AuthorityFiles(tmp_path)
+    open_authority(files, NAMES, NOW)
+    spoil(files)
+    with pytest.raises(AuthorityError, match=reason):
+        open_authority(files, NAMES, NOW)
+
+
+def test_a_making_that_a_loss_of_power_interrupted_is_begun_again(tmp_path: Path) -> None:
+    """Of an authority of which there is nothing but the key, nobody can have anything."""
+    files = AuthorityFiles(tmp_path)
+    open_authority(files, ["127.0.0.1"], NOW)
+    for path in (files.authority, files.server, files.server_key):
+        path.unlink()
+    assert open_authority(files, ["127.0.0.1"], NOW).pem == files.authority.read_text()
+
+
+def test_each_file_is_in_its_directory_before_the_next_is_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without it, a loss of power five seconds after the first start makes another authority."""
+    done: list[str] = []
+    replace, fsync = Path.replace, os.fsync
+
+    def replaced(path: Path, target: Path) -> Path:
+        done.append(target.name)
+        return replace(path, target)
+
+    def flushed(descriptor: int) -> None:
+        done.append("directory" if stat.S_ISDIR(os.fstat(descriptor).st_mode) else "file")
+        fsync(descriptor)
+
+    monkeypatch.setattr(Path, "replace", replaced)
+    monkeypatch.setattr(os, "fsync", flushed)
+    open_authority(AuthorityFiles(tmp_path), ["127.0.0.1"], NOW)
+    names = ["ca.key", "ca.crt", "server.key", "server.crt"]
+    assert done == [step for name in names for step in ("file", name, "directory")]

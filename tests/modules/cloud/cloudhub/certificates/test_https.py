@@ -1,0 +1,263 @@
+"""The HTTPS server, spoken to by the standard library's client."""
+
+import http.client
+import socket
+import ssl
+from collections.abc import Iterator
+from contextlib import ExitStack, suppress
+from pathlib import Path
+
+import pytest
+from cryptography import x509
+
+from beehive.clock import RealClock
+from modules.cloud.cloudhub.certificates import join_tokens
+from modules.cloud.cloudhub.certificates.authority import Authority
+from modules.cloud.cloudhub.certificates.authority_files import AuthorityFiles, open_authority
+from modules.cloud.cloudhub.certificates.client_connections import MAX_CONNECTIONS, ClientConnections
+from modules.cloud.cloudhub.certificates.contexts import https_context
+from modules.cloud.cloudhub.certificates.enrolment import Enrolment
+from modules.cloud.cloudhub.certificates.https import HttpsServer
+from tests.modules.cloud.cloudhub.certificates.made import NOW, YEAR, chain, csr
+
+DEADLINE = 30.0
+NODES = {"n1"}
+CLOCK = RealClock()
+TODAY = CLOCK.now()
+"""Certificates are verified by OpenSSL, which knows the real time only."""
+
+
+class Server:
+    """A server with an authority of its own."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.later = 0.0
+        self.files = AuthorityFiles(directory / "tls")
+        self.authority = open_authority(self.files, ["127.0.0.1"], TODAY - YEAR)
+        enrolment = Enrolment(self.authority, NODES.__contains__, 3 * YEAR)
+        context = https_context(self.files)
+        self.server = HttpsServer(
+            "127.0.0.1", 0, context, lambda request: enrolment.answer(request, TODAY), lambda: NOW, self.monotonic
+        )
+        self.server.start()
+
+    def monotonic(self) -> float:
+        """The clock of its deadlines, which a test may put forward."""
+        return CLOCK.monotonic() + self.later
+
+    def client(self, chain: Path | None = None) -> ssl.SSLContext:
+        """TLS of an edge that has the CA, and perhaps a certificate."""
+        context = ssl.create_default_context(cafile=str(self.files.authority))
+        if chain is not None:
+            context.load_cert_chain(chain)
+        return context
+
+    def get(
+        self, path: str, headers: dict[str, str] | None = None, body: bytes | None = None, chain: Path | None = None
+    ) -> tuple[int, dict[str, str], bytes]:
+        connection = http.client.HTTPSConnection(*self.server.address, timeout=DEADLINE, context=self.client(chain))
+        try:
+            connection.request("GET", path, body, headers or {})
+            answer = connection.getresponse()
+            return answer.status, dict(answer.getheaders()), answer.read()
+        finally:
+            connection.close()
+
+    def token(self) -> str:
+        return join_tokens.issue(self.authority.der, self.authority.token_key, TODAY + 60).partition(".")[2]
+
+    def chain_of(self, authority: Authority, node: str, seconds: float = 2 * YEAR) -> Path:
+        """A file with a node's certificate and key."""
+        path = self.directory / f"{node}.pem"
+        path.write_bytes(chain(authority, node, TODAY - YEAR, seconds))
+        return path
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[Server]:
+    made = Server(tmp_path)
+    yield made
+    made.server.stop()
+
+
+def test_the_ca_is_given_to_anybody_with_the_headers_of_a_recorded_cloudcore(server: Server) -> None:
+    """DER, its length, the date; and the connection is closed."""
+    status, headers, body = server.get("/ca.crt")
+    assert (status, body) == (200, server.authority.der)
+    assert headers == {
+        "Date": "Fri, 20 Nov 2026 01:54:27 GMT",
+        "Content-Length": str(len(body)),
+        "Content-Type": "application/octet-stream",
+        "Connection": "close",
+    }
+
+
+def test_a_get_with_a_body_and_a_token_gets_a_certificate(server: Server) -> None:
+    """As Go's client sends it: Nodename for NodeName."""
+    headers = {"Authorization": f"Bearer {server.token()}", "Nodename": "n1"}
+    status, _, body = server.get("/edge.crt", headers, csr("n1"))
+    assert status == 200
+    assert server.authority.has_signed(x509.load_der_x509_certificate(body))
+
+
+def test_a_client_certificate_gets_the_next(server: Server) -> None:
+    """Rotation: no token; for another node it is refused by name."""
+    chain = server.chain_of(server.authority, "n1")
+    assert server.get("/edge.crt", {"NodeName": "n1"}, csr("n1"), chain)[0] == 200
+    status, _, body = server.get("/edge.crt", {"NodeName": "n2"}, csr("n2"), chain)
+    assert (status, body) == (401, b"wrong node: the client certificate is that of n1, the request is for n2")
+
+
+@pytest.mark.parametrize(("foreign", "alert"), [(True, "UNKNOWN_CA|DECRYPT_ERROR"), (False, "EXPIRED")])
+def test_a_certificate_that_proves_nothing_is_an_alert_that_says_why(
+    server: Server, monkeypatch: pytest.MonkeyPatch, *, foreign: bool, alert: str
+) -> None:
+    """Of another authority, or of the year before: the handshake fails, with the cause, however slow the client is."""
+    monkeypatch.setattr("modules.cloud.cloudhub.graceful_close._SECONDS", DEADLINE)
+    authority = Authority.create(TODAY - YEAR) if foreign else server.authority
+    chain = server.chain_of(authority, "n1", 2 * YEAR if foreign else 60.0)
+    with pytest.raises(ssl.SSLError, match=alert):
+        server.get("/edge.crt", {"NodeName": "n1"}, csr("n1"), chain)
+
+
+def test_whether_a_node_is_registered_is_told_to_anybody(server: Server) -> None:
+    assert [server.get(f"/node/{name}")[::2] for name in ("n1", "n2")] == [
+        (200, b"Node found"),
+        (404, b"Node not found"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        (b"Content-Length: 1048577", 413),
+        (b"Content-Length: 99999999999999999999", 413),
+        (b"Content-Length: -1", 400),
+        (b"Content-Length: x", 400),
+        (b"Transfer-Encoding: chunked", 411),
+    ],
+)
+def test_bodies_without_a_bound_are_not_read(server: Server, headers: bytes, status: int) -> None:
+    """The answer comes at once, and the server goes on serving."""
+    with (
+        socket.create_connection(server.server.address, timeout=DEADLINE) as plain,
+        server.client().wrap_socket(plain, server_hostname="127.0.0.1") as secure,
+    ):
+        secure.sendall(b"GET /edge.crt HTTP/1.1\r\nHost: c\r\n" + headers + b"\r\n\r\n")
+        assert secure.recv(100).startswith(b"HTTP/1.1 %d " % status)
+    assert server.get("/ca.crt")[0] == 200
+
+
+def test_clients_that_say_nothing_or_nonsense_hold_up_nobody(server: Server) -> None:
+    """Three silent ones and one that speaks no TLS, and the next is served."""
+    silent = [socket.create_connection(server.server.address, timeout=DEADLINE) for _ in range(4)]
+    silent[0].sendall(b"GET / HTTP/1.0\r\n\r\n")
+    try:
+        assert server.get("/ca.crt")[0] == 200
+    finally:
+        for connection in silent:
+            connection.close()
+
+
+@pytest.mark.parametrize("addresses", [1, 8])
+def test_those_who_drip_hold_up_nobody(server: Server, addresses: int) -> None:
+    """64 connections that send a byte now and then, as long as they like; who joins is served at once."""
+    with ExitStack() as stack:
+        dripping = [
+            stack.enter_context(
+                socket.create_connection(
+                    server.server.address, timeout=DEADLINE, source_address=(f"127.0.0.{2 + number % addresses}", 0)
+                )
+            )
+            for number in range(64)
+        ]
+        for drop in dripping[-8:]:
+            drop.sendall(b"\x16")
+        for _ in range(3):
+            assert server.get("/ca.crt")[0] == 200
+        assert dripping[0].recv(1) == b"", "the oldest has gone"
+
+
+def _drips_until_the_end(secure: ssl.SSLSocket) -> bool:
+    """Sends a byte a second, so that no reading of the server takes long; whether it ends the connection."""
+    secure.settimeout(1.0)
+    for _ in range(int(DEADLINE)):
+        try:
+            return secure.recv(1) == b""
+        except TimeoutError:
+            with suppress(OSError):
+                secure.sendall(b"x")
+        except OSError:
+            return True
+    return False
+
+
+def test_a_request_has_one_deadline_however_slowly_it_comes(server: Server) -> None:
+    with (
+        socket.create_connection(server.server.address, timeout=DEADLINE) as plain,
+        server.client().wrap_socket(plain, server_hostname="127.0.0.1") as secure,
+    ):
+        secure.sendall(b"GET /ca.crt HTTP/1.1\r\nHost:")
+        server.later = 11.0
+        assert _drips_until_the_end(secure)
+    assert server.get("/ca.crt")[0] == 200
+
+
+@pytest.mark.parametrize("lines", [[b"X: " + b"x" * 40_000], [b"X: " + b"x" * 1000] * 50])
+def test_headers_have_a_bound(server: Server, lines: list[bytes]) -> None:
+    with (
+        socket.create_connection(server.server.address, timeout=DEADLINE) as plain,
+        server.client().wrap_socket(plain, server_hostname="127.0.0.1") as secure,
+    ):
+        secure.sendall(b"GET /ca.crt HTTP/1.1\r\nHost: c\r\n" + b"\r\n".join(lines) + b"\r\n\r\n")
+        assert secure.recv(100).startswith(b"HTTP/1.1 431 ")
+
+
+def test_who_has_said_what_he_wants_is_not_sent_away() -> None:
+    """Also where there is no room for another."""
+    times = iter(range(1000))
+    guests = ClientConnections(lambda: float(next(times)) / 1000)
+    with ExitStack() as stack:
+        pairs = [[stack.enter_context(end) for end in socket.socketpair()] for _ in range(MAX_CONNECTIONS + 2)]
+        first = [guests.accept(f"10.0.0.{number}", pairs[number][0]) for number in range(MAX_CONNECTIONS)]
+        for guest in first[:-1]:
+            assert guest is not None
+            guests.answered(guest)
+        assert guests.accept("10.0.1.1", pairs[MAX_CONNECTIONS][0]) is not None
+        assert [guest is not None and guest.is_ended for guest in first] == [False] * (MAX_CONNECTIONS - 1) + [True]
+        last = guests.accept("10.0.1.2", pairs[MAX_CONNECTIONS + 1][0])
+        assert last is not None, "the one before has said nothing either"
+        guests.answered(last)
+        assert guests.accept("10.0.1.3", pairs[0][0]) is None
+        for guest in first:
+            assert guest is not None
+            guests.remove(guest)
+        assert len(guests) == 2
+
+
+def test_a_guest_that_was_ended_before_its_tls_began_is_ended_then() -> None:
+    """The socket that was ended is not the one that TLS is spoken over."""
+    guests = ClientConnections(lambda: 0.0)
+    with ExitStack() as stack:
+        pair, secure = ([stack.enter_context(end) for end in socket.socketpair()] for _ in range(2))
+        guest = guests.accept("10.0.0.1", pair[0])
+        assert guest is not None
+        guest.end()
+        guests.replace_socket(guest, secure[0])
+        secure[1].settimeout(DEADLINE)
+        assert secure[1].recv(1) == b""
+
+
+def test_the_server_does_not_speak_tls_1_1(server: Server) -> None:
+    """1.2 with an ECDHE-ECDSA suite is the oldest that KubeEdge takes."""
+    context = server.client()
+    context.maximum_version = ssl.TLSVersion.TLSv1_2
+    with (
+        socket.create_connection(server.server.address, timeout=DEADLINE) as plain,
+        context.wrap_socket(plain, server_hostname="127.0.0.1") as secure,
+    ):
+        cipher = secure.cipher()
+    assert cipher is not None
+    assert cipher[0].startswith("ECDHE-ECDSA-")
+    assert https_context(server.files).minimum_version == ssl.TLSVersion.TLSv1_2

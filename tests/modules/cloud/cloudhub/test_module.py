@@ -1,0 +1,320 @@
+"""cloudhub alone on a hive, in virtual time, with links that are lists."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from beehive.codec import decode
+from beehive.message import Message
+from beehive.testing import Harness
+from modules.cloud.cloudhub.link import FrameReceived, LinkClosed, LinkEvent, LinkOpened
+from modules.cloud.cloudhub.module import CloudHub, CloudHubSettings
+from modules.cloud.cloudhub.node_session import NodeSession
+from modules.cloud.messages import ACKNOWLEDGED, Acknowledged, ConnectEvent, SessionTakenOver
+
+CA = "-----BEGIN CERTIFICATE-----\n"
+
+
+class ListLink:
+    """A link whose frames are kept."""
+
+    def __init__(self) -> None:
+        self.frames: list[Message] = []
+        self.closed = False
+        self.is_behind = False
+        self.handled_bytes: list[int] = []
+
+    def handled(self, size: int) -> None:
+        self.handled_bytes.append(size)
+
+    def send(self, frame: bytes) -> None:
+        if self.closed:
+            raise ConnectionError("closed")
+        self.frames.append(decode(frame))
+
+    def close(self) -> None:
+        self.closed = True
+
+    def take(self) -> list[Message]:
+        frames, self.frames = self.frames, []
+        return frames
+
+
+class Cloud:
+    """cloudhub and what a test does to it."""
+
+    def __init__(self, bee: Harness) -> None:
+        self.bee = bee
+        self._deliver: Callable[[LinkEvent], None] | None = None
+        self.sessions: dict[str, NodeSession] = {}
+        bee.add(CloudHub, CloudHubSettings(ca_pem=CA), self._make_transport, self.sessions)
+        bee.start()
+
+    def _make_transport(self, deliver: Callable[[LinkEvent], None]) -> "Cloud":
+        self._deliver = deliver
+        return self
+
+    def start(self) -> None:
+        """As a transport."""
+
+    def stop(self) -> None:
+        """As a transport."""
+
+    def happens(self, event: LinkEvent) -> None:
+        assert self._deliver is not None
+        self._deliver(event)
+        self.bee.settle()
+
+    def connect(self, node: str = "n1") -> ListLink:
+        link = ListLink()
+        self.happens(LinkOpened(node, link))
+        return link
+
+    def says(self, link: ListLink, message: Message, node: str = "n1") -> None:
+        self.happens(FrameReceived(node, link, message))
+
+    def keepalive(self, link: ListLink) -> None:
+        self.says(link, self.bee.message("node", "keepalive", "ping", source="websocket", group="resource"))
+
+    def acknowledge(self, link: ListLink, message: Message) -> None:
+        self.says(link, message.reply(self.bee.clock))
+
+    def sends(self, name: str = "web", version: str = "7", operation: str = "insert", node: str = "n1") -> Message:
+        return self.controller(
+            f"node/{node}/default/pod/{name}", operation, {"metadata": {"uid": f"uid-{name}"}}, version
+        )
+
+    def controller(self, resource: str, operation: str, content: Any = None, version: str = "") -> Message:
+        message = self.bee.message(
+            resource, operation, content, source="edgecontroller", group="resource", resourceversion=version
+        )
+        self.bee.send(CloudHub.name, message)
+        return message
+
+    def events(self) -> list[str]:
+        messages = self.bee.sent_to("edgecontroller")
+        return [f"{m.route.operation} {m.route.resource}" for m in messages if m.route.source == "cloudhub"]
+
+    def acknowledged(self) -> list[list[tuple[str, str, int, bool]]]:
+        """What edgecontroller was told each time."""
+        told = [m for m in self.bee.sent_to("edgecontroller") if m.route.operation == ACKNOWLEDGED]
+        return [[(a.node, a.uid, a.version, a.is_delete) for a in m.content_as(list[Acknowledged])] for m in told]
+
+
+@pytest.fixture
+def cloud() -> Iterator[Cloud]:
+    with Harness() as bee:
+        yield Cloud(bee)
+
+
+def test_controllers_hear_of_connections(cloud: Cloud) -> None:
+    link = cloud.connect()
+    cloud.happens(LinkClosed("n1", link))
+    assert cloud.events() == ["connected node/n1", "disconnected node/n1"]
+
+
+def test_a_message_reaches_its_node_without_the_node_in_its_resource(cloud: Cloud) -> None:
+    link, other = cloud.connect(), cloud.connect("n2")
+    sent = cloud.sends()
+    (received,) = link.take()
+    assert received.route.resource == "default/pod/web"
+    assert (received.id, received.header.resourceversion) == (sent.id, "7")
+    assert other.take() == []
+
+
+def test_it_is_sent_again_every_five_seconds_until_it_is_acknowledged(cloud: Cloud) -> None:
+    link = cloud.connect()
+    sent = cloud.sends()
+    cloud.bee.run_for(11)
+    assert [message.id for message in link.take()] == [sent.id] * 3
+    cloud.acknowledge(link, sent)
+    cloud.bee.run_for(11)
+    assert link.take() == []
+
+
+def test_nothing_is_sent_again_while_it_has_not_left(cloud: Cloud) -> None:
+    """A slow link would carry the same objects again and again. What is new goes all the same."""
+    link = cloud.connect()
+    first = cloud.sends()
+    link.is_behind = True
+    cloud.bee.run_for(11)
+    second = cloud.sends("new")
+    assert [message.id for message in link.take()] == [first.id, second.id]
+    link.is_behind = False
+    cloud.bee.run_for(1.5)
+    assert [message.id for message in link.take()] == [first.id]
+
+
+def test_an_error_of_the_edge_is_no_acknowledgement(cloud: Cloud) -> None:
+    link = cloud.connect()
+    sent = cloud.sends()
+    cloud.says(link, sent.error(cloud.bee.clock, "no space left on device"))
+    cloud.bee.run_for(6)
+    assert len(link.take()) == 2
+
+
+def test_an_answer_is_sent_once(cloud: Cloud) -> None:
+    link = cloud.connect()
+    cloud.controller("node/n1/default/podpatch/web", "response", {"Object": {}, "Err": None})
+    cloud.bee.run_for(11)
+    assert len(link.take()) == 1
+
+
+def test_what_is_for_a_node_that_is_not_connected_is_for_edgecontroller_to_send_again(cloud: Cloud) -> None:
+    cloud.sends()
+    link = cloud.connect()
+    cloud.bee.run_for(6)
+    assert link.take() == []
+    assert len(cloud.bee.hive.dead_letters) == 0
+
+
+def test_edgecontroller_hears_what_a_node_has_stored(cloud: Cloud) -> None:
+    link, other = cloud.connect(), cloud.connect("n2")
+    cloud.acknowledge(link, cloud.sends())
+    cloud.acknowledge(link, cloud.sends("old", "8", operation="delete"))
+    cloud.says(other, cloud.sends(node="n2").reply(cloud.bee.clock), node="n2")
+    cloud.bee.run_for(0.1)
+    assert cloud.acknowledged() == [
+        [("n1", "uid-web", 7, False), ("n1", "uid-old", 8, True), ("n2", "uid-web", 7, False)],
+    ]
+
+
+def test_it_hears_that_before_it_hears_of_the_end_of_the_connection(cloud: Cloud) -> None:
+    link = cloud.connect()
+    cloud.acknowledge(link, cloud.sends())
+    cloud.happens(LinkClosed("n1", link))
+    assert cloud.events() == ["connected node/n1", "acknowledged cloudhub/acknowledged", "disconnected node/n1"]
+
+
+def test_it_hears_again_of_what_it_offers_again(cloud: Cloud) -> None:
+    """An acknowledgement that edgecontroller did not take down is so not lost."""
+    link = cloud.connect()
+    cloud.acknowledge(link, cloud.sends())
+    cloud.bee.run_for(0.1)
+    cloud.sends()
+    cloud.bee.run_for(0.1)
+    assert len(link.take()) == 1
+    assert cloud.acknowledged() == [[("n1", "uid-web", 7, False)]] * 2
+
+
+def test_what_an_earlier_connection_acknowledged_is_not_remembered(cloud: Cloud) -> None:
+    """The node may have been another cloudcore's meanwhile: edgecontroller knows what it has."""
+    link = cloud.connect()
+    cloud.acknowledge(link, cloud.sends())
+    again = cloud.connect()
+    cloud.sends()
+    assert len(again.take()) == 1
+
+
+def test_a_node_that_went_to_another_cloudcore_is_let_go(cloud: Cloud) -> None:
+    first = cloud.connect()
+    (event,) = cloud.bee.sent_to("edgecontroller")
+    second = cloud.connect()
+    taken = SessionTakenOver(event.content_as(ConnectEvent).connection)
+    cloud.controller("node/n1", "disconnected", taken)
+    assert not second.closed, "it has come back since"
+    (newest,) = [m for m in cloud.bee.sent_to("edgecontroller")[2:] if m.route.operation == "connected"]
+    cloud.controller("node/n1", "disconnected", SessionTakenOver(newest.content_as(ConnectEvent).connection))
+    assert first.closed
+    assert second.closed
+
+
+def test_a_second_connection_replaces_the_first(cloud: Cloud) -> None:
+    first = cloud.connect()
+    second = cloud.connect()
+    assert first.closed
+    sent = cloud.sends()
+    assert [message.id for message in second.take()] == [sent.id]
+    cloud.happens(LinkClosed("n1", first))
+    assert not second.closed, "the end of the old connection is not the end of the new"
+    assert cloud.events() == ["connected node/n1", "disconnected node/n1", "connected node/n1"]
+
+
+def test_only_keepalives_keep_a_session(cloud: Cloud) -> None:
+    link = cloud.connect()
+    for _ in range(4):
+        cloud.bee.run_for(15)
+        cloud.keepalive(link)
+    assert not link.closed
+    for _ in range(3):
+        cloud.bee.run_for(11)
+        cloud.says(link, cloud.bee.message("default/configmap/c", "query", source="edged"))
+    assert link.closed
+
+
+def test_requests_go_to_edgecontroller_with_the_node_in_the_resource(cloud: Cloud) -> None:
+    link = cloud.connect()
+    cloud.bee.forget()
+    cloud.says(link, cloud.bee.message("default/podpatch/web", "patch", "{}", source="edged", group="meta"))
+    (request,) = cloud.bee.sent_to("edgecontroller")
+    assert request.route.resource == "node/n1/default/podpatch/web"
+
+
+def test_the_ca_certificate_is_answered_at_once(cloud: Cloud) -> None:
+    link = cloud.connect()
+    question = cloud.bee.message("k8s/ca.crt", "query", source="metamanager", group="resource")
+    cloud.says(link, question)
+    (answer,) = link.take()
+    assert (answer.parent_id, answer.content_as(str)) == (question.id, CA)
+    assert (answer.route.source, answer.route.resource) == ("cloudhub", "k8s/ca.crt")
+
+
+@pytest.mark.parametrize(
+    ("resource", "operation", "content"),
+    [
+        ("node/n1/default/node/n1", "response", "OK"),
+        ("node/n1/default/node/n1", "error", "not now"),
+        ("node/n1/default/lease/n1", "delete", None),
+    ],
+)
+def test_only_the_deletion_of_a_node_ends_its_connection(
+    cloud: Cloud, resource: str, operation: str, content: Any
+) -> None:
+    """What is said of the node otherwise, and what is deleted beside it, goes to the node."""
+    link = cloud.connect()
+    cloud.controller(resource, operation, content)
+    assert not link.closed
+    assert [message.route.operation for message in link.take()] == [operation]
+
+
+def test_a_deleted_node_is_disconnected(cloud: Cloud) -> None:
+    link = cloud.connect()
+    cloud.controller("node/n1/null/node/n1", "delete", {"metadata": {"name": "n1"}})
+    assert link.closed
+    assert link.take() == []
+
+
+def test_a_message_of_a_connection_that_was_replaced_is_ignored(cloud: Cloud) -> None:
+    first = cloud.connect()
+    cloud.connect()
+    cloud.bee.forget()
+    cloud.says(first, cloud.bee.message("default/configmap/c", "query", source="edged"))
+    assert cloud.bee.sent_to("edgecontroller") == []
+
+
+def test_a_restarted_module_keeps_nothing_for_the_connections_that_it_had(cloud: Cloud) -> None:
+    """What is for a node that has not come again is edgecontroller's to send again; here it would pile up."""
+    cloud.connect()
+    cloud.controller("node/n1", "disconnected", "what nobody can read")
+    cloud.bee.run_for(30)
+    assert cloud.bee.hive.restarts() == {CloudHub.name: 1}
+    cloud.sends()
+    assert cloud.sessions == {}
+    link = cloud.connect()
+    cloud.sends()
+    assert len(link.take()) == 1
+
+
+def test_what_no_module_here_wants_harms_nothing(cloud: Cloud) -> None:
+    link = cloud.connect()
+    for resource, operation, source in [
+        ("membership/detail", "get", "twin"),
+        ("null", "null", "metaserver"),
+        ("a/topic", "upload", "bus"),
+        ("default/pod/p", "update", "edgecontroller"),
+    ]:
+        cloud.says(link, cloud.bee.message(resource, operation, source=source, group="user"))
+    cloud.controller("nonsense", "insert")
+    assert cloud.bee.hive.restarts() == {CloudHub.name: 0}
+    assert not link.closed

@@ -1,0 +1,244 @@
+"""Reliable delivery as a state machine."""
+
+from itertools import count
+from typing import Any
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from beehive.message import Header, Message, Route
+from modules.cloud.cloudhub.node_session import SUPERSEDED, WAITING, NodeSession, OfferResult
+
+RESEND = 5.0
+_ids = count()
+
+
+def about(name: str, version: int, operation: str = "update", kind: str = "pod", uid: str = "") -> Message:
+    content: Any = {"metadata": {"name": name, "uid": uid or f"uid-{name}"}}
+    header = Header(msg_id=f"m{next(_ids)}", resourceversion=str(version) if version >= 0 else "")
+    route = Route("edgecontroller", "", "resource", operation, f"node/n/default/{kind}/{name}")
+    return Message(header, route, content)
+
+
+def sent(session: NodeSession, now: float = 0.0) -> list[str]:
+    return [message.id for message in session.due(now)]
+
+
+def test_a_message_is_sent_again_with_the_same_id_until_it_is_acknowledged() -> None:
+    session = NodeSession(RESEND)
+    message = about("a", 1)
+    session.offer(message)
+    assert sent(session, 0) == [message.id]
+    assert sent(session, 4.9) == []
+    assert sent(session, 5) == [message.id]
+    assert session.acknowledge(message.id)
+    assert sent(session, 100) == []
+
+
+def test_answers_that_nobody_acknowledges_do_not_come_to_fill_the_window() -> None:
+    """An edge that had stopped waiting for them asks again; objects are sent until they are acknowledged."""
+    session = NodeSession(RESEND, window=3)
+    late = [about("a", 1, "response", kind="configmap") for _ in range(2)]
+    pod, new = about("p", 1), about("b", 1)
+    for message in (*late, pod, new):
+        session.offer(message)
+    for round_ in range(5):
+        assert sent(session, RESEND * round_) == [*(answer.id for answer in late), pod.id]
+    assert sent(session, RESEND * 5) == [pod.id, new.id]
+    assert sent(session, RESEND * 6) == [pod.id, new.id]
+    assert not session.acknowledge(late[0].id)
+
+
+def test_a_second_or_a_foreign_acknowledgement_says_nothing() -> None:
+    session = NodeSession(RESEND)
+    message = about("a", 1)
+    session.offer(message)
+    assert not session.acknowledge(message.id), "it has not been sent yet"
+    sent(session)
+    assert session.acknowledge(message.id)
+    assert not session.acknowledge(message.id)
+    assert not session.acknowledge("unheard of")
+
+
+def test_what_is_never_acknowledged_is_not_kept_without_end() -> None:
+    """A node that patches its own pod, and acknowledges nothing of what it is then sent."""
+    session = NodeSession(RESEND)
+    messages = [about("a", version) for version in range(10 * SUPERSEDED)]
+    for message in messages:
+        session.offer(message)
+        sent(session)
+    assert len(session._sent) <= SUPERSEDED + 1
+    assert session.acknowledge(messages[0].id) is None
+    late, newest = session.acknowledge(messages[-2].id), session.acknowledge(messages[-1].id)
+    assert late is not None
+    assert newest is not None
+    assert (late.version, newest.version) == (10 * SUPERSEDED - 2, 10 * SUPERSEDED - 1)
+    assert not session._sent
+    assert not session._superseded
+
+
+def test_answers_to_who_acknowledges_nothing_are_bounded() -> None:
+    session = NodeSession(RESEND)
+    offers = [session.offer(about(f"c{number}", 1, "response", kind="configmap")) for number in range(WAITING + 10)]
+    assert offers.count(OfferResult.NO_ROOM) == 10
+    assert session.offer(about("p", 1)) is OfferResult.QUEUED, "what the cloud itself wants to say has room"
+    sent(session)
+    assert session.offer(about("c", 1, "response", kind="configmap")) is OfferResult.QUEUED
+
+
+def test_only_the_newest_version_is_pending() -> None:
+    session = NodeSession(RESEND)
+    first, second = about("a", 1), about("a", 2)
+    session.offer(first)
+    assert sent(session) == [first.id]
+    assert session.offer(second) is OfferResult.QUEUED
+    assert session.offer(about("a", 1)) is OfferResult.ON_ITS_WAY
+    assert sent(session) == [second.id]
+    session.acknowledge(first.id)
+    assert session.acknowledged_version("uid-a") == 1
+    assert len(session) == 1, "the second is still to be acknowledged"
+    session.acknowledge(second.id)
+    assert session.acknowledged_version("uid-a") == 2
+
+
+def test_what_the_node_has_is_not_sent_again() -> None:
+    session = NodeSession(RESEND)
+    message = about("a", 7)
+    session.offer(message)
+    sent(session)
+    session.acknowledge(message.id)
+    assert session.offer(about("a", 7)) is OfferResult.ACKNOWLEDGED
+    assert session.offer(about("a", 8)) is OfferResult.QUEUED
+
+
+def test_a_message_without_a_version_is_dropped_unless_it_is_a_deletion() -> None:
+    session = NodeSession(RESEND)
+    assert session.offer(about("a", -1)) is OfferResult.NO_VERSION
+    assert session.offer(about("a", -1, "delete")) is OfferResult.QUEUED
+
+
+def test_an_acknowledged_deletion_forgets_the_object() -> None:
+    session = NodeSession(RESEND)
+    for message in (about("a", 1), about("a", 2, "delete")):
+        session.offer(message)
+        sent(session)
+        session.acknowledge(message.id)
+    assert session.acknowledged_version("uid-a") is None
+
+
+def test_nothing_follows_a_deletion_of_the_same_object() -> None:
+    session = NodeSession(RESEND)
+    session.offer(about("a", 2, "delete"))
+    assert session.offer(about("a", 3)) is OfferResult.ON_ITS_WAY
+    assert session.offer(about("a", 3, "delete")) is OfferResult.ON_ITS_WAY
+
+
+def test_a_resent_deletion_cannot_take_away_a_successor_of_the_same_name() -> None:
+    session = NodeSession(RESEND)
+    session.offer(about("a", 2, "delete", kind="configmap"))
+    successor = about("a", 3, "insert", kind="configmap", uid="new")
+    session.offer(successor)
+    assert sent(session) == [successor.id]
+
+
+def test_a_pod_and_its_successor_are_both_told() -> None:
+    """An edge deletes pods by uid, so both messages are needed."""
+    session = NodeSession(RESEND)
+    deletion, successor = about("a", 2, "delete"), about("a", 3, "insert", uid="new")
+    session.offer(deletion)
+    session.offer(successor)
+    assert sent(session) == [deletion.id, successor.id]
+
+
+def test_one_object_that_is_never_acknowledged_holds_up_no_other() -> None:
+    session = NodeSession(RESEND)
+    stuck = about("stuck", 1)
+    session.offer(stuck)
+    sent(session)
+    other = about("other", 2)
+    session.offer(other)
+    assert sent(session) == [other.id]
+
+
+def test_at_most_a_window_is_under_way() -> None:
+    session = NodeSession(RESEND, window=2)
+    messages = [about(str(number), number) for number in range(3)]
+    for message in messages:
+        session.offer(message)
+    assert sent(session) == [messages[0].id, messages[1].id]
+    session.acknowledge(messages[0].id)
+    assert sent(session) == [messages[2].id]
+
+
+def test_every_query_is_answered_even_with_a_known_version() -> None:
+    session = NodeSession(RESEND)
+    answers = [about("a", 1, "response", kind="configmap") for _ in range(2)]
+    for answer in answers:
+        assert session.offer(answer) is OfferResult.QUEUED
+    assert sent(session) == [answer.id for answer in answers]
+    session.acknowledge(answers[0].id)
+    assert session.acknowledged_version("uid-a") == 1
+
+
+class AnyOrder(RuleBasedStateMachine):
+    """Whatever is lost, repeated and reordered, the node ends with the newest version of each object."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.session = NodeSession(RESEND, window=2)
+        self.now = 0.0
+        self.newest: dict[str, int] = {}
+        self.wire: list[Message] = []
+        self.node: dict[str, int] = {}
+        self.version = 0
+
+    @rule(name=st.sampled_from("abc"))
+    def change(self, name: str) -> None:
+        self.version += 1
+        self.newest[name] = self.version
+        self.session.offer(about(name, self.version))
+
+    @rule()
+    def transmit(self) -> None:
+        self.now += 1
+        self.wire += self.session.due(self.now)
+
+    @precondition(lambda self: self.wire)
+    @rule(data=st.data(), acknowledged=st.booleans())
+    def receive(self, data: st.DataObject, acknowledged: bool) -> None:
+        message = self.wire.pop(data.draw(st.integers(0, len(self.wire) - 1)))
+        self.store(message)
+        if acknowledged:
+            self.session.acknowledge(message.id)
+
+    @rule()
+    def lose_the_link(self) -> None:
+        """All begins anew, with what is to be sent now."""
+        self.wire.clear()
+        self.session = NodeSession(RESEND, window=2)
+        for name, version in self.newest.items():
+            self.session.offer(about(name, version))
+
+    def store(self, message: Message) -> None:
+        name = message.content["metadata"]["name"]
+        self.node[name] = max(self.node.get(name, 0), int(message.header.resourceversion))
+
+    @invariant()
+    def what_counts_as_acknowledged_was_received(self) -> None:
+        for name in self.newest:
+            known = self.session.acknowledged_version(f"uid-{name}")
+            assert known is None or known <= self.node.get(name, 0)
+
+    def teardown(self) -> None:
+        for _ in range(20):
+            self.now += RESEND
+            for message in list(self.session.due(self.now)):
+                self.store(message)
+                self.session.acknowledge(message.id)
+        assert self.node == self.newest
+        assert len(self.session) == 0
+
+
+TestAnyOrder = AnyOrder.TestCase
+TestAnyOrder.settings = settings(max_examples=50, stateful_step_count=30, deadline=None)

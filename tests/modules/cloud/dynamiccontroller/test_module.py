@@ -1,0 +1,119 @@
+"""The module alone on the bus: a node's Applications, and what becomes of them."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from beehive import Message, ModuleName
+from beehive.testing import Harness
+from modules.cloud.apiserver.api_calls import ApiCall, ApiResult
+from modules.cloud.dynamiccontroller.module import DynamicController
+from modules.cloud.messages import HANDLED
+
+FOUND = {"kind": "Pod", "metadata": {"name": "web"}}
+
+
+@pytest.fixture
+def bee() -> Iterator[Harness]:
+    with Harness() as made:
+        made.add(DynamicController)
+        made.start()
+        yield made
+
+
+def app(**changes: Any) -> dict[str, Any]:
+    """An Application as a Go edge sends it."""
+    return {
+        "ID": "f00", "Key": "/core/v1/pods/default/web", "Verb": "get", "Nodename": "n1", "Option": "e30=",
+        "ReqBody": None, "Subresource": "", "RespBody": None, "Status": "InApplying", "Reason": "",
+        "Error": {"ErrStatus": {"metadata": {}}}, "Timestamp": "0001-01-01T00:00:00Z", **changes,
+    }  # fmt: skip
+
+
+def ask(bee: Harness, content: Any, resource: str = "null") -> Message:
+    """The answer that goes to the node."""
+    source, about = ModuleName.METASERVER, f"node/n1/{resource}"
+    message = bee.message(about, "null", content, source=source, group="dynamiccontroller")
+    bee.send(ModuleName.DYNAMICCONTROLLER, message)
+    answer = bee.sent_to(ModuleName.CLOUDHUB)[-1]
+    assert answer.parent_id == message.id
+    route = answer.route
+    assert (route.source, route.group, route.operation) == ("dynamiccontroller", "resource", "applicationResponse")
+    return answer
+
+
+def content_of(answer: Message) -> dict[str, Any]:
+    return dict(json.loads(bytes(answer.content_raw())))
+
+
+def answering(bee: Harness, result: ApiResult) -> list[ApiCall]:
+    """edgecontroller answers so; what it was asked."""
+    asked: list[ApiCall] = []
+
+    def answer(message: Message) -> Message:
+        asked.append(message.content_as(ApiCall))
+        return message.reply(bee.clock, result)
+
+    bee.answer(ModuleName.EDGECONTROLLER, answer)
+    return asked
+
+
+def test_an_answer_has_the_object_and_the_nodes_resource(bee: Harness) -> None:
+    asked = answering(bee, ApiResult(FOUND))
+    answer = ask(bee, app())
+    assert answer.route.resource == "node/n1/ignore/Application/ignore"
+    content = content_of(answer)
+    assert (content["ID"], content["Status"]) == ("f00", "Approved")
+    assert json.loads(base64.b64decode(content["RespBody"])) == FOUND
+    assert asked == [ApiCall(verb="get", api_version="v1", plural="pods", namespace="default", name="web", node="n1")]
+
+
+def test_a_refusal_is_gos_status_error(bee: Harness) -> None:
+    answering(bee, ApiResult(refusal={"code": 404, "reason": "NotFound", "message": "no"}))
+    content = content_of(ask(bee, app()))
+    assert (content["Status"], content["Reason"], content["Error"]["ErrStatus"]["code"]) == ("Rejected", "no", 404)
+
+
+def test_a_patch_is_unpacked(bee: Harness) -> None:
+    asked = answering(bee, ApiResult())
+    data = base64.b64encode(b'{"a":1}').decode()
+    info = {"Name": "web", "PatchType": "application/merge-patch+json", "Data": data, "Options": {"force": True}}
+    option = base64.b64encode(json.dumps({**info, "Subresources": ["status"]}).encode()).decode()
+    content = content_of(ask(bee, app(Verb="patch", Option=option, Subresource="status")))
+    assert (content["Status"], content["RespBody"]) == ("Approved", None)
+    (call,) = asked
+    assert (call.patch_type, call.body, call.options) == ("application/merge-patch+json", {"a": 1}, {"force": True})
+    assert (call.name, call.subresource) == ("web", "status")
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"Verb": "watch"}, {"Verb": "walk"}, {"Key": "pods"}, {"Key": "/core/v1/pods//web"}, {"Option": "eA=="},
+     {"Verb": "patch"}],
+)  # fmt: skip
+def test_what_cannot_be_asked_is_rejected_with_a_reason(bee: Harness, changes: dict[str, str]) -> None:
+    content = content_of(ask(bee, app(**changes)))
+    assert (content["Status"], bool(content["Reason"])) == ("Rejected", True)
+
+
+def test_a_silent_edgecontroller_is_a_rejection(bee: Harness) -> None:
+    message = bee.message("node/n1/null", "null", app(), source=ModuleName.METASERVER)
+    bee.send(ModuleName.DYNAMICCONTROLLER, message)
+    bee.run_for(11)
+    assert content_of(bee.sent_to(ModuleName.CLOUDHUB)[-1])["Status"] == "Rejected"
+
+
+def test_watches_are_taken_note_of_by_nobody(bee: Harness) -> None:
+    """The answer names those that failed: as every watch was refused, there are none."""
+    assert content_of(ask(bee, {}, "watchapp/sync")) == {}
+
+
+def test_what_is_no_application_is_dropped(bee: Harness) -> None:
+    bee.send(ModuleName.DYNAMICCONTROLLER, bee.message("node/n1/null", "null", [1]))
+    (told,) = bee.sent
+    assert (told.message.route.operation, told.message.content) == (HANDLED, {"n1": 1}), "and another may come"

@@ -1,0 +1,104 @@
+"""edgecontroller alone on a hive, in virtual time, for tests."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from beehive.message import Message
+from beehive.testing import Harness
+from modules.cloud.apiserver.cluster import Cluster
+from modules.cloud.apiserver.database.database import Database
+from modules.cloud.apiserver.database.errors import DatabaseError
+from modules.cloud.apiserver.kinds import ObjectKey
+from modules.cloud.apiserver.manifest_directory import ManifestDirectory
+from modules.cloud.edgecontroller.module import EdgeController
+from modules.cloud.messages import ACKNOWLEDGED, ACKNOWLEDGED_RESOURCE, HANDLED, Acknowledged, ConnectEvent
+from tests.modules.cloud.objects import in_memory
+
+WEB = ObjectKey("Pod", "default", "web")
+USES: dict[str, Any] = {
+    "volumes": [{"name": "v", "configMap": {"name": "settings"}}],
+    "imagePullSecrets": [{"name": "key"}],
+}
+
+
+class Controller:
+    """edgecontroller and what a test does to it."""
+
+    def __init__(
+        self,
+        bee: Harness,
+        manifests: Path | None = None,
+        database: Database | None = None,
+        nodes: tuple[str, ...] = ("n1", "n2"),
+    ) -> None:
+        self.bee = bee
+        self.cluster = Cluster(bee.clock)
+        directory = ManifestDirectory(manifests, self.cluster) if manifests else None
+        self.database = database or in_memory()
+        bee.add(EdgeController, self.cluster, self.database, directory)
+        bee.start()
+        self.links = 0
+        for each in nodes:
+            self.connected(each)
+
+    def command(self, verb: str, **body: Any) -> list[dict[str, Any]]:
+        message = self.bee.message("cloudcore/objects", verb, body, source="control")
+        answer = self.bee.ask(EdgeController.name, message)
+        items: list[dict[str, Any]] = json.loads(bytes(answer.content_raw()))["items"]
+        return items
+
+    def apply(self, *documents: Any) -> list[dict[str, Any]]:
+        return self.command("apply", documents=list(documents))
+
+    def asks(self, resource: str, operation: str, content: Any = None, node_name: str = "n1") -> Message:
+        """A request of an edge."""
+        source = f"system:node:{node_name}"
+        message = self.bee.message(f"node/{node_name}/{resource}", operation, content, source=source, group="meta")
+        self.bee.send(EdgeController.name, message)
+        return message
+
+    def answer_to(self, request: Message) -> Message:
+        (answer,) = [message for message in self.bee.sent_to("cloudhub") if message.parent_id == request.id]
+        return answer
+
+    def down(self) -> list[str]:
+        """What was sent to nodes unasked since the last look."""
+        messages = self.unasked()
+        self.bee.forget()
+        return [f"{message.route.operation} {message.route.resource}" for message in messages]
+
+    def unasked(self) -> list[Message]:
+        """The same as messages."""
+        sent = self.bee.sent_to("cloudhub")
+        return [message for message in sent if not message.parent_id and message.route.operation != HANDLED]
+
+    def handled(self) -> list[dict[str, int]]:
+        """What cloudhub was told that has been handled, each time."""
+        told = [message for message in self.bee.sent_to("cloudhub") if message.route.operation == HANDLED]
+        return [message.content_as(dict[str, int]) for message in told]
+
+    def connected(self, node_name: str = "n1") -> None:
+        self.links += 1
+        self.of_link("connected", self.links, node_name)
+        self.bee.settle()
+
+    def of_link(self, what: str, link: int, node_name: str = "n1") -> None:
+        """A connection begins or ends; edgecontroller gets to it as time passes."""
+        event = ConnectEvent(what, 0, node_name, f"link {link}")
+        self.bee.hive.send(EdgeController.name, self.bee.message(f"node/{node_name}", what, event, source="cloudhub"))
+
+    def database_fails(self) -> None:
+        """The next transaction that commits is lost."""
+
+        def fail(version: int) -> None:
+            del self.database.commit
+            raise DatabaseError("commit", f"version {version}", "the disk is full")
+
+        self.database.commit = fail  # type: ignore[method-assign]
+
+    def acknowledged(self, uid: str, version: int, *, is_delete: bool = False) -> None:
+        """The node has acknowledged; edgecontroller gets to it with the next message, or as time passes."""
+        content = [Acknowledged("n1", uid, version, is_delete)]
+        told = self.bee.message(ACKNOWLEDGED_RESOURCE, ACKNOWLEDGED, content, source="cloudhub")
+        self.bee.hive.send(EdgeController.name, told)

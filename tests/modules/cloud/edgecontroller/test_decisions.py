@@ -1,0 +1,204 @@
+"""Pure decisions: references, downstream messages, pull policy, quality of service, merged statuses."""
+
+from typing import Any
+
+import pytest
+
+from beehive.names import Operation
+from modules.cloud.apiserver.graceful_deletion import is_deletion_complete
+from modules.cloud.apiserver.kinds import ObjectKey
+from modules.cloud.apiserver.pod_defaults import pull_policy, with_pod_defaults
+from modules.cloud.apiserver.pod_references import references_of
+from modules.cloud.apiserver.storage import EventType, ObjectEvent
+from modules.cloud.edgecontroller.downstream_messages import messages_for_event
+from modules.cloud.edgecontroller.status_merge import merged_node, merged_pod_status
+from tests.modules.cloud.objects import configmap, pod, secret
+
+NOW = 1_795_139_690.0
+
+
+@pytest.mark.parametrize(
+    ("image", "policy"),
+    [
+        ("busybox", "Always"),
+        ("busybox:latest", "Always"),
+        ("busybox:1.35", "IfNotPresent"),
+        ("registry:5000/busybox", "Always"),
+        ("registry:5000/busybox:1", "IfNotPresent"),
+        ("busybox@sha256:00", "IfNotPresent"),
+    ],
+)
+def test_the_tag_decides_the_pull_policy(image: str, policy: str) -> None:
+    assert pull_policy(image) == policy
+
+
+def resources(**kinds: dict[str, str]) -> dict[str, Any]:
+    return {"name": "c", "image": "i:1", "resources": kinds}
+
+
+@pytest.mark.parametrize(
+    ("containers", "expected"),
+    [
+        ([resources()], "BestEffort"),
+        ([resources(requests={"cpu": "10m"})], "Burstable"),
+        ([resources(limits={"cpu": "1", "memory": "1Gi"})], "Guaranteed"),
+        ([resources(limits={"cpu": "1", "memory": "1Gi"}, requests={"cpu": "1000m"})], "Guaranteed"),
+        ([resources(limits={"cpu": "1", "memory": "1Gi"}, requests={"cpu": "500m"})], "Burstable"),
+        ([resources(limits={"cpu": "1", "memory": "1Gi"}), resources()], "Burstable"),
+    ],
+)
+def test_quality_of_service(containers: list[dict[str, Any]], expected: str) -> None:
+    assert with_pod_defaults(pod(containers=containers))["status"]["qosClass"] == expected
+
+
+def test_every_way_to_name_a_configmap_or_secret_is_found() -> None:
+    """KubeEdge leaves out init containers; here they count."""
+    found = references_of(
+        pod(
+            volumes=[
+                {"name": "a", "configMap": {"name": "volume-cm"}},
+                {"name": "b", "secret": {"secretName": "volume-secret"}},
+                {
+                    "name": "c",
+                    "projected": {
+                        "sources": [
+                            {"configMap": {"name": "projected-cm"}},
+                            {"secret": {"name": "projected-secret"}},
+                            {"downwardAPI": {}},
+                        ]
+                    },
+                },
+                {"name": "d", "emptyDir": None},
+            ],
+            initContainers=[{"name": "i", "envFrom": [{"configMapRef": {"name": "init-cm"}}]}],
+            containers=[
+                {
+                    "name": "c",
+                    "envFrom": [{"secretRef": {"name": "from-secret"}}],
+                    "env": [
+                        {"name": "A", "valueFrom": {"configMapKeyRef": {"name": "key-cm", "key": "k"}}},
+                        {"name": "B", "valueFrom": {"secretKeyRef": {"name": "key-secret", "key": "k"}}},
+                        {"name": "C", "value": "plain"},
+                    ],
+                }
+            ],
+            imagePullSecrets=[{"name": "pull-secret"}],
+        )
+    )
+    assert {(key.kind, key.name) for key in found} == {
+        *(("ConfigMap", name) for name in ("volume-cm", "projected-cm", "init-cm", "key-cm")),
+        *(("Secret", n) for n in ("volume-secret", "projected-secret", "from-secret", "key-secret", "pull-secret")),
+    }
+
+
+def stored(obj: dict[str, Any], **metadata: Any) -> dict[str, Any]:
+    meta = {"namespace": "default", "uid": "u", "resourceVersion": "7", **obj["metadata"], **metadata}
+    return {**obj, "metadata": meta}
+
+
+def event(change: EventType, new: dict[str, Any], old: dict[str, Any] | None = None) -> ObjectEvent:
+    key = ObjectKey(new["kind"], new["metadata"].get("namespace", ""), new["metadata"]["name"])
+    return ObjectEvent(change, key, new, old)
+
+
+UNPLACED = stored(pod(nodeName=""))
+PLACED = stored(pod())
+RUNNING = {**PLACED, "status": {"phase": "Running"}}
+
+
+@pytest.mark.parametrize(
+    ("happened", "operations"),
+    [
+        pytest.param(event(EventType.ADDED, PLACED), ["insert"], id="a new pod"),
+        pytest.param(event(EventType.ADDED, UNPLACED), [], id="a new pod without a node"),
+        pytest.param(
+            event(EventType.ADDED, stored(pod(), deletionTimestamp="t")),
+            ["update"],
+            id="a new pod that is being deleted",
+        ),
+        pytest.param(event(EventType.MODIFIED, PLACED, UNPLACED), ["insert"], id="a pod that gets its node"),
+        pytest.param(event(EventType.MODIFIED, RUNNING, PLACED), ["update"], id="a changed status is echoed"),
+        pytest.param(event(EventType.MODIFIED, stored(pod(), labels={"a": "1"}), PLACED), ["update"], id="a new label"),
+        pytest.param(event(EventType.DELETED, PLACED), ["delete"], id="a deleted pod"),
+        pytest.param(event(EventType.ADDED, stored(configmap())), ["insert", "insert"], id="a new configmap"),
+        pytest.param(event(EventType.ADDED, stored(secret())), ["update", "update"], id="a new secret is an update"),
+        pytest.param(event(EventType.DELETED, stored(secret())), ["delete", "delete"], id="a deleted secret"),
+        pytest.param(
+            event(EventType.ADDED, {"kind": "Lease", "metadata": {"name": "n1", "namespace": "kube-node-lease"}}),
+            [],
+            id="a lease",
+        ),
+    ],
+)
+def test_what_the_nodes_hear_of_a_change(happened: ObjectEvent, operations: list[str]) -> None:
+    down = messages_for_event(happened, holders=["n1", "n2"])
+    assert [message.operation for message in down] == operations
+    assert all(message.version == happened.new["metadata"]["resourceVersion"] for message in down)
+
+
+def test_resources_are_addressed_as_kubeedge_does() -> None:
+    node_event = event(
+        EventType.MODIFIED, {"kind": "Node", "metadata": {"name": "n1", "uid": "u", "resourceVersion": "7"}}
+    )
+    assert [down.resource for down in messages_for_event(node_event, [])] == ["node/n1/null/node/n1"]
+    assert [down.resource for down in messages_for_event(event(EventType.ADDED, PLACED), [])] == [
+        "node/n1/default/pod/web"
+    ]
+    assert messages_for_event(node_event, [])[0].operation is Operation.UPDATE
+
+
+def terminated(name: str) -> dict[str, Any]:
+    return {"name": name, "state": {"terminated": {"exitCode": 0}}}
+
+
+@pytest.mark.parametrize(
+    ("metadata", "status", "complete"),
+    [
+        ({}, {"phase": "Succeeded"}, False),
+        ({"deletionTimestamp": "t"}, {"phase": "Succeeded"}, True),
+        ({"deletionTimestamp": "t"}, {"phase": "Failed", "containerStatuses": [{"state": {"running": {}}}]}, False),
+        ({"deletionTimestamp": "t"}, {"phase": "Failed", "containerStatuses": [terminated("a")]}, True),
+        ({"deletionTimestamp": "t"}, {"phase": "Running", "containerStatuses": [terminated("a")]}, False),
+        ({"deletionTimestamp": "t"}, {"phase": "Pending"}, False),
+    ],
+)
+def test_when_a_deletion_is_complete(metadata: dict[str, Any], status: dict[str, Any], complete: bool) -> None:
+    assert is_deletion_complete({"metadata": metadata, "status": status}) is complete
+
+
+def test_a_reported_status_keeps_the_time_of_an_old_transition() -> None:
+    ready = {"type": "Ready", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}
+    old = {**PLACED, "status": {"conditions": [ready], "startTime": "2026-01-01T00:00:00Z"}}
+    reported = {"conditions": [{"type": "Ready", "status": "True", "lastTransitionTime": None}]}
+    same = merged_pod_status(old, reported, NOW)
+    assert same["conditions"][0]["lastTransitionTime"] == "2026-01-01T00:00:00Z"
+    assert same["startTime"] == "2026-01-01T00:00:00Z"
+    changed = merged_pod_status(old, {"conditions": [{"type": "Ready", "status": "False"}]}, NOW)
+    assert changed["conditions"][0]["lastTransitionTime"] == "2026-11-20T01:54:50Z"
+
+
+def test_container_statuses_are_sorted_and_init_ones_follow_the_spec() -> None:
+    spec = {"initContainers": [{"name": "z"}, {"name": "a"}]}
+    reported = {
+        "containerStatuses": [{"name": "b"}, {"name": "a"}],
+        "initContainerStatuses": [{"name": "a"}, {"name": "z"}],
+    }
+    merged = merged_pod_status({**pod(), "spec": spec}, reported, NOW)
+    assert [status["name"] for status in merged["containerStatuses"]] == ["a", "b"]
+    assert [status["name"] for status in merged["initContainerStatuses"]] == ["z", "a"]
+
+
+def test_an_old_heartbeat_of_a_node_is_stamped_and_extended_resources_are_annotated() -> None:
+    stale = {"type": "Ready", "status": "True", "lastHeartbeatTime": "2026-01-01T00:00:00Z"}
+    request = {
+        "Status": {"conditions": [stale]},
+        "ExtendResources": {"nvidia.com/gpu": [{"name": "gpu0"}]},
+    }
+    before = {"kind": "Node", "metadata": {"name": "n1"}, "status": {"volumesAttached": [{"name": "v"}]}}
+    after = merged_node(before, request, NOW, update_frequency=10)
+    assert after["status"]["conditions"][0]["lastHeartbeatTime"] == "2026-11-20T01:54:50Z"
+    assert after["status"]["volumesAttached"] == [{"name": "v"}]
+    assert after["metadata"]["annotations"] == {
+        "nvidia.com/gpu": '[{"name":"gpu0"}]',
+        "huawei.com/gpu-status": '[{"id":"gpu0","healthy":true}]',
+    }

@@ -1,0 +1,141 @@
+"""What nodes are sent unasked: what their pods need, changes, what they lack when they connect, and what again."""
+
+import pytest
+
+from modules.cloud.apiserver.kinds import ObjectKey
+from tests.modules.cloud.edgecontroller.controller import USES, WEB, Controller
+from tests.modules.cloud.objects import configmap, pod, secret
+
+
+def test_what_a_pod_needs_goes_ahead_of_it(controller: Controller) -> None:
+    controller.apply(configmap(), secret())
+    assert controller.down() == []
+    controller.apply(pod(**USES))
+    assert controller.down() == [
+        "insert node/n1/default/configmap/settings",
+        "update node/n1/default/secret/key",
+        "insert node/n1/default/pod/web",
+    ]
+
+
+def test_a_changed_configmap_goes_to_the_nodes_that_hold_it(controller: Controller) -> None:
+    controller.apply(configmap(a="1"), pod(**USES), pod("other", nodeName="n2"))
+    controller.down()
+    controller.apply(configmap(a="2"))
+    assert controller.down() == ["update node/n1/default/configmap/settings"]
+    controller.command("remove", kind="cm", name="settings")
+    assert controller.down() == ["delete node/n1/default/configmap/settings"]
+    controller.apply(configmap(a="3"))
+    assert controller.down() == ["insert node/n1/default/configmap/settings"], "its pod still wants it"
+
+
+def test_a_node_that_asked_for_a_configmap_hears_of_its_changes(controller: Controller) -> None:
+    controller.apply(configmap(a="1"), pod(**USES))
+    controller.down()
+    request = controller.asks("default/configmap/settings", "query")
+    assert controller.answer_to(request).content["data"] == {"a": "1"}
+    controller.bee.forget()
+    controller.apply(configmap(a="2"))
+    assert controller.down() == ["update node/n1/default/configmap/settings"]
+
+
+def test_a_node_hears_of_a_configmap_no_more_when_its_pod_has_gone(controller: Controller) -> None:
+    """It may not read it any more; of the deletion it hears, and with the next pod it has the newest."""
+    controller.apply(configmap(a="1"), pod(**USES))
+    controller.command("remove", kind="pod", name="web", grace=0)
+    controller.down()
+    controller.apply(configmap(a="2"))
+    controller.connected()
+    controller.bee.run_for(60)
+    assert "update node/n1/default/configmap/settings" not in controller.down()
+    controller.apply(pod("next", **USES))
+    assert controller.down() == ["insert node/n1/default/configmap/settings", "insert node/n1/default/pod/next"]
+    controller.command("remove", kind="pod", name="next", grace=0)
+    controller.down()
+    controller.command("remove", kind="cm", name="settings")
+    assert controller.down() == ["delete node/n1/default/configmap/settings"]
+
+
+def test_a_pod_that_refers_to_more_brings_its_node_what_that_is_now(controller: Controller) -> None:
+    """The node may have it from a pod of before, in a version of before (`kubectl debug`)."""
+    controller.apply(configmap(a="1"), pod(**USES), pod("stays"))
+    controller.command("remove", kind="pod", name="web", grace=0)
+    controller.apply(configmap(a="2"))
+    controller.down()
+    debugger = {"name": "debugger", "image": "busybox:1.35", "envFrom": [{"configMapRef": {"name": "settings"}}]}
+    controller.apply(pod("stays", ephemeralContainers=[debugger]))
+    assert controller.down() == ["insert node/n1/default/configmap/settings", "update node/n1/default/pod/stays"]
+
+
+def test_a_node_that_connects_is_told_all_it_needs(controller: Controller) -> None:
+    controller.apply(configmap(), pod(**USES), pod("going"), pod("other", nodeName="n2"))
+    controller.command("remove", kind="pod", name="going")
+    controller.down()
+    controller.connected()
+    assert controller.down() == [
+        "insert node/n1/default/configmap/settings",
+        "update node/n1/default/pod/going",
+        "insert node/n1/default/pod/web",
+    ]
+
+
+def test_only_what_a_node_has_lacked_for_a_while_is_sent_again(controller: Controller) -> None:
+    """A deletion whose acknowledgement was under way went to the node twice."""
+    controller.apply(pod())
+    controller.down()
+    live = controller.cluster.storage.get(WEB)["metadata"]
+    controller.acknowledged(live["uid"], int(live["resourceVersion"]))
+    controller.bee.run_for(9.9)
+    controller.command("remove", kind="po", name="web", grace=0)
+    assert controller.down() == ["update node/n1/default/pod/web", "delete node/n1/default/pod/web"]
+    controller.bee.run_for(1.0)
+    assert controller.down() == [], "it may be on its way"
+    controller.bee.run_for(10.0)
+    assert controller.down() == ["delete node/n1/default/pod/web"]
+    controller.acknowledged(live["uid"], -1, is_delete=True)
+    controller.bee.run_for(60.0)
+    assert controller.down() == []
+
+
+def test_an_acknowledgement_counts_in_one_transaction_with_a_reconnection(controller: Controller) -> None:
+    """Otherwise the reconnection reads the database as before the transaction, and the deletion is sent twice."""
+    controller.apply(configmap(), pod(**USES), pod("gone"))
+    gone = controller.cluster.storage.get(ObjectKey("Pod", "default", "gone"))["metadata"]
+    web = controller.cluster.storage.get(WEB)["metadata"]
+    controller.command("remove", kind="po", name="gone", grace=0)
+    controller.down()
+    controller.acknowledged(gone["uid"], -1, is_delete=True)
+    controller.acknowledged(web["uid"], int(web["resourceVersion"]))
+    controller.connected()
+    assert controller.down() == ["insert node/n1/default/configmap/settings"], "it has not been acknowledged"
+
+
+@pytest.mark.parametrize("waiting", ["disconnected", "connected"])
+def test_a_node_that_came_and_went_while_the_cloud_was_busy_is_gone(controller: Controller, waiting: str) -> None:
+    """Of what waits, an end takes the place of an earlier end, which is before the beginning of its connection."""
+    if waiting == "connected":
+        controller.of_link("connected", 3)
+    controller.of_link("disconnected", 1 if waiting == "disconnected" else 3)
+    for link in (4, 5):
+        controller.of_link("connected", link)
+        controller.of_link("disconnected", link)
+    controller.apply(pod())
+    assert "n1" not in controller.database.connected
+    assert controller.down() == []
+    controller.connected()
+    assert controller.down() == ["insert node/n1/default/pod/web"]
+
+
+def test_what_was_sent_at_a_reconnection_has_not_been_lacked_for_a_while(controller: Controller) -> None:
+    controller.apply(pod())
+    controller.command("remove", kind="po", name="web", grace=0)
+    controller.bee.run_for(9.9)
+    controller.down()
+    controller.bee.run_for(9.0)
+    controller.down()
+    controller.connected()
+    assert controller.down() == ["delete node/n1/default/pod/web"]
+    controller.bee.run_for(2.0)
+    assert controller.down() == [], "it may be on its way"
+    controller.bee.run_for(10.0)
+    assert controller.down() == ["delete node/n1/default/pod/web"]

@@ -1,0 +1,150 @@
+"""A message that cannot be handled is refused alone: the module goes on, and nothing of it remains."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from modules.cloud.apiserver.kinds import ObjectKey
+from modules.cloud.edgecontroller.module import EdgeController
+from modules.cloud.edgecontroller.upstream_pods import PodStatusRequest
+from tests.modules.cloud.edgecontroller.controller import WEB, Controller
+from tests.modules.cloud.objects import configmap, node, pod
+
+LEASE = "kube-node-lease/lease/n1"
+
+
+def restarts(controller: Controller) -> int:
+    return controller.bee.hive.restarts()[EdgeController.name]
+
+
+@pytest.mark.parametrize("operation", ["connected", "disconnected", "acknowledged"])
+@pytest.mark.parametrize("content", [{"nonsense": 1}, None, "text", [1], 3])
+def test_nonsense_in_what_cloudhub_tells_stops_nobody(controller: Controller, operation: str, content: Any) -> None:
+    for _ in range(25):
+        message = controller.bee.message("node/n1", operation, content, source="cloudhub")
+        controller.bee.send(EdgeController.name, message)
+    assert restarts(controller) == 0
+    (item,) = controller.apply(configmap())
+    assert not item.get("error")
+
+
+@pytest.mark.parametrize("generation", [7, -1, 2**62])
+def test_a_lease_with_a_generation_is_renewed(controller: Controller, generation: Any) -> None:
+    controller.asks(LEASE, "insert", {"spec": {"holderIdentity": "n1"}})
+    content = {"metadata": {"generation": generation}, "spec": {"holderIdentity": "n1", "leaseDurationSeconds": 41}}
+    request = controller.asks(LEASE, "update", content)
+    lease = controller.answer_to(request).content["Object"]
+    assert lease["spec"]["leaseDurationSeconds"] == 41
+    assert "generation" not in lease["metadata"], "a lease's is not counted"
+    assert restarts(controller) == 0
+
+
+def test_a_node_patch_with_a_generation_changes_the_node(controller: Controller) -> None:
+    controller.asks("default/node/n1", "insert", node("n1"))
+    patch = {"metadata": {"generation": 9}, "status": {"phase": "Running"}}
+    controller.answer_to(controller.asks("default/nodepatch/n1", "patch", patch))
+    assert controller.cluster.storage.get(ObjectKey("Node", "", "n1"))["status"]["phase"] == "Running"
+    assert restarts(controller) == 0
+
+
+class UnforeseenError(Exception):
+    """What nobody has thought of."""
+
+
+@pytest.mark.parametrize("when", ["before the change", "after the change", "when others are told"])
+def test_of_what_fails_unforeseen_nothing_remains(
+    controller: Controller, monkeypatch: pytest.MonkeyPatch, when: str
+) -> None:
+    controller.apply(pod())
+    controller.down()
+    before, version = controller.cluster.storage.get(WEB), controller.cluster.storage.version
+    store = controller.cluster.storage
+    replace = store.replace
+
+    def fails(*args: Any) -> Any:
+        if when == "after the change":
+            replace(*args)
+        raise UnforeseenError
+
+    target, name = (store, "replace")
+    if when == "when others are told":
+        target, name = controller.database, "put"  # type: ignore[assignment]
+    with monkeypatch.context() as patched:
+        patched.setattr(target, name, fails)
+        request = controller.asks("default/podpatch/web", "patch", {"status": {"phase": "Running"}})
+        status = controller.answer_to(request).content["ErrStatus"]
+    assert (status["code"], status["reason"]) == (500, "InternalError")
+    assert controller.down() == [], "and nobody was told of it"
+    assert (store.get(WEB), store.version) == (before, version)
+    controller.asks("default/podpatch/web", "patch", {"status": {"phase": "Failed"}})
+    assert store.get(WEB)["status"]["phase"] == "Failed"
+    assert controller.down() == ["update node/n1/default/pod/web"], "the next request is served as ever"
+    assert restarts(controller) == 0
+
+
+def test_what_was_done_in_the_same_turn_before_the_failure_stays(
+    controller: Controller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    controller.apply(pod("one"), pod("two"))
+    put = controller.database.put
+
+    def put_unless_two(event: Any) -> None:
+        if event.key.name == "two":
+            raise UnforeseenError
+        put(event)
+
+    monkeypatch.setattr(controller.database, "put", put_unless_two)
+    for name in ("one", "two"):
+        message = controller.bee.message(f"node/n1/default/podpatch/{name}", "patch", {"status": {"phase": "Running"}})
+        controller.bee.hive.send(EdgeController.name, message)
+    controller.bee.settle()
+    phases = [one.get("status", {}).get("phase") for one in controller.cluster.pods_on("n1")]
+    assert phases[0] == "Running"
+    assert phases[1] != "Running"
+
+
+def test_a_query_that_fails_is_not_answered_in_the_form_of_an_object(
+    controller: Controller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(_key: Any) -> Any:
+        raise UnforeseenError
+
+    monkeypatch.setattr(controller.cluster.storage, "find", fails)
+    request = controller.asks("default/node/n1", "query")
+    assert controller.answer_to(request).content["Err"]["ErrStatus"]["code"] == 500
+
+
+def test_a_node_that_cannot_be_taken_on_is_sent_away_and_comes_again(
+    controller: Controller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(_node: str) -> Any:
+        raise UnforeseenError
+
+    with monkeypatch.context() as patched:
+        patched.setattr(controller.database, "object_syncs_of", fails)
+        controller.connected("n3")
+    assert controller.down() == ["disconnected node/n3"]
+    controller.connected("n3")
+    controller.apply({**pod("p3"), "spec": {**pod()["spec"], "nodeName": "n3"}})
+    assert controller.down() == ["insert node/n3/default/pod/p3"]
+
+
+def test_one_bad_status_of_a_list_takes_no_other_with_it(controller: Controller) -> None:
+    controller.apply(pod("one"), pod("two"))
+    reports = [
+        PodStatusRequest(name="one", status={"phase": 5}),
+        PodStatusRequest(name="two", status={"phase": "Running"}),
+    ]
+    controller.asks("default/podstatus", "update", msgspec.to_builtins(reports))
+    assert controller.cluster.storage.get(ObjectKey("Pod", "default", "two"))["status"]["phase"] == "Running"
+
+
+def test_cloudhub_hears_how_many_of_each_nodes_messages_have_been_handled(controller: Controller) -> None:
+    """Also of those that were refused; or it would hold back the node's next ones."""
+    controller.bee.forget()
+    for node_name, content in (("n1", {"status": {}}), ("n1", "nonsense"), ("n2", {"status": {}})):
+        about = f"node/{node_name}/default/podpatch/web"
+        controller.bee.hive.send(EdgeController.name, controller.bee.message(about, "patch", content, source="edged"))
+    controller.bee.settle()
+    assert controller.handled() == [{"n1": 2, "n2": 1}]

@@ -1,0 +1,88 @@
+"""How much one request may be, and how much requests may make of an object."""
+
+import json
+from typing import Any
+
+import pytest
+from msgspec import Raw
+
+from beehive.simulation import Simulation
+from metamanager.application import Application
+from modules.cloud.apiserver.cluster import Cluster
+from modules.cloud.apiserver.kinds import ObjectKey
+from modules.cloud.apiserver.limits import OBJECT_BYTES, REQUEST_BYTES, VALUES, is_too_large
+from modules.cloud.dynamiccontroller.module import call_of
+from modules.cloud.edgecontroller.downstream_controller import MAX_HELD_OBJECTS, DownstreamController
+from modules.cloud.edgecontroller.object_syncs import ObjectSyncs
+from tests.modules.cloud.edgecontroller.controller import Controller
+from tests.modules.cloud.objects import configmap, node
+
+NODE = ObjectKey("Node", "", "n1")
+
+
+@pytest.mark.parametrize(
+    ("text", "too_large"),
+    [
+        (b"[" + b",".join([b"[]"] * (VALUES + 1)) + b"]", True),
+        (b"{" + b",".join(b'"%d":0' % number for number in range(VALUES + 1)) + b"}", True),
+        (b"[" + b",".join([b"[]"] * (VALUES // 2 - 10)) + b"]", False),
+        (b'"' + b"," * (REQUEST_BYTES - 100) + b'"', False),
+        (b'"' + b"x" * REQUEST_BYTES + b'"', True),
+        (b'["' + b'\\",' * 600_000 + b'\\\\"]', False),
+        (b"[" * 60_000, True),
+    ],
+    ids=["many lists", "many members", "not so many", "a text with commas", "bytes", "escapes", "no JSON"],
+)
+def test_values_count_as_bytes_do(text: bytes, too_large: bool) -> None:
+    assert is_too_large(text) is too_large
+    assert is_too_large(Raw(text)) is too_large
+
+
+def test_a_request_that_is_too_large_is_answered_so(controller: Controller) -> None:
+    """Two megabytes of empty lists took the controller six seconds."""
+    controller.asks("default/node/n1", "insert", node("n1"))
+    content = Raw(b'{"status":{"x":[' + b",".join([b"[]"] * 900_000) + b"]}}")
+    request = controller.asks("default/nodepatch/n1", "patch", content)
+    status = controller.answer_to(request).content["ErrStatus"]
+    assert (status["code"], status["reason"]) == (413, "RequestEntityTooLarge")
+
+
+def test_many_patches_do_not_make_an_object_without_end(controller: Controller) -> None:
+    controller.asks("default/node/n1", "insert", node("n1"))
+    for number in range(12):
+        patch = {"metadata": {"annotations": {f"a{number}": "x" * (REQUEST_BYTES // 2)}}}
+        request = controller.asks("default/nodepatch/n1", "patch", patch)
+    answer = controller.answer_to(request).content
+    assert answer["Err"]["ErrStatus"]["code"] == 413
+    assert len(json.dumps(controller.cluster.storage.get(NODE))) <= OBJECT_BYTES
+
+
+def test_what_has_no_json_form_is_refused_before_it_is_stored(controller: Controller) -> None:
+    controller.asks("default/node/n1", "insert", node("n1"))
+    before = controller.cluster.storage.get(NODE)
+    request = controller.asks("default/nodepatch/n1", "patch", {"status": {"phase": "\ud800"}})
+    assert controller.answer_to(request).content["Err"]["ErrStatus"]["code"] == 400
+    assert controller.cluster.storage.get(NODE) == before
+
+
+def test_an_event_is_small_for_a_thousand_are_kept(controller: Controller) -> None:
+    event = {"metadata": {"name": "e1"}, "message": "x" * 20_000}
+    request = controller.asks("default/event/e1", "insert", event)
+    assert controller.answer_to(request).content["ErrStatus"]["code"] == 413
+
+
+def test_a_metaserver_is_refused_likewise() -> None:
+    body: Any = json.dumps(configmap()).encode()[:-1] + b',"x":[' + b",".join([b"[]"] * 60_000) + b"]}"
+    app = Application(key="/core/v1/configmaps/default/settings", verb="create", req_body=body)
+    assert "too large" in str(call_of(app))
+
+
+def test_what_a_node_asks_for_in_vain_is_noted_so_often_and_forgotten_with_its_connection() -> None:
+    syncs = ObjectSyncs(lambda _node, _uid, _sync: None)
+    downstream = DownstreamController(Cluster(Simulation().clock), syncs, lambda _down: None, lambda _node, _key: True)
+    for number in range(MAX_HELD_OBJECTS + 100):
+        downstream.note_holder(ObjectKey("ConfigMap", "default", f"c{number}"), "n1")
+    assert downstream._locations.count("n1") == MAX_HELD_OBJECTS
+    downstream.node_disconnected("n1")
+    assert downstream._locations.count("n1") == 0
+    assert not downstream._locations._nodes

@@ -1,0 +1,293 @@
+"""edgecontroller alone on a hive, in virtual time: how it answers edges and people, and what comes of it."""
+
+import base64
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec import Raw
+
+from beehive.module import Module
+from beehive.testing import Harness
+from modules.cloud.apiserver.kinds import ObjectKey
+from modules.cloud.edgecontroller.module import EdgeController
+from tests.modules.cloud.edgecontroller.controller import WEB, Controller
+from tests.modules.cloud.objects import configmap, node, pod
+
+
+def test_a_reported_status_is_kept_and_echoed(controller: Controller) -> None:
+    controller.apply(pod())
+    controller.down()
+    controller.asks("default/podpatch/web", "patch", json.dumps({"status": {"phase": "Running"}}))
+    assert controller.down() == ["update node/n1/default/pod/web"]
+    controller.asks("default/podpatch/web", "patch", json.dumps({"status": {"phase": "Running"}}))
+    assert controller.down() == [], "nothing has changed"
+    assert controller.cluster.storage.get(WEB)["status"]["phase"] == "Running"
+
+
+def test_a_pod_goes_when_the_edge_says_it_has_ended(controller: Controller) -> None:
+    controller.apply(pod())
+    controller.down()
+    (item,) = controller.command("remove", kind="po", name="web")
+    assert item["outcome"] == "is being deleted"
+    assert controller.down() == ["update node/n1/default/pod/web"]
+    uid = controller.cluster.storage.get(WEB)["metadata"]["uid"]
+    options = {"gracePeriodSeconds": 0, "preconditions": {"uid": uid}}
+    request = controller.asks("default/pod/web", "delete", options)
+    assert controller.answer_to(request).content == "OK"
+    assert controller.down() == ["update node/n1/default/pod/web", "delete node/n1/default/pod/web"]
+    again = controller.asks("default/pod/web", "delete", options)
+    assert controller.answer_to(again).content == "OK", "that it is gone already is a success"
+
+
+def test_an_old_edge_deletes_by_uid_alone(controller: Controller) -> None:
+    controller.apply(pod())
+    uid = controller.cluster.storage.get(WEB)["metadata"]["uid"]
+    controller.asks("default/pod/web", "delete", "another uid")
+    assert controller.cluster.storage.find(WEB) is not None
+    controller.asks("default/pod/web", "delete", uid)
+    assert controller.cluster.storage.find(WEB) is None
+
+
+UNKNOWN_POD = {"metadata": {"uid": "unheard-of"}, "status": {"phase": "Running"}}
+
+
+def test_an_unknown_pod_is_left_alone_while_the_cloud_may_have_forgotten_it(controller: Controller) -> None:
+    request = controller.asks("default/podpatch/web", "patch", json.dumps(UNKNOWN_POD))
+    assert controller.answer_to(request).content["Err"]["ErrStatus"]["reason"] == "NotFound"
+    assert controller.down() == []
+
+
+@pytest.mark.parametrize(
+    ("resource", "content"),
+    [
+        ("default/podpatch/web", json.dumps(UNKNOWN_POD)),
+        ("default/podstatus/web", {"UID": "unheard-of", "Name": "web", "Status": {}}),
+        ("default/podstatus", [{"UID": "unheard-of", "Name": "web", "Status": {}}]),
+    ],
+)
+@pytest.mark.parametrize("namesake", [False, True], ids=["no such pod", "a pod of another uid"])
+def test_an_unknown_pod_is_deleted_when_all_manifests_are_known(
+    tmp_path: Path, resource: str, content: Any, namesake: bool
+) -> None:
+    with Harness() as bee:
+        controller = Controller(bee, tmp_path)
+        if namesake:
+            controller.apply(pod())
+        controller.down()
+        controller.asks(resource, "patch" if "patch" in resource else "update", content)
+        (deletion,) = controller.unasked()
+        assert deletion.route.operation == "delete"
+        assert deletion.content["metadata"] == {"name": "web", "namespace": "default", "uid": "unheard-of"}
+
+
+def test_whole_statuses_of_older_edges_are_merged(controller: Controller) -> None:
+    controller.apply(pod(), pod("db"))
+    statuses = [{"Name": name, "UID": "", "Status": {"phase": "Running"}} for name in ("web", "db")]
+    request = controller.asks("default/podstatus", "update", statuses)
+    assert [message for message in controller.bee.sent_to("cloudhub") if message.parent_id == request.id] == []
+    phases = [pod["status"]["phase"] for pod in controller.cluster.pods_on("n1")]
+    assert phases == ["Running", "Running"]
+
+
+def test_an_older_node_reports_its_status_without_having_been_created(controller: Controller) -> None:
+    request = controller.asks("default/nodestatus/n1", "update", {"UID": "x", "Status": {"phase": "Running"}})
+    answer = controller.answer_to(request)
+    assert (answer.content, answer.route.resource) == ("OK", "node/n1/default/node/n1")
+    assert controller.cluster.storage.get(ObjectKey("Node", "", "n1"))["status"]["phase"] == "Running"
+
+
+def test_a_node_registers_once_and_gets_the_waiting_pods(controller: Controller) -> None:
+    controller.apply(pod(nodeName=""))
+    first = controller.asks("null/node/n1", "insert", node())
+    answer = controller.answer_to(first).content
+    assert answer["Err"] is None
+    assert answer["Object"]["metadata"]["uid"]
+    everything = ["update node/n1/null/node/n1", "insert node/n1/default/pod/web"]
+    assert controller.down() == everything * 2
+    second = controller.asks("null/node/n1", "insert", node(**{"kubernetes.io/os": "linux", "mine": "1"}))
+    refusal = controller.answer_to(second).content
+    assert refusal["Err"]["ErrStatus"]["reason"] == "AlreadyExists"
+    assert refusal["Object"]["metadata"]["labels"] == {"kubernetes.io/os": "linux"}
+    assert controller.down() == everything, "its store may be a new one"
+
+
+def test_a_node_sets_labels_and_keeps_those_of_others(controller: Controller) -> None:
+    controller.asks("null/node/n1", "insert", node(a="1"))
+    request = controller.asks("null/node/n1", "update", {"metadata": {"labels": {"b": "2"}}})
+    assert controller.answer_to(request).content == "OK"
+    query = controller.asks("null/node/n1", "query")
+    assert controller.answer_to(query).content["metadata"]["labels"] == {"a": "1", "b": "2"}
+
+
+def test_a_lease_is_looked_for_made_and_renewed(controller: Controller) -> None:
+    resource = "kube-node-lease/lease/n1"
+    missing = controller.answer_to(controller.asks(resource, "query")).content
+    assert missing["Object"] is None
+    assert missing["Err"]["ErrStatus"]["message"] == 'lease.coordination.k8s.io "n1" not found'
+    lease = {"metadata": {"name": "n1", "namespace": "kube-node-lease"}, "spec": {"holderIdentity": "n1"}}
+    made = controller.answer_to(controller.asks(resource, "insert", lease)).content["Object"]
+    renewed = controller.answer_to(controller.asks(resource, "update", made)).content["Object"]
+    assert renewed["metadata"]["uid"] == made["metadata"]["uid"]
+    stale = {**made, "metadata": {**made["metadata"], "resourceVersion": "1"}}
+    conflict = controller.answer_to(controller.asks(resource, "update", stale)).content
+    assert conflict["Err"]["ErrStatus"]["reason"] == "Conflict"
+
+
+NEEDY: dict[str, Any] = {
+    "volumes": [
+        {"name": "a", "configMap": {"name": "nothing"}},
+        {"name": "b", "secret": {"secretName": "nothing"}},
+        {"name": "c", "persistentVolumeClaim": {"claimName": "nothing"}},
+    ]
+}
+
+
+@pytest.mark.parametrize("kind", ["configmap", "secret", "persistentvolumeclaim", "volumeattachment"])
+def test_what_is_not_there_is_answered_in_a_form_that_no_edge_stores(controller: Controller, kind: str) -> None:
+    controller.apply(pod(**NEEDY))
+    content = controller.answer_to(controller.asks(f"default/{kind}/nothing", "query")).content
+    assert content["Object"] is None
+    assert content["Err"]["ErrStatus"]["code"] == 404
+
+
+def test_a_token_says_who_it_is_for_and_until_when(controller: Controller) -> None:
+    controller.apply(pod())
+    uid = controller.cluster.storage.get(WEB)["metadata"]["uid"]
+    request = {"spec": {"expirationSeconds": 3607, "boundObjectRef": {"kind": "Pod", "name": "web", "uid": uid}}}
+    content = controller.answer_to(controller.asks("default/serviceaccounttoken/default", "query", request)).content
+    header, claims, signature = content["status"]["token"].split(".")
+    decoded = json.loads(base64.urlsafe_b64decode(claims + "=="))
+    assert header
+    assert signature == "", "nobody vouches for it"
+    assert decoded["sub"] == "system:serviceaccount:default:default"
+    assert decoded["exp"] - decoded["iat"] == 3607
+    assert decoded["kubernetes.io"]["pod"] == {"name": "web", "uid": uid}
+
+
+def test_events_are_kept_and_patched_without_an_answer(controller: Controller) -> None:
+    about = {"kind": "Pod", "namespace": "default", "name": "web"}
+    meta = {"name": "web.1", "namespace": "default"}
+    event = {"metadata": meta, "reason": "Started", "count": 1, "involvedObject": about}
+    for operation, content in [
+        ("insert", event),
+        ("patch", {"event": event, "patchData": '{"count":2}'}),
+    ]:
+        request = controller.asks("default/event/web.1", operation, content)
+        assert [m for m in controller.bee.sent_to("cloudhub") if m.parent_id == request.id] == []
+    (item,) = controller.command("get", kind="events")
+    assert (item["object"]["count"], item["object"]["reason"]) == (2, "Started")
+
+
+def ready(time: str) -> dict[str, Any]:
+    """A status."""
+    return {"conditions": [{"type": "Ready", "status": "True", "lastTransitionTime": time}]}
+
+
+def nested(levels: int) -> str:
+    """JSON that can be decoded, and has so many levels."""
+    return '{"status":' * levels + "1" + "}" * levels
+
+
+@pytest.mark.parametrize(
+    ("resource", "operation", "content"),
+    [
+        ("default/podpatch/web", "patch", "not JSON"),
+        ("default/podpatch/web", "patch", json.dumps({"$patch": "explode"})),
+        ("default/podpatch/web", "patch", json.dumps({"metadata": 1, "status": 2})),
+        ("default/podpatch/web", "patch", json.dumps({"$patch": "replace"})),
+        ("default/podpatch/web", "patch", json.dumps({"metadata": None})),
+        ("default/podpatch/web", "patch", nested(495)),
+        ("default/podpatch/web", "patch", [1]),
+        ("default/podstatus/web", "update", None),
+        ("default/podstatus", "update", [1]),
+        ("default/podstatus/web", "update", {"Name": "web", "Status": {"conditions": [3]}}),
+        ("default/pod/web", "insert", {"metadata": {"name": "other"}}),
+        ("default/pod/web", "insert", {"metadata": {"name": "web"}, "spec": None}),
+        ("default/pod/web", "delete", {"preconditions": 3}),
+        ("default/pod/web", "delete", {"gracePeriodSeconds": 10**18}),
+        ("null/node/n1", "insert", "text"),
+        ("null/node/n1", "insert", {"metadata": 3}),
+        ("null/node/n1", "update", {"metadata": {"labels": 3}}),
+        ("default/nodestatus/n1", "update", {"Status": 3}),
+        ("default/podstatus/web", "update", {"Name": "web", "Status": ready("9999-12-31T23:59:59.9999999Z")}),
+        ("default/podstatus/web", "update", {"Name": "web", "Status": ready("0001-01-01T00:00:00+23:59")}),
+        ("default/event/e", "patch", {"patchData": "["}),
+        ("default/event/e", "insert", Raw(b'{"metadata":{"name":"e"},"x":%b}' % nested(495).encode())),
+        ("kube-node-lease/lease/n1", "update", {"metadata": {"resourceVersion": 3}}),
+        ("default/serviceaccounttoken/a", "query", {"spec": {"expirationSeconds": "soon"}}),
+        ("default/serviceaccounttoken/a", "query", {"spec": {"expirationSeconds": 10**12}}),
+    ],
+)
+def test_nonsense_from_an_edge_is_refused_and_harms_nothing(
+    controller: Controller, resource: str, operation: str, content: Any
+) -> None:
+    controller.apply(pod())
+    controller.asks(resource, operation, content)
+    controller.bee.run_for(120)
+    assert controller.bee.hive.restarts()[EdgeController.name] == 0
+    assert len(controller.bee.hive.dead_letters) == 0
+    assert controller.command("get", kind="pod", name="web")[0]["object"]["metadata"]["name"] == "web"
+
+
+def test_manifests_are_watched(tmp_path: Path) -> None:
+    with Harness() as bee:
+        controller = Controller(bee, tmp_path)
+        assert controller.down() == []
+        (tmp_path / "web.json").write_text(json.dumps(pod()))
+        bee.run_for(1.5)
+        assert controller.down() == ["insert node/n1/default/pod/web"]
+        (tmp_path / "web.json").unlink()
+        bee.run_for(1.5)
+        assert controller.down() == ["update node/n1/default/pod/web"]
+
+
+def test_what_a_lost_transaction_has_read_of_manifests_is_read_again(tmp_path: Path) -> None:
+    """A change of a file is seen once, and its objects are lost with a transaction that the database refuses."""
+    (tmp_path / "old.json").write_text(json.dumps(pod("old")))
+    with Harness() as bee:
+        controller = Controller(bee, tmp_path)
+        controller.down()
+        (tmp_path / "web.json").write_text(json.dumps(pod()))
+        (tmp_path / "old.json").unlink()
+        controller.database_fails()
+        bee.run_for(5.0)
+        assert bee.hive.restarts()[EdgeController.name] == 1
+        assert controller.down() == ["update node/n1/default/pod/old", "insert node/n1/default/pod/web"]
+
+
+def test_commands_answer_item_by_item(controller: Controller) -> None:
+    created, refused, listed = controller.apply(
+        pod(), {"kind": "Deployment", "metadata": {"name": "x"}}, {"kind": "List", "items": [configmap()]}
+    )
+    assert created["outcome"] == listed["outcome"] == "created"
+    assert "Deployment" in refused["error"]
+    assert controller.apply(pod())[0]["outcome"] == "unchanged"
+    assert "not found" in controller.command("get", kind="pod", name="nothing")[0]["error"]
+    assert "not found" in controller.command("remove", kind="pod", name="nothing")[0]["error"]
+    assert "resource type" in controller.command("get", kind="spaceship")[0]["error"]
+    assert "cannot read" in controller.command("get", kind=3)[0]["error"]
+    assert "0 or more" in controller.command("remove", kind="pod", name="web", grace=-1)[0]["error"]
+
+
+def test_a_namespace_is_that_of_the_document_or_of_the_command(controller: Controller) -> None:
+    elsewhere = pod("there")
+    elsewhere["metadata"]["namespace"] = "own"
+    controller.command("apply", documents=[pod(), elsewhere], namespace="mine")
+    found = controller.command("get", kind="pods", namespace=None)
+    assert [item["object"]["metadata"]["namespace"] for item in found] == ["mine", "own"]
+    assert len(controller.command("get", kind="pods", namespace="mine")) == 1
+
+
+def test_who_watches_gets_every_change() -> None:
+    class Watching(Module):
+        name = "control"
+        group = "control"
+
+    with Harness() as bee:
+        bee.add(Watching)
+        controller = Controller(bee)
+        controller.apply(pod())
+        letters = [letter for letter in bee.hive.dead_letters if letter.message.route.operation == "changed"]
+        assert [letter.message.content.change for letter in letters] == ["ADDED"]

@@ -1,0 +1,93 @@
+"""Two edgecontrollers that share a database, each with a hive and a virtual time of its own: the test says whose turn
+it is.
+"""
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from beehive.testing import Harness
+from modules.cloud.apiserver.database.database import Database
+from modules.cloud.apiserver.object_sync import ObjectSync
+from tests.modules.cloud.edgecontroller.controller import Controller
+from tests.modules.cloud.objects import node, pod
+
+Two = tuple[Controller, Controller]
+
+
+@pytest.fixture
+def two(tmp_path: Path) -> Iterator[Two]:
+    """To neither of which a node is connected."""
+    with ExitStack() as stack:
+        made = []
+        for number, name in enumerate("ab"):
+            database = Database(str(tmp_path / "cloud.db"), name)
+            stack.callback(database.close)
+            made.append(Controller(stack.enter_context(Harness(number)), database=database, nodes=()))
+        yield made[0], made[1]
+
+
+def looks(controller: Controller) -> None:
+    """It takes over what the other has changed."""
+    controller.bee.run_for(1.0)
+
+
+def leaves(controller: Controller) -> None:
+    controller.of_link("disconnected", controller.links)
+    controller.bee.settle()
+    controller.down()
+
+
+def test_what_a_node_has_had_since_it_was_made_again_the_others_do_not_forget(two: Two) -> None:
+    """The other sees in one transaction that the node has gone and that there is one again."""
+    one, other = two
+    one.connected()
+    one.asks("null/node/n1", "insert", node())
+    looks(other)
+    one.command("remove", kind="node", name="n1")
+    leaves(one)
+    one.connected()
+    one.asks("null/node/n1", "insert", node())
+    one.apply(pod())
+    looks(other)
+    leaves(one)
+    one.command("remove", kind="pod", name="web", grace=0)
+    other.connected()
+    assert "delete node/n1/default/pod/web" in other.down()
+
+
+def test_a_node_that_is_deleted_elsewhere_has_nothing_for_the_cloudcore_that_it_is_connected_to(two: Two) -> None:
+    one, other = two
+    one.connected()
+    one.asks("null/node/n1", "insert", node())
+    one.apply(pod())
+    looks(other)
+    other.command("remove", kind="node", name="n1")
+    one.down()
+    looks(one)
+    assert one.down() == ["delete node/n1/null/node/n1"]
+    assert syncs_in(one) == {}
+
+
+def syncs_in(controller: Controller) -> dict[str, ObjectSync]:
+    """What n1 has, by the database."""
+    controller.database.begin()
+    found = controller.database.object_syncs_of("n1")
+    controller.database.commit(0)
+    return found
+
+
+def test_a_connection_whose_turn_was_lost_is_newer_than_those_that_were_written(two: Two) -> None:
+    """The node was told to go to where it had come from."""
+    one, other = two
+    other.connected()
+    one.database_fails()
+    one.connected()
+    one.bee.run_for(5.0)
+    assert one.bee.hive.restarts()["edgecontroller"] == 1
+    assert one.down() == []
+    looks(other)
+    assert other.down() == ["disconnected node/n1"]
+    assert list(one.database.connected) == ["n1"]

@@ -1,0 +1,37 @@
+"""Objects that the tests of edgecontroller begin with."""
+
+from typing import Any
+
+from modules.cloud.apiserver.database.database import Database
+from modules.cloud.apiserver.database.engine import IN_MEMORY
+
+
+def pod(name: str = "web", /, **spec: Any) -> dict[str, Any]:
+    """A pod as a person writes it."""
+    containers = [{"name": "main", "image": "busybox:1.35", "command": ["sleep", "1d"]}]
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name},
+        "spec": {"nodeName": "n1", "containers": containers, **spec},
+    }
+
+
+def configmap(name: str = "settings", **data: str) -> dict[str, Any]:
+    """A configmap."""
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": data}
+
+
+def secret(name: str = "key", **data: str) -> dict[str, Any]:
+    """A secret, in clear."""
+    return {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}, "stringData": data}
+
+
+def node(name: str = "n1", **labels: str) -> dict[str, Any]:
+    """A node as it registers itself: without kind, as Go clients send it."""
+    return {"metadata": {"name": name, "labels": labels}, "spec": {}, "status": {}}
+
+
+def in_memory() -> Database:
+    """A database that nobody shares and nothing outlives."""
+    return Database(IN_MEMORY, "cloudcore")

@@ -1,0 +1,309 @@
+"""The API over real sockets, asked as kubectl asks."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import msgspec
+import pytest
+
+from metamanager.application import Application, PatchInfo, StatusError
+from modules.edge.metaserver.resources import RESOURCES
+from tests.modules.edge.metaserver.conftest import Served
+from tests.modules.edge.metaserver.objects import drop, key, obj
+from tests.support.kubectl import TABLE, wait_for
+
+PODS = "/api/v1/namespaces/default/pods"
+
+
+def test_discovery_names_every_kind_in_its_group(served: Served) -> None:
+    found = served.kubectl.resources()
+    assert {each.plural: each.group_version for each in RESOURCES}.items() <= found.items()
+    assert "pods/log" in found
+    assert served.kubectl.ask("/apis/storage.k8s.io").body["preferredVersion"]["version"] == "v1"
+    version = served.kubectl.ask("/version?timeout=32s").body
+    assert (version["major"], version["minor"], version["gitVersion"]) == ("1", "32", "v1.32.10-kubeedge-v1.22.0")
+    assert [served.kubectl.ask(path).body for path in ("/healthz", "/livez?verbose", "/readyz/ping")] == ["ok"] * 3
+    assert "/api/v1" in served.kubectl.ask("/").body["paths"]
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/openapi/v2", "/openapi/v3?timeout=32s", "/apis/none", "/apis/apps/v1", "/api/v2", "/metrics",
+     "/api/v1/namespaces/default/nodes", f"{PODS}/web/scale", "/apis/metrics.k8s.io/v1beta1"],
+)  # fmt: skip
+def test_a_path_that_is_not_served_is_a_status(served: Served, path: str) -> None:
+    status, body = served.kubectl.ask(path)
+    assert (status, body["kind"], body["reason"], body["code"]) == (404, "Status", "NotFound", 404)
+
+
+def test_get(served: Served) -> None:
+    """As it is stored, as a row, as metadata; or the Status that clients know."""
+    assert served.kubectl.ask(f"{PODS}/web").body["spec"]["nodeName"] == "n1"
+    assert served.kubectl.ask(f"{PODS}/web/status").body["status"] == {"phase": "Running"}
+    assert served.kubectl.rows(f"{PODS}/web") == [["web", "0/1", "Running", "0", "<unknown>", "<none>", "n1", "<none>",
+                                                   "<none>"]]  # fmt: skip
+    partial = served.kubectl.ask(f"{PODS}/web", "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1").body
+    assert (partial["kind"], partial["metadata"]["name"], "spec" in partial) == ("PartialObjectMetadata", "web", False)
+    status, body = served.kubectl.ask(f"{PODS}/none")
+    assert (status, body["message"]) == (404, 'pods "none" not found')
+    assert body["details"] == {"name": "none", "kind": "pods"}
+    lease = served.kubectl.ask("/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/n1").body
+    assert lease["message"] == 'leases.coordination.k8s.io "n1" not found'
+
+
+def test_list(served: Served) -> None:
+    everything = served.kubectl.ask("/api/v1/pods").body
+    assert (everything["kind"], everything["apiVersion"]) == ("PodList", "v1")
+    assert [each["metadata"]["name"] for each in everything["items"]] == ["web", "api"]
+    assert everything["metadata"] == {"resourceVersion": str(served.cache.revision)}
+    assert [row[0] for row in served.kubectl.rows("/api/v1/pods?labelSelector=app%3Dweb")] == ["web"]
+    running = "/api/v1/pods?fieldSelector=spec.nodeName%3Dn1%2Cstatus.phase%21%3DFailed"
+    assert [row[0] for row in served.kubectl.rows(running)] == ["web"]
+    assert served.kubectl.ask("/api/v1/nodes").body["items"][0]["metadata"]["name"] == "n1"
+    assert served.kubectl.ask("/api/v1/services").body["items"] == []
+
+
+def test_a_table_says_its_columns(served: Served) -> None:
+    table = served.kubectl.ask(PODS, TABLE).body
+    assert [(each["name"], each["priority"]) for each in table["columnDefinitions"]][:6] == [
+        ("Name", 0), ("Ready", 0), ("Status", 0), ("Restarts", 0), ("Age", 0), ("IP", 1),
+    ]  # fmt: skip
+    assert table["rows"][0]["object"]["kind"] == "PartialObjectMetadata"
+    whole = served.kubectl.ask(f"{PODS}?includeObject=Object", TABLE).body
+    assert whole["rows"][0]["object"]["spec"]["nodeName"] == "n1"
+    assert "object" not in served.kubectl.ask(f"{PODS}?includeObject=None", TABLE).body["rows"][0]
+
+
+def test_a_list_in_parts(served: Served) -> None:
+    """Each part goes on after the last; all have the revision of the first, from which one may watch. What comes
+    meanwhile before the place is left to the watch.
+    """
+    served.has(*(obj(f"pod-{number}") for number in range(5)))
+    revision = str(served.cache.revision)
+    names, path = [], f"{PODS}?limit=2"
+    while path:
+        part = served.kubectl.ask(path).body
+        names += [each["metadata"]["name"] for each in part["items"]]
+        assert part["metadata"]["resourceVersion"] == revision
+        token = part["metadata"].get("continue")
+        path = f"{PODS}?limit=2&continue={token}" if token else ""
+        served.has(obj("added", spec={"after": len(names)}))
+    assert names == [*(f"pod-{number}" for number in range(5)), "web"]
+    assert served.kubectl.ask(f"{PODS}?limit=2&continue=bm9uZQ==").status == 400
+
+
+@pytest.mark.parametrize(
+    ("path", "accept", "code"),
+    [
+        (f"{PODS}?fieldSelector=metadata.uid%3D1", "application/json", 400),
+        (f"{PODS}?labelSelector=a%20b", "application/json", 400),
+        (f"{PODS}?limit=many", "application/json", 400),
+        (f"{PODS}?includeObject=All", "application/json", 400),
+        (PODS, "application/vnd.kubernetes.protobuf", 406),
+        (PODS, "application/yaml", 406),
+        (f"{PODS}?watch=true&resourceVersion=17", "application/json", 410),
+        (f"{PODS}?watch=true&resourceVersion=x", "application/json", 410),
+        ("/api/v1/namespaces/default/secrets", "application/json", 403),
+        ("/api/v1/namespaces/default/secrets/pass", "application/json", 403),
+        (f"{PODS}/web/log", "application/json", 503),
+        (f"{PODS}/web/exec?command=ls", "application/json", 403),
+        ("/apis/apps/v1/deployments?watch=true", "application/json", 405),
+    ],
+)
+def test_what_is_refused_says_why(served: Served, path: str, accept: str, code: int) -> None:
+    status, body = served.kubectl.ask(path, accept)
+    assert (status, body["code"], bool(body["message"])) == (code, code, True)
+    assert "aGVsbG8" not in json.dumps(body)
+
+
+def test_before_the_store_was_read_nothing_is_said_to_be_missing(served: Served) -> None:
+    """An empty list would have an informer forget what it knows."""
+    served.cache.loaded = False
+    assert [served.kubectl.ask(path).status for path in (PODS, f"{PODS}/web", "/readyz")] == [503, 503, 503]
+
+
+@pytest.mark.parametrize(
+    ("headers", "served_"),
+    [({"Host": "127.0.0.1:10550"}, True), ({"Host": "localhost"}, True), ({"Host": "[::1]:1"}, True),
+     ({"Host": "evil.example"}, False), ({"Host": "evil.example:10550"}, False), ({"Origin": "http://x"}, False)],
+)  # fmt: skip
+def test_pages_of_browsers_are_refused(served: Served, headers: dict[str, str], served_: bool) -> None:
+    """Also one to whose name somebody's DNS gave the loopback address."""
+    assert served.kubectl.ask(PODS, **headers).status == (200 if served_ else 403)
+
+
+def test_secrets_and_logs_where_they_are_served(echoing: Served) -> None:
+    assert echoing.kubectl.ask("/api/v1/namespaces/default/secrets/pass").body["data"] == {"x": "aGVsbG8="}
+    asked = echoing.kubectl.ask(f"{PODS}/web/log?container=app&follow=true").body
+    assert asked == "('containerLogs', 'default', 'web', 'app') (('container', 'app'), ('follow', 'true'))"
+    assert "only-web" in echoing.kubectl.ask(f"{PODS}/web/log").body
+    assert echoing.kubectl.ask(f"{PODS}/none/log").body["message"] == 'pods "none" not found'
+
+
+def test_watch_begins_where_the_list_ended(served: Served) -> None:
+    """`kubectl get pods -w`: tables; objects that begin or cease to fit a selector come and go."""
+    revision = served.kubectl.ask(PODS, TABLE).body["metadata"]["resourceVersion"]
+    served.has(obj("web", labels={"app": "web"}, status={"phase": "Failed"}))
+    path = f"{PODS}?watch=true&resourceVersion={revision}&labelSelector=app"
+    with served.kubectl.watch(path, TABLE) as events:
+        first = next(events)
+        assert (first["type"], first["object"]["rows"][0]["cells"][2]) == ("MODIFIED", "Failed")
+        served.has(obj("plain"), obj("web"), obj("api", "other", labels={"app": "x"}))
+        gone = next(events)
+        assert (gone["type"], gone["object"]["rows"][0]["cells"][0]) == ("DELETED", "web")
+        served.has(obj("plain", labels={"app": "y"}))
+        assert next(events)["type"] == "ADDED"
+
+
+def test_watch_with_what_is_there_first(served: Served) -> None:
+    """`resourceVersion=0`, and of one object by its path; deletions carry the last state."""
+    with served.kubectl.watch(f"{PODS}/web?watch=true&resourceVersion=0") as events:
+        assert next(events)["type"] == "ADDED"
+        served.has(obj("other"))
+        drop(served.cache, key("web"))
+        event = next(events)
+        assert (event["type"], event["object"]["status"]) == ("DELETED", {"phase": "Running"})
+
+
+def test_an_informer_gets_bookmarks_of_our_revisions(served: Served) -> None:
+    """It begins with the initial events, and after each burst knows where it may begin again."""
+    path = f"{PODS}?watch=true&allowWatchBookmarks=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan"
+    with served.kubectl.watch(path) as events:
+        assert next(events)["type"] == "ADDED"
+        mark = next(events)["object"]
+        assert mark["metadata"]["annotations"] == {"k8s.io/initial-events-end": "true"}
+        served.has(obj("new"))
+        wait_for(events, type="ADDED")
+        revision = wait_for(events, type="BOOKMARK")["object"]["metadata"]["resourceVersion"]
+    served.has(obj("newer"))
+    with served.kubectl.watch(f"{PODS}?watch=true&resourceVersion={revision}") as events:
+        assert next(events)["object"]["metadata"]["name"] == "newer"
+
+
+def test_a_watch_ends_when_it_was_to(served: Served) -> None:
+    with served.kubectl.watch(f"{PODS}?watch=true&timeoutSeconds=1") as events:
+        assert [each["type"] for each in events] == ["ADDED"]
+
+
+WRITES: list[tuple[str, str, Any, str, str, Any]] = [
+    ("POST", PODS, {"kind": "Pod"}, "create", "/core/v1/pods/default/null", {"kind": "Pod"}),
+    ("PUT", f"{PODS}/web", {"kind": "Pod"}, "update", "/core/v1/pods/default/web", {"kind": "Pod"}),
+    ("PUT", "/api/v1/nodes/n1/status", {}, "updatestatus", "/core/v1/nodes/null/n1", {}),
+    ("DELETE", "/apis/apps/v1/namespaces/x/deployments/d", None, "delete", "/apps/v1/deployments/x/d", None),
+]
+
+
+@pytest.mark.parametrize(("method", "path", "body", "verb", "application", "carried"), WRITES)
+def test_a_change_goes_to_the_cloud(
+    served: Served, method: str, path: str, body: Any, verb: str, application: str, carried: Any
+) -> None:
+    """As KubeEdge's Application, in a message as its metaserver sends it."""
+    served.cloud_answers(status="Approved", resp_body=b'{"done":1}')
+    status, answer = served.kubectl.ask(f"{path}?fieldManager=kubectl&dryRun=All", method=method, body=body)
+    assert (status, answer) == (201 if method == "POST" else 200, {"done": 1})
+    ((message, app),) = served.asked
+    route = message.route
+    assert (route.source, route.group, route.resource, route.operation) == (
+        "metaserver", "dynamiccontroller", "null", "null",
+    )  # fmt: skip
+    assert (app.verb, app.key, app.nodename, len(app.id)) == (verb, application, "n1", 64)
+    assert json.loads(app.option or b"") == {"fieldManager": "kubectl", "dryRun": ["All"]}
+    assert (None if app.req_body is None else json.loads(app.req_body)) == carried
+
+
+def test_a_patch_travels_with_its_type(served: Served) -> None:
+    served.cloud_answers(status="Approved", resp_body=b"{}")
+    kind = "application/merge-patch+json"
+    served.kubectl.ask(f"{PODS}/web/status", method="PATCH", body={"a": 1}, Content_Type=kind)
+    app = served.asked[0][1]
+    wanted = {"Name": "web", "PatchType": kind, "Data": "eyJhIjogMX0=", "Options": {}, "Subresources": ["status"]}
+    assert json.loads(app.option or b"") == wanted
+    assert (app.subresource, PatchInfo(name="", patch_type="", data=b"").subresources) == ("status", None)
+
+
+def test_deletion_options_come_from_the_body(served: Served) -> None:
+    served.cloud_answers(status="Approved")
+    options = {"gracePeriodSeconds": 0, "preconditions": {"uid": "u"}}
+    assert served.kubectl.ask(f"{PODS}/web", method="DELETE", body=options).body["status"] == "Success"
+    assert json.loads(served.asked[0][1].option or b"") == options
+
+
+def test_what_the_node_does_not_keep_is_read_in_the_cloud(served: Served) -> None:
+    served.cloud_answers(status="Approved", resp_body=b'{"kind":"DeploymentList"}')
+    path = "/apis/apps/v1/namespaces/x/deployments"
+    assert served.kubectl.ask(f"{path}?labelSelector=a%3Db&limit=500").body == {"kind": "DeploymentList"}
+    served.kubectl.ask(f"{path}/d")
+    (_, listed), (_, got) = served.asked
+    assert (listed.verb, listed.option, got.verb, got.option) == ("list", b'{"labelSelector":"a=b"}', "get", b"{}")
+
+
+REFUSAL = {"status": "Failure", "message": "no", "reason": "Conflict", "code": 409}
+
+
+@pytest.mark.parametrize(
+    ("answer", "code", "message"),
+    [
+        ({"status": "Rejected", "error": StatusError(REFUSAL)}, 409, "no"),
+        ({"status": "Rejected", "reason": "because"}, 500, "because"),
+        ({"status": "Failed"}, 500, "did not say why"),
+    ],
+)
+def test_a_refusal_of_the_cloud_is_the_answer(served: Served, answer: Any, code: int, message: str) -> None:
+    served.cloud_answers(**answer)
+    status, body = served.kubectl.ask(f"{PODS}/web", method="DELETE")
+    assert (status, body["code"], body["kind"]) == (code, code, "Status")
+    assert message in body["message"]
+
+
+@pytest.mark.parametrize(
+    ("said", "code", "message"),
+    [
+        ("null: not connected to the cloud", 503, "not connected"),
+        ("null: the link ended, whether it arrived is not known", 504, "see whether it was done"),
+        ("null: the frame would be larger than the cloud takes", 500, "larger"),
+    ],
+)
+def test_without_an_answer_of_the_cloud_it_is_said_what_is_known(
+    served: Served, said: str, code: int, message: str
+) -> None:
+    served.hub_says(said)
+    status, body = served.kubectl.ask(f"{PODS}/web", method="DELETE")
+    assert (status, message in body["message"]) == (code, True)
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "headers", "code"),
+    [
+        ("POST", PODS, b"kind: Pod", {"Content_Type": "application/yaml"}, 415),
+        ("POST", PODS, b"[]", {}, 400),
+        ("POST", PODS, b"{", {}, 400),
+        ("PATCH", f"{PODS}/web", b"{}", {}, 415),
+        ("PATCH", PODS, b"{}", {}, 405),
+        ("POST", f"{PODS}/web/exec?command=ls", None, {}, 403),
+        ("DELETE", PODS, None, {}, 405),
+        ("DELETE", f"{PODS}/web?gracePeriodSeconds=-1", None, {}, 400),
+        ("OPTIONS", PODS, None, {}, 405),
+        ("POST", "/api", b"{}", {}, 404),
+    ],
+)
+def test_a_change_that_cannot_be_read_goes_nowhere(
+    served: Served, method: str, path: str, body: Any, headers: dict[str, str], code: int
+) -> None:
+    status, answer = served.kubectl.ask(path, method=method, body=body, **headers)
+    assert (status, answer["code"], served.asked) == (code, code, [])
+
+
+def test_a_body_that_is_too_long_is_not_read(served: Served) -> None:
+    assert served.kubectl.ask(PODS, method="POST", body=b"x" * 2000).status == 413
+
+
+def test_an_application_has_gos_names() -> None:
+    """What KubeEdge's struct gives and takes."""
+    encoded = json.loads(msgspec.json.encode(Application(key="/core/v1/pods/x/null", verb="list")))
+    assert encoded == {
+        "ID": "", "Key": "/core/v1/pods/x/null", "Verb": "list", "Nodename": "", "Option": None, "ReqBody": None,
+        "Subresource": "", "RespBody": None, "Status": "InApplying", "Reason": "",
+        "Error": {"ErrStatus": {"metadata": {}}}, "Timestamp": "0001-01-01T00:00:00Z",
+    }  # fmt: skip

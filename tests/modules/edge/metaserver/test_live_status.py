@@ -1,0 +1,60 @@
+"""What edged publishes comes into the cache, once for each change."""
+
+from __future__ import annotations
+
+import json
+
+from edged.api import Nanoseconds, ObjectMeta, Pod, PodStatus
+from edged.api.pods import PodSpec
+from edged.pods.static import is_static
+from edged.server.snapshots import Snapshots
+from modules.edge.metaserver.live_status import LiveStatusUpdater
+from modules.edge.metaserver.watch_cache import CacheKey, WatchCache
+from tests.edged.node.test_status import REPORT
+from tests.modules.edge.metaserver.objects import FIRST, key, obj, put
+
+
+def pod(name: str, uid: str, phase: str, **annotations: str) -> Pod:
+    meta = ObjectMeta(name=name, namespace="default", uid=uid, annotations=annotations)
+    return Pod(metadata=meta, spec=PodSpec(), status=PodStatus(phase=phase))
+
+
+def phase(cache: WatchCache, name: str) -> str:
+    text = cache.get(key(name))
+    assert text is not None
+    return str(json.loads(text)["status"]["phase"])
+
+
+def test_statuses_of_pods_and_node() -> None:
+    cache, snapshots = WatchCache(FIRST), Snapshots()
+    cache.load({})
+    put(cache, obj("a", uid="1"), {"kind": "Node", "apiVersion": "v1", "metadata": {"name": "n1", "namespace": ""}})
+    LiveStatusUpdater(snapshots, cache, "n1").start()
+    static = pod("s", "2", "Running", **{"kubernetes.io/config.source": "file"})
+    assert is_static(static)
+    first = pod("a", "1", "Pending")
+    snapshots.pods = (first, static)
+    assert (phase(cache, "a"), phase(cache, "s")) == ("Pending", "Running")
+    begin = cache.revision
+    snapshots.pods = (first, static)
+    assert cache.revision == begin, "nothing has changed"
+    snapshots.pods = (pod("a", "1", "Running"),)
+    assert phase(cache, "a") == "Running"
+    assert cache.get(key("s")) is None
+    snapshots.node_reported(REPORT, Nanoseconds(0))
+    node = cache.get(CacheKey("node", "", "n1"))
+    assert node is not None
+    assert "Ready" in {each["type"] for each in json.loads(node)["status"]["conditions"]}
+    begin = cache.revision
+    snapshots.node_reported(REPORT, Nanoseconds(10**10))
+    assert cache.revision == begin, "a heartbeat alone is no other status"
+
+
+def test_of_two_pods_of_a_name_the_stored_one_counts() -> None:
+    """The older still goes."""
+    cache, snapshots = WatchCache(FIRST), Snapshots()
+    cache.load({})
+    put(cache, obj("a", uid="new"))
+    LiveStatusUpdater(snapshots, cache, "n1").start()
+    snapshots.pods = (pod("a", "old", "Running"), pod("a", "new", "Pending"))
+    assert phase(cache, "a") == "Pending"

@@ -1,0 +1,131 @@
+"""A cache hears of what is durable, and of nothing else; on a real database."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from metamanager.errors import StoreOpenError, StoreWriteError
+from metamanager.rows import row_of
+from metamanager.store import Store, open_store
+from modules.edge.metaserver.watch_cache import CacheKey, WatchCache
+from modules.edge.metaserver.watch_cache_store import WatchCacheStore, watch_cache_opener
+from tests.modules.edge.metaserver.objects import FIRST, key, obj, text
+
+POD = "default/pod/a"
+
+
+def opened(path: Path, cache: WatchCache) -> Store:
+    return watch_cache_opener(open_store, cache)(str(path))
+
+
+def put(store: Store, resource: str, value: object, version: str = "1") -> bool:
+    content = value if isinstance(value, bytes) else text(value)
+    return store.put(row_of(resource, content, 0))
+
+
+def test_it_is_told_at_the_commit(tmp_path: Path) -> None:
+    cache = WatchCache(FIRST)
+    store = opened(tmp_path / "db", cache)
+    assert cache.loaded
+    put(store, POD, obj("a"))
+    assert cache.get(key("a")) is None
+    store.commit()
+    assert cache.get(key("a")) == text(obj("a"))
+    store.delete(POD)
+    store.rollback()
+    store.commit()
+    assert cache.get(key("a")) is not None
+    store.delete(POD)
+    store.commit()
+    assert cache.get(key("a")) is None
+    store.close()
+
+
+def test_what_is_stored_from_before_is_there_at_once(tmp_path: Path) -> None:
+    first = open_store(str(tmp_path / "db"))
+    put(first, POD, obj("a"))
+    put(first, "null/node/n1", {"metadata": {"name": "n1"}})
+    put(first, "default/podpatch/a", {"metadata": {}})
+    put(first, "k8s/ca.crt", b"no object")
+    first.commit()
+    first.close()
+    cache = WatchCache(FIRST)
+    opened(tmp_path / "db", cache).close()
+    assert cache.get(key("a")) is not None
+    node = cache.get(CacheKey("node", "", "n1"))
+    assert node is not None
+    assert json.loads(node)["kind"] == "Node"
+
+
+def test_a_node_has_no_namespace_whatever_its_key_says(tmp_path: Path) -> None:
+    """KubeEdge's edge registers under `registerNodeNamespace`."""
+    cache = WatchCache(FIRST)
+    store = opened(tmp_path / "db", cache)
+    put(store, "default/node/n1", {"metadata": {"name": "n1"}})
+    store.commit()
+    assert cache.get(CacheKey("node", "", "n1")) is not None
+    store.close()
+
+
+def test_an_old_state_and_what_is_no_object_change_nothing(tmp_path: Path) -> None:
+    cache = WatchCache(FIRST)
+    store = opened(tmp_path / "db", cache)
+    new, old = ({"metadata": {"name": "a", "uid": "u", "resourceVersion": number}} for number in ("2", "1"))
+    put(store, POD, new)
+    assert not put(store, POD, old)
+    put(store, "default/pod/b", b"no object")
+    put(store, "default/pod", obj("c"))
+    store.delete_owned("serviceaccounttoken", "u")
+    store.commit()
+    (_, entries) = cache.objects("pod")
+    assert [json.loads(value)["metadata"]["resourceVersion"] for _, value in entries] == ["2"]
+    store.close()
+
+
+def test_kinds_that_are_not_served_are_not_even_kept(tmp_path: Path) -> None:
+    """Secrets, unless they are switched on."""
+    cache = WatchCache(FIRST)
+    for number in range(2):
+        store = watch_cache_opener(open_store, cache, {"pod"})(str(tmp_path / "db"))
+        put(store, f"default/secret/s{number}", obj(f"s{number}", kind="Secret"))
+        store.commit()
+        store.close()
+        assert cache.objects("secret")[1] == []
+
+
+class Failing:
+    """A store whose disk is full at the commit."""
+
+    def __init__(self, store: Store) -> None:
+        self.get, self.get_all, self.put, self.close = store.get, store.get_all, store.put, store.close
+        self.delete, self.delete_owned, self.rollback = store.delete, store.delete_owned, store.rollback
+        self.make_room = store.make_room
+        self.fails = True
+        self._store = store
+
+    def commit(self) -> None:
+        if self.fails:
+            raise StoreWriteError("commit", "the file", "disk full", batch_lost=True)
+        self._store.commit()
+
+
+def test_what_could_not_be_committed_is_never_told(tmp_path: Path) -> None:
+    cache = WatchCache(FIRST)
+    broken = Failing(open_store(str(tmp_path / "db")))
+    store = WatchCacheStore(broken, cache)
+    put(store, POD, obj("a"))
+    with pytest.raises(StoreWriteError):
+        store.commit()
+    store.rollback()
+    broken.fails = False
+    store.commit()
+    assert cache.objects("pod")[1] == []
+    store.close()
+
+
+def test_a_store_that_does_not_open_is_the_openers_error(tmp_path: Path) -> None:
+    with pytest.raises(StoreOpenError):
+        opened(tmp_path, WatchCache(FIRST))

@@ -1,0 +1,203 @@
+"""`cloudcore` as a person types it: real processes."""
+
+import hashlib
+import json
+import os
+import re
+import signal
+import ssl
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.request import urlopen
+
+import pytest
+
+from modules.processes.cloudcore.cli import main
+from modules.processes.cloudcore.process import RunOptions
+from modules.processes.edgecore.exit_codes import ExitCode
+
+POD = """\
+apiVersion: v1
+kind: Pod
+metadata: {name: web}
+spec: {nodeName: n1, containers: [{name: main, image: "busybox:1.35"}]}
+"""
+pytestmark = pytest.mark.timeout(180)  # many processes, each of which takes seconds where all are busy
+
+PROGRAM = [sys.executable, "-m", "modules.processes.cloudcore"]
+DEADLINE = 30
+
+
+class Running:
+    """A stub in a process of its own."""
+
+    def __init__(self, directory: Path, *options: str) -> None:
+        self.directory = directory
+        arguments = ["run", "--listen", "127.0.0.1:0", "--socket", str(directory / "control"), *options]
+        self.process = subprocess.Popen(
+            [*PROGRAM, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        self.first_line = self._line()
+
+    def _line(self) -> str:
+        assert self.process.stdout is not None
+        killer = threading.Timer(DEADLINE, self.process.kill)
+        killer.start()
+        try:
+            return self.process.stdout.readline()
+        finally:
+            killer.cancel()
+
+    def do(self, *arguments: str, text: str = "") -> subprocess.CompletedProcess[str]:
+        full = [*PROGRAM, *arguments, "--socket", str(self.directory / "control")]
+        return subprocess.run(full, input=text, capture_output=True, text=True, timeout=DEADLINE, check=False)
+
+    def end(self, number: signal.Signals = signal.SIGTERM) -> int:
+        self.process.send_signal(number)
+        self.process.communicate(timeout=DEADLINE)
+        return self.process.returncode
+
+
+@pytest.fixture
+def running(tmp_path: Path) -> Iterator[Running]:
+    manifests = tmp_path / "manifests"
+    manifests.mkdir()
+    started = Running(tmp_path, "--manifests", str(manifests), "--ready-file", str(tmp_path / "ready"))
+    yield started
+    if started.process.poll() is None:
+        started.end(signal.SIGKILL)
+
+
+def test_it_says_where_it_listens_and_ends_with_sigterm(running: Running, tmp_path: Path) -> None:
+    assert running.first_line.startswith("cloudcore: listening on ws://127.0.0.1:")
+    address = (tmp_path / "ready").read_text().strip()
+    assert f"ws://{address}," in running.first_line
+    assert running.end() == 0
+    assert not (tmp_path / "control").exists()
+
+
+def test_apply_get_delete(running: Running, tmp_path: Path) -> None:
+    file = tmp_path / "pod.yaml"
+    file.write_text(POD)
+    assert running.do("apply", "-f", str(file)).stdout == "pod/web created\n"
+    assert running.do("apply", "-f", "-", text=POD).stdout == "pod/web unchanged\n"
+    assert running.do("get", "pods").stdout.splitlines()[0].split() == ["NAME", "READY", "STATUS", "RESTARTS", "AGE"]
+    shown = json.loads(running.do("get", "po", "web", "-o", "json").stdout)
+    assert shown["spec"]["restartPolicy"] == "Always"
+    assert running.do("get", "po", "-A", "-o", "name").stdout == "pod/web\n"
+    assert "uid: " in running.do("get", "po", "web", "-o", "yaml").stdout
+    deleted = running.do("delete", "-f", str(file), "--grace", "0")
+    assert (deleted.returncode, deleted.stdout) == (0, "pod/web deleted\n")
+    gone = running.do("get", "pod", "web")
+    assert gone.returncode == 1
+    assert 'pods "web" not found' in gone.stderr
+    assert "No resources found" in running.do("get", "pods").stderr
+
+
+def test_a_refused_manifest_says_where_and_why(running: Running) -> None:
+    unreadable = running.do("apply", "-f", "-", text="a: [")
+    assert (unreadable.returncode, unreadable.stdout) == (1, "")
+    assert "-:2 (did not find expected node content)" in unreadable.stderr
+    refused = running.do("apply", "-f", "-", text=POD.replace("busybox:1.35", ""))
+    assert refused.returncode == 1
+    assert "spec.containers[0].image: Required value" in refused.stderr
+
+
+def test_a_manifest_in_the_directory_is_found_by_itself(running: Running, tmp_path: Path) -> None:
+    watching = subprocess.Popen(
+        [*PROGRAM, "get", "pods", "--watch", "-o", "name", "--socket", str(tmp_path / "control")],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        new = tmp_path / "manifests" / ".pod.yaml"
+        new.write_text(POD)
+        new.rename(tmp_path / "manifests" / "pod.yaml")
+        assert watching.stdout is not None
+        assert watching.stdout.readline() == "pod/web\n"
+    finally:
+        watching.kill()
+        watching.communicate()
+
+
+def test_a_wrong_command_line_is_a_usage_error(tmp_path: Path) -> None:
+    for arguments in (["run", "--listen", "nowhere"], ["delete"], ["get"], []):
+        done = subprocess.run([*PROGRAM, *arguments], capture_output=True, cwd=tmp_path, timeout=DEADLINE, check=False,
+                              env={**os.environ, "PYTHONPATH": str(Path.cwd())})  # fmt: skip
+        assert done.returncode == 2, arguments
+
+
+@pytest.mark.parametrize("address", ["0.0.0.0", "[::]", "192.0.2.1"])  # noqa: S104 - never bound
+def test_without_tls_it_listens_for_this_machine_only(
+    address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Everybody who reaches it can be any node: that has to be said."""
+    started: list[RunOptions] = []
+
+    def run(options: RunOptions) -> int:
+        started.append(options)
+        return ExitCode.OK
+
+    monkeypatch.setattr("modules.processes.cloudcore.process.run", run)
+    arguments = ["run", "--listen", f"{address}:10000", "--socket", str(tmp_path / "s")]
+    assert main(arguments) == ExitCode.USAGE
+    assert "--allow-without-tls" in capsys.readouterr().err
+    assert started == []
+    assert main([*arguments, "--allow-without-tls"]) == ExitCode.OK
+    assert main([*arguments, "--tls", "--tls-dir", str(tmp_path)]) == ExitCode.OK
+    assert main(["run", "--listen", "localhost:10000", "--socket", str(tmp_path / "s")]) == ExitCode.OK
+    assert len(started) == 3
+
+
+def test_an_address_in_use_is_a_failed_start(running: Running, tmp_path: Path) -> None:
+    address = (tmp_path / "ready").read_text().strip()
+    arguments = ["run", "--listen", address, "--socket", str(tmp_path / "other")]
+    done = subprocess.run([*PROGRAM, *arguments], capture_output=True, text=True, timeout=DEADLINE, check=False)
+    assert done.returncode == 4
+    assert "Address already in use" in done.stderr
+
+
+def test_with_tls_a_token_and_the_ca_are_to_be_had(tmp_path: Path) -> None:
+    """The ready file names both addresses; a token begins with the hash of the CA that is served."""
+    listen = ("--https-listen", "127.0.0.1:0", "--tls-dir", str(tmp_path / "tls"))
+    stub = Running(tmp_path, "--tls", *listen, "--ready-file", str(tmp_path / "ready"))
+    try:
+        websocket, https = (tmp_path / "ready").read_text().splitlines()
+        assert f"wss://{websocket}, https://{https}" in stub.first_line
+        context = ssl.create_default_context(cafile=str(tmp_path / "tls" / "ca.crt"))
+        with urlopen(f"https://{https}/ca.crt", timeout=DEADLINE, context=context) as answer:
+            ca = answer.read()
+        token = stub.do("token")
+        assert re.fullmatch(r"[0-9a-f]{64}(\.[\w-]+){3}\n", token.stdout)
+        assert token.stdout.partition(".")[0] == hashlib.sha256(ca).hexdigest()
+        wrong = stub.do("token", "--lifetime", "-1")
+        assert (wrong.returncode, wrong.stdout) == (1, "")
+    finally:
+        assert stub.end() == 0
+
+
+def test_without_tls_there_are_no_tokens(running: Running) -> None:
+    """The error says which option is missing."""
+    done = running.do("token")
+    assert done.returncode == 1
+    assert "--tls" in done.stderr
+
+
+def test_an_authority_that_is_broken_is_a_failed_start(tmp_path: Path) -> None:
+    """A message and no traceback."""
+    (tmp_path / "ca.crt").write_text("nonsense")
+    done = subprocess.run([*PROGRAM, "run", "--tls", "--tls-dir", str(tmp_path), "--socket", str(tmp_path / "s")],
+                          capture_output=True, text=True, timeout=DEADLINE, check=False)  # fmt: skip
+    assert done.returncode == 4
+    assert "only ca.crt is there" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_cloudcore_without_tls_does_not_load_cryptography() -> None:
+    """Its 17 MB are for those who want certificates."""
+    code = "import modules.processes.cloudcore.process, sys; print('cryptography' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=DEADLINE, check=True)
+    assert done.stdout == "False\n"

@@ -1,0 +1,188 @@
+"""The stub's modules together, in this process: an edge on a real websocket, commands over the real control socket."""
+
+import json
+import stat
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from beehive.errors import StartError
+from beehive.message import Message
+from modules.cloud.apiserver.commands import Apply, Delete, Get
+from modules.processes.cloudcore.control_client import ControlClient
+from modules.processes.cloudcore.framing import ControlError
+from tests.end_to_end.processes import wait_until
+from tests.modules.cloud.objects import configmap, node, pod
+from tests.modules.processes.cloudcore.stubs import DEADLINE, Stub, acknowledged
+from tests.modules.traces import needs_traces, recordings, steps_of
+
+
+@pytest.fixture
+def stub(tmp_path: Path) -> Iterator[Stub]:
+    with Stub(tmp_path) as running:
+        yield running
+
+
+def test_the_life_of_a_pod(stub: Stub) -> None:
+    """Applied, delivered, running, deleted with grace, ended, gone."""
+    with stub.edge() as edge:
+        registered = edge.ask("null/node/n1", "insert", node()).content_as(dict)
+        assert registered["Err"] is None
+        edge.acknowledge(edge.next())
+        stub.client.run(Apply([pod(nodeName="")]))
+        insert = edge.next()
+        assert (insert.route.operation, insert.route.resource) == ("insert", "default/pod/web")
+        edge.acknowledge(insert)
+        uid = insert.content_as(dict)["metadata"]["uid"]
+        running = {"metadata": {"uid": uid}, "status": {"phase": "Running"}}
+        answer = edge.ask("default/podpatch/web", "patch", json.dumps(running))
+        assert answer.content_as(dict)["Object"]["status"]["phase"] == "Running"
+        edge.acknowledge(edge.next())
+        (item,) = stub.client.run(Delete("pod", "web"))
+        assert item.outcome == "is being deleted"
+        update = edge.next()
+        assert update.content_as(dict)["metadata"]["deletionGracePeriodSeconds"] == 30
+        edge.acknowledge(update)
+        options = {"gracePeriodSeconds": 0, "preconditions": {"uid": uid}}
+        assert edge.ask("default/pod/web", "delete", options).content_as(str) == "OK"
+        assert [edge.next().route.operation for _ in range(2)] == ["update", "delete"]
+    assert stub.client.run(Get("pods")) == []
+
+
+def test_what_was_applied_before_a_node_came_is_waiting_for_it(stub: Stub) -> None:
+    uses: dict[str, Any] = {"volumes": [{"name": "v", "configMap": {"name": "settings"}}]}
+    stub.client.run(Apply([configmap(a="1"), pod(**uses)]))
+    with stub.edge() as edge:
+        assert [edge.next().route.resource for _ in range(2)] == ["default/configmap/settings", "default/pod/web"]
+
+
+def test_a_node_that_lost_its_store_gets_everything_again(stub: Stub) -> None:
+    """Its process starts anew and registers; a mere new connection changes nothing."""
+    uses: dict[str, Any] = {"volumes": [{"name": "v", "configMap": {"name": "settings"}}]}
+    stub.client.run(Apply([configmap(a="1"), pod(**uses)]))
+    with stub.edge() as edge:
+        for _ in range(2):
+            edge.acknowledge(edge.next())
+        assert edge.ask("null/node/n1", "insert", node()).content_as(dict)["Err"] is None
+        update = edge.next()
+        assert update.route.resource == "null/node/n1", "what was acknowledged over this link is not sent again"
+        edge.acknowledge(update)
+        wait_until(lambda: acknowledged(stub.config.database_url, "n1") == 3, "it is written down")
+    with stub.edge() as edge:
+        edge.ask("default/configmap/settings", "query")
+        assert edge.unasked == []
+        edge.ask("null/node/n1", "insert", node())
+        sent = [edge.next() for _ in range(3)]
+        resources = ["default/configmap/settings", "null/node/n1", "default/pod/web"]
+        assert [message.route.resource for message in sent] == resources
+
+
+def test_a_big_object_passes(stub: Stub) -> None:
+    with stub.edge() as edge:
+        volume = {"name": "v", "configMap": {"name": "settings"}}
+        stub.client.run(Apply([configmap(big="x" * 3_000_000), pod(volumes=[volume])]))
+        answer = edge.ask("default/configmap/settings", "query")
+        assert len(answer.content_as(dict)["data"]["big"]) == 3_000_000
+
+
+@needs_traces
+@pytest.mark.parametrize(
+    "path", [*recordings("today"), *recordings("2019")], ids=lambda path: f"{path.parent.name}/{path.stem}"
+)
+def test_a_real_edge_gets_as_far_as_it_got_with_the_real_cloud(stub: Stub, path: Path) -> None:
+    """Every request that the real cloud answered is answered over the socket, whatever state the stub is in."""
+    steps = list(steps_of(path))
+    answered = {step.parent: step.resource for step in steps if not step.from_edge}
+    with stub.edge("lab-2019" if path.parent.name == "2019" else "lab-edge") as edge:
+        for step in steps:
+            message = msgspec.convert(step.message, Message)
+            if step.from_edge and step.id in answered:
+                assert edge.answer_to(message).route.resource == answered[step.id]
+            elif step.from_edge:
+                edge.send(message)
+
+
+def test_a_restarted_stub_has_the_same_objects(tmp_path: Path) -> None:
+    """An edge notices nothing of the restart: the uid of its pod is the same."""
+    with Stub(tmp_path) as first:
+        (before,) = first.client.run(Apply([pod()]))
+    with Stub(tmp_path) as second:
+        assert second.client.run(Get("pod", "web"))[0].object == before.object
+        with second.edge() as edge:
+            assert edge.next().content_as(dict) == before.object
+
+
+def test_versions_go_on_after_a_restart_without_a_database(tmp_path: Path) -> None:
+    versions = []
+    for _ in range(2):
+        with Stub(tmp_path, database="sqlite://") as running:
+            (item,) = running.client.run(Apply([pod()]))
+            assert item.object is not None
+            versions.append(int(item.object["metadata"]["resourceVersion"]))
+            running.client.run(Delete("pod", "web", grace=0))
+    assert versions[0] <= versions[1]
+
+
+def test_a_watch_tells_what_there_is_and_then_what_happens(stub: Stub) -> None:
+    stub.client.run(Apply([pod("first")]))
+    seen: list[tuple[str, str]] = []
+    changed = threading.Condition()
+
+    def watch() -> None:
+        for change, item in stub.client.watch(Get("pods")):
+            assert item.object is not None
+            with changed:
+                seen.append((change, item.object["metadata"]["name"]))
+                changed.notify_all()
+
+    watching = threading.Thread(target=watch)
+    watching.start()
+    until = _waiter(changed, seen)
+    until(1)
+    stub.client.run(Apply([configmap(), pod("second")]))
+    stub.client.run(Delete("pod", "first", grace=0))
+    until(4)
+    assert seen == [("ADDED", "first"), ("ADDED", "second"), ("MODIFIED", "first"), ("DELETED", "first")]
+    stub.core.stop()
+    watching.join(timeout=DEADLINE)
+    assert not watching.is_alive(), "the end of the stub ends the watch"
+
+
+def _waiter(changed: threading.Condition, seen: list[tuple[str, str]]) -> Callable[[int], None]:
+    def until(count: int) -> None:
+        with changed:
+            assert changed.wait_for(lambda: len(seen) >= count, DEADLINE)
+
+    return until
+
+
+def test_a_watch_of_no_kind_is_refused(stub: Stub) -> None:
+    ((change, item),) = stub.client.watch(Get("spaceships"))
+    assert change == ""
+    assert "resource type" in item.error
+
+
+def test_only_its_user_can_reach_the_control_socket(stub: Stub) -> None:
+    assert stat.S_IMODE(stub.config.control_socket.stat().st_mode) == 0o600
+
+
+def test_a_second_stub_on_the_same_socket_is_refused_and_a_stale_socket_replaced(tmp_path: Path) -> None:
+    with Stub(tmp_path) as first:
+        with pytest.raises(StartError, match="another cloudcore is running"), Stub(tmp_path):
+            pass
+        assert first.client.run(Get("pods")) == [], "the first goes on"
+        path = first.config.control_socket
+        stale = path.with_name("stale")
+        path.rename(stale)
+    stale.rename(path)
+    with Stub(tmp_path) as third:
+        assert third.client.run(Get("pods")) == []
+
+
+def test_without_a_stub_the_client_says_what_to_do(tmp_path: Path) -> None:
+    with pytest.raises(ControlError, match="is `cloudcore run` running"):
+        ControlClient(tmp_path / "nothing").run(Get("pods"))

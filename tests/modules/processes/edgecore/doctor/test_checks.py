@@ -1,0 +1,222 @@
+"""Checks of facts: a healthy node, and each problem with its remedy."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+import pytest
+
+from edgehub.certificates.certificate import Certificate
+from modules.processes.edgecore.doctor.check_result import Level, failed, ok, unknown, warning
+from modules.processes.edgecore.doctor.checks import check_all
+from modules.processes.edgecore.doctor.commands import lines
+from modules.processes.edgecore.doctor.facts import (
+    CloudReach,
+    Condition,
+    Configured,
+    DatabaseFile,
+    Directory,
+    Facts,
+    Identity,
+    Kernel,
+    Listening,
+    Reach,
+    Running,
+    Runtime,
+)
+
+NOW = 1795139667.0
+DAY = 86400.0
+EXPIRED = "the token has expired: at 2026-11-20 01:00:00 UTC"
+with_: Any = msgspec.structs.replace
+
+CERTIFICATE = Certificate("system:node:edge-1", "system:nodes", "KubeEdge", NOW - DAY, NOW + 300 * DAY)
+LINK = Reach(purpose="link", host="cloud", port=10000, addresses=("10.0.0.1",), answers=True, ahead=0.4)
+CERTIFICATES = with_(LINK, purpose="certificates", port=10002)
+ROOT = Directory(
+    purpose="rootDirectory", path="/var/lib/kubelet", exists=True, writable=True, free=9 << 30, inodes=9 << 20
+)
+PORT = Listening(purpose="readOnlyPort", address="127.0.0.1", port=10255, taken="by process 7 (python)")
+RUNTIME = Runtime(
+    endpoint="unix:///run/containerd/containerd.sock",
+    version="containerd 1.7",
+    conditions=(Condition("RuntimeReady", true=True), Condition("NetworkReady", true=True)),
+    cgroup_driver="systemd",
+)
+HEALTHY = Facts(
+    now=NOW,
+    configured=Configured(
+        source="edgecore.yaml", node="edge-1", embedded=False, cgroup_driver="systemd", own_cgroups=True
+    ),
+    running=Running(pid="7", health="ok", connected=True, waiting=2),
+    directories=(ROOT,),
+    ports=(PORT,),
+    runtime=RUNTIME,
+    kernel=Kernel(root=True, cgroups=(2,), conntrack=True, swap=False),
+    identity=Identity(certificate=CERTIFICATE),
+    cloud=CloudReach(secure=True, link=LINK, certificates=CERTIFICATES),
+    database=DatabaseFile(path="/var/lib/kubeedge/edgecore.db", exists=True, size=4 << 20, changed=NOW - 40),
+    outbox=DatabaseFile(path="/var/lib/kubeedge/edgecore-outbox.db", exists=True, rows=3),
+    damaged=(),
+    others=(),
+)
+
+
+@dataclass(frozen=True)
+class Broken:
+    """What is changed on the healthy node, and what must be said of it."""
+
+    change: dict[str, Any]
+    check: str
+    text: str
+    level: Level = Level.FAILED
+
+
+def of_identity(**changes: Any) -> dict[str, Any]:
+    """Another certificate or token."""
+    return {"identity": with_(HEALTHY.identity, **changes)}
+
+
+def of_link(**changes: Any) -> dict[str, Any]:
+    """Another way to the cloud."""
+    return {"cloud": with_(HEALTHY.cloud, link=with_(LINK, **changes))}
+
+
+def of_directory(**changes: Any) -> dict[str, Any]:
+    """Another directory."""
+    return {"directories": (with_(ROOT, **changes),)}
+
+
+BROKEN = {
+    "not running": Broken({"running": Running(), "ports": ()}, "edgecore", "edgecore does not run"),
+    "hangs": Broken({"running": Running(pid="7", problem="timed out")}, "edgecore", "cannot be asked: timed out"),
+    "not well": Broken({"running": Running(pid="7", health="edged: waiting")}, "edgecore", "not well: edged: waiting"),
+    "away": Broken({"running": with_(HEALTHY.running, connected=False)}, "link", "not connected to the cloud, 2 mess"),
+    "not writable": Broken(of_directory(writable=False), "directory rootDirectory", "cannot be written to"),
+    "cannot be made": Broken(of_directory(writable=False, exists=False), "directory rootDirectory", "is missing and"),
+    "disk full": Broken(of_directory(free=1 << 20), "directory rootDirectory", "1.0 MiB are free"),
+    "disk nearly full": Broken(of_directory(free=1 << 29), "directory rootDirectory", "512.0 MiB", Level.WARNING),
+    "no inodes": Broken(of_directory(inodes=3), "directory rootDirectory", "3 inodes are free"),
+    "port taken": Broken({"running": Running()}, "port readOnlyPort", "127.0.0.1:10255 is taken: by process 7 ("),
+    "port not ours": Broken({"ports": (with_(PORT, taken=""),)}, "port readOnlyPort", "does not listen", Level.WARNING),
+    "not root": Broken({"kernel": with_(HEALTHY.kernel, root=False)}, "permissions", "not root"),
+    "no cgroups": Broken({"kernel": with_(HEALTHY.kernel, cgroups=())}, "cgroups", "no control groups"),
+    "no conntrack": Broken({"kernel": with_(HEALTHY.kernel, conntrack=False)}, "conntrack", "not l", Level.WARNING),
+    "swap": Broken({"kernel": with_(HEALTHY.kernel, swap=True)}, "swap", "swap is on", Level.WARNING),
+    "no runtime": Broken({"runtime": with_(RUNTIME, problem="no such file")}, "runtime", "answer: no such file"),
+    "no network": Broken(
+        {"runtime": with_(RUNTIME, conditions=(Condition("NetworkReady", true=False, why="cni not initialized"),))},
+        "NetworkReady", "false: cni not initialized",
+    ),
+    "another cgroup driver": Broken(
+        {"runtime": with_(RUNTIME, cgroup_driver="cgroupfs")}, "cgroup driver", "uses cgroupfs, this node systemd"
+    ),
+    "runtime hangs": Broken({"runtime": None}, "runtime", "in time", Level.UNKNOWN),
+    "damaged": Broken(
+        {"database": with_(HEALTHY.database, problem="file is not a database")}, "database", "file is not a database"
+    ),
+    "no database": Broken({"database": DatabaseFile(path="/d")}, "database", "/d is not there", Level.WARNING),
+    "much waits": Broken({"outbox": with_(HEALTHY.outbox, rows=5000)}, "outbox", "5000 messages", Level.WARNING),
+    "damaged outbox": Broken({"outbox": with_(HEALTHY.outbox, problem="malformed")}, "outbox", "malformed"),
+    "expired": Broken(
+        of_identity(certificate=CERTIFICATE._replace(not_after=NOW - 3 * DAY)), "certificate", "expired at 2026-11-17"
+    ),
+    "not valid yet": Broken(
+        of_identity(certificate=CERTIFICATE._replace(not_before=NOW + DAY)), "certificate", "valid from 2026-11-21"
+    ),
+    "not renewed": Broken(
+        of_identity(certificate=CERTIFICATE._replace(not_before=NOW - 99 * DAY, not_after=NOW + DAY)),
+        "certificate", "not renewed", Level.WARNING,
+    ),
+    "wrong node": Broken(
+        of_identity(certificate=CERTIFICATE._replace(common_name="system:node:b")), "certificate", "for system:node:b",
+    ),
+    "no certificate": Broken(of_identity(certificate=None), "certificate", "there is none, and no token"),
+    "expired token": Broken(
+        of_identity(certificate=None, has_token=True, token_problem=EXPIRED), "token", "expired"
+    ),
+    "no PEM": Broken(of_identity(certificate_problem="the file holds no certificate"), "certificate", "holds no cert"),
+    "no CA": Broken(of_identity(authority_problem="/ca: No such file"), "CA", "/ca: No such file"),
+    "another key": Broken(of_identity(key_problem="the private key is not that"), "key", "the private key is not that"),
+    "open key": Broken(of_identity(key_mode=0o622), "key", "others can open it (mode 0622)", Level.WARNING),
+    "no name": Broken(of_link(name_problem="Name or service not known"), "cloud, link", "the name cloud cannot be"),
+    "no way": Broken(of_link(tcp_problem="Connection refused"), "cloud, link", "(10.0.0.1) cannot be reached: Conn"),
+    "no TLS": Broken(of_link(tls_problem="signed by another CA"), "cloud, link", "signed by another CA"),
+    "not HTTP": Broken(of_link(answers=False), "cloud, link", "does not answer in HTTP"),
+    "another CA": Broken({"cloud": with_(HEALTHY.cloud, other_authority=True)}, "CA", "the cloud has another CA"),
+    "clock behind": Broken(
+        {"cloud": CloudReach(secure=True, link=with_(LINK, ahead=2 * DAY))},
+        "clock",
+        "2 days behind: it says 2026-11-20",
+    ),
+    "clock ahead": Broken(
+        {"cloud": CloudReach(secure=True, link=with_(LINK, ahead=-300.0))}, "clock", "5 minutes ahead"
+    ),
+    "a spoilt file": Broken(
+        {"damaged": ("/var/lib/edged/damaged/c.1",)}, "damaged files", "damaged/c.1", Level.WARNING
+    ),
+    "a kubelet": Broken({"others": ("process 9 is a kubelet",)}, "other agents", "process 9", Level.WARNING),
+    "keys without effect": Broken(
+        {"configured": with_(HEALTHY.configured, without_effect=4)}, "configuration", "4 keys are set", Level.WARNING
+    ),
+}  # fmt: skip
+
+
+def test_a_healthy_node_has_nothing_but_ok() -> None:
+    """And every part was looked at."""
+    results = check_all(HEALTHY)
+    assert [each for each in results if each.level is not Level.OK] == []
+    assert {"edgecore", "link", "runtime", "database", "certificate", "clock"} <= {each.check for each in results}
+
+
+@pytest.mark.parametrize("what", BROKEN)
+def test_what_is_wrong_is_named(what: str) -> None:
+    """In its own line, as bad as it is, and with what to do."""
+    case = BROKEN[what]
+    found = [each for each in check_all(with_(HEALTHY, **case.change)) if each.level is not Level.OK]
+    line = next((each for each in found if each.check == case.check and each.level is case.level), None)
+    assert line is not None, found
+    assert case.text in line.text
+    assert line.hint
+
+
+@pytest.mark.parametrize(
+    "part", ["running", "directories", "ports", "kernel", "identity", "cloud", "database", "damaged", "others"]
+)
+def test_what_is_late_is_unknown_and_no_failure(part: str) -> None:
+    """A part that did not come back says so in its line."""
+    results = check_all(with_(HEALTHY, **{part: None}))
+    assert any(each.level is Level.UNKNOWN for each in results)
+    assert not any(each.level is Level.FAILED for each in results if part != "running")
+
+
+def test_without_tls_there_is_nothing_to_say_of_certificates() -> None:
+    """A link over `ws://` needs none."""
+    facts = with_(HEALTHY, identity=Identity(), cloud=CloudReach(secure=False, link=LINK))
+    assert not any(each.check in ("certificate", "CA", "key", "token") for each in check_all(facts))
+
+
+def test_an_embedded_runtime_is_not_asked_for_when_edgecore_is_down() -> None:
+    """It is edgecore itself; one failure is named, not two."""
+    configured = with_(HEALTHY.configured, embedded=True)
+    facts = with_(
+        HEALTHY, configured=configured, running=Running(), ports=(), runtime=with_(RUNTIME, problem="no socket")
+    )
+    assert [each.check for each in check_all(facts) if each.level is Level.FAILED] == ["edgecore"]
+
+
+def test_lines_are_signs_on_a_terminal_and_words_elsewhere() -> None:
+    """So that a log or a pipe has something to search for."""
+    results = [
+        ok("a", "well"),
+        failed("bcd", "ill", "heal"),
+        warning("e", "so", "look"),
+        unknown("f", "?"),
+    ]
+    assert lines(results, terminal=False) == [
+        "ok      a    well",
+        "FAIL    bcd  ill — heal",
+        "warning e    so — look",
+        "unknown f    ?",
+    ]
+    assert ["✔" in each or "✘" in each for each in lines(results, terminal=True)] == [True, True, False, False]

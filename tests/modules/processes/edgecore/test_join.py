@@ -1,0 +1,168 @@
+"""`edgecore join`: what it writes, and that a failure changes nothing."""
+
+from __future__ import annotations
+
+import errno
+import io
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from modules.processes.edgecore import cli
+from modules.processes.edgecore.config import EdgeCoreConfig, load
+from modules.processes.edgecore.exit_codes import ExitCode
+from modules.processes.edgecore.join import CloudAddress, joined
+from tests.edgehub.certificates.authority import NODE, Authority, CertificateServer
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[CertificateServer]:
+    authority = Authority()
+    with CertificateServer(authority, authority.server_context(tmp_path)) as running:
+        yield running
+
+
+def join(server: CertificateServer, *more: str, secret: str | None = None) -> int:
+    """Runs the command; its exit status."""
+    given = server.authority.token() if secret is None else secret
+    fixed = ["--cloud", "127.0.0.1:10000", "--http-server", server.url, "--name", NODE]
+    return cli.main(["join", *fixed, "--token", given, *more])
+
+
+def files(directory: Path) -> set[str]:
+    """All files below a directory."""
+    return {str(path.relative_to(directory)) for path in directory.rglob("*") if path.is_file()}
+
+
+def test_a_new_node(server: CertificateServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The file is for the embedded runtime below the root, names the cloud, has no token, and is its owner's alone."""
+    root = tmp_path / "edge"
+    assert join(server, "--root", str(root)) == ExitCode.OK
+    assert files(root) == {"edgecore.yaml", "certs/rootCA.crt", "certs/server.crt", "certs/server.key"}
+    file = root / "edgecore.yaml"
+    loaded = load(file)
+    assert loaded.warnings == loaded.without_effect == ()
+    wanted = joined(EdgeCoreConfig.embedded(root), CloudAddress("127.0.0.1:10000", server.url), NODE)
+    assert loaded.config == wanted
+    assert loaded.config.modules.edge_hub.token == ""
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    said = capsys.readouterr().out
+    assert f"node {NODE}: certificate valid until 20" in said
+    assert f"edgecore run --config {file}" in said
+
+
+def test_an_existing_file_keeps_its_settings(server: CertificateServer, tmp_path: Path) -> None:
+    """Only the cloud, the name and the token change; the old file is kept."""
+    file = tmp_path / "edgecore.yaml"
+    text = (
+        f"modules:\n  edgeHub: {{heartbeat: 7, token: old, tlsCaFile: {tmp_path}/a, tlsCertFile: {tmp_path}/b, "
+        f"tlsPrivateKeyFile: {tmp_path}/c}}\n  edged: {{workers: 9}}\n"
+    )
+    file.write_text(text)
+    assert join(server, "--config", str(file)) == ExitCode.OK
+    config = load(file).config
+    assert (config.modules.edge_hub.heartbeat, config.modules.edged.workers) == (7, 9)
+    assert config.websocket_url.startswith("wss://127.0.0.1:10000/")
+    assert config.modules.edge_hub.token == ""
+    assert config.node_name == NODE
+    assert (tmp_path / "c").exists()
+    assert (tmp_path / "edgecore.yaml.before-join").read_text() == text
+
+
+def test_there_is_a_file_at_every_moment(
+    server: CertificateServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also if the machine stops before the new one is in its place."""
+    file = tmp_path / "edgecore.yaml"
+    text = (
+        f"modules:\n  edgeHub: {{heartbeat: 7, tlsCaFile: {tmp_path}/a, tlsCertFile: {tmp_path}/b, "
+        f"tlsPrivateKeyFile: {tmp_path}/c}}\n"
+    )
+    file.write_text(text)
+    replace = Path.replace
+
+    def stops(path: Path, target: Path) -> Path:
+        if target == file:
+            raise OSError(errno.EIO, "stopped", str(file))
+        return replace(path, target)
+
+    monkeypatch.setattr(Path, "replace", stops)
+    assert join(server, "--config", str(file)) == ExitCode.NOT_JOINED
+    assert file.read_text() == text
+
+
+def test_the_token_from_standard_input(
+    server: CertificateServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So it need not be in the command line."""
+    monkeypatch.setattr("sys.stdin", io.StringIO(server.authority.token() + "\n"))
+    dash = "-"
+    assert join(server, "--root", str(tmp_path / "edge"), secret=dash) == ExitCode.OK
+
+
+@pytest.mark.parametrize(
+    ("case", "words"),
+    [
+        ("nonsense", "has not the form of one"),
+        (Authority().token(), "the cloud's CA is not the token's"),
+        ("expired", "the token has expired: at 2001-09-09"),
+        ("refused", "answered 401"),
+    ],
+)
+def test_a_token_that_does_not_do(
+    server: CertificateServer, tmp_path: Path, capsys: pytest.CaptureFixture[str], case: str, words: str
+) -> None:
+    """The error says why; no file is made, and the token is not shown."""
+    if case == "refused":
+        server.refusal = 401, "no"
+    given = {"expired": server.authority.token(1e9), "refused": server.authority.token()}.get(case, case)
+    root = tmp_path / "edge"
+    assert join(server, "--root", str(root), secret=given) == ExitCode.NOT_JOINED
+    said = capsys.readouterr().err
+    assert words in said
+    assert given not in said
+    assert not root.exists()
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--cloud", "a:b:c"],
+        ["--cloud", "ws://host:1"],
+        ["--cloud", "host:99999"],
+        ["--cloud", "host", "--http-server", "ftp://x"],
+        ["--cloud", "host", "--http-server", "http://x:1"],
+        ["--cloud", "host", "--name", "Not A Name"],
+        ["--cloud", "host", "--config", "/dev/null/x"],
+    ],
+)
+def test_wrong_arguments(arguments: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Status CONFIGURATION or NOT_JOINED, a reason, and nobody is asked."""
+    status = cli.main(["join", "--token", "t", "--root", str(tmp_path / "edge"), *arguments])
+    assert status in (ExitCode.CONFIGURATION, ExitCode.NOT_JOINED)
+    assert capsys.readouterr().err.startswith("edgecore: ")
+    assert not (tmp_path / "edge").exists()
+
+
+def test_a_file_that_cannot_be_written_is_found_before_anybody_is_asked(
+    server: CertificateServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The token is still good afterwards."""
+    assert join(server, "--config", "/dev/null/x") == ExitCode.NOT_JOINED
+    assert "cannot write /dev/null" in capsys.readouterr().err
+    assert server.requests == []
+
+
+@pytest.mark.parametrize(
+    ("text", "server", "url"),
+    [
+        ("cloud", "cloud:10000", "https://cloud:10002"),
+        ("wss://10.0.0.1:443", "10.0.0.1:443", "https://10.0.0.1:10002"),
+        ("[fd00::1]:5", "[fd00::1]:5", "https://[fd00::1]:10002"),
+    ],
+)
+def test_the_address_of_the_cloud(text: str, server: str, url: str) -> None:
+    """KubeEdge's ports where none is said."""
+    assert CloudAddress.parse(text, None) == (server, url)

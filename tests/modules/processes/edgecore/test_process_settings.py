@@ -1,0 +1,78 @@
+"""What the assembly makes of the configuration, and how the process logs."""
+
+import logging
+import re
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from edged.api import Taint
+from edged.settings import EdgedSettings
+from edgehub.settings import EdgeHubSettings
+from modules.processes.edgecore.config import EdgeCoreConfig
+from modules.processes.edgecore.config.loading import loads
+from modules.processes.edgecore.config.writing import render
+from modules.processes.edgecore.logs import set_up
+from modules.processes.edgecore.settings import edged_settings, edgehub_settings
+
+
+def test_an_embedded_node_keeps_everything_below_its_root(tmp_path: Path) -> None:
+    settings = edged_settings(EdgeCoreConfig.embedded(tmp_path))
+    assert settings.root.is_relative_to(tmp_path)
+    assert settings.pod_logs.is_relative_to(tmp_path)
+    assert settings.runtime_endpoint.startswith(f"unix://{tmp_path}")
+
+
+def test_the_defaults_of_the_file_and_of_edged_are_the_same() -> None:
+    """But for what the file must say: names, places, addresses."""
+    theirs = msgspec.structs.asdict(edged_settings(EdgeCoreConfig.default()))
+    required = {field.name for field in msgspec.structs.fields(EdgedSettings) if field.required}
+    ours = msgspec.structs.asdict(EdgedSettings(node_name="", root=Path(), pod_logs=Path(), runtime_endpoint=""))
+    differing = {name for name in ours.keys() - required if ours[name] != theirs[name]}
+    assert differing <= {"image_endpoint", "static_pods", "node_labels", "cluster_dns", "node_ip", "resolv_conf"}
+
+
+def test_what_a_node_registers_with_is_in_the_file() -> None:
+    """As KubeEdge's file has it."""
+    text = """
+kind: EdgeCore
+modules:
+  edged:
+    nodeLabels: {disk: ssd}
+    registerSchedulable: false
+    tailoredKubeletConfig:
+      registerNode: false
+      registerWithTaints:
+      - {key: example.com/edge, value: far, effect: NoSchedule}
+      - {key: maintenance, effect: NoExecute}
+"""
+    loaded = loads(text)
+    settings = edged_settings(loaded.config)
+    assert settings.node_labels == {"disk": "ssd"}
+    assert (settings.register_node, settings.register_schedulable) == (False, False)
+    assert settings.node_taints == (
+        Taint(key="example.com/edge", value="far", effect="NoSchedule"),
+        Taint(key="maintenance", effect="NoExecute"),
+    )
+    assert not any("registerWithTaints" in str(each) for each in loaded.warnings)
+    assert edged_settings(loads(render(loaded.config)).config).node_taints == settings.node_taints
+
+
+def test_the_link_of_a_default_node_has_a_url_and_its_name() -> None:
+    config = EdgeCoreConfig.default()
+    settings = edgehub_settings(config)
+    assert isinstance(settings, EdgeHubSettings)
+    assert settings.node == config.node_name
+    assert re.match(r"wss?://", settings.url)
+
+
+def test_a_line_says_when_in_utc_how_bad_where_and_what(capsys: pytest.CaptureFixture[str]) -> None:
+    set_up("info")
+    logging.getLogger("edged.sync_loop").info("pod %s is gone", "web")
+    logging.getLogger("edged.sync_loop").debug("not said")
+    logging.getLogger("sqlalchemy.engine").info("not said either")
+    line = capsys.readouterr().err
+    assert re.fullmatch(
+        r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z INFO    MainThread edged\.sync_loop: pod web is gone\n", line
+    )

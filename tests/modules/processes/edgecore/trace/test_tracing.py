@@ -1,0 +1,100 @@
+"""When the flight recorder is written without being asked, what the header says, and how many files are kept."""
+
+import signal
+from contextlib import ExitStack
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from beehive import Hive, Message, Module, Threads, handles
+from beehive.errors import StartError
+from beehive.trace import read
+from modules.processes.edgecore.config import EdgeCoreConfig
+from modules.processes.edgecore.config.value_kinds import SecretText
+from modules.processes.edgecore.tracing import FILES, Tracing, configuration
+from tests.end_to_end.processes import wait_until
+
+
+class Failing(Module):
+    """Fails when it is asked to."""
+
+    name = "failing"
+    attempts = 1
+
+    @handles()
+    def fail(self, message: Message) -> None:
+        """Raise."""
+        raise ValueError("on purpose")
+
+
+class Bed:
+    """A hive with the tracing of edgecore."""
+
+    def __init__(self, root: Path) -> None:
+        self.runtime = Threads()
+        self.hive = Hive(self.runtime)
+        self.tracing = Tracing(self.hive, EdgeCoreConfig.embedded(root))
+        self.directory = root / "edged" / "traces"
+
+    def dumps(self) -> list[Path]:
+        """The files."""
+        return sorted(self.directory.glob("*.trace"))
+
+    def close(self) -> None:
+        """Stop."""
+        self.hive.stop()
+        self.runtime.close()
+
+
+def test_a_module_that_fails_has_the_recorder_written_once_a_minute(tmp_path: Path) -> None:
+    bed = Bed(tmp_path)
+    with ExitStack() as stack:
+        bed.tracing.attach(stack)
+        bed.hive.add(Failing)
+        bed.hive.start()
+        stack.callback(bed.close)
+        for _ in range(2):
+            bed.hive.send("failing", Message.new(bed.runtime.clock, source="t", resource="a/b/c", operation="x"))
+        wait_until(lambda: bool(bed.dumps()), "the file")
+        wait_until(lambda: bed.hive.restarts()["failing"] >= 2, "the second failure")
+    [path] = bed.dumps()
+    assert path.name.endswith("failing-failed.trace")
+    with read(path) as trace:
+        notes = [record.text for record in trace if hasattr(record, "text")]
+    assert "ValueError: on purpose" in notes
+
+
+@pytest.mark.parametrize(("error", "written"), [(RuntimeError("x"), True), (StartError("x"), False)])
+def test_an_unforeseen_end_of_the_process_has_it_written(tmp_path: Path, error: Exception, written: bool) -> None:
+    bed = Bed(tmp_path)
+    with pytest.raises(type(error)), ExitStack() as stack:
+        stack.callback(bed.runtime.close)
+        bed.tracing.attach(stack)
+        raise error
+    assert [path.name.partition("Z-")[2] for path in bed.dumps()] == ["crash.trace"] * written
+
+
+def test_the_last_few_files_are_kept(tmp_path: Path) -> None:
+    bed = Bed(tmp_path)
+    with ExitStack() as stack:
+        stack.callback(bed.runtime.close)
+        bed.tracing.attach(stack)
+        paths = [bed.tracing.dump(f"number {number}").path for number in range(FILES + 3)]
+    assert bed.dumps() == sorted(paths[-FILES:])
+
+
+def test_the_header_has_the_configuration_without_its_secrets(tmp_path: Path) -> None:
+    config = EdgeCoreConfig.embedded(tmp_path)
+    hub = msgspec.structs.replace(config.modules.edge_hub, token=SecretText("planted-token"))
+    database = msgspec.structs.replace(config.database, data_source=SecretText("x://u:planted-password@h/db"))
+    modules = msgspec.structs.replace(config.modules, edge_hub=hub)
+    settings = configuration(msgspec.structs.replace(config, modules=modules, database=database))
+    text = msgspec.json.encode(settings).decode()
+    assert "planted" not in text
+    assert settings["modules"]["edgeHub"]["token"] == "not shown"  # noqa: S105
+    assert settings["modules"]["edged"]["rootDirectory"] == str(tmp_path / "edged")
+
+
+def test_a_signal_before_the_start_does_nothing(tmp_path: Path) -> None:
+    Bed(tmp_path).tracing.dump_soon(signal.SIGUSR2.name)

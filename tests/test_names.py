@@ -1,0 +1,63 @@
+"""Names stay unambiguous, and docstrings and pages explain themselves without files that a reader does not have."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+REPOSITORY: Final = Path(__file__).parents[1]
+PACKAGES: Final = ("beehive", "edged", "edgehub", "metamanager", "modules", "protos")
+_CLASS: Final = re.compile(r"^class ([A-Za-z]\w*)", re.MULTILINE)
+_EMPTY_DOCSTRING: Final = re.compile(r"See the module['’]s docstring")
+_FOREIGN_PATH: Final = re.compile(r"\bspec/0\d|\bdesign/[\w-]+\.md")
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_public_classes_of_a_package_have_different_names(package: str) -> None:
+    """A class is found by its name alone, so each top-level name of a package is given once."""
+    defined = defaultdict(list)
+    for path in _python_files(package):
+        for where, name in _matches(path, _CLASS):
+            defined[name].append(where)
+    wrong = [f"{where}: class {name}" for name, all_ in sorted(defined.items()) if len(all_) > 1 for where in all_]
+    assert not wrong, "classes with a common name:\n" + "\n".join(wrong)
+
+
+def test_docstrings_do_not_refer_to_their_module() -> None:
+    wrong = [f"{where}: {text}" for path in _python_files(*PACKAGES, "tests")
+             for where, text in _matches(path, _EMPTY_DOCSTRING)]  # fmt: skip
+    assert not wrong, "docstrings that explain nothing:\n" + "\n".join(wrong)
+
+
+def test_no_file_is_called_keeper() -> None:
+    """The kubelet has managers, stores and workers; a keeper can be each of them."""
+    wrong = [f"{path.relative_to(REPOSITORY)}:1" for path in _python_files(*PACKAGES) if path.name == "keeper.py"]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_nothing_cites_files_outside_the_repository() -> None:
+    pages = [*sorted(REPOSITORY.glob("*.md")), *sorted((REPOSITORY / "docs").glob("*.md"))]
+    wrong = [f"{where}: {text}" for path in (*_python_files(*PACKAGES, "tests"), *pages)
+             for where, text in _matches(path, _FOREIGN_PATH)]  # fmt: skip
+    assert not wrong, "citations of files that are not in the repository:\n" + "\n".join(wrong)
+
+
+def _python_files(*directories: str) -> Iterator[Path]:
+    """The Python files below these directories, without generated ones."""
+    for directory in directories:
+        for path in sorted((REPOSITORY / directory).rglob("*.py")):
+            if not path.name.endswith(("_pb2.py", "_pb2_grpc.py")):
+                yield path
+
+
+def _matches(path: Path, pattern: re.Pattern[str]) -> Iterator[tuple[str, str]]:
+    """`file:line` and the pattern's group, or whole text, for each match in a file."""
+    text = path.read_text()
+    for found in pattern.finditer(text):
+        line = text.count("\n", 0, found.start()) + 1
+        yield f"{path.relative_to(REPOSITORY)}:{line}", found[pattern.groups]
