@@ -4,6 +4,7 @@ A token belongs to a service account, audiences, a lifetime and a pod. Each comb
 under KubeEdge's key, and is deleted with the pod. So a node that changes between the two agents keeps its tokens.
 """
 
+import hashlib
 from datetime import datetime
 from typing import Final
 
@@ -14,6 +15,7 @@ from metamanager.rows import Row, parse, row_of
 
 _LAST_PART: Final = 0.2
 _DEFAULT_LIFE: Final = 3600
+_LONGEST_KEY: Final = 512
 
 
 class _BoundObject(msgspec.Struct, rename={"api_version": "apiVersion"}):
@@ -42,7 +44,9 @@ class _TokenRequest(msgspec.Struct):
 def token_key(request: Message) -> str:
     """Return the row's key, as KubeEdge makes it: five values in Go's notation, with slashes between them.
 
-    "default"/"shop"/[]string{"vault"}/3607/v1.BoundObjectReference{Kind:"Pod", APIVersion:"v1", Name:"web", UID:"u1"}
+        "default"/"shop"/[]string(nil)/3607/v1.BoundObjectReference{Kind:"Pod", APIVersion:"v1", Name:"web", UID:"u1"}
+
+    Where names are so long that another database than SQLite refuses the key, it is a digest.
     """
     resource = parse(request.route.resource)
     spec = _decode(request.content_bytes()).spec
@@ -50,10 +54,15 @@ def token_key(request: Message) -> str:
     audiences = f"{{{', '.join(map(_quoted, spec.audiences))}}}" if spec.audiences else "(nil)"
     fields = {"Kind": bound.kind, "APIVersion": bound.api_version, "Name": bound.name, "UID": bound.uid}
     reference = ", ".join(f"{field}:{_quoted(value)}" for field, value in fields.items())
-    return "/".join((
-        _quoted(resource.name), _quoted(resource.namespace), f"[]string{audiences}", str(spec.expiration_seconds or 0),
+    parts = (
+        _quoted(resource.name),
+        _quoted(resource.namespace),
+        f"[]string{audiences}",
+        str(spec.expiration_seconds or 0),
         f"v1.BoundObjectReference{{{reference}}}",
-    ))  # fmt: skip
+    )
+    key = "/".join(parts)
+    return key if len(key) <= _LONGEST_KEY else f"{request.route.resource}/{hashlib.sha256(key.encode()).hexdigest()}"
 
 
 def token_row(request: Message, value: bytes, now_ms: int) -> Row | None:

@@ -97,3 +97,11 @@ def test_a_token_has_kubeedges_key(audiences: tuple[str, ...], life: int, key: s
             bee, "cap/serviceaccounttoken/default", Operation.QUERY, msgspec.json.decode(encode(request))
         )
     assert token_key(question) == key
+
+
+def test_the_key_of_long_names_is_a_digest() -> None:
+    """The column of other databases than SQLite takes 512 characters."""
+    with node(connected=False) as bee:
+        long = {"spec": {"boundObjectRef": {"name": "n" * 253, "uid": "u1"}, "audiences": ["a" * 253]}}
+        question = from_edged(bee, "cap/serviceaccounttoken/default", Operation.QUERY, long)
+    assert len(token_key(question)) < 100

@@ -68,7 +68,7 @@ def _usage(command: argparse.ArgumentParser) -> str:
     def formatter(prog: str) -> argparse.HelpFormatter:
         return argparse.HelpFormatter(prog, width=_WIDTH)
 
-    made, command.formatter_class = command.formatter_class, formatter  # type: ignore[assignment]
+    made, command.formatter_class = command.formatter_class, formatter
     try:
         return command.format_usage().removeprefix("usage: ").rstrip()
     finally:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -19,7 +20,8 @@ _SUFFIX: Final = {"counter": "_total"}
 _HEAD: Final = """# Metrics
 
 edgecore serves these in Prometheus' text format at `http://127.0.0.1:10350/metrics` (`readOnlyPort` of the
-[configuration](../configuration.md)), cloudcore prints its own with `cloudcore metrics`. This page is made from the code.
+[configuration](../configuration.md)), cloudcore prints its own with `cloudcore metrics`. This page is
+made from the code.
 
 | metric | type | meaning |
 |---|---|---|
@@ -68,6 +70,6 @@ def _helpers(tree: ast.Module) -> dict[str, str]:
 def _pairs(arguments: Iterable[ast.expr]) -> Iterator[tuple[str, str]]:
     """Yield name and help text where both stand side by side in a call."""
     texts = [node.value if isinstance(node, ast.Constant) else None for node in arguments]
-    for name, about in zip(texts, texts[1:], strict=False):
+    for name, about in pairwise(texts):
         if isinstance(name, str) and isinstance(about, str) and _NAME.fullmatch(name) and " " in about:
             yield name, about

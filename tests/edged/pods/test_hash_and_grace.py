@@ -64,7 +64,7 @@ def test_the_kubelets_hash_is_the_kubelets(name: str, image: str, known: str) ->
 
 
 def test_a_hash_of_ours_tells_by_itself() -> None:
-    """Also one that an earlier version noted in the kubelet's place; the image's name in the runtime does not matter."""
+    """Also one that an earlier version noted in the kubelet's place; the runtime's name of the image is not asked."""
     assert not differs(container_hash(BASE), BASE, "docker.io/library/other:1")
     assert differs(container_hash(BASE), replace(BASE, tty=True), f"docker.io/library/{BASE.image}")
 
