@@ -71,7 +71,7 @@ def test_a_volume_that_stays_is_there_for_the_next_pod(machine: Machine) -> None
     for number in (1, 2):
         _arrive(machine, example)
         made = machine.cloud.pods.wait("volume-that-stays", is_ready)
-        wait_until(lambda obj=made, n=number: machine.edge.lines(obj) == [f"start {n}"], "it says which start it is")
+        wait_until(partial(_has_said, machine, made, [f"start {number}"]), "it says which start it is")
         machine.cloud.delete("Pod", "volume-that-stays", grace=0)
         machine.cloud.pods.wait_gone("volume-that-stays")
 
@@ -121,6 +121,10 @@ def _arrive(machine: Machine, example: Example) -> None:
     machine.cloud.apply(*example.objects)
     for name, goal in example.expected.items():
         machine.cloud.pods.wait(name.name, partial(_arrived, goal))
+
+
+def _has_said(machine: Machine, made: JsonObject, lines: list[str]) -> bool:
+    return machine.edge.lines(made) == lines
 
 
 def _arrived(goal: Expectation, obj: JsonObject) -> bool:
