@@ -10,6 +10,7 @@ import msgspec
 from beehive.errors import BeehiveError
 from modules.processes.cloudcore import verbs
 from modules.processes.cloudcore.config import CloudCoreConfig, TlsConfig
+from modules.processes.cloudcore.paths import add_socket_options, remark_on_former_files, settle
 from modules.processes.edgecore.exit_codes import ExitCode
 from modules.processes.edgecore.version import VERSION
 from modules.tools.printing.terminal import print_error
@@ -23,6 +24,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command, and return the exit status."""
     chosen = _parser().parse_args(arguments)
     try:
+        remark = remark_on_former_files(chosen, Path.cwd()) if chosen.command is _run else ""
+        if remark:
+            print_error("cloudcore", remark)
+        settle(chosen)
         return int(chosen.command(chosen))
     except BeehiveError as error:
         print_error("cloudcore", str(error))
@@ -65,9 +70,8 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--database",
         metavar="FILE|URL",
-        default=_DEFAULTS.database,
         help="keeps everything over a restart: an SQLite file, or SQLAlchemy's URL of a database, which several "
-        "cloudcores may share (default: the control socket's path with .db for .sock)",
+        "cloudcores may share (default: cloudcore.db below --root)",
     )
     parser.add_argument(
         "--node-limit", type=int, metavar="N", default=_DEFAULTS.node_limit, help="most nodes connected at a time"
@@ -85,8 +89,7 @@ def _add_tls(parser: argparse.ArgumentParser) -> None:
         "--tls-dir",
         type=Path,
         metavar="DIR",
-        default=_TLS.directory,
-        help="keeps the certificate authority (default %(default)s)",
+        help="keeps the certificate authority (default: tls below --root)",
     )
     group.add_argument(
         "--https-listen",
@@ -154,8 +157,7 @@ def _add_namespace(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_socket(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--socket", type=Path, metavar="PATH", default=_DEFAULTS.control_socket,
-                        help="control socket (default %(default)s)")  # fmt: skip
+    add_socket_options(parser)
 
 
 def _run(chosen: argparse.Namespace) -> int:
@@ -164,6 +166,7 @@ def _run(chosen: argparse.Namespace) -> int:
     from beehive import log_lines  # noqa: PLC0415
     from beehive.library_logging import quieten_libraries  # noqa: PLC0415
     from modules.processes.cloudcore.process import RunOptions, run  # noqa: PLC0415
+    from modules.processes.cloudcore.starting import CloudStartError, prepare  # noqa: PLC0415
     from modules.processes.edgecore.config.dangers import is_loopback  # noqa: PLC0415
 
     formatter = log_lines.LineFormatter("%(asctime)s %(levelname)s %(name)s: %(message)s")
@@ -191,6 +194,11 @@ def _run(chosen: argparse.Namespace) -> int:
     except msgspec.ValidationError as error:
         sys.stderr.write(f"cloudcore run: an option is wrong (addresses as 127.0.0.1:10000): {error}\n")
         return ExitCode.USAGE
+    try:
+        prepare(chosen)
+    except CloudStartError as error:
+        print_error("cloudcore", str(error))
+        return ExitCode.START_FAILED
     return run(RunOptions(config, chosen.ready_file))
 
 
