@@ -11,8 +11,8 @@ from beehive.errors import BeehiveError
 from modules.processes.cloudcore import verbs
 from modules.processes.cloudcore.config import CloudCoreConfig, TlsConfig
 from modules.processes.cloudcore.paths import add_socket_options, remark_on_former_files, settle
+from modules.processes.edgecore import version_command
 from modules.processes.edgecore.exit_codes import ExitCode
-from modules.processes.edgecore.version import VERSION
 from modules.tools.printing.terminal import print_error
 
 _DEFAULTS = CloudCoreConfig()
@@ -41,7 +41,6 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="cloudcore", description="A cloud for edge nodes, without Kubernetes behind it."
     )
-    parser.add_argument("--version", action="version", version=f"cloudcore {VERSION}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     _add_run(commands.add_parser("run", help="run the stub until SIGTERM"))
     _add_apply(commands.add_parser("apply", help="make objects as manifests want them"))
@@ -49,6 +48,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_delete(commands.add_parser("delete", help="delete objects"))
     _add_token(commands.add_parser("token", help="print a token with which nodes can join"))
     _add_metrics(commands.add_parser("metrics", help="print what is counted, as Prometheus reads it"))
+    version_command.add(parser, commands).set_defaults(command=version_command.print_versions)
     return parser
 
 

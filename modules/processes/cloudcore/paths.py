@@ -3,7 +3,8 @@
 `--root DIR` holds everything: `cloudcore.sock`, `cloudcore.db` and `tls/`. Without it DIR is
 `$XDG_STATE_HOME/cloudcore` if that variable is set, `/var/lib/cloudcore` for root and `~/.local/state/cloudcore` for
 others. `--socket`, `--database` and `--tls-dir` name one of them elsewhere. `--socket` without `--root` takes the
-others along: a cloudcore whose socket is `DIR/NAME.sock` keeps `DIR/NAME.db` and `DIR/tls`. The current directory does not matter.
+others along: a cloudcore whose socket is `DIR/NAME.sock` keeps `DIR/NAME.db` and `DIR/tls`. The current directory
+does not matter.
 """
 
 from __future__ import annotations

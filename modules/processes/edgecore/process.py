@@ -15,6 +15,7 @@ import edgehub
 from beehive import BeehiveError, Clock, Hive, Message, ModuleName, Operation, Threads
 from beehive.errors import StopError
 from beehive.exposition import CollectorRegistry
+from beehive.files.advice import advice
 from beehive.metrics import BusMetrics, HiveCollector
 from beehive.names import SHUTDOWN_RESOURCE
 from edged.cgroups.opening import machine_hierarchies, open_cgroups
@@ -88,10 +89,17 @@ def run(config: EdgeCoreConfig, *, log_level: "LogLevel", record: "Recording | N
         _log.error("%s", error)
         return ExitCode.STOP_TIMED_OUT
     except (BeehiveError, EdgedError, OSError) as error:
-        print(f"edgecore: cannot start: {error}", file=sys.stderr)  # noqa: T201 - the process ends here
+        print(f"edgecore: cannot start: {_reason(error)}", file=sys.stderr)  # noqa: T201 - the process ends here
         _log.debug("the start failed", exc_info=True)
         return ExitCode.START_FAILED
     return ExitCode.OK
+
+
+def _reason(error: Exception) -> str:
+    """Return why the node did not start, in a line."""
+    if not isinstance(error, OSError):
+        return str(error)
+    return f"{error.filename}: {advice(error)}" if error.filename else advice(error)
 
 
 def start(config: EdgeCoreConfig, hive: Hive, tracing: Tracing, stack: ExitStack) -> None:
