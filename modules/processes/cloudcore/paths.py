@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     import argparse
 
 SOCKET: Final = "cloudcore.sock"
-_SUFFIX: Final = ".db"
+DATABASE: Final = "cloudcore.db"
 _TLS: Final = "tls"
-_FORMER: Final = ("cloudcore.db", "cloudcore.sock", "cloudcore-tls")
+_FORMER: Final = (DATABASE, SOCKET, "cloudcore-tls")
 """Names in the current directory that an earlier cloudcore used."""
 
 
@@ -70,10 +70,10 @@ def paths_of(chosen: argparse.Namespace) -> CloudPaths:
     if root is None:
         root = named.parent if named else _default_root()
         socket = named or root / SOCKET
-        database = socket.with_suffix(_SUFFIX)
+        database = socket.with_suffix(".db")
     else:
         socket = named or root / SOCKET
-        database = (root / SOCKET).with_suffix(_SUFFIX)
+        database = root / DATABASE
     return CloudPaths(
         root,
         socket,

@@ -17,7 +17,9 @@ _COMMAND: Final = f"{__name__}:print_versions"
 def add(parser: argparse.ArgumentParser, commands: argparse._SubParsersAction[Any]) -> argparse.ArgumentParser:
     """Add `--version` and the command `version` to a program; return the command's parser."""
     parser.add_argument("--version", action="version", version=f"%(prog)s {VERSION}")
-    added = commands.add_parser("version", help="print the version, and those of what the program talks to")
+    added: argparse.ArgumentParser = commands.add_parser(
+        "version", help="print the version, and those of what the program talks to"
+    )
     added.add_argument("-o", "--output", choices=("text", "json"), default="text", help="default: text")
     added.set_defaults(command=_COMMAND, program=parser.prog)
     return added
