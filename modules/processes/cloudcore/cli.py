@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 
 from beehive.errors import BeehiveError
-from modules.processes.cloudcore import unit_command, verbs
+from modules.processes.cloudcore import backup_commands, unit_command, verbs
 from modules.processes.cloudcore.config import CloudCoreConfig, TlsConfig
 from modules.processes.cloudcore.paths import add_socket_options, remark_on_former_files, settle
 from modules.processes.edgecore import version_command
@@ -48,6 +48,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_delete(commands.add_parser("delete", help="delete objects"))
     _add_token(commands.add_parser("token", help="print a token with which nodes can join"))
     _add_metrics(commands.add_parser("metrics", help="print what is counted, as Prometheus reads it"))
+    backup_commands.add(commands)
     unit_command.add(commands)
     version_command.add(parser, commands).set_defaults(command=version_command.print_versions)
     return parser
