@@ -32,9 +32,7 @@ class TaintChange(NamedTuple):
 
 def add(parser: VerbParser) -> None:
     """Add the options."""
-    parser.add_argument(
-        "words", nargs="*", metavar="node NAME… KEY[=VALUE]:EFFECT… KEY[:EFFECT]-…", help="what changes"
-    )
+    parser.add_argument("words", nargs="*", metavar="node NAME… KEY[=VALUE]:EFFECT[-]…", help="what changes")
     arguments.add_selectors(parser, fields=False)
     arguments.add_output(parser)
     arguments.add_dry_run(parser)
