@@ -4,7 +4,7 @@ import sqlite3
 from pathlib import Path
 from typing import Final
 
-from modules.edge.metaserver.errors import ApiStatusError
+from modules.apimachinery.errors import ApiStatusError
 from modules.edge.metaserver.watch_cache import CacheKey
 from modules.edge.metaserver.watch_cache_store import object_of, served_tokens
 

@@ -11,8 +11,8 @@ from edged.server.request import Request
 from edged.server.responses import Reply
 from edged.server.router import HttpService
 from edged.server.snapshots import Snapshots
+from modules.apimachinery.errors import ApiStatusError
 from modules.edge.metaserver.committed_objects import CommittedObjects
-from modules.edge.metaserver.errors import ApiStatusError
 from modules.edge.metaserver.live_status import LiveStatusUpdater
 from modules.edge.metaserver.watch_cache import WatchCache
 
