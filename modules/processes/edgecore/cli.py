@@ -32,6 +32,7 @@ from modules.processes.edgecore.config.durations import parse_size
 from modules.processes.edgecore.exit_codes import ExitCode
 from modules.processes.edgecore.location import add_location, node_location
 from modules.processes.edgecore.trace_commands import replaying
+from modules.tools.kubectl.parser import VerbParser
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -79,7 +80,7 @@ class RunProcess(Protocol):
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit status. Usage errors end the process."""
-    chosen = _parser().parse_args(arguments)
+    chosen = _parser(sys.argv if arguments is None else arguments).parse_args(arguments)
     try:
         status = cast("Callable[[argparse.Namespace], int]", _imported(chosen.command))(chosen)
         sys.stdout.flush()
@@ -89,13 +90,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return status
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="edgecore", description="An edge node agent for Kubernetes.")
+def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
+    parser = VerbParser(prog="edgecore", description="An edge node agent for Kubernetes.")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     _add_run(commands.add_parser("run", help="run this machine as an edge node until SIGTERM or SIGINT"))
     _add_join(commands.add_parser("join", help="make this machine a node of a cloud: certificate and configuration"))
     _add_config(commands.add_parser("config", help="print or check a configuration file"))
-    local.add(commands)
+    local.add(commands, words)
     trace_commands.add(commands.add_parser("trace", help="look into recorded messages"))
     store_commands.add(commands.add_parser("store", help="what the node remembers: list, get, history, diff"))
     replaying.add_replay(commands.add_parser("replay", help="run today's code on what a trace says, and compare"))
