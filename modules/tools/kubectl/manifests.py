@@ -76,7 +76,12 @@ def _of_name(name: str, *, recursive: bool) -> Iterator[Manifest]:
             with file.open("rb") as stream:
                 data = stream.read(_MOST_BYTES + 1)
         except OSError as error:
-            raise KubectlError(f'the path "{file}" cannot be read: {error.strerror or error}') from error
+            why = (
+                "does not exist"
+                if isinstance(error, FileNotFoundError)
+                else f"cannot be read: {error.strerror or error}"
+            )
+            raise KubectlError(f'the path "{file}" {why}') from error
         yield from _of_data(data, str(file))
 
 
