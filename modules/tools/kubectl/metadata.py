@@ -10,7 +10,7 @@ from modules.tools.kubectl.output import print_result
 from modules.tools.kubectl.resources import ObjectRef, fetch_refs, find
 from modules.tools.kubectl.rest import MERGE_PATCH
 from modules.tools.kubectl.session import Session, report
-from modules.tools.printing.fields import JsonObject, map_at, text_at
+from modules.tools.printing.fields import JsonObject, map_at
 from modules.tools.printing.terminal import print_lines
 
 if TYPE_CHECKING:
