@@ -6,7 +6,7 @@ import time
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from modules.tools.kubectl.errors import KubectlError, StatusError
-from modules.tools.kubectl.resources import Listing, ObjectRef
+from modules.tools.kubectl.resources import Listing, ObjectRef, objects_of
 from modules.tools.kubectl.rest import decoded
 from modules.tools.printing.fields import JsonObject, map_at, text_at
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 ADDED: Final = "ADDED"
 MODIFIED: Final = "MODIFIED"
 DELETED: Final = "DELETED"
+_GONE: Final = 410
 _PAUSE: Final = 1.0
 """Seconds before a watch is begun again that the server ended without a change."""
 
@@ -63,6 +64,25 @@ def changes(session: Session, listing: Listing, version: str, *, ends: float | N
                 yield WatchedChange(event, obj)
         if not seen:
             time.sleep(_PAUSE)
+
+
+def states(session: Session, ref: ObjectRef, *, ends: float | None = None) -> Iterator[JsonObject | None]:
+    """Yield an object as it is, then after each change, without an end; None while it does not exist.
+
+    Raises:
+        TimedOutError: `ends` has come.
+        StatusError: as the server refuses.
+    """
+    listing = listing_of(ref)
+    while True:
+        objects, version = objects_of(session, listing)
+        yield objects[0] if objects else None
+        try:
+            for event, obj in changes(session, listing, version, ends=ends):
+                yield None if event == DELETED else obj
+        except StatusError as error:
+            if error.code != _GONE:
+                raise
 
 
 def _decoded(line: bytes) -> tuple[str, dict[str, Any]]:
