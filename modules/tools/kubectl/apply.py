@@ -6,7 +6,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from modules.tools.kubectl import file_objects
-from modules.tools.kubectl.output import print_result
 from modules.tools.kubectl.rest import APPLY_PATCH
 from modules.tools.printing.fields import JsonObject, text_at
 
@@ -39,7 +38,7 @@ def run(session: Session, chosen: Any) -> int:
     return file_objects.for_each(session, chosen, "apply", "applying", partial(_apply, session, chosen))
 
 
-def _apply(session: Session, chosen: Any, wanted: FileObject) -> None:
+def _apply(session: Session, chosen: Any, wanted: FileObject) -> tuple[JsonObject, str]:
     before = file_objects.live_object(session, wanted.ref)
     if chosen.dry_run == "client":
         after = wanted.object
@@ -49,7 +48,7 @@ def _apply(session: Session, chosen: Any, wanted: FileObject) -> None:
         after = session.client.request("PATCH", wanted.ref.path, query, wanted.object, APPLY_PATCH)
         same = before is not None and _unchanged(before, after)
     done = "created" if before is None else "unchanged" if same else "configured"
-    print_result(chosen, wanted.ref.resource, after, done)
+    return after, done
 
 
 def covers(live: Any, wanted: Any) -> bool:

@@ -58,19 +58,20 @@ def run(session: Session, chosen: Any) -> int:
     namespace = "" if chosen.dry_run == "client" and not chosen.namespace else wanted.namespace
     placed = file_objects.FileObject(wanted, file_objects.with_namespace(obj, namespace), "")
     try:
-        _create(session, chosen, placed)
+        after, done = _create(session, chosen, placed)
     except StatusError as error:
         message = f"failed to create {wanted.resource.singular}: {error.message}"
         raise StatusError(error.code, error.reason, message, error.details) from error
+    print_result(chosen, wanted.resource, after, done)
     return 0
 
 
-def _create(session: Session, chosen: Any, wanted: FileObject) -> None:
+def _create(session: Session, chosen: Any, wanted: FileObject) -> tuple[JsonObject, str]:
     after = wanted.object
     if chosen.dry_run != "client":
         path = wanted.ref.resource.path(wanted.ref.namespace)
         after = session.client.request("POST", path, file_objects.write_query(session, chosen), after)
-    print_result(chosen, wanted.ref.resource, after, "created")
+    return after, "created"
 
 
 def _resource(session: Session, chosen: Any, obj: JsonObject) -> ApiResource:

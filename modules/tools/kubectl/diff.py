@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 DIFFERENT: Final = 1
 FAILED: Final = 2
 _HIDDEN: Final = "***"
-_REMOVED: Final = ("managedFields",)
+_REMOVED: Final = ("managedFields", "resourceVersion")
+_LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 
 
 def add(parser: VerbParser) -> None:
@@ -33,7 +34,7 @@ def add(parser: VerbParser) -> None:
 
 def run(session: Session, chosen: Any) -> int:
     """Print the differences; return 0 without any, 1 with some, 2 when an object could not be compared."""
-    chosen.validate, chosen.dry_run = "strict", "server"
+    chosen.validate, chosen.dry_run, chosen.output = "strict", "server", ""
     found: list[bool] = []
     try:
         failed = file_objects.for_each(session, chosen, "diff", "comparing", partial(_compare, session, chosen, found))
@@ -89,4 +90,7 @@ def _yaml_lines(obj: JsonObject) -> list[str]:
     from modules.tools.kubectl.yaml_text import yaml_text  # noqa: PLC0415 - PyYAML takes longer than most commands
 
     metadata = {key: value for key, value in map_at(obj, "metadata").items() if key not in _REMOVED}
+    notes = {key: value for key, value in map_at(metadata, "annotations").items() if key != _LAST_APPLIED}
+    metadata.pop("annotations", None)
+    metadata |= {"annotations": notes} if notes else {}
     return yaml_text(obj | {"metadata": metadata}).splitlines()

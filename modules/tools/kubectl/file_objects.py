@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from argparse import SUPPRESS
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from modules.tools.kubectl import arguments
 from modules.tools.kubectl.errors import KubectlError, StatusError, UnreachableError
 from modules.tools.kubectl.manifests import Manifest, read_each
+from modules.tools.kubectl.output import Found, print_result, printer_of
 from modules.tools.kubectl.resources import ObjectRef, ref
 from modules.tools.kubectl.session import Session, report
 from modules.tools.printing.fields import JsonObject, map_at
@@ -14,7 +16,11 @@ from modules.tools.printing.fields import JsonObject, map_at
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from modules.tools.kubectl.discovery import ApiResource
     from modules.tools.kubectl.parser import VerbParser
+
+    Work = Callable[["FileObject"], tuple[JsonObject, str] | None]
+    """A verb's work on one object; it returns the object as it is now, and what was done in one word."""
 
 _VALIDATION: Final = {"strict": "Strict", "true": "Strict", "warn": "Warn", "ignore": "Ignore", "false": "Ignore"}
 
@@ -72,8 +78,7 @@ def add_options(parser: VerbParser, *, outputs: bool = True) -> None:
             help="what an unknown field is: an error, a warning, or nothing (default: strict)",
         )
     parser.add_argument("--field-manager", default="", metavar="NAME", help="who writes it (default: the program)")
-    parser.absent("-k", "kustomize is not here; `kubectl kustomize DIR` makes manifests, and `-f -` takes them")
-    parser.absent("--kustomize", "`kubectl kustomize DIR` makes manifests, and `-f -` takes them")
+    parser.add_argument("-k", "--kustomize", default="", help=SUPPRESS)
 
 
 def write_query(session: Session, chosen: Any) -> list[tuple[str, str]]:
@@ -83,10 +88,10 @@ def write_query(session: Session, chosen: Any) -> list[tuple[str, str]]:
     return [*query, ("dryRun", "All")] if chosen.dry_run == "server" else query
 
 
-def for_each(session: Session, chosen: Any, verb: str, doing: str, work: Callable[[FileObject], None]) -> int:
-    """Do a verb's work on each object of the files; return 1 when an object or a file was refused.
+def for_each(session: Session, chosen: Any, verb: str, doing: str, work: Work) -> int:
+    """Do a verb's work on each object of the files, and print the results; return 1 when one was refused.
 
-    An object that is refused does not stop the others.
+    An object that is refused does not stop the others. A form of output that is one document has all objects in it.
 
     Args:
         session: the session.
@@ -99,9 +104,14 @@ def for_each(session: Session, chosen: Any, verb: str, doing: str, work: Callabl
         KubectlError: no file is named, or there is no object in them.
         UnreachableError: the server does not answer.
     """
+    if chosen.kustomize:
+        raise KubectlError(
+            f"kustomize is not here: `kubectl kustomize {chosen.kustomize} | {session.program} {verb} -f -` does it"
+        )
     if not chosen.filename:
         raise KubectlError("must specify one of -f and -k: `-f FILE|DIR|-` (kustomize is not here)")
     errors: list[KubectlError] = []
+    found: list[Found] = []
     count = 0
     for each in read_each(chosen.filename, recursive=chosen.recursive):
         if isinstance(each, KubectlError):
@@ -109,14 +119,30 @@ def for_each(session: Session, chosen: Any, verb: str, doing: str, work: Callabl
             continue
         count += 1
         try:
-            work(_placed(session, chosen, each))
+            placed = _placed(session, chosen, each)
+            result = work(placed)
         except UnreachableError:
             raise
         except KubectlError as error:
             errors.append(PlacedError(error, doing, each.where))
+        else:
+            found += _shown(chosen, placed.ref.resource, result)
+    if found:
+        printer_of(chosen).show(found, single=len(found) == 1)
     if not count and not errors:
         raise KubectlError(f"no objects passed to {verb}")
     return report(session, errors)
+
+
+def _shown(chosen: Any, resource: ApiResource, result: tuple[JsonObject, str] | None) -> list[Found]:
+    """Print what was done; return the object if it is to be in the one document of all."""
+    if result is None:
+        return []
+    obj, done = result
+    if chosen.output not in ("", "name"):
+        return [Found(resource, [obj])]
+    print_result(chosen, resource, obj, done)
+    return []
 
 
 def live_object(session: Session, wanted: ObjectRef) -> JsonObject | None:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from modules.tools.kubectl import file_objects
 from modules.tools.kubectl.errors import KubectlError, StatusError
-from modules.tools.kubectl.output import print_result
 from modules.tools.printing.fields import JsonObject, map_at, text_at
 from modules.tools.printing.terminal import print_lines
 
@@ -34,16 +33,16 @@ def run(session: Session, chosen: Any) -> int:
     return file_objects.for_each(session, chosen, "replace", "replacing", partial(work, session, chosen))
 
 
-def _replace(session: Session, chosen: Any, wanted: FileObject) -> None:
+def _replace(session: Session, chosen: Any, wanted: FileObject) -> tuple[JsonObject, str]:
     live = session.client.get(wanted.ref.path)
     after = wanted.object
     if chosen.dry_run != "client":
         body = _with_version(after, text_at(live, "metadata.resourceVersion"))
         after = session.client.request("PUT", wanted.ref.path, file_objects.write_query(session, chosen), body)
-    print_result(chosen, wanted.ref.resource, after, "replaced")
+    return after, "replaced"
 
 
-def _recreate(session: Session, chosen: Any, wanted: FileObject) -> None:
+def _recreate(session: Session, chosen: Any, wanted: FileObject) -> tuple[JsonObject, str]:
     live = file_objects.live_object(session, wanted.ref)
     if live is not None:
         _delete(session, wanted, text_at(live, "metadata.uid"))
@@ -53,7 +52,7 @@ def _recreate(session: Session, chosen: Any, wanted: FileObject) -> None:
     query = file_objects.write_query(session, chosen)
     path = wanted.ref.resource.path(wanted.ref.namespace)
     after = session.client.request("POST", path, query, wanted.object | {"metadata": metadata})
-    print_result(chosen, wanted.ref.resource, after, "replaced")
+    return after, "replaced"
 
 
 def _delete(session: Session, wanted: FileObject, uid: str) -> None:

@@ -7,8 +7,6 @@ from typing import Any, Final
 import pytest
 
 from modules.tools.kubectl.custom_columns import ColumnsError, read_columns, read_columns_file, table_of
-from modules.tools.kubectl.errors import KubectlError
-from modules.tools.kubectl.go_template import make_printer
 from modules.tools.kubectl.jsonpath_parser import JsonPathError
 from modules.tools.kubectl.sort_by import sorted_by
 from tests.modules.tools.kubectl.fixed_server import real_kubectl
@@ -132,8 +130,3 @@ def test_what_cannot_be_sorted_is_refused(values: list[Any], why: str) -> None:
 
 def test_nothing_is_sorted_without_objects() -> None:
     assert sorted_by([], ".nope") == []
-
-
-def test_go_templates_are_refused_with_what_there_is_instead() -> None:
-    with pytest.raises(KubectlError, match="jsonpath"):
-        make_printer("{{.metadata.name}}")
