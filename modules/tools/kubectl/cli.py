@@ -37,6 +37,12 @@ _OF_THE_PROGRAM: Final = ("-h", "--help", "--version")
 _HERE: Final = "modules.tools.kubectl"
 VERBS: Final = {
     "get": VerbCommand("show objects", f"{_HERE}.get"),
+    "describe": VerbCommand("show objects with all that belongs to them", f"{_HERE}.describe"),
+    "apply": VerbCommand("make objects as manifests describe them", f"{_HERE}.apply"),
+    "diff": VerbCommand("show what apply would change", f"{_HERE}.diff"),
+    "create": VerbCommand("make new objects", f"{_HERE}.create"),
+    "replace": VerbCommand("write objects anew", f"{_HERE}.replace"),
+    "edit": VerbCommand("change objects in an editor", f"{_HERE}.edit"),
     "events": VerbCommand("show events, the newest last", f"{_HERE}.events"),
     "delete": VerbCommand("delete objects, and wait until they are gone", f"{_HERE}.delete"),
     "wait": VerbCommand("wait for a condition of objects, or for their end", f"{_HERE}.wait"),
