@@ -88,7 +88,6 @@ def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
     _add_run(commands.add_parser("run", help="run this machine as an edge node until SIGTERM or SIGINT"))
     _add_join(commands.add_parser("join", help="make this machine a node of a cloud: certificate and configuration"))
     _add_config(commands.add_parser("config", help="print or check a configuration file"))
-    local.add(commands, words)
     trace_commands.add(commands.add_parser("trace", help="look into recorded messages"))
     store_commands.add(commands.add_parser("store", help="what the node remembers: list, get, history, diff"))
     replaying.add_replay(commands.add_parser("replay", help="run today's code on what a trace says, and compare"))
@@ -96,6 +95,7 @@ def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
     doctor.add(commands.add_parser("doctor", help="say what is wrong with this node, and what to do about it"))
     unit_command.add(commands)
     version_command.add(parser, commands)
+    local.add(commands, words)
     return parser
 
 
