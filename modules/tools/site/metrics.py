@@ -20,7 +20,8 @@ _SUFFIX: Final = {"counter": "_total"}
 _HEAD: Final = """# Metrics
 
 edgecore serves these in Prometheus' text format at `/metrics` of its `readOnlyPort` (10255, or 10350 with KubeEdge's
-[configuration](../configuration.md)), cloudcore prints its own with `cloudcore metrics`. This page is made from the code.
+[configuration](../configuration.md)), cloudcore prints its own with `cloudcore metrics`. This page is made from the
+code.
 
 | metric | type | meaning |
 |---|---|---|
