@@ -6,16 +6,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from beehive.clock import RealClock
-from modules.cloud.apiserver.commands import Apply, CommandItem, Delete, Get
 from modules.cloud.apiserver.kinds import JsonObject, Kind, kind_called, kind_named
 from modules.cloud.apiserver.manifests import ManifestError, items_of, read_manifests, text_of
-from modules.processes.cloudcore.control_client import ControlClient
-from modules.processes.cloudcore.table_printer import aligned, silent_nodes, table
+from modules.processes.cloudcore.control_client import Apply, CommandItem, ControlClient, Delete, Get
+from modules.processes.cloudcore.table_printer import aligned, table
 from modules.processes.edgecore.exit_codes import ExitCode
 from modules.tools.printing.terminal import print_error, print_json, print_lines, print_yaml
-
-_Leases = Sequence[tuple[JsonObject, float]]
-"""Leases of nodes, with the seconds since the last change of each."""
 
 
 def apply(chosen: argparse.Namespace) -> int:
@@ -40,7 +36,7 @@ def get(chosen: argparse.Namespace) -> int:
     items = client.run(command)
     found = [item.object for item in items if item.object is not None]
     if found or not items:
-        _print_objects(kind, found, chosen, _leases(client) if kind.name == "Node" else ())
+        _print_objects(kind, found, chosen)
     return _print_errors(items)
 
 
@@ -96,16 +92,10 @@ def _watch(client: ControlClient, command: Get, kind: Kind, chosen: argparse.Nam
     return ExitCode.OK
 
 
-def _leases(client: ControlClient) -> _Leases:
-    items = client.run(Get("leases", namespace="kube-node-lease"))
-    return [(item.object, item.unchanged_for) for item in items if item.object is not None]
-
-
 def _print_objects(
     kind: Kind,
     objects: Sequence[JsonObject],
     chosen: argparse.Namespace,
-    leases: _Leases = (),
 ) -> None:
     one = bool(chosen.name) or chosen.watch
     shown = objects[0] if one and objects else {"apiVersion": "v1", "kind": "List", "items": list(objects)}
@@ -116,7 +106,7 @@ def _print_objects(
     elif chosen.output == "name":
         print_lines(f"{kind.singular}/{obj['metadata']['name']}" for obj in objects)
     elif objects:
-        print_lines(aligned(_rows(kind, objects, chosen, leases)))
+        print_lines(aligned(_rows(kind, objects, chosen)))
     else:
         sys.stderr.write("No resources found\n")
 
@@ -125,11 +115,10 @@ def _rows(
     kind: Kind,
     objects: Sequence[JsonObject],
     chosen: argparse.Namespace,
-    leases: _Leases = (),
 ) -> list[list[str]]:
     now = RealClock().now()
     wide, namespaces = chosen.output == "wide", chosen.all_namespaces
-    return table(kind, objects, now, wide=wide, namespaces=namespaces, silent=silent_nodes(leases))
+    return table(kind, objects, now, wide=wide, namespaces=namespaces)
 
 
 def _print_outcomes(items: Sequence[CommandItem]) -> int:

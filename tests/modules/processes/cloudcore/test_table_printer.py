@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from modules.cloud.apiserver.kinds import kind_named
-from modules.processes.cloudcore.table_printer import aligned, silent_nodes, table
+from modules.processes.cloudcore.table_printer import aligned, table
 from modules.tools.printing.ages import human_duration
 from modules.tools.printing.pods import pod_ready, pod_restarts, pod_status
 
@@ -98,57 +98,3 @@ def test_tables_are_aligned() -> None:
 def test_rows_of_other_kinds(kind: str, obj: dict[str, Any], row: list[str]) -> None:
     full = {"kind": kind, "metadata": {"name": "x", "creationTimestamp": CREATED}, **obj}
     assert table(kind_named(kind), [full], NOW)[1] == row
-
-
-def test_a_node_whose_lease_ran_out_is_not_ready() -> None:
-    ready = {
-        "kind": "Node",
-        "metadata": {"name": "n1"},
-        "status": {"conditions": [{"type": "Ready", "status": "True"}]},
-    }
-    lease = {"metadata": {"name": "n1"}, "spec": {"leaseDurationSeconds": 40, "renewTime": "2026-11-20T01:54:49.5Z"}}
-    for later, status in [(10.0, "Ready"), (60.0, "NotReady")]:
-        silent = silent_nodes([(lease, later)])
-        assert table(kind_named("Node"), [ready], NOW, silent=silent)[1][1] == status
-
-
-@pytest.mark.parametrize(
-    ("spec", "seconds", "is_silent"),
-    [
-        ({"renewTime": "2027-11-20T01:54:49.5Z", "leaseDurationSeconds": 40}, 41.0, True),
-        ({"renewTime": "1999-11-20T01:54:49.5Z", "leaseDurationSeconds": 40}, 39.0, False),
-        ({"leaseDurationSeconds": 2_000_000_000}, 301.0, True),
-        ({}, 41.0, True),
-    ],
-    ids=[
-        "a clock that is a year ahead",
-        "a clock that is decades behind",
-        "a lease for ever",
-        "a lease that says nothing",
-    ],
-)
-def test_a_dead_node_is_not_ready_whatever_its_clock_says(
-    spec: dict[str, Any], seconds: float, is_silent: bool
-) -> None:
-    lease = {"metadata": {"name": "n1"}, "spec": spec}
-    assert silent_nodes([(lease, seconds)]) == ({"n1"} if is_silent else set())
-
-
-def test_nothing_that_a_node_says_moves_the_cursor_of_who_looks() -> None:
-    """CVE-2021-25743 was the same in kubectl."""
-    evil = "\x1b[2J\x1b]0;owned\x07\u202e\nroot   Ready"
-    node = {
-        "kind": "Node",
-        "metadata": {"name": "n1", "labels": {f"node-role.kubernetes.io/{evil}": ""}},
-        "status": {
-            "nodeInfo": {"kubeletVersion": evil, "osImage": evil, "kernelVersion": evil},
-            "addresses": [{"type": "InternalIP", "address": evil}],
-        },
-    }
-    (line,) = aligned(table(kind_named("Node"), [node], NOW, wide=True))[1:]
-    assert line.isprintable()
-    assert "\\x1b[2J" in line
-    (line,) = aligned(table(kind_named("Pod"), [pod(container(waiting={"reason": evil}), phase=evil)], NOW, wide=True))[
-        1:
-    ]
-    assert line.isprintable()
