@@ -12,6 +12,7 @@ from modules.tools.site.commands import parser_of
 from tests.documentation import session
 from tests.documentation.blocks import PAGES, blocks, commands
 
+_LONGEST = 160
 _RUN = [page for page in PAGES if any(block.runs for block in blocks(page.read_text()))]
 
 
@@ -44,5 +45,5 @@ def _refusal(program: str, arguments: list[str]) -> str:
         with redirect_stderr(errors), redirect_stdout(io.StringIO()):
             parser_of(program).parse_args(arguments)
     except SystemExit as end:
-        return errors.getvalue().strip().splitlines()[-1] if end.code else ""
+        return errors.getvalue().strip().splitlines()[-1][:_LONGEST] if end.code else ""
     return ""

@@ -17,7 +17,15 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, cast
 
-from modules.processes.edgecore import doctor, local, store_commands, trace_commands, unit_command, version_command
+from modules.processes.edgecore import (
+    backup,
+    doctor,
+    local,
+    store_commands,
+    trace_commands,
+    unit_command,
+    version_command,
+)
 from modules.processes.edgecore.config import ConfigError, EdgeCoreConfig, Problem, verify
 from modules.processes.edgecore.config.dangers import is_unisolated_root
 from modules.processes.edgecore.config.durations import parse_size
@@ -94,6 +102,7 @@ def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
     replaying.add_replay(commands.add_parser("replay", help="run today's code on what a trace says, and compare"))
     _add_simulate(commands.add_parser("simulate", help="run whole nodes and their cloud in virtual time, with faults"))
     doctor.add(commands.add_parser("doctor", help="say what is wrong with this node, and what to do about it"))
+    backup.add(commands)
     unit_command.add(commands)
     version_command.add(parser, commands)
     return parser

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from importlib import import_module
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -20,8 +20,9 @@ _WIDTH: Final = 96
 
 
 def parser_of(program: str) -> argparse.ArgumentParser:
-    """Return the parser of `edgecore` or `cloudcore`."""
-    parser = vars(import_module(PROGRAMS[program]))["_parser"]()
+    """Return the parser of `edgecore` or `cloudcore`, with the options of all commands."""
+    names: dict[str, Any] = vars(import_module(PROGRAMS[program]))
+    parser = names["command_line"]()[0] if "command_line" in names else names["_parser"](None)
     if not isinstance(parser, argparse.ArgumentParser):
         raise TypeError(f"{PROGRAMS[program]} has no parser")
     return parser

@@ -26,6 +26,9 @@ _REPOSITORY: Final = Path(__file__).parents[3]
 _PAGES: Final = {"README.md": "index.md", "CHANGELOG.md": "changelog.md"}
 _COPIES: Final = "source"
 _LINK: Final = re.compile(r"(?<=\]\()(?!\w+:)([^)\s#]+)(#[^)\s]*)?(?=\))")
+_SHIM: Final = "https://unpkg.com/iframe-worker/shim"
+"""What the theme loads so that a page on the disk can be searched; ours is in `docs/site`."""
+_OWN_SHIM: Final = "site/worker-on-disk.js"
 _FENCE: Final = re.compile(r"^(```.*?^```)$", re.MULTILINE | re.DOTALL)
 
 
@@ -47,6 +50,17 @@ def on_page_markdown(markdown: str, /, *, page: Page, config: MkDocsConfig, file
     here = page.file.src_uri
     parts = _FENCE.split(markdown)
     return "".join(part if part.startswith("```") else _LINK.sub(lambda link: _led(here, link), part) for part in parts)
+
+
+def on_post_page(output: str, /, *, page: Page, config: MkDocsConfig) -> str:  # noqa: ARG001
+    """Load nothing from other servers."""
+    here = posixpath.dirname(page.url) or "."
+    return output.replace(_SHIM, posixpath.relpath(_OWN_SHIM, here))
+
+
+def on_post_template(output: str, /, *, template_name: str, config: MkDocsConfig) -> str:  # noqa: ARG001
+    """The same for the page that says that there is no such page."""
+    return output.replace(_SHIM, _OWN_SHIM)
 
 
 def _linked(files: Files) -> Iterator[str]:

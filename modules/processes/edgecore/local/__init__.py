@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from modules.processes.edgecore.local import arguments
 from modules.processes.edgecore.location import add_location
-from modules.tools.kubectl.cli import VERBS, add_verbs
+from modules.tools.kubectl.cli import VERBS, add_answers, add_verbs
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -54,7 +54,8 @@ def add(commands: argparse._SubParsersAction[Any], words: Collection[str] | None
         parser.set_defaults(command=f"{_HERE}.{function}")
     answers = {name: text for name, text in _ANSWERS.items() if text}
     verbs = {name: VERBS[name] for name in _VERBS if name in VERBS}
-    add_verbs(commands, "edgecore", connect, verbs, answers=answers, add_connection=_add_location, words=words)
+    add_verbs(commands, "edgecore", connect, verbs, add_connection=_add_location, words=words)
+    add_answers(commands, "edgecore", answers)
 
 
 def connect(chosen: argparse.Namespace) -> RestClient:
