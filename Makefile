@@ -53,6 +53,7 @@ check: install
 	$(BIN)/python -m protos.generate --check
 	$(BIN)/python -m modules.processes.edgecore.config.reference --check
 	$(BIN)/python -m metamanager.generate --check
+	$(BIN)/python -m modules.cloud.apiserver.fields.generate --check
 
 # The warning is about a version of MkDocs that this does not use
 docs: install
