@@ -23,6 +23,7 @@ from modules.processes.edgecore import (
     local,
     store_commands,
     trace_commands,
+    uninstall,
     unit_command,
     version_command,
 )
@@ -102,6 +103,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_simulate(commands.add_parser("simulate", help="run whole nodes and their cloud in virtual time, with faults"))
     doctor.add(commands.add_parser("doctor", help="say what is wrong with this node, and what to do about it"))
     backup.add(commands)
+    uninstall.add(commands)
     unit_command.add(commands)
     version_command.add(parser, commands)
     return parser
