@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, cast
 
 from modules.processes.edgecore import (
     backup,
+    completion,
     doctor,
     local,
     store_commands,
@@ -41,6 +42,9 @@ if TYPE_CHECKING:
 
 PROCESS: Final = "modules.processes.edgecore.process:run"
 """The function that runs the node; a `RunProcess`."""
+
+VALUES: Final = "modules.processes.edgecore.completion_values:node_values"
+"""The function that returns the values that a shell completes."""
 
 CONFIG_COMMANDS: Final = "modules.processes.edgecore.config_commands"
 """Module of the commands of `edgecore config`."""
@@ -80,7 +84,10 @@ class RunProcess(Protocol):
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit status. Usage errors end the process."""
-    chosen = _parser().parse_args(arguments)
+    parser = _parser()
+    if completion.is_requested():
+        completion.answer(parser, cast("Callable[[], dict[str, completion.Completer]]", _imported(VALUES))())
+    chosen = parser.parse_args(arguments)
     try:
         status = cast("Callable[[argparse.Namespace], int]", _imported(chosen.command))(chosen)
         sys.stdout.flush()
@@ -105,6 +112,7 @@ def _parser() -> argparse.ArgumentParser:
     backup.add(commands)
     uninstall.add(commands)
     unit_command.add(commands)
+    completion.add(parser, commands)
     version_command.add(parser, commands)
     return parser
 
