@@ -63,9 +63,8 @@ def test_the_objects_are_listed(database: Path, capsys: pytest.CaptureFixture[st
 @pytest.mark.parametrize("word", ["pod", "pods", "po", "Pod"])
 def test_a_kind_in_any_form(word: str, database: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """As kubectl takes it."""
-    assert [line.split()[0] for line in run(capsys, "list", word, "--database", str(database)).splitlines()[1:]] == [
-        WEB
-    ]
+    lines = run(capsys, "list", word, "--database", str(database)).splitlines()
+    assert [line.split()[0] for line in lines[1:]] == [WEB]
 
 
 def test_a_kind_that_there_is_not(database: Path, capsys: pytest.CaptureFixture[str]) -> None:
