@@ -12,13 +12,14 @@ from edged.server.errors import RequestError
 from edged.server.request import Request
 from edged.server.responses import Handler, Reply, Response, json, text
 from metamanager.application import Target, Verb
-from modules.edge.metaserver import discovery
+from modules.apimachinery.discovery import Discovery
+from modules.apimachinery.errors import ApiStatusError, no_such_path, not_found
+from modules.apimachinery.options import read_options
+from modules.apimachinery.paths import parse_target
+from modules.apimachinery.resources import Resource
 from modules.edge.metaserver.application_agent import ApplicationAgent
-from modules.edge.metaserver.errors import ApiStatusError, no_such_path, not_found
-from modules.edge.metaserver.options import read_options
-from modules.edge.metaserver.paths import parse_target
 from modules.edge.metaserver.reading import Reader
-from modules.edge.metaserver.resources import Resource, find
+from modules.edge.metaserver.resources import RESOURCES, find
 from modules.edge.metaserver.watch_cache import CacheKey, WatchCache
 from modules.edge.metaserver.watching import Watcher
 from modules.edge.metaserver.writing import METHODS, write
@@ -64,6 +65,7 @@ class Api:
     ) -> None:
         clock: Clock = hive.clock
         self._settings = settings
+        self._discovery = Discovery(RESOURCES, settings.version)
         self._cache = cache
         self._hive = hive
         self._cloud = ApplicationAgent(hive, settings.node)
@@ -87,23 +89,11 @@ class Api:
             return self._write(request)
         if request.method not in _READ:
             raise ApiStatusError(405, f"the method {request.method[:20]} is not served")
-        match request.parts:
-            case ():
-                return _json({"paths": ["/api", "/api/v1", "/apis", "/healthz", "/livez", "/readyz", "/version"]})
-            case ("version",):
-                return _json(discovery.version(self._settings.version))
-            case ("api",):
-                return _json(discovery.api_versions())
-            case ("apis",):
-                return _json(discovery.api_groups())
-            case ("apis", group):
-                return _json(discovery.api_group(group))
-            case ("api", version):
-                return _json(discovery.api_resources("", version))
-            case ("apis", group, version):
-                return _json(discovery.api_resources(group, version))
-            case (check, *_) if check in _HEALTH:
-                return self._health()
+        if request.parts[:1] and request.parts[0] in _HEALTH:
+            return self._health()
+        document = self._discovery.document(request.parts)
+        if document is not None:
+            return _json(document)
         return self._read(request, parse_target(request.parts))
 
     def _read(self, request: Request, target: Target) -> Reply:

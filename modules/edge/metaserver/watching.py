@@ -7,11 +7,11 @@ import msgspec
 
 from beehive import Clock
 from edged.server.responses import Peer, Stream
-from modules.edge.metaserver.errors import ApiStatusError
-from modules.edge.metaserver.object_encoder import ObjectEncoder
-from modules.edge.metaserver.options import ReadOptions
-from modules.edge.metaserver.resources import Resource
-from modules.edge.metaserver.selectors import Selector
+from modules.apimachinery.errors import ApiStatusError
+from modules.apimachinery.object_encoder import ObjectEncoder
+from modules.apimachinery.options import ReadOptions
+from modules.apimachinery.resources import Resource
+from modules.apimachinery.selectors import Selector
 from modules.edge.metaserver.watch_cache import CacheChange, TooOldError, WatchCache, clear_notification
 
 BOOKMARK_SECONDS: Final = 60.0

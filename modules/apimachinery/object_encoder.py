@@ -1,0 +1,96 @@
+"""Encoding of objects in the form that a client accepts."""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import msgspec
+
+from modules.apimachinery.options import Form
+from modules.apimachinery.resources import Resource
+from modules.tools.printing.columns import Column, columns_of
+
+_META: Final = "meta.k8s.io/v1"
+_DOCUMENT: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
+
+
+class ObjectEncoder:
+    """Encodes objects of one kind: whole, as rows of a table (`kubectl get`), or their metadata only.
+
+    Args:
+        resource: kind of the objects.
+        form: form that the client accepts.
+        included: part of the object in a table's row: `Object`, `Metadata` or `None`.
+        now: seconds since the epoch, for ages.
+    """
+
+    def __init__(self, resource: Resource, form: Form, included: str, now: float) -> None:
+        self._resource = resource
+        self._form = form
+        self._included = included
+        self._now = now
+
+    def encode_object(self, text: bytes) -> bytes:
+        """Return one object in this form."""
+        match self._form:
+            case Form.OBJECT:
+                return text
+            case Form.METADATA:
+                return msgspec.json.encode(_partial(text))
+            case _:
+                metadata = msgspec.json.decode(_DOCUMENT.decode(text)["metadata"])
+                return self._table([text], {"resourceVersion": metadata.get("resourceVersion", "")})
+
+    def encode_list(self, texts: Sequence[bytes], metadata: dict[str, Any]) -> bytes:
+        """Return a list in this form, with the list's metadata."""
+        match self._form:
+            case Form.OBJECT:
+                kind, version = f"{self._resource.kind}List", self._resource.group_version
+                items: list[Any] = [msgspec.Raw(text) for text in texts]
+            case Form.METADATA:
+                kind, version = "PartialObjectMetadataList", _META
+                items = [_partial(text) for text in texts]
+            case _:
+                return self._table(texts, metadata)
+        return msgspec.json.encode({"kind": kind, "apiVersion": version, "metadata": metadata, "items": items})
+
+    def encode_bookmark(self, metadata: dict[str, Any]) -> bytes:
+        """Return the object of a bookmark: only its metadata."""
+        if self._form is Form.TABLE:
+            return self._table([], metadata)
+        kind = self._resource.kind if self._form is Form.OBJECT else "PartialObjectMetadata"
+        version = self._resource.group_version if self._form is Form.OBJECT else _META
+        return msgspec.json.encode({"kind": kind, "apiVersion": version, "metadata": metadata})
+
+    def _table(self, texts: Sequence[bytes], metadata: dict[str, Any]) -> bytes:
+        columns = columns_of(self._resource.kind)
+        table = {
+            "kind": "Table",
+            "apiVersion": _META,
+            "metadata": metadata,
+            "columnDefinitions": [_definition(column) for column in columns],
+            "rows": [self._row(columns, text) for text in texts],
+        }
+        return msgspec.json.encode(table)
+
+    def _row(self, columns: Sequence[Column], text: bytes) -> dict[str, Any]:
+        obj = msgspec.json.decode(text)
+        row: dict[str, Any] = {"cells": [column.cell(obj, self._now) for column in columns]}
+        if self._included == "Object":
+            row["object"] = msgspec.Raw(text)
+        elif self._included == "Metadata":
+            row["object"] = _partial(text)
+        return row
+
+
+def _definition(column: Column) -> dict[str, Any]:
+    return {
+        "name": column.title,
+        "type": "string",
+        "format": "name" if column.title == "Name" else "",
+        "description": "",
+        "priority": int(column.wide),
+    }
+
+
+def _partial(text: bytes) -> dict[str, Any]:
+    return {"kind": "PartialObjectMetadata", "apiVersion": _META, "metadata": _DOCUMENT.decode(text)["metadata"]}

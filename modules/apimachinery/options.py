@@ -1,0 +1,99 @@
+"""Options of get, list and watch."""
+
+from enum import Enum
+from typing import Final
+
+import msgspec
+
+from edged.server.request import Request
+from modules.apimachinery.errors import ApiStatusError
+from modules.apimachinery.resources import Resource
+from modules.apimachinery.selectors import Selector, parse_selector
+
+WATCH_SECONDS: Final = 3600
+"""Duration of a watch without `timeoutSeconds` (an API server: half an hour to an hour)."""
+
+_JSON: Final = ("application/json", "application/*", "*/*", "")
+_INCLUDED: Final = ("Metadata", "Object", "None")
+
+
+class Form(Enum):
+    """Form of the objects in a response."""
+
+    OBJECT = "as they are"
+    TABLE = "kubectl's rows"
+    METADATA = "without spec and status"
+
+
+_FORMS: Final = {
+    "": Form.OBJECT,
+    "Table": Form.TABLE,
+    "PartialObjectMetadata": Form.METADATA,
+    "PartialObjectMetadataList": Form.METADATA,
+}
+
+
+class ReadOptions(msgspec.Struct, frozen=True):
+    """Options of a get, list or watch."""
+
+    form: Form = Form.OBJECT
+    included: str = "Metadata"
+    """Part of the object in a table's row."""
+    selector: Selector = Selector()
+    limit: int = 0
+    """Objects in one response; 0: all."""
+    continued: str = ""
+    """The continue parameter of a list."""
+    watch: bool = False
+    revision: str = ""
+    """Revision after which a watch begins; empty or `0` begins with the present objects."""
+    bookmarks: bool = False
+    initial_events: bool = False
+    seconds: int = WATCH_SECONDS
+    """Duration of a watch."""
+
+
+def read_options(request: Request, resource: Resource) -> ReadOptions:
+    """Return the options of a request.
+
+    Raises:
+        ApiStatusError: one of them cannot be read, or the client accepts no known form.
+    """
+    included = request.first("includeObject") or "Metadata"
+    if included not in _INCLUDED:
+        raise ApiStatusError(400, f"includeObject is {', '.join(_INCLUDED)}")
+    return ReadOptions(
+        form=form_of(request.header("accept")),
+        included=included,
+        selector=parse_selector(resource, request.first("labelSelector"), request.first("fieldSelector")),
+        limit=_number(request, "limit", 0),
+        continued=request.first("continue"),
+        watch=request.flag("watch"),
+        revision=request.first("resourceVersion"),
+        bookmarks=request.flag("allowWatchBookmarks"),
+        initial_events=request.flag("sendInitialEvents"),
+        seconds=_number(request, "timeoutSeconds", 0) or WATCH_SECONDS,
+    )
+
+
+def form_of(accept: str) -> Form:
+    """Return the first known form in an Accept header.
+
+    Raises:
+        ApiStatusError: 406; the header has none, protobuf or YAML for instance.
+    """
+    for each in accept.split(","):
+        media, *parameters = (part.strip() for part in each.split(";"))
+        form = _FORMS.get(next((text[3:] for text in parameters if text.startswith("as=")), ""))
+        if media in _JSON and form is not None:
+            return form
+    raise ApiStatusError(406, "only the following media types are accepted: application/json")
+
+
+def _number(request: Request, name: str, otherwise: int) -> int:
+    text = request.first(name)
+    if not text:
+        return otherwise
+    if not (text.isascii() and text.isdecimal() and len(text) < 10):
+        raise ApiStatusError(400, f"{name} is a number")
+    return int(text)

@@ -1,0 +1,54 @@
+"""The commands `edgecore config default|minimal|check`."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+from modules.processes.edgecore.config.errors import ConfigError
+from modules.processes.edgecore.config.loading import LoadResult
+from modules.processes.edgecore.config.model import EdgeCoreConfig
+from modules.processes.edgecore.config.profiles import PROFILES
+from modules.processes.edgecore.config.writing import MINIMAL_KEYS, render
+from modules.processes.edgecore.exit_codes import ExitCode
+from modules.processes.edgecore.location import located
+
+if TYPE_CHECKING:
+    import argparse
+
+
+def default(chosen: argparse.Namespace) -> int:
+    """Print every key with its default, or with the value of a profile."""
+    config = EdgeCoreConfig.default()
+    sys.stdout.write(render(PROFILES[chosen.profile].applied(config) if chosen.profile else config))
+    return ExitCode.OK
+
+
+def minimal(_chosen: argparse.Namespace) -> int:
+    """Print the few keys that users set."""
+    sys.stdout.write(render(EdgeCoreConfig.default(), MINIMAL_KEYS))
+    return ExitCode.OK
+
+
+def check(chosen: argparse.Namespace) -> int:
+    """Print all remarks about a file; exit status CONFIGURATION if it cannot be used."""
+    try:
+        location = located(chosen.file or chosen.config, chosen.root)
+        loaded = location.load()
+    except ConfigError as error:
+        sys.stdout.write("\n".join(_errors(error)) + "\n")
+        return ExitCode.CONFIGURATION
+    sys.stdout.write("\n".join(_summary(loaded)) + "\n")
+    return ExitCode.OK
+
+
+def _errors(error: ConfigError) -> list[str]:
+    lines = [f"error: {problem.render(error.source)}" for problem in error.problems]
+    return lines + [f"warning: {warning.render(error.source)}" for warning in error.warnings]
+
+
+def _summary(loaded: LoadResult) -> list[str]:
+    lines = [f"warning: {warning.render(loaded.source)}" for warning in loaded.warnings]
+    lines += [f"note: {remark.render(loaded.source)}" for remark in loaded.without_effect]
+    warnings, unused = len(loaded.warnings), len(loaded.without_effect)
+    return [*lines, f"{loaded.source}: usable (warnings: {warnings}, keys set without effect: {unused})"]
