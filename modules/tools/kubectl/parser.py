@@ -88,8 +88,10 @@ class VerbParser(argparse.ArgumentParser):
         action = self._known(name)
         if not self._takes_value(action):
             return f"{name}={_boolean(value)}" if equals and _boolean(value) else word
-        if equals or action.nargs == "?":
+        if equals:
             return word
+        if action.nargs == "?":
+            return f"{name}={action.const}"
         return f"{name}={self._next(name, rest)}"
 
     def _short(self, word: str, rest: Iterator[str]) -> Iterator[str]:
