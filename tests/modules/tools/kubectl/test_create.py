@@ -31,6 +31,14 @@ def test_objects_of_files_are_created_once(cloud: Cloud, tmp_path: Path) -> None
     ]
 
 
+def test_the_server_makes_names_of_generate_name(cloud: Cloud, tmp_path: Path) -> None:
+    file = write(tmp_path / "x.yaml", config().replace("name: colours", "generateName: colours-"))
+    made = cloud.run("create", "-f", file, "-o", "name").out
+    assert made.startswith("configmap/colours-")
+    assert len(made.strip()) > len("configmap/colours-")
+    assert "generateName is for `create`" in cloud.run("apply", "-f", file).err
+
+
 def test_a_configmap_of_literals(cloud: Cloud) -> None:
     words = ("configmap", "colours", "--from-literal=sky=blue", "--from-literal", "sea='dark=green'")
     wanted = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "colours"},

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.modules.tools.kubectl.cloud import Cloud, config_map, event, node, pod
+from tests.modules.tools.kubectl.fixed_server import found_kubectl
+from tests.modules.tools.kubectl.relay import tcp_address_of
 
 RUNNING = {"phase": "Running", "podIP": "10.0.0.5"}
 
@@ -43,3 +47,21 @@ def test_several_kinds(cloud: Cloud) -> None:
     assert "sky:\n----\nblue\n" in done.out
     assert cloud.run("describe", "pods", "-l", "app=nothing").err == "No resources found in default namespace.\n"
     assert "missing" in cloud.run("describe").err
+
+
+def test_the_real_kubectl_describes_the_same(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", "UTC")
+    cloud.make(node("n1"), pod("web", status=RUNNING), config_map(sky="blue"))
+    lease = {"name": "n1", "namespace": "kube-node-lease"}
+    cloud.make({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": lease})
+    about = {"kind": "Pod", "name": "web", "namespace": "default"}
+    about["uid"] = cloud.run("get", "pod", "web", "-o", "jsonpath={.metadata.uid}").out.strip()
+    cloud.make(event("e", "2026-01-20T09:00:00Z", involvedObject=about))
+    with tcp_address_of(cloud.socket) as port, found_kubectl(port) as kubectl:
+        for words in (("pod", "web"), ("cm", "colours"), ("node", "n1"), ("pods",)):
+            assert _without_ages(kubectl.run("describe", *words)) == _without_ages(cloud.run("describe", *words).out)
+
+
+def _without_ages(text: str) -> list[list[str]]:
+    """The words of each line; an age can be another a second later."""
+    return [[word for word in line.split() if not word.endswith(("s", "m"))] for line in text.splitlines()]
