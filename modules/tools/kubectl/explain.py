@@ -105,8 +105,8 @@ class Schemas:
         """Return the schema of an object, behind a reference, a list or a map."""
         for _ in range(_DEEPEST):
             name = _reference(schema)
-            inner = map_at(schema, "items") or map_at(schema, "additionalProperties")
-            inner = self._schemas.get(name) if name else inner
+            within = map_at(schema, "items") or map_at(schema, "additionalProperties")
+            inner = self._schemas.get(name) if name else within
             if not isinstance(inner, dict) or not inner:
                 break
             schema = inner

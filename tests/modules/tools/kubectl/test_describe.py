@@ -51,7 +51,9 @@ def test_several_kinds(cloud: Cloud) -> None:
 
 def test_the_real_kubectl_describes_the_same(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TZ", "UTC")
-    cloud.make(node("n1"), pod("web", status=RUNNING), config_map(sky="blue"))
+    resources = {"cpu": "2", "memory": "4Gi", "ephemeral-storage": "9Gi", "pods": "110"}
+    cloud.make(node("n1") | {"status": {"capacity": resources, "allocatable": resources}})
+    cloud.make(pod("web", status=RUNNING), config_map(sky="blue"))
     lease = {"name": "n1", "namespace": "kube-node-lease"}
     cloud.make({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": lease})
     about = {"kind": "Pod", "name": "web", "namespace": "default"}
