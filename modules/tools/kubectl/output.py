@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 import msgspec
 
+from beehive.printable import printable_lines
 from modules.tools.kubectl.custom_columns import CustomColumn, read_columns, read_columns_file, table_of
 from modules.tools.kubectl.errors import KubectlError, UsageError
 from modules.tools.kubectl.jsonpath import JsonPath
@@ -207,10 +209,11 @@ def _document_printer(form: str, template: str, equals: str, given: str) -> Call
 
 
 def _writing(text_of: Callable[[JsonObject], str]) -> Callable[[JsonObject], None]:
+    """Return what writes a text as it is, as kubectl does; on a terminal the prompt gets a line of its own."""
+
     def write(obj: JsonObject) -> None:
-        text = text_of(obj)
-        if text:
-            print_text(text.removesuffix("\n"))
+        text = printable_lines(text_of(obj))
+        sys.stdout.write(f"{text}\n" if text and not text.endswith("\n") and sys.stdout.isatty() else text)
 
     return write
 
