@@ -17,7 +17,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, cast
 
-from modules.processes.edgecore import doctor, local, store_commands, trace_commands
+from modules.processes.edgecore import doctor, local, store_commands, top, trace_commands
 from modules.processes.edgecore.config import ConfigError, EdgeCoreConfig, Problem, load, verify
 from modules.processes.edgecore.config.dangers import is_unisolated_root
 from modules.processes.edgecore.config.durations import parse_size
@@ -87,6 +87,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_join(commands.add_parser("join", help="make this machine a node of a cloud: certificate and configuration"))
     _add_config(commands.add_parser("config", help="print or check a configuration file"))
     local.add(commands)
+    top.add_live(commands.add_parser("top", help="the node and its pods: cpu, memory, and --live all of it"))
     trace_commands.add(commands.add_parser("trace", help="look into recorded messages"))
     store_commands.add(commands.add_parser("store", help="what the node remembers: list, get, history, diff"))
     replaying.add_replay(commands.add_parser("replay", help="run today's code on what a trace says, and compare"))

@@ -1,6 +1,6 @@
 """Starts edged's local server: reading requests on a TCP port, all requests on a socket for the node's owner."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Final
@@ -9,7 +9,7 @@ from beehive import Hive
 from edged.server.browser_guard import BrowserGuard
 from edged.server.http import HttpServer
 from edged.server.listening import listen_tcp, listen_unix
-from edged.server.router import Router
+from edged.server.router import Route, Router
 from edged.server.routes import acting_routes, reading_routes
 from edged.server.snapshots import Snapshots
 from edged.server.streaming import StreamingSettings
@@ -28,9 +28,14 @@ def socket_path(config: EdgeCoreConfig) -> Path:
 
 
 def serve(
-    config: EdgeCoreConfig, hive: Hive, snapshots: Snapshots, metrics: Callable[[], bytes], stack: ExitStack
+    config: EdgeCoreConfig,
+    hive: Hive,
+    snapshots: Snapshots,
+    metrics: Callable[[], bytes],
+    stack: ExitStack,
+    owners: Iterable[Route] = (),
 ) -> None:
-    """Serve until the stack ends.
+    """Serve until the stack ends; `owners` are further routes of the owner's socket.
 
     Raises:
         ServerError: the address or the socket cannot be listened on.
@@ -57,7 +62,7 @@ def serve(
     if edged.enable:
         path = socket_path(config)
         stack.callback(path.unlink, missing_ok=True)
-        _start(HttpServer(listen_unix(path), Router(reading + acting), hive.clock), stack)
+        _start(HttpServer(listen_unix(path), Router([*reading, *acting, *owners]), hive.clock), stack)
 
 
 def plain(section: Section) -> dict[str, Any]:
