@@ -88,7 +88,7 @@ def _aligned(row: tuple[Cell, ...], columns: tuple[TableColumn, ...], pads: list
 def _cells(row: PodRow, *, wide: bool, stale: bool) -> tuple[Cell, ...]:
     cells = [
         Cell(row.title, Tone.PLAIN if row.tone is not Tone.FAINT else Tone.FAINT),
-        Cell(row.ready, row.tone if row.tone is Tone.BUSY else Tone.PLAIN),
+        Cell(row.ready, row.tone if row.tone in (Tone.BUSY, Tone.BAD) else Tone.PLAIN),
         Cell(row.status, row.tone),
         Cell(_restarts(row, wide=wide), Tone.BUSY if row.restarts else Tone.FAINT),
         Cell(millicores(row.cpu), Tone.FAINT if not row.cpu else Tone.PLAIN),

@@ -6,6 +6,7 @@ from typing import Final
 from edged.api.quantity import QuantityError, parse_quantity, whole_value
 from modules.processes.edgecore.top.amounts import bar, duration, gibibytes, millicores, percent
 from modules.processes.edgecore.top.look import Look, Unreachable
+from modules.processes.edgecore.top.module_titles import module_title
 from modules.processes.edgecore.top.spans import Line, Span, Tone, joined, span, text_of
 
 _BAR: Final = 8
@@ -40,23 +41,19 @@ def gone_lines(gone: Unreachable, seconds: float, last: Look | None) -> list[Lin
     return [joined([node, said]), (Span(f"{rest}this view goes on when it is back", Tone.FAINT),), ()]
 
 
-def queue_line(look: Look) -> Line:
-    """Return the lengths of the queues."""
+def queue_line(look: Look, width: int) -> Line:
+    """Return the lengths of the queues in a width in characters."""
     state = look.state
-    inboxes = [_length(name, module.inbox) for name, module in state.modules.items()]
-    parts: list[Line] = [(Span("inboxes ", Tone.FAINT), *joined(inboxes, " "))]
+    inboxes = [_length(module_title(name), module.inbox) for name, module in state.modules.items()]
+    parts: list[Line] = [(Span("inbox ", Tone.FAINT), *joined(inboxes, " "))]
     if state.work is not None:
-        delayed = len(state.work.due)
-        lengths = [
-            _length("waiting", state.work.waiting),
-            _length("working", state.work.working),
-            (Span(f"later {delayed}"),),
-        ]
-        parts.append((Span("pod workers ", Tone.FAINT), *joined(lengths, " ")))
+        work, later = state.work, len(state.work.due)
+        parts += [_length("queued", work.waiting), _length("working", work.working), (Span(f"later {later}"),)]
     if state.link.enabled:
         held = [_length(kind, used.messages) for kind, used in state.held.items() if used.messages]
         parts.append((Span("outbox ", Tone.FAINT), *(joined(held, " ") or (Span("0"),))))
-    return joined(parts)
+    line = joined(parts)
+    return line if len(text_of(line)) <= width else joined(parts, "  ")
 
 
 def _resources(look: Look, width: int) -> Line:

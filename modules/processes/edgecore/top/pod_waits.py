@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from modules.tools.printing.fields import JsonObject, map_at, objects_at, text_at, value_at
+from modules.tools.printing.pods import pod_status
 
 _INITIALIZING = "PodInitializing"
 _ENDED = frozenset({"Succeeded", "Failed"})
@@ -21,10 +22,10 @@ def pod_waits(pod: JsonObject) -> list[str]:
 
 def pod_reason(pod: JsonObject) -> str:
     """Return in one line why a pod is not as it should be; empty if it is."""
+    status = map_at(pod, "status")
     waits = pod_waits(pod)
     if waits:
-        return waits[0]
-    status = map_at(pod, "status")
+        return _short(waits[0], pod)
     if status.get("reason"):
         return _told(status)
     return next(_failed(pod), "") if text_at(pod, "status.phase") == "Failed" else ""
@@ -59,6 +60,14 @@ def _failed(pod: JsonObject) -> Iterator[str]:
         ended = map_at(status, "state.terminated")
         if ended and ended.get("exitCode"):
             yield f"{text_at(status, 'name')}: {text_at(ended, 'reason') or 'ended'}, exit status {ended['exitCode']}"
+
+
+def _short(wait: str, pod: JsonObject) -> str:
+    """Leave out of a text what the pod's other cells say: the name of the only container, and the status."""
+    containers = objects_at(pod, "spec.containers")
+    if len(containers) == 1:
+        wait = wait.removeprefix(f"{text_at(containers[0], 'name')}: ")
+    return wait.removeprefix(f"{pod_status(pod)}: ")
 
 
 def _statuses(pod: JsonObject) -> list[JsonObject]:

@@ -1,7 +1,7 @@
 """The first screen: header, pods, what waits, queues."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from textual.app import ComposeResult
 from textual.binding import Binding
@@ -9,6 +9,7 @@ from textual.content import Content
 from textual.coordinate import Coordinate
 from textual.events import Resize
 from textual.screen import Screen
+from textual.widget import Widget
 from textual.widgets import DataTable, Footer, Input, Static
 
 from modules.processes.edgecore.top.columns import PodTable, pod_table
@@ -17,17 +18,21 @@ from modules.processes.edgecore.top.log_screen import LogScreen
 from modules.processes.edgecore.top.look import Look, Unreachable
 from modules.processes.edgecore.top.node_view import NodeView
 from modules.processes.edgecore.top.pod_rows import PodRow, SortKey, ordered, pod_rows, selected
-from modules.processes.edgecore.top.spans import Line, Span, Tone, clipped_line
+from modules.processes.edgecore.top.spans import Line, Span, Tone, clipped_line, text_of
 from modules.processes.edgecore.top.text_screen import TextScreen
 from modules.processes.edgecore.top.texts import HELP, containers_of, events_table, yaml_of
 from modules.processes.edgecore.top.themes import cell_of, content_of
-from modules.processes.edgecore.top.waits import Wait, wait_line, waits_of
+from modules.processes.edgecore.top.waits import Wait, wait_lines, waits_of
 from modules.tools.printing.fields import JsonObject, text_at
 
 if TYPE_CHECKING:
     from textual.theme import Theme
 
-_ALL_WAITS_WIDTH = 400
+TALL: Final = 30
+"""Lines of a screen from which on its parts have borders all around."""
+
+_SHORT_WAITS: Final = 4
+_ALL_WAITS_WIDTH: Final = 400
 """Characters of a line of the whole list of waits: it can be scrolled."""
 
 
@@ -64,7 +69,7 @@ class PodsScreen(Screen[None]):
     DataTable { background: $background; }
     DataTable:focus { background-tint: $background 0%; }
     """
-    VERTICAL_BREAKPOINTS: ClassVar[list[tuple[int, str]] | None] = [(0, "-short"), (30, "-tall")]
+    VERTICAL_BREAKPOINTS = [(0, "-short"), (TALL, "-tall")]  # noqa: RUF012 - mypy wants it as textual has it
     BINDINGS: ClassVar = [
         Binding("l", "logs", "Logs"),
         Binding("d", "describe", "Describe"),
@@ -117,15 +122,16 @@ class PodsScreen(Screen[None]):
         """Show what is known, after something has changed."""
         if not self.is_mounted:
             return
-        look, width = self._look, self.size.width - 2
+        look = self._look
         if self._gone is not None:
-            self._write("#header", gone_lines(*self._gone, look), width)
+            gone, seconds = self._gone
+            self._write("#header", lambda _: gone_lines(gone, seconds, look))
         elif look is not None:
-            self._write("#header", header_lines(look, width), width)
+            self._write("#header", lambda width: header_lines(look, width))
         if look is not None:
             self._show_pods(look)
-            self._show_waits(waits_of(look), width)
-            self._write("#queues", [queue_line(look)], width)
+            self._show_waits([] if self._gone else waits_of(look))
+            self._write("#queues", lambda width: [] if self._gone else [queue_line(look, width)])
 
     def on_resize(self, _event: Resize) -> None:
         """Fit everything to the new size."""
@@ -146,12 +152,12 @@ class PodsScreen(Screen[None]):
         else:
             self._fill(table, made, keys, theme)
         self._shown, self._keys = made, keys
-        table.border_title = Content(self._title(len(every)))
+        self._head(table, self._title(len(every)))
 
     def _title(self, every: int) -> str:
         shown = len(self._rows)
         found = f"{shown} of {every} pods with “{self._words}”" if self._words else f"{every} pods"
-        return f" {found} · by {self._sort} "
+        return f"{found} · by {self._sort}"
 
     def _change_cells(self, table: PodTableWidget, made: PodTable, before: PodTable, theme: "Theme") -> None:
         for number, (cells, old) in enumerate(zip(made.rows, before.rows, strict=True)):
@@ -186,22 +192,27 @@ class PodsScreen(Screen[None]):
 
     # what is around it
 
-    def _show_waits(self, waits: list[Wait], width: int) -> None:
-        panel = self.query_one("#waits", Static)
-        panel.border_title = Content(f" what waits, and why · {len(waits)} ")
-        most = 4 if self.size.height < 30 else max(4, self.size.height * 3 // 10 - 2)
-        lines = self._wait_lines(waits[: most if len(waits) <= most else most - 1], width - 4)
-        if len(waits) > most:
-            lines.append((Span(f"… and {len(waits) - most + 1} more: w", Tone.FAINT),))
-        self._write("#waits", lines or [(Span("nothing waits", Tone.FAINT),)], width - 2)
+    def _show_waits(self, waits: list[Wait]) -> None:
+        most = _SHORT_WAITS if self.size.height < TALL else max(_SHORT_WAITS, self.size.height * 3 // 10 - 2)
 
-    def _wait_lines(self, waits: list[Wait], width: int) -> list[Line]:
-        who = min(max((len(wait.who) for wait in waits), default=0), max(12, width // 3))
-        return [wait_line(wait, who, width) for wait in waits]
+        def lines(width: int) -> list[Line]:
+            shown = wait_lines(waits[: most if len(waits) <= most else most - 1], width)
+            if len(waits) > most:
+                shown.append((Span(f"… and {len(waits) - most + 1} more: w", Tone.FAINT),))
+            return shown or [(Span("not known" if self._gone else "nothing waits", Tone.FAINT),)]
 
-    def _write(self, selector: str, lines: list[Line], width: int) -> None:
-        cut = [clipped_line(line, width) for line in lines]
-        self.query_one(selector, Static).update(content_of(cut, self.app.current_theme))
+        self._head(self.query_one("#waits", Static), f"what waits, and why · {len(waits)}")
+        self._write("#waits", lines)
+
+    def _head(self, part: Widget, title: str) -> None:
+        """Set the title in the border; without a border at its sides nothing keeps a distance."""
+        part.border_title = Content(f" {title} " if self.size.height < TALL else title)
+
+    def _write(self, selector: str, made: Callable[[int], list[Line]]) -> None:
+        """Write the lines that are made for the width of a part."""
+        part = self.query_one(selector, Static)
+        width = part.content_size.width or self.size.width
+        part.update(content_of([clipped_line(line, width) for line in made(width)], self.app.current_theme))
 
     # keys
 
@@ -240,7 +251,7 @@ class PodsScreen(Screen[None]):
     def action_waits(self) -> None:
         """Show everything that waits."""
         waits = [] if self._look is None else waits_of(self._look)
-        lines = ["".join(each.text for each in line) for line in self._wait_lines(waits, _ALL_WAITS_WIDTH)]
+        lines = [text_of(line).rstrip() for line in wait_lines(waits, _ALL_WAITS_WIDTH)]
         self.app.push_screen(TextScreen("what waits, and why", lambda: "\n".join(lines) or "nothing waits"))
 
     def action_help(self) -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from beehive import ModuleName
 from edged.api.times import SECOND, TimeError, parse_time
 from modules.processes.edgecore.top.amounts import duration, kilobytes
 from modules.processes.edgecore.top.look import Look
@@ -30,12 +31,21 @@ def waits_of(look: Look) -> list[Wait]:
     return [*_of_node(look), *_of_link(look), *pods, *_of_requests(look)]
 
 
-def wait_line(wait: Wait, who_width: int, width: int) -> Line:
-    """Return a line of a width in characters: who waits, when it is tried again, and for what."""
+def wait_lines(waits: list[Wait], width: int) -> list[Line]:
+    """Return lines of a width in characters: who waits, when it is tried again, and for what."""
+    who = min(max((len(wait.who) for wait in waits), default=0), max(12, width // 3))
+    return [_line(wait, who, width) for wait in waits]
+
+
+def _line(wait: Wait, who_width: int, width: int) -> Line:
     left = "" if wait.left is None else f"in {duration(wait.left)}" if wait.left >= 1 else "now"
-    head = (span(f"{_cut(wait.who, who_width):<{who_width}}", Tone.STRONG), Span("  "), Span(f"{left:>8}", Tone.FAINT))
-    used = who_width + 12
-    return (*head, Span("  "), span(_cut(_one_line(wait.what), max(1, width - used)), wait.tone))
+    head = f"{_cut(_one_line(wait.who), who_width):<{who_width}}"
+    rest = max(1, width - who_width - 12)
+    return (
+        span(head, Tone.STRONG),
+        Span(f"{left:>10}  ", Tone.FAINT),
+        span(_cut(_one_line(wait.what), rest), wait.tone),
+    )
 
 
 def _of_node(look: Look) -> Iterator[Wait]:
@@ -46,7 +56,7 @@ def _of_node(look: Look) -> Iterator[Wait]:
         elif condition.type in _PRESSURES and condition.status == "True":
             yield Wait("node", f"{condition.type}: {condition.message or condition.reason}", tone=Tone.BAD)
     for name, module in look.state.modules.items():
-        if module.state != "ready" and name != "websocket":
+        if module.state != "ready" and name != ModuleName.EDGEHUB:
             yield Wait(name, f"{module.state}{f': {module.reason}' if module.reason else ''}", tone=Tone.BAD)
 
 
