@@ -160,6 +160,7 @@ class _Connection:
         self.socket.settimeout(REQUEST_SECONDS)
         headers = [("Content-Type", response.content_type), ("Content-Length", str(len(response.body)))]
         headers += [("Location", response.location)] if response.location else []
+        headers += response.headers
         head = self._exchange.response(response.status, headers)
         self.socket.sendall(head + self._exchange.data(response.body))
         self._end()

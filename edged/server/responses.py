@@ -15,6 +15,8 @@ class Response(NamedTuple):
     body: bytes
     location: str = ""
     """Target of a redirect; empty without one."""
+    headers: tuple[tuple[str, str], ...] = ()
+    """Further headers, such as `Warning`."""
 
 
 class Peer(Protocol):

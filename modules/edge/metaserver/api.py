@@ -12,21 +12,23 @@ from edged.server.errors import RequestError
 from edged.server.request import Request
 from edged.server.responses import Handler, Reply, Response, json, text
 from metamanager.application import Target, Verb
-from modules.edge.metaserver import discovery
+from modules.apimachinery.discovery import Discovery
+from modules.apimachinery.errors import ApiStatusError, no_such_path, not_found
+from modules.apimachinery.options import read_options
+from modules.apimachinery.paths import parse_target
+from modules.apimachinery.resources import Resource
 from modules.edge.metaserver.application_agent import ApplicationAgent
-from modules.edge.metaserver.errors import ApiStatusError, no_such_path, not_found
-from modules.edge.metaserver.options import read_options
-from modules.edge.metaserver.paths import parse_target
 from modules.edge.metaserver.reading import Reader
-from modules.edge.metaserver.resources import Resource, find
+from modules.edge.metaserver.resources import RESOURCES, find
 from modules.edge.metaserver.watch_cache import CacheKey, WatchCache
-from modules.edge.metaserver.watching import Watcher
+from modules.edge.metaserver.watching import FOLLOWED, Watcher, WatchSource
 from modules.edge.metaserver.writing import METHODS, write
 
 _log = logging.getLogger(__name__)
 
 _HEALTH: Final = ("healthz", "livez", "readyz")
 _READ: Final = ("GET", "HEAD")
+_OF_EDGED: Final = (ResourceType.POD, ResourceType.NODE)
 _STREAMS: Final = ("exec", "attach", "portforward", "proxy")
 
 
@@ -38,6 +40,8 @@ class ApiSettings(msgspec.Struct, frozen=True):
     """Version of the API, in the form of a kubelet's version."""
     secrets: bool = False
     """Whether secrets are served."""
+    store: bool = True
+    """Whether the node's store is read; without it there are pods and the node, which edged knows."""
 
 
 class Api:
@@ -52,6 +56,7 @@ class Api:
         hive: has the clock, the hub and metamanager's readiness.
         logs: serves `/containerLogs/{namespace}/{pod}/{container}`; None where edged does not run.
         default_container: returns the name of a pod's only container, for a namespace and a name.
+        source: brings the cache up to date during watches.
     """
 
     def __init__(
@@ -61,14 +66,16 @@ class Api:
         hive: Hive,
         logs: Handler | None = None,
         default_container: Callable[[str, str], str] = lambda _namespace, _name: "",
+        source: WatchSource = FOLLOWED,
     ) -> None:
         clock: Clock = hive.clock
         self._settings = settings
+        self._discovery = Discovery(RESOURCES, settings.version)
         self._cache = cache
         self._hive = hive
         self._cloud = ApplicationAgent(hive, settings.node)
         self._reader = Reader(cache, clock)
-        self._watcher = Watcher(cache, clock)
+        self._watcher = Watcher(cache, clock, source)
         self._logs = logs
         self._default_container = default_container
 
@@ -87,23 +94,11 @@ class Api:
             return self._write(request)
         if request.method not in _READ:
             raise ApiStatusError(405, f"the method {request.method[:20]} is not served")
-        match request.parts:
-            case ():
-                return _json({"paths": ["/api", "/api/v1", "/apis", "/healthz", "/livez", "/readyz", "/version"]})
-            case ("version",):
-                return _json(discovery.version(self._settings.version))
-            case ("api",):
-                return _json(discovery.api_versions())
-            case ("apis",):
-                return _json(discovery.api_groups())
-            case ("apis", group):
-                return _json(discovery.api_group(group))
-            case ("api", version):
-                return _json(discovery.api_resources("", version))
-            case ("apis", group, version):
-                return _json(discovery.api_resources(group, version))
-            case (check, *_) if check in _HEALTH:
-                return self._health()
+        if request.parts[:1] and request.parts[0] in _HEALTH:
+            return self._health()
+        document = self._discovery.document(request.parts)
+        if document is not None:
+            return _json(document)
         return self._read(request, parse_target(request.parts))
 
     def _read(self, request: Request, target: Target) -> Reply:
@@ -126,6 +121,9 @@ class Api:
 
     def _read_here(self, request: Request, resource: Resource, target: Target) -> Reply:
         options = read_options(request, resource)
+        if not self._settings.store and resource.token not in _OF_EDGED:
+            hint = "its database is no SQLite file; ask the database's own server, table meta"
+            raise ApiStatusError(501, f"{resource.plural} cannot be read on this node: {hint}")
         if not self._cache.loaded:
             raise ApiStatusError(503, "the node has not read its store yet; ask again in a moment")
         if options.watch and target.name:

@@ -6,7 +6,7 @@ from beehive import BeehiveError, Hive, Message, ModuleName, Operation, trace_co
 from metamanager.answers import error_in
 from metamanager.application import Application, Progress, Target, Verb, application, message_of
 from metamanager.errors import NoAnswerError, NotConnectedError
-from modules.edge.metaserver.errors import ApiStatusError, CloudRefusalError
+from modules.apimachinery.errors import ApiStatusError, CloudRefusalError
 
 CLOUD_SECONDS: Final = 10.0
 """Seconds to wait for the cloud's answer (KubeEdge's)."""

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from modules.edge.metaserver.resources import Resource
+from modules.apimachinery.resources import Resource
 from modules.tools.printing.fields import map_at, text_at
 
 MIRROR: Final = "kubernetes.io/config.mirror"

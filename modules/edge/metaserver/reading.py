@@ -9,10 +9,10 @@ import msgspec
 from beehive import Clock
 from edged.server.responses import Response, json
 from metamanager.application import Target
-from modules.edge.metaserver.errors import ApiStatusError, not_found
-from modules.edge.metaserver.object_encoder import ObjectEncoder
-from modules.edge.metaserver.options import ReadOptions
-from modules.edge.metaserver.resources import Resource
+from modules.apimachinery.errors import ApiStatusError, not_found
+from modules.apimachinery.object_encoder import ObjectEncoder
+from modules.apimachinery.options import ReadOptions
+from modules.apimachinery.resources import Resource
 from modules.edge.metaserver.watch_cache import CacheKey, WatchCache
 
 

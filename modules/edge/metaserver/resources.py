@@ -1,40 +1,9 @@
 """The kinds that the API serves: metamanager may store rows of them, from the cloud or from edged."""
 
-from collections.abc import Iterable
 from typing import Final
 
-import msgspec
-
 from beehive import ResourceType
-
-READ_VERBS: Final = ("get", "list", "watch")
-WRITE_VERBS: Final = ("create", "delete", "patch", "update")
-
-
-class Resource(msgspec.Struct, frozen=True):
-    """A kind in the API."""
-
-    kind: str
-    plural: str
-    token: str
-    """Its name in resource strings of messages and in the store."""
-    group: str = ""
-    version: str = "v1"
-    namespaced: bool = True
-    short_names: tuple[str, ...] = ()
-    categories: tuple[str, ...] = ()
-    subresources: tuple[str, ...] = ()
-
-    @property
-    def group_version(self) -> str:
-        """The apiVersion: `v1`, `storage.k8s.io/v1`."""
-        return f"{self.group}/{self.version}" if self.group else self.version
-
-    @property
-    def qualified(self) -> str:
-        """Its name in errors: `leases.coordination.k8s.io`."""
-        return f"{self.plural}.{self.group}" if self.group else self.plural
-
+from modules.apimachinery.resources import Resource
 
 _STORAGE: Final = "storage.k8s.io"
 
@@ -72,13 +41,3 @@ def find(group: str, version: str, plural: str) -> Resource | None:
 def of_token(token: str) -> Resource:
     """Return the resource of a type token. Raise KeyError for one that is not served."""
     return _BY_TOKEN[token]
-
-
-def groups() -> tuple[str, ...]:
-    """Return the API groups besides the core group."""
-    return tuple(sorted({each.group for each in RESOURCES if each.group}))
-
-
-def in_group(group: str, version: str) -> Iterable[Resource]:
-    """Return the resources of a group and version."""
-    return [each for each in RESOURCES if (each.group, each.version) == (group, version)]

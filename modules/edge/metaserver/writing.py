@@ -8,8 +8,8 @@ import msgspec
 from edged.server.request import Request
 from edged.server.responses import Response
 from metamanager.application import PatchInfo, Target, Verb
+from modules.apimachinery.errors import ApiStatusError
 from modules.edge.metaserver.application_agent import ApplicationAgent
-from modules.edge.metaserver.errors import ApiStatusError
 
 METHODS: Final = ("POST", "PUT", "PATCH", "DELETE")
 

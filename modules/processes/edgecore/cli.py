@@ -18,21 +18,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, cast
 
 from modules.processes.edgecore import doctor, local, store_commands, top, trace_commands
-from modules.processes.edgecore.config import ConfigError, EdgeCoreConfig, Problem, load, verify
+from modules.processes.edgecore.config import ConfigError, EdgeCoreConfig, Problem, verify
 from modules.processes.edgecore.config.dangers import is_unisolated_root
 from modules.processes.edgecore.config.durations import parse_size
-from modules.processes.edgecore.default_root import default_root
 from modules.processes.edgecore.exit_codes import ExitCode
+from modules.processes.edgecore.location import add_location, node_location
 from modules.processes.edgecore.trace_commands import replaying
 from modules.processes.edgecore.version import CONFIG_API_VERSION, CRI_VERSIONS, KUBEEDGE_COMMIT, VERSION
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from modules.processes.edgecore.location import NodeLocation
+
 PROCESS: Final = "modules.processes.edgecore.process:run"
 """The function that runs the node; a `RunProcess`."""
 
-CONFIG_COMMANDS: Final = "modules.processes.edgecore.config.commands"
+CONFIG_COMMANDS: Final = "modules.processes.edgecore.config_commands"
 """Module of the commands of `edgecore config`."""
 
 
@@ -99,14 +101,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _add_run(parser: argparse.ArgumentParser) -> None:
-    settings = parser.add_mutually_exclusive_group()
-    settings.add_argument("--config", type=Path, metavar="FILE", help="configuration file (KubeEdge's form)")
-    settings.add_argument(
-        "--root",
-        type=Path,
-        metavar="DIR",
-        help="without a file: embedded runtime, everything below DIR (default ~/.local/state/edgecore)",
-    )
+    add_location(parser)
     parser.add_argument(
         "--allow-unisolated-root",
         action="store_true",
@@ -149,8 +144,8 @@ def _add_join(parser: argparse.ArgumentParser) -> None:
         "--config",
         type=Path,
         metavar="FILE",
-        help="written; one that exists is changed, and kept beside it (default: edgecore.yaml below --root, or "
-        "/etc/kubeedge/config/edgecore.yaml)",
+        help="written; one that exists is changed, and kept beside it (default: the file that `edgecore run` reads "
+        "with the same --root or without one; for root a new one is /etc/kubeedge/config/edgecore.yaml)",
     )
     parser.add_argument("--root", type=Path, metavar="DIR", help="a new file is for the embedded runtime, below DIR")
     parser.set_defaults(command="modules.processes.edgecore.join:join")
@@ -184,15 +179,17 @@ def _add_config(parser: argparse.ArgumentParser) -> None:
     minimal = commands.add_parser("minimal", help="print the few keys that one sets, commented")
     minimal.set_defaults(command=f"{CONFIG_COMMANDS}:minimal")
     check = commands.add_parser("check", help="say what is wrong with a file, and which of its keys have no effect")
-    check.add_argument("file", type=Path, metavar="FILE")
+    check.add_argument("file", nargs="?", type=Path, metavar="FILE", help="default: the one that `run` reads")
+    add_location(check)
     check.set_defaults(command=f"{CONFIG_COMMANDS}:check")
 
 
 def run(chosen: argparse.Namespace) -> int:
     """Make the configuration and run the node; return its exit status."""
     try:
-        config = _configured(chosen.config) if chosen.config else _embedded(chosen.root or default_root())
-        refuse_unisolated_root(config, str(chosen.config or "edgecore run"), allowed=chosen.allow_unisolated_root)
+        location = node_location(chosen)
+        config = _configured(location)
+        refuse_unisolated_root(config, str(location.file or "edgecore run"), allowed=chosen.allow_unisolated_root)
     except ConfigError as error:
         for problem in error.problems:
             _say(f"error: {problem.render(error.source)}")
@@ -239,20 +236,18 @@ def recording_path(text: str | None) -> Path | None:
     return path.absolute()
 
 
-def _configured(file: Path) -> EdgeCoreConfig:
-    loaded = load(file)
+def _configured(location: NodeLocation) -> EdgeCoreConfig:
+    loaded = location.load()
+    if location.file is None:
+        verify(loaded.config, loaded.source)
+        _say(f"no configuration file: embedded runtime (isolates nothing), everything below {location.root}")
+        return loaded.config
+    _say(f"configuration {location.file}")
     for warning in loaded.warnings:
         _say(f"warning: {warning.render(loaded.source)}")
     if loaded.without_effect:
-        _say(f"keys without effect: {len(loaded.without_effect)}; `edgecore config check {file}` names them")
+        _say(f"keys without effect: {len(loaded.without_effect)}; `edgecore config check {location.file}` names them")
     return loaded.config
-
-
-def _embedded(root: Path) -> EdgeCoreConfig:
-    config = EdgeCoreConfig.embedded(root)
-    verify(config, f"--root {root}")
-    _say(f"no configuration file: embedded runtime (isolates nothing), everything below {root}")
-    return config
 
 
 def version(_chosen: argparse.Namespace) -> int:

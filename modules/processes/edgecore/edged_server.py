@@ -17,6 +17,7 @@ from modules.processes.edgecore.config import EdgeCoreConfig
 from modules.processes.edgecore.config.names import host_name
 from modules.processes.edgecore.config.section import Section, keys_of
 from modules.processes.edgecore.config.writing import value_of
+from modules.processes.edgecore.owner_service import MAX_BODY, OwnerService
 
 SOCKET: Final = "edged.sock"
 """Name of the socket in the root directory."""
@@ -57,12 +58,14 @@ def serve(
     acting = acting_routes(snapshots, hive.clock, streaming, debugging=kubelet.enable_debugging_handlers)
     if kubelet.read_only_port:
         routes = reading + (acting if edged.streaming_on_read_only_port else [])
-        service = BrowserGuard(Router(routes), {config.node_name, host_name()})
-        _start(HttpServer(listen_tcp(kubelet.address, kubelet.read_only_port), service, hive.clock), stack)
+        guarded = BrowserGuard(Router(routes), {config.node_name, host_name()})
+        _start(HttpServer(listen_tcp(kubelet.address, kubelet.read_only_port), guarded, hive.clock), stack)
     if edged.enable:
         path = socket_path(config)
         stack.callback(path.unlink, missing_ok=True)
-        _start(HttpServer(listen_unix(path), Router([*reading, *acting, *owners]), hive.clock), stack)
+        service = OwnerService(config, hive, snapshots, Router([*reading, *acting, *owners]))
+        stack.callback(service.close)
+        _start(HttpServer(listen_unix(path), service, hive.clock, max_body=MAX_BODY), stack)
 
 
 def plain(section: Section) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import os
 import re
+import shlex
 import shutil
 import sys
 from pathlib import Path
@@ -26,6 +27,7 @@ from modules.processes.edgecore.config.names import HTTPS_URL, NODE_NAME, WEBSOC
 from modules.processes.edgecore.config.value_kinds import SecretText, UnfitError
 from modules.processes.edgecore.config.writing import MINIMAL_KEYS, keys_chosen, render
 from modules.processes.edgecore.exit_codes import ExitCode
+from modules.processes.edgecore.location import FILE_NAME, KUBEEDGE_FILE, located
 from modules.processes.edgecore.settings import certificate_settings
 from modules.tools.printing.terminal import print_error
 
@@ -33,9 +35,6 @@ if TYPE_CHECKING:
     import argparse
 
     from edgehub.certificates.certificate import Certificate
-
-DEFAULT_FILE: Final = Path("/etc/kubeedge/config/edgecore.yaml")
-"""KubeEdge's path of the file."""
 
 WEBSOCKET_PORT, HTTPS_PORT = 10000, 10002
 """KubeEdge's."""
@@ -80,9 +79,10 @@ class CloudAddress(NamedTuple):
 
 def join(chosen: argparse.Namespace) -> int:
     """Join the cloud and print the result; return the exit status."""
-    file: Path = (chosen.config or (chosen.root / "edgecore.yaml" if chosen.root else DEFAULT_FILE)).absolute()
+    file = Path(chosen.config or FILE_NAME)
     try:
-        before = _configured(file, chosen.root)
+        file, root = written(chosen.config, chosen.root)
+        before = _configured(file, root)
         config = joined(before, CloudAddress.parse(chosen.cloud, chosen.http_server), chosen.name)
         verify(config, str(file))
         _check_writable(file)
@@ -101,9 +101,27 @@ def join(chosen: argparse.Namespace) -> int:
     sys.stdout.write(
         f"node {config.node_name}: certificate valid until {format_time(certificate.not_after)}\n"
         f"configuration: {file}\n"
-        f"next: edgecore run --config {file}\n"
+        f"next: {_next(chosen)}\n"
     )
     return ExitCode.OK
+
+
+def written(config: Path | None, root: Path | None) -> tuple[Path, Path | None]:
+    """Return the file that `run` reads with the same `--config` and `--root`, and the directory of the embedded runtime
+    for a file that is new; None for a node with containerd and KubeEdge's paths.
+
+    Raises:
+        ConfigError: no option was given and the user has no home directory.
+    """
+    if config is not None:
+        return config.absolute(), root
+    location = located(None, root)
+    if location.file is not None:
+        return location.file.absolute(), location.root
+    if root is None and os.geteuid() == 0:
+        return KUBEEDGE_FILE, None
+    assert location.root is not None, "there is no file"  # noqa: S101 - for the type
+    return (location.root / FILE_NAME).absolute(), location.root
 
 
 def joined(config: EdgeCoreConfig, cloud: CloudAddress, name: str | None) -> EdgeCoreConfig:
@@ -126,6 +144,13 @@ def joined(config: EdgeCoreConfig, cloud: CloudAddress, name: str | None) -> Edg
     )
     modules = _replace(config.modules, edge_hub=hub, edged=_replace(edged, hostname_override=name))
     return _replace(config, modules=modules)
+
+
+def _next(chosen: argparse.Namespace) -> str:
+    """Return the command that runs the node that has joined."""
+    if chosen.config:
+        return f"edgecore run --config {shlex.quote(str(chosen.config))}"
+    return f"edgecore run --root {shlex.quote(str(chosen.root))}" if chosen.root else "edgecore run"
 
 
 def _configured(file: Path, root: Path | None) -> EdgeCoreConfig:

@@ -11,10 +11,8 @@ import msgspec
 
 from beehive.errors import BeehiveError
 from metamanager.store import sqlite_path
-from modules.processes.edgecore.config import EdgeCoreConfig, load
-from modules.processes.edgecore.default_root import default_root
+from modules.processes.edgecore.location import load_node
 
-_DEFAULT_FILE: Final = Path("/etc/kubeedge/config/edgecore.yaml")
 _BUSY_SECONDS: Final = 5.0
 
 
@@ -125,9 +123,7 @@ def opened(chosen: argparse.Namespace) -> Iterator[StoreReader]:
 def _path(chosen: argparse.Namespace) -> Path:
     if chosen.database:
         return Path(chosen.database)
-    file = chosen.config or (_DEFAULT_FILE if not chosen.root and _DEFAULT_FILE.is_file() else None)
-    config = load(file).config if file else EdgeCoreConfig.embedded(chosen.root or default_root())
-    path = sqlite_path(str(config.database_url))
+    path = sqlite_path(str(load_node(chosen).config.database_url))
     if path is None:
         raise StoreReadError("open the database", "it is no SQLite file", "ask its own server, table meta")
     return path

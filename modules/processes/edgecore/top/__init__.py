@@ -6,8 +6,9 @@ are pure; `app` and `screens` need textual, which only the extra `tui` installs.
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
+
+from modules.processes.edgecore.location import add_location
 
 if TYPE_CHECKING:
     import argparse
@@ -22,7 +23,5 @@ def add_live(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--interval", type=float, default=2.0, metavar="SECONDS", help="of --live, between two looks (default 2)"
     )
-    settings = parser.add_mutually_exclusive_group()
-    settings.add_argument("--config", type=Path, metavar="FILE", help="as `edgecore run` was started with")
-    settings.add_argument("--root", type=Path, metavar="DIR", help="likewise")
+    add_location(parser)
     parser.set_defaults(command=COMMAND)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from modules.edge.metaserver.resources import Resource, find
+from modules.apimachinery.resources import Resource
+from modules.edge.metaserver.resources import find
 from modules.edge.metaserver.watch_cache import CacheKey, WatchCache
 
 FIRST = 1 << 60

@@ -50,7 +50,7 @@ def test_a_new_node(server: CertificateServer, tmp_path: Path, capsys: pytest.Ca
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     said = capsys.readouterr().out
     assert f"node {NODE}: certificate valid until 20" in said
-    assert f"edgecore run --config {file}" in said
+    assert f"next: edgecore run --root {root}\n" in said
 
 
 def test_an_existing_file_keeps_its_settings(server: CertificateServer, tmp_path: Path) -> None:

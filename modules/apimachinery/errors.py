@@ -5,7 +5,7 @@ from typing import Any, Final
 import msgspec
 
 from edged.server.responses import Response
-from modules.edge.metaserver.resources import Resource
+from modules.apimachinery.resources import Resource
 
 _REASONS: Final = {
     400: "BadRequest", 401: "Unauthorized", 403: "Forbidden", 404: "NotFound", 405: "MethodNotAllowed",

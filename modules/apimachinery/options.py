@@ -6,9 +6,9 @@ from typing import Final
 import msgspec
 
 from edged.server.request import Request
-from modules.edge.metaserver.errors import ApiStatusError
-from modules.edge.metaserver.resources import Resource
-from modules.edge.metaserver.selectors import Selector, parse_selector
+from modules.apimachinery.errors import ApiStatusError
+from modules.apimachinery.resources import Resource
+from modules.apimachinery.selectors import Selector, parse_selector
 
 WATCH_SECONDS: Final = 3600
 """Duration of a watch without `timeoutSeconds` (an API server: half an hour to an hour)."""

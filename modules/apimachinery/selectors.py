@@ -8,8 +8,8 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Any, Final, NamedTuple
 
-from modules.edge.metaserver.errors import ApiStatusError
-from modules.edge.metaserver.resources import Resource
+from modules.apimachinery.errors import ApiStatusError
+from modules.apimachinery.resources import Resource
 from modules.tools.printing.fields import map_at, text_at
 
 _KEY = r"[A-Za-z0-9](?:[-A-Za-z0-9_./]*[A-Za-z0-9])?"

@@ -1,7 +1,7 @@
 """Parsing of API paths into targets (Kubernetes' RequestInfo)."""
 
 from metamanager.application import Target
-from modules.edge.metaserver.errors import no_such_path
+from modules.apimachinery.errors import no_such_path
 
 _OF_NAMESPACES = ("status", "finalize")
 """Subresources of a namespace; any other word after its name is a resource in it."""

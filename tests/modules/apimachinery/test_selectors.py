@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modules.edge.metaserver.errors import ApiStatusError
-from modules.edge.metaserver.selectors import parse_selector
+from modules.apimachinery.errors import ApiStatusError
+from modules.apimachinery.selectors import parse_selector
 from tests.modules.edge.metaserver.objects import obj, resource
 
 LABELLED = obj("web", labels={"app": "web", "tier": "front", "size": "7", "example.com/x": ""})

@@ -5,8 +5,8 @@ from typing import Any, Final
 
 import msgspec
 
-from modules.edge.metaserver.options import Form
-from modules.edge.metaserver.resources import Resource
+from modules.apimachinery.options import Form
+from modules.apimachinery.resources import Resource
 from modules.tools.printing.columns import Column, columns_of
 
 _META: Final = "meta.k8s.io/v1"

@@ -1,0 +1,124 @@
+"""Discovery: the API's versions, groups and resources, in the form of Kubernetes before 1.26.
+
+Newer clients request aggregated discovery in their Accept header and fall back to this form (client-go's
+`GroupsAndMaybeResources`).
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from modules.apimachinery.errors import no_such_path
+from modules.apimachinery.resources import Resource
+
+_HEALTH = ("/healthz", "/livez", "/readyz")
+
+
+class Discovery:
+    """The discovery documents of a server.
+
+    Args:
+        resources: everything that it serves; each API group has one version.
+        version: the server's, such as `v1.32.10-kubeedge-v1.22.0`.
+    """
+
+    def __init__(self, resources: Sequence[Resource], version: str) -> None:
+        self._resources = resources
+        self._version = version
+
+    def document(self, parts: tuple[str, ...]) -> dict[str, Any] | None:
+        """Return the document of a path, None for a path that is not one of discovery.
+
+        Raises:
+            ApiStatusError: 404; the path names an unknown group or version.
+        """
+        match parts:
+            case ():
+                return {"paths": self._paths()}
+            case ("version",):
+                return version(self._version)
+            case ("api",):
+                return {"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": []}
+            case ("apis",):
+                groups = [_group(*one) for one in self._groups()]
+                return {"kind": "APIGroupList", "apiVersion": "v1", "groups": groups}
+            case ("apis", group):
+                return self._api_group(group)
+            case ("api", of):
+                return self._api_resources("", of)
+            case ("apis", group, of):
+                return self._api_resources(group, of)
+        return None
+
+    def _groups(self) -> list[tuple[str, str]]:
+        return sorted({(one.group, one.version) for one in self._resources if one.group})
+
+    def _paths(self) -> list[str]:
+        groups = [path for group, of in self._groups() for path in (f"/apis/{group}", f"/apis/{group}/{of}")]
+        return ["/api", "/api/v1", "/apis", *groups, *_HEALTH, "/version"]
+
+    def _api_group(self, name: str) -> dict[str, Any]:
+        for group, of in self._groups():
+            if group == name:
+                return {"kind": "APIGroup", "apiVersion": "v1", **_group(group, of)}
+        raise no_such_path()
+
+    def _api_resources(self, group: str, of: str) -> dict[str, Any]:
+        found = [one for one in self._resources if (one.group, one.version) == (group, of)]
+        if not found:
+            raise no_such_path()
+        entries = [entry for resource in found for entry in (_resource(resource), *_subresources(resource))]
+        return {
+            "kind": "APIResourceList",
+            "apiVersion": "v1",
+            "groupVersion": found[0].group_version,
+            "resources": sorted(entries, key=lambda entry: str(entry["name"])),
+        }
+
+
+def version(git: str) -> dict[str, Any]:
+    """Return the document of `/version`, for a version such as `v1.32.10-kubeedge-v1.22.0`."""
+    major, minor, *_ = [*git.removeprefix("v").split("."), "", ""]
+    return {
+        "major": major,
+        "minor": minor,
+        "gitVersion": git,
+        "gitCommit": "",
+        "gitTreeState": "",
+        "buildDate": "1970-01-01T00:00:00Z",
+        "goVersion": "",
+        "compiler": "",
+        "platform": "linux",
+    }
+
+
+def _group(name: str, of: str) -> dict[str, Any]:
+    only = {"groupVersion": f"{name}/{of}", "version": of}
+    return {"name": name, "versions": [only], "preferredVersion": only}
+
+
+def _resource(resource: Resource) -> dict[str, Any]:
+    entry: dict[str, Any] = {
+        "name": resource.plural,
+        "singularName": resource.kind.lower(),
+        "namespaced": resource.namespaced,
+        "kind": resource.kind,
+        "verbs": sorted(resource.verbs),
+    }
+    if resource.short_names:
+        entry["shortNames"] = list(resource.short_names)
+    if resource.categories:
+        entry["categories"] = list(resource.categories)
+    return entry
+
+
+def _subresources(resource: Resource) -> list[dict[str, Any]]:
+    return [
+        {
+            "name": f"{resource.plural}/{name}",
+            "singularName": "",
+            "namespaced": resource.namespaced,
+            "kind": resource.kind,
+            "verbs": ["get"] if name == "log" else ["get", "patch", "update"],
+        }
+        for name in resource.subresources
+    ]
