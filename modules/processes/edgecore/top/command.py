@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final
 
 from modules.processes.edgecore.exit_codes import ExitCode
@@ -21,7 +20,9 @@ def live(chosen: argparse.Namespace) -> int:
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         say("error: top --live needs a terminal; `edgecore pods` and `edgecore top pods` print tables")
         return ExitCode.USAGE
-    if find_spec("textual") is None:
+    try:
+        import textual  # noqa: F401, PLC0415 - an extra, and heavy
+    except ImportError:
         say("error: top --live needs textual: pip install 'edgecore[tui]'")
         return ExitCode.USAGE
     with report_errors():

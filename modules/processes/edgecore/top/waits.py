@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from beehive import ModuleName
+from beehive.printable import printable
 from edged.api.times import SECOND, TimeError, parse_time
 from modules.processes.edgecore.top.amounts import duration, kilobytes
 from modules.processes.edgecore.top.look import Look
@@ -105,7 +106,7 @@ def _until(moment: str, now: float) -> float | None:
 
 
 def _one_line(text: str) -> str:
-    return " ".join(text.split())
+    return printable(" ".join(text.split()))
 
 
 def _cut(text: str, width: int) -> str:
