@@ -17,7 +17,7 @@ SHORTEST: Final = 0.2
 
 def live(chosen: argparse.Namespace) -> int:
     """Show the node until `q`; the exit status is 2 without a terminal, or without textual."""
-    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+    if not all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr)):
         say("error: top --live needs a terminal; `edgecore pods` and `edgecore top pods` print tables")
         return ExitCode.USAGE
     try:

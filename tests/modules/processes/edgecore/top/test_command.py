@@ -15,9 +15,10 @@ REPOSITORY = Path(__file__).parents[5]
 
 def run(*words: str, terminal: int | None = None) -> subprocess.CompletedProcess[str]:
     """Runs the command, with a terminal or without one."""
+    output = subprocess.PIPE if terminal is None else terminal
     return subprocess.run(
-        [sys.executable, *words], cwd=REPOSITORY, stdin=terminal or subprocess.DEVNULL,
-        stdout=terminal or subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=120, check=False,
+        [sys.executable, *words], cwd=REPOSITORY, stdin=subprocess.DEVNULL if terminal is None else terminal,
+        stdout=output, stderr=output, text=True, timeout=120, check=False,
     )  # fmt: skip
 
 
@@ -42,11 +43,12 @@ def test_without_textual(tmp_path: Path) -> None:
     controller, terminal = pty.openpty()
     try:
         done = run("-c", WITHOUT, str(tmp_path), terminal=terminal)
+        told = os.read(controller, 4096).decode()
     finally:
         os.close(controller)
         os.close(terminal)
-    told = "edgecore: error: top --live needs textual: pip install 'edgecore[tui]'\n"
-    assert (done.returncode, done.stderr) == (ExitCode.USAGE, told)
+    assert done.returncode == ExitCode.USAGE
+    assert told == "edgecore: error: top --live needs textual: pip install 'edgecore[tui]'\r\n"
 
 
 @pytest.mark.parametrize("module", ["textual", "rich", "modules.processes.edgecore.top.app"])
