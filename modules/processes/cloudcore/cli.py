@@ -8,10 +8,11 @@ from pathlib import Path
 import msgspec
 
 from beehive.errors import BeehiveError
-from modules.processes.cloudcore import verbs
+from modules.processes.cloudcore import unit_command, verbs
 from modules.processes.cloudcore.config import CloudCoreConfig, TlsConfig
+from modules.processes.cloudcore.paths import add_socket_options, remark_on_former_files, settle
+from modules.processes.edgecore import version_command
 from modules.processes.edgecore.exit_codes import ExitCode
-from modules.processes.edgecore.version import VERSION
 from modules.tools.printing.terminal import print_error
 
 _DEFAULTS = CloudCoreConfig()
@@ -23,6 +24,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command, and return the exit status."""
     chosen = _parser().parse_args(arguments)
     try:
+        remark = remark_on_former_files(chosen, Path.cwd()) if chosen.command is _run else ""
+        if remark:
+            print_error("cloudcore", remark)
+        settle(chosen)
         return int(chosen.command(chosen))
     except BeehiveError as error:
         print_error("cloudcore", str(error))
@@ -36,7 +41,6 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="cloudcore", description="A cloud for edge nodes, without Kubernetes behind it."
     )
-    parser.add_argument("--version", action="version", version=f"cloudcore {VERSION}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     _add_run(commands.add_parser("run", help="run the stub until SIGTERM"))
     _add_apply(commands.add_parser("apply", help="make objects as manifests want them"))
@@ -44,6 +48,8 @@ def _parser() -> argparse.ArgumentParser:
     _add_delete(commands.add_parser("delete", help="delete objects"))
     _add_token(commands.add_parser("token", help="print a token with which nodes can join"))
     _add_metrics(commands.add_parser("metrics", help="print what is counted, as Prometheus reads it"))
+    unit_command.add(commands)
+    version_command.add(parser, commands).set_defaults(command=version_command.print_versions)
     return parser
 
 
@@ -65,9 +71,8 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--database",
         metavar="FILE|URL",
-        default=_DEFAULTS.database,
         help="keeps everything over a restart: an SQLite file, or SQLAlchemy's URL of a database, which several "
-        "cloudcores may share (default: the control socket's path with .db for .sock)",
+        "cloudcores may share (default: cloudcore.db below --root)",
     )
     parser.add_argument(
         "--node-limit", type=int, metavar="N", default=_DEFAULTS.node_limit, help="most nodes connected at a time"
@@ -85,8 +90,7 @@ def _add_tls(parser: argparse.ArgumentParser) -> None:
         "--tls-dir",
         type=Path,
         metavar="DIR",
-        default=_TLS.directory,
-        help="keeps the certificate authority (default %(default)s)",
+        help="keeps the certificate authority (default: tls below --root)",
     )
     group.add_argument(
         "--https-listen",
@@ -154,8 +158,7 @@ def _add_namespace(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_socket(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--socket", type=Path, metavar="PATH", default=_DEFAULTS.control_socket,
-                        help="control socket (default %(default)s)")  # fmt: skip
+    add_socket_options(parser)
 
 
 def _run(chosen: argparse.Namespace) -> int:
@@ -164,6 +167,7 @@ def _run(chosen: argparse.Namespace) -> int:
     from beehive import log_lines  # noqa: PLC0415
     from beehive.library_logging import quieten_libraries  # noqa: PLC0415
     from modules.processes.cloudcore.process import RunOptions, run  # noqa: PLC0415
+    from modules.processes.cloudcore.starting import CloudStartError, prepare  # noqa: PLC0415
     from modules.processes.edgecore.config.dangers import is_loopback  # noqa: PLC0415
 
     formatter = log_lines.LineFormatter("%(asctime)s %(levelname)s %(name)s: %(message)s")
@@ -191,6 +195,11 @@ def _run(chosen: argparse.Namespace) -> int:
     except msgspec.ValidationError as error:
         sys.stderr.write(f"cloudcore run: an option is wrong (addresses as 127.0.0.1:10000): {error}\n")
         return ExitCode.USAGE
+    try:
+        prepare(chosen)
+    except CloudStartError as error:
+        print_error("cloudcore", str(error))
+        return ExitCode.START_FAILED
     return run(RunOptions(config, chosen.ready_file))
 
 

@@ -17,14 +17,14 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, cast
 
-from modules.processes.edgecore import doctor, local, store_commands, top, trace_commands
+from modules.processes.edgecore import doctor, local, store_commands, trace_commands, unit_command, version_command
 from modules.processes.edgecore.config import ConfigError, EdgeCoreConfig, Problem, verify
 from modules.processes.edgecore.config.dangers import is_unisolated_root
 from modules.processes.edgecore.config.durations import parse_size
 from modules.processes.edgecore.exit_codes import ExitCode
 from modules.processes.edgecore.location import add_location, node_location
 from modules.processes.edgecore.trace_commands import replaying
-from modules.processes.edgecore.version import CONFIG_API_VERSION, CRI_VERSIONS, KUBEEDGE_COMMIT, VERSION
+from modules.tools.kubectl.parser import VerbParser
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -72,7 +72,7 @@ class RunProcess(Protocol):
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit status. Usage errors end the process."""
-    chosen = _parser().parse_args(arguments)
+    chosen = _parser(sys.argv if arguments is None else arguments).parse_args(arguments)
     try:
         status = cast("Callable[[argparse.Namespace], int]", _imported(chosen.command))(chosen)
         sys.stdout.flush()
@@ -82,21 +82,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return status
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="edgecore", description="An edge node agent for Kubernetes.")
+def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
+    parser = VerbParser(prog="edgecore", description="An edge node agent for Kubernetes.")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     _add_run(commands.add_parser("run", help="run this machine as an edge node until SIGTERM or SIGINT"))
     _add_join(commands.add_parser("join", help="make this machine a node of a cloud: certificate and configuration"))
     _add_config(commands.add_parser("config", help="print or check a configuration file"))
-    local.add(commands)
-    top.add_live(commands.add_parser("top", help="the node and its pods: cpu, memory, and --live all of it"))
+    local.add(commands, words)
     trace_commands.add(commands.add_parser("trace", help="look into recorded messages"))
     store_commands.add(commands.add_parser("store", help="what the node remembers: list, get, history, diff"))
     replaying.add_replay(commands.add_parser("replay", help="run today's code on what a trace says, and compare"))
     _add_simulate(commands.add_parser("simulate", help="run whole nodes and their cloud in virtual time, with faults"))
     doctor.add(commands.add_parser("doctor", help="say what is wrong with this node, and what to do about it"))
-    versions = commands.add_parser("version", help="print the version, and the versions of what edgecore talks to")
-    versions.set_defaults(command=f"{__name__}:version")
+    unit_command.add(commands)
+    version_command.add(parser, commands)
     return parser
 
 
@@ -248,19 +247,6 @@ def _configured(location: NodeLocation) -> EdgeCoreConfig:
     if loaded.without_effect:
         _say(f"keys without effect: {len(loaded.without_effect)}; `edgecore config check {location.file}` names them")
     return loaded.config
-
-
-def version(_chosen: argparse.Namespace) -> int:
-    """Print the versions."""
-    python = ".".join(str(part) for part in sys.version_info[:3])
-    sys.stdout.write(
-        f"edgecore {VERSION}\n"
-        f"KubeEdge: messages and wire of commit {KUBEEDGE_COMMIT} (August 2026)\n"
-        f"configuration: {CONFIG_API_VERSION}\n"
-        f"container runtime interface: {', '.join(CRI_VERSIONS)}\n"
-        f"Python {python}\n"
-    )
-    return ExitCode.OK
 
 
 def _imported(name: str) -> object:

@@ -2,8 +2,7 @@
 
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack
-from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from beehive import Hive
 from edged.server.browser_guard import BrowserGuard
@@ -18,14 +17,7 @@ from modules.processes.edgecore.config.names import host_name
 from modules.processes.edgecore.config.section import Section, keys_of
 from modules.processes.edgecore.config.writing import value_of
 from modules.processes.edgecore.owner_service import MAX_BODY, OwnerService
-
-SOCKET: Final = "edged.sock"
-"""Name of the socket in the root directory."""
-
-
-def socket_path(config: EdgeCoreConfig) -> Path:
-    """Return the path of the owner's socket."""
-    return config.modules.edged.root_directory / SOCKET
+from modules.processes.edgecore.socket_path import socket_path
 
 
 def serve(

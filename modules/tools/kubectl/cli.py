@@ -26,8 +26,8 @@ class VerbCommand(NamedTuple):
     text: str
     """What it does, for the list of commands."""
     module: str
-    """Has `add(parser: VerbParser) -> None`, which adds its options and imports nothing heavy, and
-    `run(session: Session, chosen: argparse.Namespace) -> int`, which returns the exit status or raises KubectlError.
+    """Has `add(parser: VerbParser) -> None`, which adds the options, and `run(session: Session, chosen: Any) -> int`,
+    which returns the exit status or raises KubectlError. It is imported only when the verb is in the command line.
     """
 
 

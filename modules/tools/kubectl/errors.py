@@ -42,6 +42,13 @@ class UnreachableError(KubectlError):
     """Nobody answers at the address, or the connection broke off."""
 
 
+class TimedOutError(KubectlError):
+    """What a command waits for has not come in time."""
+
+    def __init__(self, text: str = "timed out waiting for the condition") -> None:
+        super().__init__(text)
+
+
 class StatusError(KubectlError):
     """A server's refusal (`metav1.Status`).
 

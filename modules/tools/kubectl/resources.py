@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from modules.tools.kubectl.errors import KubectlError, StatusError, UsageError
 from modules.tools.kubectl.manifests import read_all
+from modules.tools.printing.fields import text_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -148,23 +149,39 @@ def objects_of(session: Session, listing: Listing, chunk: int = CHUNK) -> tuple[
             return items, str(metadata.get("resourceVersion") or "")
 
 
-def fetch(
+def fetch_refs(
     session: Session, wanted: Sequence[ObjectRef | Listing], *, ignore_not_found: bool = False
-) -> tuple[list[dict[str, Any]], list[KubectlError]]:
-    """Return all objects that exist, and the errors for those that do not.
+) -> tuple[list[tuple[ObjectRef, dict[str, Any]]], list[KubectlError]]:
+    """Return all objects that exist, each with its reference, and the errors for those that do not.
 
     Raises:
         UnreachableError: the server does not answer.
     """
-    found: list[dict[str, Any]] = []
+    found: list[tuple[ObjectRef, dict[str, Any]]] = []
     errors: list[KubectlError] = []
     for each in wanted:
         try:
-            found += objects_of(session, each)[0] if isinstance(each, Listing) else [session.client.get(each.path)]
+            if isinstance(each, ObjectRef):
+                found.append((each, session.client.get(each.path)))
+            else:
+                found += [(ref_of(each.resource, obj), obj) for obj in objects_of(session, each)[0]]
         except StatusError as error:
             if not (ignore_not_found and error.is_not_found):
                 errors.append(error)
     return found, errors
+
+
+def fetch(
+    session: Session, wanted: Sequence[ObjectRef | Listing], *, ignore_not_found: bool = False
+) -> tuple[list[dict[str, Any]], list[KubectlError]]:
+    """Return all objects that exist, as `fetch_refs` does, without their references."""
+    found, errors = fetch_refs(session, wanted, ignore_not_found=ignore_not_found)
+    return [obj for _, obj in found], errors
+
+
+def ref_of(resource: ApiResource, obj: dict[str, Any]) -> ObjectRef:
+    """Return the reference of an object."""
+    return ObjectRef(resource, text_at(obj, "metadata.namespace"), text_at(obj, "metadata.name"))
 
 
 def _check(session: Session, *, named: bool, selected: bool, everything: bool) -> None:

@@ -6,6 +6,7 @@ import os
 import re
 import socket
 import sys
+import time
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -13,7 +14,7 @@ from urllib.parse import quote, urlencode
 
 import msgspec
 
-from modules.tools.kubectl.errors import KubectlError, StatusError, UnreachableError
+from modules.tools.kubectl.errors import KubectlError, StatusError, TimedOutError, UnreachableError
 from modules.tools.printing.terminal import print_text
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ _SECONDS: Final = 60.0
 _MOST_BYTES: Final = 256 * 1024 * 1024
 _LONGEST_LINE: Final = 16 * 1024 * 1024
 _MOST_OF_AN_ERROR: Final = 64 * 1024
+_SHORTEST: Final = 0.001
 _WARNING: Final = re.compile(r'^299 \S+ "((?:[^"\\]|\\.)*)"')
 
 
@@ -76,16 +78,25 @@ class RestClient:
 
     def raw(self, method: str, path: str, query: Query = (), body: Any = None, content_type: str = JSON) -> bytes:
         """Send a request, and return the answer's body."""
-        with self._answer(method, path, query, (body, content_type), seconds=self._seconds) as answer:
+        with self._answer(method, path, query, (body, content_type), seconds=self._seconds) as (answer, _):
             data = answer.read(_MOST_BYTES + 1)
             if len(data) > _MOST_BYTES:
                 raise KubectlError(f"the answer is longer than {_MOST_BYTES >> 20} MiB: ask for fewer objects")
             return data
 
-    def lines(self, path: str, query: Query = ()) -> Iterator[bytes]:
-        """Yield the lines of an endless answer, such as a watch, as they arrive, until the server ends it."""
-        with self._answer("GET", path, query, (None, ""), seconds=None) as answer:
-            while line := answer.readline(_LONGEST_LINE):
+    def lines(self, path: str, query: Query = (), *, ends: float | None = None) -> Iterator[bytes]:
+        """Yield the lines of an endless answer, such as a watch, as they arrive, until the server ends it.
+
+        Args:
+            path: encoded path.
+            query: names and values, not encoded.
+            ends: time limit for the whole, in seconds of `time.monotonic`; None waits for ever.
+
+        Raises:
+            TimedOutError: `ends` has come.
+        """
+        with self._answer("GET", path, query, (None, ""), seconds=None) as (answer, connection):
+            while line := _line(answer, connection, ends):
                 if len(line) == _LONGEST_LINE:
                     raise KubectlError(f"a line of the answer is longer than {_LONGEST_LINE >> 20} MiB")
                 if line.strip():
@@ -94,45 +105,45 @@ class RestClient:
     @contextmanager
     def _answer(
         self, method: str, path: str, query: Query, body: tuple[Any, str], seconds: float | None
-    ) -> Iterator[HTTPResponse]:
+    ) -> Iterator[tuple[HTTPResponse, socket.socket]]:
+        """Send a request, and yield the answer, when it has begun, with its connection."""
         from http.client import HTTPException  # noqa: PLC0415 - the start of other commands is quick without it
 
-        connection = self._connected(seconds)
+        connection = self._connected()
         try:
             content, content_type = body
             headers = {"Accept": JSON}
             if content is not None:
                 headers["Content-Type"] = content_type
                 content = content if isinstance(content, bytes) else msgspec.json.encode(content)
+            stream = connection.sock
             connection.request(method, f"{path}?{urlencode(query)}" if query else path, content, headers)
-            answer = connection.getresponse()
-            self._print_warnings(answer)
-            if answer.status >= 300:
-                raise status_error(answer.status, answer.read(_MOST_OF_AN_ERROR))
-            yield answer
+            with connection.getresponse() as answer:
+                stream.settimeout(seconds)
+                self._print_warnings(answer)
+                if answer.status >= 300:
+                    raise status_error(answer.status, answer.read(_MOST_OF_AN_ERROR))
+                yield answer, stream
         except (OSError, HTTPException) as error:
             why = "no answer in time" if isinstance(error, TimeoutError) else str(error) or type(error).__name__
             raise UnreachableError(f"the connection to {self} broke off: {why}") from error
         finally:
             connection.close()
 
-    def _connected(self, seconds: float | None) -> HTTPConnection:
+    def _connected(self) -> HTTPConnection:
         from http.client import HTTPConnection  # noqa: PLC0415
 
+        host, port = ("localhost", 80) if isinstance(self.address, Path) else self.address
+        connection = HTTPConnection(host, port, timeout=self._seconds)
         try:
-            connection = HTTPConnection("localhost", timeout=seconds)
             if isinstance(self.address, Path):
                 connection.sock = _dialled(self.address, self._seconds)
             else:
-                connection = HTTPConnection(*self.address, timeout=self._seconds)
                 connection.connect()
-            connection.sock.settimeout(seconds)
         except OSError as error:
             hint = "only its owner may connect" if isinstance(error, PermissionError) else self._hint
-            why = error.strerror or str(error)
-            raise UnreachableError(
-                f"cannot reach the server at {self}: {why}" + (f" ({hint})" if hint else "")
-            ) from error
+            why = f"{error.strerror or error}{f' ({hint})' if hint else ''}"
+            raise UnreachableError(f"cannot reach the server at {self}: {why}") from error
         return connection
 
     def _print_warnings(self, answer: HTTPResponse) -> None:
@@ -143,6 +154,17 @@ class RestClient:
                 self._warned.add(found[1])
                 text = re.sub(r"\\(.)", r"\1", found[1])
                 print_text(f"Warning: {text}", to=sys.stderr)
+
+
+def _line(answer: HTTPResponse, connection: socket.socket, ends: float | None) -> bytes:
+    """Return the next line of an answer; empty at its end. Raise TimedOutError at `ends`."""
+    if ends is None:
+        return answer.readline(_LONGEST_LINE)
+    connection.settimeout(max(_SHORTEST, ends - time.monotonic()))
+    try:
+        return answer.readline(_LONGEST_LINE)
+    except TimeoutError:
+        raise TimedOutError from None
 
 
 def path_of(*parts: str) -> str:

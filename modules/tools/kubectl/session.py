@@ -7,6 +7,7 @@ from functools import cached_property
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
+from beehive.errors import BeehiveError
 from modules.tools.kubectl.discovery import Discovery
 from modules.tools.kubectl.errors import REFUSED, KubectlError
 from modules.tools.printing.terminal import print_text
@@ -71,6 +72,9 @@ def run(chosen: Any) -> int:
     except KubectlError as error:
         session.say(error.line)
         return error.status
+    except BeehiveError as error:
+        session.say(f"error: {error}")
+        return REFUSED
     except KeyboardInterrupt:
         return INTERRUPTED
     return status

@@ -71,7 +71,7 @@ class Registrar(Module):
         """Starts to accept connections.
 
         Raises:
-            OSError: the server cannot listen on the address.
+            ListenError: the server cannot listen on the address.
         """
         port = self._bound[-1][1] if self._bound else self._settings.port
         context = https_context(self._files)

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from modules.processes.edgecore.exit_codes import ExitCode
 from modules.processes.edgecore.local.node import node_of, report_errors, say
 
 if TYPE_CHECKING:
     import argparse
-
-SHORTEST: Final = 0.2
-"""Least number of seconds between two looks."""
 
 
 def live(chosen: argparse.Namespace) -> int:
@@ -30,4 +27,4 @@ def live(chosen: argparse.Namespace) -> int:
     from modules.processes.edgecore.top.background import is_light  # noqa: PLC0415 - a terminal is there
     from modules.processes.edgecore.top.run import run_app  # noqa: PLC0415 - textual is heavy, and may be missing
 
-    return run_app(node, max(SHORTEST, chosen.interval), light=is_light())
+    return run_app(node, chosen.interval, light=is_light())

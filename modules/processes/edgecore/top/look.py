@@ -9,7 +9,7 @@ from modules.processes.edgecore.top.state import AgentState
 from modules.tools.printing.fields import JsonObject, objects_at
 
 
-class Disk(NamedTuple):
+class RootDisk(NamedTuple):
     """The file system of the node's root directory, in bytes."""
 
     used: int
@@ -23,7 +23,7 @@ class Look(NamedTuple):
     pods: tuple[JsonObject, ...]
     usage: Summary | None = None
     """None when the node has no statistics (yet)."""
-    disk: Disk | None = None
+    disk: RootDisk | None = None
 
     def usage_by_uid(self) -> dict[str, PodStats]:
         """Return the usage of the pods, by uid."""

@@ -16,8 +16,9 @@ from beehive.trace.errors import TraceError
 from edged.api import decode
 from edged.api.codec import DecodeError
 from edged.stats.model import Summary
-from modules.processes.edgecore.local.node import NodeClient, NodeError, dial, url
-from modules.processes.edgecore.top.look import Disk, Look, Unreachable, pods_in
+from modules.processes.edgecore.local.errors import NodeError
+from modules.processes.edgecore.local.node import NodeClient, dial, url
+from modules.processes.edgecore.top.look import Look, RootDisk, Unreachable, pods_in
 from modules.processes.edgecore.top.state import PATH, AgentState
 from modules.processes.edgecore.trace_socket import SOCKET as TRACE_SOCKET
 from modules.processes.edgecore.trace_socket import ask
@@ -157,13 +158,13 @@ class SocketView:
                 return None
             raise
 
-    def _disk(self) -> Disk | None:
+    def _disk(self) -> RootDisk | None:
         """Return the use of the file system of the root directory, which is on this machine as its socket is."""
         try:
             usage = shutil.disk_usage(self._node.path.parent)
         except OSError:
             return None
-        return Disk(usage.used, usage.used + usage.free)
+        return RootDisk(usage.used, usage.used + usage.free)
 
     def _flight_recorder(self) -> Path:
         try:

@@ -12,6 +12,7 @@ from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets import DataTable, Footer, Input, Static
 
+from modules.processes.edgecore.local.errors import NodeError
 from modules.processes.edgecore.top.columns import PodTable, pod_table
 from modules.processes.edgecore.top.header import gone_lines, header_lines, queue_line
 from modules.processes.edgecore.top.log_screen import LogScreen
@@ -20,7 +21,7 @@ from modules.processes.edgecore.top.node_view import NodeView
 from modules.processes.edgecore.top.pod_rows import PodRow, SortKey, ordered, pod_rows, selected
 from modules.processes.edgecore.top.spans import Line, Span, Tone, clipped_line, text_of
 from modules.processes.edgecore.top.text_screen import TextScreen
-from modules.processes.edgecore.top.texts import HELP, containers_of, events_table, yaml_of
+from modules.processes.edgecore.top.texts import HELP, containers_of, description_of, events_table, yaml_of
 from modules.processes.edgecore.top.themes import cell_of, content_of
 from modules.processes.edgecore.top.waits import Wait, wait_lines, waits_of
 from modules.tools.printing.fields import JsonObject, text_at
@@ -75,6 +76,7 @@ class PodsScreen(Screen[None]):
         Binding("d", "describe", "Describe"),
         Binding("x", "explain", "Explain"),
         Binding("e", "events", "Events"),
+        Binding("y", "yaml", "YAML", show=False),
         Binding("E", "all_events", "All events", show=False),
         Binding("w", "waits", "Waits"),
         Binding("slash", "filter", "Filter", key_display="/"),
@@ -225,7 +227,15 @@ class PodsScreen(Screen[None]):
         self._open(lambda namespace, name, pod: LogScreen(self._view, namespace, name, containers_of(pod)))
 
     def action_describe(self) -> None:
-        """Show the chosen pod."""
+        """Describe the chosen pod."""
+
+        def made(namespace: str, name: str, pod: JsonObject) -> TextScreen:
+            return TextScreen(f"pod {namespace}/{name}", lambda: self._described(namespace, name, pod))
+
+        self._open(made)
+
+    def action_yaml(self) -> None:
+        """Show the chosen pod as it is."""
         self._open(lambda namespace, name, pod: TextScreen(f"pod {namespace}/{name}", lambda: yaml_of(pod)))
 
     def action_explain(self) -> None:
@@ -285,8 +295,17 @@ class PodsScreen(Screen[None]):
         self.on_input_submitted()
 
     def _events(self, namespace: str, pod: str) -> str:
-        now = 0.0 if self._look is None else self._look.state.now
-        return events_table(self._view.events(namespace, pod), now)
+        return events_table(self._view.events(namespace, pod), self._now())
+
+    def _described(self, namespace: str, name: str, pod: JsonObject) -> str:
+        try:
+            events: list[JsonObject] | None = self._view.events(namespace, name)
+        except NodeError:
+            events = None
+        return description_of(pod, events, self._now())
+
+    def _now(self) -> float:
+        return 0.0 if self._look is None else self._look.state.now
 
     def _open(self, screen: Callable[[str, str, JsonObject], Screen[None]]) -> None:
         chosen = self._chosen()

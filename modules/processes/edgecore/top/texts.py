@@ -3,6 +3,8 @@
 from typing import Final
 
 from beehive.printable import printable
+from modules.tools.kubectl.describers.common import Related
+from modules.tools.kubectl.describers.pod import describe_pod
 from modules.tools.printing.columns import columns_of
 from modules.tools.printing.fields import JsonObject, objects_at, text_at
 
@@ -11,7 +13,7 @@ Keys in the table of pods
 
   ↑ ↓  j k        choose a pod; PgUp PgDn, Home End (g G) go further
   Enter  l        its logs, followed; c there: its next container
-  d               its description
+  d               its description, as of `kubectl describe`; y: the same in YAML
   x               explanation: what happened to it, and what it waits for, out of the flight recorder
   e               its events; E: the events of the whole node
   /               filter: words that name, status or reason must have; Enter keeps them, Esc clears them
@@ -37,6 +39,11 @@ def containers_of(pod: JsonObject) -> list[str]:
     """Return the names of a pod's containers, those of its init containers last."""
     kinds = ("containers", "initContainers", "ephemeralContainers")
     return [text_at(each, "name") for kind in kinds for each in objects_at(pod, f"spec.{kind}")]
+
+
+def description_of(pod: JsonObject, events: list[JsonObject] | None, now: float) -> str:
+    """Return what `kubectl describe` prints of a pod, with its events unless they are None."""
+    return describe_pod(pod, Related(events=events), now)
 
 
 def yaml_of(pod: JsonObject) -> str:

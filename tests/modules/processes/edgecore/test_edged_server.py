@@ -14,7 +14,8 @@ from edged.server.listening import short_name
 from edged.server.snapshots import Snapshots
 from modules.processes.edgecore.config import EdgeCoreConfig
 from modules.processes.edgecore.config.kubelet import TailoredKubeletConfig
-from modules.processes.edgecore.edged_server import plain, serve, socket_path
+from modules.processes.edgecore.edged_server import plain, serve
+from modules.processes.edgecore.socket_path import socket_path
 from tests.support.ports import free_port
 
 _replace = msgspec.structs.replace

@@ -8,8 +8,8 @@ import msgspec
 from edged.api.nodes import NodeCondition
 from edged.api.times import Nanoseconds, Time, format_time
 from edged.stats.model import CpuStats, MemoryStats, NodeStats, PodReference, PodStats, Summary
-from modules.processes.edgecore.local.node import NodeError
-from modules.processes.edgecore.top.look import Disk, Look, Unreachable
+from modules.processes.edgecore.local.errors import NodeError
+from modules.processes.edgecore.top.look import Look, RootDisk, Unreachable
 from modules.processes.edgecore.top.state import AgentState, HeldMessages, LinkReport, ModuleReport, WorkReport
 from modules.tools.printing.fields import JsonObject
 
@@ -111,7 +111,7 @@ def usage(**pods: tuple[int, int]) -> Summary:
 
 def look(*pods: JsonObject, stats: Summary | None = None, **changes: Any) -> Look:
     """A look at a node with pods."""
-    return Look(state(**changes), pods, usage() if stats is None else stats, Disk(40 * GIB, 100 * GIB))
+    return Look(state(**changes), pods, usage() if stats is None else stats, RootDisk(40 * GIB, 100 * GIB))
 
 
 class MadeLog:

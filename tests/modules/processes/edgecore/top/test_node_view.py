@@ -22,7 +22,8 @@ from edged.server.responses import Reply, Stream, json, text
 from edged.server.router import Route, Router
 from edged.server.snapshots import Snapshots
 from edgehub.counters import LinkCounters, LinkState
-from modules.processes.edgecore.local.node import NodeClient, NodeError
+from modules.processes.edgecore.local.errors import NodeError
+from modules.processes.edgecore.local.node import NodeClient
 from modules.processes.edgecore.top.look import Look, Unreachable
 from modules.processes.edgecore.top.node_view import SocketView
 from modules.processes.edgecore.top.poller import Poller

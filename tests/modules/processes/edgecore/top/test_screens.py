@@ -13,7 +13,7 @@ from textual.pilot import Pilot
 from textual.screen import Screen
 from textual.widgets import DataTable, Static
 
-from modules.processes.edgecore.local.node import NodeError
+from modules.processes.edgecore.local.errors import NodeError
 from modules.processes.edgecore.top.app import Looked, TopApp
 from modules.processes.edgecore.top.log_screen import LogScreen
 from modules.processes.edgecore.top.look import Look, Unreachable
@@ -233,7 +233,8 @@ def test_a_long_log_is_bounded_and_does_not_run_ahead() -> None:
 @pytest.mark.parametrize(
     ("key", "title", "text"),
     [
-        ("d", "pod default/crasher", "name: crasher"),
+        ("d", "pod default/crasher", "CrashLoopBackOff"),
+        ("y", "pod default/crasher", "name: crasher"),
         ("x", "what happened to default/crasher", "pod default/crasher: waits here"),
         ("e", "events of default/crasher", "no events"),
         ("E", "events of this node", "no events"),
