@@ -24,8 +24,7 @@ from websockets.asyncio.client import ClientConnection, connect
 from beehive.clock import RealClock
 from beehive.codec import decode, encode
 from beehive.message import Message
-from modules.cloud.apiserver.commands import Apply
-from modules.processes.cloudcore.control_client import ControlClient
+from modules.processes.cloudcore.control_client import Apply, ControlClient
 from tests.bench.rows import Row, Unit
 from tests.end_to_end.processes import Process, wait_until
 

@@ -19,8 +19,8 @@ from edgehub import EdgeHubSettings, install
 from edgehub.outbox.sqlite import open_outbox
 from metamanager.client import AsyncMetaClient
 from metamanager.module import MetaManager, MetaSettings
-from modules.cloud.apiserver.commands import Apply
 from modules.cloud.messages import HANDLED, HANDLED_RESOURCE
+from modules.processes.cloudcore.control_client import Apply
 from tests.end_to_end.processes import wait_until
 from tests.modules.processes.cloudcore.stubs import Stub
 

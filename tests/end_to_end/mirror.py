@@ -7,9 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from beehive.errors import BeehiveError
-from modules.cloud.apiserver.commands import Get
 from modules.cloud.apiserver.kinds import JsonObject
-from modules.processes.cloudcore.control_client import ControlClient
+from modules.processes.cloudcore.control_client import ControlClient, Get
 from tests.end_to_end.processes import PATIENCE
 
 Predicate = Callable[[JsonObject], bool]

@@ -1,8 +1,6 @@
 """Targets of the cloud's servers: certificate requests, join tokens, HTTPS requests, the control socket."""
 
 import json
-import socket
-import struct
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Sequence
 from functools import cache
@@ -16,12 +14,23 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from cryptography.x509.oid import NameOID
 
+from beehive.http.server import ServerExchange
+from beehive.simulation import Simulation
+from edged.server.errors import RequestError
+from edged.server.request import MAX_HEAD, read_request
+from edged.server.responses import Response, Stream
+from modules.cloud.apiserver.api_calls import ApiCall, ApiResult, DryRunError, serve
+from modules.cloud.apiserver.cluster import Cluster
+from modules.cloud.apiserver.endpoints.service import ApiService
+from modules.cloud.apiserver.endpoints.subscriptions import Subscriptions
+from modules.cloud.apiserver.limits import REQUEST_BYTES
+from modules.cloud.apiserver.watch_history import WatchHistory, WatchQuery, WatchStart
 from modules.cloud.cloudhub.certificates import join_tokens
 from modules.cloud.cloudhub.certificates.authority import Authority
 from modules.cloud.cloudhub.certificates.enrolment import Enrolment, EnrolmentRequest
 from modules.cloud.cloudhub.certificates.errors import RequestRefusedError, TokenError
 from modules.cloud.cloudhub.certificates.node_identity import node_in
-from modules.processes.cloudcore.framing import ControlError, ControlReply, ControlRequest, receive_frame
+from modules.processes.cloudcore.control_service import ControlService
 from tests.fuzz.target import Target, must
 
 _NOW: Final = 1795139667.0
@@ -162,26 +171,84 @@ def _strangers() -> Sequence[bytes]:
     return (*made, b"GET\n/ca.crt", b"GET\n/node/edge-1", b"GET\n/node/../edge-1", b"POST\n/edge.crt\n\n")
 
 
-def _check_control(data: bytes, random: Random) -> None:
-    ours, theirs = socket.socketpair()
-    with ours, theirs:
-        theirs.sendall(data[:16384])
-        theirs.shutdown(socket.SHUT_WR)
+class _Alone:
+    """Carries out the requests of the control socket on a cluster of its own, rolled back by nobody."""
+
+    def __init__(self) -> None:
+        self._clock = Simulation(0).clock
+        self._cluster = Cluster(self._clock)
+        self._history = WatchHistory(self._cluster.storage)
+        self._cluster.create({"kind": "Pod", "apiVersion": "v1", "metadata": {"name": "a"}, "spec": _SPEC})
+        self.subscriptions = Subscriptions()
+        api = ApiService(self, self.subscriptions, "v1.32.0", self._clock)
+        self.service = ControlService(api, str, lambda: "")
+
+    def call(self, call: ApiCall) -> ApiResult:
+        """Carries out a call."""
         try:
-            while receive_frame(ours, random.choice((ControlRequest, ControlReply))) is not None:
-                pass
-        except ControlError:
-            return
+            return serve(self._cluster, call)
+        except DryRunError as end:
+            return end.result
+
+    def start_watch(self, query: WatchQuery) -> WatchStart:
+        """Begins a watch."""
+        return self._history.start(query)
+
+
+_SPEC: Final = {"containers": [{"name": "c", "image": "i"}]}
+
+
+class _Gone:
+    """A client that goes at once."""
+
+    def gone_within(self, seconds: float, wake: int | None = None) -> bool:
+        """It has gone."""
+        must(seconds >= 0 and (wake or 0) >= 0, "a wait is one")
+        return True
+
+
+def _check_control(data: bytes, _: Random) -> None:
+    """Check a whole HTTP request of the control socket: what is answered is a response of the API."""
+    parts = [data[:65536]]
+    try:
+        request = read_request(ServerExchange(MAX_HEAD), lambda: parts.pop() if parts else b"", REQUEST_BYTES)
+    except RequestError as error:
+        must(400 <= error.status < 500, "a request that cannot be read is the client's fault")
+        return
+    reply = _Alone().service.serve(request)
+    if isinstance(reply, Stream):
+        list(reply.pieces(_Gone()))
+        reply.done()
+        return
+    assert isinstance(reply, Response)
+    must(reply.status < 500, "no request is the server's fault")
+    if reply.status >= 400:
+        must(json.loads(reply.body)["kind"] == "Status", "a refusal is a metav1.Status")
+
+
+def _request_of(method: str, target: str, body: bytes = b"", media: str = "application/json") -> bytes:
+    head = f"{method} {target} HTTP/1.1\r\nHost: x\r\nContent-Type: {media}\r\nContent-Length: {len(body)}\r\n\r\n"
+    return head.encode() + body
 
 
 def _control() -> Sequence[bytes]:
-    bodies = (
-        {"verb": "get", "body": {"kind": "pods", "namespace": "default"}},
-        {"verb": "apply", "body": {"objects": [{"kind": "Pod", "metadata": {"name": "a"}}]}},
-        {"items": [{"object": {"kind": "Pod"}}], "change": "ADDED"},
-    )
-    texts = [json.dumps(body).encode() for body in bodies]
-    return [struct.pack(">I", len(text)) + text for text in texts]
+    pod = json.dumps({"kind": "Pod", "metadata": {"name": "b"}, "spec": _SPEC}).encode()
+    pods, one = "/api/v1/namespaces/default/pods", "/api/v1/namespaces/default/pods/a"
+    steps = b'[{"op":"add","path":"/metadata/labels","value":{"a":"b"}},{"op":"move","from":"/spec","path":"/x"}]'
+    return [
+        _request_of("GET", f"{pods}?labelSelector=a%3Db,c&fieldSelector=spec.nodeName%3Dn&limit=1"),
+        _request_of("GET", f"{pods}?watch=true&resourceVersion=1&allowWatchBookmarks=true"),
+        _request_of("GET", "/apis/coordination.k8s.io/v1"),
+        _request_of("POST", f"{pods}?fieldValidation=Strict&dryRun=All", pod),
+        _request_of("PUT", one, pod),
+        _request_of("PATCH", one, steps, "application/json-patch+json"),
+        _request_of("PATCH", one, b'{"spec":{"$patch":"replace"}}', "application/strategic-merge-patch+json"),
+        _request_of("PATCH", f"{one}/status", b'{"status":{"phase":"Running"}}', "application/merge-patch+json"),
+        _request_of("PATCH", one, b"kind: Pod\nmetadata: {name: a}\n", "application/apply-patch+yaml"),
+        _request_of("DELETE", one, b'{"gracePeriodSeconds":0,"preconditions":{"uid":"x"}}'),
+        _request_of("DELETE", pods),
+        _request_of("POST", "/cloudcore/tokens", b'{"seconds":3600}'),
+    ]
 
 
 def _check_peer(data: bytes, _: Random) -> None:

@@ -17,9 +17,8 @@ import pytest
 from websockets.sync.client import ClientConnection, connect
 
 from beehive import Message, RealClock, decode, encode
-from modules.cloud.apiserver.commands import Apply, Delete
 from modules.processes.cloudcore.config import CloudCoreConfig
-from modules.processes.cloudcore.control_client import ControlClient
+from modules.processes.cloudcore.control_client import Apply, ControlClient, Delete
 from modules.processes.cloudcore.process import CloudCore
 from tests.interop.entries import Json, entries, step_of
 from tests.interop.forms import form_of

@@ -16,7 +16,7 @@ import msgspec
 import pytest
 
 from beehive import Message
-from modules.cloud.apiserver.commands import Apply, Get
+from modules.processes.cloudcore.control_client import Apply, Get
 from tests.interop.traces import needs_traces
 from tests.modules.cloud.objects import node, pod
 from tests.modules.processes.cloudcore.stubs import Edge, Stub

@@ -1,24 +1,47 @@
-"""The Kubernetes API's verbs, for the requests of nodes' metaservers, which come through dynamiccontroller."""
+"""The Kubernetes API's verbs: requests of the control socket, and of nodes' metaservers through dynamiccontroller."""
 
 import re
 from typing import Any, Final
 
 import msgspec
 
-from modules.cloud.apiserver.cluster import Cluster
-from modules.cloud.apiserver.errors import TOO_DEEP, ApiError, BadRequestError, UnknownKindError
-from modules.cloud.apiserver.kinds import KINDS, JsonObject, Kind, ObjectKey, key_for
+from modules.apimachinery.errors import ApiStatusError
+from modules.cloud.apiserver.api_lists import list_objects, selected_objects
+from modules.cloud.apiserver.apply import with_server_fields_removed
+from modules.cloud.apiserver.cluster import ApplyOutcome, Cluster
+from modules.cloud.apiserver.conversion import without_null_members
+from modules.cloud.apiserver.errors import (
+    TOO_DEEP,
+    ApiError,
+    BadRequestError,
+    ConflictError,
+    MethodNotAllowedError,
+    UnknownKindError,
+    UnsupportedMediaTypeError,
+)
+from modules.cloud.apiserver.json_patch import apply_json_patch
+from modules.cloud.apiserver.kinds import KINDS, JsonObject, Kind, ObjectKey, key_for, key_of, uid_of, version_of
+from modules.cloud.apiserver.merge_schema import schema_of
+from modules.cloud.apiserver.resources import resource_of
+from modules.cloud.apiserver.strategic_merge import merge_json, merge_strategic
 
 STRATEGIC: Final = "application/strategic-merge-patch+json"
 MERGE: Final = "application/merge-patch+json"
-_NODE: Final = re.compile(r"[-a-z0-9.]+\Z")
+JSON_PATCH: Final = "application/json-patch+json"
+APPLY: Final = "application/apply-patch+yaml"
+_ALL: Final = ["All"]
+_LONGEST_PREFIX: Final = 240
+_ANNOTATING: Final = "kubectl-last-applied"
+"""The field manager with which kubectl applies its last-applied annotation alone, before a server-side apply."""
+_OF_NODES: Final = ("log", "exec", "attach", "portforward", "proxy")
+_POD: Final = "Pod"
 
 
 class ApiCall(msgspec.Struct, frozen=True, kw_only=True):
     """One API request."""
 
     verb: str
-    """get, list, create, update, updatestatus, patch or delete."""
+    """get, list, create, update, updatestatus, patch, delete or deletecollection."""
     api_version: str
     plural: str
     namespace: str = ""
@@ -28,9 +51,10 @@ class ApiCall(msgspec.Struct, frozen=True, kw_only=True):
     patch_type: str = ""
     """The media type of a patch."""
     options: JsonObject = {}
+    """GetOptions, ListOptions, DeleteOptions and so on."""
     body: Any = None
     node: str = ""
-    """The node whose metaserver makes the request, known from its connection."""
+    """The node whose metaserver makes the request, known from its connection; "" is an administrator."""
 
 
 class ApiResult(msgspec.Struct, frozen=True):
@@ -39,6 +63,22 @@ class ApiResult(msgspec.Struct, frozen=True):
     object: JsonObject | None = None
     refusal: JsonObject | None = None
     """The metav1.Status of an error."""
+    created: bool = False
+    """Whether the request has created the object (201 instead of 200)."""
+    warnings: tuple[str, ...] = ()
+    """For the person who made the request."""
+
+
+class DryRunError(Exception):
+    """The end of a request with `dryRun`: it was carried out, and the transaction must be rolled back.
+
+    Args:
+        result: the response.
+    """
+
+    def __init__(self, result: ApiResult) -> None:
+        super().__init__("dry run")
+        self.result = result
 
 
 def serve(cluster: Cluster, request: ApiCall, *, knows_all: bool = True) -> ApiResult:
@@ -48,88 +88,141 @@ def serve(cluster: Cluster, request: ApiCall, *, knows_all: bool = True) -> ApiR
         cluster: the objects.
         request: the request.
         knows_all: whether a missing object is not to exist. A cloud that may have lost its database sets
-            `remainingItemCount` in its lists, so that nodes delete nothing for them.
+            `remainingItemCount` in its lists for nodes, so that they delete nothing for them.
+
+    Raises:
+        DryRunError: a dry run has succeeded; the caller rolls back its changes.
     """
     try:
-        made = _carry_out(cluster, request)
-        if request.verb == "list" and made is not None and not knows_all:
-            made["metadata"]["remainingItemCount"] = 1
-        return ApiResult(made)
-    except ApiError as error:
+        dry_run = _is_dry_run(request)
+        result = _carry_out(cluster, request)
+    except (ApiError, ApiStatusError) as error:
         return ApiResult(refusal=error.status())
     except RecursionError:
         return ApiResult(refusal=BadRequestError(TOO_DEEP).status())
+    if request.verb == "list" and request.node and result.object is not None and not knows_all:
+        result.object["metadata"]["remainingItemCount"] = 1
+    if dry_run:
+        raise DryRunError(result)
+    return result
 
 
-def _carry_out(cluster: Cluster, request: ApiCall) -> JsonObject | None:
-    kind = _kind(request)
-    if request.subresource not in ("", "status"):
-        raise BadRequestError(f"{request.plural}/{request.subresource} is not served by this cloud")
-    if request.options.get("dryRun"):
-        raise BadRequestError("dryRun is not served by this cloud")
-    if request.verb == "list":
-        return _list(cluster, kind, request)
-    if request.verb == "create":
-        return cluster.create(_named(_object(request), kind, request))
+def _is_dry_run(request: ApiCall) -> bool:
+    asked = request.options.get("dryRun")
+    if asked and asked != _ALL:
+        raise BadRequestError(f"dryRun: Unsupported value: {str(asked)[:80]}: supported values: All")
+    return bool(asked)
+
+
+def _carry_out(cluster: Cluster, request: ApiCall) -> ApiResult:
+    kind = kind_of(request)
+    if request.subresource not in ("", *resource_of(kind).subresources):
+        raise _no_subresource(request)
+    match request.verb:
+        case "list":
+            return ApiResult(list_objects(cluster, kind, request.namespace, request.options))
+        case "create":
+            return ApiResult(cluster.create(_to_create(cluster, kind, request)), created=True)
+        case "deletecollection":
+            return ApiResult(_delete_collection(cluster, kind, request))
     if not request.name:
-        raise BadRequestError("a name is wanted")
+        raise MethodNotAllowedError(f"a name is wanted: {request.verb[:40]} is not served on a collection")
     return _on_one(cluster, request, key_for(kind, request.namespace, request.name), kind)
 
 
-def _on_one(cluster: Cluster, request: ApiCall, key: ObjectKey, kind: Kind) -> JsonObject | None:
+def _no_subresource(request: ApiCall) -> ApiError:
+    if request.plural == "pods" and request.subresource in _OF_NODES:
+        why = f"pods/{request.subresource} is not served by this cloud: `edgecore` has it on the pod's node"
+        return MethodNotAllowedError(why)
+    return BadRequestError(f"{request.plural}/{request.subresource} is not served by this cloud")
+
+
+def _on_one(cluster: Cluster, request: ApiCall, key: ObjectKey, kind: Kind) -> ApiResult:
     match request.verb:
         case "get":
-            return cluster.storage.get(key)
+            return ApiResult(cluster.read(key))
         case "updatestatus":
-            return cluster.replace_status(key, _object(request).get("status") or {})
+            return ApiResult(cluster.replace_status(key, _object(request).get("status") or {}))
         case "update" if request.subresource:
-            return cluster.replace_status(key, _object(request).get("status") or {})
+            return ApiResult(cluster.replace_status(key, _object(request).get("status") or {}))
         case "update":
-            return cluster.update(_named(_object(request), kind, request))
+            return ApiResult(cluster.update(_named(_object(request), kind, request)))
+        case "patch" if request.patch_type == APPLY:
+            return _apply(cluster, kind, request)
         case "patch":
-            return _patch(cluster, request, key)
+            return ApiResult(_patch(cluster, request, key))
         case "delete":
-            preconditions = request.options.get("preconditions") or {}
-            if not isinstance(preconditions, dict):
-                raise BadRequestError("preconditions: an object is wanted")
-            cluster.delete(key, _grace(request), str(preconditions.get("uid") or ""))
-            return None
-    raise BadRequestError(f"the verb {request.verb[:40]!r} is not served by this cloud")
+            return ApiResult(_delete(cluster, request, key))
+    raise MethodNotAllowedError(f"the verb {request.verb[:40]!r} is not served by this cloud")
+
+
+def _apply(cluster: Cluster, kind: Kind, request: ApiCall) -> ApiResult:
+    """Carry out a server-side apply. Nodes may not: it is no write that NodeRestriction knows."""
+    if request.node or request.subresource:
+        raise UnsupportedMediaTypeError(f"patches of type {APPLY} are not served here by this cloud")
+    wanted = _named(_object(request), kind, request)
+    if request.options.get("fieldManager") == _ANNOTATING:
+        live = cluster.storage.get(key_of(wanted))
+        return ApiResult(cluster.update({**live, "metadata": merge_json(live["metadata"], wanted["metadata"])}))
+    made, outcome = cluster.apply(wanted)
+    return ApiResult(made, created=outcome is ApplyOutcome.CREATED)
 
 
 def _patch(cluster: Cluster, request: ApiCall, key: ObjectKey) -> JsonObject:
-    if request.patch_type not in (STRATEGIC, MERGE):
-        raise BadRequestError(f"patches of type {request.patch_type[:80]!r} are not served by this cloud")
-    patch = _object(request)
+    live = cluster.storage.get(key)
+    match request.patch_type:
+        case "application/strategic-merge-patch+json":
+            merged = merge_strategic(live, _object(request), schema_of(key.kind))
+        case "application/merge-patch+json":
+            merged = merge_json(live, _object(request))
+        case "application/json-patch+json":
+            merged = apply_json_patch(live, request.body)
+        case _:
+            known = ", ".join((JSON_PATCH, MERGE, STRATEGIC, APPLY))
+            why = "the body of the request was in an unknown format - accepted media types include:"
+            raise UnsupportedMediaTypeError(f"{why} {known}")
+    if not isinstance(merged, dict) or not isinstance(merged.get("metadata"), dict):
+        raise BadRequestError("the patch takes the object's metadata away")
     if request.subresource == "status":
-        return cluster.patch_status(key, patch)
-    return cluster.patch(key, patch, strategic=request.patch_type == STRATEGIC)
+        return cluster.update_status(key, merged)
+    return cluster.update({**merged, "kind": live["kind"], "apiVersion": live["apiVersion"]})
 
 
-def _list(cluster: Cluster, kind: Kind, request: ApiCall) -> JsonObject:
-    items = _selected(cluster, kind, request)
+def _delete(cluster: Cluster, request: ApiCall, key: ObjectKey) -> JsonObject | None:
+    """Delete an object; return the pod, the Status of a success for other kinds, and nothing for nodes."""
+    preconditions = request.options.get("preconditions") or {}
+    if not isinstance(preconditions, dict):
+        raise BadRequestError("preconditions: an object is wanted")
+    live = cluster.storage.get(key)
+    wanted = str(preconditions.get("resourceVersion") or version_of(live))
+    if wanted != version_of(live):
+        why = f"Precondition failed: ResourceVersion in precondition: {wanted[:40]}, ResourceVersion in object meta: "
+        raise ConflictError(request.plural, key.name, why + version_of(live))
+    gone = cluster.delete(key, _grace(request), str(preconditions.get("uid") or ""))
+    if request.node:
+        return None
+    if key.kind == _POD:
+        return gone
+    group = request.api_version.rpartition("/")[0]
+    details = {"name": key.name, "group": group, "kind": request.plural, "uid": uid_of(gone)}
+    kept = {name: value for name, value in details.items() if value}
+    return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": kept}
+
+
+def _delete_collection(cluster: Cluster, kind: Kind, request: ApiCall) -> JsonObject:
+    found = selected_objects(cluster, kind, request.namespace, request.options)
+    gone = [cluster.delete(key_of(obj), _grace(request)) for obj in found]
     version = str(cluster.storage.version)
-    return {
-        "kind": f"{kind.name}List",
-        "apiVersion": kind.api_version,
-        "metadata": {"resourceVersion": version},
-        "items": items,
-    }
+    metadata = {"resourceVersion": version}
+    return {"kind": f"{kind.name}List", "apiVersion": kind.api_version, "metadata": metadata, "items": gone}
 
 
-def _selected(cluster: Cluster, kind: Kind, request: ApiCall) -> list[JsonObject]:
-    """Return the selected objects; the only selector served is a node's for its own pods."""
-    fields = str(request.options.get("fieldSelector") or "")
-    if not fields and not request.options.get("labelSelector"):
-        return cluster.list(kind, request.namespace or None)
-    field, _, node = fields.partition("=")
-    if request.options.get("labelSelector") or (kind.name, field) != ("Pod", "spec.nodeName") or not _NODE.match(node):
-        raise BadRequestError("of selectors, this cloud serves spec.nodeName=NODE for pods, and no other")
-    pods = cluster.pods_on(node)
-    return [pod for pod in pods if request.namespace in ("", pod["metadata"]["namespace"])]
+def kind_of(request: ApiCall) -> Kind:
+    """Return the kind of a request's resource.
 
-
-def _kind(request: ApiCall) -> Kind:
+    Raises:
+        UnknownKindError: the API server stores no such objects.
+    """
     for kind in KINDS:
         if (kind.api_version, kind.plural) == (request.api_version, request.plural):
             return kind
@@ -142,6 +235,18 @@ def _object(request: ApiCall) -> JsonObject:
     return request.body
 
 
+def _to_create(cluster: Cluster, kind: Kind, request: ApiCall) -> JsonObject:
+    obj = _named(_object(request), kind, request)
+    metadata = obj["metadata"]
+    if metadata.get("resourceVersion"):
+        raise BadRequestError("resourceVersion should not be set on objects to be created")
+    prefix = metadata.get("generateName")
+    if not metadata.get("name") and isinstance(prefix, str) and prefix:
+        made = prefix[:_LONGEST_PREFIX] + re.sub("[^a-z0-9]", "", cluster.clock.new_id().lower())[-5:]
+        obj = {**obj, "metadata": {**metadata, "name": made}}
+    return with_server_fields_removed(obj)
+
+
 def _named(obj: JsonObject, kind: Kind, request: ApiCall) -> JsonObject:
     """Return the object with kind, namespace and name of the request's path."""
     metadata = obj.get("metadata")
@@ -152,7 +257,11 @@ def _named(obj: JsonObject, kind: Kind, request: ApiCall) -> JsonObject:
     for field, value in wanted.items():
         if metadata.get(field, value) != value:
             raise BadRequestError(f"the {field} of the object does not match that of the request")
-    return {"kind": kind.name, "apiVersion": kind.api_version, **obj, "metadata": {**metadata, **wanted}}
+    for field, right in (("kind", kind.name), ("apiVersion", kind.api_version)):
+        if obj.get(field) not in (None, "", right):
+            raise BadRequestError(f"the {field} of the object is {str(obj[field])[:80]!r}, that of the path {right!r}")
+    named = {**obj, "kind": kind.name, "apiVersion": kind.api_version, "metadata": {**metadata, **wanted}}
+    return dict(without_null_members(named))
 
 
 def _grace(request: ApiCall) -> int | None:

@@ -15,6 +15,7 @@ from modules.cloud.apiserver.pod_defaults import with_pod_defaults
 from modules.cloud.apiserver.pod_update_validation import validate_pod_update
 from modules.cloud.apiserver.validation import validate_metadata, validate_object
 
+_SERVERS_METADATA = ("uid", "resourceVersion", "creationTimestamp", "deletionTimestamp", "generation")
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 
@@ -31,8 +32,7 @@ def from_manifest(document: Any) -> JsonObject:
         obj["metadata"].setdefault("namespace", "default")
     else:
         obj["metadata"].pop("namespace", None)
-    for name in ("uid", "resourceVersion", "creationTimestamp", "deletionTimestamp", "generation"):
-        obj["metadata"].pop(name, None)
+    obj = with_server_fields_removed(obj)
     obj.pop("status", None)
     validate_object(obj)
     if kind.name == "Secret":
@@ -60,12 +60,23 @@ def applied(manifest: JsonObject, live: JsonObject | None) -> JsonObject:
     return merged
 
 
+def with_server_fields_removed(obj: JsonObject) -> JsonObject:
+    """Return a new object without the metadata that a server sets, and a pod without a status."""
+    metadata = {name: value for name, value in obj["metadata"].items() if name not in _SERVERS_METADATA}
+    new = {**obj, "metadata": metadata}
+    if new["kind"] == "Pod":
+        new.pop("status", None)
+    return new
+
+
 def with_defaults(obj: JsonObject) -> JsonObject:
     """Return a new object with the defaults of its kind."""
     if obj["kind"] == "Pod":
         return with_pod_defaults(obj)
     if obj["kind"] == "Secret":
-        return {"type": "Opaque", **obj}
+        secret = {"type": "Opaque", **obj}
+        _encode_string_data(secret)
+        return secret
     return obj
 
 

@@ -1,7 +1,7 @@
 """The embedded API server, with small parts of the scheduler, kubectl and the volume controller."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
 from enum import StrEnum
@@ -22,10 +22,11 @@ from modules.cloud.apiserver.kinds import (
     uid_of,
 )
 from modules.cloud.apiserver.merge_schema import schema_of
+from modules.cloud.apiserver.node_silence import with_node_silence
 from modules.cloud.apiserver.pod_update_validation import validate_pod_update
 from modules.cloud.apiserver.service_account_tokens import fill_token_request
 from modules.cloud.apiserver.storage import Storage
-from modules.cloud.apiserver.strategic_merge import merge_json, merge_strategic
+from modules.cloud.apiserver.strategic_merge import merge_strategic
 from modules.cloud.apiserver.validation import validate_metadata, validate_object
 from modules.cloud.apiserver.volume_binder import bind_volumes
 
@@ -149,16 +150,6 @@ class Cluster:
         self._admit(self.storage.get(key_of(obj), uid_of(obj)), obj)
         return self.storage.replace(obj)
 
-    def patch(self, key: ObjectKey, patch: JsonObject, *, strategic: bool) -> JsonObject:
-        """Merges a patch into an object: a strategic merge patch, or a JSON merge patch.
-
-        Raises:
-            ApiError: as of `update`, or the patch cannot be read.
-        """
-        live = self.storage.get(key)
-        merged = merge_strategic(live, patch, schema_of(key.kind)) if strategic else merge_json(live, patch)
-        return self.update({**merged, "kind": live["kind"], "apiVersion": live["apiVersion"]})
-
     def patch_status(self, key: ObjectKey, patch: JsonObject) -> JsonObject:
         """Merges a strategic merge patch into the object's status and metadata; the spec stays, as with the
         subresource.
@@ -168,8 +159,17 @@ class Cluster:
             ConflictError: the patch is for another uid or resourceVersion.
             BadRequestError: the patch cannot be read.
         """
-        live = self.storage.get(key)
-        merged = merge_strategic(live, patch, schema_of(key.kind))
+        return self.update_status(key, merge_strategic(self.storage.get(key), patch, schema_of(key.kind)))
+
+    def update_status(self, key: ObjectKey, new: JsonObject) -> JsonObject:
+        """Stores status and metadata of a new state of an object; the spec stays, as with the subresource.
+
+        Raises:
+            NotFoundError: no such object.
+            ConflictError: the new state has another uid or resourceVersion.
+            BadRequestError: it does not have its kind's schema, or no metadata.
+        """
+        live, merged = self.storage.get(key), dict(new)
         validate_schema(merged)
         if "metadata" not in merged:
             raise BadRequestError("the patch takes the object's metadata away")
@@ -247,6 +247,21 @@ class Cluster:
     def list(self, kind: Kind, namespace: str | None = None) -> list[JsonObject]:
         """Returns the objects of a kind, in all namespaces or in one."""
         return self.storage.list(kind, namespace)
+
+    def read(self, key: ObjectKey) -> JsonObject:
+        """Returns an object for a client; a node that has fallen silent is shown as such.
+
+        Raises:
+            NotFoundError: no such object.
+        """
+        return self._shown(self.storage.get(key))
+
+    def shown(self, kind: Kind, namespace: str | None = None) -> Sequence[JsonObject]:
+        """Returns the objects of a kind, in all namespaces or in one, as `read` returns them."""
+        return [self._shown(obj) for obj in self.storage.list(kind, namespace)]
+
+    def _shown(self, obj: JsonObject) -> JsonObject:
+        return with_node_silence(obj, self.storage) if obj["kind"] == _NODE.name else obj
 
     def _admit(self, old: JsonObject | None, new: JsonObject | None) -> None:
         if self._admission is not None:

@@ -8,7 +8,10 @@ ApiError                    carries a metav1.Status
 ├── InvalidError            422: the object breaks a rule of its kind
 ├── InternalError           500: a failure of the server
 ├── TooLargeError           413 RequestEntityTooLarge
+├── UnprocessableError      422 Invalid: a patch does not fit the object
 ├── BadRequestError         400: the request cannot be read
+├── UnsupportedMediaTypeError 415: the body has another format
+├── MethodNotAllowedError   405: the resource has no such verb
 └── UnknownKindError        404: no such kind is stored
 
 A Go edge compares `reason` and `code` (apierrors.IsNotFound and others), so both must be Kubernetes'.
@@ -146,6 +149,36 @@ class BadRequestError(ApiError):
 
     def __init__(self, message: str) -> None:
         super().__init__("cannot read a request", message)
+
+
+class UnprocessableError(ApiError):
+    """A patch does not fit the object."""
+
+    code = 422
+    reason = "Invalid"
+
+    def __init__(self, why: str) -> None:
+        super().__init__("cannot apply a patch", f"the patch does not fit the object: {why}")
+
+
+class UnsupportedMediaTypeError(ApiError):
+    """The request's body has a format that is not served."""
+
+    code = 415
+    reason = "UnsupportedMediaType"
+
+    def __init__(self, message: str) -> None:
+        super().__init__("cannot read a request", message)
+
+
+class MethodNotAllowedError(ApiError):
+    """The resource has no such verb."""
+
+    code = 405
+    reason = "MethodNotAllowed"
+
+    def __init__(self, message: str) -> None:
+        super().__init__("cannot do that", message)
 
 
 TOO_DEEP: Final = "it is nested too deeply"

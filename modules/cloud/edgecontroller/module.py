@@ -20,7 +20,7 @@ from modules.cloud.apiserver.authorization.attributes import of_call
 from modules.cloud.apiserver.authorization.graph import NodeGraph
 from modules.cloud.apiserver.authorization.node_authorizer import may_read
 from modules.cloud.apiserver.cluster import Cluster
-from modules.cloud.apiserver.commands import ObjectChanged, Verb
+from modules.cloud.apiserver.commands import Verb
 from modules.cloud.apiserver.database.database import Database
 from modules.cloud.apiserver.database.errors import DatabaseError
 from modules.cloud.apiserver.database.listener import DatabaseListener, Listen, can_listen
@@ -29,6 +29,7 @@ from modules.cloud.apiserver.kinds import kind_named
 from modules.cloud.apiserver.manifest_directory import ManifestDirectory
 from modules.cloud.apiserver.storage import EventType, ObjectEvent
 from modules.cloud.apiserver.transactions import Transactions
+from modules.cloud.apiserver.watch_history import WatchHistory, WatchQuery
 from modules.cloud.edgecontroller import upstream_nodes
 from modules.cloud.edgecontroller.downstream_controller import DownstreamController
 from modules.cloud.edgecontroller.downstream_messages import DownstreamMessage
@@ -60,9 +61,9 @@ _HELD = {
 class EdgeController(Module):
     """Answers the upstream messages of nodes, and sends nodes the objects that they need.
 
-    It also runs the embedded API server: it carries out the commands of `cloudcore` and the calls of dynamiccontroller,
-    and applies a directory of manifests. Each batch of messages is one transaction (`Transactions`). The module's
-    thread waits for the database; nothing else could be done meanwhile.
+    It also runs the embedded API server: it carries out the calls of `control` and dynamiccontroller, and applies a
+    directory of manifests. Each batch of messages is one transaction (`Transactions`). The module's thread waits for
+    the database; nothing else could be done meanwhile.
 
     Args:
         cluster: the embedded API server; made by the process, so it outlives a restart of this module.
@@ -97,6 +98,7 @@ class EdgeController(Module):
             cluster.storage, database, self._changed, self._connections.claimed_elsewhere, self._rolled_back
         )
         self._access_control = AccessControl(self._graph, Refusals(self.clock) if refusals is None else refusals)
+        self._history = WatchHistory(cluster.storage)
         self.failures = Failures()
         self._handled: Counter[str] = Counter()
         """Handled messages by node, not yet reported to cloudhub."""
@@ -178,21 +180,6 @@ class EdgeController(Module):
         """Records the objects, or deletions, that nodes have stored."""
         self._handle(message, lambda: self._connections.acknowledged(message.content_as(list[Acknowledged])))
 
-    @handles(None, Verb.APPLY, source=commands.SOURCE)
-    def on_apply(self, message: Message) -> None:
-        """Carries out `cloudcore apply`."""
-        self._command(message, commands.Apply, commands.apply)
-
-    @handles(None, Verb.GET, source=commands.SOURCE)
-    def on_get(self, message: Message) -> None:
-        """Carries out `cloudcore get`."""
-        self._command(message, commands.Get, commands.get)
-
-    @handles(None, Verb.DELETE, source=commands.SOURCE)
-    def on_delete(self, message: Message) -> None:
-        """Carries out `cloudcore delete`."""
-        self._command(message, commands.Delete, commands.delete)
-
     @handles(None, Verb.CALL, source=ModuleName.DYNAMICCONTROLLER)
     def on_call(self, message: Message) -> None:
         """Carries out an API call of a node's metaserver, which came through dynamiccontroller."""
@@ -200,25 +187,37 @@ class EdgeController(Module):
 
     @handles(None, Verb.CALL, source=commands.SOURCE)
     def on_administrators_call(self, message: Message) -> None:
-        """Carries out an API call of module `control`, without authorization. The simulation writes this way, in place
-        of people and controllers.
+        """Carries out an API call of module `control`, whose clients are administrators: without authorization. The
+        simulation writes this way, in place of people and controllers.
         """
         self._call(message, lambda call: api_calls.serve(self._cluster, call, knows_all=self._knows_all()))
+
+    @handles(None, Verb.WATCH, source=commands.SOURCE)
+    def on_watch(self, message: Message) -> None:
+        """Replies with the beginning of a watch of module `control`, which gets all later changes."""
+        query = message.content_as(WatchQuery)
+        self._handle(
+            message, lambda: self._transactions.after_commit(lambda: self.reply(message, self._history.start(query)))
+        )
 
     def poll_database(self) -> None:
         """Takes over the changes of other cloudcores, by an empty transaction."""
         self._transact(lambda: None)
 
     def _call(self, message: Message, serve: Callable[[api_calls.ApiCall], api_calls.ApiResult]) -> None:
-        def call() -> None:
-            result = serve(message.content_as(api_calls.ApiCall))
+        def answer(result: api_calls.ApiResult) -> None:
             self._transactions.after_commit(lambda: self.reply(message, result))
 
-        def refuse(_: Message, error: ApiError) -> None:
-            refused = api_calls.ApiResult(refusal=error.status())
-            self._transactions.after_commit(lambda: self.reply(message, refused))
+        def call() -> None:
+            answer(serve(message.content_as(api_calls.ApiCall)))
 
-        self._handle(message, call, refuse)
+        def refuse(_: Message, error: ApiError) -> None:
+            answer(api_calls.ApiResult(refusal=error.status()))
+
+        try:
+            self._handle(message, call, refuse)
+        except api_calls.DryRunError as end:
+            answer(end.result)
 
     def _serve_node(self, call: api_calls.ApiCall) -> api_calls.ApiResult:
         self._access_control.authorize(of_call(call.node, call))
@@ -240,10 +239,11 @@ class EdgeController(Module):
 
         Raises:
             DatabaseError: the transaction is lost. The supervisor restarts the module, and the message is tried again.
+            DryRunError: the work was a dry run; nothing of it remains.
         """
         try:
             self._transactions.attempt(work)
-        except DatabaseError:
+        except (DatabaseError, api_calls.DryRunError):
             raise
         except Exception as error:  # noqa: BLE001 - one sender's message must not stop the module for all
             refusal = self.failures.refusal_of(message, error)
@@ -281,17 +281,6 @@ class EdgeController(Module):
             return
         is_query = message.route.operation == Operation.QUERY and error.code >= HTTPStatus.INTERNAL_SERVER_ERROR
         self._send_response(message, error_response(error) if is_query else status_error(error))
-
-    def _command(self, message: Message, kind: type[Any], run: Callable[[Cluster, Any], commands.CommandReply]) -> None:
-        def carry_out() -> None:
-            result = run(self._cluster, message.content_as(kind))
-            self._transactions.after_commit(lambda: self.reply(message, result))
-
-        def refuse(_: Message, error: ApiError) -> None:
-            refused = commands.CommandReply([commands.CommandItem(error=error.message)])
-            self._transactions.after_commit(lambda: self.reply(message, refused))
-
-        self._handle(message, carry_out, refuse)
 
     def _notified(self) -> None:
         self.call_soon(self.poll_database)
@@ -332,8 +321,11 @@ class EdgeController(Module):
         if event.key.kind == _NODE and event.type is EventType.DELETED:
             self._connections.forget(event.key.name, elsewhere=self._transactions.is_adopting)
         if self.hive.members(commands.SOURCE):
-            changed = self.message(commands.RESOURCE, Verb.CHANGED, ObjectChanged(event.type, event.new))
-            self._transactions.after_commit(partial(self.broadcast, commands.SOURCE, changed))
+            self._transactions.after_commit(partial(self._tell_watches, event))
+
+    def _tell_watches(self, event: ObjectEvent) -> None:
+        changed = self.message(commands.RESOURCE, Verb.CHANGED, self._history.note(event))
+        self.broadcast(commands.SOURCE, changed)
 
     def _rolled_back(self, events: list[ObjectEvent], nodes: set[str]) -> None:
         for event in events:

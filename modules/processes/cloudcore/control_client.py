@@ -1,28 +1,76 @@
-"""The client of the control socket."""
+"""A small client of the control socket, in Python: for the demo, measurements and tests.
+
+It makes requests of the Kubernetes API, and returns what people see of the answers.
+"""
 
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
+from typing import Any, Final
+from urllib.parse import quote
 
 import msgspec
 
-from modules.cloud.apiserver.commands import Apply, CommandItem, Delete, Get, Verb
-from modules.processes.cloudcore.framing import (
-    METRICS,
-    TOKEN,
-    ControlError,
-    ControlReply,
-    ControlRequest,
-    receive_frame,
-    send_frame,
-)
+from beehive.errors import BeehiveError
+from beehive.http.client import ClientExchange
+from beehive.http.errors import HttpError
+from edged.server.listening import short_name
+from modules.cloud.apiserver.api_calls import APPLY
+from modules.cloud.apiserver.errors import UnknownKindError
+from modules.cloud.apiserver.kinds import JsonObject, Kind, kind_called, kind_named
+from modules.cloud.apiserver.manifests import items_of
+from modules.processes.cloudcore.errors import ControlError
 
-_SECONDS = 60.0
-_VERBS: dict[type[Apply | Get | Delete], str] = {Apply: Verb.APPLY, Get: Verb.GET, Delete: Verb.DELETE}
+_SECONDS: Final = 60.0
+_MAX_HEAD: Final = 64 * 1024
+_LARGEST: Final = 256 * 1024 * 1024
+"""Bytes of an answer: a list of all objects of a kind must fit."""
+_READ: Final = 1 << 16
+_JSON: Final = "application/json"
+_OK: Final = range(200, 300)
+
+
+class Apply(msgspec.Struct, frozen=True):
+    """Creates or updates objects by manifests."""
+
+    documents: list[Any]
+    namespace: str = "default"
+    """The namespace of documents without one."""
+
+
+class Get(msgspec.Struct, frozen=True):
+    """Reads objects."""
+
+    kind: str
+    name: str = ""
+    """Empty: all objects."""
+    namespace: str | None = "default"
+    """None: all namespaces."""
+
+
+class Delete(msgspec.Struct, frozen=True):
+    """Deletes one object."""
+
+    kind: str
+    name: str
+    namespace: str = "default"
+    grace: int | None = None
+    """A pod's grace period in seconds; None: its spec's."""
+
+
+class CommandItem(msgspec.Struct, frozen=True):
+    """The outcome for one object: the object, or an error."""
+
+    object: JsonObject | None = None
+    outcome: str = ""
+    """`created`, `configured` or `unchanged`; `deleted` or `is being deleted`."""
+    error: str = ""
+    warnings: tuple[str, ...] = ()
 
 
 class ControlClient:
-    """Sends commands to a running cloudcore over its control socket.
+    """Sends requests to a running cloudcore over its control socket.
 
     Args:
         path: the control socket.
@@ -32,13 +80,18 @@ class ControlClient:
         self._path = path
 
     def run(self, command: Apply | Get | Delete) -> list[CommandItem]:
-        """Sends a command, and returns its items.
+        """Carries out a command, and returns its items.
 
         Raises:
-            ControlError: cloudcore does not run, or refuses the command.
+            ControlError: cloudcore does not run, or does not answer.
         """
-        with self._connected(_SECONDS) as connection:
-            return self._call(connection, _VERBS[type(command)], command).items
+        match command:
+            case Apply():
+                return [self._apply(document, command.namespace) for document in items_of(command.documents)]
+            case Get():
+                return self._item(lambda: self._get(command))
+            case Delete():
+                return self._item(lambda: self._delete(command))
 
     def token(self, seconds: float) -> str:
         """Returns a new token for nodes, valid for so many seconds.
@@ -46,8 +99,10 @@ class ControlClient:
         Raises:
             ControlError: cloudcore does not run, or has no certificate authority.
         """
-        with self._connected(_SECONDS) as connection:
-            return self._exchange(connection, ControlRequest(TOKEN, {"seconds": seconds})).token
+        status, body = self.request("POST", "/cloudcore/tokens", msgspec.json.encode({"seconds": seconds}))
+        if status not in _OK:
+            raise ControlError("cannot make a token", _message_in(body))
+        return str(msgspec.json.decode(body)["token"])
 
     def metrics(self) -> str:
         """Returns cloudcore's metrics in Prometheus' text format.
@@ -55,8 +110,7 @@ class ControlClient:
         Raises:
             ControlError: cloudcore does not run.
         """
-        with self._connected(_SECONDS) as connection:
-            return self._exchange(connection, ControlRequest(METRICS, {})).metrics
+        return self.request("GET", "/metrics")[1].decode()
 
     def watch(self, command: Get) -> Iterator[tuple[str, CommandItem]]:
         """Yields the existing objects as ADDED, then each change, until cloudcore ends.
@@ -64,35 +118,147 @@ class ControlClient:
         Raises:
             ControlError: cloudcore does not run, or the kind is unknown.
         """
+        kind = _kind(command.kind)
+        target = f"{_path(kind, command.namespace, command.name)}?watch=true"
         with self._connected(None) as connection:
-            reply: ControlReply | None = self._call(connection, "watch", command)
-            while reply is not None:
-                for item in reply.items:
-                    yield reply.change, item
-                reply = receive_frame(connection, ControlReply)
+            exchange = ClientExchange(_MAX_HEAD)
+            connection.sendall(exchange.request("GET", target, _headers("")))
+            head = exchange.read_head(lambda: connection.recv(_READ))
+            if head.status not in _OK:
+                body = exchange.read_body(lambda: connection.recv(_READ), _READ)
+                raise ControlError("cannot watch", kind.plural, _message_in(body))
+            yield from _events(lambda: exchange.read_body(lambda: connection.recv(_READ), 1))
+
+    def request(self, method: str, target: str, body: bytes = b"", media: str = _JSON) -> tuple[int, bytes]:
+        """Returns the status and the body of the answer to a request.
+
+        Raises:
+            ControlError: cloudcore does not run, or does not answer.
+        """
+        with self._connected(_SECONDS) as connection:
+            exchange = ClientExchange(_MAX_HEAD)
+            try:
+                connection.sendall(exchange.request(method, target, _headers(media if body else ""), body))
+                head = exchange.read_head(lambda: connection.recv(_READ))
+                return head.status, exchange.read_body(lambda: connection.recv(_READ), _LARGEST)
+            except (OSError, BeehiveError) as error:
+                raise ControlError("cannot talk to cloudcore", str(self._path), str(error)) from error
+
+    def _apply(self, document: Any, namespace: str) -> CommandItem:
+        try:
+            kind, place, name = _address(document, namespace)
+            live = self._live(kind, place, name)
+            query = "?fieldManager=cloudcore&force=true"
+            target = _path(kind, place, name) + query
+            status, body = self.request("PATCH", target, msgspec.json.encode(document), APPLY)
+        except (BeehiveError, TypeError) as error:
+            if isinstance(error, ControlError):
+                raise
+            return CommandItem(error=str(error))
+        if status not in _OK:
+            return CommandItem(error=_message_in(body))
+        made = msgspec.json.decode(body)
+        return CommandItem(made, _outcome(live, made))
+
+    def _live(self, kind: Kind, namespace: str, name: str) -> JsonObject | None:
+        status, body = self.request("GET", _path(kind, namespace, name))
+        return msgspec.json.decode(body) if status in _OK else None
+
+    def _get(self, command: Get) -> list[CommandItem]:
+        kind = _kind(command.kind)
+        status, body = self.request("GET", _path(kind, command.namespace or None, command.name))
+        if status not in _OK:
+            return [CommandItem(error=_message_in(body))]
+        found = msgspec.json.decode(body)
+        if command.name:
+            return [CommandItem(found)]
+        return [CommandItem({"kind": kind.name, "apiVersion": kind.api_version, **obj}) for obj in found["items"]]
+
+    def _delete(self, command: Delete) -> list[CommandItem]:
+        kind = _kind(command.kind)
+        live = self._live(kind, command.namespace, command.name)
+        options = {} if command.grace is None else {"gracePeriodSeconds": command.grace}
+        target = _path(kind, command.namespace, command.name)
+        status, body = self.request("DELETE", target, msgspec.json.encode(options))
+        if status not in _OK:
+            return [CommandItem(error=_message_in(body))]
+        gone = self._live(kind, command.namespace, command.name) is None
+        return [CommandItem(live, "deleted" if gone else "is being deleted")]
+
+    def _item(self, work: Callable[[], list[CommandItem]]) -> list[CommandItem]:
+        try:
+            return work()
+        except UnknownKindError as error:
+            return [CommandItem(error=str(error))]
 
     def _connected(self, seconds: float | None) -> socket.socket:
         connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
-            connection.connect(str(self._path))
+            with short_name(self._path) as name:
+                connection.connect(name)
         except OSError as error:
             connection.close()
             hint = f"{error.strerror or error}; is `cloudcore run` running, with this --socket?"
-            raise ControlError("cannot reach the stub", str(self._path), hint) from error
+            raise ControlError("cannot reach cloudcore", str(self._path), hint) from error
         connection.settimeout(seconds)
         return connection
 
-    def _call(self, connection: socket.socket, verb: str, command: Apply | Get | Delete) -> ControlReply:
-        return self._exchange(connection, ControlRequest(verb, msgspec.to_builtins(command)))
 
-    def _exchange(self, connection: socket.socket, call: ControlRequest) -> ControlReply:
-        try:
-            send_frame(connection, call)
-            reply = receive_frame(connection, ControlReply)
-        except OSError as error:
-            raise ControlError("cannot talk to the stub", str(self._path), str(error)) from error
-        if reply is None:
-            raise ControlError("cannot talk to the stub", str(self._path), "it closed the connection")
-        if reply.error:
-            raise ControlError("the stub could not do it", reply.error)
-        return reply
+def _kind(word: str) -> Kind:
+    return kind_called(word)
+
+
+def _address(document: Any, namespace: str) -> tuple[Kind, str, str]:
+    """Return kind, namespace and name of a manifest.
+
+    Raises:
+        BeehiveError, TypeError: it has none.
+    """
+    meta = document.get("metadata") if isinstance(document, dict) else None
+    if not isinstance(meta, dict) or not isinstance(document.get("kind"), str):
+        raise TypeError("cannot read a request: an object with apiVersion, kind and metadata is wanted")
+    if not isinstance(meta.get("name"), str):
+        raise TypeError(f"cannot read a request: {document['kind']}: metadata.name is missing")
+    return kind_named(document["kind"]), str(meta.get("namespace") or namespace), meta["name"]
+
+
+def _path(kind: Kind, namespace: str | None, name: str) -> str:
+    prefix = f"/apis/{kind.api_version}" if kind.api_group else f"/api/{kind.api_version}"
+    place = "default" if name and not namespace else namespace
+    inside = f"/namespaces/{quote(place, safe='')}" if kind.namespaced and place else ""
+    return f"{prefix}{inside}/{kind.plural}" + (f"/{quote(name, safe='')}" if name else "")
+
+
+def _headers(media: str) -> list[tuple[str, str]]:
+    headers = [("Host", "localhost"), ("Accept", "application/json"), ("Connection", "close")]
+    return [*headers, ("Content-Type", media)] if media else headers
+
+
+def _events(receive: Callable[[], bytes]) -> Iterator[tuple[str, CommandItem]]:
+    """Yield the events of a watch until the server ends it, or ends itself."""
+    pending = b""
+    while piece := _piece(receive):
+        *lines, pending = (pending + piece).split(b"\n")
+        for line in lines:
+            event = msgspec.json.decode(line)
+            yield event["type"], CommandItem(event["object"])
+
+
+def _piece(receive: Callable[[], bytes]) -> bytes:
+    with suppress(HttpError, OSError):
+        return receive()
+    return b""
+
+
+def _outcome(live: JsonObject | None, made: JsonObject) -> str:
+    if live is None:
+        return "created"
+    same = live["metadata"]["resourceVersion"] == made["metadata"]["resourceVersion"]
+    return "unchanged" if same else "configured"
+
+
+def _message_in(body: bytes) -> str:
+    try:
+        return str(msgspec.json.decode(body)["message"])
+    except (msgspec.DecodeError, UnicodeError, KeyError, TypeError):
+        return body.decode("utf-8", "replace")[:500]

@@ -14,9 +14,8 @@ import msgspec
 from beehive.errors import BeehiveError
 from beehive.files.removal import remove_tree
 from edged.volumes import KernelMounts, VolumeError, points_below
-from modules.cloud.apiserver.commands import Apply, Get
 from modules.cloud.apiserver.kinds import JsonObject
-from modules.processes.cloudcore.control_client import ControlClient
+from modules.processes.cloudcore.control_client import Apply, ControlClient, Get
 from modules.processes.demo import orphans
 from modules.processes.demo.child import Child
 from modules.processes.demo.events import Deadline, Events, PodChanged

@@ -15,7 +15,7 @@ import sys
 from enum import StrEnum
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, cast
 
 from modules.processes.edgecore import doctor, local, store_commands, trace_commands, unit_command, version_command
 from modules.processes.edgecore.config import ConfigError, EdgeCoreConfig, Problem, verify
@@ -24,6 +24,7 @@ from modules.processes.edgecore.config.durations import parse_size
 from modules.processes.edgecore.exit_codes import ExitCode
 from modules.processes.edgecore.location import add_location, node_location
 from modules.processes.edgecore.trace_commands import replaying
+from modules.tools.kubectl.cli import arranged
 from modules.tools.kubectl.parser import VerbParser
 
 if TYPE_CHECKING:
@@ -72,7 +73,9 @@ class RunProcess(Protocol):
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit status. Usage errors end the process."""
-    chosen = _parser(sys.argv if arguments is None else arguments).parse_args(arguments)
+    words = sys.argv[1:] if arguments is None else list(arguments)
+    parser, commands = command_line(words)
+    chosen = parser.parse_args(arranged(parser, commands, words))
     try:
         status = cast("Callable[[argparse.Namespace], int]", _imported(chosen.command))(chosen)
         sys.stdout.flush()
@@ -82,13 +85,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return status
 
 
-def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
+def command_line(words: Sequence[str] | None = None) -> tuple[VerbParser, argparse._SubParsersAction[Any]]:
+    """Return the parser and its commands; of kubectl's verbs those in `words` have options, all of them for None."""
     parser = VerbParser(prog="edgecore", description="An edge node agent for Kubernetes.")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     _add_run(commands.add_parser("run", help="run this machine as an edge node until SIGTERM or SIGINT"))
     _add_join(commands.add_parser("join", help="make this machine a node of a cloud: certificate and configuration"))
     _add_config(commands.add_parser("config", help="print or check a configuration file"))
-    local.add(commands, words)
     trace_commands.add(commands.add_parser("trace", help="look into recorded messages"))
     store_commands.add(commands.add_parser("store", help="what the node remembers: list, get, history, diff"))
     replaying.add_replay(commands.add_parser("replay", help="run today's code on what a trace says, and compare"))
@@ -96,7 +99,8 @@ def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
     doctor.add(commands.add_parser("doctor", help="say what is wrong with this node, and what to do about it"))
     unit_command.add(commands)
     version_command.add(parser, commands)
-    return parser
+    local.add(commands, words)
+    return parser, commands
 
 
 def _add_run(parser: argparse.ArgumentParser) -> None:

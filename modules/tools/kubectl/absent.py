@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-from modules.tools.kubectl.errors import UsageError
-
 _NO_CONTROLLERS: Final = "there are no Deployments, ReplicaSets and Jobs here, only pods"
 _ON_THE_NODE: Final = "it needs the pod's node: `edgecore {verb}` there"
 _NO_USERS: Final = "there are no users and roles here; who may open the socket may do everything"
@@ -30,10 +28,10 @@ ANSWERS: Final = {
     "describe": "",
     "diff": "",
     "drain": "`cordon` the node, then `delete` its pods: no controller would start them elsewhere",
-    "edit": "`get -o yaml` into a file, edit it, and `replace -f` or `apply -f` it",
+    "edit": "",
     "events": "",
     "exec": _ON_THE_NODE,
-    "explain": "",
+    "explain": "the fields are at https://kubernetes.io/docs/reference/kubernetes-api/, and `apply` checks their names",
     "expose": "there is no Service proxy here; hostPort or hostNetwork of a pod opens a port of its node",
     "get": "",
     "kustomize": "`kubectl kustomize DIR` makes manifests, and `apply -f -` takes them",
@@ -57,10 +55,5 @@ ANSWERS: Final = {
 }
 """Every verb of kubectl 1.32, with the sentence for a program that lacks it; `{verb}` and `{program}` are replaced.
 
-An empty sentence means that the entry point must give one if it has not the verb.
+An empty sentence stands for a verb that every program has, or answers itself.
 """
-
-
-def refusal(program: str, verb: str, sentence: str) -> UsageError:
-    """Return the error of a verb that a program does not have."""
-    return UsageError(f"{program} has no `{verb}`: {sentence.format(verb=verb, program=program)}")

@@ -1,10 +1,10 @@
-"""kubectl's tables of one's own columns: `-o custom-columns=NAME:.metadata.name,…` and `-o custom-columns-file=FILE`."""
+"""kubectl's tables of one's own columns: `-o custom-columns=NAME:.metadata.name,…` and `-o custom-columns-file=…`."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
-from beehive.errors import BeehiveError
 from beehive.printable import clipped, printable
+from modules.tools.kubectl.errors import KubectlError
 from modules.tools.kubectl.jsonpath import JsonPath, relaxed
 
 NONE: Final = "<none>"
@@ -13,7 +13,7 @@ _NARROWEST: Final = 6
 _MOST: Final = 256
 
 
-class ColumnsError(BeehiveError):
+class ColumnsError(KubectlError):
     """A description of columns that cannot be read; the text is kubectl's, in one line."""
 
 
@@ -38,7 +38,7 @@ def read_columns(spec: str) -> list[CustomColumn]:
     """
     if not spec:
         raise ColumnsError("custom-columns format specified but no custom columns given")
-    columns = []
+    columns: list[CustomColumn] = []
     for part in spec.split(","):
         title, colon, path = part.partition(":")
         if not colon or not path:

@@ -10,7 +10,7 @@ from beehive.printable import printable
 REFUSED: Final = 1
 """Exit status of a command that was refused, or found nothing."""
 USAGE: Final = 2
-"""Exit status of a command line that cannot be understood."""
+"""Exit status of a command line with unknown options or commands."""
 
 
 class KubectlError(BeehiveError):
@@ -32,10 +32,7 @@ class KubectlError(BeehiveError):
 
 
 class UsageError(KubectlError):
-    """The arguments are wrong or do not fit together."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__(text, status=USAGE)
+    """The arguments do not fit together; as for kubectl, its status is that of a refusal."""
 
 
 class UnreachableError(KubectlError):

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from modules.tools.kubectl import arguments
 from modules.tools.kubectl.errors import KubectlError, StatusError, UsageError
+from modules.tools.kubectl.events import in_order
 from modules.tools.kubectl.output import Found, ObjectPrinter, TablePrinter, printer_of
 from modules.tools.kubectl.resources import Listing, ObjectRef, find, objects_of
 from modules.tools.kubectl.session import Session, report
+from modules.tools.kubectl.sort_by import sorted_by
 from modules.tools.kubectl.watching import changes, listing_of
 from modules.tools.printing.terminal import print_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from modules.tools.kubectl.discovery import ApiResource
     from modules.tools.kubectl.parser import VerbParser
     from modules.tools.printing.fields import JsonObject
 
@@ -87,7 +89,7 @@ def _fetched(
     session: Session, chosen: Any, wanted: Sequence[ObjectRef | Listing]
 ) -> tuple[list[Found], list[KubectlError]]:
     """Return the objects of each resource, in the order in which the resources are named, and the errors."""
-    found: dict[Any, list[JsonObject]] = {}
+    found: dict[ApiResource, list[JsonObject]] = {}
     errors: list[KubectlError] = []
     for each in wanted:
         try:
@@ -95,8 +97,7 @@ def _fetched(
         except StatusError as error:
             if not (chosen.ignore_not_found and error.is_not_found):
                 errors.append(error)
-    if chosen.sort_by:
-        found = {resource: _sorted(objects, chosen.sort_by) for resource, objects in found.items()}
+    found = {resource: _ordered(resource, objects, chosen.sort_by) for resource, objects in found.items()}
     return [Found(resource, objects) for resource, objects in found.items()], errors
 
 
@@ -108,13 +109,11 @@ def _objects(session: Session, chosen: Any, wanted: ObjectRef | Listing) -> list
     return objects_of(session, wanted, chosen.chunk_size)[0]
 
 
-def _sorted(objects: list[JsonObject], expression: str) -> list[JsonObject]:
-    try:
-        module = import_module("modules.tools.kubectl.sort_by")
-    except ModuleNotFoundError as error:
-        raise UsageError("--sort-by is not there") from error
-    found: list[JsonObject] = module.sorted_by(objects, expression)
-    return found
+def _ordered(resource: ApiResource, objects: list[JsonObject], sort_by: str) -> list[JsonObject]:
+    """Return the objects in the order that is asked for; events in that of their times."""
+    if sort_by:
+        return sorted_by(objects, sort_by)
+    return in_order(objects) if resource.kind == "Event" else objects
 
 
 def _watch(session: Session, chosen: Any, wanted: Sequence[ObjectRef | Listing], printer: ObjectPrinter) -> int:
@@ -129,14 +128,14 @@ def _watch(session: Session, chosen: Any, wanted: Sequence[ObjectRef | Listing],
     objects, version = objects_of(session, listing, chosen.chunk_size)
     resource = listing.resource
     if not chosen.watch_only:
-        for obj in _sorted(objects, chosen.sort_by) if chosen.sort_by else objects:
+        for obj in _ordered(resource, objects, chosen.sort_by):
             _show_change(chosen, printer, resource, "ADDED", obj)
     for event, obj in changes(session, listing, version):
         _show_change(chosen, printer, resource, event, obj)
     return 0
 
 
-def _show_change(chosen: Any, printer: ObjectPrinter, resource: Any, event: str, obj: JsonObject) -> None:
+def _show_change(chosen: Any, printer: ObjectPrinter, resource: ApiResource, event: str, obj: JsonObject) -> None:
     if isinstance(printer, TablePrinter):
         printer.show_change(resource, obj, event if chosen.output_watch_events else "")
     elif chosen.output_watch_events and chosen.output in ("json", "yaml"):

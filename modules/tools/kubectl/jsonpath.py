@@ -52,8 +52,8 @@ def relaxed(expression: str) -> str:
     inner = inner.removeprefix(".")
     if not inner or "{" in inner or "}" in inner:
         raise JsonPathError(
-            "unexpected path string, expected a 'name1.name2' or '.name1.name2' or '{name1.name2}' or '{.name1.name2}'",
-            clipped(expression),
+            f"unexpected path string {clipped(expression)}, expected a 'name1.name2' or '.name1.name2' or "
+            "'{name1.name2}' or '{.name1.name2}'"
         )
     return f"{{.{inner}}}"
 

@@ -8,8 +8,8 @@ grammar.
 import re
 from typing import Any, Final, NamedTuple, NoReturn
 
-from beehive.errors import BeehiveError
 from beehive.printable import clipped
+from modules.tools.kubectl.errors import KubectlError
 
 LONGEST: Final = 65_536
 """Characters that a template may have."""
@@ -24,7 +24,7 @@ _ESCAPE: Final = re.compile(r"\\(?:([abfnrtv\\'\"])|x([0-9a-fA-F]{2})|u([0-9a-fA
 _ESCAPES: Final = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
 
 
-class JsonPathError(BeehiveError):
+class JsonPathError(KubectlError):
     """A template cannot be read, or does not fit the object; the text is kubectl's, in one line."""
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -58,26 +59,57 @@ def read_all(names: Sequence[str], *, recursive: bool = False) -> list[Manifest]
     Raises:
         KubectlError: a file cannot be read, is no manifest, or there is no object in all of them.
     """
-    found = [manifest for name in names for manifest in _of_name(name, recursive=recursive)]
+    found = []
+    for each in read_each(names, recursive=recursive):
+        if isinstance(each, KubectlError):
+            raise each
+        found.append(each)
     if not found:
         raise KubectlError("no objects passed: there is no manifest in " + ", ".join(names))
     return found
 
 
-def _of_name(name: str, *, recursive: bool) -> Iterator[Manifest]:
+def read_each(names: Sequence[str], *, recursive: bool = False) -> Iterator[Manifest | KubectlError]:
+    """Yield the objects as `read_all` does, and an error for each file or document that cannot be read."""
+    for name in names:
+        try:
+            for file in _files_of_name(name, recursive=recursive):
+                yield from _of_file(file)
+        except KubectlError as error:
+            yield error
+
+
+def read_text(text: str, where: str) -> list[dict[str, Any]]:
+    """Return the objects of a text; `where` names it in errors. Raises KubectlError."""
+    found = []
+    for each in _of_data(text.encode(), where):
+        if isinstance(each, KubectlError):
+            raise each
+        found.append(each.object)
+    return found
+
+
+def _files_of_name(name: str, *, recursive: bool) -> list[Path | None]:
+    """Return the files that a name means; None is standard input."""
     if name == "-":
-        yield from _of_data(sys.stdin.buffer.read(_MOST_BYTES + 1), "standard input")
-        return
+        return [None]
     if name.startswith(("http://", "https://")):
         raise KubectlError(f"{name} is not read: fetch it and look at it first, as by `curl {name} -o manifest.yaml`")
     path = Path(name)
-    for file in _files_of(path, recursive=recursive) if path.is_dir() else [path]:
-        try:
-            with file.open("rb") as stream:
-                data = stream.read(_MOST_BYTES + 1)
-        except OSError as error:
-            raise KubectlError(f'the path "{file}" cannot be read: {error.strerror or error}') from error
-        yield from _of_data(data, str(file))
+    return [*_files_of(path, recursive=recursive)] if path.is_dir() else [path]
+
+
+def _of_file(file: Path | None) -> Iterator[Manifest | KubectlError]:
+    where = "standard input" if file is None else str(file)
+    try:
+        with nullcontext(sys.stdin.buffer) if file is None else file.open("rb") as stream:
+            data = stream.read(_MOST_BYTES + 1)
+    except FileNotFoundError:
+        yield KubectlError(f'the path "{file}" does not exist')
+    except OSError as error:
+        yield KubectlError(f'the path "{file}" cannot be read: {error.strerror or error}')
+    else:
+        yield from _of_data(data, where)
 
 
 def _files_of(directory: Path, *, recursive: bool) -> list[Path]:
@@ -91,26 +123,60 @@ def _files_of(directory: Path, *, recursive: bool) -> list[Path]:
     return files
 
 
-def _of_data(data: bytes, where: str) -> Iterator[Manifest]:
+def _of_data(data: bytes, where: str) -> Iterator[Manifest | KubectlError]:
     from edged.yaml_reader import YamlError, documents  # noqa: PLC0415 - PyYAML takes longer than most commands
 
     if len(data) > _MOST_BYTES:
-        raise KubectlError(f"{where} is longer than {_MOST_BYTES >> 20} MiB")
+        yield KubectlError(f"{where} is longer than {_MOST_BYTES >> 20} MiB")
+        return
     try:
-        for content, line in documents(data.decode()):
+        text = data.decode()
+        _check_keys(text, where)
+        for content, line in documents(text):
             if content is not None:
                 yield from _objects(_plain(content), f"{where}:{line}")
-    except UnicodeDecodeError as error:
-        raise KubectlError(f"{where} is not UTF-8 text") from error
+    except KubectlError as error:
+        yield error
+    except UnicodeDecodeError:
+        yield KubectlError(f"{where} is not UTF-8 text")
     except YamlError as error:
-        raise KubectlError(f"{where}:{error.line}: {error.why}") from error
+        lines = text.splitlines()[error.line - 1 : error.line]
+        hint = " (a tab indents it; YAML wants spaces)" if lines and lines[0].lstrip(" ").startswith("\t") else ""
+        yield KubectlError(f"error parsing {where}:{error.line}: {error.why}{hint}")
     except (TypeError, ValueError, RecursionError) as error:
-        raise KubectlError(f"{where}: not plain data: {error}") from error
+        yield KubectlError(f"{where}: not plain data: {error}")
 
 
-def _objects(content: Any, where: str) -> Iterator[Manifest]:
+def _check_keys(text: str, where: str) -> None:
+    """Raise KubectlError for a key that is twice in one object, of which the readers would keep the last."""
+    from yaml import CollectionEndEvent, CollectionStartEvent, MappingStartEvent, ScalarEvent  # noqa: PLC0415
+
+    from edged.yaml_reader import events  # noqa: PLC0415
+
+    open_: list[set[str] | None] = []
+    key_next: list[bool] = []
+    for event in events(text):
+        if isinstance(event, CollectionEndEvent):
+            open_.pop()
+            key_next.pop()
+            continue
+        keys = open_[-1] if open_ else None
+        if keys is not None and key_next[-1] and isinstance(event, ScalarEvent):
+            if event.value in keys:
+                line = event.start_mark.line + 1 if event.start_mark else 1
+                raise KubectlError(f'{where}:{line}: key "{event.value}" already set in map')
+            keys.add(event.value)
+        if open_:
+            key_next[-1] = not key_next[-1]
+        if isinstance(event, CollectionStartEvent):
+            open_.append(set() if isinstance(event, MappingStartEvent) else None)
+            key_next.append(True)
+
+
+def _objects(content: Any, where: str) -> Iterator[Manifest | KubectlError]:
     if not isinstance(content, dict):
-        raise KubectlError(f"{where}: an object with apiVersion and kind is wanted, not {_kind_of(content)}")
+        yield KubectlError(f"{where}: an object with apiVersion and kind is wanted, not {_kind_of(content)}")
+        return
     items = content.get("items")
     if isinstance(items, list) and str(content.get("kind", "")).endswith("List"):
         for item in items:
@@ -118,8 +184,9 @@ def _objects(content: Any, where: str) -> Iterator[Manifest]:
         return
     missing = [name for name in ("apiVersion", "kind") if not isinstance(content.get(name), str)]
     if missing:
-        raise KubectlError(f"{where}: {' and '.join(missing)} not set")
-    yield Manifest(content, where)
+        yield KubectlError(f"{where}: {' and '.join(missing)} not set")
+    else:
+        yield Manifest(content, where)
 
 
 def _kind_of(content: Any) -> str:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 import msgspec
 
+from modules.tools.kubectl.custom_columns import CustomColumn, read_columns, read_columns_file, table_of
 from modules.tools.kubectl.errors import KubectlError, UsageError
+from modules.tools.kubectl.jsonpath import JsonPath
 from modules.tools.printing.fields import map_at, text_at
 from modules.tools.printing.tables import TableOptions, TableWriter, layout
 from modules.tools.printing.terminal import print_json, print_lines, print_text, print_yaml
@@ -20,8 +21,6 @@ if TYPE_CHECKING:
     from modules.tools.kubectl.discovery import ApiResource
     from modules.tools.printing.fields import JsonObject
 
-_HERE: Final = "modules.tools.kubectl"
-_PLAIN: Final = ("", "wide", "json", "yaml", "name")
 _INDENT: Final = 4
 _LONGEST_TEMPLATE: Final = 1024 * 1024
 _FORMS: Final = "json, yaml, wide, name, jsonpath=…, jsonpath-file=…, custom-columns=…, custom-columns-file=…"
@@ -124,12 +123,13 @@ class _Documents:
 class _CustomColumns:
     """Tables of one's own columns; the rows of a watch follow without a head."""
 
-    def __init__(self, lines_of: Callable[[Sequence[JsonObject], bool], list[str]], *, headers: bool) -> None:
-        self._lines_of = lines_of
+    def __init__(self, columns: Sequence[CustomColumn], *, headers: bool) -> None:
+        self._columns = columns
         self._headers = headers
 
     def show(self, found: Sequence[Found], *, single: bool) -> None:  # noqa: ARG002
-        print_lines(self._lines_of([obj for each in found for obj in each.objects], self._headers))
+        objects = [obj for each in found for obj in each.objects]
+        print_lines(table_of(self._columns, objects, headers=self._headers))
         self._headers = False
 
 
@@ -149,9 +149,8 @@ def printer_of(chosen: Any) -> ObjectPrinter:
     if form == "name":
         return _Names()
     if form in ("custom-columns", "custom-columns-file"):
-        module, spec = _module("custom_columns", form), _template(form, template, equals)
-        columns = module.read_columns_file(spec) if form.endswith("file") else module.read_columns(spec)
-        return _CustomColumns(lambda objects, head: module.table_of(columns, objects, headers=head), headers=headers)
+        spec = _template(form, template, equals)
+        return _CustomColumns(read_columns_file(spec) if form.endswith("file") else read_columns(spec), headers=headers)
     show = _document_printer(form, template, equals, getattr(chosen, "template", ""))
     return _Documents(show, managed_fields=getattr(chosen, "show_managed_fields", False))
 
@@ -198,11 +197,10 @@ def _document_printer(form: str, template: str, equals: str, given: str) -> Call
             return lambda obj: print_yaml(_sorted(obj))
         case "jsonpath" | "jsonpath-file" | "jsonpath-as-json":
             text = _template(form, template or given, equals or given)
-            path, as_json = _module("jsonpath", form).JsonPath(text), form == "jsonpath-as-json"
-            return _writing(lambda obj: str(path.render(obj, as_json=as_json)))
+            path, as_json = JsonPath(text), form == "jsonpath-as-json"
+            return _writing(lambda obj: path.render(obj, as_json=as_json))
         case "go-template" | "go-template-file" | "template" | "templatefile":
-            text = _template(form, template or given, equals or given)
-            return _writing(_module("go_template", form).make_printer(text))
+            raise UsageError("there are no Go templates here; -o jsonpath=… and -o custom-columns=… say the same")
     raise UsageError(
         f'unable to match a printer suitable for the output format "{form}", allowed formats are: {_FORMS}'
     )
@@ -228,13 +226,6 @@ def _template(form: str, template: str, equals: str) -> str:
             return stream.read(_LONGEST_TEMPLATE).decode()
     except (OSError, UnicodeDecodeError) as error:
         raise KubectlError(f"error reading {template}: {error}") from error
-
-
-def _module(name: str, form: str) -> Any:
-    try:
-        return import_module(f"{_HERE}.{name}")
-    except ModuleNotFoundError as error:
-        raise UsageError(f"-o {form} is not there; allowed formats are: {', '.join(filter(None, _PLAIN))}") from error
 
 
 def _sorted(value: Any) -> Any:

@@ -16,8 +16,8 @@ _CHUNKS: Final = re.compile(r"\d+|\D", re.ASCII | re.DOTALL)
 def sorted_by(objects: Sequence[JsonObject], expression: str) -> list[JsonObject]:
     """Return the objects in the order of the values at a path; those without a value come first.
 
-    Numbers and quantities are compared by value, other texts naturally (`web-2` before `web-10`); times in UTC fall into
-    their order by that. Objects with equal values keep their order.
+    Numbers and quantities are compared by value, other texts naturally (`web-2` before `web-10`), which is right for
+    times in UTC. Objects with equal values keep their order.
 
     Raises:
         JsonPathError: the path cannot be read, no object has a value there, or values cannot be compared.

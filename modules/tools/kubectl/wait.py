@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from modules.tools.kubectl import arguments
 from modules.tools.kubectl.durations import end_of
 from modules.tools.kubectl.errors import KubectlError, StatusError, TimedOutError, UsageError, not_found
+from modules.tools.kubectl.jsonpath import JsonPath, relaxed
 from modules.tools.kubectl.output import print_result
 from modules.tools.kubectl.resources import ObjectRef, fetch_refs, find
 from modules.tools.kubectl.session import Session, report
@@ -127,11 +127,7 @@ def _jsonpath_goal(text: str) -> Goal:
     found = _JSONPATH.fullmatch(text)
     if not found:
         raise UsageError("jsonpath wait format must be --for=jsonpath='{.status.readyReplicas}'=3")
-    try:
-        jsonpath = import_module("modules.tools.kubectl.jsonpath")
-    except ModuleNotFoundError as error:
-        raise UsageError("--for=jsonpath is not there") from error
-    path, value = jsonpath.JsonPath(jsonpath.relaxed(found["path"])), found["value"]
+    path, value = JsonPath(relaxed(found["path"])), found["value"]
 
     def met(obj: JsonObject | None) -> bool:
         values = path.values(obj) if obj is not None else []

@@ -3,6 +3,7 @@
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from beehive.hive import Hive
 from beehive.message import Message
 from beehive.names import ModuleName
 from modules.cloud.apiserver import commands
+from modules.cloud.apiserver.api_calls import APPLY, ApiCall, ApiResult
 from modules.cloud.apiserver.cluster import Cluster
 from modules.cloud.apiserver.commands import Verb
 from modules.cloud.apiserver.database.database import Database
@@ -207,20 +209,25 @@ class SimulatedCloud:
         )
 
     def _command(self, kind: str, name: str, document: JsonObject | None) -> Message:
-        content: Any = commands.Delete(kind.lower(), name) if document is None else commands.Apply([document])
-        verb = Verb.DELETE if document is None else Verb.APPLY
+        known = kind_named(kind)
+        of: dict[str, Any] = {"api_version": known.api_version, "plural": known.plural, "name": name}
+        if known.namespaced:
+            of["namespace"] = "default" if document is None else document["metadata"].get("namespace", "default")
+        if document is None:
+            call = ApiCall(verb="delete", **of)
+        else:
+            call = ApiCall(verb="patch", patch_type=APPLY, body=document, **of)
         assert self.process is not None  # noqa: S101 - the caller has seen the hive
         return Message.new(
-            self.process.clock, source=commands.SOURCE, resource=commands.RESOURCE, operation=verb, content=content
+            self.process.clock, source=commands.SOURCE, resource=commands.RESOURCE, operation=Verb.CALL, content=call
         )
 
     def _answered(self, key: Key, document: JsonObject | None, answer: Message | BeehiveError) -> None:
         self._asked.discard(key)
         if isinstance(answer, BeehiveError) or self.wanted[key] is not document:
             return
-        items = answer.content_as(commands.CommandReply).items
-        errors = [item.error for item in items if item.error]
-        if not errors or (document is None and "not found" in errors[0]):
+        refusal = answer.content_as(ApiResult).refusal
+        if refusal is None or (document is None and refusal.get("code") == HTTPStatus.NOT_FOUND):
             self._unsettled.discard(key)
 
     def _make_listener(self, process: Process, deliver: Callable[[LinkEvent], None]) -> CloudListener:

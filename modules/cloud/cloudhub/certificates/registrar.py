@@ -12,7 +12,8 @@ from beehive.module import Module
 from beehive.names import ModuleName
 from beehive.resource import Side
 from modules.cloud.apiserver import commands
-from modules.cloud.apiserver.commands import Get, Verb
+from modules.cloud.apiserver.api_calls import ApiCall, ApiResult
+from modules.cloud.apiserver.commands import Verb
 from modules.cloud.cloudhub.certificates import join_tokens
 from modules.cloud.cloudhub.certificates.authority import Authority
 from modules.cloud.cloudhub.certificates.authority_files import AuthorityFiles
@@ -110,12 +111,12 @@ class Registrar(Module):
             self.clock,
             source=commands.SOURCE,
             resource=commands.RESOURCE,
-            operation=Verb.GET,
-            content=msgspec.to_builtins(Get("nodes", name)),
+            operation=Verb.CALL,
+            content=ApiCall(verb="get", api_version="v1", plural="nodes", name=name),
         )
         try:
             answer = self.hive.request(ModuleName.EDGECONTROLLER, request, _LOOK_UP_SECONDS).get()
-            return any(item.object is not None for item in answer.content_as(commands.CommandReply).items)
+            return answer.content_as(ApiResult).object is not None
         except BeehiveError as error:
             _log.warning("whether node %s is there could not be found out: %s", name, error)
             return False

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from modules.processes.edgecore.local import arguments
 from modules.processes.edgecore.location import add_location
-from modules.tools.kubectl.cli import VERBS, add_verbs
+from modules.tools.kubectl.cli import VERBS, add_answers, add_verbs
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -23,9 +23,8 @@ if TYPE_CHECKING:
 
 _HERE: Final = __name__
 
-_VERBS: Final[tuple[str, ...]] = (
-    "get", "describe", "events", "wait", "explain", "api-resources", "api-versions",
-    "delete", "label", "annotate", "patch",
+_VERBS: Final = (
+    "get", "describe", "events", "wait", "api-resources", "api-versions", "delete", "label", "annotate", "patch",
 )  # fmt: skip
 """Of kubectl's verbs those that make sense on a node; the last four are carried out by the cloud."""
 
@@ -35,13 +34,29 @@ _ANSWERS: Final = {
     "create": f"{_IN_THE_CLOUD}`cloudcore create -f FILE`",
     "replace": f"{_IN_THE_CLOUD}`cloudcore replace -f FILE`",
     "diff": f"{_IN_THE_CLOUD}`cloudcore diff -f FILE`",
-    "run": "",
+    "edit": f"{_IN_THE_CLOUD}`cloudcore edit`",
+    "run": f"{_IN_THE_CLOUD}write a manifest of the pod and `cloudcore apply -f` it",
+    "cordon": "it is the cloud's: `cloudcore cordon NODE`",
+    "uncordon": "it is the cloud's: `cloudcore uncordon NODE`",
+    "drain": "it is the cloud's: `cloudcore cordon NODE`, then `cloudcore delete` its pods",
+    "taint": "it is the cloud's: `cloudcore taint`",
+    "debug": "`edgecore exec POD -- COMMAND` runs a command in a container",
     "cluster-info": "this is one node; `edgecore doctor` says what its cloud is, and how the link to it is",
+    "ps": "`edgecore pods` lists the pods",
+    "images": "`edgecore describe node` lists the images",
+    "inspect": "`edgecore describe pod POD`, or `edgecore get pod POD -o yaml`",
+    "stats": "`edgecore top pods`",
+    "stop": "it is the cloud's: `cloudcore delete pod POD`, or `edgecore delete pod POD`, which asks it",
+    "rm": "it is the cloud's: `cloudcore delete pod POD`, or `edgecore delete pod POD`, which asks it",
+    "check": "`edgecore doctor` checks this node, `edgecore config check FILE` a file",
+    "system": "`edgecore logs POD`, or for the agent itself the output of `edgecore run`",
+    "list": "`edgecore pods` lists the pods, `edgecore store list` all stored objects",
 }
+"""For commands of kubectl, podman and `iotedge` that are not here."""
 
 
 def add(commands: argparse._SubParsersAction[Any], words: Collection[str] | None = None) -> None:
-    """Add these commands to those of `edgecore`.
+    """Add these commands to those of `edgecore`, and answers for those of kubectl that are not here; to be called last.
 
     Args:
         commands: of a VerbParser.
@@ -52,9 +67,9 @@ def add(commands: argparse._SubParsersAction[Any], words: Collection[str] | None
         add_arguments(parser)
         add_location(parser)
         parser.set_defaults(command=f"{_HERE}.{function}")
-    answers = {name: text for name, text in _ANSWERS.items() if text}
-    verbs = {name: VERBS[name] for name in _VERBS if name in VERBS}
-    add_verbs(commands, "edgecore", connect, verbs, answers=answers, add_connection=_add_location, words=words)
+    verbs = {name: VERBS[name] for name in _VERBS}
+    add_verbs(commands, "edgecore", connect, verbs, add_connection=_add_location, words=words)
+    add_answers(commands, "edgecore", _ANSWERS)
 
 
 def connect(chosen: argparse.Namespace) -> RestClient:

@@ -12,7 +12,7 @@ from modules.processes.edgecore.exit_codes import ExitCode
 from modules.processes.edgecore.local.archive import SourceIsLinkError, extract, pack
 from modules.processes.edgecore.local.channels import Channel, CommandExit
 from modules.processes.edgecore.local.errors import NodeError
-from modules.processes.edgecore.local.node import NodeClient, node_of, report_errors, say, url
+from modules.processes.edgecore.local.node import NodeClient, node_of, remark, report_errors, say, url
 from modules.processes.edgecore.local.remote import ContainerTarget, run_command
 from modules.processes.edgecore.local.target import container_of, pod_target
 
@@ -45,8 +45,7 @@ def copy(chosen: argparse.Namespace) -> int:
         node = node_of(chosen)
         name = pod_target(source.pod or target.pod, chosen.namespace)
         found = container_of(node.pod(name), chosen.container)
-        if found.remark:
-            say(found.remark)
+        remark(found.remark)
         container = _Container(node, ContainerTarget(*name, found.name))
         try:
             if source.pod:

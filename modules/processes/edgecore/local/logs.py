@@ -11,7 +11,7 @@ from edged.api.times import TimeError
 from modules.processes.edgecore.config.durations import parse_duration
 from modules.processes.edgecore.exit_codes import ExitCode
 from modules.processes.edgecore.local.errors import NodeError
-from modules.processes.edgecore.local.node import node_of, report_errors, say, url
+from modules.processes.edgecore.local.node import node_of, remark, report_errors, say, url
 from modules.processes.edgecore.local.target import container_of, pod_target
 
 if TYPE_CHECKING:
@@ -160,8 +160,7 @@ def _of_pod(pod: Pod, chosen: argparse.Namespace, container: str) -> list[LogSou
             raise NodeError("--all-containers and a container are given", container, usage=True)
         return [LogSource(*where, each.name) for each in pod.spec.all_containers]
     found = container_of(pod, container)
-    if found.remark:
-        say(found.remark)
+    remark(found.remark)
     return [LogSource(*where, found.name)]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import sys
 from collections.abc import Mapping
 from contextlib import contextmanager
 from http.client import HTTPConnection, HTTPException
@@ -24,7 +25,7 @@ from modules.processes.edgecore.location import load_node
 from modules.processes.edgecore.socket_path import socket_path
 from modules.tools.kubectl.errors import KubectlError
 from modules.tools.kubectl.rest import RestClient, path_of
-from modules.tools.printing.terminal import print_error
+from modules.tools.printing.terminal import print_error, print_text
 
 if TYPE_CHECKING:
     import argparse
@@ -178,5 +179,11 @@ def report_errors() -> Iterator[None]:
 
 
 def say(text: str) -> None:
-    """Print a remark about the result on standard error."""
+    """Print an error or a remark about the result on standard error."""
     print_error("edgecore", text)
+
+
+def remark(text: str) -> None:
+    """Print a remark of kubectl's on standard error, in its words; nothing for an empty text."""
+    if text:
+        print_text(text, to=sys.stderr)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from modules.processes.edgecore.local.channels import Channel, CommandExit
 from modules.processes.edgecore.local.errors import NodeError
-from modules.processes.edgecore.local.node import node_of, report_errors, say, url
+from modules.processes.edgecore.local.node import node_of, remark, report_errors, url
 from modules.processes.edgecore.local.spdy_link import COMMAND, SpdyCommand, SpdyLink
 from modules.processes.edgecore.local.stream_session import StreamSession
 from modules.processes.edgecore.local.target import container_of, only_word, pod_target
@@ -47,6 +47,7 @@ def execute(chosen: argparse.Namespace) -> int:
     printed.
     """
     with report_errors():
+        _check_terminal(chosen)
         pod, *command = chosen.words or [""]
         if not pod or not command:
             wanted = "a command" if pod else "a pod and a command"
@@ -67,6 +68,7 @@ def execute(chosen: argparse.Namespace) -> int:
 def attach(chosen: argparse.Namespace) -> int:
     """Attach to the container's process."""
     with report_errors():
+        _check_terminal(chosen)
         node = node_of(chosen)
         target = _target(node, chosen, only_word(chosen.words, "pod"))
         try:
@@ -102,11 +104,18 @@ def run_command(
         link.close()
 
 
+def _check_terminal(chosen: argparse.Namespace) -> None:
+    """Do without a terminal if there is none, as kubectl."""
+    if chosen.tty and not os.isatty(_INPUT if chosen.stdin else _OUTPUT):
+        chosen.tty = False
+        remark("Unable to use a TTY - input or output is not a terminal")
+
+
 def _target(node: NodeClient, chosen: argparse.Namespace, word: str) -> ContainerTarget:
     target = pod_target(word, chosen.namespace)
     found = container_of(node.pod(target), chosen.container)
-    if found.remark and not chosen.quiet:
-        say(found.remark)
+    if not chosen.quiet:
+        remark(found.remark)
     return ContainerTarget(*target, found.name)
 
 
@@ -115,8 +124,6 @@ def _streams(chosen: argparse.Namespace) -> list[tuple[str, str]]:
 
 
 def _converse(node: NodeClient, chosen: argparse.Namespace, target: str) -> int:
-    if chosen.tty and not os.isatty(_INPUT if chosen.stdin else _OUTPUT):
-        raise NodeError("-t needs a terminal", hint="leave it out when input or output is a file or a pipe")
     result = _with_end_of_input(node, target) if chosen.stdin and not chosen.tty else None
     if result is None:
         result = _over_websocket(node, chosen, target)

@@ -25,8 +25,10 @@ if TYPE_CHECKING:
     from edged.stats.model import CpuStats, MemoryStats
     from modules.processes.edgecore.local.node import NodeClient
 
-SECONDS: Final = 1.0
-"""Seconds between the two measurements that the use of CPU is computed from."""
+SECONDS: Final = 2.1
+"""Seconds between the two measurements that the use of CPU is computed from: the node measures every two seconds at
+most (`edged.stats.provider.FRESH`).
+"""
 
 _MEBIBYTE: Final = 1 << 20
 _UNKNOWN: Final = "<unknown>"
@@ -131,15 +133,18 @@ def _counters(summary: Summary, *, containers: bool) -> Iterable[tuple[tuple[str
 
 
 def cores(before: CpuStats | None, after: CpuStats | None) -> int | None:
-    """Return thousandths of a core used between two measurements; the server's own rate where there is only one."""
+    """Return thousandths of a core used since the measurement before: the node's own rate, else computed from times that
+    are whole seconds.
+    """
     if after is None:
         return None
-    used, was = after.usage_core_nano_seconds, before.usage_core_nano_seconds if before is not None else None
-    if before is not None and used is not None and was is not None and used >= was:
-        passed = parse_time(after.time) - parse_time(before.time)
-        if passed > 0:
-            return round((used - was) * 1000 / passed)
-    return None if after.usage_nano_cores is None else round(after.usage_nano_cores / 1_000_000)
+    if after.usage_nano_cores is not None:
+        return round(after.usage_nano_cores / 1_000_000)
+    if before is None or before.usage_core_nano_seconds is None or after.usage_core_nano_seconds is None:
+        return None
+    used = after.usage_core_nano_seconds - before.usage_core_nano_seconds
+    passed = parse_time(after.time) - parse_time(before.time)
+    return round(used * 1000 / passed) if passed > 0 and used >= 0 else None
 
 
 def ordered(usage: Iterable[Usage], by: str) -> list[Usage]:

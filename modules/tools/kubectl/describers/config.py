@@ -22,7 +22,7 @@ def describe_config_map(obj: JsonObject, related: Related, now: float) -> str:
 
 
 def describe_secret(obj: JsonObject, _related: Related, _now: float) -> str:
-    """Return the description of a Secret: the sizes of its data, no value (kubectl shows tokens of service accounts)."""
+    """Return the description of a Secret: the sizes of its data, and no value, not even of a token."""
     data = map_at(obj, "data")
     out = Writer()
     out.row(0)

@@ -120,7 +120,8 @@ def _value_from(source: JsonObject, container: JsonObject, pod: JsonObject) -> I
         value = text_at(pod, path) if path in ("metadata.name", "metadata.namespace", "metadata.uid") else ""
         yield f"{value} ({version}:{path})"
     else:
-        yield f"{_resource(map_at(source, 'resourceFieldRef'), container)} ({text_at(source, 'resourceFieldRef.resource')})"
+        reference = map_at(source, "resourceFieldRef")
+        yield f"{_resource(reference, container)} ({text_at(reference, 'resource')})"
 
 
 def _resource(reference: JsonObject, container: JsonObject) -> str:

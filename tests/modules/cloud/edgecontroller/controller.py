@@ -1,15 +1,15 @@
 """edgecontroller alone on a hive, in virtual time, for tests."""
 
-import json
 from pathlib import Path
 from typing import Any
 
 from beehive.message import Message
 from beehive.testing import Harness
+from modules.cloud.apiserver.api_calls import APPLY, ApiCall, ApiResult
 from modules.cloud.apiserver.cluster import Cluster
 from modules.cloud.apiserver.database.database import Database
 from modules.cloud.apiserver.database.errors import DatabaseError
-from modules.cloud.apiserver.kinds import ObjectKey
+from modules.cloud.apiserver.kinds import ObjectKey, kind_called
 from modules.cloud.apiserver.manifest_directory import ManifestDirectory
 from modules.cloud.edgecontroller.module import EdgeController
 from modules.cloud.messages import ACKNOWLEDGED, ACKNOWLEDGED_RESOURCE, HANDLED, Acknowledged, ConnectEvent
@@ -42,14 +42,26 @@ class Controller:
         for each in nodes:
             self.connected(each)
 
-    def command(self, verb: str, **body: Any) -> list[dict[str, Any]]:
-        message = self.bee.message("cloudcore/objects", verb, body, source="control")
-        answer = self.bee.ask(EdgeController.name, message)
-        items: list[dict[str, Any]] = json.loads(bytes(answer.content_raw()))["items"]
-        return items
+    def call(self, verb: str, word: str, name: str = "", namespace: str = "default", **fields: Any) -> ApiResult:
+        """An administrator's request, as module `control` passes it on."""
+        kind = kind_called(word)
+        place = namespace if kind.namespaced else ""
+        call = ApiCall(
+            verb=verb, api_version=kind.api_version, plural=kind.plural, namespace=place, name=name, **fields
+        )
+        message = self.bee.message("cloudcore/objects", "call", call, source="control")
+        return self.bee.ask(EdgeController.name, message).content_as(ApiResult)
 
-    def apply(self, *documents: Any) -> list[dict[str, Any]]:
-        return self.command("apply", documents=list(documents))
+    def remove(self, word: str, name: str, grace: int | None = None) -> ApiResult:
+        return self.call("delete", word, name, options={} if grace is None else {"gracePeriodSeconds": grace})
+
+    def apply(self, *documents: Any) -> list[ApiResult]:
+        results = []
+        for document in documents:
+            meta = document["metadata"]
+            place = meta.get("namespace", "default")
+            results.append(self.call("patch", document["kind"], meta["name"], place, patch_type=APPLY, body=document))
+        return results
 
     def asks(self, resource: str, operation: str, content: Any = None, node_name: str = "n1") -> Message:
         """A request of an edge."""

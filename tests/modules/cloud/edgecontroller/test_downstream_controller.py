@@ -23,7 +23,7 @@ def test_a_changed_configmap_goes_to_the_nodes_that_hold_it(controller: Controll
     controller.down()
     controller.apply(configmap(a="2"))
     assert controller.down() == ["update node/n1/default/configmap/settings"]
-    controller.command("remove", kind="cm", name="settings")
+    controller.remove("cm", "settings")
     assert controller.down() == ["delete node/n1/default/configmap/settings"]
     controller.apply(configmap(a="3"))
     assert controller.down() == ["insert node/n1/default/configmap/settings"], "its pod still wants it"
@@ -42,7 +42,7 @@ def test_a_node_that_asked_for_a_configmap_hears_of_its_changes(controller: Cont
 def test_a_node_hears_of_a_configmap_no_more_when_its_pod_has_gone(controller: Controller) -> None:
     """It may not read it any more; of the deletion it hears, and with the next pod it has the newest."""
     controller.apply(configmap(a="1"), pod(**USES))
-    controller.command("remove", kind="pod", name="web", grace=0)
+    controller.remove("pod", "web", grace=0)
     controller.down()
     controller.apply(configmap(a="2"))
     controller.connected()
@@ -50,16 +50,16 @@ def test_a_node_hears_of_a_configmap_no_more_when_its_pod_has_gone(controller: C
     assert "update node/n1/default/configmap/settings" not in controller.down()
     controller.apply(pod("next", **USES))
     assert controller.down() == ["insert node/n1/default/configmap/settings", "insert node/n1/default/pod/next"]
-    controller.command("remove", kind="pod", name="next", grace=0)
+    controller.remove("pod", "next", grace=0)
     controller.down()
-    controller.command("remove", kind="cm", name="settings")
+    controller.remove("cm", "settings")
     assert controller.down() == ["delete node/n1/default/configmap/settings"]
 
 
 def test_a_pod_that_refers_to_more_brings_its_node_what_that_is_now(controller: Controller) -> None:
     """The node may have it from a pod of before, in a version of before (`kubectl debug`)."""
     controller.apply(configmap(a="1"), pod(**USES), pod("stays"))
-    controller.command("remove", kind="pod", name="web", grace=0)
+    controller.remove("pod", "web", grace=0)
     controller.apply(configmap(a="2"))
     controller.down()
     debugger = {"name": "debugger", "image": "busybox:1.35", "envFrom": [{"configMapRef": {"name": "settings"}}]}
@@ -69,7 +69,7 @@ def test_a_pod_that_refers_to_more_brings_its_node_what_that_is_now(controller: 
 
 def test_a_node_that_connects_is_told_all_it_needs(controller: Controller) -> None:
     controller.apply(configmap(), pod(**USES), pod("going"), pod("other", nodeName="n2"))
-    controller.command("remove", kind="pod", name="going")
+    controller.remove("pod", "going")
     controller.down()
     controller.connected()
     assert controller.down() == [
@@ -86,7 +86,7 @@ def test_only_what_a_node_has_lacked_for_a_while_is_sent_again(controller: Contr
     live = controller.cluster.storage.get(WEB)["metadata"]
     controller.acknowledged(live["uid"], int(live["resourceVersion"]))
     controller.bee.run_for(9.9)
-    controller.command("remove", kind="po", name="web", grace=0)
+    controller.remove("po", "web", grace=0)
     assert controller.down() == ["update node/n1/default/pod/web", "delete node/n1/default/pod/web"]
     controller.bee.run_for(1.0)
     assert controller.down() == [], "it may be on its way"
@@ -102,7 +102,7 @@ def test_an_acknowledgement_counts_in_one_transaction_with_a_reconnection(contro
     controller.apply(configmap(), pod(**USES), pod("gone"))
     gone = controller.cluster.storage.get(ObjectKey("Pod", "default", "gone"))["metadata"]
     web = controller.cluster.storage.get(WEB)["metadata"]
-    controller.command("remove", kind="po", name="gone", grace=0)
+    controller.remove("po", "gone", grace=0)
     controller.down()
     controller.acknowledged(gone["uid"], -1, is_delete=True)
     controller.acknowledged(web["uid"], int(web["resourceVersion"]))
@@ -128,7 +128,7 @@ def test_a_node_that_came_and_went_while_the_cloud_was_busy_is_gone(controller: 
 
 def test_what_was_sent_at_a_reconnection_has_not_been_lacked_for_a_while(controller: Controller) -> None:
     controller.apply(pod())
-    controller.command("remove", kind="po", name="web", grace=0)
+    controller.remove("po", "web", grace=0)
     controller.bee.run_for(9.9)
     controller.down()
     controller.bee.run_for(9.0)

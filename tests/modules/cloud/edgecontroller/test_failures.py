@@ -25,8 +25,8 @@ def test_nonsense_in_what_cloudhub_tells_stops_nobody(controller: Controller, op
         message = controller.bee.message("node/n1", operation, content, source="cloudhub")
         controller.bee.send(EdgeController.name, message)
     assert restarts(controller) == 0
-    (item,) = controller.apply(configmap())
-    assert not item.get("error")
+    (result,) = controller.apply(configmap())
+    assert result.refusal is None
 
 
 @pytest.mark.parametrize("generation", [7, -1, 2**62])

@@ -13,7 +13,7 @@ from beehive.testing import Harness
 from modules.cloud.apiserver.kinds import ObjectKey
 from modules.cloud.edgecontroller.module import EdgeController
 from tests.modules.cloud.edgecontroller.controller import WEB, Controller
-from tests.modules.cloud.objects import configmap, node, pod
+from tests.modules.cloud.objects import node, pod
 
 
 def test_a_reported_status_is_kept_and_echoed(controller: Controller) -> None:
@@ -29,8 +29,9 @@ def test_a_reported_status_is_kept_and_echoed(controller: Controller) -> None:
 def test_a_pod_goes_when_the_edge_says_it_has_ended(controller: Controller) -> None:
     controller.apply(pod())
     controller.down()
-    (item,) = controller.command("remove", kind="po", name="web")
-    assert item["outcome"] == "is being deleted"
+    item = controller.remove("po", "web")
+    assert item.object is not None
+    assert item.object["metadata"]["deletionGracePeriodSeconds"] == 30
     assert controller.down() == ["update node/n1/default/pod/web"]
     uid = controller.cluster.storage.get(WEB)["metadata"]["uid"]
     options = {"gracePeriodSeconds": 0, "preconditions": {"uid": uid}}
@@ -176,8 +177,10 @@ def test_events_are_kept_and_patched_without_an_answer(controller: Controller) -
     ]:
         request = controller.asks("default/event/web.1", operation, content)
         assert [m for m in controller.bee.sent_to("cloudhub") if m.parent_id == request.id] == []
-    (item,) = controller.command("get", kind="events")
-    assert (item["object"]["count"], item["object"]["reason"]) == (2, "Started")
+    listed = controller.call("list", "events").object
+    assert listed is not None
+    (item,) = listed["items"]
+    assert (item["count"], item["reason"]) == (2, "Started")
 
 
 def ready(time: str) -> dict[str, Any]:
@@ -228,7 +231,7 @@ def test_nonsense_from_an_edge_is_refused_and_harms_nothing(
     controller.bee.run_for(120)
     assert controller.bee.hive.restarts()[EdgeController.name] == 0
     assert len(controller.bee.hive.dead_letters) == 0
-    assert controller.command("get", kind="pod", name="web")[0]["object"]["metadata"]["name"] == "web"
+    assert controller.call("get", "pod", "web").object
 
 
 def test_manifests_are_watched(tmp_path: Path) -> None:
@@ -257,27 +260,30 @@ def test_what_a_lost_transaction_has_read_of_manifests_is_read_again(tmp_path: P
         assert controller.down() == ["update node/n1/default/pod/old", "insert node/n1/default/pod/web"]
 
 
-def test_commands_answer_item_by_item(controller: Controller) -> None:
-    created, refused, listed = controller.apply(
-        pod(), {"kind": "Deployment", "metadata": {"name": "x"}}, {"kind": "List", "items": [configmap()]}
-    )
-    assert created["outcome"] == listed["outcome"] == "created"
-    assert "Deployment" in refused["error"]
-    assert controller.apply(pod())[0]["outcome"] == "unchanged"
-    assert "not found" in controller.command("get", kind="pod", name="nothing")[0]["error"]
-    assert "not found" in controller.command("remove", kind="pod", name="nothing")[0]["error"]
-    assert "resource type" in controller.command("get", kind="spaceship")[0]["error"]
-    assert "cannot read" in controller.command("get", kind=3)[0]["error"]
-    assert "0 or more" in controller.command("remove", kind="pod", name="web", grace=-1)[0]["error"]
+def test_an_administrator_is_answered(controller: Controller) -> None:
+    (created,) = controller.apply(pod())
+    assert created.created
+    (again,) = controller.apply(pod())
+    assert (again.created, again.object) == (False, created.object)
+    assert controller.call("get", "pods", "nothing").refusal == {
+        "metadata": {}, "status": "Failure", "message": 'pods "nothing" not found', "reason": "NotFound",
+        "details": {"name": "nothing", "kind": "pods"}, "code": 404,
+    }  # fmt: skip
+    refused = controller.remove("pod", "web", -1).refusal
+    assert refused is not None
+    assert "0 or more" in refused["message"]
 
 
-def test_a_namespace_is_that_of_the_document_or_of_the_command(controller: Controller) -> None:
-    elsewhere = pod("there")
-    elsewhere["metadata"]["namespace"] = "own"
-    controller.command("apply", documents=[pod(), elsewhere], namespace="mine")
-    found = controller.command("get", kind="pods", namespace=None)
-    assert [item["object"]["metadata"]["namespace"] for item in found] == ["mine", "own"]
-    assert len(controller.command("get", kind="pods", namespace="mine")) == 1
+def test_a_dry_run_changes_nothing_and_is_told_to_no_node(controller: Controller) -> None:
+    dry: dict[str, Any] = {"options": {"dryRun": ["All"]}}
+    made = controller.call("create", "pod", body=pod(), **dry)
+    assert made.created
+    assert controller.cluster.storage.find(WEB) is None
+    controller.apply(pod())
+    assert controller.down() == ["insert node/n1/default/pod/web"], "of the one that was no dry run"
+    controller.call("delete", "pod", "web", **dry)
+    assert controller.down() == []
+    assert controller.cluster.storage.find(WEB) is not None
 
 
 def test_who_watches_gets_every_change() -> None:

@@ -14,6 +14,7 @@ import pytest
 from beehive.message import Message
 from beehive.names import Operation
 from beehive.testing import Harness
+from modules.cloud.apiserver.api_calls import APPLY, ApiCall
 from modules.cloud.apiserver.cluster import Cluster
 from modules.cloud.apiserver.kinds import key_of, kind_named
 from modules.cloud.edgecontroller.module import EdgeController
@@ -109,9 +110,11 @@ def test_a_pod_from_the_same_manifest_is_sent_in_the_same_form(recorded: Step) -
         bee.start()
         event = ConnectEvent("connected", 0, NODE, "link")
         bee.send(EdgeController.name, bee.message(f"node/{NODE}", "connected", event, source="cloudhub"))
-        bee.ask(
-            EdgeController.name, bee.message("cloudcore/objects", "apply", {"documents": [manifest]}, source="control")
+        place, name = manifest["metadata"].get("namespace", "default"), manifest["metadata"]["name"]
+        call = ApiCall(
+            verb="patch", api_version="v1", plural="pods", namespace=place, name=name, patch_type=APPLY, body=manifest
         )
+        bee.ask(EdgeController.name, bee.message("cloudcore/objects", "call", call, source="control"))
         (sent,) = [as_json(message) for message in bee.sent_to("cloudhub")]
     compare(sent, recorded)
     assert sent["route"]["operation"] == Operation.INSERT

@@ -1,11 +1,12 @@
 """The module control alone."""
 
-import queue
+import socket
 from pathlib import Path
 
 from beehive.hive import Hive
 from beehive.runtime import Threads
-from modules.cloud.apiserver.commands import ObjectChanged
+from modules.cloud.apiserver.endpoints.subscriptions import WAITING
+from modules.cloud.apiserver.watch_history import ObjectChanged
 from modules.cloud.refusals import Refusals
 from modules.processes.cloudcore.control import Control
 
@@ -20,9 +21,14 @@ def test_who_watches_and_does_not_read_does_not_keep_it_from_stopping(tmp_path: 
     assert running is not None
     control = running.ref._actor_weakref()
     assert isinstance(control, Control)
-    changes: queue.Queue[ObjectChanged | None] = queue.Queue(1)
-    changes.put(ObjectChanged("ADDED", {}))
-    control._watching.append(changes)
-    hive.stop(5)
+    slow = control._subscriptions.subscribe("Pod")
+    for _ in range(WAITING + 1):
+        control._subscriptions.publish(ObjectChanged("ADDED", {"kind": "Pod"}))
+    with socket.socket(socket.AF_UNIX) as silent:
+        silent.connect(str(tmp_path / "control"))
+        hive.stop(5)
     assert not (tmp_path / "control").exists()
+    waiting, ended = slow.take()
+    assert (len(waiting), ended) == (WAITING, True)
+    slow.close()
     runtime.close()

@@ -10,8 +10,7 @@ import pytest
 from websockets.exceptions import WebSocketException
 
 from beehive.errors import BeehiveError
-from modules.cloud.apiserver.commands import Apply, Delete, Get
-from modules.processes.cloudcore.control_client import ControlClient
+from modules.processes.cloudcore.control_client import Apply, ControlClient, Delete, Get
 from tests.end_to_end.processes import Process, wait_until
 from tests.modules.cloud.objects import configmap, node, pod
 from tests.modules.processes.cloudcore.stubs import Edge, Stub, edge_at

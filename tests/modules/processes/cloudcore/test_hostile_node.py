@@ -9,9 +9,9 @@ import pytest
 from beehive.message import Message
 from beehive.names import ModuleName
 from metamanager.application import Target, Verb, application, message_of
-from modules.cloud.apiserver.commands import Apply, Get
 from modules.cloud.apiserver.kinds import JsonObject
 from modules.processes.cloudcore.config import TlsConfig
+from modules.processes.cloudcore.control_client import Apply, Get
 from tests.modules.cloud.objects import configmap, node, pod, secret
 from tests.modules.processes.cloudcore.stubs import CLOCK, Edge, Stub
 from tests.modules.processes.cloudcore.test_tls import Joining

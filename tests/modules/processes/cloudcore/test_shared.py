@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from websockets.exceptions import ConnectionClosed
 
-from modules.cloud.apiserver.commands import Apply, Delete, Get
 from modules.cloud.apiserver.database.engine import make_engine, url_of
 from modules.cloud.apiserver.database.tables import tables
-from modules.processes.cloudcore.framing import ControlError
+from modules.processes.cloudcore.control_client import Apply, Delete, Get
+from modules.processes.cloudcore.errors import ControlError
 from tests.end_to_end.processes import wait_until
 from tests.modules.cloud.objects import configmap, node, pod
 from tests.modules.processes.cloudcore.stubs import Edge, Stub, acknowledged

@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives.serialization import Encoding
 
 from modules.cloud.cloudhub.certificates.authority import pem_of_key
 from modules.processes.cloudcore.config import TlsConfig
-from modules.processes.cloudcore.framing import ControlError
+from modules.processes.cloudcore.errors import ControlError
 from tests.modules.cloud.cloudhub.certificates.made import csr, new_key
 from tests.modules.cloud.objects import node
 from tests.modules.processes.cloudcore.stubs import DEADLINE, Stub

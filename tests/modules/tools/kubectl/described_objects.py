@@ -31,7 +31,8 @@ POD: Final[JsonObject] = {
     "metadata": _meta(
         "web",
         labels={"app": "web", "tier": "front"},
-        annotations={"note": "short", "kubernetes.io/config.source": "api", "lines": "one\ntwo\nthree", "long": "x" * 200},
+        annotations={"note": "short", "kubernetes.io/config.source": "api", "lines": "one\ntwo\nthree",
+                     "long": "x" * 200},
         ownerReferences=[{"kind": "Job", "name": "maker", "controller": True, "apiVersion": "batch/v1", "uid": "1"}],
     ),
     "spec": {
@@ -44,7 +45,8 @@ POD: Final[JsonObject] = {
         "securityContext": {"seccompProfile": {"type": "RuntimeDefault"}},
         "nodeSelector": {"disk": "ssd", "arch": "arm"},
         "tolerations": [
-            {"key": "node.kubernetes.io/not-ready", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300},
+            {"key": "node.kubernetes.io/not-ready", "operator": "Exists", "effect": "NoExecute",
+             "tolerationSeconds": 300},
             {"key": "a", "operator": "Equal", "value": "b", "effect": "NoSchedule"},
             {"operator": "Exists"},
         ],
@@ -62,7 +64,8 @@ POD: Final[JsonObject] = {
                 "command": ["nginx"], "args": ["-g", "daemon off;"],
                 "ports": [{"containerPort": 80, "hostPort": 8080, "protocol": "TCP", "name": "http"},
                           {"containerPort": 53, "protocol": "UDP"}],
-                "resources": {"limits": {"cpu": "500m", "memory": "64Mi"}, "requests": {"cpu": "100m", "memory": "32Mi"}},
+                "resources": {"limits": {"cpu": "500m", "memory": "64Mi"},
+                              "requests": {"cpu": "100m", "memory": "32Mi"}},
                 "livenessProbe": {"httpGet": {"path": "/healthz", "port": 80, "scheme": "HTTP"}, "timeoutSeconds": 1,
                                   "periodSeconds": 10, "successThreshold": 1, "failureThreshold": 3},
                 "readinessProbe": {"tcpSocket": {"port": "http"}, "initialDelaySeconds": 5, "timeoutSeconds": 2,
@@ -83,6 +86,7 @@ POD: Final[JsonObject] = {
                     {"name": "data", "mountPath": "/data", "readOnly": True, "subPath": "sub"},
                     {"name": "conf", "mountPath": "/conf"},
                 ],
+                "volumeDevices": [{"name": "data", "devicePath": "/dev/xvda"}],
             },
             {
                 "name": "side", "image": "busybox",
@@ -91,7 +95,6 @@ POD: Final[JsonObject] = {
                 "readinessProbe": {"httpGet": {"port": "http", "host": "example.com", "scheme": "HTTPS"},
                                    "timeoutSeconds": 1, "periodSeconds": 10, "successThreshold": 1,
                                    "failureThreshold": 3},
-                "volumeDevices": [{"name": "data", "devicePath": "/dev/xvda"}],
             },
         ],
         "volumes": [
@@ -107,7 +110,6 @@ POD: Final[JsonObject] = {
                 {"path": "cpu", "resourceFieldRef": {"containerName": "main", "resource": "limits.cpu"}}]}},
             {"name": "all", "projected": {"sources": [
                 {"serviceAccountToken": {"expirationSeconds": 3607, "path": "token"}},
-                {"configMap": {"name": "kube-root-ca.crt"}}, {"secret": {"name": "more", "optional": True}},
                 {"downwardAPI": {"items": [{"path": "ns", "fieldRef": {"fieldPath": "metadata.namespace"}}]}}]}},
             {"name": "csi", "csi": {"driver": "csi.example.com", "readOnly": True, "fsType": "ext4",
                                     "volumeAttributes": {"a": "b"}}},
@@ -123,15 +125,15 @@ POD: Final[JsonObject] = {
             {"type": "Initialized", "status": "True"}, {"type": "Ready", "status": "False"},
         ],
         "initContainerStatuses": [
-            {"name": "setup", "containerID": "containerd://aa", "image": "busybox:1", "imageID": "sha256:aa", "ready": True,
-             "restartCount": 0, "state": {"terminated": {
+            {"name": "setup", "containerID": "containerd://aa", "image": "busybox:1", "imageID": "sha256:aa",
+             "ready": True, "restartCount": 0, "state": {"terminated": {
                  "exitCode": 0, "reason": "Completed", "startedAt": _AT.format("02"), "finishedAt": _AT.format("03")}}},
         ],
         "containerStatuses": [
-            {"name": "main", "containerID": "containerd://bb", "image": "nginx:1.27", "imageID": "sha256:bb", "ready": True,
-             "restartCount": 3, "started": True, "state": {"running": {"startedAt": _AT.format("09")}},
+            {"name": "main", "containerID": "containerd://bb", "image": "nginx:1.27", "imageID": "sha256:bb",
+             "ready": True, "restartCount": 3, "started": True, "state": {"running": {"startedAt": _AT.format("09")}},
              "lastState": {"terminated": {
-                 "exitCode": 137, "signal": 9, "reason": "OOMKilled", "message": "it was\nkilled",
+                 "exitCode": 137, "signal": 9, "reason": "OOMKilled", "message": "it was killed",
                  "startedAt": _AT.format("04"), "finishedAt": _AT.format("08")}}},
             {"name": "side", "image": "busybox", "ready": False, "restartCount": 0, "state": {"waiting": {
                 "reason": "ImagePullBackOff", "message": "Back-off pulling image"}}},
@@ -176,7 +178,7 @@ LEASE: Final[JsonObject] = {
 
 CONFIG_MAP: Final[JsonObject] = {
     "apiVersion": "v1", "kind": "ConfigMap", "metadata": _meta("conf", labels={"a": "b"}),
-    "data": {"z": "last", "a.conf": "one\ntwo\n"}, "binaryData": {"bin": "AAEC"}, "immutable": True,
+    "data": {"a.conf": "one\ntwo\n"}, "binaryData": {"bin": "AAEC"}, "immutable": True,
 }  # fmt: skip
 
 SECRET: Final[JsonObject] = {
@@ -208,7 +210,8 @@ ENDPOINTS: Final[JsonObject] = {
 }  # fmt: skip
 
 CLAIM: Final[JsonObject] = {
-    "apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": _meta("pvc", finalizers=["kubernetes.io/pvc-protection"]),
+    "apiVersion": "v1", "kind": "PersistentVolumeClaim",
+    "metadata": _meta("pvc", finalizers=["kubernetes.io/pvc-protection"]),
     "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}, "volumeName": "pv",
              "storageClassName": "fast", "volumeMode": "Filesystem"},
     "status": {"phase": "Bound", "accessModes": ["ReadWriteOnce"], "capacity": {"storage": "1Gi"}},
@@ -253,7 +256,7 @@ EVENTS: Final = [
     event("e3", "Pod", "web", "BackOff", type="Warning", lastTimestamp="2026-11-17T10:00:00Z"),
     event("e4", "Pod", "web", "Newer", source=None, firstTimestamp=None, lastTimestamp=None, count=None,
           eventTime="2026-11-16T08:00:00.000000Z", reportingComponent="scheduler",
-          series={"count": 3, "lastObservedTime": "2026-11-17T11:00:00.000000Z"}),
+          series={"count": 3, "lastObservedTime": "2026-11-16T11:00:00.000000Z"}),
     event("e5", "Node", "edge-1", "NodeReady"),
     event("e6", "PersistentVolumeClaim", "pvc", "Bound"),
     event("e7", "Device", "lamp", "Lit"),

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from beehive.testing import Harness
-from modules.cloud.apiserver.kinds import JsonObject
+from modules.cloud.apiserver.kinds import JsonObject, kind_named
 from tests.modules.cloud.apiserver.authorization.test_table import mirror
 from tests.modules.cloud.apiserver.authorization.world import ME, World, code_of
 
@@ -116,7 +116,7 @@ def test_what_its_pods_refer_to_it_reads_until_they_go(world: World) -> None:
     wanted = ["secret/mine-secret", "configmap/mine-config", "persistentvolumeclaim/mine-claim"]
     wanted += ["persistentvolume/mine-volume", "secret/mine-volume-secret"]
     assert [code_in(world.says(f"default/{one}", "query")) for one in wanted] == [200] * 5
-    world.controller.command("remove", kind="pod", name="mine-pod", grace=0)
+    world.controller.remove("pod", "mine-pod", grace=0)
     assert [code_in(world.says(f"default/{one}", "query")) for one in wanted] == [403] * 5
 
 
@@ -231,7 +231,7 @@ def test_a_node_keeps_its_taints_and_belongs_to_nobody(world: World) -> None:
 
 def test_a_node_registers_with_labels_that_are_permitted(world: World) -> None:
     """A real edge's; with another it is refused, and can be seen so."""
-    world.controller.command("remove", kind="node", name=ME)
+    world.controller.remove("node", ME)
     roles = {"node-role.kubernetes.io/edge": "", "node-role.kubernetes.io/agent": "", "kubernetes.io/os": "linux"}
     bad = {**roles, "node-role.kubernetes.io/control-plane": ""}
     answer = world.says("null/node/n1", "insert", {"metadata": {"name": ME, "labels": bad}})
@@ -330,7 +330,7 @@ def test_one_nodes_events_do_not_push_out_anothers(world: World, monkeypatch: py
         world.controller.asks(f"default/event/noise-{number}", "insert", event)
     assert world.find("Event", "their-event") is not None
     assert world.find("Event", "noise-0") is None
-    assert len(world.controller.command("get", kind="events", namespace=None)) == 50
+    assert len(world.controller.cluster.list(kind_named("Event"))) == 50
 
 
 def test_refusals_stay_short_in_the_log(world: World, caplog: pytest.LogCaptureFixture) -> None:

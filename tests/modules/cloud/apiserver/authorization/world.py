@@ -84,7 +84,7 @@ class World:
         self.bee = bee
         self.controller = Controller(bee)
         items = self.controller.apply(*all_objects())
-        assert [item["error"] for item in items if item.get("error")] == []
+        assert [item.refusal for item in items if item.refusal] == []
         bee.forget()
 
     def find(self, kind: str, name: str, namespace: str = "default") -> JsonObject | None:

@@ -1,0 +1,84 @@
+"""Lists of objects: selectors, and parts of long lists."""
+
+import base64
+import binascii
+from typing import Any, NamedTuple
+
+import msgspec
+
+from modules.apimachinery.selectors import parse_selector
+from modules.cloud.apiserver.cluster import Cluster
+from modules.cloud.apiserver.errors import BadRequestError
+from modules.cloud.apiserver.kinds import JsonObject, Kind
+from modules.cloud.apiserver.resources import resource_of
+
+
+class _Place(NamedTuple):
+    """The continue token: the last object of the previous part, and the version of the first."""
+
+    version: str
+    namespace: str
+    name: str
+
+
+def list_objects(cluster: Cluster, kind: Kind, namespace: str, options: JsonObject) -> JsonObject:
+    """Return a list of objects.
+
+    A list in parts keeps no snapshot: each part has the present objects, and all parts have the first one's version. A
+    watch from this version reports all changes since, so a client misses none.
+
+    Args:
+        cluster: the objects.
+        kind: their kind.
+        namespace: "" is all namespaces.
+        options: ListOptions: `labelSelector`, `fieldSelector`, `limit`, `continue`.
+
+    Raises:
+        BadRequestError: the continue parameter or the limit cannot be read.
+        ApiStatusError: a selector cannot be read.
+    """
+    items = selected_objects(cluster, kind, namespace, options)
+    metadata: dict[str, Any] = {"resourceVersion": str(cluster.storage.version)}
+    if token := str(options.get("continue") or ""):
+        place = _read_place(token)
+        metadata["resourceVersion"] = place.version
+        items = [obj for obj in items if _key(obj) > (place.namespace, place.name)]
+    limit = _limit(options)
+    if limit and len(items) > limit:
+        metadata["continue"] = _token(_Place(metadata["resourceVersion"], *_key(items[limit - 1])))
+        metadata["remainingItemCount"] = len(items) - limit
+        items = items[:limit]
+    return {"kind": f"{kind.name}List", "apiVersion": kind.api_version, "metadata": metadata, "items": items}
+
+
+def selected_objects(cluster: Cluster, kind: Kind, namespace: str, options: JsonObject) -> list[JsonObject]:
+    """Return the objects that the options' selectors select.
+
+    Raises:
+        ApiStatusError: a selector cannot be read.
+    """
+    labels, fields = (str(options.get(name) or "") for name in ("labelSelector", "fieldSelector"))
+    selector = parse_selector(resource_of(kind), labels, fields)
+    return [obj for obj in cluster.shown(kind, namespace or None) if selector.selects(obj)]
+
+
+def _key(obj: JsonObject) -> tuple[str, str]:
+    return str(obj["metadata"].get("namespace") or ""), str(obj["metadata"]["name"])
+
+
+def _limit(options: JsonObject) -> int:
+    limit = options.get("limit") or 0
+    if not isinstance(limit, int) or limit < 0:
+        raise BadRequestError("limit is a number, 0 or more")
+    return limit
+
+
+def _token(place: _Place) -> str:
+    return base64.urlsafe_b64encode(msgspec.json.encode(place)).decode()
+
+
+def _read_place(token: str) -> _Place:
+    try:
+        return msgspec.json.decode(base64.urlsafe_b64decode(token), type=_Place)
+    except (binascii.Error, ValueError, msgspec.DecodeError) as error:
+        raise BadRequestError("the continue parameter is not one of this server's") from error

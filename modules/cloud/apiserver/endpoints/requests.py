@@ -1,0 +1,128 @@
+"""The API calls in HTTP requests."""
+
+from typing import Any, Final
+
+import msgspec
+
+from edged.server.request import Request
+from edged.yaml_reader import YamlError
+from metamanager.application import Target
+from modules.cloud.apiserver.api_calls import APPLY, JSON_PATCH, MERGE, STRATEGIC, ApiCall
+from modules.cloud.apiserver.errors import (
+    BadRequestError,
+    MethodNotAllowedError,
+    TooLargeError,
+    UnsupportedMediaTypeError,
+)
+from modules.cloud.apiserver.limits import is_too_large
+from modules.cloud.apiserver.manifests import ManifestError, read_manifests
+
+_JSON: Final = "application/json"
+_YAML: Final = "application/yaml"
+_PATCHES: Final = (JSON_PATCH, MERGE, STRATEGIC, APPLY)
+_TEXTS: Final = ("labelSelector", "fieldSelector", "continue", "resourceVersion", "fieldManager", "fieldValidation",
+                 "propagationPolicy")  # fmt: skip
+_NUMBERS: Final = ("limit", "gracePeriodSeconds")
+_VERBS: Final = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete", "GET": "get", "HEAD": "get"}
+_OF_COLLECTIONS: Final = {"get": "list", "delete": "deletecollection"}
+_BODY_OF_OPTIONS: Final = ("delete", "deletecollection")
+
+
+def call_of_request(request: Request, target: Target) -> ApiCall:
+    """Return the API call of a request that is no watch.
+
+    Args:
+        request: the request, with its body.
+        target: what its path names.
+
+    Raises:
+        ApiError: the method is not served, or a parameter or the body cannot be read.
+    """
+    verb = _VERBS.get(request.method)
+    if verb is None:
+        raise MethodNotAllowedError(f"the method {request.method[:20]} is not served")
+    if not target.name:
+        verb = _OF_COLLECTIONS.get(verb, verb)
+    options, media = _options(request), request.header("content-type").partition(";")[0].strip().lower()
+    body: Any = None
+    if verb in _BODY_OF_OPTIONS:
+        options |= _delete_options(request.body, media)
+    elif request.method not in ("GET", "HEAD"):
+        if media not in ((*_PATCHES,) if verb == "patch" else (_JSON, _YAML, "")):
+            raise _unknown_media(verb)
+        body = decoded(request.body, media)
+    return ApiCall(
+        verb=verb,
+        api_version=f"{target.group}/{target.version}" if target.group else target.version,
+        plural=target.plural,
+        namespace=target.namespace,
+        name=target.name,
+        subresource=target.subresource,
+        patch_type=media if verb == "patch" else "",
+        options=options,
+        body=body,
+    )
+
+
+def decoded(body: bytes, media: str) -> Any:
+    """Return the value in a body of JSON or YAML.
+
+    Raises:
+        TooLargeError: it exceeds the limits of a request.
+        BadRequestError: it cannot be read.
+    """
+    if is_too_large(body):
+        raise TooLargeError
+    try:
+        if media in (_YAML, APPLY):
+            return _from_yaml(body)
+        return msgspec.json.decode(body)
+    except (msgspec.DecodeError, ManifestError, YamlError, UnicodeError, RecursionError) as error:
+        raise BadRequestError(f"the body of the request cannot be read: {error}") from error
+
+
+def _from_yaml(body: bytes) -> Any:
+    found = read_manifests(body.decode(), "the body")
+    if len(found) != 1:
+        raise BadRequestError(f"the body of the request has {len(found)} documents, and one is wanted")
+    return found[0].content
+
+
+def _unknown_media(verb: str) -> UnsupportedMediaTypeError:
+    known = ", ".join(_PATCHES if verb == "patch" else (_JSON, _YAML))
+    why = "the body of the request was in an unknown format - accepted media types include"
+    return UnsupportedMediaTypeError(f"{why}: {known}")
+
+
+def _options(request: Request) -> dict[str, Any]:
+    """Return metav1.ListOptions, CreateOptions, PatchOptions, … out of the query."""
+    options: dict[str, Any] = {name: value for name in _TEXTS if (value := request.first(name))}
+    options |= {name: number(request, name) for name in _NUMBERS if request.first(name)}
+    if request.all("dryRun"):
+        options["dryRun"] = list(request.all("dryRun"))
+    if request.flag("force"):
+        options["force"] = True
+    return options
+
+
+def number(request: Request, name: str, otherwise: int = 0) -> int:
+    """Return a number of the query.
+
+    Raises:
+        BadRequestError: it is none.
+    """
+    text = request.first(name)
+    if text and not (text.isascii() and text.isdecimal() and len(text) < 20):
+        raise BadRequestError(f"{name} is a number")
+    return int(text) if text else otherwise
+
+
+def _delete_options(body: bytes, media: str) -> dict[str, Any]:
+    if not body:
+        return {}
+    if media not in (_JSON, _YAML, ""):
+        raise _unknown_media("delete")
+    options = decoded(body, media)
+    if not isinstance(options, dict):
+        raise BadRequestError("DeleteOptions: an object is wanted")
+    return {name: value for name, value in options.items() if value is not None}

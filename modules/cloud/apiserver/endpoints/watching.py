@@ -1,0 +1,103 @@
+"""watch: the present objects, or the changes since a version, then every change as it is committed."""
+
+from collections.abc import Generator, Iterable, Iterator
+from typing import Any, Final
+
+import msgspec
+
+from beehive.clock import Clock
+from edged.server.responses import Peer
+from modules.apimachinery.object_encoder import ObjectEncoder
+from modules.apimachinery.options import ReadOptions
+from modules.apimachinery.resources import Resource
+from modules.apimachinery.selectors import Selector
+from modules.cloud.apiserver.endpoints.subscriptions import Subscription
+from modules.cloud.apiserver.kinds import JsonObject
+from modules.cloud.apiserver.watch_history import ObjectChanged, WatchStart
+
+BOOKMARK_SECONDS: Final = 60.0
+"""Seconds between bookmarks without events (an API server: about a minute)."""
+
+_DELETED: Final = "DELETED"
+_INITIAL_END: Final = {"k8s.io/initial-events-end": "true"}
+
+
+class ObjectWatch:
+    """The watch of one client.
+
+    Args:
+        resource: the kind.
+        namespace: "" is all namespaces.
+        options: of the request.
+        clock: for its end, bookmarks and ages.
+    """
+
+    def __init__(self, resource: Resource, namespace: str, options: ReadOptions, clock: Clock) -> None:
+        self._resource = resource
+        self._namespace = namespace
+        self._options = options
+        self._clock = clock
+        self._marked = clock.monotonic()
+        """Monotonic seconds of the last bookmark."""
+
+    def pieces(self, peer: Peer, start: WatchStart, subscription: Subscription) -> Generator[bytes, None, None]:
+        """Yield events as lines of JSON until the time is over, the client goes or the subscription ends."""
+        deadline = self._clock.monotonic() + self._options.seconds
+        version = start.version
+        yield from self._lines(start.changes)
+        if self._options.initial_events:
+            yield self._bookmark(version, _INITIAL_END)
+        gone = ended = False
+        while not (gone or ended):
+            changes, ended = subscription.take()
+            later = [change for change in changes if change.version > start.version]
+            version = max([version, *(change.version for change in later)])
+            lines = b"".join(self._lines(later))
+            if lines:
+                yield lines
+            if self._options.bookmarks and (lines or self._until_bookmark() <= 0):
+                yield self._bookmark(version)
+            left = deadline - self._clock.monotonic()
+            gone = left <= 0 or peer.gone_within(max(0.0, min(left, self._until_bookmark())), subscription.descriptor)
+
+    def _until_bookmark(self) -> float:
+        due = self._marked + BOOKMARK_SECONDS if self._options.bookmarks else self._clock.monotonic() + BOOKMARK_SECONDS
+        return due - self._clock.monotonic()
+
+    def _lines(self, changes: Iterable[ObjectChanged]) -> Iterator[bytes]:
+        encoder = self._encoder()
+        for change in changes:
+            kind = event_type(change, self._options.selector)
+            if kind and self._namespace in ("", change.object["metadata"].get("namespace")):
+                yield _event(kind, encoder.encode_object(msgspec.json.encode(change.object)))
+
+    def _bookmark(self, version: int, annotations: dict[str, str] | None = None) -> bytes:
+        self._marked = self._clock.monotonic()
+        metadata: dict[str, Any] = {"resourceVersion": str(version), "creationTimestamp": None}
+        if annotations:
+            metadata["annotations"] = annotations
+        return _event("BOOKMARK", self._encoder().encode_bookmark(metadata))
+
+    def _encoder(self) -> ObjectEncoder:
+        return ObjectEncoder(self._resource, self._options.form, self._options.included, self._clock.now())
+
+
+def event_type(change: ObjectChanged, selector: Selector) -> str:
+    """Return the type of a change for a client with a selector; "" when it concerns only other objects.
+
+    An object that the selector no longer selects is deleted for this client.
+    """
+    was, is_ = _selects(selector, change.old), change.change != _DELETED and _selects(selector, change.object)
+    if is_:
+        return "MODIFIED" if was else "ADDED"
+    if was or (change.change == _DELETED and change.old is None and _selects(selector, change.object)):
+        return _DELETED
+    return ""
+
+
+def _selects(selector: Selector, obj: JsonObject | None) -> bool:
+    return obj is not None and (selector.selects_all or selector.selects(obj))
+
+
+def _event(kind: str, text: bytes) -> bytes:
+    return msgspec.json.encode({"type": kind, "object": msgspec.Raw(text)}) + b"\n"

@@ -1,0 +1,71 @@
+"""What the control socket serves: the Kubernetes API, and two paths of cloudcore's own."""
+
+from collections.abc import Callable
+from http import HTTPStatus
+from typing import Final
+
+import msgspec
+
+from edged.server.request import Request
+from edged.server.responses import Reply, Response, json
+from edged.server.router import HttpService
+from modules.apimachinery.errors import ApiStatusError
+
+TOKENS: Final = ("cloudcore", "tokens")
+"""Parts of the path of join tokens."""
+METRICS: Final = ("metrics",)
+
+
+class TokenRequestBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The body of `POST /cloudcore/tokens`."""
+
+    seconds: float = 24 * 3600.0
+    """Validity of the token."""
+
+
+class TokenResponseBody(msgspec.Struct, frozen=True):
+    """The response to `POST /cloudcore/tokens`."""
+
+    token: str
+
+
+class ControlService:
+    """Serves the control socket (`HttpService`).
+
+    Args:
+        api: the Kubernetes API.
+        make_token: returns a join token that is valid for so many seconds; raises ApiStatusError.
+        metrics: returns the metrics in Prometheus' text format.
+    """
+
+    def __init__(self, api: HttpService, make_token: Callable[[float], str], metrics: Callable[[], str]) -> None:
+        self._api = api
+        self._make_token = make_token
+        self._metrics = metrics
+
+    def serve(self, request: Request) -> Reply:
+        """Return the reply. RequestErrors are raised."""
+        try:
+            if request.parts == METRICS:
+                return self._serve_metrics(request)
+            if request.parts[:1] == TOKENS[:1]:
+                return self._serve_tokens(request)
+        except ApiStatusError as error:
+            return error.response()
+        return self._api.serve(request)
+
+    def _serve_metrics(self, request: Request) -> Response:
+        if request.method not in ("GET", "HEAD"):
+            raise ApiStatusError(405, "only GET is served here")
+        return Response(HTTPStatus.OK, "text/plain; version=0.0.4; charset=utf-8", self._metrics().encode())
+
+    def _serve_tokens(self, request: Request) -> Response:
+        if request.parts != TOKENS:
+            raise ApiStatusError(404, "the server could not find the requested resource")
+        if request.method != "POST":
+            raise ApiStatusError(405, "only POST is served here")
+        try:
+            body = msgspec.json.decode(request.body or b"{}", type=TokenRequestBody)
+        except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+            raise ApiStatusError(400, f'a body such as {{"seconds": 86400}} is wanted: {error}') from error
+        return json(msgspec.json.encode(TokenResponseBody(self._make_token(body.seconds))))
