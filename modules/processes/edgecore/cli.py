@@ -19,10 +19,12 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, cast
 
 from modules.processes.edgecore import (
     backup,
+    completion,
     doctor,
     local,
     store_commands,
     trace_commands,
+    uninstall,
     unit_command,
     version_command,
 )
@@ -42,6 +44,9 @@ if TYPE_CHECKING:
 
 PROCESS: Final = "modules.processes.edgecore.process:run"
 """The function that runs the node; a `RunProcess`."""
+
+VALUES: Final = "modules.processes.edgecore.completion_values:node_values"
+"""The function that returns the values that a shell completes."""
 
 CONFIG_COMMANDS: Final = "modules.processes.edgecore.config_commands"
 """Module of the commands of `edgecore config`."""
@@ -82,7 +87,10 @@ class RunProcess(Protocol):
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit status. Usage errors end the process."""
     words = sys.argv[1:] if arguments is None else list(arguments)
-    parser, commands = command_line(words)
+    requested = completion.is_requested()
+    parser, commands = command_line(None if requested else words)
+    if requested:
+        completion.answer(parser, cast("Callable[[], dict[str, completion.Completer]]", _imported(VALUES))())
     chosen = parser.parse_args(arranged(parser, commands, words))
     try:
         status = cast("Callable[[argparse.Namespace], int]", _imported(chosen.command))(chosen)
@@ -106,7 +114,9 @@ def command_line(words: Sequence[str] | None = None) -> tuple[VerbParser, argpar
     _add_simulate(commands.add_parser("simulate", help="run whole nodes and their cloud in virtual time, with faults"))
     doctor.add(commands.add_parser("doctor", help="say what is wrong with this node, and what to do about it"))
     backup.add(commands)
+    uninstall.add(commands)
     unit_command.add(commands)
+    completion.add(parser, commands)
     version_command.add(parser, commands)
     local.add(commands, words)
     return parser, commands

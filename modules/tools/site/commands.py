@@ -21,8 +21,8 @@ _WIDTH: Final = 96
 
 def parser_of(program: str) -> argparse.ArgumentParser:
     """Return the parser of `edgecore` or `cloudcore`, with the options of all commands."""
-    names: dict[str, Any] = vars(import_module(PROGRAMS[program]))
-    parser = names["command_line"]()[0] if "command_line" in names else names["_parser"](None)
+    cli: Any = import_module(PROGRAMS[program])
+    parser, _ = cli.command_line()
     if not isinstance(parser, argparse.ArgumentParser):
         raise TypeError(f"{PROGRAMS[program]} has no parser")
     return parser

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
 _REPOSITORY: Final = Path(__file__).parents[3]
 _PACKAGES: Final = ("beehive", "edgehub", "metamanager", "edged", "modules/cloud", "modules/edge", "modules/processes")
@@ -19,9 +19,9 @@ _SUFFIX: Final = {"counter": "_total"}
 
 _HEAD: Final = """# Metrics
 
-edgecore serves these in Prometheus' text format at `http://127.0.0.1:10350/metrics` (`readOnlyPort` of the
-[configuration](../configuration.md)), cloudcore prints its own with `cloudcore metrics`. This page is
-made from the code.
+edgecore serves these in Prometheus' text format at `/metrics` of its `readOnlyPort` (10255, or 10350 with KubeEdge's
+[configuration](../configuration.md)), cloudcore prints its own with `cloudcore metrics`. This page is made from the
+code.
 
 | metric | type | meaning |
 |---|---|---|
@@ -52,24 +52,37 @@ def _made_in(file: Path) -> Iterator[MetricName]:
     if "Family" not in text:
         return
     tree = ast.parse(text)
-    kinds = _FAMILIES | _helpers(tree)
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in kinds:
-            kind = kinds[node.func.id]
-            for name, about in _pairs(node.args):
-                yield MetricName(name + _SUFFIX.get(kind, ""), kind, about)
+    functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
+    kinds = _FAMILIES | _helpers(functions)
+    for function in functions:
+        texts = _texts(function)
+        for node in ast.walk(function):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in kinds:
+                kind = kinds[node.func.id]
+                for name, about in pairwise(_text_of(each, texts) for each in node.args):
+                    if _NAME.fullmatch(name) and " " in about:
+                        yield MetricName(name + _SUFFIX.get(kind, ""), kind, about)
 
 
-def _helpers(tree: ast.Module) -> dict[str, str]:
-    """Return the functions of a module that return a family, with its type."""
-    functions = (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef))
+def _helpers(functions: Iterable[ast.FunctionDef]) -> dict[str, str]:
+    """Return the functions that return a family, with its type."""
     returned = {node.name: ast.unparse(node.returns) for node in functions if node.returns is not None}
     return {name: _FAMILIES[kind] for name, kind in returned.items() if kind in _FAMILIES}
 
 
-def _pairs(arguments: Iterable[ast.expr]) -> Iterator[tuple[str, str]]:
-    """Yield name and help text where both stand side by side in a call."""
-    texts = [node.value if isinstance(node, ast.Constant) else None for node in arguments]
-    for name, about in pairwise(texts):
-        if isinstance(name, str) and isinstance(about, str) and _NAME.fullmatch(name) and " " in about:
-            yield name, about
+def _texts(function: ast.FunctionDef) -> dict[str, str]:
+    """Return the texts that a function gives a name to."""
+    return {
+        target.id: node.value.value
+        for node in ast.walk(function)
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    }
+
+
+def _text_of(argument: ast.expr, texts: Mapping[str, str]) -> str:
+    """Return the text of an argument; empty if it is none that stands in the function."""
+    if isinstance(argument, ast.Constant) and isinstance(argument.value, str):
+        return argument.value
+    return texts.get(argument.id, "") if isinstance(argument, ast.Name) else ""

@@ -52,7 +52,7 @@ class PartEntry(msgspec.Struct, frozen=True):
     sha256: str
 
 
-class Manifest(msgspec.Struct, frozen=True, rename="camel"):
+class BackupManifest(msgspec.Struct, frozen=True, rename="camel"):
     """The first member."""
 
     format: int
@@ -71,7 +71,7 @@ class Manifest(msgspec.Struct, frozen=True, rename="camel"):
         return frozenset(part.name for part in self.parts)
 
 
-def write_archive(target: Path, manifest: Manifest, parts: Sequence[Part]) -> Manifest:
+def write_archive(target: Path, manifest: BackupManifest, parts: Sequence[Part]) -> BackupManifest:
     """Write a file with mode 0600, durably, and return its manifest. It is there completely or not at all.
 
     Raises:
@@ -100,7 +100,7 @@ def write_archive(target: Path, manifest: Manifest, parts: Sequence[Part]) -> Ma
     return complete
 
 
-def read_archive(source: Path, into: Path, program: str, wanted: Callable[[str], bool]) -> Manifest:
+def read_archive(source: Path, into: Path, program: str, wanted: Callable[[str], bool]) -> BackupManifest:
     """Extract a file into an empty directory, each member to its own path below, and verify it.
 
     Args:
@@ -180,17 +180,17 @@ def _add(tar: tarfile.TarFile, name: str, content: IO[bytes], size: int) -> None
     tar.addfile(member, content)
 
 
-def _manifest(tar: tarfile.TarFile, first: tarfile.TarInfo | None, source: Path) -> Manifest:
+def _manifest(tar: tarfile.TarFile, first: tarfile.TarInfo | None, source: Path) -> BackupManifest:
     if first is None or first.name != _MANIFEST or not first.isreg() or first.size > _LARGEST_MANIFEST:
         raise _refused(source, "it is no backup of edgecore or cloudcore")
     content = tar.extractfile(first)
     try:
-        return msgspec.json.decode(content.read() if content else b"", type=Manifest)
+        return msgspec.json.decode(content.read() if content else b"", type=BackupManifest)
     except msgspec.DecodeError as error:
         raise _refused(source, f"its manifest cannot be read: {error}") from error
 
 
-def _check(manifest: Manifest, source: Path, program: str, wanted: Callable[[str], bool]) -> None:
+def _check(manifest: BackupManifest, source: Path, program: str, wanted: Callable[[str], bool]) -> None:
     if manifest.format > FORMAT or _numbers(manifest.program_version) > _numbers(VERSION):
         raise _refused(source, f"it is of {manifest.program} {manifest.program_version[:40]}, newer than {VERSION}")
     if manifest.program != program:

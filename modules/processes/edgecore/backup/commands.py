@@ -16,7 +16,13 @@ from beehive.errors import BeehiveError
 from beehive.files.advice import advice
 from edged.errors import EdgedError
 from modules.processes.edgecore.backup import node
-from modules.processes.edgecore.backup.archive import FORMAT, Manifest, check_database, read_archive, write_archive
+from modules.processes.edgecore.backup.archive import (
+    FORMAT,
+    BackupManifest,
+    check_database,
+    read_archive,
+    write_archive,
+)
 from modules.processes.edgecore.backup.errors import BackupError
 from modules.processes.edgecore.backup.node import NodeFiles
 from modules.processes.edgecore.backup.replacement import replace_all
@@ -107,9 +113,9 @@ def scratch_beside(file: Path) -> Iterator[Path]:
         yield Path(directory)
 
 
-def head_of(program: str, name: str) -> Manifest:
+def head_of(program: str, name: str) -> BackupManifest:
     """Return a manifest without members."""
-    return Manifest(FORMAT, program, VERSION, name, strftime("%Y-%m-%dT%H:%M:%SZ", gmtime(RealClock().now())))
+    return BackupManifest(FORMAT, program, VERSION, name, strftime("%Y-%m-%dT%H:%M:%SZ", gmtime(RealClock().now())))
 
 
 def suffix() -> str:
@@ -118,7 +124,7 @@ def suffix() -> str:
 
 
 def _following(
-    manifest: Manifest, extracted: Path, present: EdgeCoreConfig | None, root: Path | None
+    manifest: BackupManifest, extracted: Path, present: EdgeCoreConfig | None, root: Path | None
 ) -> EdgeCoreConfig:
     """Return the configuration that the node has afterwards."""
     if node.CONFIGURATION in manifest.names:
@@ -131,7 +137,7 @@ def _following(
     return EdgeCoreConfig.embedded(root)
 
 
-def _check_name(manifest: Manifest, following: EdgeCoreConfig, present: EdgeCoreConfig | None) -> None:
+def _check_name(manifest: BackupManifest, following: EdgeCoreConfig, present: EdgeCoreConfig | None) -> None:
     for config in (following, present):
         if config is not None and config.node_name != manifest.node:
             hint = f"here is {config.node_name}; --force restores it nevertheless"
@@ -139,7 +145,7 @@ def _check_name(manifest: Manifest, following: EdgeCoreConfig, present: EdgeCore
 
 
 def _check_place(
-    files: NodeFiles, present: NodeFiles | None, manifest: Manifest, extracted: Path, root: Path | None
+    files: NodeFiles, present: NodeFiles | None, manifest: BackupManifest, extracted: Path, root: Path | None
 ) -> None:
     """Refuse to replace files that are not this node's: the configuration in a backup can name any."""
     own = present or (NodeFiles.of(EdgeCoreConfig.embedded(root), files.configuration) if root else None)

@@ -73,14 +73,11 @@ def add(commands: argparse._SubParsersAction[Any], words: Collection[str] | None
 
 
 def connect(chosen: argparse.Namespace) -> RestClient:
-    """Return the client of the node's Kubernetes API.
+    """Return the client of the node's Kubernetes API; end the process if the node's configuration cannot be read."""
+    from modules.processes.edgecore.local.node import report_errors, rest_client  # noqa: PLC0415
 
-    Raises:
-        KubectlError: the node's configuration cannot be read.
-    """
-    from modules.processes.edgecore.local.node import rest_client  # noqa: PLC0415
-
-    return rest_client(chosen)
+    with report_errors():
+        return rest_client(chosen)
 
 
 def _add_location(parser: VerbParser) -> None:

@@ -133,7 +133,7 @@ def _counters(summary: Summary, *, containers: bool) -> Iterable[tuple[tuple[str
 
 
 def cores(before: CpuStats | None, after: CpuStats | None) -> int | None:
-    """Return thousandths of a core used since the measurement before: the node's own rate, else computed from times that
+    """Return thousandths of a core used since the former measurement: the node's rate, else computed from times that
     are whole seconds.
     """
     if after is None:

@@ -71,11 +71,11 @@ def test_one_object_as_json_and_yaml_and_several_as_a_list(cloud: Cloud) -> None
 
 def test_templates(cloud: Cloud, tmp_path: Path) -> None:
     cloud.make(pod("api"), pod("web"))
-    assert cloud.run("get", "pod", "web", "-o", "jsonpath={.metadata.name}").out == "web\n"
-    assert cloud.run("get", "pods", "-o", "jsonpath={.items[*].metadata.name}").out == "api web\n"
+    assert cloud.run("get", "pod", "web", "-o", "jsonpath={.metadata.name}").out == "web"
+    assert cloud.run("get", "pods", "-o", "jsonpath={.items[*].metadata.name}").out == "api web"
     assert cloud.run("get", "pods", "-o", "custom-columns=N:.metadata.name").lines == ["N", "api", "web"]
     (tmp_path / "t").write_text("{.kind}")
-    assert cloud.run("get", "pods", "-o", f"jsonpath-file={tmp_path / 't'}").out == "List\n"
+    assert cloud.run("get", "pods", "-o", f"jsonpath-file={tmp_path / 't'}").out == "List"
     assert "read" in cloud.run("get", "pods", "-o", f"jsonpath-file={tmp_path / 'none'}").err
 
 

@@ -19,7 +19,7 @@ import pytest
 
 from modules.processes.edgecore.backup.archive import (
     FORMAT,
-    Manifest,
+    BackupManifest,
     Part,
     PartEntry,
     check_database,
@@ -30,7 +30,7 @@ from modules.processes.edgecore.backup.archive import (
 from modules.processes.edgecore.backup.errors import BackupError
 from modules.processes.edgecore.version import VERSION
 
-HEAD = Manifest(FORMAT, "edgecore", VERSION, "n1", "2026-11-20T00:00:00Z")
+HEAD = BackupManifest(FORMAT, "edgecore", VERSION, "n1", "2026-11-20T00:00:00Z")
 NAMES = ("a/one", "b/two")
 TWO = b"2222" + random.Random(1).randbytes(300_000)  # noqa: S311 - content that does not shrink
 
@@ -40,7 +40,7 @@ def wanted(name: str) -> bool:
     return name in NAMES
 
 
-def written(path: Path, head: Manifest = HEAD) -> Path:
+def written(path: Path, head: BackupManifest = HEAD) -> Path:
     """Write a backup with two members."""
     two = path.with_name("two")
     two.write_bytes(TWO)
