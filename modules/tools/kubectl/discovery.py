@@ -98,11 +98,11 @@ class Discovery:
     def one(self, word: str) -> ApiResource:
         """Return the resource of a name: `pods`, `Pod`, `po`, `leases.coordination.k8s.io`. Raises KubectlError."""
         lower = word.lower()
-        for resources in (self.core, self.all):
-            for resource in resources:
-                if resource.is_called(lower):
-                    return resource
-        raise self._unknown(word)
+        found = next((each for each in self.core if each.is_called(lower)), None)
+        found = found or next((each for each in self.all if each.is_called(lower)), None)
+        if found is None:
+            raise self._unknown(word)
+        return found
 
     def of_manifest(self, api_version: str, kind: str) -> ApiResource:
         """Return the resource of a manifest's `apiVersion` and `kind`. Raises KubectlError."""
