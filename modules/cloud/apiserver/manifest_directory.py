@@ -1,6 +1,7 @@
 """The directory of manifests."""
 
 import logging
+import os
 from pathlib import Path
 
 import msgspec
@@ -38,6 +39,28 @@ class _File(msgspec.Struct):
         return signature == before or signature[0] != self.signature[0]
 
 
+class ManifestDirectoryError(BeehiveError):
+    """The directory of manifests is missing, or cannot be read."""
+
+
+def check_directory(path: Path) -> None:
+    """Check that a directory of manifests is there and can be read.
+
+    Raises:
+        ManifestDirectoryError: it is not, or cannot.
+    """
+    hint = "--manifests wants a directory of YAML and JSON files"
+    try:
+        with os.scandir(path):
+            return
+    except FileNotFoundError as error:
+        raise ManifestDirectoryError("cannot read the manifests", str(path), f"there is none; {hint}") from error
+    except NotADirectoryError as error:
+        raise ManifestDirectoryError("cannot read the manifests", str(path), f"it is no directory; {hint}") from error
+    except OSError as error:
+        raise ManifestDirectoryError("cannot read the manifests", str(path), f"{error.strerror}; {hint}") from error
+
+
 class ManifestDirectory:
     """Applies the manifests of a directory, and deletes objects that are removed from it.
 
@@ -50,7 +73,7 @@ class ManifestDirectory:
     half a file may be valid, and the pods of the other half would be deleted.
 
     Args:
-        path: the directory; it may be created later.
+        path: the directory; it may go and come back while cloudcore runs.
         cluster: the API server.
     """
 

@@ -18,6 +18,7 @@ from modules.cloud.cloudhub.connection import UpgradeCallbacks, WebsocketConnect
 from modules.cloud.cloudhub.handshake import Refusal, node_of, refuse_handshake
 from modules.cloud.cloudhub.incoming_frames import IncomingFrames
 from modules.cloud.cloudhub.link import FrameReceived, LinkClosed, LinkEvent, LinkOpened
+from modules.cloud.cloudhub.listening import listening_on
 from modules.cloud.cloudhub.wire import PlainWire, TlsWire
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ class WebsocketServer:
         is_full: whether the inboxes behind `deliver` are full, so that fewer messages are passed on.
 
     Raises:
-        OSError: the server cannot listen on the address.
+        ListenError: the server cannot listen on the address.
     """
 
     def __init__(
@@ -89,7 +90,8 @@ class WebsocketServer:
         self._context = ssl_context
         self.rejected: Counter[str] = Counter()
         """Frames that are not messages, by reason."""
-        self._listening = socket.create_server((settings.address, settings.port), backlog=_BACKLOG)
+        with listening_on(settings.address, settings.port, "--listen"):
+            self._listening = socket.create_server((settings.address, settings.port), backlog=_BACKLOG)
         self._listening.settimeout(0.0)
         host, bound_port = self._listening.getsockname()[:2]
         self._address = (str(host), int(bound_port))

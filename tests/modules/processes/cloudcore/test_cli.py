@@ -157,7 +157,8 @@ def test_an_address_in_use_is_a_failed_start(running: Running, tmp_path: Path) -
     arguments = ["run", "--listen", address, "--socket", str(tmp_path / "other")]
     done = subprocess.run([*PROGRAM, *arguments], capture_output=True, text=True, timeout=DEADLINE, check=False)
     assert done.returncode == 4
-    assert "Address already in use" in done.stderr
+    assert f"cannot listen on: {address} (another process listens there" in done.stderr
+    assert "choose another port with --listen" in done.stderr
 
 
 def test_with_tls_a_token_and_the_ca_are_to_be_had(tmp_path: Path) -> None:
