@@ -98,3 +98,23 @@ def test_tables_are_aligned() -> None:
 def test_rows_of_other_kinds(kind: str, obj: dict[str, Any], row: list[str]) -> None:
     full = {"kind": kind, "metadata": {"name": "x", "creationTimestamp": CREATED}, **obj}
     assert table(kind_named(kind), [full], NOW)[1] == row
+
+
+def test_nothing_that_a_node_says_moves_the_cursor_of_who_looks() -> None:
+    """CVE-2021-25743 was the same in kubectl."""
+    evil = "\x1b[2J\x1b]0;owned\x07\u202e\nroot   Ready"
+    node = {
+        "kind": "Node",
+        "metadata": {"name": "n1", "labels": {f"node-role.kubernetes.io/{evil}": ""}},
+        "status": {
+            "nodeInfo": {"kubeletVersion": evil, "osImage": evil, "kernelVersion": evil},
+            "addresses": [{"type": "InternalIP", "address": evil}],
+        },
+    }
+    (line,) = aligned(table(kind_named("Node"), [node], NOW, wide=True))[1:]
+    assert line.isprintable()
+    assert "\\x1b[2J" in line
+    (line,) = aligned(table(kind_named("Pod"), [pod(container(waiting={"reason": evil}), phase=evil)], NOW, wide=True))[
+        1:
+    ]
+    assert line.isprintable()
