@@ -152,7 +152,7 @@ def advice_on(error: CertificateError) -> str:
     cause = error.__cause__
     if isinstance(cause, ConnectionRefusedError):
         return (
-            "; nobody listens there: does the cloud run with TLS (`cloudcore run --tls`)? --http-server names its URL"
+            "; nobody listens there: does the cloud run with TLS (`cloudcore run --tls`)? --http-server is its URL"
         )
     if isinstance(cause, socket.gaierror):
         return "; there is no such host: --cloud and --http-server name the cloud"
