@@ -10,8 +10,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 from beehive.errors import BeehiveError
-from modules.processes.cloudcore import commands as own_commands
 from modules.processes.cloudcore import backup_commands, run_command, unit_command
+from modules.processes.cloudcore import commands as own_commands
 from modules.processes.cloudcore.paths import add_socket_options, settle
 from modules.processes.edgecore import version_command
 from modules.processes.edgecore.exit_codes import ExitCode
