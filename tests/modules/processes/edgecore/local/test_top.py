@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from edged.api.times import Time
 from edged.stats.model import CpuStats
 from edged.stats.provider import FRESH
 from modules.processes.edgecore.exit_codes import ExitCode
@@ -15,7 +16,7 @@ from modules.processes.edgecore.local import top
 from modules.processes.edgecore.local.top import Usage, cores, ordered
 from tests.modules.processes.edgecore.local.stub import Stub, pod, run
 
-EARLIER, LATER = "2026-11-20T05:00:00Z", "2026-11-20T05:00:02Z"
+EARLIER, LATER = Time("2026-11-20T05:00:00Z"), Time("2026-11-20T05:00:02Z")
 MEBIBYTE = 1 << 20
 
 
