@@ -24,7 +24,7 @@ from modules.processes.edgecore.config.durations import parse_size
 from modules.processes.edgecore.exit_codes import ExitCode
 from modules.processes.edgecore.location import add_location, node_location
 from modules.processes.edgecore.trace_commands import replaying
-from modules.tools.kubectl.cli import arranged
+from modules.tools.kubectl.cli import add_help, arranged
 from modules.tools.kubectl.parser import VerbParser
 
 if TYPE_CHECKING:
@@ -44,6 +44,14 @@ _LEAST: Final = 1 << 20
 
 FAULT_PROFILES: Final = ("none", "link", "process", "disk", "runtime", "cloud", "all")
 """Values of `modules.tools.simulate.draw.FaultProfile`, repeated here to save its import."""
+
+
+_KUBEEDGE_OPTIONS: Final = {
+    "--config": "edgecore run --config FILE",
+    "--minconfig": "edgecore config minimal",
+    "--defaultconfig": "edgecore config default",
+}
+"""Options of KubeEdge's edgecore, which has no commands, and what they are here."""
 
 
 class LogLevel(StrEnum):
@@ -75,6 +83,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit status. Usage errors end the process."""
     words = sys.argv[1:] if arguments is None else list(arguments)
     parser, commands = command_line(words)
+    if words and words[0] in _KUBEEDGE_OPTIONS and not commands.choices.keys() & set(words):
+        parser.error(f"a command is wanted: {_KUBEEDGE_OPTIONS[words[0]]}")
     chosen = parser.parse_args(arranged(parser, commands, words))
     try:
         status = cast("Callable[[argparse.Namespace], int]", _imported(chosen.command))(chosen)
@@ -99,6 +109,7 @@ def command_line(words: Sequence[str] | None = None) -> tuple[VerbParser, argpar
     doctor.add(commands.add_parser("doctor", help="say what is wrong with this node, and what to do about it"))
     unit_command.add(commands)
     version_command.add(parser, commands)
+    add_help(parser, commands)
     local.add(commands, words)
     return parser, commands
 
