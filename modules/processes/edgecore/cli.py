@@ -17,7 +17,17 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, cast
 
-from modules.processes.edgecore import doctor, local, store_commands, trace_commands, unit_command, version_command
+from modules.processes.edgecore import (
+    backup,
+    completion,
+    doctor,
+    local,
+    store_commands,
+    trace_commands,
+    uninstall,
+    unit_command,
+    version_command,
+)
 from modules.processes.edgecore.config import ConfigError, EdgeCoreConfig, Problem, verify
 from modules.processes.edgecore.config.dangers import is_unisolated_root
 from modules.processes.edgecore.config.durations import parse_size
@@ -34,6 +44,9 @@ if TYPE_CHECKING:
 
 PROCESS: Final = "modules.processes.edgecore.process:run"
 """The function that runs the node; a `RunProcess`."""
+
+VALUES: Final = "modules.processes.edgecore.completion_values:node_values"
+"""The function that returns the values that a shell completes."""
 
 CONFIG_COMMANDS: Final = "modules.processes.edgecore.config_commands"
 """Module of the commands of `edgecore config`."""
@@ -82,7 +95,9 @@ class RunProcess(Protocol):
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit status. Usage errors end the process."""
     words = sys.argv[1:] if arguments is None else list(arguments)
-    parser, commands = command_line(words)
+    parser, commands = command_line(None if completion.is_requested() else words)
+    if completion.is_requested():
+        completion.answer(parser, cast("Callable[[], dict[str, completion.Completer]]", _imported(VALUES))())
     if words and words[0] in _KUBEEDGE_OPTIONS and not commands.choices.keys() & set(words):
         parser.error(f"a command is wanted: {_KUBEEDGE_OPTIONS[words[0]]}")
     chosen = parser.parse_args(arranged(parser, commands, words))
@@ -107,7 +122,10 @@ def command_line(words: Sequence[str] | None = None) -> tuple[VerbParser, argpar
     replaying.add_replay(commands.add_parser("replay", help="run today's code on what a trace says, and compare"))
     _add_simulate(commands.add_parser("simulate", help="run whole nodes and their cloud in virtual time, with faults"))
     doctor.add(commands.add_parser("doctor", help="say what is wrong with this node, and what to do about it"))
+    backup.add(commands)
+    uninstall.add(commands)
     unit_command.add(commands)
+    completion.add(parser, commands)
     version_command.add(parser, commands)
     add_help(parser, commands)
     local.add(commands, words)
