@@ -55,7 +55,7 @@ _ANSWERS: Final = {
     "stop": _ASK_THE_CLOUD,
     "rm": _ASK_THE_CLOUD,
     "kill": f"for the whole pod {_ASK_THE_CLOUD}; `edgecore exec POD -- kill 1` ends a container",
-    "restart": "for a pod `edgecore exec POD -- kill 1`, or delete and apply it; the agent: `systemctl restart edgecore`",
+    "restart": "a pod: `edgecore exec POD -- kill 1`, or delete and apply it; the agent: `systemctl restart edgecore`",
     "info": "`edgecore describe node` shows the node, `edgecore doctor` checks it",
     "status": "`edgecore doctor` says how the node is; of the service, `systemctl status edgecore`",
     "check": "`edgecore doctor` checks this node, `edgecore config check FILE` a file",
