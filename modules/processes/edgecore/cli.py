@@ -34,7 +34,7 @@ from modules.processes.edgecore.config.durations import parse_size
 from modules.processes.edgecore.exit_codes import ExitCode
 from modules.processes.edgecore.location import add_location, node_location
 from modules.processes.edgecore.trace_commands import replaying
-from modules.tools.kubectl.cli import arranged
+from modules.tools.kubectl.cli import add_help, arranged
 from modules.tools.kubectl.parser import VerbParser
 
 if TYPE_CHECKING:
@@ -57,6 +57,14 @@ _LEAST: Final = 1 << 20
 
 FAULT_PROFILES: Final = ("none", "link", "process", "disk", "runtime", "cloud", "all")
 """Values of `modules.tools.simulate.draw.FaultProfile`, repeated here to save its import."""
+
+
+_KUBEEDGE_OPTIONS: Final = {
+    "--config": "edgecore run --config FILE",
+    "--minconfig": "edgecore config minimal",
+    "--defaultconfig": "edgecore config default",
+}
+"""Options of KubeEdge's edgecore, which has no commands, and what they are here."""
 
 
 class LogLevel(StrEnum):
@@ -96,10 +104,11 @@ class RunProcess(Protocol):
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit status. Usage errors end the process."""
     words = sys.argv[1:] if arguments is None else list(arguments)
-    requested = completion.is_requested()
-    parser, commands = command_line(None if requested else words)
-    if requested:
+    parser, commands = command_line(None if completion.is_requested() else words)
+    if completion.is_requested():
         completion.answer(parser, cast("Callable[[], dict[str, completion.Completer]]", _imported(VALUES))())
+    if words and words[0] in _KUBEEDGE_OPTIONS and not commands.choices.keys() & set(words):
+        parser.error(f"a command is wanted: {_KUBEEDGE_OPTIONS[words[0]]}")
     chosen = parser.parse_args(arranged(parser, commands, words))
     try:
         status = cast("Callable[[argparse.Namespace], int]", _imported(chosen.command))(chosen)
@@ -127,6 +136,7 @@ def command_line(words: Sequence[str] | None = None) -> tuple[VerbParser, argpar
     unit_command.add(commands)
     completion.add(parser, commands)
     version_command.add(parser, commands)
+    add_help(parser, commands)
     local.add(commands, words)
     return parser, commands
 
