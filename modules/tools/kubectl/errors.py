@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
 from beehive.errors import BeehiveError
 from beehive.printable import printable
-
-REFUSED: Final = 1
-"""Exit status of a command that was refused, or found nothing."""
-USAGE: Final = 2
-"""Exit status of a command line with unknown options or commands."""
+from modules.tools.kubectl.statuses import REFUSED
 
 
 class KubectlError(BeehiveError):

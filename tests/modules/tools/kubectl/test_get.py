@@ -79,6 +79,11 @@ def test_templates(cloud: Cloud, tmp_path: Path) -> None:
     assert "read" in cloud.run("get", "pods", "-o", f"jsonpath-file={tmp_path / 'none'}").err
 
 
+def test_the_kinds_of_a_category_are_shown(cloud: Cloud) -> None:
+    cloud.make(pod())
+    assert cloud.run("get", "all").rows[1][0] == "pod/web"
+
+
 def test_labels_are_shown(cloud: Cloud) -> None:
     cloud.make(pod(labels={"app": "web", "tier": "front"}))
     done = cloud.run("get", "pods", "--show-labels", "-L", "app,tier")
