@@ -15,7 +15,7 @@ import sys
 from enum import StrEnum
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, cast
 
 from modules.processes.edgecore import (
     backup,
@@ -34,6 +34,8 @@ from modules.processes.edgecore.config.durations import parse_size
 from modules.processes.edgecore.exit_codes import ExitCode
 from modules.processes.edgecore.location import add_location, node_location
 from modules.processes.edgecore.trace_commands import replaying
+from modules.tools.kubectl.cli import add_help, arranged
+from modules.tools.kubectl.parser import VerbParser
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -55,6 +57,14 @@ _LEAST: Final = 1 << 20
 
 FAULT_PROFILES: Final = ("none", "link", "process", "disk", "runtime", "cloud", "all")
 """Values of `modules.tools.simulate.draw.FaultProfile`, repeated here to save its import."""
+
+
+_KUBEEDGE_OPTIONS: Final = {
+    "--config": "edgecore run --config FILE",
+    "--minconfig": "edgecore config minimal",
+    "--defaultconfig": "edgecore config default",
+}
+"""Options of KubeEdge's edgecore, which has no commands, and what they are here."""
 
 
 class LogLevel(StrEnum):
@@ -84,10 +94,13 @@ class RunProcess(Protocol):
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit status. Usage errors end the process."""
-    parser = _parser()
+    words = sys.argv[1:] if arguments is None else list(arguments)
+    parser, commands = command_line(None if completion.is_requested() else words)
     if completion.is_requested():
         completion.answer(parser, cast("Callable[[], dict[str, completion.Completer]]", _imported(VALUES))())
-    chosen = parser.parse_args(arguments)
+    if words and words[0] in _KUBEEDGE_OPTIONS and not commands.choices.keys() & set(words):
+        parser.error(f"a command is wanted: {_KUBEEDGE_OPTIONS[words[0]]}")
+    chosen = parser.parse_args(arranged(parser, commands, words))
     try:
         status = cast("Callable[[argparse.Namespace], int]", _imported(chosen.command))(chosen)
         sys.stdout.flush()
@@ -97,13 +110,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return status
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="edgecore", description="An edge node agent for Kubernetes.")
+def command_line(words: Sequence[str] | None = None) -> tuple[VerbParser, argparse._SubParsersAction[Any]]:
+    """Return the parser and its commands; of kubectl's verbs those in `words` have options, all of them for None."""
+    parser = VerbParser(prog="edgecore", description="An edge node agent for Kubernetes.")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     _add_run(commands.add_parser("run", help="run this machine as an edge node until SIGTERM or SIGINT"))
     _add_join(commands.add_parser("join", help="make this machine a node of a cloud: certificate and configuration"))
     _add_config(commands.add_parser("config", help="print or check a configuration file"))
-    local.add(commands)
     trace_commands.add(commands.add_parser("trace", help="look into recorded messages"))
     store_commands.add(commands.add_parser("store", help="what the node remembers: list, get, history, diff"))
     replaying.add_replay(commands.add_parser("replay", help="run today's code on what a trace says, and compare"))
@@ -114,7 +127,9 @@ def _parser() -> argparse.ArgumentParser:
     unit_command.add(commands)
     completion.add(parser, commands)
     version_command.add(parser, commands)
-    return parser
+    add_help(parser, commands)
+    local.add(commands, words)
+    return parser, commands
 
 
 def _add_run(parser: argparse.ArgumentParser) -> None:

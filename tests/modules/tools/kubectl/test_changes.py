@@ -102,7 +102,7 @@ def test_a_patch(cloud: Cloud, tmp_path: Path, kind: str, patch: str) -> None:
     assert (
         cloud.run("patch", "cm/colours", f"--type={kind}", "-p", patch).out == "configmap/colours patched (no change)\n"
     )
-    assert cloud.run("get", "cm/colours", "-o", "jsonpath={.data.sky}").out == "grey\n"
+    assert cloud.run("get", "cm/colours", "-o", "jsonpath={.data.sky}").out == "grey"
 
 
 @pytest.mark.parametrize(

@@ -71,12 +71,17 @@ def test_one_object_as_json_and_yaml_and_several_as_a_list(cloud: Cloud) -> None
 
 def test_templates(cloud: Cloud, tmp_path: Path) -> None:
     cloud.make(pod("api"), pod("web"))
-    assert cloud.run("get", "pod", "web", "-o", "jsonpath={.metadata.name}").out == "web\n"
-    assert cloud.run("get", "pods", "-o", "jsonpath={.items[*].metadata.name}").out == "api web\n"
+    assert cloud.run("get", "pod", "web", "-o", "jsonpath={.metadata.name}").out == "web"
+    assert cloud.run("get", "pods", "-o", "jsonpath={.items[*].metadata.name}").out == "api web"
     assert cloud.run("get", "pods", "-o", "custom-columns=N:.metadata.name").lines == ["N", "api", "web"]
     (tmp_path / "t").write_text("{.kind}")
-    assert cloud.run("get", "pods", "-o", f"jsonpath-file={tmp_path / 't'}").out == "List\n"
+    assert cloud.run("get", "pods", "-o", f"jsonpath-file={tmp_path / 't'}").out == "List"
     assert "read" in cloud.run("get", "pods", "-o", f"jsonpath-file={tmp_path / 'none'}").err
+
+
+def test_the_kinds_of_a_category_are_shown(cloud: Cloud) -> None:
+    cloud.make(pod())
+    assert cloud.run("get", "all").rows[1][0] == "pod/web"
 
 
 def test_labels_are_shown(cloud: Cloud) -> None:

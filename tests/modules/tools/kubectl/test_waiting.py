@@ -96,9 +96,9 @@ def test_many_are_deleted(cloud: Cloud, tmp_path: Path) -> None:
     assert cloud.run("delete", "-f", str(tmp_path / "f.yaml"), "-o", "name").out == "configmap/a\n"
     assert cloud.run("delete", "cm", "b", "nothing").lines == ['configmap "b" deleted']
     assert "-l or --all" in cloud.run("delete", "cm").err
-    assert cloud.run("delete", "cm", "-l", "a=b").err == "No resources found\n"
+    assert cloud.run("delete", "cm", "-l", "a=b").out == "No resources found\n"
     assert cloud.run("delete", "cm", "--all").lines == ['configmap "c" deleted', 'configmap "d" deleted']
-    assert cloud.run("delete", "cm", "--all") == (0, "", "No resources found\n")
+    assert cloud.run("delete", "cm", "--all") == (0, "No resources found\n", "")
 
 
 def test_dry_runs_delete_nothing(cloud: Cloud) -> None:
@@ -149,7 +149,7 @@ def test_wait_for_creation_and_for_the_end(cloud: Cloud) -> None:
     end = ("wait", "--for=delete", "pod/web")
     gone = meanwhile(cloud, end, lambda: cloud.client.request("DELETE", PATH, body=AT_ONCE))
     assert gone.out == "pod/web condition met\n"
-    assert cloud.run(*end).status == 0
+    assert cloud.run(*end) == (0, "", "")
 
 
 def test_wait_for_what_is_not_there(cloud: Cloud) -> None:
