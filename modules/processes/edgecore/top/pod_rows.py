@@ -5,6 +5,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from edged.api.times import SECOND, TimeError, parse_time
+from edged.stats.model import PodStats
 from modules.processes.edgecore.top.look import Look
 from modules.processes.edgecore.top.pod_waits import pod_reason
 from modules.processes.edgecore.top.spans import Tone
@@ -96,9 +97,9 @@ _TONES: Sequence[Tone] = (Tone.BAD, Tone.BUSY, Tone.STRONG, Tone.PLAIN, Tone.GOO
 """Order by status: first what needs somebody's eye."""
 
 
-def _row(pod: JsonObject, look: Look, usage: object) -> PodRow:
+def _row(pod: JsonObject, look: Look, usage: PodStats | None) -> PodRow:
     now, status = look.state.now, pod_status(pod)
-    cpu, memory = getattr(usage, "cpu", None), getattr(usage, "memory", None)
+    cpu, memory = (None, None) if usage is None else (usage.cpu, usage.memory)
     return PodRow(
         uid=text_at(pod, "metadata.uid"),
         namespace=text_at(pod, "metadata.namespace"),

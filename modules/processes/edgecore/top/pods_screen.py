@@ -29,7 +29,7 @@ from modules.tools.printing.fields import JsonObject, text_at
 if TYPE_CHECKING:
     from textual.theme import Theme
 
-TALL: Final = 30
+TALL: Final = 26
 """Lines of a screen from which on its parts have borders all around."""
 
 _SHORT_WAITS: Final = 4
