@@ -31,7 +31,7 @@ class Health:
         self._snapshots = snapshots
         self._hive = hive
         self._clock = clock
-        self._longest = max(2 * sync_period, MIN_SYNC_LOOP_SECONDS)
+        self._sync_period = sync_period
 
     def everything(self, _request: Request) -> Response:
         """Answer `ok` when every module is ready and the sync loop runs, else 503 with the reasons."""
@@ -53,8 +53,20 @@ class Health:
         relisted_at = self._snapshots.relisted_at
         if relisted_at is None:
             return "the runtime has not been looked at yet"
-        ago = self._clock.monotonic() - relisted_at
-        return f"the last look at the runtime ended {ago:.0f} s ago" if ago > self._longest else ""
+        return stuck_sync_loop(relisted_at, self._clock.monotonic(), self._sync_period)
+
+
+def stuck_sync_loop(relisted_at: float, now: float, sync_period: float) -> str:
+    """Return why the sync loop counts as stuck; empty while it runs.
+
+    Args:
+        relisted_at: monotonic seconds of the last relist.
+        now: monotonic seconds.
+        sync_period: seconds, `syncFrequency`.
+    """
+    ago = now - relisted_at
+    longest = max(2 * sync_period, MIN_SYNC_LOOP_SECONDS)
+    return f"the last look at the runtime ended {ago:.0f} s ago" if ago > longest else ""
 
 
 def _answer(ill: list[str]) -> Response:

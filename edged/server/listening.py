@@ -13,16 +13,21 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
+from beehive.files.advice import advice
+from beehive.ports import listen_hint
 from edged.server.errors import ServerError
 
 _log = logging.getLogger(__name__)
+
+READ_ONLY_PORT: Final = "modules.edged.tailoredKubeletConfig.readOnlyPort"
+"""Key of the configuration file that chooses the port of the kubelet's read-only server."""
 
 _BACKLOG: Final = 64
 _FULL: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 _FULL_SECONDS: Final = 1.0
 
 
-def listen_tcp(address: str, port: int, setting: str = "readOnlyPort") -> socket.socket:
+def listen_tcp(address: str, port: int, setting: str = READ_ONLY_PORT) -> socket.socket:
     """Return a socket that listens on an IP address.
 
     Args:
@@ -41,8 +46,7 @@ def listen_tcp(address: str, port: int, setting: str = "readOnlyPort") -> socket
         listening.listen(_BACKLOG)
     except OSError as error:
         listening.close()
-        hint = f"{error.strerror}; is a kubelet or another edgecore there? {setting} is the setting"
-        raise ServerError("cannot serve on", f"{address}:{port}", hint) from error
+        raise ServerError("cannot serve on", f"{address}:{port}", listen_hint(error, port, setting)) from error
     return listening
 
 
@@ -72,7 +76,7 @@ def listen_unix(path: Path, setting: str = "rootDirectory") -> socket.socket:
         listening.close()
         with suppress(OSError):
             making.unlink(missing_ok=True)
-        raise ServerError("cannot serve on the socket", str(path), f"{error.strerror}; see {setting}") from error
+        raise ServerError("cannot serve on the socket", str(path), f"{advice(error)}; see {setting}") from error
     return listening
 
 

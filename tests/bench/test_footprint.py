@@ -30,7 +30,7 @@ FOREIGN = (
 )  # fmt: skip
 OWN = (
     "beehive.simulation", "beehive.testing", "edged.testing", "edgehub.testing", "modules.processes.cloudcore",
-    "modules.cloud", "modules.processes.demo", "modules.processes.edgecore.config.commands", "modules.tools.simulate",
+    "modules.cloud", "modules.processes.demo", "modules.processes.edgecore.config_commands", "modules.tools.simulate",
     "modules.tools.trace_tools", "protos.csi", "protos.deviceplugin", "protos.podresources", "tests",
 )  # fmt: skip
 ONLY_EMBEDDED = ("edged.embedded", "protos.cri.v1.api_pb2_grpc")

@@ -14,11 +14,11 @@ import msgspec
 
 from beehive.codec import decode
 from beehive.errors import FrameError
+from beehive.ports import told_why
 from modules.cloud.cloudhub.connection import UpgradeCallbacks, WebsocketConnection, WebsocketLink
 from modules.cloud.cloudhub.handshake import Refusal, node_of, refuse_handshake
 from modules.cloud.cloudhub.incoming_frames import IncomingFrames
 from modules.cloud.cloudhub.link import FrameReceived, LinkClosed, LinkEvent, LinkOpened
-from modules.cloud.cloudhub.listening import listening_on
 from modules.cloud.cloudhub.wire import PlainWire, TlsWire
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ class WebsocketServer:
         self._context = ssl_context
         self.rejected: Counter[str] = Counter()
         """Frames that are not messages, by reason."""
-        with listening_on(settings.address, settings.port, "--listen"):
+        with told_why(settings.address, settings.port, "--listen"):
             self._listening = socket.create_server((settings.address, settings.port), backlog=_BACKLOG)
         self._listening.settimeout(0.0)
         host, bound_port = self._listening.getsockname()[:2]

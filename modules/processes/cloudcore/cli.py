@@ -1,29 +1,49 @@
-"""The command line of cloudcore: `run`, and kubectl's verbs against a running one."""
+"""The command line of cloudcore: `run`, what belongs to it, and kubectl's verbs against a running one.
 
-import argparse
+Each command is given as `module:function` and imported when it runs.
+"""
+
+from __future__ import annotations
+
 import sys
-from collections.abc import Sequence
-from pathlib import Path
-
-import msgspec
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
 
 from beehive.errors import BeehiveError
-from modules.processes.cloudcore import verbs
-from modules.processes.cloudcore.config import CloudCoreConfig, TlsConfig
+from modules.processes.cloudcore import backup_commands, run_command, unit_command
+from modules.processes.cloudcore import commands as own_commands
+from modules.processes.cloudcore.paths import add_socket_options, settle
+from modules.processes.edgecore import completion, version_command
 from modules.processes.edgecore.exit_codes import ExitCode
-from modules.processes.edgecore.version import VERSION
+from modules.tools.kubectl.cli import VERBS, add_answers, add_help, add_verbs, arranged
+from modules.tools.kubectl.parser import VerbParser
 from modules.tools.printing.terminal import print_error
 
-_DEFAULTS = CloudCoreConfig()
-_TLS = TlsConfig()
-_FORMATS = ("table", "wide", "json", "yaml", "name")
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Callable, Collection, Sequence
+
+    from modules.tools.kubectl.rest import RestClient
+
+_ANSWERS: Final = {
+    "etcd-snapshot": "`cloudcore backup` keeps everything in one file",
+    "init": "`cloudcore run` starts it, and needs no preparation",
+    "server": "`cloudcore run` starts it",
+    "gettoken": "`cloudcore token` prints one",
+}
+"""For words of other tools, what to do instead."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command, and return the exit status."""
-    chosen = _parser().parse_args(arguments)
+    if completion.is_requested():
+        completion.answer(command_line(None)[0], _values())
+    words = sys.argv[1:] if arguments is None else list(arguments)
+    parser, commands = command_line(words)
+    chosen = parser.parse_args(arranged(parser, commands, words))
     try:
-        return int(chosen.command(chosen))
+        settle(chosen)
+        return int(_imported(chosen.command)(chosen))
     except BeehiveError as error:
         print_error("cloudcore", str(error))
         return ExitCode.INTERNAL_ERROR
@@ -32,181 +52,39 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return ExitCode.OK
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="cloudcore", description="A cloud for edge nodes, without Kubernetes behind it."
-    )
-    parser.add_argument("--version", action="version", version=f"cloudcore {VERSION}")
+def command_line(words: Collection[str] | None = None) -> tuple[VerbParser, argparse._SubParsersAction[Any]]:
+    """Return the parser and its commands; of kubectl's verbs those in `words` have options, all of them for None."""
+    parser = VerbParser(prog="cloudcore", description="A cloud for edge nodes, without Kubernetes behind it.")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    _add_run(commands.add_parser("run", help="run the stub until SIGTERM"))
-    _add_apply(commands.add_parser("apply", help="make objects as manifests want them"))
-    _add_get(commands.add_parser("get", help="show objects"))
-    _add_delete(commands.add_parser("delete", help="delete objects"))
-    _add_token(commands.add_parser("token", help="print a token with which nodes can join"))
-    _add_metrics(commands.add_parser("metrics", help="print what is counted, as Prometheus reads it"))
-    return parser
+    run_command.add(commands)
+    add_verbs(commands, "cloudcore", connect, VERBS, add_connection=add_socket_options, words=words)
+    own_commands.add(commands)
+    backup_commands.add(commands)
+    unit_command.add(commands)
+    completion.add(parser, commands)
+    version_command.add(parser, commands)
+    add_help(parser, commands)
+    add_answers(commands, "cloudcore", _ANSWERS)
+    return parser, commands
 
 
-def _add_run(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--manifests", type=Path, metavar="DIR", help="directory of manifests, applied and watched")
-    parser.add_argument(
-        "--listen",
-        metavar="ADDRESS:PORT",
-        default=f"{_DEFAULTS.listen_address}:{_DEFAULTS.listen_port}",
-        help="of the websocket; port 0 takes a free one (default %(default)s)",
-    )
-    _add_tls(parser)
-    parser.add_argument(
-        "--allow-without-tls",
-        action="store_true",
-        help="listen on an address that other machines reach, without --tls: everybody there can be any node",
-    )
-    parser.add_argument("--node", metavar="NAME", help="node of pods that name none (default: the only node)")
-    parser.add_argument(
-        "--database",
-        metavar="FILE|URL",
-        default=_DEFAULTS.database,
-        help="keeps everything over a restart: an SQLite file, or SQLAlchemy's URL of a database, which several "
-        "cloudcores may share (default: the control socket's path with .db for .sock)",
-    )
-    parser.add_argument(
-        "--node-limit", type=int, metavar="N", default=_DEFAULTS.node_limit, help="most nodes connected at a time"
-    )
-    parser.add_argument("--ready-file", type=Path, metavar="PATH", help="written with the address when ready")
-    parser.add_argument("--log-level", choices=("debug", "info", "warning", "error"), default="info")
-    _add_socket(parser)
-    parser.set_defaults(command=_run)
+def _imported(command: Any) -> Callable[[argparse.Namespace], int]:
+    """Return the function of a command, which may be given as `module:function`."""
+    module, colon, name = command.partition(":") if isinstance(command, str) else ("", "", "")
+    function: Callable[[argparse.Namespace], int] = getattr(import_module(module), name) if colon else command
+    return function
 
 
-def _add_tls(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("certificates")
-    group.add_argument("--tls", action="store_true", help="demand certificates of nodes, and hand them out over HTTPS")
-    group.add_argument(
-        "--tls-dir",
-        type=Path,
-        metavar="DIR",
-        default=_TLS.directory,
-        help="keeps the certificate authority (default %(default)s)",
-    )
-    group.add_argument(
-        "--https-listen",
-        metavar="ADDRESS:PORT",
-        help=f"of the certificates (default: the address of --listen, port {_TLS.https_port})",
-    )
-    group.add_argument(
-        "--advertise-address", action="append", default=[], metavar="IP", help="nodes call the cloud by it; repeatable"
-    )
-    group.add_argument(
-        "--dns-name", action="append", default=[], metavar="NAME", help="nodes call the cloud by it; repeatable"
-    )
-    group.add_argument(
-        "--certificate-lifetime",
-        type=float,
-        metavar="SECONDS",
-        default=_TLS.certificate_seconds,
-        help="of a node's certificate (default 365 days)",
-    )
+def _values() -> dict[str, completion.Completer]:
+    """Return the values that a shell completes."""
+    from modules.processes.cloudcore.paths import paths_of  # noqa: PLC0415 - only while completing
+    from modules.processes.edgecore.completion_values import Values  # noqa: PLC0415
+
+    return Values(lambda chosen: paths_of(chosen).socket).completers()
 
 
-def _add_token(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--lifetime", type=float, metavar="SECONDS", default=24 * 3600.0, help="of the token (default 24 hours)"
-    )
-    _add_socket(parser)
-    parser.set_defaults(command=verbs.token)
+def connect(chosen: argparse.Namespace) -> RestClient:
+    """Return the client of the cloudcore that the options select."""
+    from modules.tools.kubectl.rest import RestClient  # noqa: PLC0415 - only for the verbs
 
-
-def _add_metrics(parser: argparse.ArgumentParser) -> None:
-    _add_socket(parser)
-    parser.set_defaults(command=verbs.metrics)
-
-
-def _add_apply(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("-f", "--file", required=True, metavar="FILE|-", help="YAML or JSON; - is standard input")
-    _add_namespace(parser)
-    _add_socket(parser)
-    parser.set_defaults(command=verbs.apply)
-
-
-def _add_get(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("kind", help="pods, configmaps, secrets, nodes, leases, events, …, or a short name")
-    parser.add_argument("name", nargs="?", default="")
-    parser.add_argument("-A", "--all-namespaces", action="store_true")
-    parser.add_argument("-o", "--output", choices=_FORMATS, default="table")
-    parser.add_argument("-w", "--watch", action="store_true", help="go on with every change")
-    _add_namespace(parser)
-    _add_socket(parser)
-    parser.set_defaults(command=verbs.get)
-
-
-def _add_delete(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("kind", nargs="?")
-    parser.add_argument("name", nargs="?")
-    parser.add_argument("-f", "--file", metavar="FILE|-", help="delete what these manifests describe")
-    parser.add_argument("--grace", type=int, metavar="SECONDS", help="given to pods; 0 does not wait for the node")
-    _add_namespace(parser)
-    _add_socket(parser)
-    parser.set_defaults(command=verbs.delete)
-
-
-def _add_namespace(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("-n", "--namespace", default="default")
-
-
-def _add_socket(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--socket", type=Path, metavar="PATH", default=_DEFAULTS.control_socket,
-                        help="control socket (default %(default)s)")  # fmt: skip
-
-
-def _run(chosen: argparse.Namespace) -> int:
-    import logging  # noqa: PLC0415 - the other commands do without the modules and their libraries
-
-    from beehive import log_lines  # noqa: PLC0415
-    from beehive.library_logging import quieten_libraries  # noqa: PLC0415
-    from modules.processes.cloudcore.process import RunOptions, run  # noqa: PLC0415
-    from modules.processes.edgecore.config.dangers import is_loopback  # noqa: PLC0415
-
-    formatter = log_lines.LineFormatter("%(asctime)s %(levelname)s %(name)s: %(message)s")
-    log_lines.set_up(logging.StreamHandler(), chosen.log_level, formatter)
-    quieten_libraries()
-    address, port = _address_and_port(chosen.listen)
-    if not (chosen.tls or chosen.allow_without_tls or is_loopback(address) or port < 0):
-        sys.stderr.write(
-            f"cloudcore run: other machines reach {address}, and without TLS each of them can be any node and gets its "
-            "secrets: add --tls, listen on 127.0.0.1, or say --allow-without-tls\n"
-        )
-        return ExitCode.USAGE
-    settings = {
-        "listen_address": address,
-        "listen_port": port,
-        "tls": _tls_settings(chosen, address) if chosen.tls else None,
-        "manifests_dir": chosen.manifests and str(chosen.manifests),
-        "control_socket": str(chosen.socket),
-        "default_node": chosen.node,
-        "database": chosen.database,
-        "node_limit": chosen.node_limit,
-    }
-    try:
-        config = msgspec.convert(settings, CloudCoreConfig, dec_hook=lambda kind, value: kind(value))
-    except msgspec.ValidationError as error:
-        sys.stderr.write(f"cloudcore run: an option is wrong (addresses as 127.0.0.1:10000): {error}\n")
-        return ExitCode.USAGE
-    return run(RunOptions(config, chosen.ready_file))
-
-
-def _tls_settings(chosen: argparse.Namespace, listen_address: str) -> dict[str, object]:
-    https = chosen.https_listen or f"{listen_address}:{_TLS.https_port}"
-    address, port = _address_and_port(https)
-    return {
-        "directory": str(chosen.tls_dir),
-        "https_address": address,
-        "https_port": port,
-        "names": (*chosen.advertise_address, *chosen.dns_name) or _TLS.names,
-        "certificate_seconds": chosen.certificate_lifetime,
-    }
-
-
-def _address_and_port(text: str) -> tuple[str, int]:
-    """Return address and port; -1 for an invalid port, which the configuration refuses."""
-    address, colon, port = text.rpartition(":")
-    return address.strip("[]"), int(port) if colon and port.isascii() and port.isdigit() else -1
+    return RestClient(chosen.socket, "is `cloudcore run` running, with this --root?")

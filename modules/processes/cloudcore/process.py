@@ -25,6 +25,7 @@ from modules.cloud.refusals import Refusals
 from modules.processes.cloudcore.config import CloudCoreConfig, TlsConfig
 from modules.processes.cloudcore.control import Control, check_socket
 from modules.processes.edgecore.exit_codes import ExitCode
+from modules.processes.edgecore.service_manager import ServiceManager, Watch, dead_modules
 from modules.processes.edgecore.shutdown import Shutdown
 
 if TYPE_CHECKING:
@@ -46,6 +47,7 @@ class RunOptions(msgspec.Struct, frozen=True):
 def run(options: RunOptions) -> int:
     """Runs cloudcore until SIGTERM or SIGINT; returns the exit status. A second signal ends the process at once."""
     shutdown = Shutdown(at_once=ExitCode.INTERRUPTED)
+    manager = ServiceManager()
     _allow_many_files()
     try:
         cloud = CloudCore(options.config)
@@ -57,8 +59,17 @@ def run(options: RunOptions) -> int:
     listening = ", ".join(cloud.urls)
     sys.stdout.write(f"cloudcore: listening on {listening}, control socket {options.config.control_socket}\n")
     sys.stdout.flush()
+    watch = Watch(manager, cloud.hive.clock, lambda: _look(cloud))
+    watch.begin()
     _log.info("stopping: %s", shutdown.wait().name)
+    watch.close()
     return _stop(cloud)
+
+
+def _look(cloud: "CloudCore") -> tuple[str, bool]:
+    """Return a line for `systemctl status`, and whether the modules are alive."""
+    dead = dead_modules(cloud.hive)
+    return (f"not alive: {'; '.join(dead)}", False) if dead else (f"listening on {', '.join(cloud.urls)}", True)
 
 
 class CloudCore:

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from modules.cloud.apiserver.kinds import JsonObject
-from modules.processes.cloudcore.table_printer import aligned
 from modules.processes.demo.examples import Expectation, PodName
 from modules.processes.demo.goals import last_message, phase_of, unmet
 from modules.tools.printing.ages import age_of
 from modules.tools.printing.pods import pod_ready, pod_restarts
+from modules.tools.printing.tables import aligned
 
 TITLES = ("", "POD", "PHASE", "READY", "RESTARTS", "AGE", "LAST MESSAGE")
 _THERE, _UNDER_WAY = "ok", "…"

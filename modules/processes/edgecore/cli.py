@@ -17,22 +17,36 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, cast
 
-from modules.processes.edgecore import doctor, local, store_commands, trace_commands
-from modules.processes.edgecore.config import ConfigError, EdgeCoreConfig, Problem, load, verify
+from modules.processes.edgecore import (
+    backup,
+    completion,
+    doctor,
+    local,
+    store_commands,
+    trace_commands,
+    uninstall,
+    unit_command,
+    version_command,
+)
+from modules.processes.edgecore.config import ConfigError, EdgeCoreConfig, Problem, verify
 from modules.processes.edgecore.config.dangers import is_unisolated_root
 from modules.processes.edgecore.config.durations import parse_size
-from modules.processes.edgecore.default_root import default_root
 from modules.processes.edgecore.exit_codes import ExitCode
+from modules.processes.edgecore.location import add_location, node_location
 from modules.processes.edgecore.trace_commands import replaying
-from modules.processes.edgecore.version import CONFIG_API_VERSION, CRI_VERSIONS, KUBEEDGE_COMMIT, VERSION
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from modules.processes.edgecore.location import NodeLocation
+
 PROCESS: Final = "modules.processes.edgecore.process:run"
 """The function that runs the node; a `RunProcess`."""
 
-CONFIG_COMMANDS: Final = "modules.processes.edgecore.config.commands"
+VALUES: Final = "modules.processes.edgecore.completion_values:node_values"
+"""The function that returns the values that a shell completes."""
+
+CONFIG_COMMANDS: Final = "modules.processes.edgecore.config_commands"
 """Module of the commands of `edgecore config`."""
 
 
@@ -70,7 +84,10 @@ class RunProcess(Protocol):
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit status. Usage errors end the process."""
-    chosen = _parser().parse_args(arguments)
+    parser = _parser()
+    if completion.is_requested():
+        completion.answer(parser, cast("Callable[[], dict[str, completion.Completer]]", _imported(VALUES))())
+    chosen = parser.parse_args(arguments)
     try:
         status = cast("Callable[[argparse.Namespace], int]", _imported(chosen.command))(chosen)
         sys.stdout.flush()
@@ -92,20 +109,16 @@ def _parser() -> argparse.ArgumentParser:
     replaying.add_replay(commands.add_parser("replay", help="run today's code on what a trace says, and compare"))
     _add_simulate(commands.add_parser("simulate", help="run whole nodes and their cloud in virtual time, with faults"))
     doctor.add(commands.add_parser("doctor", help="say what is wrong with this node, and what to do about it"))
-    versions = commands.add_parser("version", help="print the version, and the versions of what edgecore talks to")
-    versions.set_defaults(command=f"{__name__}:version")
+    backup.add(commands)
+    uninstall.add(commands)
+    unit_command.add(commands)
+    completion.add(parser, commands)
+    version_command.add(parser, commands)
     return parser
 
 
 def _add_run(parser: argparse.ArgumentParser) -> None:
-    settings = parser.add_mutually_exclusive_group()
-    settings.add_argument("--config", type=Path, metavar="FILE", help="configuration file (KubeEdge's form)")
-    settings.add_argument(
-        "--root",
-        type=Path,
-        metavar="DIR",
-        help="without a file: embedded runtime, everything below DIR (default ~/.local/state/edgecore)",
-    )
+    add_location(parser)
     parser.add_argument(
         "--allow-unisolated-root",
         action="store_true",
@@ -148,8 +161,8 @@ def _add_join(parser: argparse.ArgumentParser) -> None:
         "--config",
         type=Path,
         metavar="FILE",
-        help="written; one that exists is changed, and kept beside it (default: edgecore.yaml below --root, or "
-        "/etc/kubeedge/config/edgecore.yaml)",
+        help="written; one that exists is changed, and kept beside it (default: the file that `edgecore run` reads "
+        "with the same --root or without one; for root a new one is /etc/kubeedge/config/edgecore.yaml)",
     )
     parser.add_argument("--root", type=Path, metavar="DIR", help="a new file is for the embedded runtime, below DIR")
     parser.set_defaults(command="modules.processes.edgecore.join:join")
@@ -183,15 +196,17 @@ def _add_config(parser: argparse.ArgumentParser) -> None:
     minimal = commands.add_parser("minimal", help="print the few keys that one sets, commented")
     minimal.set_defaults(command=f"{CONFIG_COMMANDS}:minimal")
     check = commands.add_parser("check", help="say what is wrong with a file, and which of its keys have no effect")
-    check.add_argument("file", type=Path, metavar="FILE")
+    check.add_argument("file", nargs="?", type=Path, metavar="FILE", help="default: the one that `run` reads")
+    add_location(check)
     check.set_defaults(command=f"{CONFIG_COMMANDS}:check")
 
 
 def run(chosen: argparse.Namespace) -> int:
     """Make the configuration and run the node; return its exit status."""
     try:
-        config = _configured(chosen.config) if chosen.config else _embedded(chosen.root or default_root())
-        refuse_unisolated_root(config, str(chosen.config or "edgecore run"), allowed=chosen.allow_unisolated_root)
+        location = node_location(chosen)
+        config = _configured(location)
+        refuse_unisolated_root(config, str(location.file or "edgecore run"), allowed=chosen.allow_unisolated_root)
     except ConfigError as error:
         for problem in error.problems:
             _say(f"error: {problem.render(error.source)}")
@@ -238,33 +253,18 @@ def recording_path(text: str | None) -> Path | None:
     return path.absolute()
 
 
-def _configured(file: Path) -> EdgeCoreConfig:
-    loaded = load(file)
+def _configured(location: NodeLocation) -> EdgeCoreConfig:
+    loaded = location.load()
+    if location.file is None:
+        verify(loaded.config, loaded.source)
+        _say(f"no configuration file: embedded runtime (isolates nothing), everything below {location.root}")
+        return loaded.config
+    _say(f"configuration {location.file}")
     for warning in loaded.warnings:
         _say(f"warning: {warning.render(loaded.source)}")
     if loaded.without_effect:
-        _say(f"keys without effect: {len(loaded.without_effect)}; `edgecore config check {file}` names them")
+        _say(f"keys without effect: {len(loaded.without_effect)}; `edgecore config check {location.file}` names them")
     return loaded.config
-
-
-def _embedded(root: Path) -> EdgeCoreConfig:
-    config = EdgeCoreConfig.embedded(root)
-    verify(config, f"--root {root}")
-    _say(f"no configuration file: embedded runtime (isolates nothing), everything below {root}")
-    return config
-
-
-def version(_chosen: argparse.Namespace) -> int:
-    """Print the versions."""
-    python = ".".join(str(part) for part in sys.version_info[:3])
-    sys.stdout.write(
-        f"edgecore {VERSION}\n"
-        f"KubeEdge: messages and wire of commit {KUBEEDGE_COMMIT} (August 2026)\n"
-        f"configuration: {CONFIG_API_VERSION}\n"
-        f"container runtime interface: {', '.join(CRI_VERSIONS)}\n"
-        f"Python {python}\n"
-    )
-    return ExitCode.OK
 
 
 def _imported(name: str) -> object:

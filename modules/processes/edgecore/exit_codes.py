@@ -45,5 +45,8 @@ class ExitCode(IntEnum):
     UNWELL = 10
     """`doctor`: a check has failed; its line has a remedy."""
 
+    NOT_DONE = 11
+    """`backup`, `restore`, `uninstall`: refused or failed; the message says why, and what was changed if anything."""
+
     INTERRUPTED = 130
     """A second SIGTERM or SIGINT came during the stop: ended at once."""

@@ -9,7 +9,9 @@ from __future__ import annotations
 import errno
 import os
 import re
+import shlex
 import shutil
+import socket
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -26,6 +28,7 @@ from modules.processes.edgecore.config.names import HTTPS_URL, NODE_NAME, WEBSOC
 from modules.processes.edgecore.config.value_kinds import SecretText, UnfitError
 from modules.processes.edgecore.config.writing import MINIMAL_KEYS, keys_chosen, render
 from modules.processes.edgecore.exit_codes import ExitCode
+from modules.processes.edgecore.location import FILE_NAME, KUBEEDGE_FILE, located
 from modules.processes.edgecore.settings import certificate_settings
 from modules.tools.printing.terminal import print_error
 
@@ -33,9 +36,6 @@ if TYPE_CHECKING:
     import argparse
 
     from edgehub.certificates.certificate import Certificate
-
-DEFAULT_FILE: Final = Path("/etc/kubeedge/config/edgecore.yaml")
-"""KubeEdge's path of the file."""
 
 WEBSOCKET_PORT, HTTPS_PORT = 10000, 10002
 """KubeEdge's."""
@@ -68,7 +68,7 @@ class CloudAddress(NamedTuple):
         """
         match = _ADDRESS.fullmatch(text)
         if match is None:
-            raise _wrong("--cloud", text, "HOST or HOST:PORT is wanted")
+            raise _wrong("--cloud", text, "HOST or HOST:PORT is wanted; a cloud without TLS (ws://) is not joined")
         url = certificates or f"https://{match['host']}:{HTTPS_PORT}"
         server = f"{match['host']}:{match['port'] or WEBSOCKET_PORT}"
         try:
@@ -80,9 +80,10 @@ class CloudAddress(NamedTuple):
 
 def join(chosen: argparse.Namespace) -> int:
     """Join the cloud and print the result; return the exit status."""
-    file: Path = (chosen.config or (chosen.root / "edgecore.yaml" if chosen.root else DEFAULT_FILE)).absolute()
+    file = Path(chosen.config or FILE_NAME)
     try:
-        before = _configured(file, chosen.root)
+        file, root = written(chosen.config, chosen.root)
+        before = _configured(file, root)
         config = joined(before, CloudAddress.parse(chosen.cloud, chosen.http_server), chosen.name)
         verify(config, str(file))
         _check_writable(file)
@@ -93,7 +94,7 @@ def join(chosen: argparse.Namespace) -> int:
             _say(f"error: {problem.render(error.source)}")
         return ExitCode.CONFIGURATION
     except CertificateError as error:
-        _say(f"not joined: {error}")
+        _say(f"not joined: {error}{advice_on(error)}")
         return ExitCode.NOT_JOINED
     except OSError as error:
         _say(f"not joined: cannot write {error.filename or file}: {error.strerror}")
@@ -101,9 +102,27 @@ def join(chosen: argparse.Namespace) -> int:
     sys.stdout.write(
         f"node {config.node_name}: certificate valid until {format_time(certificate.not_after)}\n"
         f"configuration: {file}\n"
-        f"next: edgecore run --config {file}\n"
+        f"next: {_next(chosen)}\n"
     )
     return ExitCode.OK
+
+
+def written(config: Path | None, root: Path | None) -> tuple[Path, Path | None]:
+    """Return the file that `run` reads with the same `--config` and `--root`, and the directory of the embedded runtime
+    for a file that is new; None for a node with containerd and KubeEdge's paths.
+
+    Raises:
+        ConfigError: no option was given and the user has no home directory.
+    """
+    if config is not None:
+        return config.absolute(), root
+    location = located(None, root)
+    if location.file is not None:
+        return location.file.absolute(), location.root
+    if root is None and os.geteuid() == 0:
+        return KUBEEDGE_FILE, None
+    assert location.root is not None, "there is no file"  # noqa: S101 - for the type
+    return (location.root / FILE_NAME).absolute(), location.root
 
 
 def joined(config: EdgeCoreConfig, cloud: CloudAddress, name: str | None) -> EdgeCoreConfig:
@@ -126,6 +145,29 @@ def joined(config: EdgeCoreConfig, cloud: CloudAddress, name: str | None) -> Edg
     )
     modules = _replace(config.modules, edge_hub=hub, edged=_replace(edged, hostname_override=name))
     return _replace(config, modules=modules)
+
+
+def advice_on(error: CertificateError) -> str:
+    """Return what to do about a server of certificates that does not answer as one; empty where the error says it."""
+    cause = error.__cause__
+    if isinstance(cause, ConnectionRefusedError):
+        return (
+            "; nobody listens there: does the cloud run with TLS (`cloudcore run --tls`)? --http-server is its URL"
+        )
+    if isinstance(cause, socket.gaierror):
+        return "; there is no such host: --cloud and --http-server name the cloud"
+    if "CERTIFICATE_REQUIRED" in str(error):
+        return "; that is the websocket's port: the one of certificates is 10002, unless --http-server names another"
+    if "UNEXPECTED_EOF" in str(error) or "WRONG_VERSION_NUMBER" in str(error):
+        return "; a cloud without TLS hands out no certificates, and a node does not join it: `edgecore run` is enough"
+    return ""
+
+
+def _next(chosen: argparse.Namespace) -> str:
+    """Return the command that runs the node that has joined."""
+    if chosen.config:
+        return f"edgecore run --config {shlex.quote(str(chosen.config))}"
+    return f"edgecore run --root {shlex.quote(str(chosen.root))}" if chosen.root else "edgecore run"
 
 
 def _configured(file: Path, root: Path | None) -> EdgeCoreConfig:

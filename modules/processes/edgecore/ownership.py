@@ -10,6 +10,7 @@ import os
 from contextlib import ExitStack
 from pathlib import Path
 
+from beehive.files.advice import advice
 from beehive.files.damaged import set_aside_unless_directory, set_aside_unless_file
 from edged.errors import EdgedError
 
@@ -41,7 +42,7 @@ def take_root_directory(root: Path, stack: ExitStack) -> None:
         _make_way(root)
         lock = os.open(root / LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o640)
     except OSError as error:
-        hint = f"{error.strerror}; modules.edged.rootDirectory, or --root, names another"
+        hint = f"{advice(error)}; modules.edged.rootDirectory, or --root, names another"
         raise RootDirectoryError("cannot use the root directory", str(root), hint) from error
     stack.callback(os.close, lock)
     try:

@@ -15,6 +15,7 @@ import edgehub
 from beehive import BeehiveError, Clock, Hive, Message, ModuleName, Operation, Threads
 from beehive.errors import StopError
 from beehive.exposition import CollectorRegistry
+from beehive.files.advice import advice
 from beehive.metrics import BusMetrics, HiveCollector
 from beehive.names import SHUTDOWN_RESOURCE
 from edged.cgroups.opening import machine_hierarchies, open_cgroups
@@ -45,9 +46,11 @@ from modules.processes.edgecore.config import EdgeCoreConfig
 from modules.processes.edgecore.damaged import DamagedCollector
 from modules.processes.edgecore.edged_server import serve
 from modules.processes.edgecore.exit_codes import ExitCode
+from modules.processes.edgecore.liveness import NodeLiveness
 from modules.processes.edgecore.logs import set_up
 from modules.processes.edgecore.memory import MemoryTrimmer, set_up_malloc
 from modules.processes.edgecore.ownership import take_root_directory
+from modules.processes.edgecore.service_manager import ServiceManager, Watch
 from modules.processes.edgecore.settings import certificate_settings, edged_settings, edgehub_settings, meta_settings
 from modules.processes.edgecore.shutdown import Shutdown
 from modules.processes.edgecore.tracing import Tracing
@@ -72,30 +75,47 @@ def run(config: EdgeCoreConfig, *, log_level: "LogLevel", record: "Recording | N
     """
     set_up(log_level)
     set_up_malloc()
+    manager = ServiceManager()
     shutdown = Shutdown(at_once=ExitCode.INTERRUPTED)
     hive = Hive(Threads())
     tracing = Tracing(hive, config, *(record or ()))
     shutdown.on(signal.SIGUSR2, lambda: tracing.dump_soon("SIGUSR2"))
     try:
         with ExitStack() as stack:
-            start(config, hive, tracing, stack)
+            snapshots = start(config, hive, tracing, stack)
             _shut_down_on_power_failure(config, hive, shutdown)
+            watch = Watch(manager, hive.clock, _liveness(config, hive, snapshots).look)
+            watch.begin()
             _log.info("node %s is running", config.node_name)
             shutdown.wait()
             _log.info("stopping; containers are left running")
+            watch.close()
             hive.stop(STOP_DEADLINE)
     except StopError as error:
         _log.error("%s", error)
         return ExitCode.STOP_TIMED_OUT
     except (BeehiveError, EdgedError, OSError) as error:
-        print(f"edgecore: cannot start: {error}", file=sys.stderr)  # noqa: T201 - the process ends here
+        print(f"edgecore: cannot start: {_reason(error)}", file=sys.stderr)  # noqa: T201 - the process ends here
         _log.debug("the start failed", exc_info=True)
         return ExitCode.START_FAILED
     return ExitCode.OK
 
 
-def start(config: EdgeCoreConfig, hive: Hive, tracing: Tracing, stack: ExitStack) -> None:
-    """Start everything; the stack ends all parts that are no modules.
+def _liveness(config: EdgeCoreConfig, hive: Hive, snapshots: Snapshots) -> NodeLiveness:
+    edged = config.modules.edged
+    sync_period = edged.tailored_kubelet_config.sync_frequency if edged.enable else 0.0
+    return NodeLiveness(hive, snapshots, config.node_name, sync_period)
+
+
+def _reason(error: Exception) -> str:
+    """Return why the node did not start, in a line."""
+    if not isinstance(error, OSError):
+        return str(error)
+    return f"{error.filename}: {advice(error)}" if error.filename else advice(error)
+
+
+def start(config: EdgeCoreConfig, hive: Hive, tracing: Tracing, stack: ExitStack) -> Snapshots:
+    """Start everything; the stack ends all parts that are no modules. Return what the modules leave for the server.
 
     The resources that another process may hold come first: the root directory, then the local server's port.
 
@@ -117,6 +137,7 @@ def start(config: EdgeCoreConfig, hive: Hive, tracing: Tracing, stack: ExitStack
     if config.uses_embedded_runtime:
         _start_embedded_runtime(config, hive.clock, stack)
     hive.start()
+    return snapshots
 
 
 def _add_modules(

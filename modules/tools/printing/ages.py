@@ -1,7 +1,7 @@
 """Ages in kubectl's words."""
 
-from edged.api import parse_time
-from edged.api.times import SECOND, TimeError
+from datetime import datetime
+
 from modules.tools.printing.fields import JsonObject, text_at
 
 _MINUTE, _HOUR, _DAY, _YEAR = 60, 3600, 86400, 365 * 86400
@@ -14,10 +14,17 @@ def age_of(obj: JsonObject, now: float) -> str:
 
 def ago(moment: str, now: float) -> str:
     """Return the time since an RFC 3339 time; `<unknown>` for any other text."""
+    seconds = seconds_of(moment)
+    return "<unknown>" if seconds is None else human_duration(max(0, int(now - seconds)))
+
+
+def seconds_of(moment: str) -> float | None:
+    """Return an RFC 3339 time in seconds since the epoch; None for any other text."""
     try:
-        return human_duration(max(0, int(now - parse_time(moment) / SECOND)))
-    except TimeError:
-        return "<unknown>"
+        parsed = datetime.fromisoformat(moment)
+        return parsed.timestamp() if parsed.tzinfo else None
+    except (ValueError, OverflowError):
+        return None
 
 
 def human_duration(seconds: int) -> str:

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from modules.tools.printing.ages import age_of, ago
-from modules.tools.printing.fields import JsonObject, list_at, map_at, objects_at, text_at
+from modules.tools.printing.ages import age_of, ago, human_duration
+from modules.tools.printing.fields import JsonObject, list_at, map_at, objects_at, text_at, value_at
 from modules.tools.printing.pods import pod_ready, pod_restarts_and_when, pod_status
 
 NONE: Final = "<none>"
@@ -86,6 +86,23 @@ def _event_source(event: JsonObject, _: float) -> str:
     return ", ".join(filter(None, (component, text_at(event, "source.host"))))
 
 
+def _event_count(event: JsonObject, _: float) -> str:
+    return text_at(event, "series.count") or text_at(event, "count") or "1"
+
+
+def _requested(request: JsonObject, _: float) -> str:
+    seconds = value_at(request, "spec.expirationSeconds")
+    return human_duration(seconds) if isinstance(seconds, int) and seconds > 0 else NONE
+
+
+def _decision(request: JsonObject, _: float) -> str:
+    """Return the conditions of a certificate signing request, and whether the certificate is there."""
+    words = [text_at(each, "type") for each in objects_at(request, "status.conditions")]
+    if text_at(request, "status.certificate"):
+        words.append("Issued")
+    return ",".join(words) or "Pending"
+
+
 def _modes(path: str) -> Cell:
     return lambda obj, _: ",".join(_MODES.get(mode, str(mode)) for mode in list_at(obj, path))
 
@@ -133,6 +150,10 @@ def _endpoints(obj: JsonObject, _: float) -> str:
     return ",".join(found[:_MOST_ENDPOINTS]) + more or NONE
 
 
+def _audiences(driver: JsonObject) -> str:
+    return ",".join(text_at(each, "audience") for each in objects_at(driver, "spec.tokenRequests")) or "<unset>"
+
+
 _NAME: Final = Column("Name", _at("metadata.name"))
 _AGE: Final = Column("Age", age_of)
 
@@ -171,8 +192,28 @@ _COLUMNS: Final[dict[str, tuple[Column, ...]]] = {
         Column("Source", _event_source, wide=True),
         Column("Message", lambda event, _: text_at(event, "message").strip()),
         Column("First Seen", _event_moment("firstTimestamp", "eventTime"), wide=True),
-        Column("Count", _at("count", "1"), wide=True),
+        Column("Count", _event_count, wide=True),
         Column("Name", _at("metadata.name"), wide=True),
+    ),
+    "Namespace": (_NAME, Column("Status", _at("status.phase", "Active")), _AGE),
+    "ServiceAccount": (_NAME, Column("Secrets", lambda account, _: len(list_at(account, "secrets"))), _AGE),
+    "CertificateSigningRequest": (
+        _NAME,
+        _AGE,
+        Column("SignerName", _at("spec.signerName", NONE)),
+        Column("Requestor", _at("spec.username")),
+        Column("RequestedDuration", _requested),
+        Column("Condition", _decision),
+    ),
+    "CSIDriver": (
+        _NAME,
+        Column("AttachRequired", _at("spec.attachRequired", "true")),
+        Column("PodInfoOnMount", _at("spec.podInfoOnMount", "false")),
+        Column("StorageCapacity", _at("spec.storageCapacity", "false")),
+        Column("TokenRequests", lambda driver, _: _audiences(driver)),
+        Column("RequiresRepublish", _at("spec.requiresRepublish", "false")),
+        Column("Modes", lambda driver, _: ",".join(map(str, list_at(driver, "spec.volumeLifecycleModes")))),
+        _AGE,
     ),
     "Lease": (_NAME, Column("Holder", _at("spec.holderIdentity")), _AGE),
     "PersistentVolume": (

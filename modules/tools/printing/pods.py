@@ -1,55 +1,136 @@
-"""A pod's state in one word, as kubectl's `printPod` finds it from spec and status."""
+"""A pod's state, readiness and restarts as kubectl shows them (`printPod` of Kubernetes 1.32)."""
+
+from typing import NamedTuple
 
 from modules.tools.printing.ages import ago
-from modules.tools.printing.fields import JsonObject, list_at, map_at, objects_at, text_at, value_at
+from modules.tools.printing.fields import JsonObject, objects_at, text_at, value_at
+
+_ENDED = ("Succeeded", "Failed")
+
+
+class PodSummary(NamedTuple):
+    """What the table of pods shows of one."""
+
+    ready: int
+    """Ready containers, with sidecars."""
+    containers: int
+    """All containers, with sidecars."""
+    status: str
+    """Running, Completed, CrashLoopBackOff, Init:0/1, Terminating, …"""
+    restarts: int
+    """While init containers run: their restarts; afterwards those of containers and sidecars."""
+    last_restart: str
+    """RFC 3339 time of the last end before a restart; empty if unknown."""
+
+
+class _Restarts:
+    """Counts restarts, and finds the last one."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.last = ""
+
+    def add(self, status: JsonObject) -> None:
+        count = status.get("restartCount")
+        self.count += count if isinstance(count, int) else 0
+        self.last = max(self.last, text_at(status, "lastState.terminated.finishedAt"))
+
+
+def pod_summary(pod: JsonObject) -> PodSummary:
+    """Return what the table of pods shows of a pod."""
+    sidecars = _sidecars(pod)
+    restarts, of_sidecars = _Restarts(), _Restarts()
+    word, ready = _initialization(pod, sidecars, restarts, of_sidecars)
+    initializing = bool(word)
+    if not initializing or _condition(pod, "Initialized"):
+        restarts = of_sidecars
+        word, more = _containers(pod, word or _pod_word(pod), restarts)
+        ready += more
+    if text_at(pod, "metadata.deletionTimestamp"):
+        if text_at(pod, "status.reason") == "NodeLost":
+            word = "Unknown"
+        elif text_at(pod, "status.phase") not in _ENDED:
+            word = "Terminating"
+    total = len(objects_at(pod, "spec.containers")) + len(sidecars)
+    return PodSummary(ready, total, word or "Unknown", restarts.count, restarts.last)
 
 
 def pod_ready(pod: JsonObject) -> str:
     """Return the ready containers and all containers, with sidecars: `1/2`."""
-    sidecars = _sidecars(pod)
-    beside = [each for each in _statuses(pod, "initContainerStatuses") if each.get("name") in sidecars]
-    ready = sum(bool(status.get("ready")) for status in (*_statuses(pod, "containerStatuses"), *beside))
-    return f"{ready}/{len(list_at(pod, 'spec.containers')) + len(sidecars)}"
+    summary = pod_summary(pod)
+    return f"{summary.ready}/{summary.containers}"
 
 
 def pod_restarts(pod: JsonObject) -> int:
-    """Return the restarts of all containers."""
-    return sum(int(status.get("restartCount") or 0) for status in _statuses(pod, "containerStatuses"))
+    """Return the restarts of the containers; while init containers run, of these."""
+    return pod_summary(pod).restarts
 
 
 def pod_restarts_and_when(pod: JsonObject, now: float) -> str:
     """Return the restarts and the time since the last one: `3 (5m ago)`."""
-    restarts = pod_restarts(pod)
-    ends = [text_at(status, "lastState.terminated.finishedAt") for status in _statuses(pod, "containerStatuses")]
-    last = max(ends, default="")
-    return f"{restarts} ({ago(last, now)} ago)" if restarts and last else str(restarts)
+    summary = pod_summary(pod)
+    if not (summary.restarts and summary.last_restart):
+        return str(summary.restarts)
+    return f"{summary.restarts} ({ago(summary.last_restart, now)} ago)"
 
 
 def pod_status(pod: JsonObject) -> str:
     """Return Running, Completed, CrashLoopBackOff, Init:0/1, Terminating, …"""
-    status = map_at(pod, "status")
-    if text_at(pod, "metadata.deletionTimestamp") and status.get("phase") not in ("Succeeded", "Failed"):
-        return "Terminating"
-    initializing = _initializing(pod)
-    if initializing:
-        return initializing
-    words = [word for word in map(_container_word, _statuses(pod, "containerStatuses")) if word]
-    if words and not (words[0] == "Completed" and _has_running(pod)):
-        return words[0]
-    return str(status.get("reason") or ("Running" if _has_running(pod) and words else status.get("phase") or "Unknown"))
+    return pod_summary(pod).status
 
 
-def _initializing(pod: JsonObject) -> str:
-    total, sidecars = len(list_at(pod, "spec.initContainers")), _sidecars(pod)
-    for index, status in enumerate(_statuses(pod, "initContainerStatuses")):
-        ended = map_at(status, "state.terminated")
-        if (ended and not ended.get("exitCode")) or (status.get("name") in sidecars and status.get("started")):
+def _pod_word(pod: JsonObject) -> str:
+    """Return the pod's own word: what holds back its scheduling, else its reason, else its phase."""
+    gated = any(
+        each.get("type") == "PodScheduled" and each.get("reason") == "SchedulingGated"
+        for each in objects_at(pod, "status.conditions")
+    )
+    return "SchedulingGated" if gated else text_at(pod, "status.reason") or text_at(pod, "status.phase")
+
+
+def _initialization(
+    pod: JsonObject, sidecars: set[str], restarts: _Restarts, of_sidecars: _Restarts
+) -> tuple[str, int]:
+    """Return what holds up initialization (empty: nothing), and how many sidecars are ready."""
+    total, ready = len(objects_at(pod, "spec.initContainers")), 0
+    for index, status in enumerate(objects_at(pod, "status.initContainerStatuses")):
+        is_sidecar = status.get("name") in sidecars
+        restarts.add(status)
+        if is_sidecar:
+            of_sidecars.add(status)
+        ended = _ended(status)
+        if ended is not None and not ended.get("exitCode"):
             continue
-        if ended:
-            return f"Init:{_ended_word(ended)}"
+        if is_sidecar and status.get("started") is True:
+            ready += status.get("ready") is True
+            continue
+        if ended is not None:
+            return f"Init:{_ended_word(ended)}", ready
         reason = text_at(status, "state.waiting.reason")
-        return f"Init:{reason}" if reason and reason != "PodInitializing" else f"Init:{index}/{total}"
-    return ""
+        return f"Init:{reason}" if reason and reason != "PodInitializing" else f"Init:{index}/{total}", ready
+    return "", ready
+
+
+def _containers(pod: JsonObject, word: str, restarts: _Restarts) -> tuple[str, int]:
+    """Return the word of the first container that has one, else `word`, and how many containers are ready."""
+    ready = 0
+    for status in reversed(objects_at(pod, "status.containerStatuses")):
+        restarts.add(status)
+        ended = _ended(status)
+        if reason := text_at(status, "state.waiting.reason"):
+            word = reason
+        elif ended is not None:
+            word = _ended_word(ended)
+        elif status.get("ready") is True and value_at(status, "state.running") is not None:
+            ready += 1
+    if word == "Completed" and ready:
+        word = "Running" if _condition(pod, "Ready") else "NotReady"
+    return word, ready
+
+
+def _condition(pod: JsonObject, kind: str) -> bool:
+    conditions = objects_at(pod, "status.conditions")
+    return any(each.get("type") == kind and each.get("status") == "True" for each in conditions)
 
 
 def _sidecars(pod: JsonObject) -> set[str]:
@@ -58,20 +139,12 @@ def _sidecars(pod: JsonObject) -> set[str]:
     return {text_at(each, "name") for each in inits if each.get("restartPolicy") == "Always"}
 
 
-def _container_word(status: JsonObject) -> str:
-    waiting, ended = text_at(status, "state.waiting.reason"), map_at(status, "state.terminated")
-    return waiting or (_ended_word(ended) if ended else "")
+def _ended(status: JsonObject) -> JsonObject | None:
+    found = value_at(status, "state.terminated")
+    return found if isinstance(found, dict) else None
 
 
 def _ended_word(ended: JsonObject) -> str:
     if ended.get("reason"):
         return str(ended["reason"])
     return f"Signal:{ended['signal']}" if ended.get("signal") else f"ExitCode:{ended.get('exitCode', 0)}"
-
-
-def _has_running(pod: JsonObject) -> bool:
-    return any(value_at(each, "state.running") is not None for each in _statuses(pod, "containerStatuses"))
-
-
-def _statuses(pod: JsonObject, name: str) -> list[JsonObject]:
-    return objects_at(pod, f"status.{name}")

@@ -8,6 +8,7 @@ from sqlalchemy import URL, Engine, create_engine, event, make_url
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError
 from sqlalchemy.pool import StaticPool
 
+from beehive.files.advice import advice
 from modules.cloud.apiserver.database.errors import DatabaseError
 
 IN_MEMORY: Final = "sqlite://"
@@ -120,4 +121,4 @@ def _make_private(path: Path) -> None:
         finally:
             os.close(descriptor)
     except OSError as error:
-        raise DatabaseError("open the database", str(path), f"{error.strerror}; --database names the file") from error
+        raise DatabaseError("open the database", str(path), f"{advice(error)}; --database names the file") from error

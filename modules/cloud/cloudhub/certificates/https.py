@@ -17,6 +17,7 @@ from typing import Any
 
 from beehive.http.errors import HttpError
 from beehive.http.server import RequestHead, ServerExchange, body_length
+from beehive.ports import told_why
 from modules.cloud.cloudhub.certificates.client_connections import REQUEST_TIMEOUT, ClientConnection, ClientConnections
 from modules.cloud.cloudhub.certificates.enrolment import EnrolmentRequest, EnrolmentResponse, error_response
 from modules.cloud.cloudhub.certificates.node_identity import node_in
@@ -46,7 +47,7 @@ class HttpsServer:
         monotonic: returns seconds, for deadlines.
 
     Raises:
-        OSError: the address cannot be listened on.
+        ListenError: the address cannot be listened on.
     """
 
     def __init__(
@@ -58,7 +59,8 @@ class HttpsServer:
         now: Callable[[], float],
         monotonic: Callable[[], float],
     ) -> None:
-        self._server = _Server(address, port, context, respond, now, monotonic)
+        with told_why(address, port, "--https-listen"):
+            self._server = _Server(address, port, context, respond, now, monotonic)
         host, bound_port = self._server.socket.getsockname()[:2]
         self._address = (str(host), int(bound_port))
         self._thread = threading.Thread(

@@ -20,7 +20,6 @@ from modules.cloud.cloudhub.certificates.authority_files import AuthorityFiles
 from modules.cloud.cloudhub.certificates.contexts import https_context
 from modules.cloud.cloudhub.certificates.enrolment import Enrolment, EnrolmentRequest, EnrolmentResponse
 from modules.cloud.cloudhub.certificates.https import HttpsServer
-from modules.cloud.cloudhub.listening import listening_on
 
 _log = logging.getLogger(__name__)
 NAME = "registrar"
@@ -77,10 +76,9 @@ class Registrar(Module):
         """
         port = self._bound[-1][1] if self._bound else self._settings.port
         context = https_context(self._files)
-        with listening_on(self._settings.address, port, "--https-listen"):
-            self._server = HttpsServer(
-                self._settings.address, port, context, self._answer, self.clock.now, self.clock.monotonic
-            )
+        self._server = HttpsServer(
+            self._settings.address, port, context, self._answer, self.clock.now, self.clock.monotonic
+        )
         self._bound[:] = [self._server.address]
         self._server.start()
 

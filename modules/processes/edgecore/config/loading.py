@@ -54,6 +54,12 @@ def load(path: Path) -> LoadResult:
         text = content.decode("utf-8-sig")
     except FileNotFoundError:
         raise _unreadable(source, "there is no such file", "`edgecore config minimal` prints one") from None
+    except IsADirectoryError:
+        raise _unreadable(source, "is a directory, and a file is wanted", "--root names a directory") from None
+    except PermissionError:
+        raise _unreadable(
+            source, "this user may not read it", "run this as its owner; `ls -l` says who that is"
+        ) from None
     except OSError as error:
         raise _unreadable(source, f"cannot be read: {error.strerror}", "") from None
     except UnicodeDecodeError as error:

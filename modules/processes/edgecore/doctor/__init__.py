@@ -8,15 +8,12 @@ This module has only the arguments, because the command line is parsed before an
 """
 
 import argparse
-from pathlib import Path
+
+from modules.processes.edgecore.location import add_location
 
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `edgecore doctor`."""
-    where = parser.add_mutually_exclusive_group()
-    where.add_argument(
-        "--config", type=Path, metavar="FILE", help="of the node (default: KubeEdge's, or the user's own node)"
-    )
-    where.add_argument("--root", type=Path, metavar="DIR", help="of a node without a file, as for `run`")
+    add_location(parser)
     parser.add_argument("--json", action="store_true", help="for programs")
     parser.set_defaults(command="modules.processes.edgecore.doctor.commands:doctor")

@@ -13,7 +13,7 @@ from typing import Final
 
 from modules.processes.edgecore.config import EdgeCoreConfig
 from modules.processes.edgecore.doctor.facts import Directory, Kernel, Listening
-from modules.processes.edgecore.join import DEFAULT_FILE
+from modules.processes.edgecore.location import KUBEEDGE_FILE
 from modules.processes.edgecore.ownership import LOCK_FILE
 
 PROC: Final = Path("/proc")
@@ -102,8 +102,8 @@ def _others(source: str, proc: Path) -> Iterator[str]:
     for file in _FOREIGN_FILES:
         if file.exists():
             yield f"{file} is a kubelet's"
-    if DEFAULT_FILE.exists() and source != str(DEFAULT_FILE):
-        yield f"{DEFAULT_FILE} configures another edgecore than {source}"
+    if KUBEEDGE_FILE.exists() and source != str(KUBEEDGE_FILE):
+        yield f"{KUBEEDGE_FILE} configures another edgecore than {source}"
 
 
 def _processes(proc: Path) -> Iterator[tuple[str, str]]:

@@ -8,8 +8,9 @@ anything else is loaded.
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 from typing import Any, Final
+
+from modules.processes.edgecore.location import add_location
 
 _HERE: Final = __name__
 
@@ -65,9 +66,7 @@ def _add_streams(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_node(parser: argparse.ArgumentParser) -> None:
-    settings = parser.add_mutually_exclusive_group()
-    settings.add_argument("--config", type=Path, metavar="FILE", help="as `edgecore run` was started with")
-    settings.add_argument("--root", type=Path, metavar="DIR", help="likewise")
+    add_location(parser)
 
 
 def _pod(text: str) -> tuple[str, str]:

@@ -18,11 +18,10 @@ from edged.errors import EdgedError
 from edged.server.errors import RequestError
 from edged.server.listening import short_name
 from edged.server.pod_lookup import find_pod, only_container
-from modules.processes.edgecore.config import ConfigError, EdgeCoreConfig, load
-from modules.processes.edgecore.default_root import default_root
+from modules.processes.edgecore.config import ConfigError
 from modules.processes.edgecore.edged_server import socket_path
 from modules.processes.edgecore.exit_codes import ExitCode
-from modules.processes.edgecore.join import DEFAULT_FILE
+from modules.processes.edgecore.location import load_node
 from modules.tools.printing.terminal import print_error
 
 if TYPE_CHECKING:
@@ -142,17 +141,12 @@ def url(*parts: str, query: Sequence[tuple[str, str]] = ()) -> str:
 
 
 def node_of(chosen: argparse.Namespace) -> NodeClient:
-    """Return the node that the options select; by default the user's own node, else that of KubeEdge's file.
+    """Return the node that the options select.
 
     Raises:
         ConfigError: the file cannot be read.
     """
-    if chosen.config:
-        return NodeClient(socket_path(load(chosen.config).config))
-    own = socket_path(EdgeCoreConfig.embedded(chosen.root or default_root()))
-    if chosen.root or own.exists() or not DEFAULT_FILE.exists():
-        return NodeClient(own)
-    return NodeClient(socket_path(load(DEFAULT_FILE).config))
+    return NodeClient(socket_path(load_node(chosen).config))
 
 
 @contextmanager

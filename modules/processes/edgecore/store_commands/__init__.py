@@ -7,6 +7,8 @@ import argparse
 from pathlib import Path
 from typing import Final
 
+from modules.processes.edgecore.location import add_location
+
 _COMMANDS: Final = "modules.processes.edgecore.store_commands.commands"
 
 
@@ -41,9 +43,7 @@ def _finish(parser: argparse.ArgumentParser, function: str, *, json: bool = True
         parser.add_argument("--json", action="store_true", help="for programs")
     if secrets:
         parser.add_argument("--show-secrets", action="store_true", help="as they are, instead of marks")
-    where = parser.add_mutually_exclusive_group()
-    where.add_argument("--config", type=Path, metavar="FILE", help="of the node, which names its database")
-    where.add_argument("--root", type=Path, metavar="DIR", help="of a node without a file, as for `run`")
+    where = add_location(parser)
     where.add_argument(
         "--database", type=Path, metavar="FILE", help="an SQLite file, for instance one that was set aside"
     )

@@ -7,9 +7,9 @@ import sys
 from pathlib import Path
 
 from beehive.trace.errors import TraceError
-from modules.processes.edgecore.config import ConfigError, EdgeCoreConfig, load
-from modules.processes.edgecore.default_root import default_root
+from modules.processes.edgecore.config import ConfigError
 from modules.processes.edgecore.exit_codes import ExitCode
+from modules.processes.edgecore.location import load_node
 from modules.processes.edgecore.trace_socket import SOCKET, ask
 from modules.tools.printing.terminal import print_error
 
@@ -17,7 +17,7 @@ from modules.tools.printing.terminal import print_error
 def dump(chosen: argparse.Namespace) -> int:
     """Print the path of the file; remarks go to standard error."""
     try:
-        config = load(chosen.config).config if chosen.config else EdgeCoreConfig.embedded(chosen.root or default_root())
+        config = load_node(chosen).config
         answer = ask(config.modules.edged.root_directory / SOCKET)
         if "error" in answer:
             raise TraceError("edgecore could not write its flight recorder", str(answer["error"]))

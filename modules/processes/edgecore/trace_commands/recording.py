@@ -4,6 +4,8 @@ import argparse
 from pathlib import Path
 from typing import Any, Final
 
+from modules.processes.edgecore.location import add_location
+
 SHOW: Final = "modules.processes.edgecore.trace_commands.show:show"
 DUMP: Final = "modules.processes.edgecore.trace_commands.dump:dump"
 """Functions of the commands."""
@@ -34,8 +36,6 @@ def _add_show(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_dump(parser: argparse.ArgumentParser) -> None:
-    settings = parser.add_mutually_exclusive_group()
-    settings.add_argument("--config", type=Path, metavar="FILE", help="as `edgecore run` was started with")
-    settings.add_argument("--root", type=Path, metavar="DIR", help="likewise")
+    add_location(parser)
     parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="also copy it there")
     parser.set_defaults(command=DUMP)

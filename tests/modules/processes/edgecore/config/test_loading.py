@@ -296,8 +296,8 @@ def test_files_that_cannot_be_read(tmp_path: Path, content: bytes | None, words:
 
 
 def test_a_directory_is_no_file(tmp_path: Path) -> None:
-    """The operating system's reason is given."""
-    with pytest.raises(ConfigUnreadableError, match=r"cannot be read: Is a directory"):
+    """The message says which option takes one."""
+    with pytest.raises(ConfigUnreadableError, match="is a directory, and a file is wanted"):
         load(tmp_path)
 
 

@@ -6,11 +6,12 @@ import sys
 from typing import TYPE_CHECKING
 
 from modules.processes.edgecore.config.errors import ConfigError
-from modules.processes.edgecore.config.loading import LoadResult, load
+from modules.processes.edgecore.config.loading import LoadResult
 from modules.processes.edgecore.config.model import EdgeCoreConfig
 from modules.processes.edgecore.config.profiles import PROFILES
 from modules.processes.edgecore.config.writing import MINIMAL_KEYS, render
 from modules.processes.edgecore.exit_codes import ExitCode
+from modules.processes.edgecore.location import located
 
 if TYPE_CHECKING:
     import argparse
@@ -32,7 +33,8 @@ def minimal(_chosen: argparse.Namespace) -> int:
 def check(chosen: argparse.Namespace) -> int:
     """Print all remarks about a file; exit status CONFIGURATION if it cannot be used."""
     try:
-        loaded = load(chosen.file)
+        location = located(chosen.file or chosen.config, chosen.root)
+        loaded = location.load()
     except ConfigError as error:
         sys.stdout.write("\n".join(_errors(error)) + "\n")
         return ExitCode.CONFIGURATION

@@ -1,0 +1,145 @@
+"""The command `cloudcore run`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from modules.processes.cloudcore.config import CloudCoreConfig, TlsConfig
+from modules.processes.cloudcore.paths import add_socket_options, remark_on_former_files
+from modules.processes.edgecore.exit_codes import ExitCode
+from modules.tools.printing.terminal import print_error
+
+if TYPE_CHECKING:
+    import argparse
+
+_DEFAULTS = CloudCoreConfig()
+_TLS = TlsConfig()
+
+
+def add(commands: argparse._SubParsersAction[Any]) -> None:
+    """Add the command."""
+    parser = commands.add_parser("run", help="run the stub until SIGTERM")
+    parser.add_argument("--manifests", type=Path, metavar="DIR", help="directory of manifests, applied and watched")
+    parser.add_argument(
+        "--listen",
+        metavar="ADDRESS:PORT",
+        default=f"{_DEFAULTS.listen_address}:{_DEFAULTS.listen_port}",
+        help="of the websocket; port 0 takes a free one (default %(default)s)",
+    )
+    _add_tls(parser)
+    parser.add_argument(
+        "--allow-without-tls",
+        action="store_true",
+        help="listen on an address that other machines reach, without --tls: everybody there can be any node",
+    )
+    parser.add_argument("--node", metavar="NAME", help="node of pods that name none (default: the only node)")
+    parser.add_argument(
+        "--database",
+        metavar="FILE|URL",
+        help="keeps everything over a restart: an SQLite file, or SQLAlchemy's URL of a database, which several "
+        "cloudcores may share (default: cloudcore.db below --root)",
+    )
+    parser.add_argument(
+        "--node-limit", type=int, metavar="N", default=_DEFAULTS.node_limit, help="most nodes connected at a time"
+    )
+    parser.add_argument("--ready-file", type=Path, metavar="PATH", help="written with the address when ready")
+    parser.add_argument("--log-level", choices=("debug", "info", "warning", "error"), default="info")
+    add_socket_options(parser)
+    parser.set_defaults(command=f"{__name__}:run")
+
+
+def _add_tls(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("certificates")
+    group.add_argument("--tls", action="store_true", help="demand certificates of nodes, and hand them out over HTTPS")
+    group.add_argument(
+        "--tls-dir",
+        type=Path,
+        metavar="DIR",
+        help="keeps the certificate authority (default: tls below --root)",
+    )
+    group.add_argument(
+        "--https-listen",
+        metavar="ADDRESS:PORT",
+        help=f"of the certificates (default: the address of --listen, port {_TLS.https_port})",
+    )
+    group.add_argument(
+        "--advertise-address", action="append", default=[], metavar="IP", help="nodes call the cloud by it; repeatable"
+    )
+    group.add_argument(
+        "--dns-name", action="append", default=[], metavar="NAME", help="nodes call the cloud by it; repeatable"
+    )
+    group.add_argument(
+        "--certificate-lifetime",
+        type=float,
+        metavar="SECONDS",
+        default=_TLS.certificate_seconds,
+        help="of a node's certificate (default 365 days)",
+    )
+
+
+def run(chosen: argparse.Namespace) -> int:
+    """Run the cloud until SIGTERM; return the exit status."""
+    import logging  # noqa: PLC0415 - the other commands do without the modules and their libraries
+
+    from beehive import log_lines  # noqa: PLC0415
+    from beehive.library_logging import quieten_libraries  # noqa: PLC0415
+    from modules.processes.cloudcore import process  # noqa: PLC0415
+    from modules.processes.cloudcore.starting import CloudStartError, prepare  # noqa: PLC0415
+    from modules.processes.edgecore.config.dangers import is_loopback  # noqa: PLC0415
+
+    remark = remark_on_former_files(chosen, Path.cwd())
+    if remark:
+        print_error("cloudcore", remark)
+    formatter = log_lines.LineFormatter("%(asctime)s %(levelname)s %(name)s: %(message)s")
+    log_lines.set_up(logging.StreamHandler(), chosen.log_level, formatter)
+    quieten_libraries()
+    address, port = _address_and_port(chosen.listen)
+    if not (chosen.tls or chosen.allow_without_tls or is_loopback(address) or port < 0):
+        sys.stderr.write(
+            f"cloudcore run: other machines reach {address}, and without TLS each of them can be any node and gets its "
+            "secrets: add --tls, listen on 127.0.0.1, or say --allow-without-tls\n"
+        )
+        return ExitCode.USAGE
+    settings = {
+        "listen_address": address,
+        "listen_port": port,
+        "tls": _tls_settings(chosen, address) if chosen.tls else None,
+        "manifests_dir": chosen.manifests and str(chosen.manifests),
+        "control_socket": str(chosen.socket),
+        "default_node": chosen.node,
+        "database": chosen.database,
+        "node_limit": chosen.node_limit,
+    }
+    try:
+        config = msgspec.convert(settings, CloudCoreConfig, dec_hook=lambda kind, value: kind(value))
+    except msgspec.ValidationError as error:
+        sys.stderr.write(f"cloudcore run: an option is wrong (addresses as 127.0.0.1:10000): {error}\n")
+        return ExitCode.USAGE
+    try:
+        prepare(chosen)
+    except CloudStartError as error:
+        print_error("cloudcore", str(error))
+        return ExitCode.START_FAILED
+    return process.run(process.RunOptions(config, chosen.ready_file))
+
+
+def _tls_settings(chosen: argparse.Namespace, listen_address: str) -> dict[str, object]:
+    https = chosen.https_listen or f"{listen_address}:{_TLS.https_port}"
+    address, port = _address_and_port(https)
+    return {
+        "directory": str(chosen.tls_dir),
+        "https_address": address,
+        "https_port": port,
+        "names": (*chosen.advertise_address, *chosen.dns_name) or _TLS.names,
+        "certificate_seconds": chosen.certificate_lifetime,
+    }
+
+
+def _address_and_port(text: str) -> tuple[str, int]:
+    """Return address and port; -1 for an invalid port, which the configuration refuses."""
+    address, colon, port = text.rpartition(":")
+    return address.strip("[]"), int(port) if colon and port.isascii() and port.isdigit() else -1

@@ -1,0 +1,125 @@
+"""Where a node's configuration and state are: one rule for all commands of `edgecore`.
+
+1. `--config FILE` names the configuration file.
+2. `--root DIR` names the node's directory. Its configuration file is `DIR/edgecore.yaml`; while that does not exist,
+   the node has the defaults of the embedded runtime, with everything below DIR.
+3. Without both, root has KubeEdge's file, `/etc/kubeedge/config/edgecore.yaml`, if it exists. Otherwise the directory
+   is `$XDG_STATE_HOME/edgecore` if that variable is set, `/var/lib/edgecore` for root and `~/.local/state/edgecore`
+   for others, as if `--root` had named it.
+
+`edgecore join` writes the file that `edgecore run` reads with the same options.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from modules.processes.edgecore.config import ConfigError, EdgeCoreConfig, LoadResult, Problem, load
+from modules.processes.edgecore.state_directory import state_directory
+
+if TYPE_CHECKING:
+    import argparse
+
+KUBEEDGE_FILE: Final = Path("/etc/kubeedge/config/edgecore.yaml")
+"""KubeEdge's path of the configuration file."""
+
+FILE_NAME: Final = "edgecore.yaml"
+"""Name of the configuration file in a node's directory."""
+
+RULE: Final = (
+    "default: for root /etc/kubeedge/config/edgecore.yaml if it exists, else as --root DIR with "
+    "$XDG_STATE_HOME/edgecore (/var/lib/edgecore for root, ~/.local/state/edgecore for others)"
+)
+"""The rule without options, for `--help`."""
+
+
+class NodeLocation(NamedTuple):
+    """The place of a node's configuration."""
+
+    file: Path | None
+    """The configuration file; None if the node has the embedded runtime's defaults."""
+    root: Path | None
+    """The node's directory; None if a file was named, which says where everything is."""
+
+    def __str__(self) -> str:
+        """Name the place for a message."""
+        return f"configuration {self.file}" if self.file else f"directory {self.root}, without an edgecore.yaml"
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """The options that lead any command to this place from any directory and as any user."""
+        if self.root is not None:
+            return ("--root", str(self.root.absolute()))
+        return ("--config", str((self.file or KUBEEDGE_FILE).absolute()))
+
+    def load(self) -> LoadResult:
+        """Return the configuration and the remarks about its file.
+
+        Raises:
+            ConfigError: the file cannot be read or is wrong.
+        """
+        if self.file is not None:
+            return load(self.file)
+        root = self.root or default_root()
+        return LoadResult(config=EdgeCoreConfig.embedded(root), source=f"--root {root}")
+
+
+def add_location(parser: argparse.ArgumentParser) -> argparse._MutuallyExclusiveGroup:
+    """Add `--config` and `--root`, of which one may be given, and return their group."""
+    where = parser.add_mutually_exclusive_group()
+    where.add_argument("--config", type=Path, metavar="FILE", help=f"the node's configuration file ({RULE})")
+    where.add_argument(
+        "--root",
+        type=Path,
+        metavar="DIR",
+        help="the node's directory: DIR/edgecore.yaml, or without it the embedded runtime's defaults below DIR",
+    )
+    return where
+
+
+def node_location(chosen: argparse.Namespace) -> NodeLocation:
+    """Return the node that the options select.
+
+    Raises:
+        ConfigError: the user has no home directory and gave no option.
+    """
+    return located(chosen.config, chosen.root)
+
+
+def located(config: Path | None, root: Path | None) -> NodeLocation:
+    """Return the node that `--config` and `--root` select; a file wins.
+
+    Raises:
+        ConfigError: the user has no home directory and both are None.
+    """
+    if config is not None:
+        return NodeLocation(config, root)
+    if root is None and os.geteuid() == 0 and KUBEEDGE_FILE.exists():
+        return NodeLocation(KUBEEDGE_FILE, None)
+    directory = root if root is not None else default_root()
+    file = directory / FILE_NAME
+    return NodeLocation(file if os.path.lexists(file) else None, directory)
+
+
+def load_node(chosen: argparse.Namespace) -> LoadResult:
+    """Return the configuration of the node that the options select.
+
+    Raises:
+        ConfigError: its file cannot be read or is wrong, or the user has no home directory.
+    """
+    return node_location(chosen).load()
+
+
+def default_root() -> Path:
+    """Return the directory of a node for which no option was given.
+
+    Raises:
+        ConfigError: the user has no home directory.
+    """
+    try:
+        return state_directory("edgecore")
+    except RuntimeError:
+        hint = "give --root DIR or --config FILE"
+        raise ConfigError("--root", (Problem(path="", text="this user has no home directory", hint=hint),)) from None

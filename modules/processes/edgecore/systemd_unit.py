@@ -1,0 +1,94 @@
+"""The text of a systemd unit. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+WATCHDOG_SECONDS: Final = 120
+"""Seconds without a sign of life after which systemd kills and restarts the process."""
+
+STOP_SECONDS: Final = 60
+"""Seconds after which systemd kills a process that does not stop; the modules have 20."""
+
+USELESS: Final = "2 3"
+"""Exit statuses after which a restart without a change is useless: USAGE and CONFIGURATION."""
+
+_PLAIN: Final = re.compile(r"[\w@/.,:=+-]+", re.ASCII)
+_OPEN_FILES: Final = 1048576
+
+
+class Unit(NamedTuple):
+    """What differs between units."""
+
+    name: str
+    """The program, and the unit without `.service`."""
+    description: str
+    command: Sequence[str]
+    """Words of ExecStart; the first is an absolute path."""
+    after: str
+    """Units of the system that start first."""
+    user: bool
+    """Whether it is for a user's service manager."""
+    account: str = ""
+    """The user as whom a unit of the system runs; empty for root."""
+    service: Sequence[str] = ()
+    """Further lines of the section Service."""
+
+
+def text_of(unit: Unit) -> str:
+    """Return the unit's text."""
+    head = ["[Unit]", f"Description={_value(unit.description)}"]
+    if not unit.user:
+        head += ["Wants=network-online.target", f"After=network-online.target {unit.after}".rstrip()]
+    service = [
+        "[Service]",
+        "# the process says when it is ready, and feeds the watchdog while its modules and its sync loop are alive",
+        "Type=notify",
+        "NotifyAccess=main",
+        f"WatchdogSec={WATCHDOG_SECONDS}",
+        *([f"User={unit.account}"] if unit.account else []),
+        f"ExecStart={' '.join(_word(each) for each in unit.command)}",
+        "Restart=on-failure",
+        "RestartSec=5",
+        "# a wrong command line or configuration: a restart without a change is useless",
+        f"RestartPreventExitStatus={USELESS}",
+        f"TimeoutStopSec={STOP_SECONDS}",
+        *unit.service,
+        *([] if unit.user else [f"LimitNOFILE={_OPEN_FILES}"]),
+    ]
+    target = "default.target" if unit.user else "multi-user.target"
+    return "\n".join([*_install(unit), "", *head, "", *service, "", "[Install]", f"WantedBy={target}", ""])
+
+
+def _install(unit: Unit) -> list[str]:
+    if unit.user:
+        return [
+            f"# {unit.name} unit --user > ~/.config/systemd/user/{unit.name}.service",
+            f"# systemctl --user daemon-reload; systemctl --user enable --now {unit.name}",
+            "# so that it runs without a login: loginctl enable-linger",
+        ]
+    return [
+        f"# {unit.name} unit > /etc/systemd/system/{unit.name}.service",
+        f"# systemctl daemon-reload; systemctl enable --now {unit.name}",
+    ]
+
+
+def _word(text: str) -> str:
+    """Return a word of a command line as systemd reads it: quoted where needed, without specifiers and variables."""
+    text = text.replace("%", "%%").replace("$", "$$")
+    if _PLAIN.fullmatch(text):
+        return text
+    escaped = "".join(_escaped(each) for each in text)
+    return f'"{escaped}"'
+
+
+def _escaped(character: str) -> str:
+    if character in '"\\':
+        return f"\\{character}"
+    return character if character.isprintable() else "".join(f"\\x{byte:02x}" for byte in character.encode())
+
+
+def _value(text: str) -> str:
+    return text.replace("%", "%%").replace("\n", " ")

@@ -1,0 +1,91 @@
+"""The command `edgecore unit`: prints a systemd unit for the node that the options select."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import shutil
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from modules.processes.edgecore.config import ConfigError
+from modules.processes.edgecore.config.dangers import is_unisolated_root
+from modules.processes.edgecore.exit_codes import ExitCode
+from modules.processes.edgecore.location import add_location, node_location
+from modules.processes.edgecore.systemd_unit import Unit, text_of
+
+if TYPE_CHECKING:
+    import argparse
+
+_SERVICE: Final = (
+    "# containers and their shims stay when edgecore stops, and go on when it starts again",
+    "KillMode=process",
+    "# the pods' cgroups below this unit's are edgecore's own",
+    "Delegate=yes",
+)
+_PROTECTED: Final = "OOMScoreAdjust=-999"
+"""The kubelet's: the last process to be killed when memory is short. Containers of the embedded runtime would inherit
+it.
+"""
+
+
+def add(commands: argparse._SubParsersAction[Any]) -> None:
+    """Add the command."""
+    parser = commands.add_parser("unit", help="print a systemd unit that runs this node")
+    add_location(parser)
+    add_user_option(parser)
+    parser.add_argument(
+        "--allow-unisolated-root", action="store_true", help="the unit runs edgecore with this option, see `run --help`"
+    )
+    parser.set_defaults(command=f"{__name__}:print_unit")
+
+
+def add_user_option(parser: argparse.ArgumentParser) -> None:
+    """Add `--user`."""
+    parser.add_argument("--user", action="store_true", help="for `systemctl --user`; default: for the system")
+
+
+def print_unit(chosen: argparse.Namespace) -> int:
+    """Print the unit; remarks go to standard error."""
+    try:
+        location = node_location(chosen)
+        config = location.load().config
+    except ConfigError as error:
+        for problem in error.problems:
+            _say(f"error: {problem.render(error.source)}")
+        return ExitCode.CONFIGURATION
+    more = ["--allow-unisolated-root"] if chosen.allow_unisolated_root else []
+    if not more and is_unisolated_root(config, os.geteuid()):
+        _say("warning: root is refused this node (embedded runtime, cloud without TLS): see `edgecore run --help`")
+    account = account_of(user=chosen.user)
+    unit = Unit(
+        name="edgecore",
+        description=f"edgecore, the edge node {config.node_name}",
+        command=[*program("edgecore"), "run", *location.options, *more],
+        after="" if config.uses_embedded_runtime else "containerd.service",
+        user=chosen.user,
+        account=account,
+        service=_SERVICE if chosen.user or account or config.uses_embedded_runtime else (*_SERVICE, _PROTECTED),
+    )
+    sys.stdout.write(text_of(unit))
+    return ExitCode.OK
+
+
+def program(name: str) -> list[str]:
+    """Return the words that run a program of this installation: its script, or the interpreter with its module."""
+    called = Path(sys.argv[0])
+    beside = Path(sys.executable).with_name(name)
+    found = shutil.which(called) if called.name == name else (str(beside) if os.access(beside, os.X_OK) else None)
+    if found:
+        return [str(Path(found).absolute())]
+    return [str(Path(sys.executable).absolute()), "-m", f"modules.processes.{name}"]
+
+
+def account_of(*, user: bool) -> str:
+    """Return the user as whom a unit runs that this user prints; empty for root, and for a user's service manager."""
+    return "" if user or os.geteuid() == 0 else pwd.getpwuid(os.geteuid()).pw_name
+
+
+def _say(text: str) -> None:
+    sys.stderr.write(f"edgecore: {text}\n")

@@ -1,0 +1,59 @@
+"""kubectl's verbs (1.32), and for each what a program answers that does not have it."""
+
+from __future__ import annotations
+
+from typing import Final
+
+_NO_CONTROLLERS: Final = "there are no Deployments, ReplicaSets and Jobs here, only pods"
+_ON_THE_NODE: Final = "it needs the pod's node: `edgecore {verb}` there"
+_NO_USERS: Final = "there are no users and roles here; who may open the socket may do everything"
+
+ANSWERS: Final = {
+    "annotate": "",
+    "api-resources": "",
+    "api-versions": "",
+    "apply": "",
+    "attach": _ON_THE_NODE,
+    "auth": _NO_USERS,
+    "autoscale": _NO_CONTROLLERS,
+    "certificate": "certificates are granted by tokens: `cloudcore token`, then `edgecore join` on the node",
+    "cluster-info": "",
+    "completion": "",
+    "config": "there is no kubeconfig; --help of each command has the options that select the server",
+    "cordon": "",
+    "cp": _ON_THE_NODE,
+    "create": "",
+    "debug": "add an ephemeral container by `patch`, or use `edgecore exec` on the pod's node",
+    "delete": "",
+    "describe": "",
+    "diff": "",
+    "drain": "`cordon` the node, then `delete` its pods: no controller would start them elsewhere",
+    "edit": "",
+    "events": "",
+    "exec": _ON_THE_NODE,
+    "explain": "the fields are at https://kubernetes.io/docs/reference/kubernetes-api/, and `apply` checks their names",
+    "expose": "there is no Service proxy here; hostPort or hostNetwork of a pod opens a port of its node",
+    "get": "",
+    "kustomize": "`kubectl kustomize DIR` makes manifests, and `apply -f -` takes them",
+    "label": "",
+    "logs": _ON_THE_NODE,
+    "options": "--help of each command has all of its options",
+    "patch": "",
+    "plugin": "there are no plugins",
+    "port-forward": _ON_THE_NODE,
+    "proxy": "the socket speaks the Kubernetes API: `curl --unix-socket SOCKET http://localhost/api/v1/pods`",
+    "replace": "",
+    "rollout": f"{_NO_CONTROLLERS}; `apply` a changed pod, or `delete` and `apply` it",
+    "run": "write a manifest of the pod and `apply -f` it",
+    "scale": _NO_CONTROLLERS,
+    "set": "`patch` changes a field, and `label` and `annotate` labels and annotations",
+    "taint": "",
+    "top": _ON_THE_NODE,
+    "uncordon": "",
+    "version": "",
+    "wait": "",
+}
+"""Every verb of kubectl 1.32, with the sentence for a program that lacks it; `{verb}` and `{program}` are replaced.
+
+An empty sentence stands for a verb that every program has, or answers itself.
+"""

@@ -1,0 +1,81 @@
+"""The options that several verbs have in common."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from modules.tools.kubectl.parser import VerbParser
+
+_ONE_SERVER: Final = "the connection is that of this program, which has no kubeconfig; its own options select it"
+_ELSEWHERE: Final = {
+    "--context": _ONE_SERVER,
+    "--kubeconfig": _ONE_SERVER,
+    "--cluster": _ONE_SERVER,
+    "--user": _ONE_SERVER,
+    "--server": _ONE_SERVER,
+    "--token": _ONE_SERVER,
+    "--as": _ONE_SERVER,
+    "--certificate-authority": _ONE_SERVER,
+    "-k": "it has no kustomize; `kubectl kustomize DIR` makes manifests, and `-f -` takes them",
+    "--kustomize": "it has no kustomize; `kubectl kustomize DIR` makes manifests, and `-f -` takes them",
+}
+
+
+def add_namespace(parser: VerbParser, *, all_too: bool = True) -> None:
+    """Add `-n` and, with `all_too`, `-A`."""
+    parser.add_argument("-n", "--namespace", default="", metavar="NAMESPACE", help="namespace (default: default)")
+    if all_too:
+        parser.flag("-A", "--all-namespaces", text="all namespaces")
+
+
+def add_names(parser: VerbParser, text: str = "TYPE, TYPE NAME…, TYPE/NAME…, TYPE1,TYPE2") -> None:
+    """Add the words that name resources and objects, as `chosen.words`; `resources.py` reads them."""
+    parser.add_argument("words", nargs="*", metavar="TYPE[/NAME]", help=text)
+
+
+def add_selectors(parser: VerbParser, *, fields: bool = True) -> None:
+    """Add `-l` and, with `fields`, `--field-selector`."""
+    parser.add_argument("-l", "--selector", default="", metavar="LABELS", help="only these labels: app=web,tier!=db")
+    if fields:
+        parser.add_argument(
+            "--field-selector", default="", metavar="FIELDS", help="only these fields: status.phase=Running"
+        )
+
+
+def add_files(
+    parser: VerbParser, text: str = "manifests: a file, a directory, or - for standard input; repeatable"
+) -> None:
+    """Add `-f` and `-R`, as `chosen.filename` (a list) and `chosen.recursive`."""
+    parser.add_argument("-f", "--filename", "--file", action="append", default=[], metavar="FILE|DIR|-", help=text)
+    parser.flag("-R", "--recursive", text="directories with all below them")
+
+
+def add_output(parser: VerbParser, formats: str = "json|yaml|name", *, default: str = "") -> None:
+    """Add `-o`, as `chosen.output`; `output.py` reads it."""
+    parser.add_argument(
+        "-o", "--output", default=default, metavar=formats.upper(), help=f"form of the output: {formats}"
+    )
+    parser.flag("--show-managed-fields", text=None)
+
+
+def add_dry_run(parser: VerbParser) -> None:
+    """Add `--dry-run`, as `chosen.dry_run`: none, client or server."""
+    parser.add_argument(
+        "--dry-run",
+        nargs="?",
+        const="client",
+        default="none",
+        choices=("none", "client", "server"),
+        metavar="client|server",
+        help="change nothing: only say what would be (server: after all of its checks)",
+    )
+
+
+def add_everywhere(parser: VerbParser) -> None:
+    """Add what every verb has: colours, and kubectl's options that do not exist here."""
+    parser.add_argument(
+        "--color", choices=("auto", "always", "never"), default="auto", help="colours of tables (default: auto)"
+    )
+    for name, why in _ELSEWHERE.items():
+        parser.absent(name, why)

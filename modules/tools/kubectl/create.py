@@ -1,0 +1,85 @@
+"""`create`: makes objects from manifests, or a configmap, secret or namespace from literals and files."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from modules.tools.kubectl import file_objects
+from modules.tools.kubectl.errors import StatusError, UsageError
+from modules.tools.kubectl.output import print_result
+from modules.tools.kubectl.resources import ref
+
+if TYPE_CHECKING:
+    from modules.tools.kubectl.discovery import ApiResource
+    from modules.tools.kubectl.file_objects import FileObject
+    from modules.tools.kubectl.parser import VerbParser
+    from modules.tools.kubectl.session import Session
+    from modules.tools.printing.fields import JsonObject
+
+_SOURCES: Final = (
+    ("--from-literal", "KEY=VALUE", "an entry"),
+    ("--from-file", "[KEY=]FILE|DIR", "an entry from a file; of a directory, one for each file"),
+    ("--from-env-file", "FILE", "entries from lines KEY=VALUE"),
+)
+_MADE: Final = "configmap NAME, secret generic|tls|docker-registry NAME, namespace NAME"
+
+
+def add(parser: VerbParser) -> None:
+    """Add the options."""
+    parser.add_argument("words", nargs="*", metavar="KIND NAME", help=f"without -f: {_MADE}")
+    file_objects.add_options(parser)
+    for name, metavar, text in _SOURCES:
+        parser.add_argument(
+            name, action="append", default=[], metavar=metavar, help=f"configmap, secret generic: {text}"
+        )
+    parser.add_argument("--type", default="", metavar="TYPE", help="secret generic: its type (default: Opaque)")
+    for name, text in (("--cert", "the certificate, in PEM"), ("--key", "its private key, in PEM")):
+        parser.add_argument(name, default="", metavar="FILE", help=f"secret tls: {text}")
+    for name in ("server", "username", "password", "email"):
+        parser.add_argument(f"--docker-{name}", default="", metavar=name.upper(), help="secret docker-registry")
+    parser.flag("--save-config")
+    parser.absent("--image", "there are no Deployments, Jobs and CronJobs here; `create -f` makes a pod")
+    parser.absent(
+        "--edit", "`create --dry-run=client -o yaml` prints what would be made; edit that, and `create -f` it"
+    )
+    parser.absent("--raw", "`apply -f` and `create -f` write objects")
+
+
+def run(session: Session, chosen: Any) -> int:
+    """Make the objects; return 1 when one was refused."""
+    if not chosen.words:
+        return file_objects.for_each(session, chosen, "create", "creating", partial(_create, session, chosen))
+    if chosen.filename:
+        raise UsageError("with -f, nothing else is named: leave out " + " ".join(chosen.words))
+    from modules.tools.kubectl.generators import generated  # noqa: PLC0415 - reads files, which most commands do not
+
+    obj = generated(chosen)
+    wanted = ref(session, _resource(session, chosen, obj), obj["metadata"]["name"])
+    namespace = "" if chosen.dry_run == "client" and not chosen.namespace else wanted.namespace
+    placed = file_objects.FileObject(wanted, file_objects.with_namespace(obj, namespace), "")
+    try:
+        after, done = _create(session, chosen, placed)
+    except StatusError as error:
+        message = f"failed to create {wanted.resource.singular}: {error.message}"
+        raise StatusError(error.code, error.reason, message, error.details) from error
+    print_result(chosen, wanted.resource, after, done)
+    return 0
+
+
+def _create(session: Session, chosen: Any, wanted: FileObject) -> tuple[JsonObject, str]:
+    after = wanted.object
+    if chosen.dry_run != "client":
+        path = wanted.ref.resource.path(wanted.ref.namespace)
+        after = session.client.request("POST", path, file_objects.write_query(session, chosen), after)
+    return after, "created"
+
+
+def _resource(session: Session, chosen: Any, obj: JsonObject) -> ApiResource:
+    """Return the object's resource; `--dry-run=client` works without a server."""
+    from modules.tools.kubectl.discovery import ApiResource  # noqa: PLC0415
+
+    kind = obj["kind"]
+    if chosen.dry_run == "client":
+        return ApiResource(f"{kind.lower()}s", kind.lower(), kind, namespaced=kind != "Namespace")
+    return session.discovery.of_manifest(obj["apiVersion"], kind)

@@ -1,0 +1,149 @@
+"""`get`: shows objects."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from modules.tools.kubectl import arguments
+from modules.tools.kubectl.errors import KubectlError, StatusError, UsageError
+from modules.tools.kubectl.events import in_order
+from modules.tools.kubectl.output import Found, ObjectPrinter, TablePrinter, printer_of
+from modules.tools.kubectl.resources import Listing, ObjectRef, find, objects_of
+from modules.tools.kubectl.session import Session, report
+from modules.tools.kubectl.sort_by import sorted_by
+from modules.tools.kubectl.watching import changes, listing_of
+from modules.tools.printing.terminal import print_text
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from modules.tools.kubectl.discovery import ApiResource
+    from modules.tools.kubectl.parser import VerbParser
+    from modules.tools.printing.fields import JsonObject
+
+_FORMS = "json|yaml|wide|name|jsonpath=…|custom-columns=…"
+
+
+def add(parser: VerbParser) -> None:
+    """Add the options."""
+    arguments.add_names(parser)
+    arguments.add_namespace(parser)
+    arguments.add_selectors(parser)
+    arguments.add_files(parser)
+    arguments.add_output(parser, _FORMS)
+    parser.flag("-w", "--watch", text="go on with every change")
+    parser.flag("--watch-only", text="only changes, without what is there")
+    parser.flag("--output-watch-events", text="with -w: say what each change was")
+    parser.flag("--show-labels", text="labels in the last column")
+    parser.add_argument(
+        "-L", "--label-columns", action="append", default=[], metavar="LABEL", help="a column for this label"
+    )
+    parser.flag("--show-kind", text="names with their kind: pod/web")
+    parser.flag("--no-headers", text="no titles")
+    parser.flag("--no-trunc", text="do not cut messages to the terminal's width")
+    parser.flag("--ignore-not-found", text="no error for what is not there")
+    parser.add_argument(
+        "--sort-by", default="", metavar="JSONPATH", help="order of the rows: .metadata.creationTimestamp"
+    )
+    parser.add_argument("--chunk-size", type=int, default=500, metavar="N", help="objects of one request (default 500)")
+    parser.add_argument("--subresource", default="", metavar="NAME", help="a part with an address of its own: status")
+    parser.add_argument("--template", default="", metavar="TEMPLATE", help="for -o go-template and jsonpath")
+    parser.add_argument("--raw", default="", metavar="PATH", help="print the answer to GET PATH")
+    parser.flag("--server-print", default=True)
+
+
+def run(session: Session, chosen: Any) -> int:
+    """Show the objects; return 1 when one of them is not there."""
+    if chosen.raw:
+        return _raw(session, chosen.raw)
+    wanted = find(session, chosen)
+    several = len({each.resource for each in wanted}) > 1
+    chosen.show_kind = chosen.show_kind or several or _is_category(session, chosen.words)
+    printer = printer_of(chosen)
+    if chosen.watch or chosen.watch_only:
+        return _watch(session, chosen, wanted, printer)
+    return _show(session, chosen, wanted, printer)
+
+
+def _is_category(session: Session, words: Sequence[str]) -> bool:
+    """Return whether the words are one category such as `all`, whose kinds a reader has not named."""
+    return len(words) == 1 and "/" not in words[0] and bool(session.discovery.in_category(words[0].lower()))
+
+
+def _raw(session: Session, path: str) -> int:
+    if not path.startswith("/"):
+        raise UsageError("--raw is a path, such as /api/v1/pods")
+    print_text(session.client.raw("GET", path).decode(errors="replace").removesuffix("\n"))
+    return 0
+
+
+def _show(session: Session, chosen: Any, wanted: Sequence[ObjectRef | Listing], printer: ObjectPrinter) -> int:
+    found, errors = _fetched(session, chosen, wanted)
+    single = len(wanted) == 1 and not isinstance(wanted[0], Listing)
+    count = sum(len(each.objects) for each in found)
+    if count or (not errors and chosen.output not in ("", "wide", "name") and not chosen.ignore_not_found):
+        printer.show(found, single=single)
+    elif not errors and not chosen.ignore_not_found and not chosen.output.startswith("name"):
+        namespaced = any(each.resource.namespaced for each in wanted)
+        where = f" in {session.namespace} namespace." if namespaced and not session.all_namespaces else ""
+        session.say(f"No resources found{where}")
+    return report(session, errors)
+
+
+def _fetched(
+    session: Session, chosen: Any, wanted: Sequence[ObjectRef | Listing]
+) -> tuple[list[Found], list[KubectlError]]:
+    """Return the objects of each resource, in the order in which the resources are named, and the errors."""
+    found: dict[ApiResource, list[JsonObject]] = {}
+    errors: list[KubectlError] = []
+    for each in wanted:
+        try:
+            found.setdefault(each.resource, []).extend(_objects(session, chosen, each))
+        except StatusError as error:
+            if not (chosen.ignore_not_found and error.is_not_found):
+                errors.append(error)
+    found = {resource: _ordered(resource, objects, chosen.sort_by) for resource, objects in found.items()}
+    return [Found(resource, objects) for resource, objects in found.items()], errors
+
+
+def _objects(session: Session, chosen: Any, wanted: ObjectRef | Listing) -> list[JsonObject]:
+    if not isinstance(wanted, Listing):
+        return [session.client.get(wanted.resource.path(wanted.namespace, wanted.name, chosen.subresource))]
+    if chosen.subresource:
+        raise UsageError("--subresource needs the name of an object")
+    return objects_of(session, wanted, chosen.chunk_size)[0]
+
+
+def _ordered(resource: ApiResource, objects: list[JsonObject], sort_by: str) -> list[JsonObject]:
+    """Return the objects in the order that is asked for; events in that of their times."""
+    if sort_by:
+        return sorted_by(objects, sort_by)
+    return in_order(objects) if resource.kind == "Event" else objects
+
+
+def _watch(session: Session, chosen: Any, wanted: Sequence[ObjectRef | Listing], printer: ObjectPrinter) -> int:
+    """Show what is there, then each change, until it is interrupted."""
+    if len(wanted) != 1:
+        raise UsageError("you may only specify a single resource type or object with --watch")
+    if chosen.sort_by:
+        session.say("warning: --watch requested, --sort-by will be ignored for watch events received")
+    listing = listing_of(wanted[0])
+    if not isinstance(wanted[0], Listing):
+        session.client.get(wanted[0].path)  # an error where it is not there
+    objects, version = objects_of(session, listing, chosen.chunk_size)
+    resource = listing.resource
+    if not chosen.watch_only:
+        for obj in _ordered(resource, objects, chosen.sort_by):
+            _show_change(chosen, printer, resource, "ADDED", obj)
+    for event, obj in changes(session, listing, version):
+        _show_change(chosen, printer, resource, event, obj)
+    return 0
+
+
+def _show_change(chosen: Any, printer: ObjectPrinter, resource: ApiResource, event: str, obj: JsonObject) -> None:
+    if isinstance(printer, TablePrinter):
+        printer.show_change(resource, obj, event if chosen.output_watch_events else "")
+    elif chosen.output_watch_events and chosen.output in ("json", "yaml"):
+        printer.show([Found(resource, [{"type": event, "object": obj}])], single=True)
+    else:
+        printer.show([Found(resource, [obj])], single=True)

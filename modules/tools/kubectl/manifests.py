@@ -1,0 +1,212 @@
+"""Reads the manifests that `-f` names: files, directories, and standard input."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from modules.tools.kubectl.errors import KubectlError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+_MOST_BYTES: Final = 16 * 1024 * 1024
+_ENDINGS: Final = (".json", ".yaml", ".yml")
+
+
+class Manifest(NamedTuple):
+    """One object of a file."""
+
+    object: dict[str, Any]
+    where: str
+    """File and line, for errors: `pod.yaml:12`."""
+
+    @property
+    def api_version(self) -> str:
+        """Its `apiVersion`."""
+        return str(self.object["apiVersion"])
+
+    @property
+    def kind(self) -> str:
+        """Its `kind`."""
+        return str(self.object["kind"])
+
+    @property
+    def name(self) -> str:
+        """Its `metadata.name`; empty if it has none."""
+        return str(self._metadata.get("name") or "")
+
+    @property
+    def namespace(self) -> str:
+        """Its `metadata.namespace`; empty if it has none."""
+        return str(self._metadata.get("namespace") or "")
+
+    @property
+    def _metadata(self) -> dict[str, Any]:
+        found = self.object.get("metadata")
+        return found if isinstance(found, dict) else {}
+
+
+def read_all(names: Sequence[str], *, recursive: bool = False) -> list[Manifest]:
+    """Return the objects of files, directories and standard input (`-`); lists are replaced by their items.
+
+    Args:
+        names: paths, or `-`.
+        recursive: whether directories are read with all that is below them.
+
+    Raises:
+        KubectlError: a file cannot be read, is no manifest, or there is no object in all of them.
+    """
+    found = []
+    for each in read_each(names, recursive=recursive):
+        if isinstance(each, KubectlError):
+            raise each
+        found.append(each)
+    if not found:
+        raise KubectlError("no objects passed: there is no manifest in " + ", ".join(names))
+    return found
+
+
+def read_each(names: Sequence[str], *, recursive: bool = False) -> Iterator[Manifest | KubectlError]:
+    """Yield the objects as `read_all` does, and an error for each file or document that cannot be read."""
+    for name in names:
+        try:
+            for file in _files_of_name(name, recursive=recursive):
+                yield from _of_file(file)
+        except KubectlError as error:
+            yield error
+
+
+def read_text(text: str, where: str) -> list[dict[str, Any]]:
+    """Return the objects of a text; `where` names it in errors. Raises KubectlError."""
+    found = []
+    for each in _of_data(text.encode(), where):
+        if isinstance(each, KubectlError):
+            raise each
+        found.append(each.object)
+    return found
+
+
+def _files_of_name(name: str, *, recursive: bool) -> list[Path | None]:
+    """Return the files that a name means; None is standard input."""
+    if name == "-":
+        return [None]
+    if name.startswith(("http://", "https://")):
+        raise KubectlError(f"{name} is not read: fetch it and look at it first, as by `curl {name} -o manifest.yaml`")
+    path = Path(name)
+    return [*_files_of(path, recursive=recursive)] if path.is_dir() else [path]
+
+
+def _of_file(file: Path | None) -> Iterator[Manifest | KubectlError]:
+    where = "standard input" if file is None else str(file)
+    try:
+        with nullcontext(sys.stdin.buffer) if file is None else file.open("rb") as stream:
+            data = stream.read(_MOST_BYTES + 1)
+    except FileNotFoundError:
+        yield KubectlError(f'the path "{file}" does not exist')
+    except OSError as error:
+        yield KubectlError(f'the path "{file}" cannot be read: {error.strerror or error}')
+    else:
+        yield from _of_data(data, where)
+
+
+def _files_of(directory: Path, *, recursive: bool) -> list[Path]:
+    try:
+        paths = directory.rglob("*") if recursive else directory.iterdir()
+        files = sorted(path for path in paths if path.suffix in _ENDINGS and path.is_file())
+    except OSError as error:
+        raise KubectlError(f'the directory "{directory}" cannot be read: {error.strerror or error}') from error
+    if not files:
+        raise KubectlError(f"error reading [{directory}]: recognized file extensions are [{' '.join(_ENDINGS)}]")
+    return files
+
+
+def _of_data(data: bytes, where: str) -> Iterator[Manifest | KubectlError]:
+    from edged.yaml_reader import YamlError, documents  # noqa: PLC0415 - PyYAML takes longer than most commands
+
+    if len(data) > _MOST_BYTES:
+        yield KubectlError(f"{where} is longer than {_MOST_BYTES >> 20} MiB")
+        return
+    try:
+        text = data.decode()
+        _check_keys(text, where)
+        for content, line in documents(text):
+            if content is not None:
+                yield from _objects(_plain(content), f"{where}:{line}")
+    except KubectlError as error:
+        yield error
+    except UnicodeDecodeError:
+        yield KubectlError(f"{where} is not UTF-8 text")
+    except YamlError as error:
+        lines = text.splitlines()[error.line - 1 : error.line]
+        hint = " (a tab indents it; YAML wants spaces)" if lines and lines[0].lstrip(" ").startswith("\t") else ""
+        yield KubectlError(f"error parsing {where}:{error.line}: {error.why}{hint}")
+    except (TypeError, ValueError, RecursionError) as error:
+        yield KubectlError(f"{where}: not plain data: {error}")
+
+
+def _check_keys(text: str, where: str) -> None:
+    """Raise KubectlError for a key that is twice in one object, of which the readers would keep the last."""
+    from yaml import CollectionEndEvent, CollectionStartEvent, MappingStartEvent, ScalarEvent  # noqa: PLC0415
+
+    from edged.yaml_reader import events  # noqa: PLC0415
+
+    open_: list[set[str] | None] = []
+    key_next: list[bool] = []
+    for event in events(text):
+        if isinstance(event, CollectionEndEvent):
+            open_.pop()
+            key_next.pop()
+            continue
+        keys = open_[-1] if open_ else None
+        if keys is not None and key_next[-1] and isinstance(event, ScalarEvent):
+            if event.value in keys:
+                line = event.start_mark.line + 1 if event.start_mark else 1
+                raise KubectlError(f'{where}:{line}: key "{event.value}" already set in map')
+            keys.add(event.value)
+        if open_:
+            key_next[-1] = not key_next[-1]
+        if isinstance(event, CollectionStartEvent):
+            open_.append(set() if isinstance(event, MappingStartEvent) else None)
+            key_next.append(True)
+
+
+def _objects(content: Any, where: str) -> Iterator[Manifest | KubectlError]:
+    if not isinstance(content, dict):
+        yield KubectlError(f"{where}: an object with apiVersion and kind is wanted, not {_kind_of(content)}")
+        return
+    items = content.get("items")
+    if isinstance(items, list) and str(content.get("kind", "")).endswith("List"):
+        for item in items:
+            yield from _objects(item, where)
+        return
+    missing = [name for name in ("apiVersion", "kind") if not isinstance(content.get(name), str)]
+    if missing:
+        yield KubectlError(f"{where}: {' and '.join(missing)} not set")
+    else:
+        yield Manifest(content, where)
+
+
+def _kind_of(content: Any) -> str:
+    return "a list" if isinstance(content, list) else f"the text {str(content)[:40]!r}"
+
+
+def _plain(value: Any) -> Any:
+    """Return the value in JSON's types. Raise TypeError for any other."""
+    if isinstance(value, dict):
+        return {_key(key): _plain(member) for key, member in value.items()}
+    if isinstance(value, list):
+        return [_plain(element) for element in value]
+    if value is None or isinstance(value, str | int | float | bool):
+        return value
+    raise TypeError(f"a {type(value).__name__} has no place in a manifest")
+
+
+def _key(key: object) -> str:
+    if isinstance(key, bool):
+        return "true" if key else "false"
+    if isinstance(key, str | int | float):
+        return str(key)
+    raise TypeError("a key must be a string")

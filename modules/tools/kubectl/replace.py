@@ -1,0 +1,79 @@
+"""`replace`: writes objects as manifests have them, with nothing of what was there."""
+
+from __future__ import annotations
+
+import time
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from modules.tools.kubectl import file_objects
+from modules.tools.kubectl.errors import KubectlError, StatusError
+from modules.tools.printing.fields import JsonObject, map_at, text_at
+from modules.tools.printing.terminal import print_lines
+
+if TYPE_CHECKING:
+    from modules.tools.kubectl.file_objects import FileObject
+    from modules.tools.kubectl.parser import VerbParser
+    from modules.tools.kubectl.session import Session
+
+_PAUSE: Final = 0.2
+_LONGEST_WAIT: Final = 300.0
+
+
+def add(parser: VerbParser) -> None:
+    """Add the options."""
+    file_objects.add_options(parser)
+    parser.flag("--force", text="delete the object at once and make it anew, where a field cannot be changed")
+    parser.flag("--cascade")
+
+
+def run(session: Session, chosen: Any) -> int:
+    """Replace every object; return 1 when one was refused."""
+    work = _recreate if chosen.force and chosen.dry_run == "none" else _replace
+    return file_objects.for_each(session, chosen, "replace", "replacing", partial(work, session, chosen))
+
+
+def _replace(session: Session, chosen: Any, wanted: FileObject) -> tuple[JsonObject, str]:
+    live = session.client.get(wanted.ref.path)
+    after = wanted.object
+    if chosen.dry_run != "client":
+        body = _with_version(after, text_at(live, "metadata.resourceVersion"))
+        after = session.client.request("PUT", wanted.ref.path, file_objects.write_query(session, chosen), body)
+    return after, "replaced"
+
+
+def _recreate(session: Session, chosen: Any, wanted: FileObject) -> tuple[JsonObject, str]:
+    live = file_objects.live_object(session, wanted.ref)
+    if live is not None:
+        _delete(session, wanted, text_at(live, "metadata.uid"))
+    metadata = {
+        key: value for key, value in map_at(wanted.object, "metadata").items() if key not in ("uid", "resourceVersion")
+    }
+    query = file_objects.write_query(session, chosen)
+    path = wanted.ref.resource.path(wanted.ref.namespace)
+    after = session.client.request("POST", path, query, wanted.object | {"metadata": metadata})
+    return after, "replaced"
+
+
+def _delete(session: Session, wanted: FileObject, uid: str) -> None:
+    """Delete the object with this UID, and wait until it is gone."""
+    options = {"kind": "DeleteOptions", "apiVersion": "v1", "gracePeriodSeconds": 0, "preconditions": {"uid": uid}}
+    try:
+        session.client.request("DELETE", wanted.ref.path, (), options)
+    except StatusError as error:
+        if not error.is_not_found:
+            raise
+    print_lines([f'{wanted.ref.resource.singular} "{wanted.ref.name}" deleted'])
+    ends = time.monotonic() + _LONGEST_WAIT
+    while True:
+        found = file_objects.live_object(session, wanted.ref)
+        if found is None or text_at(found, "metadata.uid") != uid:
+            return
+        if time.monotonic() > ends:
+            raise KubectlError(f"{wanted.ref} is not gone after {_LONGEST_WAIT:.0f} s: the node has not ended it yet")
+        time.sleep(_PAUSE)
+
+
+def _with_version(obj: JsonObject, version: str) -> JsonObject:
+    metadata = map_at(obj, "metadata")
+    return obj | {"metadata": {"resourceVersion": version} | metadata}

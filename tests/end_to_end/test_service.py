@@ -1,0 +1,63 @@
+"""Both programs as services of systemd: real processes, and a socket in systemd's place."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from modules.processes.edgecore.exit_codes import ExitCode
+from tests.end_to_end.processes import Process, processes_of, wait_until
+from tests.support.notify_socket import NotifySocket
+
+WATCHDOG = {"WATCHDOG_USEC": "1500000"}
+
+
+@pytest.fixture
+def notify(tmp_path: Path) -> Iterator[NotifySocket]:
+    made = NotifySocket(tmp_path / "notify")
+    yield made
+    made.close()
+
+
+def arguments_of(program: str, directory: Path) -> list[str]:
+    """Return the command line of a process that starts without anything else."""
+    if program == "cloudcore":
+        return ["run", "--root", str(directory), "--listen", "127.0.0.1:0"]
+    directory.mkdir()
+    text = (
+        f"database: {{dataSource: {directory}/edgecore.db}}\n"
+        "modules:\n"
+        "  edgeHub: {enable: false}\n"
+        f"  edged: {{rootDirectory: {directory}/edged, hostnameOverride: n1, allowUnisolatedRoot: true,\n"
+        "    tailoredKubeletConfig: {containerRuntimeEndpoint: 'embedded://', readOnlyPort: 0,\n"
+        f"      staticPodPath: {directory}/manifests, podLogsDir: {directory}/logs}}}}\n"
+    )
+    (directory / "edgecore.yaml").write_text(text)
+    return ["run", "--root", str(directory)]
+
+
+@pytest.mark.parametrize("program", ["edgecore", "cloudcore"])
+def test_a_service(program: str, notify: NotifySocket, tmp_path: Path) -> None:
+    """It is ready when it is, feeds the watchdog more than once, says that it stops, and ends with status 0."""
+    with ExitStack() as stack:
+        process = Process(
+            f"modules.processes.{program}",
+            arguments_of(program, tmp_path / "state"),
+            tmp_path / "log",
+            {"NOTIFY_SOCKET": str(notify.path), **WATCHDOG},
+        )
+        stack.callback(process.kill)
+        wait_until(lambda: notify.has("READY=1") or not process.runs, "the service is ready")
+        assert process.runs, process.tail()
+        wait_until(lambda: notify.received().count("WATCHDOG=1") > 2, "the watchdog is fed")
+        assert notify.has("STATUS=node n1: 0 of 0 pods" if program == "edgecore" else "STATUS=listening on ws://")
+        process.signal(signal.SIGTERM)
+        assert process.wait() == ExitCode.OK, process.tail()
+        assert notify.received()[-2:] == ["STOPPING=1", "STATUS=stopping"]
+    assert process.pid not in processes_of(notify.path)
+    assert os.path.lexists(tmp_path / "state")
