@@ -31,7 +31,7 @@ def named_commands() -> Iterator[tuple[str, str]]:
 
 def _texts(tree: ast.Module) -> Iterator[str]:
     docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
-    parts = set()
+    parts: set[int] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.JoinedStr):
             parts.update(id(part) for part in node.values)
@@ -58,7 +58,7 @@ def problem_of(command: str, parser: argparse.ArgumentParser) -> str:
 def _subcommands(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser] | None:
     found = (action for action in parser._actions if isinstance(action, argparse._SubParsersAction))
     action = next(found, None)
-    return None if action is None else action.choices  # type: ignore[return-value] - argparse says less than it knows
+    return None if action is None else action.choices  # type: ignore[return-value]
 
 
 def test_every_command_that_a_message_names_is_there() -> None:
