@@ -53,6 +53,7 @@ check: install
 	$(BIN)/python -m protos.generate --check
 	$(BIN)/python -m modules.processes.edgecore.config.reference --check
 	$(BIN)/python -m metamanager.generate --check
+	$(BIN)/python -m modules.cloud.apiserver.fields.generate --check
 
 format: install
 	$(BIN)/ruff check --fix .

@@ -24,6 +24,7 @@ ALIASED_CHARACTERS: Final = 4 * 1024 * 1024
 LARGEST: Final = 16 * 1024 * 1024
 """Characters of the longest text that is read."""
 
+_MERGE: Final = "tag:yaml.org,2002:merge"
 _TIMESTAMP: Final = "tag:yaml.org,2002:timestamp"
 
 
@@ -104,6 +105,7 @@ def documents(text: str) -> Iterator[tuple[Any, int]]:
     loader = _Loader(text)
     try:
         while loader.check_node() and (node := loader.get_node()) is not None:
+            _check_keys(node)
             yield loader.construct_document(node), node.start_mark.line + 1
     except yaml.MarkedYAMLError as error:
         raise _syntax_error(error) from error
@@ -111,6 +113,34 @@ def documents(text: str) -> Iterator[tuple[Any, int]]:
         raise YamlError(str(error)) from error
     finally:
         loader.dispose()
+
+
+def _check_keys(node: yaml.Node) -> None:
+    """Raise YamlError for a map that has a key twice, which Kubernetes refuses; an alias's part is checked once."""
+    waiting, seen = [node], {id(node)}
+    while waiting:
+        part = waiting.pop()
+        if not isinstance(part, yaml.CollectionNode):
+            continue
+        members = part.value
+        if isinstance(part, yaml.MappingNode):
+            _check_map(part)
+            members = [each for pair in part.value for each in pair]
+        for each in members:
+            if id(each) not in seen:
+                seen.add(id(each))
+                waiting.append(each)
+
+
+def _check_map(node: yaml.MappingNode) -> None:
+    keys: set[tuple[str, str]] = set()
+    for key, _ in node.value:
+        if isinstance(key, yaml.ScalarNode) and key.tag != _MERGE:
+            if (key.tag, key.value) in keys:
+                mark = key.start_mark
+                why = f'key "{key.value[:100]}" is already set in the map'
+                raise YamlError(why, (mark.line + 1, mark.column + 1) if mark else None)
+            keys.add((key.tag, key.value))
 
 
 class _Part:

@@ -21,8 +21,8 @@ class Poller:
         del self._callbacks[descriptor]
         self._poll.unregister(descriptor)
 
-    def wait(self, seconds: float | None) -> None:
+    def wait(self, seconds: float) -> None:
         """Wait for the next events, `seconds` at most, and call back for each."""
-        for descriptor, _ in self._poll.poll(None if seconds is None else seconds * 1000):
+        for descriptor, _ in self._poll.poll(seconds * 1000):
             if callback := self._callbacks.get(descriptor):
                 callback()

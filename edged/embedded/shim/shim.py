@@ -30,6 +30,9 @@ from edged.embedded.shim.protocol import (
 _KILL_SECONDS = 10.0
 """How long processes that survive SIGKILL (stuck in the kernel) delay the exit record."""
 
+_LOOK_SECONDS = 30.0
+"""Longest time between two looks whether the container's directory is still there."""
+
 
 class Shim:
     """The parent of one container: one thread with one `poll`; `run` returns when the container is over.
@@ -38,7 +41,8 @@ class Shim:
     executes commands beside the main process, and reaps. When the main process ends, all other processes are killed, as
     at the end of a pid namespace. Only then the exit record is written, so that its readers can rely on it. The main
     process stays a zombie until then: no other process can get its pid and process group while signals may still be
-    sent there.
+    sent there. When the container's directory is gone (`rm -rf` of edgecore's), nobody can end the container any more,
+    so the shim does.
 
     The process is small and without the bus, so its time is the machine's own.
     """
@@ -75,6 +79,8 @@ class Shim:
             self._poller.wait(self._seconds_left())
             if self._exit_code is not None:
                 self._finish(self._exit_code)
+            elif self._is_forgotten():
+                self._signal_group(signal.SIGKILL)
 
     # starting
 
@@ -184,8 +190,17 @@ class Shim:
         self._give_up_at = time.monotonic() + _KILL_SECONDS
         self._signal_group(signal.SIGKILL)
 
-    def _seconds_left(self) -> float | None:
-        return None if self._exit_code is None else max(0.0, self._give_up_at - time.monotonic())
+    def _seconds_left(self) -> float:
+        return _LOOK_SECONDS if self._exit_code is None else max(0.0, self._give_up_at - time.monotonic())
+
+    def _is_forgotten(self) -> bool:
+        try:
+            self._directory.stat()
+        except FileNotFoundError:
+            return True
+        except OSError:
+            return False  # a failing disk
+        return False
 
     def _finish(self, exit_code: int) -> None:
         """Kill the remaining processes; once all are gone, or survive SIGKILL for too long, write the exit record."""

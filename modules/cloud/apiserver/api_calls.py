@@ -19,6 +19,7 @@ from modules.cloud.apiserver.errors import (
     UnknownKindError,
     UnsupportedMediaTypeError,
 )
+from modules.cloud.apiserver.fields.validation import IGNORE, WARN, check_fields
 from modules.cloud.apiserver.json_patch import apply_json_patch
 from modules.cloud.apiserver.kinds import KINDS, JsonObject, Kind, ObjectKey, key_for, key_of, uid_of, version_of
 from modules.cloud.apiserver.merge_schema import schema_of
@@ -33,6 +34,7 @@ _ALL: Final = ["All"]
 _LONGEST_PREFIX: Final = 240
 _ANNOTATING: Final = "kubectl-last-applied"
 """The field manager with which kubectl applies its last-applied annotation alone, before a server-side apply."""
+_WITH_OBJECT: Final = ("create", "update", "updatestatus", "patch")
 _OF_NODES: Final = ("log", "exec", "attach", "portforward", "proxy")
 _POD: Final = "Pod"
 
@@ -53,6 +55,8 @@ class ApiCall(msgspec.Struct, frozen=True, kw_only=True):
     options: JsonObject = {}
     """GetOptions, ListOptions, DeleteOptions and so on."""
     body: Any = None
+    duplicates: tuple[str, ...] = ()
+    """Fields that the text of the body has twice."""
     node: str = ""
     """The node whose metaserver makes the request, known from its connection; "" is an administrator."""
 
@@ -95,6 +99,7 @@ def serve(cluster: Cluster, request: ApiCall, *, knows_all: bool = True) -> ApiR
     """
     try:
         dry_run = _is_dry_run(request)
+        warnings = _field_warnings(request)
         result = _carry_out(cluster, request)
     except (ApiError, ApiStatusError) as error:
         return ApiResult(refusal=error.status())
@@ -102,9 +107,18 @@ def serve(cluster: Cluster, request: ApiCall, *, knows_all: bool = True) -> ApiR
         return ApiResult(refusal=BadRequestError(TOO_DEEP).status())
     if request.verb == "list" and request.node and result.object is not None and not knows_all:
         result.object["metadata"]["remainingItemCount"] = 1
+    if result.refusal is None and warnings:
+        result = msgspec.structs.replace(result, warnings=(*warnings, *result.warnings))
     if dry_run:
         raise DryRunError(result)
     return result
+
+
+def _field_warnings(request: ApiCall) -> tuple[str, ...]:
+    """Return the warnings about the fields of a request's body. A node gets none unless it asks."""
+    mode = str(request.options.get("fieldValidation") or (IGNORE if request.node else WARN))
+    is_checked = request.verb in _WITH_OBJECT and request.patch_type != JSON_PATCH
+    return check_fields(kind_of(request), request.body, mode, request.duplicates) if is_checked else ()
 
 
 def _is_dry_run(request: ApiCall) -> bool:

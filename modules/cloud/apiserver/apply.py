@@ -10,13 +10,12 @@ from copy import deepcopy
 from typing import Any
 
 from modules.cloud.apiserver.conversion import without_null_members
-from modules.cloud.apiserver.kinds import JsonObject, kind_named
+from modules.cloud.apiserver.kinds import LAST_APPLIED, JsonObject, kind_named
 from modules.cloud.apiserver.pod_defaults import with_pod_defaults
 from modules.cloud.apiserver.pod_update_validation import validate_pod_update
 from modules.cloud.apiserver.validation import validate_metadata, validate_object
 
 _SERVERS_METADATA = ("uid", "resourceVersion", "creationTimestamp", "deletionTimestamp", "generation")
-LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 
 def from_manifest(document: Any) -> JsonObject:

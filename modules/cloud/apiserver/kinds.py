@@ -73,6 +73,10 @@ KINDS = (
     ),
 )
 
+LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+"""kubectl's annotation with the manifest that was applied last. A large manifest's doubles the object, so it does not
+count as one of the annotations whose size is limited."""
+
 _BY_NAME = {kind.name: kind for kind in KINDS}
 _BY_ANY_NAME = {name: kind for kind in KINDS for name in (kind.singular, kind.plural, *kind.short_names)}
 

@@ -7,10 +7,12 @@ import msgspec
 
 REQUEST_BYTES: Final = 3 * 1024 * 1024
 """Maximum of a request's body (the API server's MaxRequestBodyBytes)."""
-OBJECT_BYTES: Final = 3 * REQUEST_BYTES
-"""Maximum of a stored object, which patches could otherwise enlarge without end. The last-applied annotation doubles
-the size of a manifest. (etcd takes 1.5 MiB.)
-"""
+OBJECT_BYTES: Final = 1536 * 1024
+"""Maximum of a stored object as JSON, without the last-applied annotation, which doubles it (etcd's limit)."""
+DATA_BYTES: Final = 1024 * 1024
+"""Maximum of the data of a ConfigMap or Secret, decoded (MaxSecretSize)."""
+ANNOTATION_BYTES: Final = 256 * 1024
+"""Maximum of the names and values of all annotations (TotalAnnotationSizeLimitB)."""
 VALUES: Final = 50_000
 """Maximum of JSON values in a request. Each takes some ten microseconds to check, merge and copy, so the bytes alone
 say little; a node's status with all its images has two thousand.

@@ -9,8 +9,9 @@ from beehive.errors import BeehiveError
 from modules.cloud.apiserver.apply import from_manifest
 from modules.cloud.apiserver.cluster import Cluster
 from modules.cloud.apiserver.errors import ApiError, ConflictError, NotFoundError
-from modules.cloud.apiserver.kinds import KINDS, JsonObject, ObjectKey, key_of
-from modules.cloud.apiserver.manifests import ManifestError, items_of, read_manifests, text_of
+from modules.cloud.apiserver.fields.validation import unknown_fields
+from modules.cloud.apiserver.kinds import KINDS, JsonObject, ObjectKey, key_of, kind_named
+from modules.cloud.apiserver.manifests import Document, ManifestError, items_of, line_of_field, read_manifests, text_of
 
 _log = logging.getLogger(__name__)
 _SUFFIXES = (".yaml", ".yml", ".json")
@@ -123,12 +124,17 @@ class ManifestDirectory:
             ManifestError: the file cannot be read, or a document is invalid.
         """
         wanted: dict[ObjectKey, JsonObject] = {}
-        for document in read_manifests(text_of(self._path / name, name), name):
+        text = text_of(self._path / name, name)
+        documents = read_manifests(text, name)
+        if not documents:
+            raise ManifestError(name, 1, "the file is empty: a manifest, or no file, is wanted")
+        for document in documents:
             for content in items_of([document.content]):
                 try:
                     obj = from_manifest(content)
                 except ApiError as error:
                     raise ManifestError(name, document.line, str(error)) from error
+                self._check_fields(name, document, content, text)
                 key = key_of(obj)
                 other = self._file_with(key, besides=name)
                 if key in wanted or other:
@@ -136,6 +142,14 @@ class ManifestDirectory:
                 obj["metadata"].setdefault("annotations", {})[MANIFEST_ANNOTATION] = name
                 wanted[key] = obj
         return wanted
+
+    @staticmethod
+    def _check_fields(name: str, document: Document, content: JsonObject, text: str) -> None:
+        """Refuses fields that the kind does not have, as `kubectl apply` does."""
+        faults = unknown_fields(kind_named(content["kind"]), content)
+        if faults:
+            line = line_of_field(text, faults[0].rstrip('"').rpartition(".")[2], document.line)
+            raise ManifestError(name, line, f"strict decoding error: {', '.join(faults)}")
 
     def _file_with(self, key: ObjectKey, besides: str) -> str:
         return next((name for name, file in self._files.items() if name != besides and key in file.objects), "")
@@ -167,10 +181,14 @@ class ManifestDirectory:
             _log.debug("%s was gone already", key)
 
     def _delete_leftovers(self) -> None:
-        """Deletes the objects of files that were removed while cloudcore was not running."""
+        """Deletes the objects of files that were removed while cloudcore was not running; those of a file that cannot
+        be read now stay.
+        """
         wanted = {key for file in self._files.values() for key in file.objects}
+        unread = {name for name, file in self._files.items() if file.error}
         for obj in (obj for kind in KINDS for obj in self._cluster.list(kind)):
             annotations = obj["metadata"].get("annotations") or {}
-            if MANIFEST_ANNOTATION in annotations and key_of(obj) not in wanted:
+            name = annotations.get(MANIFEST_ANNOTATION)
+            if name is not None and name not in unread and key_of(obj) not in wanted:
                 _log.info("%s is in no manifest any more", key_of(obj))
                 self._delete(key_of(obj))

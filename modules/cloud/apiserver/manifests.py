@@ -5,6 +5,7 @@ text.
 """
 
 import json
+import re
 from collections.abc import Iterable, Iterator
 from contextlib import nullcontext
 from pathlib import Path
@@ -68,6 +69,15 @@ def read_manifests(text: str, where: str) -> list[Document]:
     return [document for document in found if document.content is not None]
 
 
+def line_of_field(text: str, field: str, first: int) -> int:
+    """Return the first line, from `first` on, that sets a field; `first` when there is none."""
+    pattern = re.compile(rf"""^[\s{{,-]*["']?{re.escape(field)}["']?\s*:|[{{,]\s*["']?{re.escape(field)}["']?\s*:""")
+    for number, line in enumerate(text.splitlines()[first - 1 :], first):
+        if pattern.search(line):
+            return number
+    return first
+
+
 def items_of(contents: Iterable[Any]) -> Iterator[Any]:
     """Yield the documents, with lists (`kind: List`, `PodList` and others) replaced by their items."""
     for content in contents:
@@ -80,14 +90,29 @@ def items_of(contents: Iterable[Any]) -> Iterator[Any]:
 
 def _read_json(text: str, where: str) -> list[Document]:
     try:
-        content = json.loads(text) if text.strip() else None
+        content = json.loads(text, object_pairs_hook=_without_duplicates) if text.strip() else None
     except json.JSONDecodeError as error:
         raise ManifestError(where, error.lineno, error.msg) from error
     except RecursionError as error:
         raise ManifestError(where, 1, "nested too deeply") from error
+    except _DuplicateError as error:
+        raise ManifestError(where, 1, str(error)) from error
     if _depth_of(content) > DEPTH:
         raise ManifestError(where, 1, f"nested more than {DEPTH} levels deep")
     return [Document(content, 1)]
+
+
+class _DuplicateError(Exception):
+    """An object of JSON has a key twice."""
+
+
+def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    made = dict(pairs)
+    if len(made) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in made if names.count(name) > 1)
+        raise _DuplicateError(f'key "{twice[:100]}" is already set in the map')
+    return made
 
 
 def _depth_of(value: Any) -> int:

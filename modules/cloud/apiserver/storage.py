@@ -17,6 +17,7 @@ from modules.cloud.apiserver.errors import (
     TooLargeError,
 )
 from modules.cloud.apiserver.kinds import (
+    LAST_APPLIED,
     JsonObject,
     Kind,
     ObjectKey,
@@ -269,9 +270,14 @@ def _body_of(obj: JsonObject) -> bytes:
         body = msgspec.json.encode(obj)
     except (TypeError, ValueError, OverflowError) as error:
         raise BadRequestError(f"{obj['kind']}: it has no JSON form: {error}") from error
-    if len(body) > OBJECT_BYTES:
+    if len(body) > OBJECT_BYTES and len(body) - _length_of_last_applied(obj) > OBJECT_BYTES:
         raise TooLargeError(f"an object has at most {OBJECT_BYTES} bytes")
     return body
+
+
+def _length_of_last_applied(obj: JsonObject) -> int:
+    """Returns the bytes of kubectl's annotation; the manifest in it is within the limits itself."""
+    return len(msgspec.json.encode((metadata_of(obj).get("annotations") or {}).get(LAST_APPLIED, "")))
 
 
 def _generation_of(obj: JsonObject) -> int:

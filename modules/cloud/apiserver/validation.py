@@ -11,7 +11,8 @@ from typing import Any
 from edged.api import Container, Pod, QuantityError, parse_quantity
 from modules.cloud.apiserver.conversion import convert, validate_schema
 from modules.cloud.apiserver.errors import BadRequestError, InvalidError
-from modules.cloud.apiserver.kinds import JsonObject, kind_named
+from modules.cloud.apiserver.kinds import LAST_APPLIED, JsonObject, kind_named
+from modules.cloud.apiserver.limits import ANNOTATION_BYTES, DATA_BYTES
 
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
@@ -54,13 +55,33 @@ def validate_object(obj: JsonObject) -> None:
         InvalidError: it breaks a rule.
     """
     validate_schema(obj)
+    _check_annotations(obj)
     if obj["kind"] == "Pod":
         _check_pod(obj)
     elif obj["kind"] in ("ConfigMap", "Secret"):
         _check_data(obj)
 
 
+def _check_annotations(obj: JsonObject) -> None:
+    annotations = obj["metadata"].get("annotations") or {}
+    counted = [text for name, text in annotations.items() if name != LAST_APPLIED]
+    if sum(_bytes_of(text) for text in (*annotations, *counted)) > ANNOTATION_BYTES:
+        raise _invalid(obj, "metadata.annotations", f"Too long: must have at most {ANNOTATION_BYTES} bytes")
+
+
+def _bytes_of(text: str) -> int:
+    return len(text.encode(errors="surrogatepass"))
+
+
 def _check_data(obj: JsonObject) -> None:
+    encoded = obj["kind"] == "Secret"
+    total = 0
+    for field in ("data", "binaryData", "stringData"):
+        is_base64 = field == "binaryData" or (encoded and field == "data")
+        sizes = map(_bytes_of, (obj.get(field) or {}).values())
+        total += sum(size // 4 * 3 if is_base64 else size for size in sizes)
+    if total > DATA_BYTES:
+        raise _invalid(obj, "data" if encoded else "[]", f"Too long: must have at most {DATA_BYTES} bytes")
     for field in ("data", "binaryData", "stringData"):
         for key in obj.get(field) or {}:
             if not _DATA_KEY.fullmatch(key) or key in (".", ".."):

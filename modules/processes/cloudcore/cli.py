@@ -10,10 +10,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 from beehive.errors import BeehiveError
+from modules.processes.cloudcore import backup_commands, run_command, unit_command
 from modules.processes.cloudcore import commands as own_commands
-from modules.processes.cloudcore import run_command, unit_command
 from modules.processes.cloudcore.paths import add_socket_options, settle
-from modules.processes.edgecore import version_command
+from modules.processes.edgecore import completion, version_command
 from modules.processes.edgecore.exit_codes import ExitCode
 from modules.tools.kubectl.cli import VERBS, add_answers, add_help, add_verbs, arranged
 from modules.tools.kubectl.parser import VerbParser
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from modules.tools.kubectl.rest import RestClient
 
 _ANSWERS: Final = {
-    "backup": "stop it and copy its --root",
     "etcd-snapshot": "`cloudcore backup` keeps everything in one file",
     "init": "`cloudcore run` starts it, and needs no preparation",
     "server": "`cloudcore run` starts it",
@@ -37,6 +36,8 @@ _ANSWERS: Final = {
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command, and return the exit status."""
+    if completion.is_requested():
+        completion.answer(command_line(None)[0], _values())
     words = sys.argv[1:] if arguments is None else list(arguments)
     parser, commands = command_line(words)
     chosen = parser.parse_args(arranged(parser, commands, words))
@@ -58,7 +59,9 @@ def command_line(words: Collection[str] | None = None) -> tuple[VerbParser, argp
     run_command.add(commands)
     add_verbs(commands, "cloudcore", connect, VERBS, add_connection=add_socket_options, words=words)
     own_commands.add(commands)
+    backup_commands.add(commands)
     unit_command.add(commands)
+    completion.add(parser, commands)
     version_command.add(parser, commands)
     add_help(parser, commands)
     add_answers(commands, "cloudcore", _ANSWERS)
@@ -70,6 +73,14 @@ def _imported(command: Any) -> Callable[[argparse.Namespace], int]:
     module, colon, name = command.partition(":") if isinstance(command, str) else ("", "", "")
     function: Callable[[argparse.Namespace], int] = getattr(import_module(module), name) if colon else command
     return function
+
+
+def _values() -> dict[str, completion.Completer]:
+    """Return the values that a shell completes."""
+    from modules.processes.cloudcore.paths import paths_of  # noqa: PLC0415 - only while completing
+    from modules.processes.edgecore.completion_values import Values  # noqa: PLC0415
+
+    return Values(lambda chosen: paths_of(chosen).socket).completers()
 
 
 def connect(chosen: argparse.Namespace) -> RestClient:

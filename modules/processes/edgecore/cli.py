@@ -17,14 +17,24 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, cast
 
-from modules.processes.edgecore import doctor, local, store_commands, trace_commands, unit_command, version_command
+from modules.processes.edgecore import (
+    backup,
+    completion,
+    doctor,
+    local,
+    store_commands,
+    trace_commands,
+    uninstall,
+    unit_command,
+    version_command,
+)
 from modules.processes.edgecore.config import ConfigError, EdgeCoreConfig, Problem, verify
 from modules.processes.edgecore.config.dangers import is_unisolated_root
 from modules.processes.edgecore.config.durations import parse_size
 from modules.processes.edgecore.exit_codes import ExitCode
 from modules.processes.edgecore.location import add_location, node_location
 from modules.processes.edgecore.trace_commands import replaying
-from modules.tools.kubectl.cli import arranged
+from modules.tools.kubectl.cli import add_help, arranged
 from modules.tools.kubectl.parser import VerbParser
 
 if TYPE_CHECKING:
@@ -35,6 +45,9 @@ if TYPE_CHECKING:
 PROCESS: Final = "modules.processes.edgecore.process:run"
 """The function that runs the node; a `RunProcess`."""
 
+VALUES: Final = "modules.processes.edgecore.completion_values:node_values"
+"""The function that returns the values that a shell completes."""
+
 CONFIG_COMMANDS: Final = "modules.processes.edgecore.config_commands"
 """Module of the commands of `edgecore config`."""
 
@@ -44,6 +57,14 @@ _LEAST: Final = 1 << 20
 
 FAULT_PROFILES: Final = ("none", "link", "process", "disk", "runtime", "cloud", "all")
 """Values of `modules.tools.simulate.draw.FaultProfile`, repeated here to save its import."""
+
+
+_KUBEEDGE_OPTIONS: Final = {
+    "--config": "edgecore run --config FILE",
+    "--minconfig": "edgecore config minimal",
+    "--defaultconfig": "edgecore config default",
+}
+"""Options of KubeEdge's edgecore, which has no commands, and what they are here."""
 
 
 class LogLevel(StrEnum):
@@ -74,7 +95,11 @@ class RunProcess(Protocol):
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit status. Usage errors end the process."""
     words = sys.argv[1:] if arguments is None else list(arguments)
-    parser, commands = command_line(words)
+    parser, commands = command_line(None if completion.is_requested() else words)
+    if completion.is_requested():
+        completion.answer(parser, cast("Callable[[], dict[str, completion.Completer]]", _imported(VALUES))())
+    if words and words[0] in _KUBEEDGE_OPTIONS and not commands.choices.keys() & set(words):
+        parser.error(f"a command is wanted: {_KUBEEDGE_OPTIONS[words[0]]}")
     chosen = parser.parse_args(arranged(parser, commands, words))
     try:
         status = cast("Callable[[argparse.Namespace], int]", _imported(chosen.command))(chosen)
@@ -97,8 +122,12 @@ def command_line(words: Sequence[str] | None = None) -> tuple[VerbParser, argpar
     replaying.add_replay(commands.add_parser("replay", help="run today's code on what a trace says, and compare"))
     _add_simulate(commands.add_parser("simulate", help="run whole nodes and their cloud in virtual time, with faults"))
     doctor.add(commands.add_parser("doctor", help="say what is wrong with this node, and what to do about it"))
+    backup.add(commands)
+    uninstall.add(commands)
     unit_command.add(commands)
+    completion.add(parser, commands)
     version_command.add(parser, commands)
+    add_help(parser, commands)
     local.add(commands, words)
     return parser, commands
 

@@ -38,12 +38,15 @@ class ExitCode(IntEnum):
     """`join`: no certificate was available, or a file could not be written; the message says why."""
 
     REFUSED = 9
-    """`pods`, `logs`, `exec`, `attach`: the node does not answer or refuses, and the message says why. Otherwise `exec`
-    and `attach` end with the command's own status.
+    """`pods`, `logs`, `exec`, `attach`, `cp`, `port-forward`, `top`: the node does not answer or refuses, and the message
+    says why. Otherwise `exec` and `attach` end with the command's own status.
     """
 
     UNWELL = 10
     """`doctor`: a check has failed; its line has a remedy."""
+
+    NOT_DONE = 11
+    """`backup`, `restore`, `uninstall`: refused or failed; the message says why, and what was changed if anything."""
 
     INTERRUPTED = 130
     """A second SIGTERM or SIGINT came during the stop: ended at once."""

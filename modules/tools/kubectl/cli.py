@@ -43,6 +43,7 @@ VERBS: Final = {
     "create": VerbCommand("make new objects", f"{_HERE}.create"),
     "replace": VerbCommand("write objects anew", f"{_HERE}.replace"),
     "edit": VerbCommand("change objects in an editor", f"{_HERE}.edit"),
+    "explain": VerbCommand("show the fields of a kind", f"{_HERE}.explain"),
     "events": VerbCommand("show events, the newest last", f"{_HERE}.events"),
     "delete": VerbCommand("delete objects, and wait until they are gone", f"{_HERE}.delete"),
     "wait": VerbCommand("wait for a condition of objects, or for their end", f"{_HERE}.wait"),

@@ -39,6 +39,7 @@ def add(parser: VerbParser) -> None:
     for name in ("server", "username", "password", "email"):
         parser.add_argument(f"--docker-{name}", default="", metavar=name.upper(), help="secret docker-registry")
     parser.flag("--save-config")
+    parser.absent("--image", "there are no Deployments, Jobs and CronJobs here; `create -f` makes a pod")
     parser.absent(
         "--edit", "`create --dry-run=client -o yaml` prints what would be made; edit that, and `create -f` it"
     )

@@ -54,7 +54,7 @@ def run(session: Session, chosen: Any) -> int:
     lenient = chosen.ignore_not_found or chosen.all
     refs, errors = _refs(session, chosen, wanted, lenient=lenient)
     if selected and not refs and not errors:
-        session.say("No resources found")
+        print_lines(["No resources found"])
     deleted: list[tuple[ObjectRef, str]] = []
     for each in refs:
         try:
@@ -86,7 +86,7 @@ def delete_options(session: Session, chosen: Any) -> dict[str, Any]:
     elif force:
         grace = 0
         session.say("Warning: Immediate deletion does not wait for confirmation that the running resource has been "
-                    "terminated. The resource may continue to run on the node for a while.")  # fmt: skip
+                    "terminated. The resource may continue to run on the cluster indefinitely.")  # fmt: skip
     elif grace == 0:
         grace = 1
     body: dict[str, Any] = {"kind": "DeleteOptions", "apiVersion": "v1"}

@@ -92,17 +92,17 @@ class Discovery:
         """
         found: dict[ApiResource, None] = {}
         for word in words.split(","):
-            found |= dict.fromkeys(self._in_category(word.strip().lower()) or [self.one(word.strip())])
+            found |= dict.fromkeys(self.in_category(word.strip().lower()) or [self.one(word.strip())])
         return list(found)
 
     def one(self, word: str) -> ApiResource:
         """Return the resource of a name: `pods`, `Pod`, `po`, `leases.coordination.k8s.io`. Raises KubectlError."""
         lower = word.lower()
-        for resources in (self.core, self.all):
-            for resource in resources:
-                if resource.is_called(lower):
-                    return resource
-        raise self._unknown(word)
+        found = next((each for each in self.core if each.is_called(lower)), None)
+        found = found or next((each for each in self.all if each.is_called(lower)), None)
+        if found is None:
+            raise self._unknown(word)
+        return found
 
     def of_manifest(self, api_version: str, kind: str) -> ApiResource:
         """Return the resource of a manifest's `apiVersion` and `kind`. Raises KubectlError."""
@@ -113,6 +113,12 @@ class Discovery:
         near = next((each for each in self.all if each.kind == kind), None)
         hint = f"; {kind} is in {near.api_version}" if near else self._did_you_mean(kind)
         raise KubectlError(f'no matches for kind "{kind}" in version "{api_version}"{hint}')
+
+    def in_category(self, word: str) -> list[ApiResource]:
+        """Return the resources of a category such as `all`; none for a word that is no category."""
+        if any(resource.is_called(word) for resource in self.core):
+            return []
+        return [resource for resource in self.all if word in resource.categories]
 
     @cached_property
     def _group_documents(self) -> list[dict[str, Any]]:
@@ -127,11 +133,6 @@ class Discovery:
 
     def _of_group(self, group: str, version: str) -> Iterator[ApiResource]:
         return _resources(self._client.get(path_of("apis", group, version)), group, version)
-
-    def _in_category(self, word: str) -> list[ApiResource]:
-        if any(resource.is_called(word) for resource in self.core):
-            return []
-        return [resource for resource in self.all if word in resource.categories]
 
     def _unknown(self, word: str) -> KubectlError:
         return KubectlError(f'the server doesn\'t have a resource type "{word}"{self._did_you_mean(word)}')

@@ -124,7 +124,7 @@ def _target(session: Session, text: str) -> dict[str, str]:
     """Return the fields of an event of the object that `--for` names."""
     if not text:
         return {}
-    (words, *more) = parse_words([text], "events --for")
+    (words, *more) = parse_words([text])
     if more or len(words.names) != 1:
         raise UsageError("--for must be in resource/name form, such as pod/web")
     resource = session.discovery.one(words.types)

@@ -119,7 +119,7 @@ def for_each(session: Session, chosen: Any, verb: str, doing: str, work: Work) -
             continue
         count += 1
         try:
-            placed = _placed(session, chosen, each)
+            placed = _placed(session, chosen, each, verb)
             result = work(placed)
         except UnreachableError:
             raise
@@ -160,11 +160,11 @@ def with_namespace(obj: JsonObject, namespace: str) -> JsonObject:
     return obj | {"metadata": map_at(obj, "metadata") | {"namespace": namespace}} if namespace else obj
 
 
-def _placed(session: Session, chosen: Any, manifest: Manifest) -> FileObject:
+def _placed(session: Session, chosen: Any, manifest: Manifest, verb: str) -> FileObject:
     resource = session.discovery.of_manifest(manifest.api_version, manifest.kind)
-    if not manifest.name:
-        generated = map_at(manifest.object, "metadata").get("generateName")
-        hint = " (generateName is not here)" if generated else ""
+    generated = map_at(manifest.object, "metadata").get("generateName")
+    if not manifest.name and not (generated and verb == "create"):
+        hint = " (generateName is for `create`)" if generated else ""
         raise KubectlError(f"{manifest.where}: resource name may not be empty: metadata.name is missing{hint}")
     if resource.namespaced and chosen.namespace and manifest.namespace not in ("", chosen.namespace):
         raise KubectlError(

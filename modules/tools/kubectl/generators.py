@@ -104,7 +104,7 @@ def _sources(chosen: Any) -> Iterator[tuple[str, bytes]]:
     for text in chosen.from_literal:
         key, equals, value = text.partition("=")
         if not (key and equals):
-            raise KubectlError(f"invalid literal source {key[:20]}…, expected key=value")
+            raise KubectlError("invalid literal source, expected key=value: --from-literal=KEY=VALUE")
         yield key, _unquoted(value).encode()
     for text in chosen.from_file:
         key, equals, name = text.partition("=")

@@ -10,8 +10,8 @@ from typing import Any, Final
 
 from beehive.printable import clipped
 from modules.tools.kubectl.jsonpath_parser import (
+    ElementFilter,
     Field,
-    Filter,
     Identifier,
     JsonPathError,
     Literal,
@@ -161,7 +161,7 @@ class _Run:
             return (node.value,) if isinstance(node.value, str) else (node.value for _ in values)
         if isinstance(node, Slice):
             return self._slice(node, values)
-        if isinstance(node, Filter):
+        if isinstance(node, ElementFilter):
             return self._filter(node, values)
         if isinstance(node, Wildcard):
             return (part for value in values for part in _parts_of(value))
@@ -184,7 +184,7 @@ class _Run:
                 return
             yield from value[first : end : node.step or 1]
 
-    def _filter(self, node: Filter, values: list[Any]) -> Iterator[Any]:
+    def _filter(self, node: ElementFilter, values: list[Any]) -> Iterator[Any]:
         for value in values:
             if not isinstance(value, list):
                 raise _MismatchError(f"{_type(value)} is not array or slice and cannot be filtered")
@@ -192,7 +192,7 @@ class _Run:
                 if self._passes(node, element):
                     yield element
 
-    def _passes(self, node: Filter, element: Any) -> bool:
+    def _passes(self, node: ElementFilter, element: Any) -> bool:
         if node.operator == "exists":
             return bool(self._walk([element], node.left))
         lefts = self._walk([element], node.left)

@@ -52,7 +52,7 @@ class Slice(NamedTuple):
     """Whether it is an index, of which `end` follows."""
 
 
-class Filter(NamedTuple):
+class ElementFilter(NamedTuple):
     """`[?(left operator right)]`; without an operator, `[?(left)]` takes elements that have it."""
 
     left: "Path"
@@ -78,7 +78,7 @@ class Literal(NamedTuple):
     value: Any
 
 
-Node = Field | Wildcard | Recursive | Slice | Filter | Union | Identifier | Literal
+Node = Field | Wildcard | Recursive | Slice | ElementFilter | Union | Identifier | Literal
 Path = tuple[Node, ...]
 """The parts of one expression, each applied to the results of the one before."""
 
@@ -244,9 +244,9 @@ class _Expression:
         inside = self._text[start:end]
         parts = _COMPARISON.fullmatch(inside)
         if parts is None:
-            self._nodes.append(Filter(self._within(inside), "exists", ()))
+            self._nodes.append(ElementFilter(self._within(inside), "exists", ()))
         else:
-            self._nodes.append(Filter(self._within(parts[1]), parts[2], self._within(parts[3])))
+            self._nodes.append(ElementFilter(self._within(parts[1]), parts[2], self._within(parts[3])))
 
     def _end_of_filter(self, start: int) -> int:
         """Return the place of the closing parenthesis, which may stand in quotes as well."""

@@ -102,7 +102,9 @@ def _change(
     if not chosen.overwrite:
         taken = [key for key, value in wanted.set.items() if present.get(key, value) != value]
         if taken:
-            raise KubectlError(f"'{taken[0]}' already has a value ({present[taken[0]]}), and --overwrite is false")
+            what = ", ".join(f"'{key}' already has a value ({present[key]})" for key in taken)
+            many = f"--overwrite is false but found the following declared {verb.noun}(s): {what}"
+            raise KubectlError(f"{what}, and --overwrite is false" if verb.noun == "label" else many)
     for key in wanted.removed:
         if key not in present:
             print_lines([f'{verb.noun} "{key}" not found.'])

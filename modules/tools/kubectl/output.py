@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 import msgspec
 
+from beehive.printable import printable_lines
 from modules.tools.kubectl.custom_columns import CustomColumn, read_columns, read_columns_file, table_of
 from modules.tools.kubectl.errors import KubectlError, UsageError
 from modules.tools.kubectl.jsonpath import JsonPath
 from modules.tools.printing.fields import map_at, text_at
 from modules.tools.printing.tables import TableOptions, TableWriter, layout
-from modules.tools.printing.terminal import print_json, print_lines, print_text, print_yaml
+from modules.tools.printing.terminal import print_json, print_lines, print_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from modules.tools.printing.fields import JsonObject
 
 _INDENT: Final = 4
+_YAML_WIDTH: Final = 80
 _LONGEST_TEMPLATE: Final = 1024 * 1024
 _FORMS: Final = "json, yaml, wide, name, jsonpath=…, jsonpath-file=…, custom-columns=…, custom-columns-file=…"
 
@@ -194,7 +197,7 @@ def _document_printer(form: str, template: str, equals: str, given: str) -> Call
         case "json":
             return lambda obj: print_json(msgspec.json.encode(obj, order="sorted"), indent=_INDENT)
         case "yaml":
-            return lambda obj: print_yaml(_sorted(obj))
+            return _show_yaml
         case "jsonpath" | "jsonpath-file" | "jsonpath-as-json":
             text = _template(form, template or given, equals or given)
             path, as_json = JsonPath(text), form == "jsonpath-as-json"
@@ -207,10 +210,11 @@ def _document_printer(form: str, template: str, equals: str, given: str) -> Call
 
 
 def _writing(text_of: Callable[[JsonObject], str]) -> Callable[[JsonObject], None]:
+    """Return what writes a text as it is, as kubectl does; on a terminal the prompt gets a line of its own."""
+
     def write(obj: JsonObject) -> None:
-        text = text_of(obj)
-        if text:
-            print_text(text.removesuffix("\n"))
+        text = printable_lines(text_of(obj))
+        sys.stdout.write(f"{text}\n" if text and not text.endswith("\n") and sys.stdout.isatty() else text)
 
     return write
 
@@ -228,11 +232,10 @@ def _template(form: str, template: str, equals: str) -> str:
         raise KubectlError(f"error reading {template}: {error}") from error
 
 
-def _sorted(value: Any) -> Any:
-    """Return a value with the keys of all objects in order, as kubectl prints them."""
-    if isinstance(value, dict):
-        return {key: _sorted(value[key]) for key in sorted(value)}
-    return [_sorted(each) for each in value] if isinstance(value, list) else value
+def _show_yaml(obj: JsonObject) -> None:
+    from modules.tools.kubectl.yaml_text import yaml_text  # noqa: PLC0415 - PyYAML takes longer than most commands
+
+    sys.stdout.write(yaml_text(obj, _YAML_WIDTH))
 
 
 def _name(obj: JsonObject) -> str:

@@ -63,9 +63,12 @@ class VerbParser(argparse.ArgumentParser):
         self.exit(USAGE, f"error: {printable(message)} (see `{self.prog} --help`)\n")
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """Parse words as argparse does; those of a verb are put in order before."""
+        """Parse words as argparse does; those of a verb are put in order before, and unknown ones are its own error."""
         words = sys.argv[1:] if args is None else list(args)
-        return super().parse_known_args(self._in_order(words) if self._intermixed else words, namespace)
+        found, unknown = super().parse_known_args(self._in_order(words) if self._intermixed else words, namespace)
+        if unknown and self._subparsers is None:
+            self.error(f"unrecognized arguments: {' '.join(unknown)}")
+        return found, unknown
 
     def _in_order(self, words: Sequence[str]) -> list[str]:
         """Return the options with their values joined to them, then all else."""
@@ -88,8 +91,10 @@ class VerbParser(argparse.ArgumentParser):
         action = self._known(name)
         if not self._takes_value(action):
             return f"{name}={_boolean(value)}" if equals and _boolean(value) else word
-        if equals or action.nargs == "?":
+        if equals:
             return word
+        if action.nargs == "?":
+            return f"{name}={action.const}"
         return f"{name}={self._next(name, rest)}"
 
     def _short(self, word: str, rest: Iterator[str]) -> Iterator[str]:

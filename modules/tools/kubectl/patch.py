@@ -70,8 +70,10 @@ def read_patch(chosen: Any) -> Any:
         UsageError: there is none, or both.
         KubectlError: it cannot be read.
     """
-    if bool(chosen.patch) == bool(chosen.patch_file):
-        raise UsageError("must specify --patch (-p) or --patch-file, and not both")
+    if chosen.patch and chosen.patch_file:
+        raise UsageError("cannot specify --patch and --patch-file together")
+    if not (chosen.patch or chosen.patch_file):
+        raise UsageError("must specify --patch (-p) or --patch-file containing the contents of the patch")
     text = chosen.patch
     if chosen.patch_file:
         try:

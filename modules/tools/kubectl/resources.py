@@ -54,12 +54,12 @@ class Listing(NamedTuple):
     """Selectors."""
 
 
-def parse_words(words: Sequence[str], verb: str = "get") -> list[Words]:
+def parse_words(words: Sequence[str], command: str = "get") -> list[Words]:
     """Return the types and names in the words of a command.
 
     Args:
         words: `TYPE`, `TYPE NAME…`, `TYPE1,TYPE2 NAME…` or `TYPE/NAME…`.
-        verb: the verb, for errors.
+        command: the command, for errors: `cloudcore get`.
 
     Raises:
         UsageError: types and names are mixed.
@@ -69,8 +69,8 @@ def parse_words(words: Sequence[str], verb: str = "get") -> list[Words]:
     if any("/" not in word for word in words):
         raise UsageError(
             "there is no need to specify a resource type as a separate argument when passing arguments in "
-            f"resource/name form (e.g. '{verb} resource/<resource_name>' instead of "
-            f"'{verb} resource resource/<resource_name>')"
+            f"resource/name form (e.g. '{command} resource/<resource_name>' instead of "
+            f"'{command} resource resource/<resource_name>'"
         )
     found = []
     for word in words:
@@ -103,10 +103,12 @@ def find(session: Session, chosen: Any, *, verb: str = "get") -> list[ObjectRef 
         if selector or fields:
             raise UsageError("with -f, there is no selector")
         return list(refs_of_files(session, files, recursive=chosen.recursive))
-    words = parse_words(chosen.words, verb)
+    command = f"{session.program} {verb}"
+    words = parse_words(chosen.words, command)
     if not words:
         raise UsageError(
-            f"the type of resource to {verb} is missing, such as `{verb} pods`; `api-resources` lists them"
+            f"the type of resource to {verb} is missing, such as `{command} pods`; `{session.program} api-resources` "
+            "lists them"
         )
     named = any(each.names for each in words)
     _check(session, named=named, selected=bool(selector or fields), everything=getattr(chosen, "all", False))

@@ -7,7 +7,7 @@ import re
 import socket
 import sys
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote, urlencode
@@ -82,6 +82,8 @@ class RestClient:
             data = answer.read(_MOST_BYTES + 1)
             if len(data) > _MOST_BYTES:
                 raise KubectlError(f"the answer is longer than {_MOST_BYTES >> 20} MiB: ask for fewer objects")
+            if answer.length:
+                raise UnreachableError(f"the connection to {self} broke off in the middle of an answer")
             return data
 
     def lines(self, path: str, query: Query = (), *, ends: float | None = None) -> Iterator[bytes]:
@@ -117,7 +119,8 @@ class RestClient:
                 headers["Content-Type"] = content_type
                 content = content if isinstance(content, bytes) else msgspec.json.encode(content)
             stream = connection.sock
-            connection.request(method, f"{path}?{urlencode(query)}" if query else path, content, headers)
+            with suppress(BrokenPipeError, ConnectionResetError):  # it may answer before it has read the whole body
+                connection.request(method, f"{path}?{urlencode(query)}" if query else path, content, headers)
             with connection.getresponse() as answer:
                 stream.settimeout(seconds)
                 self._print_warnings(answer)

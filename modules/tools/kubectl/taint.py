@@ -75,8 +75,10 @@ def read_taint(word: str) -> TaintChange:
     return TaintChange(key, value, effect, removed)
 
 
-def changed(taints: Sequence[JsonObject], wanted: Sequence[TaintChange], *, overwrite: bool) -> list[JsonObject]:
-    """Return the taints of a node after changes.
+def changed(
+    node: str, taints: Sequence[JsonObject], wanted: Sequence[TaintChange], *, overwrite: bool
+) -> list[JsonObject]:
+    """Return the taints of a node after changes; `node` names it in errors.
 
     Raises:
         KubectlError: a taint is there already, or one that is removed is not.
@@ -87,7 +89,7 @@ def changed(taints: Sequence[JsonObject], wanted: Sequence[TaintChange], *, over
         if change.removed and not same:
             raise KubectlError(f'taint "{change.key}{":" if change.effect else ""}{change.effect}" not found')
         if not change.removed and not overwrite and any((each.get("value") or "") != change.value for each in same):
-            raise KubectlError(f"the node has a taint {change.key} with this effect, and --overwrite is false")
+            raise KubectlError(f"{node} already has {change.key} taint(s) with same effect(s) and --overwrite is false")
         result = [each for each in result if each not in same]
         if not change.removed:
             taint = {"key": change.key, "value": change.value, "effect": change.effect}
@@ -97,7 +99,7 @@ def changed(taints: Sequence[JsonObject], wanted: Sequence[TaintChange], *, over
 
 def _change(session: Session, chosen: Any, ref: ObjectRef, node: JsonObject, wanted: Sequence[TaintChange]) -> None:
     before = objects_at(node, "spec.taints")
-    after = changed(before, wanted, overwrite=chosen.overwrite)
+    after = changed(f"node {ref.name}", before, wanted, overwrite=chosen.overwrite)
     if after != before and chosen.dry_run != "client":
         query = [("dryRun", "All")] if chosen.dry_run == "server" else []
         body = {"spec": {"taints": after or None}}

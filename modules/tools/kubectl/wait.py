@@ -60,8 +60,9 @@ def run(session: Session, chosen: Any) -> int:
         raise KubectlError("no matching resources found")
     for ref in refs:
         try:
-            obj = _await(session, ref, goal, ends)
-            print_result(chosen, ref.resource, obj or {"metadata": {"name": ref.name}}, "condition met")
+            seen = _await(session, ref, goal, ends)
+            if seen is not None:
+                print_result(chosen, ref.resource, seen, "condition met")
         except (StatusError, TimedOutError) as error:
             errors.append(error)
     return report(session, errors)
@@ -98,14 +99,15 @@ def _refs(session: Session, wanted: list[Any]) -> tuple[list[ObjectRef], list[Ku
 
 
 def _await(session: Session, ref: ObjectRef, goal: Goal, ends: float) -> JsonObject | None:
-    first = True
+    """Wait, and return the object as it was last; None for one whose end is waited for and that never was."""
+    last: JsonObject | None = None
     try:
-        for obj in states(session, ref, ends=ends):
+        for number, obj in enumerate(states(session, ref, ends=ends)):
+            last = obj or last
             if goal.met(obj):
-                return obj
-            if obj is None and first and not goal.may_be_missing:
+                return last
+            if obj is None and not number and not goal.may_be_missing:
                 raise not_found(ref.resource.qualified, ref.name)
-            first = False
     except TimedOutError:
         where = f"{ref.resource.plural}/{ref.name}"
         raise TimedOutError(f"timed out waiting for the condition on {where}") from None

@@ -11,7 +11,7 @@ from modules.tools.kubectl.rest import decoded
 from modules.tools.printing.fields import JsonObject, map_at, text_at
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator
 
     from modules.tools.kubectl.session import Session
 
@@ -39,7 +39,7 @@ def listing_of(wanted: ObjectRef | Listing) -> Listing:
     return Listing(wanted.resource, wanted.namespace, (("fieldSelector", f"metadata.name={wanted.name}"),))
 
 
-def changes(session: Session, listing: Listing, version: str, *, ends: float | None = None) -> Iterator[WatchedChange]:
+def changes(session: Session, listing: Listing, version: str, *, ends: float | None = None) -> Generator[WatchedChange]:
     """Yield each change after a version of the list, without an end; a watch that the server ends is begun again.
 
     Args:
@@ -66,7 +66,7 @@ def changes(session: Session, listing: Listing, version: str, *, ends: float | N
             time.sleep(_PAUSE)
 
 
-def states(session: Session, ref: ObjectRef, *, ends: float | None = None) -> Iterator[JsonObject | None]:
+def states(session: Session, ref: ObjectRef, *, ends: float | None = None) -> Generator[JsonObject | None]:
     """Yield an object as it is, then after each change, without an end; None while it does not exist.
 
     Raises:

@@ -9,6 +9,7 @@ from pathlib import Path
 from beehive.clock import RealClock
 from edged.embedded import EmbeddedRuntime
 from edged.embedded.shim.procfs import read_stat
+from modules.processes.edgecore.ownership import LOCK_FILE
 from protos.cri.v1 import api_pb2 as cri
 from tests.edged.embedded.node import LocalNode, Node, wait_for_death
 
@@ -52,7 +53,9 @@ def test_commands(directory: Path) -> None:
     node.disconnect()
     runtime.stop()
     clock.close()
+    (node.state.parent / LOCK_FILE).touch()
     _run(purge, directory)
+    assert not node.state.exists()
     wait_for_death(pid)
 
 

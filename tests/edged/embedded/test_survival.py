@@ -10,6 +10,7 @@ import grpc
 import msgspec
 import pytest
 
+from beehive.files.removal import remove_tree
 from edged.embedded.records import UNKNOWN_EXIT_CODE, BootId, SandboxRecord
 from edged.embedded.shim.procfs import read_stat
 from edged.embedded.shim.protocol import receive, send
@@ -213,3 +214,15 @@ def test_stopping_edgecore_leaves_containers(node: LocalNode) -> None:
     node.restart()
     assert node.pid(container) == pid
     node.logged(container, "on")
+
+
+def test_what_nobody_can_end_any_more_ends(remote: RemoteNode) -> None:
+    """`rm -rf` of edgecore's directory left processes that ignore SIGTERM, for good."""
+    container = remote.shell("trap '' TERM; while :; do echo on; sleep 0.05; done")
+    pid = remote.pid(container)
+    shim = _shim(pid)
+    remote.logged(container, "on")
+    remote.kill()
+    remove_tree(remote.state)
+    wait_for_death(pid)
+    wait_for_death(shim)

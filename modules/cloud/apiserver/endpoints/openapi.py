@@ -1,7 +1,7 @@
-"""The little of OpenAPI v3 that kubectl wants before it writes: that the server validates fields (`fieldValidation`).
+"""The OpenAPI v3 that kubectl wants: that the server validates fields (`fieldValidation`), and the fields of the kinds.
 
-kubectl finds a resource's patch by its kind and looks for the query parameter; with it, it leaves the validation of
-manifests to the server. The schemas of the kinds are not served.
+Before it writes, kubectl finds a resource's patch by its kind and looks for the query parameter; with it, it leaves the
+validation of manifests to the server. `explain` reads the schemas.
 """
 
 from collections.abc import Sequence
@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from modules.apimachinery.errors import no_such_path
 from modules.apimachinery.resources import Resource
+from modules.cloud.apiserver.fields.schemas import schemas_of
 
 _WRITES: Final = ("put", "patch")
 _PARAMETERS: Final = ("dryRun", "fieldManager", "fieldValidation", "force")
@@ -40,7 +41,8 @@ class OpenApi:
         if not found:
             raise no_such_path()
         info = {"title": "Kubernetes", "version": "unversioned"}
-        return {"openapi": "3.0.0", "info": info, "paths": {_path(one): _operations(one) for one in found}}
+        paths = {_path(one): _operations(one) for one in found}
+        return {"openapi": "3.0.0", "info": info, "paths": paths, "components": {"schemas": schemas_of(found)}}
 
 
 def _prefix(resource: Resource) -> str:

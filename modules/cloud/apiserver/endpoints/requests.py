@@ -14,6 +14,7 @@ from modules.cloud.apiserver.errors import (
     TooLargeError,
     UnsupportedMediaTypeError,
 )
+from modules.cloud.apiserver.fields.validation import duplicate_fields
 from modules.cloud.apiserver.limits import is_too_large
 from modules.cloud.apiserver.manifests import ManifestError, read_manifests
 
@@ -45,12 +46,14 @@ def call_of_request(request: Request, target: Target) -> ApiCall:
         verb = _OF_COLLECTIONS.get(verb, verb)
     options, media = _options(request), request.header("content-type").partition(";")[0].strip().lower()
     body: Any = None
+    duplicates: tuple[str, ...] = ()
     if verb in _BODY_OF_OPTIONS:
         options |= _delete_options(request.body, media)
     elif request.method not in ("GET", "HEAD"):
         if media not in ((*_PATCHES,) if verb == "patch" else (_JSON, _YAML, "")):
             raise _unknown_media(verb)
         body = decoded(request.body, media)
+        duplicates = duplicate_fields(request.body)
     return ApiCall(
         verb=verb,
         api_version=f"{target.group}/{target.version}" if target.group else target.version,
@@ -61,6 +64,7 @@ def call_of_request(request: Request, target: Target) -> ApiCall:
         patch_type=media if verb == "patch" else "",
         options=options,
         body=body,
+        duplicates=duplicates,
     )
 
 

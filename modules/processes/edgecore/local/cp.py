@@ -46,7 +46,7 @@ def copy(chosen: argparse.Namespace) -> int:
         name = pod_target(source.pod or target.pod, chosen.namespace)
         found = container_of(node.pod(name), chosen.container)
         remark(found.remark)
-        container = _Container(node, ContainerTarget(*name, found.name))
+        container = ContainerFiles(node, ContainerTarget(*name, found.name))
         try:
             if source.pod:
                 container.download(source.path, Path(target.path), preserve=not chosen.no_preserve)
@@ -88,8 +88,13 @@ class _Output:
             self.errors = (self.errors + data.decode(errors="replace"))[:_MOST_OF_ERRORS]
 
 
-class _Container:
-    """A container whose files are copied."""
+class ContainerFiles:
+    """The files of a container.
+
+    Args:
+        node: the node.
+        target: the container.
+    """
 
     def __init__(self, node: NodeClient, target: ContainerTarget) -> None:
         self._node = node

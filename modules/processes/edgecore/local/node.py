@@ -121,13 +121,9 @@ def rest_client(chosen: argparse.Namespace) -> RestClient:
     """Return the client of the node's Kubernetes API.
 
     Raises:
-        KubectlError: the node's configuration cannot be read.
+        ConfigError: the node's configuration cannot be read.
     """
-    try:
-        return RestClient(socket_path(load_node(chosen).config), NOT_RUNNING)
-    except ConfigError as error:
-        lines = [problem.render(error.source) for problem in error.problems]
-        raise KubectlError("; ".join(lines), status=ExitCode.CONFIGURATION) from None
+    return RestClient(socket_path(load_node(chosen).config), NOT_RUNNING)
 
 
 def dial(path: Path) -> socket.socket:

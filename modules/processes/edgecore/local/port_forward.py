@@ -79,8 +79,8 @@ def port_pair(text: str, pod: Pod) -> PortPair:
     """
     before, colon, after = text.partition(":")
     remote = _number(after if colon else before) or _named(after if colon else before, pod)
-    local = 0 if colon and not before else _number(before) if colon else remote
-    if not remote or (not local and before):
+    local = (0 if before in ("", "0") else _number(before) or -1) if colon else remote
+    if not remote or local < 0:
         raise NodeError("these are no ports", text, "8080:80, 80, or :80 for any free local one", usage=True)
     return PortPair(local, remote)
 

@@ -126,6 +126,8 @@ class SpdyConnection:
                         return
                     yield from self._control_received(first & 0xFFFF, flags, content)
                     continue
+                if not first % 2 or first >= self._next:
+                    raise SpdyError("data of a stream that was not opened")
                 del self._received[:_HEAD]
                 self._data = (first, length, bool(flags & _FIN))
             stream, left, last = self._data

@@ -66,13 +66,15 @@ class SpdyLink:
         self._socket.close()
 
     def send(self) -> None:
-        """Send as much as the socket takes. Raises OSError."""
+        """Send as much as the socket takes; nothing to a peer that has gone, whose last words may still be received."""
         unsent = self.streams.unsent
         while unsent:
             try:
                 del unsent[: self._socket.send(memoryview(unsent)[:_READ_BYTES].tobytes())]
             except BlockingIOError:
                 return
+            except ConnectionError:
+                unsent.clear()
 
     def receive(self) -> list[SpdyEvent] | None:
         """Return what has been received; None at the end of the connection.
@@ -146,10 +148,7 @@ class SpdyCommand:
             NodeError: what comes is not SPDY.
         """
         while self._open:
-            try:
-                self._link.send()
-            except OSError:
-                self._source = None
+            self._link.send()
             ready = self._wait()
             if self._source is not None and self._source in ready:
                 self._pass_on(os.read(self._source, _READ_BYTES))

@@ -48,9 +48,11 @@ class Usage(NamedTuple):
 
 
 def top(chosen: argparse.Namespace) -> int:
-    """Print the usage of pods or of the node."""
+    """Print the usage of pods or of the node; without a word, of all pods."""
     with report_errors():
-        what, *names = chosen.words or [""]
+        if not chosen.words:
+            chosen.all_namespaces = True
+        what, *names = chosen.words or ["pods"]
         if what in _NODES:
             return _top_node(chosen, names)
         if what in _PODS:
@@ -133,7 +135,7 @@ def _counters(summary: Summary, *, containers: bool) -> Iterable[tuple[tuple[str
 
 
 def cores(before: CpuStats | None, after: CpuStats | None) -> int | None:
-    """Return thousandths of a core used since the measurement before: the node's own rate, else computed from times that
+    """Return thousandths of a core used since the former measurement: the node's rate, else computed from times that
     are whole seconds.
     """
     if after is None:

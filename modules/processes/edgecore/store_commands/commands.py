@@ -48,7 +48,8 @@ def _command(function: _Command) -> Callable[[argparse.Namespace], int]:
 def list_objects(chosen: argparse.Namespace) -> None:
     """List the stored objects."""
     with opened(chosen) as database:
-        objects = database.objects(chosen.kind, chosen.namespace)
+        kind = database.kind_called(chosen.kind) if chosen.kind else ""
+        objects = database.objects(kind, chosen.namespace)
     if chosen.json:
         _print_json([_described(each) for each in objects])
         return

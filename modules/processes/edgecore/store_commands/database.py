@@ -10,9 +10,15 @@ from typing import Final
 import msgspec
 
 from beehive.errors import BeehiveError
+from beehive.names import ResourceType
+from beehive.printable import printable
 from metamanager.store import sqlite_path
 from modules.processes.edgecore.location import load_node
 
+KINDS: Final = frozenset((*(str(each) for each in ResourceType), "store"))
+"""Kinds that a node can have; of one that it has not, the list is empty."""
+
+_SHORT: Final = {"po": "pod", "cm": "configmap", "no": "node", "svc": "service", "ev": "event", "ep": "endpoints"}
 _BUSY_SECONDS: Final = 5.0
 
 
@@ -70,6 +76,25 @@ class StoreReader:
             {"kind": kind, "namespace": namespace},
         )
         return [StoredObject(*row) for row in rows]
+
+    def kinds(self) -> list[str]:
+        """Return the kinds of which there are objects."""
+        rows = self._connection.execute("SELECT DISTINCT type FROM meta WHERE type <> 'store' ORDER BY type")
+        return [str(row[0]) for row in rows]
+
+    def kind_called(self, word: str) -> str:
+        """Return the kind that a user means: `pod`, `pods`, `po`, `Pod`.
+
+        Raises:
+            StoreReadError: there is no object of such a kind, and no node can have one.
+        """
+        there = self.kinds()
+        lower = word.lower()
+        for kind in (word, lower, _SHORT.get(lower, lower), lower.removesuffix("s")):
+            if kind in there or kind in KINDS:
+                return kind
+        hint = f"there are: {', '.join(printable(each) for each in there) or 'no objects'}"
+        raise StoreReadError("there is no such kind", word, hint)
 
     def get(self, key: str) -> StoredObject:
         """Return one object. Raises StoreReadError if it does not exist."""

@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 
 from edged.api.quantity import QuantityError, format_binary_quantity, format_quantity, parse_quantity
 from edged.api.times import SECOND, TimeError, parse_time
-from modules.tools.kubectl.describers.writer import NONE, Writer
+from modules.tools.kubectl.describers.writer import NONE, AlignedWriter
 from modules.tools.printing.ages import ago
 from modules.tools.printing.fields import JsonObject, list_at, map_at, objects_at, text_at, value_at
 
@@ -30,13 +30,13 @@ class Related(NamedTuple):
     """Of a service."""
 
 
-def name_and_namespace(out: Writer, obj: JsonObject) -> None:
+def name_and_namespace(out: AlignedWriter, obj: JsonObject) -> None:
     """Add the two fields with which most descriptions begin."""
     out.field(0, "Name", text_at(obj, "metadata.name"))
     out.field(0, "Namespace", text_at(obj, "metadata.namespace"))
 
 
-def labels_and_annotations(out: Writer, obj: JsonObject) -> None:
+def labels_and_annotations(out: AlignedWriter, obj: JsonObject) -> None:
     """Add the labels, and the annotations, of which long ones are cut."""
     pairs(out, "Labels", map_at(obj, "metadata.labels"))
     annotations = map_at(obj, "metadata.annotations")
@@ -54,12 +54,12 @@ def labels_and_annotations(out: Writer, obj: JsonObject) -> None:
         out.row(0, title, NONE)
 
 
-def pairs(out: Writer, name: str, members: JsonObject) -> None:
+def pairs(out: AlignedWriter, name: str, members: JsonObject) -> None:
     """Add `key=value` for each member, one on a line."""
     out.values(0, name, (f"{key}={members[key]}" for key in sorted(members)))
 
 
-def events_table(out: Writer, events: Sequence[JsonObject] | None, now: float) -> None:
+def events_table(out: AlignedWriter, events: Sequence[JsonObject] | None, now: float) -> None:
     """Add the table of events, the newest last; nothing if they were not asked for."""
     if events is None:
         return
@@ -121,7 +121,7 @@ def amount(quantity: Any) -> Fraction:
         return Fraction(0)
 
 
-def resource_rows(out: Writer, level: int, name: str, resources: JsonObject) -> None:
+def resource_rows(out: AlignedWriter, level: int, name: str, resources: JsonObject) -> None:
     """Add resources and their quantities; nothing if there are none."""
     if resources:
         out.row(level, f"{name}:")

@@ -5,7 +5,7 @@ from typing import Any
 
 from beehive.printable import printable, printable_lines
 from modules.tools.kubectl.describers.common import Related, events_table, labels_and_annotations, name_and_namespace
-from modules.tools.kubectl.describers.writer import Writer
+from modules.tools.kubectl.describers.writer import AlignedWriter
 from modules.tools.printing.fields import JsonObject, map_at, text_at
 
 
@@ -16,7 +16,7 @@ def describe_config_map(obj: JsonObject, related: Related, now: float) -> str:
     parts += [f"{printable(key)}:\n----\n{printable_lines(str(texts[key]))}\n\n" for key in sorted(texts)]
     parts.append("\nBinaryData\n====\n")
     parts += [f"{printable(key)}: {_size(data[key])} bytes\n" for key in sorted(data)]
-    out = Writer()
+    out = AlignedWriter()
     events_table(out, related.events, now)
     return "".join((*parts, "\n", out.text()))
 
@@ -24,7 +24,7 @@ def describe_config_map(obj: JsonObject, related: Related, now: float) -> str:
 def describe_secret(obj: JsonObject, _related: Related, _now: float) -> str:
     """Return the description of a Secret: the sizes of its data, and no value, not even of a token."""
     data = map_at(obj, "data")
-    out = Writer()
+    out = AlignedWriter()
     out.row(0)
     out.field(0, "Type", text_at(obj, "type"))
     out.row(0)
@@ -36,7 +36,7 @@ def describe_secret(obj: JsonObject, _related: Related, _now: float) -> str:
 
 def describe_namespace(obj: JsonObject, _related: Related, _now: float) -> str:
     """Return the description of a Namespace."""
-    out = Writer()
+    out = AlignedWriter()
     out.field(0, "Name", text_at(obj, "metadata.name"))
     labels_and_annotations(out, obj)
     out.field(0, "Status", text_at(obj, "status.phase"))
@@ -44,7 +44,7 @@ def describe_namespace(obj: JsonObject, _related: Related, _now: float) -> str:
 
 
 def _head(obj: JsonObject) -> str:
-    out = Writer()
+    out = AlignedWriter()
     name_and_namespace(out, obj)
     labels_and_annotations(out, obj)
     return out.text()

@@ -5,14 +5,14 @@ from collections.abc import Iterator, Sequence
 
 from modules.tools.kubectl.describers.common import amount, moment, resource_rows
 from modules.tools.kubectl.describers.probes import probe_text
-from modules.tools.kubectl.describers.writer import NONE, Writer
+from modules.tools.kubectl.describers.writer import NONE, AlignedWriter
 from modules.tools.printing.fields import JsonObject, list_at, map_at, objects_at, text_at, value_at
 
 _PROBES = (("Liveness", "livenessProbe"), ("Readiness", "readinessProbe"), ("Startup", "startupProbe"))
 
 
 def containers_of(
-    out: Writer, title: str, containers: Sequence[JsonObject], statuses: Sequence[JsonObject], pod: JsonObject
+    out: AlignedWriter, title: str, containers: Sequence[JsonObject], statuses: Sequence[JsonObject], pod: JsonObject
 ) -> None:
     """Add the containers of one list."""
     found = {text_at(status, "name"): status for status in statuses}
@@ -21,7 +21,7 @@ def containers_of(
         _container(out, container, found.get(text_at(container, "name")), pod)
 
 
-def _container(out: Writer, container: JsonObject, status: JsonObject | None, pod: JsonObject) -> None:
+def _container(out: AlignedWriter, container: JsonObject, status: JsonObject | None, pod: JsonObject) -> None:
     _basics(out, container, status)
     for name in ("command", "args"):
         words = list_at(container, name)
@@ -44,7 +44,7 @@ def _container(out: Writer, container: JsonObject, status: JsonObject | None, po
     _mounts(out, container)
 
 
-def _basics(out: Writer, container: JsonObject, status: JsonObject | None) -> None:
+def _basics(out: AlignedWriter, container: JsonObject, status: JsonObject | None) -> None:
     out.row(1, f"{text_at(container, 'name')}:")
     if status is not None:
         out.field(2, "Container ID", text_at(status, "containerID"))
@@ -63,7 +63,7 @@ def _basics(out: Writer, container: JsonObject, status: JsonObject | None) -> No
             out.field(3, "LocalhostProfile", text_at(profile, "localhostProfile"))
 
 
-def _state(out: Writer, title: str, state: JsonObject) -> None:
+def _state(out: AlignedWriter, title: str, state: JsonObject) -> None:
     ended = map_at(state, "terminated")
     if "running" in state:
         out.field(2, title, "Running")
@@ -84,7 +84,7 @@ def _state(out: Writer, title: str, state: JsonObject) -> None:
             out.field(3, "Reason", text_at(state, "waiting.reason"))
 
 
-def _environment(out: Writer, container: JsonObject, pod: JsonObject) -> None:
+def _environment(out: AlignedWriter, container: JsonObject, pod: JsonObject) -> None:
     sources = objects_at(container, "envFrom")
     if sources:
         out.row(2, "Environment Variables from:")
@@ -134,7 +134,7 @@ def _optional(reference: JsonObject) -> str:
     return f"Optional: {str(bool(reference.get('optional'))).lower()}"
 
 
-def _mounts(out: Writer, container: JsonObject) -> None:
+def _mounts(out: AlignedWriter, container: JsonObject) -> None:
     mounts = sorted(objects_at(container, "volumeMounts"), key=lambda each: text_at(each, "mountPath"))
     if mounts:
         out.row(2, "Mounts:")

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from modules.tools.kubectl.custom_columns import go_text
 from modules.tools.kubectl.describers.common import Related, events_table, labels_and_annotations, name_and_namespace
-from modules.tools.kubectl.describers.writer import Writer
+from modules.tools.kubectl.describers.writer import AlignedWriter
 from modules.tools.printing.fields import JsonObject
 
 _SKIPPED: Final = frozenset(
@@ -18,7 +18,7 @@ _PLAIN: Final = re.compile(r"[A-Za-z-]+")
 
 def describe_any(obj: JsonObject, related: Related, now: float) -> str:
     """Return the description of an object of a kind that has none of its own."""
-    out = Writer()
+    out = AlignedWriter()
     name_and_namespace(out, obj)
     labels_and_annotations(out, obj)
     _members(out, 0, obj, "")
@@ -36,14 +36,14 @@ def smart_label(field: str) -> str:
     return " ".join(words)
 
 
-def _members(out: Writer, level: int, obj: JsonObject, path: str) -> None:
+def _members(out: AlignedWriter, level: int, obj: JsonObject, path: str) -> None:
     for key in sorted(obj):
         where = f"{path}.{key}"
         if where not in _SKIPPED:
             _member(out, level, key, obj[key], where)
 
 
-def _member(out: Writer, level: int, key: str, value: Any, path: str) -> None:
+def _member(out: AlignedWriter, level: int, key: str, value: Any, path: str) -> None:
     if isinstance(value, dict):
         out.row(level, f"{smart_label(key)}:")
         _members(out, level + 1, value, path)

@@ -15,7 +15,7 @@ from modules.tools.kubectl.describers.common import (
     resource_rows,
 )
 from modules.tools.kubectl.describers.pod_resources import pod_amounts
-from modules.tools.kubectl.describers.writer import NONE, Writer
+from modules.tools.kubectl.describers.writer import NONE, AlignedWriter
 from modules.tools.printing.ages import age_of
 from modules.tools.printing.fields import JsonObject, list_at, map_at, objects_at, text_at
 
@@ -38,7 +38,7 @@ _SHARE: Final = (("cpu", "requests"), ("cpu", "limits"), ("memory", "requests"),
 
 def describe_node(node: JsonObject, related: Related, now: float) -> str:
     """Return the description of a Node."""
-    out = Writer()
+    out = AlignedWriter()
     out.field(0, "Name", text_at(node, "metadata.name"))
     roles = sorted(key.removeprefix(_ROLE) for key in map_at(node, "metadata.labels") if key.startswith(_ROLE))
     out.field(0, "Roles", ",".join(roles) or NONE)
@@ -66,7 +66,7 @@ def _taint(taint: JsonObject) -> str:
     return f"{text_at(taint, 'key')}{value}:{text_at(taint, 'effect')}"
 
 
-def _lease(out: Writer, lease: JsonObject | None) -> None:
+def _lease(out: AlignedWriter, lease: JsonObject | None) -> None:
     if lease is None:
         return
     out.row(0, "Lease:")
@@ -75,7 +75,7 @@ def _lease(out: Writer, lease: JsonObject | None) -> None:
         out.field(1, name, moment(text_at(lease, path)) if text_at(lease, path) else UNSET)
 
 
-def _conditions(out: Writer, node: JsonObject) -> None:
+def _conditions(out: AlignedWriter, node: JsonObject) -> None:
     conditions = objects_at(node, "status.conditions")
     if not conditions:
         return
@@ -90,7 +90,7 @@ def _conditions(out: Writer, node: JsonObject) -> None:
         out.row(1, *(f"{cell} " for cell in cells), text_at(condition, "message"))
 
 
-def _addresses(out: Writer, node: JsonObject) -> None:
+def _addresses(out: AlignedWriter, node: JsonObject) -> None:
     ranges = ",".join(map(str, list_at(node, "spec.podCIDRs")))
     for name, value in (
         ("PodCIDR", text_at(node, "spec.podCIDR")),
@@ -101,7 +101,7 @@ def _addresses(out: Writer, node: JsonObject) -> None:
             out.field(0, name, value)
 
 
-def _pods(out: Writer, node: JsonObject, pods: Sequence[JsonObject], now: float) -> None:
+def _pods(out: AlignedWriter, node: JsonObject, pods: Sequence[JsonObject], now: float) -> None:
     there = map_at(node, "status.allocatable") or map_at(node, "status.capacity")
     whole = {name: amount(value) for name, value in there.items()}
     out.row(0, "Non-terminated Pods:", f"({len(pods)} in total)")
@@ -120,7 +120,7 @@ def _pods(out: Writer, node: JsonObject, pods: Sequence[JsonObject], now: float)
     _allocated(out, totals, whole)
 
 
-def _allocated(out: Writer, totals: dict[tuple[str, str], Fraction], whole: dict[str, Fraction]) -> None:
+def _allocated(out: AlignedWriter, totals: dict[tuple[str, str], Fraction], whole: dict[str, Fraction]) -> None:
     out.row(0, "Allocated resources:")
     out.row(1, "(Total limits may be over 100 percent, i.e., overcommitted.)")
     out.row(1, "Resource", "Requests", "Limits")

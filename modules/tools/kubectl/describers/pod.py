@@ -13,13 +13,13 @@ from modules.tools.kubectl.describers.common import (
 from modules.tools.kubectl.describers.containers import containers_of
 from modules.tools.kubectl.describers.pod_resources import qos_class
 from modules.tools.kubectl.describers.pod_volumes import volumes_of
-from modules.tools.kubectl.describers.writer import NONE, Writer
+from modules.tools.kubectl.describers.writer import NONE, AlignedWriter
 from modules.tools.printing.fields import JsonObject, list_at, map_at, objects_at, text_at, value_at
 
 
 def describe_pod(pod: JsonObject, related: Related, now: float) -> str:
     """Return the description of a Pod."""
-    out = Writer()
+    out = AlignedWriter()
     name_and_namespace(out, pod)
     _placement(out, pod)
     labels_and_annotations(out, pod)
@@ -45,7 +45,7 @@ def describe_pod(pod: JsonObject, related: Related, now: float) -> str:
     return out.text()
 
 
-def _placement(out: Writer, pod: JsonObject) -> None:
+def _placement(out: AlignedWriter, pod: JsonObject) -> None:
     for name, path in (
         ("Priority", "spec.priority"),
         ("Priority Class Name", "spec.priorityClassName"),
@@ -60,7 +60,7 @@ def _placement(out: Writer, pod: JsonObject) -> None:
         out.field(0, "Start Time", moment(text_at(pod, "status.startTime")))
 
 
-def _status(out: Writer, pod: JsonObject, now: float) -> None:
+def _status(out: AlignedWriter, pod: JsonObject, now: float) -> None:
     phase = text_at(pod, "status.phase")
     deleted = terminating(pod, now) if phase not in ("Failed", "Succeeded") else ""
     out.field(0, "Status", deleted or phase)
@@ -77,7 +77,7 @@ def _status(out: Writer, pod: JsonObject, now: float) -> None:
             out.field(0, "LocalhostProfile", text_at(profile, "localhostProfile"))
 
 
-def _addresses(out: Writer, pod: JsonObject) -> None:
+def _addresses(out: AlignedWriter, pod: JsonObject) -> None:
     out.field(0, "IP", text_at(pod, "status.podIP"))
     addresses = objects_at(pod, "status.podIPs")
     if addresses:
@@ -91,7 +91,7 @@ def _addresses(out: Writer, pod: JsonObject) -> None:
         out.field(0, "NominatedNodeName", text_at(pod, "status.nominatedNodeName"))
 
 
-def _conditions(out: Writer, pod: JsonObject) -> None:
+def _conditions(out: AlignedWriter, pod: JsonObject) -> None:
     conditions = [(text_at(each, "type"), text_at(each, "status")) for each in objects_at(pod, "status.conditions")]
     gates = [text_at(each, "conditionType") for each in objects_at(pod, "spec.readinessGates")]
     found = dict(conditions)

@@ -4,13 +4,13 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from modules.tools.kubectl.describers.common import UNSET, amount, canonical
-from modules.tools.kubectl.describers.writer import NONE, Writer
+from modules.tools.kubectl.describers.writer import NONE, AlignedWriter
 from modules.tools.printing.fields import JsonObject, map_at, objects_at, text_at
 
 _Fields = Iterator[tuple[str, str]]
 
 
-def volumes_of(out: Writer, volumes: Sequence[JsonObject]) -> None:
+def volumes_of(out: AlignedWriter, volumes: Sequence[JsonObject]) -> None:
     """Add the volumes of a Pod."""
     if not volumes:
         out.field(0, "Volumes", NONE)
@@ -21,7 +21,7 @@ def volumes_of(out: Writer, volumes: Sequence[JsonObject]) -> None:
         volume_source(out, volume)
 
 
-def volume_source(out: Writer, volume: JsonObject) -> None:
+def volume_source(out: AlignedWriter, volume: JsonObject) -> None:
     """Add the one source that a volume has; `<unknown>` for a kind of volume that is not known."""
     kind = next((kind for kind in _KINDS if kind in volume), None)
     if kind is None:

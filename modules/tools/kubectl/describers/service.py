@@ -10,7 +10,7 @@ from modules.tools.kubectl.describers.common import (
     name_and_namespace,
     pairs,
 )
-from modules.tools.kubectl.describers.writer import NONE, Writer
+from modules.tools.kubectl.describers.writer import NONE, AlignedWriter
 from modules.tools.printing.fields import JsonObject, list_at, map_at, objects_at, text_at
 
 _MOST: Final = 3
@@ -18,7 +18,7 @@ _MOST: Final = 3
 
 def describe_service(service: JsonObject, related: Related, now: float) -> str:
     """Return the description of a Service."""
-    out = Writer()
+    out = AlignedWriter()
     name_and_namespace(out, service)
     labels_and_annotations(out, service)
     pairs(out, "Selector", map_at(service, "spec.selector"))
@@ -45,7 +45,7 @@ def describe_service(service: JsonObject, related: Related, now: float) -> str:
 
 def describe_endpoints(endpoints: JsonObject, related: Related, now: float) -> str:
     """Return the description of Endpoints."""
-    out = Writer()
+    out = AlignedWriter()
     name_and_namespace(out, endpoints)
     labels_and_annotations(out, endpoints)
     out.row(0, "Subsets:")
@@ -65,7 +65,7 @@ def describe_endpoints(endpoints: JsonObject, related: Related, now: float) -> s
     return out.text()
 
 
-def _port(out: Writer, port: JsonObject, endpoints: JsonObject | None) -> None:
+def _port(out: AlignedWriter, port: JsonObject, endpoints: JsonObject | None) -> None:
     name, protocol = text_at(port, "name"), text_at(port, "protocol") or "TCP"
     number = text_at(port, "port")
     out.row(0, "Port:", name or UNSET, f"{number}/{protocol}")

@@ -13,7 +13,7 @@ from modules.tools.kubectl.describers.common import (
     terminating,
 )
 from modules.tools.kubectl.describers.pod_volumes import volume_source
-from modules.tools.kubectl.describers.writer import NONE, Writer
+from modules.tools.kubectl.describers.writer import NONE, AlignedWriter
 from modules.tools.printing.fields import JsonObject, list_at, map_at, objects_at, text_at, value_at
 
 _MODES: Final = {
@@ -26,7 +26,7 @@ _MODES: Final = {
 
 def describe_claim(claim: JsonObject, related: Related, now: float) -> str:
     """Return the description of a PersistentVolumeClaim."""
-    out = Writer()
+    out = AlignedWriter()
     volume, name = text_at(claim, "spec.volumeName"), text_at(claim, "metadata.name")
     name_and_namespace(out, claim)
     out.field(0, "StorageClass", text_at(claim, "spec.storageClassName"))
@@ -47,7 +47,7 @@ def describe_claim(claim: JsonObject, related: Related, now: float) -> str:
 
 def describe_volume(volume: JsonObject, related: Related, now: float) -> str:
     """Return the description of a PersistentVolume."""
-    out = Writer()
+    out = AlignedWriter()
     out.field(0, "Name", text_at(volume, "metadata.name"))
     labels_and_annotations(out, volume)
     out.field(0, "Finalizers", finalizers(volume))
@@ -76,7 +76,7 @@ def _claims_of(pod: JsonObject) -> list[str]:
     return [text_at(each, "persistentVolumeClaim.claimName") for each in objects_at(pod, "spec.volumes")]
 
 
-def _conditions(out: Writer, claim: JsonObject) -> None:
+def _conditions(out: AlignedWriter, claim: JsonObject) -> None:
     conditions = objects_at(claim, "status.conditions")
     if not conditions:
         return
@@ -90,7 +90,7 @@ def _conditions(out: Writer, claim: JsonObject) -> None:
         out.row(1, *(f"{cell} " for cell in (kind, status, *times, reason)), text_at(condition, "message"))
 
 
-def _affinity(out: Writer, volume: JsonObject) -> None:
+def _affinity(out: AlignedWriter, volume: JsonObject) -> None:
     if not map_at(volume, "spec.nodeAffinity"):
         out.field(0, "Node Affinity", NONE)
         return

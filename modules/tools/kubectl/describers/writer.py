@@ -15,7 +15,7 @@ _INDENT: Final = "  "
 _MOST_CELLS: Final = 16
 
 
-class Writer:
+class AlignedWriter:
     """Collects the lines of a description."""
 
     def __init__(self) -> None:

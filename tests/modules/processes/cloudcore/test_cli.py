@@ -90,7 +90,7 @@ def test_apply_get_delete(running: Running, tmp_path: Path) -> None:
     assert running.do("get", "po", "-A", "-o", "name").stdout == "pod/web\n"
     assert "uid: " in running.do("get", "po", "web", "-o", "yaml").stdout
     deleted = running.do("delete", "-f", str(file), "--grace", "0")
-    assert (deleted.returncode, deleted.stdout) == (0, "pod/web deleted\n")
+    assert (deleted.returncode, deleted.stdout) == (0, 'pod "web" force deleted\n')
     gone = running.do("get", "pod", "web")
     assert gone.returncode == 1
     assert 'pods "web" not found' in gone.stderr
@@ -100,7 +100,7 @@ def test_apply_get_delete(running: Running, tmp_path: Path) -> None:
 def test_a_refused_manifest_says_where_and_why(running: Running) -> None:
     unreadable = running.do("apply", "-f", "-", text="a: [")
     assert (unreadable.returncode, unreadable.stdout) == (1, "")
-    assert "-:2 (did not find expected node content)" in unreadable.stderr
+    assert "standard input:2: did not find expected node content" in unreadable.stderr
     refused = running.do("apply", "-f", "-", text=POD.replace("busybox:1.35", ""))
     assert refused.returncode == 1
     assert "spec.containers[0].image: Required value" in refused.stderr
@@ -124,7 +124,7 @@ def test_a_manifest_in_the_directory_is_found_by_itself(running: Running, tmp_pa
 
 
 def test_a_wrong_command_line_is_a_usage_error(tmp_path: Path) -> None:
-    for arguments in (["run", "--listen", "nowhere"], ["delete"], ["get"], []):
+    for arguments in (["run", "--listen", "nowhere"], ["delete", "--odd"], ["gett"], []):
         done = subprocess.run([*PROGRAM, *arguments], capture_output=True, cwd=tmp_path, timeout=DEADLINE, check=False,
                               env={**os.environ, "PYTHONPATH": str(Path.cwd())})  # fmt: skip
         assert done.returncode == 2, arguments
@@ -150,6 +150,43 @@ def test_without_tls_it_listens_for_this_machine_only(
     assert main([*arguments, "--tls", "--tls-dir", str(tmp_path)]) == ExitCode.OK
     assert main(["run", "--listen", "localhost:10000", "--socket", str(tmp_path / "s")]) == ExitCode.OK
     assert len(started) == 3
+
+
+def test_a_pod_that_is_deleted_is_waited_for_until_it_is_gone(running: Running, tmp_path: Path) -> None:
+    """A node would end it; here a second command takes it away at once."""
+    assert running.do("apply", "-f", "-", text=POD).returncode == 0
+    arguments = ["delete", "pod", "web", "--socket", str(tmp_path / "control")]
+    with subprocess.Popen([*PROGRAM, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as waiting:
+        assert waiting.stderr is not None
+        assert waiting.stderr.readline() == "waiting until pod/web is gone (--wait=false does not wait)\n"
+        assert running.do("get", "pod/web", "--no-headers").stdout.split()[2] == "Terminating"
+        assert running.do("delete", "pod/web", "--force").returncode == 0
+        assert waiting.communicate(timeout=DEADLINE)[0] == 'pod "web" deleted\n'
+    assert waiting.returncode == 0
+
+
+def test_interrupting_a_watch_is_no_traceback(running: Running, tmp_path: Path) -> None:
+    assert running.do("apply", "-f", "-", text=POD).returncode == 0
+    arguments = ["get", "pods", "-w", "--output-watch-events", "--socket", str(tmp_path / "control")]
+    with subprocess.Popen(
+        [*PROGRAM, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as watching:
+        assert watching.stdout is not None
+        assert watching.stdout.readline().split()[0] == "EVENT"
+        assert watching.stdout.readline().split()[:2] == ["ADDED", "web"]
+        assert running.do("label", "pod/web", "a=b").returncode == 0
+        assert watching.stdout.readline().split()[:2] == ["MODIFIED", "web"]
+        watching.send_signal(signal.SIGINT)
+        assert watching.communicate(timeout=DEADLINE)[1] == ""
+    assert watching.returncode == ExitCode.INTERRUPTED
+
+
+def test_a_cloudcore_that_is_not_there_is_an_error_with_a_hint(tmp_path: Path) -> None:
+    arguments = ["get", "pods", "--root", str(tmp_path)]
+    done = subprocess.run([*PROGRAM, *arguments], capture_output=True, text=True, timeout=DEADLINE, check=False)
+    assert done.returncode == 1
+    assert "is `cloudcore run` running, with this --root?" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
 
 
 def test_an_address_in_use_is_a_failed_start(running: Running, tmp_path: Path) -> None:

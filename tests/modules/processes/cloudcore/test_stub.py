@@ -84,9 +84,9 @@ def test_a_node_that_lost_its_store_gets_everything_again(stub: Stub) -> None:
 def test_a_big_object_passes(stub: Stub) -> None:
     with stub.edge() as edge:
         volume = {"name": "v", "configMap": {"name": "settings"}}
-        stub.client.run(Apply([configmap(big="x" * 3_000_000), pod(volumes=[volume])]))
+        stub.client.run(Apply([configmap(big="x" * 1_000_000), pod(volumes=[volume])]))
         answer = edge.ask("default/configmap/settings", "query")
-        assert len(answer.content_as(dict)["data"]["big"]) == 3_000_000
+        assert len(answer.content_as(dict)["data"]["big"]) == 1_000_000
 
 
 @needs_traces

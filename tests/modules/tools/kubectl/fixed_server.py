@@ -39,20 +39,27 @@ KINDS: Final = {
 @contextmanager
 def real_kubectl(objects: Sequence[JsonObject]) -> Iterator[RealKubectl]:
     """The real kubectl with a server of these objects; the test is skipped where there is no kubectl."""
-    program = shutil.which("kubectl")
-    if program is None:
-        pytest.skip("no kubectl on this machine")
     server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(objects))
     server.daemon_threads = False
     thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
     thread.start()
     try:
-        with tempfile.TemporaryDirectory() as home:
-            yield RealKubectl(program, server.server_address[1], Path(home))
+        with found_kubectl(server.server_address[1]) as kubectl:
+            yield kubectl
     finally:
         server.shutdown()
         server.server_close()
         thread.join()
+
+
+@contextmanager
+def found_kubectl(port: int) -> Iterator[RealKubectl]:
+    """The real kubectl with a server on a port of this machine; the test is skipped where there is no kubectl."""
+    program = shutil.which("kubectl")
+    if program is None:
+        pytest.skip("no kubectl on this machine")
+    with tempfile.TemporaryDirectory() as home:
+        yield RealKubectl(program, port, Path(home))
 
 
 class RealKubectl:

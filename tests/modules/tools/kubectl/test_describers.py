@@ -19,7 +19,7 @@ from modules.tools.kubectl.describers.generic import smart_label
 from modules.tools.kubectl.describers.kinds import describe_object
 from modules.tools.kubectl.describers.pod_resources import pod_amounts, qos_class
 from modules.tools.kubectl.describers.probes import probe_text
-from modules.tools.kubectl.describers.writer import Writer
+from modules.tools.kubectl.describers.writer import AlignedWriter
 from tests.modules.tools.kubectl import described_objects as objects
 from tests.modules.tools.kubectl.fixed_server import real_kubectl
 
@@ -94,7 +94,7 @@ def test_control_characters_are_harmless() -> None:
 
 
 def test_a_text_of_several_lines_stays_in_its_column() -> None:
-    out = Writer()
+    out = AlignedWriter()
     out.field(1, "Message", "one\ntwo")
     out.field(1, "X", 3)
     assert out.text() == "  Message:  one\n            two\n  X:        3\n"

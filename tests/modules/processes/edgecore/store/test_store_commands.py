@@ -60,6 +60,20 @@ def test_the_objects_are_listed(database: Path, capsys: pytest.CaptureFixture[st
     assert (only["key"], only["resourceVersion"]) == ("kube-system/configmap/c", 1)
 
 
+@pytest.mark.parametrize("word", ["pod", "pods", "po", "Pod"])
+def test_a_kind_in_any_form(word: str, database: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """As kubectl takes it."""
+    lines = run(capsys, "list", word, "--database", str(database)).splitlines()
+    assert [line.split()[0] for line in lines[1:]] == [WEB]
+
+
+def test_a_kind_that_there_is_not(database: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """An error that names those that exist; of one that a node may have, an empty list is the answer."""
+    assert main(["store", "list", "bogus", "--database", str(database)]) == ExitCode.START_FAILED
+    assert "there is no such kind: bogus (there are: configmap, pod, secret)" in capsys.readouterr().err
+    assert len(run(capsys, "list", "services", "--database", str(database)).splitlines()) == 1
+
+
 def test_an_object_is_shown_as_yaml_or_json(database: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "image: app:2\n" in run(capsys, "get", WEB, "--database", str(database))
     shown = json.loads(run(capsys, "get", WEB, "--json", "--database", str(database)))

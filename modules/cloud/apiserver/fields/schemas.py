@@ -1,0 +1,46 @@
+"""The schemas of the served kinds in OpenAPI v3, from which `explain` reads fields and types."""
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+from modules.apimachinery.resources import Resource
+from modules.cloud.apiserver.fields.validation import field_types
+
+_PLAIN: Final = {
+    "str": {"type": "string"},
+    "int": {"type": "integer"},
+    "float": {"type": "number"},
+    "bool": {"type": "boolean"},
+    "datetime": {"type": "string", "format": "date-time"},
+}
+_DESCRIPTION: Final = "What each field means: https://kubernetes.io/docs/reference/kubernetes-api/"
+
+
+def schemas_of(resources: Iterable[Resource]) -> dict[str, Any]:
+    """Return the schemas of the resources' kinds, and of all types that they consist of, by name."""
+    found: dict[str, Any] = {}
+    for resource in resources:
+        types = field_types(resource.kind)
+        for name, fields in types.items():
+            properties = {field: _schema(kind) for field, kind in sorted(fields.items())}
+            found.setdefault(_name(name), {"type": "object", "properties": properties})
+        kind = {"group": resource.group, "kind": resource.kind, "version": resource.version}
+        root = _name(next(iter(types)))
+        found[root] = {**found[root], "description": _DESCRIPTION, "x-kubernetes-group-version-kind": [kind]}
+    return found
+
+
+def _schema(kind: str) -> dict[str, Any]:
+    if kind.startswith("["):
+        return {"type": "array", "items": _schema(kind[1:])}
+    if kind.startswith("{"):
+        return {"type": "object", "additionalProperties": _schema(kind[1:])}
+    if kind in _PLAIN:
+        return _PLAIN[kind]
+    return {"type": "object"} if kind == "object" else {"allOf": [{"$ref": f"#/components/schemas/{_name(kind)}"}]}
+
+
+def _name(kind: str) -> str:
+    """Return a type's name in Kubernetes' form, of which kubectl shows the last part: `io.k8s.api.v1.PodSpec`."""
+    group, version, name = kind.partition("V1")
+    return f"io.k8s.api.{f'{group.lower()}.' if group else ''}{version.lower()}.{name}"

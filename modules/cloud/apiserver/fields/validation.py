@@ -1,0 +1,119 @@
+"""Field validation: unknown and duplicate fields of manifests, in the API server's words.
+
+A person's typing error (`comand:`) is otherwise no error at all: an API server ignores fields that it does not know.
+"""
+
+import json
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from modules.cloud.apiserver.errors import BadRequestError
+from modules.cloud.apiserver.kinds import JsonObject, Kind
+
+STRICT: Final = "Strict"
+WARN: Final = "Warn"
+IGNORE: Final = "Ignore"
+
+_MOST: Final = 20
+"""Unknown fields that are named."""
+_LONGEST: Final = 200
+"""Characters of a field's path in a message."""
+
+
+class _Fields(msgspec.Struct, frozen=True):
+    kinds: dict[str, str]
+    types: dict[str, dict[str, str]]
+
+
+@cache
+def _fields() -> _Fields:
+    return msgspec.json.decode(Path(__file__).with_name("fields.json").read_bytes(), type=_Fields)
+
+
+def field_types(kind: str) -> dict[str, dict[str, str]]:
+    """Return the types that a kind consists of, by name, its own first; each has its fields and their types.
+
+    A type is a name in this dictionary, or a plain one (`str`, `int`, `object`), after `[` for a list of it and `{` for
+    a map of it.
+    """
+    known, found = _fields(), dict[str, dict[str, str]]()
+    waiting = [known.kinds[kind]]
+    while waiting:
+        name = waiting.pop(0)
+        if name in known.types and name not in found:
+            found[name] = known.types[name]
+            waiting += [each.lstrip("[{") for each in found[name].values()]
+    return found
+
+
+def check_fields(kind: Kind, obj: Any, mode: str, duplicates: tuple[str, ...] = ()) -> tuple[str, ...]:
+    """Return the warnings about an object's fields.
+
+    Args:
+        kind: the object's kind.
+        obj: the object, or a patch of it.
+        mode: `Strict`, `Warn` or `Ignore`, as in the parameter `fieldValidation`; "" is `Warn`.
+        duplicates: fields that the text had twice.
+
+    Raises:
+        BadRequestError: the mode is unknown, or it is `Strict` and there is an unknown or duplicate field.
+    """
+    if mode not in (STRICT, WARN, IGNORE, ""):
+        known = '"", "Ignore", "Strict", "Warn"'
+        raise BadRequestError(f"fieldValidation: Unsupported value: {mode[:40]!r}: supported values: {known}")
+    if mode == IGNORE or not isinstance(obj, dict):
+        return ()
+    faults = (*(f'duplicate field "{name[:_LONGEST]}"' for name in duplicates), *unknown_fields(kind, obj))
+    if faults and mode == STRICT:
+        raise BadRequestError(f"strict decoding error: {', '.join(faults)}")
+    return faults
+
+
+def unknown_fields(kind: Kind, obj: JsonObject) -> tuple[str, ...]:
+    """Return a sentence for each field that the kind does not have; at most the first twenty."""
+    known = _fields()
+    found: list[str] = []
+    for path in _unknown(known.types, known.kinds.get(kind.name, ""), obj, ""):
+        found.append(f'unknown field "{path[:_LONGEST]}"')
+        if len(found) == _MOST:
+            break
+    return tuple(found)
+
+
+def _unknown(types: dict[str, dict[str, str]], of: str, value: Any, path: str) -> Iterator[str]:
+    """Yield the paths of unknown fields; directives of patches (`$patch`) are none."""
+    if of.startswith("[") and isinstance(value, list):
+        for index, element in enumerate(value):
+            yield from _unknown(types, of[1:], element, f"{path}[{index}]")
+    elif of.startswith("{") and isinstance(value, dict):
+        for key, member in value.items():
+            yield from _unknown(types, of[1:], member, f"{path}.{key}")
+    elif of in types and isinstance(value, dict):
+        for name, member in value.items():
+            place = f"{path}.{name}" if path else name
+            if name in types[of]:
+                yield from _unknown(types, types[of][name], member, place)
+            elif not name.startswith("$"):
+                yield place
+
+
+def duplicate_fields(body: bytes) -> tuple[str, ...]:
+    """Return the names that an object of a JSON text has twice; none for text that is not JSON."""
+    found: dict[str, None] = {}
+
+    def note(pairs: list[tuple[str, Any]]) -> None:
+        names: set[str] = set()
+        for name, _ in pairs:
+            if name in names:
+                found[name] = None
+            names.add(name)
+
+    try:
+        json.loads(body, object_pairs_hook=note)
+    except (ValueError, RecursionError):
+        return ()
+    return tuple(found)[:_MOST]

@@ -1,0 +1,38 @@
+"""`edgecore backup` and `restore`: a node's state as one file.
+
+`archive` writes and reads the file, `replacement` puts restored files in the place of the present ones, `node` knows
+what belongs to a node, `commands` are the commands. cloudcore uses the first two for its own state.
+
+This module has only the arguments, because the command line is parsed before anything else is loaded.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from modules.processes.edgecore.location import add_location
+
+if TYPE_CHECKING:
+    import argparse
+
+_COMMANDS: Final = "modules.processes.edgecore.backup.commands"
+
+
+def add(commands: argparse._SubParsersAction[Any]) -> None:
+    """Add `backup` and `restore`."""
+    backup = commands.add_parser("backup", help="write the node's state to a file, also while it runs")
+    add_backup_arguments(backup, "the node's private key")
+    add_location(backup)
+    backup.set_defaults(command=f"{_COMMANDS}:backup")
+    restore = commands.add_parser("restore", help="put the node's state back from a file")
+    restore.add_argument("file", type=Path, metavar="FILE", help="written by `edgecore backup`")
+    restore.add_argument("--force", action="store_true", help="also the backup of a node with another name or place")
+    add_location(restore)
+    restore.set_defaults(command=f"{_COMMANDS}:restore")
+
+
+def add_backup_arguments(parser: argparse.ArgumentParser, keys: str) -> None:
+    """Add the arguments that every `backup` has."""
+    parser.add_argument("file", type=Path, metavar="FILE", help="to write (a tar.gz that its owner alone can read)")
+    parser.add_argument("--exclude-keys", action="store_true", help=f"without {keys}")

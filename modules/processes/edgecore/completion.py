@@ -1,0 +1,66 @@
+"""Shell completion, by argcomplete: the command `completion`, and what a shell calls while the user presses Tab.
+
+The shell runs the program with `_ARGCOMPLETE` set. Only then argcomplete is loaded, and the values that depend on a
+running program are asked from its socket, within `SECONDS` in all; without an answer nothing is offered.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Callable, Iterable
+from typing import Any, Final
+
+from modules.processes.edgecore.exit_codes import ExitCode
+
+SHELLS: Final = ("bash", "zsh", "fish")
+
+SECONDS: Final = 0.3
+"""Longest time for an answer of a running program."""
+
+Completer = Callable[..., Iterable[str]]
+"""Called by argcomplete with `prefix`, `action`, `parser` and `parsed_args`; returns the values."""
+
+
+def add(parser: argparse.ArgumentParser, commands: argparse._SubParsersAction[Any]) -> None:
+    """Add the command `completion`."""
+    added = commands.add_parser("completion", help="print the script that lets a shell complete commands")
+    added.add_argument("shell", choices=SHELLS)
+    added.set_defaults(command=f"{__name__}:print_script", program=parser.prog)
+
+
+def print_script(chosen: argparse.Namespace) -> int:
+    """Print the script for a shell."""
+    from argcomplete.shell_integration import shellcode  # noqa: PLC0415 - only here
+
+    sys.stdout.write(shellcode([chosen.program], shell=chosen.shell).strip() + "\n")
+    return ExitCode.OK
+
+
+def is_requested() -> bool:
+    """Return whether a shell asks for values."""
+    return "_ARGCOMPLETE" in os.environ
+
+
+def answer(parser: argparse.ArgumentParser, completers: dict[str, Completer]) -> None:
+    """Answer the shell and end the process.
+
+    Args:
+        parser: the program's, with all options.
+        completers: for arguments, by their destination, such as `pod`.
+    """
+    from argcomplete.finders import CompletionFinder  # noqa: PLC0415 - only here
+
+    _attach(parser, completers)
+    CompletionFinder()(parser)
+
+
+def _attach(parser: argparse.ArgumentParser, completers: dict[str, Completer]) -> None:
+    """Give each argument of the parser and of its commands its completer."""
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for command in action.choices.values():
+                _attach(command, completers)
+        elif action.dest in completers and action.choices is None:
+            action.completer = completers[action.dest]  # type: ignore[attr-defined]

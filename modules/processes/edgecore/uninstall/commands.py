@@ -1,0 +1,142 @@
+"""The command `edgecore uninstall`."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import sys
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from modules.processes.edgecore.backup.commands import reporting
+from modules.processes.edgecore.backup.errors import BackupError
+from modules.processes.edgecore.location import NodeLocation, node_location
+from modules.processes.edgecore.ownership import LOCK_FILE, RootDirectoryTakenError, take_root_directory
+from modules.processes.edgecore.uninstall.files import Leftovers, leftovers, pod_uids
+from modules.processes.edgecore.uninstall.pods import end_pods, remove_cgroups, unmount_below
+from modules.tools.printing.terminal import print_error, print_lines
+
+if TYPE_CHECKING:
+    import argparse
+
+    from modules.processes.edgecore.config import EdgeCoreConfig
+
+STOP_SECONDS: Final = 60.0
+"""Seconds in which a running edgecore has to stop."""
+
+_UNITS: Final = ("/etc/systemd/system/edgecore.service", "~/.config/systemd/user/edgecore.service")
+
+
+@reporting("edgecore")
+def uninstall(chosen: argparse.Namespace) -> None:
+    """End the node's pods, and remove what the node has left."""
+    location = node_location(chosen)
+    config = location.load().config
+    root = config.modules.edged.root_directory
+    found, units, uids = leftovers(config, location), _units(location), pod_uids(config)
+    if not found.remove and not units:
+        _say(f"nothing of a node is left: {location}")
+        return
+    has_run = (root / LOCK_FILE).exists()
+    if has_run and not chosen.dry_run and not chosen.stop:
+        _check_stopped(root)
+    _tell_plan(found, units, len(uids), chosen)
+    if chosen.dry_run:
+        return
+    if not chosen.yes:
+        _ask(location)
+    with ExitStack() as stack:
+        if has_run:
+            if chosen.stop:
+                _stop(root)
+            take_root_directory(root, stack)
+            end_pods(config, uids, _say)
+            unmount_below(root, _say)
+            remove_cgroups(config, uids, _say)
+        left = [] if chosen.keep_data else _remove(found, units)
+    _tell_rest(config, left, kept=chosen.keep_data)
+
+
+def _check_stopped(root: Path) -> None:
+    with ExitStack() as probe:
+        try:
+            take_root_directory(root, probe)
+        except RootDirectoryTakenError as error:
+            raise BackupError("edgecore is running", str(root), "stop it, or let --stop do it") from error
+
+
+def _tell_plan(found: Leftovers, units: list[Path], pods: int, chosen: argparse.Namespace) -> None:
+    would = "would" if chosen.dry_run else "will"
+    _say(f"{would} end the pods of this node (directories of pods: {pods}) and unmount their volumes")
+    if not chosen.keep_data:
+        for path in [*found.remove, *units]:
+            _say(f"{would} remove {path}")
+
+
+def _ask(location: NodeLocation) -> None:
+    if not sys.stdin.isatty():
+        raise BackupError(
+            "not uninstalled", str(location), "--yes says that it is meant, --dry-run shows what would be"
+        )
+    sys.stderr.write("edgecore: uninstall? [y/N] ")
+    sys.stderr.flush()
+    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+        raise BackupError("not uninstalled", hint="nothing was changed")
+
+
+def _stop(root: Path) -> None:
+    """Stop the edgecore that holds the directory, and wait for its end."""
+    with ExitStack() as probe:
+        try:
+            take_root_directory(root, probe)
+            return
+        except RootDirectoryTakenError:
+            pass
+    process = int((root / LOCK_FILE).read_text().strip() or "0")
+    if process <= 1:
+        raise BackupError("cannot stop the running edgecore", str(root), "its process is not known; stop it yourself")
+    with suppress(ProcessLookupError):
+        descriptor = os.pidfd_open(process)
+        try:
+            _say(f"stop edgecore, process {process}")
+            signal.pidfd_send_signal(descriptor, signal.SIGTERM)
+            if not select.select([descriptor], [], [], STOP_SECONDS)[0]:
+                raise BackupError("edgecore does not stop", f"process {process}", f"waited {STOP_SECONDS:.0f} s")
+        finally:
+            os.close(descriptor)
+
+
+def _remove(found: Leftovers, units: list[Path]) -> list[Path]:
+    for unit in units:
+        unit.unlink(missing_ok=True)
+        _say(f"removed {unit}: `systemctl{' --user' if '/user/' in str(unit) else ''} daemon-reload` tells systemd")
+    left = found.remove_all()
+    _say(f"removed {len(found.remove)} files and directories")
+    return left
+
+
+def _units(location: NodeLocation) -> list[Path]:
+    """Return the units that run this node, as `edgecore unit` prints them."""
+    words = f" run {' '.join(location.options)}"
+    found = []
+    for name in _UNITS:
+        with suppress(OSError, RuntimeError):
+            path = Path(name).expanduser()
+            if any(line.startswith("ExecStart=") and line.endswith(words) for line in path.read_text().splitlines()):
+                found.append(path)
+    return found
+
+
+def _tell_rest(config: EdgeCoreConfig, left: list[Path], *, kept: bool) -> None:
+    for path in left:
+        _say(f"left, because there is more in it: {path}")
+    if not config.uses_embedded_runtime:
+        _say("left: the container runtime and its images")
+    end = ": its pods have ended, its files stay" if kept else " is uninstalled"
+    print_lines([f"node {config.node_name}{end}"])
+
+
+def _say(text: str) -> None:
+    print_error("edgecore", text)

@@ -1,0 +1,137 @@
+"""What a node leaves on the disk, by name: a directory that others use, too, keeps what is theirs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from beehive.files.damaged import DIRECTORY as DAMAGED
+from beehive.files.removal import remove_tree
+from metamanager.store import sqlite_path
+from modules.processes.edgecore.config import EdgeCoreConfig
+from modules.processes.edgecore.location import KUBEEDGE_FILE, NodeLocation
+from modules.processes.edgecore.ownership import LOCK_FILE
+from modules.processes.edgecore.socket_path import SOCKET
+from modules.processes.edgecore.trace_socket import SOCKET as TRACE_SOCKET
+
+_TREES: Final = ("embedded", "plugins/kubernetes.io", "pods", "pod-resources", "traces", DAMAGED)
+_FILES: Final = (SOCKET, "embedded.sock", TRACE_SOCKET, LOCK_FILE)
+_IF_EMPTY: Final = ("device-plugins", "plugins", "plugins_registry")
+_BESIDE_DATABASE: Final = ("", "-wal", "-shm", "-journal", "-reserve")
+_FORMER: Final = ("before-join", "before-restore-*Z")
+
+
+class Leftovers(NamedTuple):
+    """What there is of a node."""
+
+    remove: Sequence[Path]
+    """Files, and directories with all that is in them."""
+    if_empty: Sequence[Path]
+    """Directories that go once they are empty; the inner ones first."""
+
+    def remove_all(self) -> list[Path]:
+        """Remove everything, and return what is left of it.
+
+        Raises:
+            OSError: the first thing that cannot be removed; everything else is removed nevertheless.
+        """
+        first: OSError | None = None
+        for path in self.remove:
+            try:
+                remove_tree(path)
+            except OSError as error:
+                first = first or error
+        for directory in self.if_empty:
+            with suppress(OSError):
+                directory.rmdir()
+        if first is not None:
+            raise first
+        return [path for path in self.if_empty if path.exists()]
+
+
+def leftovers(config: EdgeCoreConfig, location: NodeLocation) -> Leftovers:
+    """Return what a node with this configuration has left."""
+    edged = config.modules.edged.root_directory
+    if not (edged / LOCK_FILE).exists():
+        trees: list[Path] = []
+    else:
+        trees = [edged / name for name in (*_TREES, *_FILES)]
+    manifests = config.modules.edged.tailored_kubelet_config.static_pod_path
+    files = [
+        *trees,
+        *_logs(config, location),
+        *_databases(config),
+        *_certificates(config),
+        *_replaced_manifests(manifests),
+        *_configuration(location),
+    ]
+    directories = [edged / name for name in _IF_EMPTY] + [edged]
+    logs = config.modules.edged.tailored_kubelet_config.pod_logs_dir
+    if _is_own(logs, location):
+        directories += [logs, logs.parent]
+    hub = config.modules.edge_hub
+    directories += {path.parent: None for path in (hub.tls_ca_file, hub.tls_cert_file, hub.tls_private_key_file)}
+    directories += [Path(manifests)] if manifests else []
+    directories += [location.root.absolute()] if location.root is not None else []
+    return Leftovers(_there(files), _there(directories))
+
+
+def pod_uids(config: EdgeCoreConfig) -> frozenset[str]:
+    """Return the uids of the pods that the node has had, as long as it keeps their directories."""
+    with suppress(OSError):
+        return frozenset(os.listdir(config.modules.edged.root_directory / "pods"))  # noqa: PTH208 - names alone
+    return frozenset()
+
+
+def _logs(config: EdgeCoreConfig, location: NodeLocation) -> Iterator[Path]:
+    """Yield the directories of the pods' logs, which end in the uid."""
+    logs, uids = config.modules.edged.tailored_kubelet_config.pod_logs_dir, pod_uids(config)
+    own = _is_own(logs, location)
+    with suppress(OSError):
+        yield from (path for path in sorted(logs.iterdir()) if own or path.name.rpartition("_")[2] in uids)
+
+
+def _is_own(logs: Path, location: NodeLocation) -> bool:
+    """Return whether the pods' logs are in the node's directory, and not where all kubelets have them."""
+    return location.root is not None and logs.is_relative_to(location.root.absolute())
+
+
+def _databases(config: EdgeCoreConfig) -> Iterator[Path]:
+    path = sqlite_path(str(config.database_url))
+    for database in (path, config.outbox_path):
+        if database is not None:
+            yield from (database.with_name(database.name + end) for end in _BESIDE_DATABASE)
+            yield from _former(database)
+            yield database.parent / DAMAGED
+
+
+def _certificates(config: EdgeCoreConfig) -> Iterator[Path]:
+    hub = config.modules.edge_hub
+    for path in (hub.tls_ca_file, hub.tls_cert_file, hub.tls_private_key_file):
+        yield path
+        yield from _former(path)
+
+
+def _configuration(location: NodeLocation) -> Iterator[Path]:
+    """Yield the configuration, if edgecore's rule names its place; a file that a user has named is the user's."""
+    if location.file is not None and (location.root is not None or location.file == KUBEEDGE_FILE):
+        yield location.file
+        yield from _former(location.file)
+
+
+def _replaced_manifests(directory: str) -> Iterator[Path]:
+    """Yield the static pods' manifests that a restore has kept."""
+    if directory:
+        yield from Path(directory).glob(f".*.{_FORMER[1]}")
+
+
+def _former(path: Path) -> Iterator[Path]:
+    for pattern in _FORMER:
+        yield from path.parent.glob(f"{path.name}.{pattern}")
+
+
+def _there(paths: Sequence[Path]) -> list[Path]:
+    return [path for path in dict.fromkeys(paths) if os.path.lexists(path)]

@@ -1,0 +1,58 @@
+"""`edgecore uninstall` on a node that has run: its processes and mounts are gone, and its files."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from modules.processes.edgecore.exit_codes import ExitCode
+from tests.end_to_end.processes import Process, mounts_below, processes_of, wait_until
+
+POD = """
+apiVersion: v1
+kind: Pod
+metadata: {name: web}
+spec:
+  containers:
+  - {name: c, image: "x:1", command: [sh, -c, "trap '' TERM; echo up; while :; do sleep 1; done"]}
+"""
+MEMORY = "  volumes: [{name: v, emptyDir: {medium: Memory}}]\n"
+
+
+def call(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run a command of edgecore to its end."""
+    words = [sys.executable, "-m", "modules.processes.edgecore", *arguments]
+    return subprocess.run(words, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
+
+
+@pytest.mark.parametrize("stop", [True, False])
+def test_nothing_is_left(stop: bool, tmp_path: Path) -> None:
+    """Of a pod that ignores SIGTERM and has a volume in memory; the user's manifest stays."""
+    root = tmp_path / "n"
+    (root / "manifests").mkdir(parents=True)
+    (root / "manifests/p.yaml").write_text(POD + (MEMORY if os.geteuid() == 0 else ""))
+    process = Process(
+        "modules.processes.edgecore", ["run", "--root", str(root), "--allow-unisolated-root"], tmp_path / "log"
+    )
+    try:
+        logs = root / "logs" / "pods"
+        wait_until(lambda: any(each.read_text() for each in logs.glob("*/c/*.log")), "the container runs")
+        refused = call("uninstall", "--root", str(root), "--yes")
+        assert (refused.returncode, "--stop" in refused.stderr) == (ExitCode.NOT_DONE, True)
+        if not stop:
+            process.kill()
+        done = call("uninstall", "--root", str(root), "--yes", *(["--stop"] if stop else []))
+        assert done.returncode == ExitCode.OK, done.stderr
+        assert process.wait() == (ExitCode.OK if stop else -9)
+        assert "end pod default/web-" in done.stderr
+        assert {path.relative_to(root) for path in root.rglob("*")} == {Path("manifests"), Path("manifests/p.yaml")}
+        assert mounts_below(root) == []
+        wait_until(lambda: processes_of(root) == [], "no process is left")
+    finally:
+        process.kill()
+        for pid in processes_of(root):
+            subprocess.run(["kill", "-KILL", str(pid)], check=False)

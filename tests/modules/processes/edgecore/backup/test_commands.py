@@ -1,0 +1,165 @@
+"""`backup` and `restore` of a node and of a cloud that do not run."""
+
+from __future__ import annotations
+
+import os
+import re
+import sqlite3
+from contextlib import ExitStack, closing
+from pathlib import Path
+
+import pytest
+
+from modules.processes.cloudcore.cli import main as cloudcore
+from modules.processes.edgecore.cli import main as edgecore
+from modules.processes.edgecore.config import EdgeCoreConfig
+from modules.processes.edgecore.config.writing import render
+from modules.processes.edgecore.exit_codes import ExitCode
+from modules.processes.edgecore.ownership import take_root_directory
+
+
+def make_node(root: Path, name: str = "n1", value: str = "one") -> Path:
+    """Make the files that a node leaves."""
+    text = re.sub(r"hostnameOverride: .*", f"hostnameOverride: {name}", render(EdgeCoreConfig.embedded(root)))
+    (root / "certs").mkdir(parents=True)
+    (root / "manifests").mkdir()
+    (root / "edgecore.yaml").write_text(text)
+    for each in ("certs/rootCA.crt", "certs/server.crt", "certs/server.key", "manifests/p.yaml", "manifests/.hidden"):
+        (root / each).write_text(value)
+    write_database(root / "edgecore.db", value)
+    return root
+
+
+def write_database(path: Path, value: str) -> None:
+    """Make a database with a value, and a log that belongs to it."""
+    with closing(sqlite3.connect(path)) as database, database:
+        database.execute("PRAGMA journal_mode=WAL")
+        database.execute("CREATE TABLE IF NOT EXISTS t (a)")
+        database.execute("DELETE FROM t")
+        database.execute("INSERT INTO t VALUES (?)", (value,))
+
+
+def value_in(path: Path) -> str:
+    """Return the value in a database."""
+    with closing(sqlite3.connect(path)) as database:
+        return str(database.execute("SELECT a FROM t").fetchone()[0])
+
+
+def do(command: str, file: Path, root: Path, *more: str) -> int:
+    """Run a command of edgecore."""
+    return edgecore([command, str(file), "--root", str(root), *more])
+
+
+def test_there_and_back(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Everything is as it was; the state in between is kept; what the backup does not know stays."""
+    root, file = make_node(tmp_path / "n"), tmp_path / "b.tgz"
+    assert do("backup", file, root) == ExitCode.OK
+    for path in (root / "certs").iterdir():
+        path.write_text("two")
+    (root / "edgecore.yaml").write_text((root / "edgecore.yaml").read_text() + "\n# later\n")
+    (root / "manifests/q.yaml").write_text("two")
+    write_database(root / "edgecore.db", "two")
+    assert do("restore", file, root) == ExitCode.OK
+    assert value_in(root / "edgecore.db") == "one"
+    assert {path.read_text() for path in (root / "certs").glob("*.???")} == {"one"}
+    assert "later" not in (root / "edgecore.yaml").read_text()
+    assert (root / "certs/server.key").stat().st_mode & 0o777 == 0o600
+    (kept,) = root.glob("edgecore.db.before-restore-*Z")
+    assert value_in(kept) == "two"
+    assert {path.name[:3] for path in (root / "manifests").iterdir() if path.name[0] != "."} == {"p.y", "q.y"}
+    said = capsys.readouterr()
+    assert "certs/server.key" in said.out
+    assert f"kept: {kept}" in said.out
+    assert "the node's secrets" in said.err
+
+
+def test_on_a_new_machine(tmp_path: Path) -> None:
+    """The configuration in the backup says where everything belongs; the root has only to be the same."""
+    root, file = make_node(tmp_path / "n"), tmp_path / "b.tgz"
+    assert do("backup", file, root, "--exclude-keys") == ExitCode.OK
+    root.rename(tmp_path / "gone")
+    assert do("restore", file, root) == ExitCode.OK
+    assert value_in(root / "edgecore.db") == "one"
+    assert not (root / "certs/server.key").exists()
+
+
+def test_another_node_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Its name is in the message; `--force` restores it."""
+    one, file = make_node(tmp_path / "one"), tmp_path / "b.tgz"
+    assert do("backup", file, one) == ExitCode.OK
+    two = make_node(tmp_path / "two", "n2", "two")
+    assert do("restore", file, two) == ExitCode.NOT_DONE
+    assert "the backup is of another node: n1 (here is n2; --force" in capsys.readouterr().err
+    assert value_in(two / "edgecore.db") == "two"
+
+
+def test_files_of_others_are_not_replaced(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The configuration in a backup can name any file of the machine."""
+    one, file = make_node(tmp_path / "one"), tmp_path / "b.tgz"
+    assert do("backup", file, one) == ExitCode.OK
+    assert do("restore", file, tmp_path / "other") == ExitCode.NOT_DONE
+    assert "the backup would replace a file" in capsys.readouterr().err
+    assert not (tmp_path / "other" / "edgecore.yaml").exists()
+    assert do("restore", file, tmp_path / "other", "--force") == ExitCode.OK
+
+
+def test_a_running_node_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A backup of it is not."""
+    root, file = make_node(tmp_path / "n"), tmp_path / "b.tgz"
+    with ExitStack() as stack:
+        take_root_directory(root / "edged", stack)
+        assert do("backup", file, root) == ExitCode.OK
+        assert do("restore", file, root, "--force") == ExitCode.NOT_DONE
+    assert f"process {os.getpid()} has it" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["backup", "b.tgz", "--root", "empty"], "there is nothing to back up"),
+        (["restore", "missing", "--root", "empty"], "cannot read the backup: missing"),
+        (["restore", ".", "--root", "empty"], "it is a directory, not a file"),
+    ],
+)
+def test_errors(
+    arguments: list[str],
+    words: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """A line each; nothing is left behind."""
+    monkeypatch.chdir(tmp_path)
+    assert edgecore(arguments) == ExitCode.NOT_DONE
+    assert words in capsys.readouterr().err
+    assert [path for path in tmp_path.rglob("*") if not path.is_dir()] == []
+
+
+def test_a_database_of_a_server(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It has tools of its own, and its password is not shown."""
+    (tmp_path / "edgecore.yaml").write_text("database: {dataSource: 'postgresql://me:hunter2@h/d'}")
+    assert do("backup", tmp_path / "b.tgz", tmp_path) == ExitCode.NOT_DONE
+    assert (
+        cloudcore(["backup", str(tmp_path / "c.tgz"), "--database", "postgresql://me:hunter2@h/d"]) == ExitCode.NOT_DONE
+    )
+    said = capsys.readouterr().err
+    assert said.count("pg_dump") == 2
+    assert "hunter2" not in said
+
+
+def test_a_cloud(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Database and authority; a node's backup is refused."""
+    root, file = tmp_path / "cloud", tmp_path / "b.tgz"
+    (root / "tls").mkdir(parents=True)
+    for name in ("ca.crt", "ca.key", "server.crt", "server.key"):
+        (root / "tls" / name).write_text("one")
+    write_database(root / "cloudcore.db", "one")
+    assert cloudcore(["backup", str(file), "--root", str(root)]) == ExitCode.OK
+    write_database(root / "cloudcore.db", "two")
+    (root / "tls" / "ca.key").write_text("two")
+    assert cloudcore(["restore", str(file), "--root", str(root)]) == ExitCode.OK
+    assert value_in(root / "cloudcore.db") == "one"
+    assert (root / "tls" / "ca.key").read_text() == "one"
+    assert (root / "tls" / "ca.key").stat().st_mode & 0o777 == 0o600
+    assert do("restore", file, tmp_path / "n") == ExitCode.NOT_DONE
+    assert "it is of cloudcore, not of edgecore" in capsys.readouterr().err

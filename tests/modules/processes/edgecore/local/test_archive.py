@@ -1,0 +1,130 @@
+"""Archives of containers, which may say anything."""
+
+from __future__ import annotations
+
+import io
+import os
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from modules.processes.edgecore.local.archive import SourceIsLinkError, extract, pack
+from modules.processes.edgecore.local.errors import NodeError
+
+SKIPPED: list[str] = []
+
+
+def archive(*members: tuple[str, bytes | None], **fields: object) -> io.BytesIO:
+    """Files, and directories (None)."""
+    stream = io.BytesIO()
+    with tarfile.open(fileobj=stream, mode="w") as tar:
+        for name, content in members:
+            info = tarfile.TarInfo(name)
+            info.type, info.size = (tarfile.DIRTYPE, 0) if content is None else (tarfile.REGTYPE, len(content))
+            info.mode, info.mtime = 0o755 if content is None else 0o640, 1000
+            for key, value in fields.items():
+                setattr(info, key, value)
+            tar.addfile(info, io.BytesIO(content or b""))
+    stream.seek(0)
+    return stream
+
+
+def files(directory: Path) -> dict[str, bytes]:
+    """What is below a directory."""
+    return {str(path.relative_to(directory)): path.read_bytes() for path in directory.rglob("*") if path.is_file()}
+
+
+TREE = (("d", None), ("d/a", b"1"), ("d/sub", None), ("d/sub/b", b"2"))
+
+
+def test_a_directory_becomes_the_target(tmp_path: Path) -> None:
+    assert extract(archive(*TREE), tmp_path / "copy", SKIPPED.append) == 4
+    assert files(tmp_path) == {"copy/a": b"1", "copy/sub/b": b"2"}
+    extract(archive(("./d/", None), ("./d/c", b"3")), tmp_path / "copy", SKIPPED.append)
+    assert files(tmp_path / "copy") == {"a": b"1", "sub/b": b"2", "c": b"3"}
+
+
+def test_a_file_becomes_the_target_or_goes_into_it(tmp_path: Path) -> None:
+    extract(archive(("f", b"1")), tmp_path / "copy", SKIPPED.append)
+    (tmp_path / "into").mkdir()
+    extract(archive(("f", b"2")), tmp_path / "into", SKIPPED.append)
+    assert files(tmp_path) == {"copy": b"1", "into/f": b"2"}
+    stat = (tmp_path / "copy").stat()
+    assert (stat.st_mode & 0o777, stat.st_mtime) == (0o640, 1000)
+    extract(archive(("f", b"3")), tmp_path / "new", SKIPPED.append, preserve=False)
+    assert (tmp_path / "new").stat().st_mtime > 1000
+
+
+@pytest.mark.parametrize("name", ["d/../../out", "d/sub/../../../out", "d/a/../../../../../tmp/out"])
+def test_nothing_leaves_the_target(tmp_path: Path, name: str) -> None:
+    target = tmp_path / "one" / "copy"
+    target.parent.mkdir()
+    with pytest.raises(NodeError, match="leads elsewhere"):
+        extract(archive(("d", None), (name, b"x")), target, SKIPPED.append)
+    assert not files(tmp_path)
+
+
+def test_a_link_of_this_machine_leads_nowhere_either(tmp_path: Path) -> None:
+    """Not by the container's doing; but it chooses the names."""
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "copy").mkdir()
+    (tmp_path / "copy" / "sub").symlink_to(tmp_path / "outside")
+    with pytest.raises(NodeError, match="leads elsewhere"):
+        extract(archive(("d", None), ("d/sub/x", b"x")), tmp_path / "copy", SKIPPED.append)
+    assert not files(tmp_path / "outside")
+
+
+@pytest.mark.parametrize("kind", [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.CHRTYPE, tarfile.FIFOTYPE])
+def test_links_and_devices_are_left_out(tmp_path: Path, kind: bytes) -> None:
+    found: list[str] = []
+    stream = archive(("d", None), ("d/x", b""), type=kind, linkname="/etc/passwd")
+    if kind == tarfile.SYMTYPE:
+        with pytest.raises(SourceIsLinkError):
+            extract(stream, tmp_path / "copy", found.append)
+        return
+    extract(stream, tmp_path / "copy", found.append)
+    assert found == ["d", "d/x"]
+    assert not list(tmp_path.iterdir())
+
+
+def test_modes_give_nobody_more_rights(tmp_path: Path) -> None:
+    extract(archive(("f", b"x"), mode=0o6777), tmp_path / "copy", SKIPPED.append)
+    assert (tmp_path / "copy").stat().st_mode & 0o7022 == 0
+
+
+@pytest.mark.parametrize("content", [b"this is no archive" * 100, b"", archive(("f", b"x" * 99)).read()[:560]])
+def test_an_archive_that_is_none(tmp_path: Path, content: bytes) -> None:
+    with pytest.raises(NodeError, match="cannot be read"):
+        extract(io.BytesIO(content), tmp_path / "copy", SKIPPED.append)
+
+
+def test_headers_are_bounded(tmp_path: Path) -> None:
+    """They are held in memory: a name of four gigabytes is refused before it is read."""
+    info = tarfile.TarInfo("././@LongLink")
+    info.type, info.size = tarfile.GNUTYPE_LONGNAME, 4 << 30
+    with pytest.raises(NodeError, match="cannot be read"):
+        extract(io.BytesIO(info.tobuf(tarfile.GNU_FORMAT)), tmp_path / "copy", SKIPPED.append)
+
+
+def test_a_file_without_room_is_refused_before_it_is_written(tmp_path: Path) -> None:
+    info = tarfile.TarInfo("f")
+    info.size = 1 << 60
+    with pytest.raises(NodeError, match="no room"):
+        extract(io.BytesIO(info.tobuf(tarfile.GNU_FORMAT)), tmp_path / "copy", SKIPPED.append)
+    assert not list(tmp_path.iterdir())
+
+
+def test_what_is_packed_has_the_name_of_the_target(tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    (source / "sub").mkdir(parents=True)
+    (source / "sub" / "a").write_text("1")
+    (source / "link").symlink_to("sub/a")
+    os.mkfifo(source / "pipe")
+    found: list[str] = []
+    stream = io.BytesIO()
+    pack(source, "there", stream, found.append)
+    stream.seek(0)
+    with tarfile.open(fileobj=stream) as tar:
+        names = sorted(tar.getnames())
+    assert (names, found) == (["there", "there/link", "there/sub", "there/sub/a"], ["there/pipe"])

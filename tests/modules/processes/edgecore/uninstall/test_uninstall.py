@@ -1,0 +1,187 @@
+"""What `edgecore uninstall` removes of a node that does not run, and what it leaves."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from edged.pods.labels import POD_NAME, POD_NAMESPACE, POD_UID
+from modules.processes.edgecore.cli import main
+from modules.processes.edgecore.config import EdgeCoreConfig
+from modules.processes.edgecore.config.writing import render
+from modules.processes.edgecore.exit_codes import ExitCode
+from modules.processes.edgecore.location import NodeLocation
+from modules.processes.edgecore.ownership import LOCK_FILE, take_root_directory
+from modules.processes.edgecore.uninstall import commands, pods
+from modules.processes.edgecore.uninstall.files import leftovers, pod_uids
+
+UID = "0f3e"
+DIRECTORIES = (
+    f"edged/pods/{UID}", "edged/embedded/containers", "edged/plugins/driver", f"logs/pods/default_web_{UID}",
+    "certs", "manifests", "damaged",
+)  # fmt: skip
+FILES = (
+    f"edged/{LOCK_FILE}", "edged/edged.sock", "edged/plugins/driver/csi.sock", "edgecore.db", "edgecore.db-wal",
+    "edgecore.db.before-restore-20261120T000000Z", "edgecore-outbox.db", "certs/server.key", "mine",
+    "edgecore.yaml.before-join", "manifests/p.yaml", "manifests/.p.yaml.before-restore-1Z",
+)  # fmt: skip
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Path:
+    """The directory of a node that has run, with files of others in it."""
+    root = tmp_path / "n"
+    for name in DIRECTORIES:
+        (root / name).mkdir(parents=True)
+    for name in FILES:
+        (root / name).touch()
+    (root / "edgecore.yaml").write_text(render(EdgeCoreConfig.embedded(root)))
+    return root
+
+
+def files(root: Path) -> set[str]:
+    """Return the files below a directory."""
+    return {str(path.relative_to(root)) for path in root.rglob("*") if not path.is_dir()}
+
+
+def found(root: Path) -> tuple[EdgeCoreConfig, NodeLocation]:
+    """Return an embedded node whose file is in its directory."""
+    return EdgeCoreConfig.embedded(root), NodeLocation(root / "edgecore.yaml", root)
+
+
+def test_what_is_removed(node: Path) -> None:
+    """What edgecore has made, by name; what others have put there stays, and the directories that hold it."""
+    left = leftovers(*found(node)).remove_all()
+    assert files(node) == {"mine", "manifests/p.yaml", "edged/plugins/driver/csi.sock"}
+    assert left == [node / "edged/plugins", node / "edged", node / "manifests", node]
+
+
+def test_a_directory_without_others_goes(node: Path) -> None:
+    """Entirely."""
+    for name in ("mine", "manifests/p.yaml", "edged/plugins/driver/csi.sock"):
+        (node / name).unlink()
+    (node / "edged/plugins/driver").rmdir()
+    assert leftovers(*found(node)).remove_all() == []
+    assert not node.exists()
+
+
+def test_a_directory_in_which_no_edgecore_has_run(node: Path) -> None:
+    """A kubelet's has other files of the same names."""
+    (node / "edged" / LOCK_FILE).unlink()
+    paths = leftovers(*found(node)).remove
+    assert not [path for path in paths if path.is_relative_to(node / "edged")]
+
+
+def test_a_file_that_a_user_has_named_is_the_users(node: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """KubeEdge's own place is edgecore's."""
+    config = EdgeCoreConfig.embedded(node)
+    named = node / "edgecore.yaml"
+    assert named not in leftovers(config, NodeLocation(named, None)).remove
+    monkeypatch.setattr("modules.processes.edgecore.uninstall.files.KUBEEDGE_FILE", named)
+    assert named in leftovers(config, NodeLocation(named, None)).remove
+
+
+def test_logs_of_other_kubelets_stay(tmp_path: Path) -> None:
+    """They share a directory with this node's."""
+    for name in ("var/log/pods/default_web_" + UID, "var/log/pods/default_other_9", "lib/pods/" + UID):
+        (tmp_path / name).mkdir(parents=True)
+    (tmp_path / "lib" / LOCK_FILE).touch()
+    logs = f"{{podLogsDir: {tmp_path}/var/log/pods}}"
+    text = f"modules: {{edged: {{rootDirectory: {tmp_path}/lib, tailoredKubeletConfig: {logs}}}}}"
+    (tmp_path / "e.yaml").write_text(text)
+    place = NodeLocation(tmp_path / "e.yaml", None)
+    config = place.load().config
+    assert pod_uids(config) == {UID}
+    removed = [path.name for path in leftovers(config, place).remove if path.parent.name == "pods"]
+    assert removed == ["default_web_" + UID]
+
+
+class Runtime:
+    """A container runtime with pods of two kubelets, which notes what is called."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[str, str]] = []
+
+    def list_pod_sandboxes(self) -> list[Any]:
+        """Return two pods."""
+        return [
+            SimpleNamespace(id=f"s-{uid}", labels={POD_UID: uid, POD_NAME: "web", POD_NAMESPACE: "default"})
+            for uid in (UID, "9")
+        ] + [SimpleNamespace(id="s", labels={})]
+
+    def list_containers(self) -> list[Any]:
+        """Return a container of each."""
+        return [SimpleNamespace(id=f"c-{uid}", pod_sandbox_id=f"s-{uid}") for uid in (UID, "9")]
+
+    def __getattr__(self, name: str) -> Any:
+        return lambda identity, *_: self.calls.append((name, identity))
+
+
+def test_pods_of_other_kubelets_stay(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """They share containerd; containers end before their sandbox."""
+    runtime = Runtime()
+
+    @contextmanager
+    def connected(_config: EdgeCoreConfig) -> Iterator[Runtime]:
+        yield runtime
+
+    monkeypatch.setattr(pods, "_runtime", connected)
+    said: list[str] = []
+    pods.end_pods(EdgeCoreConfig.default(), frozenset({UID}), said.append)
+    wanted = ["stop_container", "remove_container", "stop_pod_sandbox", "remove_pod_sandbox"]
+    assert [name for name, _ in runtime.calls] == wanted
+    assert {identity for _, identity in runtime.calls} == {f"c-{UID}", f"s-{UID}"}
+    assert said == ["end pod default/web"]
+
+
+def test_a_dry_run_changes_nothing(node: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """And says everything."""
+    before = files(node)
+    assert main(["uninstall", "--root", str(node), "--dry-run"]) == ExitCode.OK
+    assert files(node) == before
+    assert f"would remove {node}/edgecore.db\n" in capsys.readouterr().err
+
+
+def test_it_asks(node: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """Where nobody can answer, nothing is done; a terminal's owner may say no."""
+    before = files(node)
+    monkeypatch.setattr("sys.stdin", io.StringIO())
+    assert main(["uninstall", "--root", str(node)]) == ExitCode.NOT_DONE
+    assert "--yes" in capsys.readouterr().err
+    answers = SimpleNamespace(isatty=lambda: True, readline=lambda: "n\n")
+    monkeypatch.setattr("sys.stdin", answers)
+    assert main(["uninstall", "--root", str(node)]) == ExitCode.NOT_DONE
+    assert files(node) == before
+
+
+def test_a_running_node_is_refused(node: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Unless it is to be stopped."""
+    with ExitStack() as stack:
+        take_root_directory(node / "edged", stack)
+        assert main(["uninstall", "--root", str(node), "--yes"]) == ExitCode.NOT_DONE
+    assert "edgecore is running" in capsys.readouterr().err
+
+
+def test_nothing_is_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """That is no error."""
+    assert main(["uninstall", "--root", str(tmp_path / "no"), "--yes"]) == ExitCode.OK
+    assert "nothing of a node is left" in capsys.readouterr().err
+
+
+def test_its_unit_goes_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """One that runs another node stays."""
+    own, other = tmp_path / "own.service", tmp_path / "other.service"
+    assert main(["unit", "--root", str(tmp_path / "n")]) == ExitCode.OK
+    own.write_text(capsys.readouterr().out)
+    assert main(["unit", "--root", str(tmp_path / "m")]) == ExitCode.OK
+    other.write_text(capsys.readouterr().out)
+    monkeypatch.setattr(commands, "_UNITS", (str(own), str(other), "/nowhere"))
+    assert main(["uninstall", "--root", str(tmp_path / "n"), "--yes"]) == ExitCode.OK
+    assert (own.exists(), other.exists()) == (False, True)
+    assert "daemon-reload" in capsys.readouterr().err

@@ -1,0 +1,133 @@
+"""The commands of a program with kubectl's verbs."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from importlib import import_module
+
+import pytest
+
+from modules.processes.cloudcore.cli import command_line, main
+from modules.tools.kubectl.absent import ANSWERS
+from modules.tools.kubectl.cli import VERBS, add_answers, arranged, unknown_command
+from modules.tools.kubectl.parser import VerbParser
+
+KUBECTL = shutil.which("kubectl")
+
+
+@pytest.mark.skipif(KUBECTL is None, reason="no kubectl on this machine")
+def test_every_verb_of_the_real_kubectl_is_known() -> None:
+    shown = subprocess.run(["kubectl", "--help"], capture_output=True, text=True, check=True).stdout
+    verbs = set(re.findall(r"^  ([a-z][a-z-]+)  ", shown, re.MULTILINE))
+    assert {"get", "rollout"} <= verbs <= set(ANSWERS)
+
+
+def test_every_verb_is_there_or_says_what_to_do() -> None:
+    """`completion` and `version` are commands of the programs."""
+    _, commands = command_line()
+    assert set(ANSWERS) - {"completion"} <= set(commands.choices)
+
+
+@pytest.mark.parametrize("name", VERBS)
+def test_every_verb_has_help(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main([name, "--help"])
+    assert ended.value.code == 0
+    assert VERBS[name].text in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", VERBS)
+def test_every_verb_has_a_module_with_both_functions(name: str) -> None:
+    module = import_module(VERBS[name].module)
+    assert callable(module.add)
+    assert callable(module.run)
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "said"),
+    [
+        (
+            ["rollout", "status", "deployment/web", "--watch=false"],
+            1,
+            "cloudcore has no `rollout`: there are no Deployments",
+        ),
+        (["exec", "-it", "web", "--", "sh", "-c", "ls"], 1, "`edgecore exec` there"),
+        (["logs", "-f", "web"], 1, "`edgecore logs` there"),
+        (["init"], 2, "`cloudcore run`"),
+        (["gett", "pods"], 2, 'unknown command "gett"; did you mean get'),
+        (["xyzzy"], 2, 'unknown command "xyzzy"'),
+        (["help", "xyzzy"], 2, 'unknown command "xyzzy"'),
+        ([], 2, "COMMAND"),
+        (["--odd", "get"], 2, "--odd"),
+        (["get", "pods", "--kubeconfig=x"], 2, "--kubeconfig"),
+    ],
+)
+def test_what_is_not_there_says_so(
+    words: list[str], status: int, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    try:
+        ended = main(words)
+    except SystemExit as exit_:
+        ended = int(exit_.code or 0)
+    shown = capsys.readouterr()
+    assert (ended, shown.out) == (status, "")
+    assert said in shown.err
+    assert len(shown.err.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "said"), [(["help"], "COMMAND"), (["help", "get"], "--selector"), (["--help"], "get")]
+)
+def test_help(words: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(words)
+    assert ended.value.code == 0
+    assert said in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "wanted"),
+    [
+        ("get pods", "get pods"),
+        ("-n x get pods -o wide", "get -n x pods -o wide"),
+        ("--root=r get pods", "get --root=r pods"),
+        ("--version", "--version"),
+        ("--help get", "--help get"),
+        ("", ""),
+    ],
+)
+def test_the_command_comes_first(words: str, wanted: str) -> None:
+    parser = VerbParser(prog="program")
+    commands = parser.add_subparsers()
+    commands.add_parser("get")
+    assert arranged(parser, commands, words.split()) == wanted.split()
+
+
+def test_answers_replace_those_of_kubectl_and_leave_commands_alone() -> None:
+    parser = VerbParser(prog="program")
+    commands = parser.add_subparsers()
+    commands.add_parser("get", help="own")
+    add_answers(commands, "program", {"get": "nothing", "logs": "look {verb} up", "ps": "see {program} get"})
+    chosen = parser.parse_args(["logs", "-f", "x"])
+    assert chosen.kubectl == ("program", "logs", "look {verb} up", 1)
+    assert parser.parse_args(["ps"]).kubectl[3] == 2
+    assert not hasattr(parser.parse_args(["get"]), "kubectl")
+
+
+def test_names_like_an_unknown_one() -> None:
+    assert unknown_command("aply", ["apply", "get"]) == 'unknown command "aply"; did you mean apply?'
+
+
+def test_only_the_typed_verb_is_loaded() -> None:
+    """And nothing heavy for its help."""
+    code = (
+        "import sys; from modules.processes.cloudcore.cli import command_line; command_line(['version']);"
+        "print(*(name for name in sys.modules if name.startswith('modules.tools.kubectl.') or name in "
+        "('http.client', 'websockets', 'sqlalchemy', 'modules.cloud')))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    light = ("absent", "errors", "arguments", "cli", "parser")
+    assert set(done.stdout.split()) <= {f"modules.tools.kubectl.{name}" for name in light}

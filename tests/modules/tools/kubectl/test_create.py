@@ -1,0 +1,136 @@
+"""`create` and `replace` against a real cloudcore."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.modules.tools.kubectl.cloud import Cloud, config_map, pod
+from tests.modules.tools.kubectl.test_apply import POD, config, write
+
+
+def made(cloud: Cloud, *words: str) -> Any:
+    """What `create WORDS --dry-run=client -o yaml` prints."""
+    done = cloud.run("create", *words, "--dry-run=client", "-o", "yaml")
+    assert done.status == 0, done.err
+    return yaml.safe_load(done.out)
+
+
+def test_objects_of_files_are_created_once(cloud: Cloud, tmp_path: Path) -> None:
+    file = write(tmp_path / "x.yaml", config(), POD)
+    assert cloud.run("create", "-f", file, "--dry-run=server").lines[0] == "configmap/colours created (server dry run)"
+    assert cloud.run("create", "-f", file).lines == ["configmap/colours created", "pod/web created"]
+    again = cloud.run("create", "-f", file)
+    assert again.status == 1
+    assert again.err.splitlines() == [
+        f'Error from server (AlreadyExists): error when creating "{file}:1": configmaps "colours" already exists',
+        f'Error from server (AlreadyExists): error when creating "{file}:6": pods "web" already exists',
+    ]
+
+
+def test_the_server_makes_names_of_generate_name(cloud: Cloud, tmp_path: Path) -> None:
+    file = write(tmp_path / "x.yaml", config().replace("name: colours", "generateName: colours-"))
+    made = cloud.run("create", "-f", file, "-o", "name").out
+    assert made.startswith("configmap/colours-")
+    assert len(made.strip()) > len("configmap/colours-")
+    assert "generateName is for `create`" in cloud.run("apply", "-f", file).err
+
+
+def test_a_configmap_of_literals(cloud: Cloud) -> None:
+    words = ("configmap", "colours", "--from-literal=sky=blue", "--from-literal", "sea='dark=green'")
+    wanted = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "colours"},
+              "data": {"sky": "blue", "sea": "dark=green"}}  # fmt: skip
+    assert made(cloud, *words) == wanted
+    assert made(cloud, "cm", "colours", "-n", "there")["metadata"] == {"name": "colours", "namespace": "there"}
+    assert cloud.run("create", *words).lines == ["configmap/colours created"]
+    assert cloud.run("get", "cm", "colours", "-o", "json").object["data"] == wanted["data"]
+    done = cloud.run("create", *words)
+    assert (done.status, done.err) == (
+        1, 'Error from server (AlreadyExists): failed to create configmap: configmaps "colours" already exists\n',
+    )  # fmt: skip
+
+
+def test_a_configmap_of_files(cloud: Cloud, tmp_path: Path) -> None:
+    (tmp_path / "d").mkdir()
+    (tmp_path / "d/text.conf").write_text("one\ntwo\n")
+    (tmp_path / "d/binary").write_bytes(b"\xff\x00")
+    (tmp_path / "env").write_text("# comment\nA=1\n\n  B=x=y\n")
+    obj = made(cloud, "cm", "x", f"--from-file={tmp_path}/d", f"--from-file=named={tmp_path}/d/text.conf",
+               f"--from-env-file={tmp_path}/env")  # fmt: skip
+    assert obj["data"] == {"text.conf": "one\ntwo\n", "named": "one\ntwo\n", "A": "1", "B": "x=y"}
+    assert obj["binaryData"] == {"binary": "/wA="}
+
+
+def test_secrets(cloud: Cloud, tmp_path: Path) -> None:
+    obj = made(cloud, "secret", "generic", "door", "--from-literal=key=1234")
+    assert (obj["type"], obj["data"]) == ("Opaque", {"key": "MTIzNA=="})
+    (tmp_path / "pem").write_text("x")
+    tls = made(cloud, "secret", "tls", "t", f"--cert={tmp_path}/pem", f"--key={tmp_path}/pem")
+    assert (tls["type"], set(tls["data"])) == ("kubernetes.io/tls", {"tls.crt", "tls.key"})
+    words = ("--docker-username=u", "--docker-password=p")
+    registry = made(cloud, "secret", "docker-registry", "r", *words)
+    assert registry["type"] == "kubernetes.io/dockerconfigjson"
+    assert registry["data"] == {
+        ".dockerconfigjson": "eyJhdXRocyI6eyJodHRwczovL2luZGV4LmRvY2tlci5pby92MS8iOnsidXNlcm5hbWUiOiJ1Iiwi"
+        "cGFzc3dvcmQiOiJwIiwiYXV0aCI6ImRUcHcifX19"
+    }
+    assert cloud.run("create", "secret", "generic", "door", "--from-literal=key=1").lines == ["secret/door created"]
+
+
+def test_a_namespace(cloud: Cloud) -> None:
+    assert made(cloud, "ns", "there") == {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "there"}}
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (("cm",), "exactly one NAME is required, got 0"),
+        (("cm", "a", "b"), "exactly one NAME is required, got 2"),
+        (("cm", "a", "--from-literal=hunter2"), "expected key=value"),
+        (("cm", "a", "--from-literal=a=1", "--from-literal=a=2"), 'cannot add key "a"'),
+        (("cm", "a", "--from-literal=a b=1"), "not a valid key"),
+        (("cm", "a", "--from-file=/nope"), "error reading /nope: No such file or directory"),
+        (("cm", "a", "--from-file=x=/"), "cannot give a key name for a directory"),
+        (("cm", "a", "--from-env-file=/dev/zero"), "longer than 1 MiB"),
+        (("secret", "a"), "create secret generic|tls|docker-registry NAME"),
+        (("secret", "tls", "a"), "--cert FILE and --key FILE"),
+        (("secret", "docker-registry", "a"), "--docker-username"),
+        (("deployment", "a"), "`create deployment` is not here"),
+        (("deployment", "a", "--image=x"), "there are no Deployments"),
+        (("cm", "a", "-f", "x"), "with -f"),
+        ((), "-f"),
+    ],
+)
+def test_what_cannot_be_made_is_one_line(cloud: Cloud, words: tuple[str, ...], why: str) -> None:
+    done = cloud.run("create", *words)
+    assert done.status != 0
+    assert why in done.err
+    assert len(done.err.splitlines()) == 1
+
+
+def test_an_object_is_replaced(cloud: Cloud, tmp_path: Path) -> None:
+    cloud.make(config_map(sky="blue", sea="green"))
+    file = write(tmp_path / "x.yaml", config(sky="grey"))
+    assert cloud.run("replace", "-f", file, "--dry-run=server").lines == ["configmap/colours replaced (server dry run)"]
+    assert cloud.run("replace", "-f", file).lines == ["configmap/colours replaced"]
+    assert cloud.run("get", "cm", "colours", "-o", "json").object["data"] == {"sky": "grey"}
+    missing = cloud.run("replace", "-f", write(tmp_path / "y.yaml", config("other")))
+    assert missing.status == 1
+    assert missing.err.startswith(
+        f'Error from server (NotFound): error when replacing "{tmp_path}/y.yaml:1": configmaps'
+    )
+
+
+def test_force_makes_an_object_anew(cloud: Cloud, tmp_path: Path) -> None:
+    cloud.make(pod("web"))
+    before = cloud.run("get", "pod", "web", "-o", "jsonpath={.metadata.uid}").out
+    file = write(tmp_path / "x.yaml", POD.replace("1.35", "1.36"))
+    assert cloud.run("replace", "--force", "-f", file).lines == ['pod "web" deleted', "pod/web replaced"]
+    after = cloud.run("get", "pod", "web", "-o", "jsonpath={.metadata.uid} {.spec.containers[0].image}").out
+    assert after.split()[0] != before.strip()
+    assert after.split()[1] == "busybox:1.36"
+    assert cloud.run("delete", "-f", file, "--grace-period=0", "--force").status == 0
+    assert cloud.run("replace", "--force", "-f", file).lines == ["pod/web replaced"]
