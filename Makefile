@@ -7,13 +7,14 @@ PIP_INSTALL := $(BIN)/pip install --quiet --progress-bar on --disable-pip-versio
 NEEDS_PYTHON := 'import sys; sys.version_info >= (3, 11) or sys.exit("edgecore needs Python 3.11 or later, and $(PYTHON) is %s.%s: make PYTHON=python3.11 …" % sys.version_info[:2])'
 NEEDS_VENV := no virtual environment could be made: on Debian and Ubuntu, apt install python3-venv
 
-.PHONY: chaos pictures fuzz mutants planted simulate help install run test check format bench
+.PHONY: chaos docs pictures fuzz mutants planted simulate help install run test check format bench
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make run        cloudcore, edgecore and a few pods on this machine, with a live table (ARGS=--once: until all are up)"
 	@echo "make test       all tests; those of what this machine lacks are skipped with the reason"
 	@echo "make check      ruff, mypy, import layers, generated files"
+	@echo "make docs       the documentation as a site, in site/"
 	@echo "make bench      figures with the floor beside them"
 	@echo "make mutants    small changes of the code that decides: which does no test notice (ARGS='--sample 200 --only edged/pods')"
 	@echo "make planted    bugs that are put into the product: which seed of the simulation finds each (ARGS='--seeds 300 --keep')"
@@ -54,6 +55,11 @@ check: install
 	$(BIN)/python -m modules.processes.edgecore.config.reference --check
 	$(BIN)/python -m metamanager.generate --check
 	$(BIN)/python -m modules.cloud.apiserver.fields.generate --check
+
+# The warning is about a version of MkDocs that this does not use
+docs: install
+	NO_MKDOCS_2_WARNING=1 PYTHONPATH=. $(BIN)/mkdocs build --strict --quiet $(ARGS)
+	@echo "open site/index.html"
 
 format: install
 	$(BIN)/ruff check --fix .

@@ -95,8 +95,9 @@ class RunProcess(Protocol):
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit status. Usage errors end the process."""
     words = sys.argv[1:] if arguments is None else list(arguments)
-    parser, commands = command_line(None if completion.is_requested() else words)
-    if completion.is_requested():
+    requested = completion.is_requested()
+    parser, commands = command_line(None if requested else words)
+    if requested:
         completion.answer(parser, cast("Callable[[], dict[str, completion.Completer]]", _imported(VALUES))())
     if words and words[0] in _KUBEEDGE_OPTIONS and not commands.choices.keys() & set(words):
         parser.error(f"a command is wanted: {_KUBEEDGE_OPTIONS[words[0]]}")
