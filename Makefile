@@ -7,7 +7,7 @@ PIP_INSTALL := $(BIN)/pip install --quiet --progress-bar on --disable-pip-versio
 NEEDS_PYTHON := 'import sys; sys.version_info >= (3, 11) or sys.exit("edgecore needs Python 3.11 or later, and $(PYTHON) is %s.%s: make PYTHON=python3.11 …" % sys.version_info[:2])'
 NEEDS_VENV := no virtual environment could be made: on Debian and Ubuntu, apt install python3-venv
 
-.PHONY: chaos docs fuzz mutants planted simulate help install run test check format bench
+.PHONY: chaos docs pictures fuzz mutants planted simulate help install run test check format bench
 .DEFAULT_GOAL := help
 
 help:
@@ -22,6 +22,7 @@ help:
 	@echo "make chaos      real processes and links under load, hurt 500 times and killed 300 times, and its memory; forty minutes"
 	@echo "make fuzz       nearly right input for everything that reads what strangers send (ARGS='--cases 1000000')"
 	@echo "make install    the virtual environment in .venv; the others call it"
+	@echo "make pictures   the pictures in docs/pictures, from a node with the pods of the demo and a browser without a window"
 	@echo "make format     ruff's formatter and its safe fixes"
 
 install: .venv/installed
@@ -63,6 +64,9 @@ docs: install
 format: install
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+pictures: install
+	$(BIN)/python -m tests.pictures docs/pictures
 
 bench: install
 	$(BIN)/python -m tests.bench $(ARGS)

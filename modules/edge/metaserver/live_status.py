@@ -71,7 +71,10 @@ class LiveStatusUpdater:
 
 
 def _typed(pod: Pod) -> bytes:
-    return encode(msgspec.structs.replace(pod, kind="Pod", api_version="v1"))
+    """Return a pod as an API server would; a static pod was created when the node has seen it."""
+    created = pod.metadata.creation_timestamp or pod.status.start_time
+    metadata = msgspec.structs.replace(pod.metadata, creation_timestamp=created)
+    return encode(msgspec.structs.replace(pod, kind="Pod", api_version="v1", metadata=metadata))
 
 
 def _node_object(name: str, status: NodeStatus) -> bytes:

@@ -11,6 +11,7 @@ import os
 import re
 import shlex
 import shutil
+import socket
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -67,7 +68,7 @@ class CloudAddress(NamedTuple):
         """
         match = _ADDRESS.fullmatch(text)
         if match is None:
-            raise _wrong("--cloud", text, "HOST or HOST:PORT is wanted")
+            raise _wrong("--cloud", text, "HOST or HOST:PORT is wanted; a cloud without TLS (ws://) is not joined")
         url = certificates or f"https://{match['host']}:{HTTPS_PORT}"
         server = f"{match['host']}:{match['port'] or WEBSOCKET_PORT}"
         try:
@@ -93,7 +94,7 @@ def join(chosen: argparse.Namespace) -> int:
             _say(f"error: {problem.render(error.source)}")
         return ExitCode.CONFIGURATION
     except CertificateError as error:
-        _say(f"not joined: {error}")
+        _say(f"not joined: {error}{advice_on(error)}")
         return ExitCode.NOT_JOINED
     except OSError as error:
         _say(f"not joined: cannot write {error.filename or file}: {error.strerror}")
@@ -144,6 +145,20 @@ def joined(config: EdgeCoreConfig, cloud: CloudAddress, name: str | None) -> Edg
     )
     modules = _replace(config.modules, edge_hub=hub, edged=_replace(edged, hostname_override=name))
     return _replace(config, modules=modules)
+
+
+def advice_on(error: CertificateError) -> str:
+    """Return what to do about a server of certificates that does not answer as one; empty where the error says it."""
+    cause = error.__cause__
+    if isinstance(cause, ConnectionRefusedError):
+        return "; nobody listens there: does the cloud run with TLS (`cloudcore run --tls`)? --http-server is its URL"
+    if isinstance(cause, socket.gaierror):
+        return "; there is no such host: --cloud and --http-server name the cloud"
+    if "CERTIFICATE_REQUIRED" in str(error):
+        return "; that is the websocket's port: the one of certificates is 10002, unless --http-server names another"
+    if "UNEXPECTED_EOF" in str(error) or "WRONG_VERSION_NUMBER" in str(error):
+        return "; a cloud without TLS hands out no certificates, and a node does not join it: `edgecore run` is enough"
+    return ""
 
 
 def _next(chosen: argparse.Namespace) -> str:

@@ -60,7 +60,7 @@ class ApiResource(msgspec.Struct, frozen=True):
         return name in (self.plural, self.singular, self.kind.lower(), *self.short_names)
 
 
-class Discovery:
+class RestMapper:
     """Finds the resources of a server, which it asks when they are first needed."""
 
     def __init__(self, client: RestClient) -> None:
@@ -92,7 +92,7 @@ class Discovery:
         """
         found: dict[ApiResource, None] = {}
         for word in words.split(","):
-            found |= dict.fromkeys(self._in_category(word.strip().lower()) or [self.one(word.strip())])
+            found |= dict.fromkeys(self.in_category(word.strip().lower()) or [self.one(word.strip())])
         return list(found)
 
     def one(self, word: str) -> ApiResource:
@@ -114,6 +114,12 @@ class Discovery:
         hint = f"; {kind} is in {near.api_version}" if near else self._did_you_mean(kind)
         raise KubectlError(f'no matches for kind "{kind}" in version "{api_version}"{hint}')
 
+    def in_category(self, word: str) -> list[ApiResource]:
+        """Return the resources of a category such as `all`; none for a word that is no category."""
+        if any(resource.is_called(word) for resource in self.core):
+            return []
+        return [resource for resource in self.all if word in resource.categories]
+
     @cached_property
     def _group_documents(self) -> list[dict[str, Any]]:
         return objects_at(self._client.get("/apis"), "groups")
@@ -127,11 +133,6 @@ class Discovery:
 
     def _of_group(self, group: str, version: str) -> Iterator[ApiResource]:
         return _resources(self._client.get(path_of("apis", group, version)), group, version)
-
-    def _in_category(self, word: str) -> list[ApiResource]:
-        if any(resource.is_called(word) for resource in self.core):
-            return []
-        return [resource for resource in self.all if word in resource.categories]
 
     def _unknown(self, word: str) -> KubectlError:
         return KubectlError(f'the server doesn\'t have a resource type "{word}"{self._did_you_mean(word)}')

@@ -57,12 +57,17 @@ def run(session: Session, chosen: Any) -> int:
     if chosen.raw:
         return _raw(session, chosen.raw)
     wanted = find(session, chosen)
-    if len({each.resource for each in wanted}) > 1:
-        chosen.show_kind = True
+    several = len({each.resource for each in wanted}) > 1
+    chosen.show_kind = chosen.show_kind or several or _is_category(session, chosen.words)
     printer = printer_of(chosen)
     if chosen.watch or chosen.watch_only:
         return _watch(session, chosen, wanted, printer)
     return _show(session, chosen, wanted, printer)
+
+
+def _is_category(session: Session, words: Sequence[str]) -> bool:
+    """Return whether the words are one category such as `all`, whose kinds a reader has not named."""
+    return len(words) == 1 and "/" not in words[0] and bool(session.discovery.in_category(words[0].lower()))
 
 
 def _raw(session: Session, path: str) -> int:

@@ -10,8 +10,7 @@ import argparse
 import sys
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
-from beehive.printable import printable
-from modules.tools.kubectl.errors import USAGE
+from modules.tools.kubectl.statuses import USAGE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -60,12 +59,17 @@ class VerbParser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """End with one line on standard error and the status of a wrong command line."""
+        from beehive.printable import printable  # noqa: PLC0415 - the command line is read without it
+
         self.exit(USAGE, f"error: {printable(message)} (see `{self.prog} --help`)\n")
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """Parse words as argparse does; those of a verb are put in order before."""
+        """Parse words as argparse does; those of a verb are put in order before, and unknown ones are its own error."""
         words = sys.argv[1:] if args is None else list(args)
-        return super().parse_known_args(self._in_order(words) if self._intermixed else words, namespace)
+        found, unknown = super().parse_known_args(self._in_order(words) if self._intermixed else words, namespace)
+        if unknown and self._subparsers is None:
+            self.error(f"unrecognized arguments: {' '.join(unknown)}")
+        return found, unknown
 
     def _in_order(self, words: Sequence[str]) -> list[str]:
         """Return the options with their values joined to them, then all else."""

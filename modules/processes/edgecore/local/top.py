@@ -48,9 +48,11 @@ class Usage(NamedTuple):
 
 
 def top(chosen: argparse.Namespace) -> int:
-    """Print the usage of pods or of the node."""
+    """Print the usage of pods or of the node; without a word, of all pods."""
     with report_errors():
-        what, *names = chosen.words or [""]
+        if not chosen.words:
+            chosen.all_namespaces = True
+        what, *names = chosen.words or ["pods"]
         if what in _NODES:
             return _top_node(chosen, names)
         if what in _PODS:

@@ -91,7 +91,8 @@ def _link(look: Look) -> Line:
 
 def _cpu(look: Look, detail: _Detail) -> Line:
     cores = _amount(look.state.capacity.get("cpu", ""))
-    usage = None if look.usage is None or look.usage.node.cpu is None else look.usage.node.cpu.usage_nano_cores
+    cpu = None if look.usage is None else look.usage.node.cpu
+    usage = None if cpu is None else cpu.usage_nano_cores
     if usage is None or not cores:
         return (Span("cpu ", Tone.FAINT), Span(_NOT_YET))
     return _used("cpu", usage, cores * _NANO, f"{millicores(usage)} of {cores:g} cores", detail)

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import errno
 import io
+import socket
 import stat
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from edgehub.certificates.errors import UnreachableError
 from modules.processes.edgecore import cli
 from modules.processes.edgecore.config import EdgeCoreConfig, load
 from modules.processes.edgecore.exit_codes import ExitCode
-from modules.processes.edgecore.join import CloudAddress, joined
+from modules.processes.edgecore.join import CloudAddress, advice_on, joined
 from tests.edgehub.certificates.authority import NODE, Authority, CertificateServer
 
 
@@ -166,3 +168,34 @@ def test_a_file_that_cannot_be_written_is_found_before_anybody_is_asked(
 def test_the_address_of_the_cloud(text: str, server: str, url: str) -> None:
     """KubeEdge's ports where none is said."""
     assert CloudAddress.parse(text, None) == (server, url)
+
+
+@pytest.mark.parametrize(
+    ("cause", "text", "words"),
+    [
+        (ConnectionRefusedError(), "", "nobody listens there: does the cloud run with TLS"),
+        (socket.gaierror(), "", "there is no such host"),
+        (OSError(), "TLSV13_ALERT_CERTIFICATE_REQUIRED", "that is the websocket's port"),
+        (OSError(), "SSL: UNEXPECTED_EOF_WHILE_READING", "a cloud without TLS hands out no certificates"),
+        (OSError(), "something else", ""),
+    ],
+)
+def test_advice(cause: OSError, text: str, words: str) -> None:
+    """For a server that is none of certificates; nothing is added to what says everything."""
+    error = UnreachableError("cannot ask", "https://h", text)
+    error.__cause__ = cause
+    assert words in advice_on(error)
+    assert bool(words) == bool(advice_on(error))
+
+
+def test_nobody_listens(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """One line, with what to look at, and nothing is written."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        url = f"https://127.0.0.1:{free.getsockname()[1]}"
+    token = Authority().token()
+    fixed = ["--cloud", "127.0.0.1", "--http-server", url, "--token", token]
+    assert cli.main(["join", *fixed, "--root", str(tmp_path / "n")]) == ExitCode.NOT_JOINED
+    said = capsys.readouterr().err
+    assert "cloudcore run --tls" in said
+    assert said.count("\n") == 1
+    assert not (tmp_path / "n").exists()

@@ -72,8 +72,6 @@ get pod web nothing
 get pods web -l a=b
 get pod web -A
 get pod/web/x
-get all
-get all -A
 get pods --watch=false
 get -f /nothing
 get pods -o custom-columns=N:.metadata.name

@@ -40,7 +40,7 @@ def test_an_object_is_created_unchanged_or_configured(cloud: Cloud, tmp_path: Pa
     assert cloud.run("apply", "--filename", file).lines == ["configmap/colours unchanged", "pod/web unchanged"]
     write(tmp_path / "all.yaml", config(sky="grey"), POD)
     assert cloud.run("apply", f"-f={file}").lines == ["configmap/colours configured", "pod/web unchanged"]
-    assert cloud.run("get", "cm", "colours", "-o", "jsonpath={.data.sky}").out == "grey\n"
+    assert cloud.run("get", "cm", "colours", "-o", "jsonpath={.data.sky}").out == "grey"
 
 
 @pytest.mark.parametrize(("where", "words"), [("client", "dry run"), ("server", "server dry run")])
@@ -53,7 +53,7 @@ def test_a_dry_run_says_what_would_be_and_changes_nothing(cloud: Cloud, tmp_path
     assert cloud.run(*again).lines == [f"configmap/colours unchanged ({words})"]
     write(tmp_path / "all.yaml", config(sky="grey"))
     assert cloud.run(*again).lines == [f"configmap/colours configured ({words})"]
-    assert cloud.run("get", "cm", "colours", "-o", "jsonpath={.data.sky}").out == "blue\n"
+    assert cloud.run("get", "cm", "colours", "-o", "jsonpath={.data.sky}").out == "blue"
 
 
 def test_output_in_other_forms(cloud: Cloud, tmp_path: Path) -> None:

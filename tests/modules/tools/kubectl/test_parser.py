@@ -75,6 +75,14 @@ def test_values_of_flags_are_not_in_the_help() -> None:
     assert "--watch=" not in shown
 
 
+def test_an_unknown_word_is_the_command_s_own_error(capsys: pytest.CaptureFixture[str]) -> None:
+    outer = VerbParser(prog="program")
+    outer.add_subparsers().add_parser("token")
+    with pytest.raises(SystemExit):
+        outer.parse_args(["token", "create"])
+    assert capsys.readouterr().err == "error: unrecognized arguments: create (see `program token --help`)\n"
+
+
 def test_a_parser_of_commands_leaves_the_order_as_it_is() -> None:
     outer = VerbParser(prog="program")
     commands = outer.add_subparsers()

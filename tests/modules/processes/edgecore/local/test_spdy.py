@@ -73,7 +73,8 @@ def joined(events: list[SpdyEvent]) -> list[SpdyEvent]:
 
 @pytest.mark.parametrize("step", [1, 3, 7, 1000])
 def test_frames_may_arrive_in_any_pieces(step: int) -> None:
-    connection, found = opened(2), []
+    connection = opened(2)
+    found: list[SpdyEvent] = []
     for at in range(0, len(FRAMES), step):
         found += connection.receive(FRAMES[at : at + step])
     assert joined(found) == EVENTS

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from edged.api.times import Time
 from edged.stats.model import CpuStats
 from edged.stats.provider import FRESH
 from modules.processes.edgecore.exit_codes import ExitCode
@@ -15,7 +16,7 @@ from modules.processes.edgecore.local import top
 from modules.processes.edgecore.local.top import Usage, cores, ordered
 from tests.modules.processes.edgecore.local.stub import Stub, pod, run
 
-EARLIER, LATER = "2026-11-20T05:00:00Z", "2026-11-20T05:00:02Z"
+EARLIER, LATER = Time("2026-11-20T05:00:00Z"), Time("2026-11-20T05:00:02Z")
 MEBIBYTE = 1 << 20
 
 
@@ -73,6 +74,7 @@ def stub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stub]:
     ("arguments", "lines"),
     [
         (("pods",), ["NAME CPU(cores) MEMORY(bytes)", "p 12m 12Mi"]),
+        ((), ["NAMESPACE NAME CPU(cores) MEMORY(bytes)", "default p 12m 12Mi", "other q 7m 7Mi"]),
         (("pod", "p"), ["NAME CPU(cores) MEMORY(bytes)", "p 12m 12Mi"]),
         (("pods", "-n", "other", "--no-headers"), ["q 7m 7Mi"]),
         (("pods", "-A", "--sort-by=memory"),
@@ -97,7 +99,7 @@ def test_tables(
         (("pods", "-l", "a=b"), ExitCode.OK, "no pods in namespace default"),
         (("pods", "gone"), ExitCode.REFUSED, "pod default/gone"),
         (("nodes", "n2"), ExitCode.REFUSED, "this one is n1"),
-        ((), ExitCode.USAGE, "pods or nodes"),
+        (("services",), ExitCode.USAGE, "pods or nodes"),
     ],
 )
 def test_what_is_not_there_is_said(

@@ -1,9 +1,9 @@
 """Looks at nodes that do not exist, and a node for the screen that answers without a socket."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-import msgspec
+from msgspec.structs import replace
 
 from edged.api.nodes import NodeCondition
 from edged.api.times import Nanoseconds, Time, format_time
@@ -91,27 +91,25 @@ def ended(code: int = 0, *, name: str = "app") -> JsonObject:
 
 
 def usage(**pods: tuple[int, int]) -> Summary:
-    """Use of the node, and of pods of the namespace default: thousandths of a core, and Mi."""
+    """Use of the node, and of pods of the namespace default: thousandths of a core, and Mi of memory."""
+    cpu = CpuStats(time=moment(0), usage_nano_cores=480_000_000)
+    memory = MemoryStats(time=moment(0), working_set_bytes=3 * GIB)
     return Summary(
-        node=NodeStats(
-            node_name="edge-1",
-            cpu=CpuStats(time=moment(0), usage_nano_cores=480_000_000),
-            memory=MemoryStats(time=moment(0), working_set_bytes=3 * GIB),
-        ),
+        node=NodeStats(node_name="edge-1", cpu=cpu, memory=memory),
         pods=tuple(
             PodStats(
                 pod_ref=PodReference(name=name, namespace="default", uid=f"uid-default-{name}"),
-                cpu=CpuStats(time=moment(0), usage_nano_cores=cpu * 1_000_000),
-                memory=MemoryStats(time=moment(0), working_set_bytes=memory << 20),
+                cpu=replace(cpu, usage_nano_cores=milli * 1_000_000),
+                memory=replace(memory, working_set_bytes=mebibytes << 20),
             )
-            for name, (cpu, memory) in pods.items()
+            for name, (milli, mebibytes) in pods.items()
         ),
     )
 
 
-def look(*pods: JsonObject, stats: Summary | None = None, **changes: Any) -> Look:
-    """A look at a node with pods."""
-    return Look(state(**changes), pods, usage() if stats is None else stats, RootDisk(40 * GIB, 100 * GIB))
+def look(*pods: JsonObject, stats: Mapping[str, tuple[int, int]] | None = None, **changes: Any) -> Look:
+    """A look at a node with pods; `stats` has thousandths of a core and Mi of memory by their names."""
+    return Look(state(**changes), pods, usage(**stats or {}), RootDisk(40 * GIB, 100 * GIB))
 
 
 class MadeLog:
@@ -162,8 +160,3 @@ class MadeView:
         if self.refuses is not None:
             raise self.refuses
         return self.told
-
-
-def plain(value: Any) -> Any:
-    """A value as JSON has it."""
-    return msgspec.json.decode(msgspec.json.encode(value))

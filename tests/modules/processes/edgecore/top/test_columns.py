@@ -5,7 +5,7 @@ import pytest
 from modules.processes.edgecore.top.columns import PodTable, pod_table
 from modules.processes.edgecore.top.pod_rows import pod_rows
 from modules.processes.edgecore.top.spans import Tone
-from tests.modules.processes.edgecore.top.made import look, pod, running, usage, waiting
+from tests.modules.processes.edgecore.top.made import look, pod, running, waiting
 
 CRASHER = pod("crasher", waiting("CrashLoopBackOff", "back-off 40s", restarts=4))
 LONG = pod("n" * 63, running(), namespace="s" * 40)
@@ -13,7 +13,7 @@ LONG = pod("n" * 63, running(), namespace="s" * 40)
 
 def made(width: int, *, stale: bool = False) -> PodTable:
     """The table of two pods."""
-    return pod_table(pod_rows(look(CRASHER, LONG, stats=usage(crasher=(12, 34)))), width, stale=stale)
+    return pod_table(pod_rows(look(CRASHER, LONG, stats={"crasher": (12, 34)})), width, stale=stale)
 
 
 @pytest.mark.parametrize("width", [78, 80, 100, 110, 196])

@@ -5,7 +5,7 @@ import pytest
 from modules.processes.edgecore.top.pod_rows import SortKey, ordered, pod_rows, selected
 from modules.processes.edgecore.top.spans import Tone
 from modules.tools.printing.fields import JsonObject
-from tests.modules.processes.edgecore.top.made import ended, look, pod, running, usage, waiting
+from tests.modules.processes.edgecore.top.made import ended, look, pod, running, waiting
 
 CRASHER = pod("crasher", waiting("CrashLoopBackOff", "back-off 40s restarting failed container", restarts=4))
 GREETER = pod("greeter", running(), running("second"), namespace="lab", ago=90)
@@ -13,7 +13,7 @@ DONE = pod("done", ended(), status_phase="Succeeded", ago=7)
 
 
 def test_a_row_has_all_of_a_pod() -> None:
-    row = pod_rows(look(CRASHER, stats=usage(crasher=(12, 34))))[0]
+    row = pod_rows(look(CRASHER, stats={"crasher": (12, 34)}))[0]
     assert (row.title, row.ready, row.status, row.tone) == ("default/crasher", "0/1", "CrashLoopBackOff", Tone.BAD)
     assert (row.restarts, row.restarted, row.age) == (4, 9, 3600)
     assert (row.cpu, row.memory) == (12_000_000, 34 << 20)
@@ -63,7 +63,7 @@ def test_init_containers_that_go_on_are_busy_and_one_that_fails_is_bad() -> None
 )
 def test_order(key: SortKey, names: list[str]) -> None:
     """Figures from the largest, ages from the youngest, what is wrong before what is well."""
-    rows = pod_rows(look(GREETER, DONE, CRASHER, stats=usage(crasher=(1, 9), done=(5, 2))))
+    rows = pod_rows(look(GREETER, DONE, CRASHER, stats={"crasher": (1, 9), "done": (5, 2)}))
     assert [row.name for row in ordered(rows, key)] == names
 
 

@@ -20,12 +20,12 @@ from modules.processes.edgecore.top.look import Look, Unreachable
 from modules.processes.edgecore.top.pods_screen import PodsScreen
 from modules.processes.edgecore.top.text_screen import TextLog, TextScreen
 from modules.processes.edgecore.top.themes import DARK, LIGHT
-from tests.modules.processes.edgecore.top.made import MadeLog, MadeView, look, pod, running, usage, waiting
+from tests.modules.processes.edgecore.top.made import MadeLog, MadeView, look, pod, running, waiting
 
 CRASHER = pod("crasher", waiting("CrashLoopBackOff", "back-off 40s [bold]restarting[/]", restarts=4))
 WEB = pod("web", running("nginx"), running("side"))
 EVIL = pod("evil[red]\x1b[2J", waiting("[link=http://x]Odd", "[/]\x1b]0;title\x07"), namespace="n[b]")
-PODS = look(CRASHER, WEB, EVIL, stats=usage(web=(12, 34)))
+PODS = look(CRASHER, WEB, EVIL, stats={"web": (12, 34)})
 SECONDS = 60.0
 """Nobody waits that long but for what never comes."""
 
@@ -145,7 +145,7 @@ def test_keys_move_and_the_cursor_stays_on_its_pod() -> None:
 def test_cells_change_in_place() -> None:
     async def scenario(screens: Screens) -> None:
         await screens.give(PODS)
-        await screens.give(PODS._replace(usage=usage(web=(99, 34))))
+        await screens.give(look(*PODS.pods, stats={"web": (99, 34)}))
         assert str(screens.table.get_row_at(1)[4]).strip() == "99m"
 
     play(scenario)
@@ -290,7 +290,7 @@ def test_many_pods_and_a_smaller_window() -> None:
         many = [pod(f"pod-{number:03}", running()) for number in range(110)]
         for turn in range(3):
             figures = {f"pod-{number:03}": ((number * 37 + turn * 11) % 110, 1) for number in range(110)}
-            await screens.give(look(*many, stats=usage(**figures)))
+            await screens.give(look(*many, stats=figures))
             await screens.press("s" if turn == 0 else "j")
         assert screens.table.row_count == 110
         await screens.press("G")
