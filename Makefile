@@ -58,7 +58,7 @@ check: install
 
 # The warning is about a version of MkDocs that this does not use
 docs: install
-	NO_MKDOCS_2_WARNING=1 PYTHONPATH=. $(BIN)/mkdocs build --strict --quiet $(ARGS)
+	NO_MKDOCS_2_WARNING=1 PYTHONPATH=. $(BIN)/mkdocs build --strict $(ARGS)
 	@echo "open site/index.html"
 
 format: install

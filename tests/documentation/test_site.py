@@ -25,12 +25,12 @@ _ELSEWHERE = re.compile(r"""url\(["']?(?:https?:)?//""")
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """The site as `make docs` builds it; a link or an anchor that leads nowhere is an error."""
+    """The site as `make docs` builds it; a link or an anchor that leads nowhere is an error (not so with --quiet)."""
     if importlib.util.find_spec("mkdocs") is None:
         pytest.skip("MkDocs is not installed (pip install 'edgecore[docs]')")
     directory = tmp_path_factory.mktemp("site")
     done = subprocess.run(
-        [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(directory)],
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(directory)],
         cwd=REPOSITORY, env={**os.environ, "PYTHONPATH": str(REPOSITORY), "NO_MKDOCS_2_WARNING": "1"},
         capture_output=True, text=True, check=False,
     )  # fmt: skip
