@@ -6,12 +6,15 @@ versions of old ones. KubeEdge's table `meta_v2` tells that a file has been in i
 in `meta`, for KubeEdge's metaserver.
 """
 
+import logging
 import sqlite3
-from typing import Final
+from typing import Any, Final
 
 from beehive.names import ResourceType
 from metamanager.rows import Row, row_of
 from metamanager.tokens import bound_uid
+
+_log = logging.getLogger(__name__)
 
 _HAS_BEEN_KUBEEDGES: Final = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'meta_v2'"
 _ROWS: Final = "SELECT key, type, value, uid, resource_version, name FROM meta"
@@ -22,31 +25,51 @@ _FILL: Final = (
 
 
 def fill_all(connection: sqlite3.Connection) -> None:
-    """Set this agent's columns of every row to what its value says."""
-    for key, kind, value, uid, version, name in connection.execute(_ROWS).fetchall():
-        row = _row_of(key, kind, str(value))
-        if (uid or "", version, name) != (row.uid, row.resource_version, row.name):
-            connection.execute(_FILL, {
-                "key": key, "uid": row.uid or None, "resource_version": row.resource_version,
-                "namespace": row.namespace, "name": row.name,
-            })  # fmt: skip
+    """Set this agent's columns of every row to what its value says, in the caller's transaction."""
+    connection.executemany(_FILL, _changes(connection))
 
 
-def fill_after_kubeedge(connection: sqlite3.Connection) -> None:
+def fill_after_kubeedge(connection: sqlite3.Connection, path: str) -> None:
     """Do the same, in a transaction of its own, if the file has been KubeEdge's.
 
+    If the file cannot be written now (a full disk), the node starts all the same, and the next start tries again.
+
+    Args:
+        connection: to the file.
+        path: of the file, for the log.
+
     Raises:
-        sqlite3.Error: a row could not be read or written; the file is as before.
+        sqlite3.Error: the rows cannot be read.
     """
     if connection.execute(_HAS_BEEN_KUBEEDGES).fetchone() is None:
         return
-    connection.execute("BEGIN IMMEDIATE")
+    changes = _changes(connection)
+    if not changes:
+        return
     try:
-        fill_all(connection)
+        connection.execute("BEGIN IMMEDIATE")
+        connection.executemany(_FILL, changes)
         connection.execute("COMMIT")
-    except BaseException:
+    except sqlite3.OperationalError as error:
         connection.rollback()
-        raise
+        text = "database %s: the versions of %d objects that KubeEdge has written could not be noted (%s)"
+        _log.warning(text, path, len(changes), error)
+
+
+def _changes(connection: sqlite3.Connection) -> list[dict[str, Any]]:
+    """Return what is to be changed; one value at a time is in memory."""
+    return [change for row in connection.execute(_ROWS) if (change := _change_of(*row)) is not None]
+
+
+def _change_of(
+    key: str, kind: str, value: str, uid: str | None, version: int | None, name: str | None
+) -> dict[str, Any] | None:
+    """Return the parameters of `_FILL`; None if the columns are right."""
+    row = _row_of(key, kind, str(value))
+    if (uid or "", version, name) == (row.uid, row.resource_version, row.name):
+        return None
+    columns = {"resource_version": row.resource_version, "namespace": row.namespace, "name": row.name}
+    return {"key": key, "uid": row.uid or None, **columns}
 
 
 def _row_of(key: str, kind: str, value: str) -> Row:

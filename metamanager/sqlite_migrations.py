@@ -41,7 +41,7 @@ def migrate(connection: sqlite3.Connection, path: str) -> None:
         except BaseException:
             connection.rollback()
             raise
-    fill_after_kubeedge(connection)
+    fill_after_kubeedge(connection, path)
 
 
 def _version(connection: sqlite3.Connection) -> int:

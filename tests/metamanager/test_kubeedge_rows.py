@@ -13,6 +13,7 @@ import pytest
 from beehive import Operation
 from edged.api import encode
 from edged.api.tokens import BoundObjectReference, TokenRequest, TokenRequestSpec
+from metamanager.kubeedge_rows import fill_after_kubeedge
 from metamanager.rows import Row
 from metamanager.sqlite_store import SqliteStore
 from metamanager.tokens import token_key
@@ -69,6 +70,19 @@ def test_a_file_of_ours_alone_is_not_read_through(tmp_path: Path) -> None:
         store.commit()
     with closing(SqliteStore(path)) as store:
         assert not put(store, "u1", 19)
+
+
+def test_a_file_that_takes_no_changes_is_used_all_the_same(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """A node starts on a full disk, too; the next start tries again."""
+    path = tmp_path / "edgecore.db"
+    kubeedge_file.make(path)
+    SqliteStore(path).close()
+    kubeedge_file.save(path, pod("u1", 10))
+    with closing(sqlite3.connect(path, isolation_level=None)) as file:
+        file.execute("PRAGMA query_only=ON")
+        fill_after_kubeedge(file, "the file")
+        assert not file.in_transaction
+    assert "database the file: the versions of 1 objects that KubeEdge has written could not be noted" in caplog.text
 
 
 def test_tokens_go_with_their_pod(tmp_path: Path) -> None:
