@@ -8,7 +8,9 @@ A block ```sh is run by `test_commands`, in a page's order, unless a comment bef
     ```
 
 In every block, of whatever language, a line that begins with `edgecore` or `cloudcore` must be one that the program
-takes.
+takes, unless the block shows an error:
+
+    <!-- not parsed: shows an error -->
 """
 
 from __future__ import annotations
@@ -24,7 +26,8 @@ PAGES: Final = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").glob("*.
 PROGRAMS: Final = ("edgecore", "cloudcore")
 
 _FENCE: Final = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-_REASON: Final = re.compile(r"<!-- parsed only: (.+?) -->\n*\Z", re.DOTALL)
+_REASON: Final = re.compile(r"<!-- (parsed only|not parsed): ([^>]+?) -->\n*\Z")
+_NOT_PARSED: Final = "not parsed"
 _LINE: Final = re.compile(r"^(?:\$ )?(?:sudo )?(?:\.venv/bin/)?(?:edgecore|cloudcore) [a-z-].*$", re.MULTILINE)
 _INNER: Final = re.compile(r"\$\(([^()]*)\)")
 _PUNCTUATION: Final = frozenset("();<>|&")
@@ -38,12 +41,14 @@ class Block(NamedTuple):
         language: after the fence; may be empty.
         text: its contents.
         reason: why it is only parsed; empty if it is run.
+        shows_error: whether it is not even parsed.
     """
 
     line: int
     language: str
     text: str
     reason: str
+    shows_error: bool = False
 
     @property
     def runs(self) -> bool:
@@ -56,11 +61,14 @@ def blocks(page: str) -> Iterator[Block]:
     for found in _FENCE.finditer(page):
         before = page[: found.start()]
         reason = _REASON.search(before)
-        yield Block(before.count("\n") + 2, found[1], found[2], reason[1] if reason else "")
+        shows_error = reason is not None and reason[1] == _NOT_PARSED
+        yield Block(before.count("\n") + 2, found[1], found[2], reason[2] if reason else "", shows_error)
 
 
 def commands(block: Block) -> Iterator[tuple[str, list[str]]]:
-    """Yield program and arguments of each command of this project in a block."""
+    """Yield program and arguments of each command of this project in a block; none if it shows an error."""
+    if block.shows_error:
+        return
     joined = block.text.replace("\\\n", " ")
     lines = joined.splitlines() if block.language == "sh" else _LINE.findall(joined)
     for line in lines:

@@ -45,6 +45,11 @@ def test_commands_are_found_in_pipelines_and_substitutions() -> None:
     assert list(commands(second)) == [("edgecore", ["run", "--root", "/x"])]
 
 
+def test_a_block_that_shows_an_error_has_no_commands() -> None:
+    (block,) = blocks("<!-- not parsed: shows an error -->\n```console\n$ edgecore gett\n```\n")
+    assert (block.reason, list(commands(block))) == ("shows an error", [])
+
+
 def test_of_other_languages_lines_with_commands_count() -> None:
     block = Block(1, "", "edgecore pods\nedgecore: no\nnot edgecore pods\n", "")
     assert list(commands(block)) == [("edgecore", ["pods"])]

@@ -6,7 +6,7 @@ The runtime runs beside edgecore, as containerd does; the embedded one is a proc
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import closing
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -22,7 +22,7 @@ from tests.edged.embedded.server_process import RemoteNode
 from tests.end_to_end import kubelet_made
 from tests.end_to_end.kubelet_made import RESTARTS, TOKEN, UID
 from tests.end_to_end.machine import Machine
-from tests.end_to_end.pods import IMAGE, is_ready, restarts_of, status_of
+from tests.end_to_end.pods import IMAGE, is_ready, pod, restarts_of, status_of
 from tests.end_to_end.processes import PATIENCE, wait_until
 from tests.end_to_end.runtimes import EmbeddedUnderTest, RuntimeUnderTest
 from tests.metamanager import kubeedge_file
@@ -90,16 +90,41 @@ def test_another_image_does_restart_it(stopped_machine: Machine) -> None:
     assert theirs not in running
 
 
-def _leave_as_kubeedge(machine: Machine) -> Path:
-    """KubeEdge's configuration and database on the machine's disk."""
+def test_its_pods_end_as_ours_do(stopped_machine: Machine) -> None:
+    """A pod whose deletion KubeEdge was told of: container and sandbox go, although another agent has made them."""
+    machine = stopped_machine
+    machine.cloud.start()
+    machine.cloud.apply(pod("other", nodeName=kubelet_made.NODE))
+    machine.cloud.kill()
+    machine.cloud.start()  # a new cloud would say that it may lack pods, and its node would keep them
+    file = _leave_as_kubeedge(machine, machine.cloud.address)
+    with closing(CriClient(machine.runtime.endpoint, request_timeout=PATIENCE)) as client:
+        kubelet_made.start(client, machine.edge.pod_logs)
+        ending = kubelet_made.stored_pod()
+        ending["metadata"] |= {"deletionTimestamp": "2026-11-20T08:00:00Z", "deletionGracePeriodSeconds": 1}
+        kubeedge_file.save(file, ending)
+        machine.edge.run()
+        wait_until(lambda: "web" not in _names(client.list_containers()), "the container is removed")
+        wait_until(lambda: "web" not in _names(client.list_pod_sandboxes()), "the sandbox is removed")
+
+
+def _leave_as_kubeedge(machine: Machine, cloud: str = "") -> Path:
+    """KubeEdge's configuration and database on the machine's disk; without a cloud's address nobody answers."""
     file = machine.directory / "edgecore.db"
     kubeedge_file.make(file)
     token = {kubelet_made.TOKEN_KEY: kubelet_made.stored_token()}
     kubeedge_file.save(file, kubelet_made.stored_pod(), kubelet_made.stored_configmap(), tokens=token)
     endpoint, port = machine.runtime.endpoint, machine.edge.port
     config: JsonObject = kubelet_made.configuration(machine.directory, endpoint, port, free_port())
+    if cloud:
+        config["modules"]["edgeHub"]["websocket"]["server"] = f"ws://{cloud}"
+        config["modules"]["edged"]["allowUnisolatedRoot"] = True
     machine.edge.file.write_text(kubelet_made.as_file(config))
     return file
+
+
+def _names(found: Iterable[cri.Container | cri.PodSandbox]) -> set[str]:
+    return {each.labels["io.kubernetes.pod.name"] for each in found}
 
 
 def _is_shown(machine: Machine) -> bool:
