@@ -9,8 +9,8 @@ from edged.stats.model import PodStats
 from modules.processes.edgecore.top.look import Look
 from modules.processes.edgecore.top.pod_waits import pod_reason
 from modules.processes.edgecore.top.spans import Tone
-from modules.tools.printing.fields import JsonObject, objects_at, text_at
-from modules.tools.printing.pods import pod_ready, pod_restarts, pod_status
+from modules.tools.printing.fields import JsonObject, text_at
+from modules.tools.printing.pods import PodSummary, pod_summary
 
 _GOOD = frozenset({"Running"})
 _ENDED = frozenset({"Completed", "Succeeded"})
@@ -98,37 +98,31 @@ _TONES: Sequence[Tone] = (Tone.BAD, Tone.BUSY, Tone.STRONG, Tone.PLAIN, Tone.GOO
 
 
 def _row(pod: JsonObject, look: Look, usage: PodStats | None) -> PodRow:
-    now, status = look.state.now, pod_status(pod)
+    now, summary = look.state.now, pod_summary(pod)
     cpu, memory = (None, None) if usage is None else (usage.cpu, usage.memory)
     return PodRow(
         uid=text_at(pod, "metadata.uid"),
         namespace=text_at(pod, "metadata.namespace"),
         name=text_at(pod, "metadata.name"),
-        ready=pod_ready(pod),
-        status=status,
-        tone=_tone(pod, status),
-        restarts=pod_restarts(pod),
-        restarted=_since(_last_end(pod), now),
+        ready=f"{summary.ready}/{summary.containers}",
+        status=summary.status,
+        tone=_tone(summary),
+        restarts=summary.restarts,
+        restarted=_since(summary.last_restart, now),
         cpu=None if cpu is None else cpu.usage_nano_cores,
         memory=None if memory is None else memory.working_set_bytes,
         age=_since(text_at(pod, "metadata.creationTimestamp") or text_at(pod, "status.startTime"), now),
-        reason=pod_reason(pod),
+        reason=pod_reason(pod, summary.status),
     )
 
 
-def _tone(pod: JsonObject, status: str) -> Tone:
-    if status in _GOOD:
-        ready, _, total = pod_ready(pod).partition("/")
-        return Tone.GOOD if ready == total else Tone.BUSY
-    if status in _ENDED:
+def _tone(summary: PodSummary) -> Tone:
+    if summary.status in _GOOD:
+        return Tone.GOOD if summary.ready == summary.containers else Tone.BUSY
+    if summary.status in _ENDED:
         return Tone.FAINT
-    started = status.removeprefix("Init:")
-    return Tone.BUSY if status in _BUSY or started[:1].isdecimal() else Tone.BAD
-
-
-def _last_end(pod: JsonObject) -> str:
-    statuses = [*objects_at(pod, "status.initContainerStatuses"), *objects_at(pod, "status.containerStatuses")]
-    return max((text_at(each, "lastState.terminated.finishedAt") for each in statuses), default="")
+    started = summary.status.removeprefix("Init:")
+    return Tone.BUSY if summary.status in _BUSY or started[:1].isdecimal() else Tone.BAD
 
 
 def _since(moment: str, now: float) -> float | None:

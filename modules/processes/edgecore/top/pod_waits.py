@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 
 from modules.tools.printing.fields import JsonObject, map_at, objects_at, text_at, value_at
-from modules.tools.printing.pods import pod_status
 
 _INITIALIZING = "PodInitializing"
 _ENDED = frozenset({"Succeeded", "Failed"})
@@ -20,12 +19,12 @@ def pod_waits(pod: JsonObject) -> list[str]:
     return found or list(_unready(pod))
 
 
-def pod_reason(pod: JsonObject) -> str:
-    """Return in one line why a pod is not as it should be; empty if it is."""
+def pod_reason(pod: JsonObject, word: str) -> str:
+    """Return in one line why a pod is not as it should be; empty if it is. `word` is its status as of kubectl."""
     status = map_at(pod, "status")
     waits = pod_waits(pod)
     if waits:
-        return _short(waits[0], pod)
+        return _short(waits[0], pod, word)
     if status.get("reason"):
         return _told(status)
     return next(_failed(pod), "") if text_at(pod, "status.phase") == "Failed" else ""
@@ -62,12 +61,12 @@ def _failed(pod: JsonObject) -> Iterator[str]:
             yield f"{text_at(status, 'name')}: {text_at(ended, 'reason') or 'ended'}, exit status {ended['exitCode']}"
 
 
-def _short(wait: str, pod: JsonObject) -> str:
+def _short(wait: str, pod: JsonObject, word: str) -> str:
     """Leave out of a text what the pod's other cells say: the name of the only container, and the status."""
     containers = objects_at(pod, "spec.containers")
     if len(containers) == 1:
         wait = wait.removeprefix(f"{text_at(containers[0], 'name')}: ")
-    return wait.removeprefix(f"{pod_status(pod)}: ")
+    return wait.removeprefix(f"{word}: ")
 
 
 def _statuses(pod: JsonObject) -> list[JsonObject]:

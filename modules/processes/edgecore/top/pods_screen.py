@@ -96,6 +96,8 @@ class PodsScreen(Screen[None]):
         self._rows: list[PodRow] = []
         self._shown: PodTable | None = None
         self._keys: list[str] = []
+        self._written: dict[str, list[Line]] = {}
+        self._theme = ""
 
     def compose(self) -> ComposeResult:
         """Make the parts."""
@@ -125,6 +127,9 @@ class PodsScreen(Screen[None]):
         if not self.is_mounted:
             return
         look = self._look
+        if self._theme != self.app.theme:
+            self._theme, self._shown = self.app.theme, None
+            self._written.clear()
         if self._gone is not None:
             gone, seconds = self._gone
             self._write("#header", lambda _: gone_lines(gone, seconds, look))
@@ -214,7 +219,12 @@ class PodsScreen(Screen[None]):
         """Write the lines that are made for the width of a part."""
         part = self.query_one(selector, Static)
         width = part.content_size.width or self.size.width
-        part.update(content_of([clipped_line(line, width) for line in made(width)], self.app.current_theme))
+        lines = [clipped_line(line, width) for line in made(width)]
+        before = self._written.get(selector)
+        if lines != before:
+            layout = before is None or len(lines) != len(before)
+            part.update(content_of(lines, self.app.current_theme), layout=layout)
+            self._written[selector] = lines
 
     # keys
 

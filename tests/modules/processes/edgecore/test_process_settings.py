@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from beehive.log_lines import LogFormat
-from edged.api import PodUid, Taint
+from edged.api import Taint
 from edged.pods.model import PodRef, PodUid
 from edged.settings import EdgedSettings
 from edgehub.settings import EdgeHubSettings

@@ -141,6 +141,32 @@ def test_a_look(tmp_path: Path) -> None:
     assert 0 < look.disk.used < look.disk.total
 
 
+def test_use_is_measured_less_often_when_it_takes_long(tmp_path: Path) -> None:
+    """A hundred times as long as it takes, but a quarter of a minute at most; in between the last figures stay."""
+    now, asked, takes = [100.0], [], [0.0625]
+
+    def measure(_: Request) -> Reply:
+        asked.append(now[0])
+        now[0] += takes[0]
+        return json(encode(usage(web=(1, 2))))
+
+    with served(tmp_path / "s", answers() | {"/stats/summary": measure}) as view:
+        slow = SocketView(NodeClient(tmp_path / "s"), lambda: now[0])
+        for _ in range(10):
+            look = slow.look()
+            assert isinstance(look, Look)
+            assert look.usage is not None
+            now[0] += 1.0
+        assert asked == [100.0, 107.0625]
+        takes[0] = 30.0
+        now[0] = 200.0
+        slow.look()
+        now[0] = 214.0 + 16
+        slow.look()
+        assert asked[2:] == [200.0, 230.0]
+    assert view is not slow
+
+
 def test_a_node_without_statistics_can_be_looked_at(tmp_path: Path) -> None:
     given = answers() | {"/stats/summary": lambda _: text(503, "edged does not run")}
     with served(tmp_path / "s", given) as view:
