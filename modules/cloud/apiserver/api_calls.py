@@ -23,6 +23,7 @@ from modules.cloud.apiserver.fields.validation import IGNORE, WARN, check_fields
 from modules.cloud.apiserver.json_patch import apply_json_patch
 from modules.cloud.apiserver.kinds import KINDS, JsonObject, Kind, ObjectKey, key_for, key_of, uid_of, version_of
 from modules.cloud.apiserver.merge_schema import schema_of
+from modules.cloud.apiserver.pod_scheduled import waits_because
 from modules.cloud.apiserver.resources import resource_of
 from modules.cloud.apiserver.strategic_merge import merge_json, merge_strategic
 
@@ -107,11 +108,22 @@ def serve(cluster: Cluster, request: ApiCall, *, knows_all: bool = True) -> ApiR
         return ApiResult(refusal=BadRequestError(TOO_DEEP).status())
     if request.verb == "list" and request.node and result.object is not None and not knows_all:
         result.object["metadata"]["remainingItemCount"] = 1
-    if result.refusal is None and warnings:
-        result = msgspec.structs.replace(result, warnings=(*warnings, *result.warnings))
+    warnings = (*warnings, *_placement_warnings(request, result))
+    if warnings:
+        result = msgspec.structs.replace(result, warnings=warnings)
     if dry_run:
         raise DryRunError(result)
     return result
+
+
+def _placement_warnings(request: ApiCall, result: ApiResult) -> tuple[str, ...]:
+    """Return the warning that a new or applied pod has no node yet."""
+    obj = result.object
+    if request.node or request.verb not in ("create", "patch") or obj is None or obj.get("kind") != _POD:
+        return ()
+    why = waits_because(obj)
+    advice = "it waits; spec.nodeName, or `cloudcore run --node NAME`, names a node"
+    return (f"pod {obj['metadata']['name']}: {why} ({advice})",) if why else ()
 
 
 def _field_warnings(request: ApiCall) -> tuple[str, ...]:

@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from copy import deepcopy
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
@@ -20,13 +19,17 @@ from modules.cloud.apiserver.kinds import (
     kind_named,
     reporter_of,
     uid_of,
+    version_of,
 )
 from modules.cloud.apiserver.merge_schema import schema_of
 from modules.cloud.apiserver.node_silence import with_node_silence
+from modules.cloud.apiserver.pod_scheduled import as_waiting, failed_scheduling, waits_because, with_node
 from modules.cloud.apiserver.pod_update_validation import validate_pod_update
+from modules.cloud.apiserver.scheduler import place
 from modules.cloud.apiserver.service_account_tokens import fill_token_request
 from modules.cloud.apiserver.storage import Storage
 from modules.cloud.apiserver.strategic_merge import merge_strategic
+from modules.cloud.apiserver.times import format_rfc3339
 from modules.cloud.apiserver.validation import validate_metadata, validate_object
 from modules.cloud.apiserver.volume_binder import bind_volumes
 
@@ -64,7 +67,7 @@ class Cluster:
 
     Args:
         clock: time and uids.
-        default_node: the node of pods without one; "" means the only registered node, if there is just one.
+        default_node: the node of pods without one; "" means that the scheduler chooses, see `scheduler`.
         first_version: the first resourceVersion; see `Storage`.
     """
 
@@ -102,6 +105,7 @@ class Cluster:
             why = "object is being deleted; it can be applied again when it is gone"
             raise ConflictError(kind_named(live["kind"]).plural, live["metadata"]["name"], why)
         new = self.storage.replace(self._placed(applied(manifest, live)))
+        self._note_waiting(live, new)
         return self._bound(new), ApplyOutcome.UNCHANGED if new is live else ApplyOutcome.CONFIGURED
 
     def _bound(self, obj: JsonObject) -> JsonObject:
@@ -228,6 +232,10 @@ class Cluster:
         key = key_of(event)
         live = self.storage.find(key)
         self._admit(live, event)
+        self._keep_event(event)
+
+    def _keep_event(self, event: JsonObject) -> None:
+        live = self.storage.find(key_of(event))
         if live is None:
             self.storage.create(event)
         else:
@@ -267,30 +275,39 @@ class Cluster:
         if self._admission is not None:
             self._admission(old, new)
 
+    def waiting_pods(self) -> Sequence[JsonObject]:
+        """Returns the pods that have no node yet."""
+        return self.storage.select(_POD, lambda pod: not pod["spec"].get("nodeName"))
+
+    def place_waiting_pods(self) -> None:
+        """Looks for nodes for the pods that have none yet."""
+        for pod in self.waiting_pods():
+            self._note_waiting(pod, self.storage.replace(self._placed(pod)))
+
     def _create(self, obj: JsonObject) -> JsonObject:
         new = self.storage.create(self._placed(obj))
+        self._note_waiting(None, new)
         if new["kind"] == _NODE.name:
-            self._place_waiting_pods()
+            self.place_waiting_pods()
         return new
 
     def _placed(self, obj: JsonObject) -> JsonObject:
-        """Returns the object; a pod without a node gets the default one, or the only one."""
-        if obj["kind"] != _POD.name or obj["spec"].get("nodeName"):
+        """Returns the object; a pod without a node gets one, or the condition that there is none."""
+        if obj["kind"] != _POD.name or obj["spec"].get("nodeName") or is_being_deleted(obj):
             return obj
-        node = self._default_node or self._only_node()
-        if not node:
-            return obj
-        placed = deepcopy(obj)
-        placed["spec"]["nodeName"] = node
-        return placed
+        now = format_rfc3339(self.clock.now())
+        if self._default_node:
+            return with_node(obj, self._default_node, now)
+        node, why = place(obj, self.shown(_NODE), self.storage.list(_POD))
+        return with_node(obj, node, now) if node else as_waiting(obj, why, now)
 
-    def _only_node(self) -> str:
-        nodes = self.storage.list(_NODE)
-        return str(nodes[0]["metadata"]["name"]) if len(nodes) == 1 else ""
-
-    def _place_waiting_pods(self) -> None:
-        for pod in self.storage.select(_POD, lambda pod: not pod["spec"].get("nodeName")):
-            self.storage.replace(self._placed(pod))
+    def _note_waiting(self, old: JsonObject | None, new: JsonObject) -> None:
+        """Records an Event for a pod that waits for a node, once for each reason."""
+        why = waits_because(new) if new["kind"] == _POD.name else ""
+        if not why or (old is not None and waits_because(old) == why):
+            return
+        suffix = f"{uid_of(new)[:8]}{version_of(new)}"
+        self._keep_event(failed_scheduling(new, why, format_rfc3339(self.clock.now()), suffix))
 
 
 def _oldest_of_the_most(events: list[JsonObject]) -> JsonObject:

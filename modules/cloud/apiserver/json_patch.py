@@ -4,11 +4,18 @@ from collections.abc import Callable, Sequence
 from copy import deepcopy
 from typing import Any, Final
 
+import msgspec
+
 from modules.cloud.apiserver.errors import BadRequestError, UnprocessableError
 
 OPERATIONS: Final = 10_000
 """Maximum of operations of one patch (the API server's)."""
 
+COPIED_BYTES: Final = 3 * 1024 * 1024
+"""Maximum of bytes that a patch copies (the API server's), so that copies of copies do not fill the memory."""
+
+_COPIED: Final = "copied"
+"""Key of the bytes copied so far beside the document, which has the key "": no pointer leads there."""
 _END: Final = "-"
 
 
@@ -30,9 +37,10 @@ def apply_json_patch(document: Any, operations: Any) -> Any:
 
 
 def _apply_one(holder: dict[str, Any], operation: Any) -> None:
-    if not isinstance(operation, dict) or operation.get("op") not in _OPERATIONS:
+    act = _OPERATIONS.get(str(operation.get("op"))) if isinstance(operation, dict) else None
+    if act is None:
         raise BadRequestError(f"an operation of a JSON patch has one of the op {', '.join(_OPERATIONS)}")
-    _OPERATIONS[operation["op"]](holder, operation)
+    act(holder, operation)
 
 
 def _add(holder: dict[str, Any], operation: dict[str, Any]) -> None:
@@ -59,7 +67,11 @@ def _move(holder: dict[str, Any], operation: dict[str, Any]) -> None:
 def _copy(holder: dict[str, Any], operation: dict[str, Any]) -> None:
     source = _pointer(operation, "from")
     parent = _parent(holder, source)
-    _insert(holder, _pointer(operation, "path"), deepcopy(parent[_existing(parent, source)]))
+    value = parent[_existing(parent, source)]
+    holder[_COPIED] = holder.get(_COPIED, 0) + len(msgspec.json.encode(value))
+    if holder[_COPIED] > COPIED_BYTES:
+        raise UnprocessableError(f"its copies have more than {COPIED_BYTES} bytes")
+    _insert(holder, _pointer(operation, "path"), deepcopy(value))
 
 
 def _test(holder: dict[str, Any], operation: dict[str, Any]) -> None:

@@ -1,7 +1,9 @@
 """The directory of manifests."""
 
 import logging
+import os
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -10,7 +12,7 @@ from modules.cloud.apiserver.apply import from_manifest
 from modules.cloud.apiserver.cluster import Cluster
 from modules.cloud.apiserver.errors import ApiError, ConflictError, NotFoundError
 from modules.cloud.apiserver.fields.validation import unknown_fields
-from modules.cloud.apiserver.kinds import KINDS, JsonObject, ObjectKey, key_of, kind_named
+from modules.cloud.apiserver.kinds import KINDS, JsonObject, ObjectKey, key_of
 from modules.cloud.apiserver.manifests import Document, ManifestError, items_of, line_of_field, read_manifests, text_of
 
 _log = logging.getLogger(__name__)
@@ -38,6 +40,28 @@ class _File(msgspec.Struct):
         return signature == before or signature[0] != self.signature[0]
 
 
+class ManifestDirectoryError(BeehiveError):
+    """The directory of manifests is missing, or cannot be read."""
+
+
+def check_directory(path: Path) -> None:
+    """Check that a directory of manifests is there and can be read.
+
+    Raises:
+        ManifestDirectoryError: it is not, or cannot.
+    """
+    hint = "--manifests wants a directory of YAML and JSON files"
+    try:
+        with os.scandir(path):
+            return
+    except FileNotFoundError as error:
+        raise ManifestDirectoryError("cannot read the manifests", str(path), f"there is none; {hint}") from error
+    except NotADirectoryError as error:
+        raise ManifestDirectoryError("cannot read the manifests", str(path), f"it is no directory; {hint}") from error
+    except OSError as error:
+        raise ManifestDirectoryError("cannot read the manifests", str(path), f"{error.strerror}; {hint}") from error
+
+
 class ManifestDirectory:
     """Applies the manifests of a directory, and deletes objects that are removed from it.
 
@@ -50,7 +74,7 @@ class ManifestDirectory:
     half a file may be valid, and the pods of the other half would be deleted.
 
     Args:
-        path: the directory; it may be created later.
+        path: the directory; it may go and come back while cloudcore runs.
         cluster: the API server.
     """
 
@@ -130,11 +154,11 @@ class ManifestDirectory:
             raise ManifestError(name, 1, "the file is empty: a manifest, or no file, is wanted")
         for document in documents:
             for content in items_of([document.content]):
+                self._check_fields(name, document, content, text)
                 try:
                     obj = from_manifest(content)
                 except ApiError as error:
                     raise ManifestError(name, document.line, str(error)) from error
-                self._check_fields(name, document, content, text)
                 key = key_of(obj)
                 other = self._file_with(key, besides=name)
                 if key in wanted or other:
@@ -144,9 +168,10 @@ class ManifestDirectory:
         return wanted
 
     @staticmethod
-    def _check_fields(name: str, document: Document, content: JsonObject, text: str) -> None:
+    def _check_fields(name: str, document: Document, content: Any, text: str) -> None:
         """Refuses fields that the kind does not have, as `kubectl apply` does."""
-        faults = unknown_fields(kind_named(content["kind"]), content)
+        kind = next((kind for kind in KINDS if isinstance(content, dict) and content.get("kind") == kind.name), None)
+        faults = unknown_fields(kind, content) if kind is not None else ()
         if faults:
             line = line_of_field(text, faults[0].rstrip('"').rpartition(".")[2], document.line)
             raise ManifestError(name, line, f"strict decoding error: {', '.join(faults)}")

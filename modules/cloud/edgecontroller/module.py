@@ -50,6 +50,8 @@ _POLL_PERIOD = 0.25
 _POLL_PERIOD_WITH_NOTIFICATIONS = 5.0
 _RESEND_PERIOD = 10.0
 """Seconds between two checks for unacknowledged objects (KubeEdge's sync controller: 5)."""
+_PLACE_PERIOD = 2.0
+"""Seconds between two attempts to place pods that have no node yet."""
 _NODE = kind_named("Node").name
 _POD, _VOLUME = kind_named("Pod"), kind_named("PersistentVolume")
 _HELD = {
@@ -113,6 +115,7 @@ class EdgeController(Module):
             if listens:
                 listener = self.start_actor(DatabaseListener, self._database.engine, self._notified)
                 listener.tell(Listen())
+        self.every(_PLACE_PERIOD, self._place_waiting_pods)
         if self._manifests is not None:
             self.every(_MANIFESTS_PERIOD, self._sync_manifests)
 
@@ -281,6 +284,10 @@ class EdgeController(Module):
             return
         is_query = message.route.operation == Operation.QUERY and error.code >= HTTPStatus.INTERNAL_SERVER_ERROR
         self._send_response(message, error_response(error) if is_query else status_error(error))
+
+    def _place_waiting_pods(self) -> None:
+        if self._cluster.waiting_pods():
+            self._transact(self._cluster.place_waiting_pods)
 
     def _notified(self) -> None:
         self.call_soon(self.poll_database)

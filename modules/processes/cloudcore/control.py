@@ -143,12 +143,22 @@ def listening_socket(path: Path) -> socket.socket:
     Raises:
         ControlError: another process listens on the path, or it cannot be used.
     """
+    check_socket(path)
     try:
-        if path.is_socket():
-            _check_stale(path)
         return listen_unix(path, "--socket")
     except ServerError as error:
         raise ControlError("cannot listen on the control socket", str(path), error.hint) from error
+
+
+def check_socket(path: Path) -> None:
+    """Checks that no other cloudcore has a control socket.
+
+    Raises:
+        ControlError: one has, or the path cannot be looked at.
+    """
+    try:
+        if path.is_socket():
+            _check_stale(path)
     except OSError as error:
         raise ControlError("cannot listen on the control socket", str(path), str(error.strerror)) from error
 

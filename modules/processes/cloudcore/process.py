@@ -15,7 +15,7 @@ from beehive.hive import Hive
 from beehive.runtime import Threads
 from modules.cloud.apiserver.cluster import Cluster
 from modules.cloud.apiserver.database.database import Database
-from modules.cloud.apiserver.manifest_directory import ManifestDirectory
+from modules.cloud.apiserver.manifest_directory import ManifestDirectory, check_directory
 from modules.cloud.cloudhub.dispatcher import Dispatcher
 from modules.cloud.cloudhub.module import CloudHub, CloudHubSettings
 from modules.cloud.cloudhub.server import WebsocketServer, WebsocketSettings
@@ -23,7 +23,7 @@ from modules.cloud.dynamiccontroller.module import DynamicController
 from modules.cloud.edgecontroller.module import EdgeController
 from modules.cloud.refusals import Refusals
 from modules.processes.cloudcore.config import CloudCoreConfig, TlsConfig
-from modules.processes.cloudcore.control import Control
+from modules.processes.cloudcore.control import Control, check_socket
 from modules.processes.edgecore.exit_codes import ExitCode
 from modules.processes.edgecore.service_manager import ServiceManager, Watch, dead_modules
 from modules.processes.edgecore.shutdown import Shutdown
@@ -79,12 +79,17 @@ class CloudCore:
         config: settings.
 
     Raises:
+        ControlError: another cloudcore has the control socket.
+        ManifestDirectoryError: the directory of manifests is missing or cannot be read.
         DatabaseError: the database cannot be used.
         AuthorityError: the certificate authority's files cannot be used.
         OSError: the certificate authority's files cannot be read.
     """
 
     def __init__(self, config: CloudCoreConfig) -> None:
+        check_socket(config.control_socket)
+        if config.manifests_dir:
+            check_directory(config.manifests_dir)
         clock = RealClock()
         self._clock = clock
         self._servers: list[WebsocketServer] = []

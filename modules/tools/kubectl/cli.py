@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from modules.tools.kubectl.absent import ANSWERS
 from modules.tools.kubectl.arguments import add_everywhere
-from modules.tools.kubectl.errors import REFUSED, USAGE
-from modules.tools.printing.terminal import print_text
+from modules.tools.kubectl.statuses import REFUSED, USAGE
 
 if TYPE_CHECKING:
     import argparse
@@ -110,6 +109,8 @@ def add_answers(commands: argparse._SubParsersAction[Any], program: str, answers
 
 def refuse(chosen: Any) -> int:
     """Say that there is no such verb, and what to do instead; return the exit status."""
+    from modules.tools.printing.terminal import print_text  # noqa: PLC0415 - the command line is read without it
+
     program, name, sentence, status = chosen.kubectl
     print_text(f"error: {program} has no `{name}`: {sentence.format(verb=name, program=program)}", to=sys.stderr)
     return int(status)

@@ -60,7 +60,7 @@ class ApiResource(msgspec.Struct, frozen=True):
         return name in (self.plural, self.singular, self.kind.lower(), *self.short_names)
 
 
-class Discovery:
+class RestMapper:
     """Finds the resources of a server, which it asks when they are first needed."""
 
     def __init__(self, client: RestClient) -> None:

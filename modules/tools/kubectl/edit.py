@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import shlex
-import subprocess
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -82,6 +80,8 @@ def common_fields(left: Any, right: Any, path: str = "") -> list[str]:
 
 def _edit(session: Session, chosen: Any, ref: ObjectRef, obj: JsonObject) -> None:
     shown = _without_managed_fields(obj)
+    import tempfile  # noqa: PLC0415 - completion reads the options of all verbs
+
     descriptor, name = tempfile.mkstemp(prefix=f"{session.program}-edit-", suffix=".yaml")
     os.close(descriptor)
     file = Path(name)
@@ -120,6 +120,8 @@ def _until_written(session: Session, chosen: Any, ref: ObjectRef, before: JsonOb
 
 def _edited(file: Path, text: str, problem: str) -> str:
     """Return the text as the editor leaves it, without comments."""
+    import subprocess  # noqa: PLC0415 - as above
+
     head = [*_HEAD, *([problem, ""] if problem else [])]
     lines = [f"# {line}".rstrip() for part in head for line in part.split("\n")]
     file.write_text("\n".join([*lines, text]))

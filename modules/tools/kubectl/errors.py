@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
 from beehive.errors import BeehiveError
 from beehive.printable import printable
-
-REFUSED: Final = 1
-"""Exit status of a command that was refused, or found nothing."""
-USAGE: Final = 2
-"""Exit status of a command line with unknown options or commands."""
+from modules.tools.kubectl.statuses import REFUSED
 
 
 class KubectlError(BeehiveError):
@@ -28,7 +24,12 @@ class KubectlError(BeehiveError):
     @property
     def line(self) -> str:
         """The line that is printed."""
-        return f"error: {self}"
+        return f"error: {self.text}"
+
+    @property
+    def text(self) -> str:
+        """What is wrong, on one line, also where a server wrote several."""
+        return " ".join(str(self).split())
 
 
 class UsageError(KubectlError):
@@ -68,7 +69,7 @@ class StatusError(KubectlError):
         """The line in kubectl's words."""
         if self.reason == "Invalid" and self.details.get("kind"):
             return self._invalid()
-        return f"Error from server ({self.reason}): {self}" if self.reason else f"Error from server: {self}"
+        return f"Error from server ({self.reason}): {self.text}" if self.reason else f"Error from server: {self.text}"
 
     @property
     def is_not_found(self) -> bool:
@@ -80,7 +81,7 @@ class StatusError(KubectlError):
         causes = [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
         why = "; ".join(f"{each.get('field') or '<nil>'}: {each.get('message')}" for each in causes)
         head = f'The {self.details["kind"]} "{self.details.get("name", "")}" is invalid'
-        return printable(f"{head}: {why}" if why else f"{head}: {self}")
+        return printable(f"{head}: {why or self.text}")
 
 
 def not_found(resource: str, name: str) -> StatusError:

@@ -10,8 +10,7 @@ import argparse
 import sys
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
-from beehive.printable import printable
-from modules.tools.kubectl.errors import USAGE
+from modules.tools.kubectl.statuses import USAGE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -60,6 +59,8 @@ class VerbParser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """End with one line on standard error and the status of a wrong command line."""
+        from beehive.printable import printable  # noqa: PLC0415 - the command line is read without it
+
         self.exit(USAGE, f"error: {printable(message)} (see `{self.prog} --help`)\n")
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:

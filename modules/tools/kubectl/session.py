@@ -8,8 +8,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 from beehive.errors import BeehiveError
-from modules.tools.kubectl.discovery import Discovery
-from modules.tools.kubectl.errors import REFUSED, KubectlError
+from modules.tools.kubectl.discovery import RestMapper
+from modules.tools.kubectl.errors import KubectlError
+from modules.tools.kubectl.statuses import INTERRUPTED, REFUSED
 from modules.tools.printing.terminal import print_text
 
 if TYPE_CHECKING:
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     Connect = Callable[[argparse.Namespace], RestClient]
 
 DEFAULT_NAMESPACE: Final = "default"
-INTERRUPTED: Final = 130
 
 
 class Session:
@@ -43,9 +43,9 @@ class Session:
         self.all_namespaces = all_namespaces
 
     @cached_property
-    def discovery(self) -> Discovery:
+    def discovery(self) -> RestMapper:
         """The server's resources."""
-        return Discovery(self.client)
+        return RestMapper(self.client)
 
     @property
     def list_namespace(self) -> str:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import tarfile
+from contextlib import suppress
 from typing import IO, TYPE_CHECKING, Final, Self
 
 from modules.processes.edgecore.local.errors import NodeError
@@ -38,17 +40,18 @@ class _BoundedTarInfo(tarfile.TarInfo):
         return info
 
 
-def extract(stream: IO[bytes], target: Path, skipped: Callable[[str], None], *, preserve: bool = True) -> int:
-    """Extract an archive with one member, a file or a directory with all below it, and return how many there were.
+def extract(stream: IO[bytes], target: Path, skipped: Callable[[str], None], *, preserve: bool = True) -> None:
+    """Extract an archive with one member, a file or a directory with all below it.
 
-    Members are placed below the target or nowhere (tarfile's data filter): no paths that lead out, no devices, no
-    owners, no set-user-id. Links are not made, as by `kubectl cp`.
+    The member becomes the target, whatever its name, and what is below it goes below the target or nowhere: no path
+    that leads out, also by links of this machine. No devices, owners and set-user-id bits are taken over, and links are
+    not made, as by `kubectl cp`. tarfile's own filter is not in every Python 3.11.
 
     Args:
         stream: the archive.
-        target: path of the member's copy; a file goes into a directory that exists.
+        target: path of the member's copy.
         skipped: called with the name of each member that is no file and no directory.
-        preserve: whether times and modes are kept.
+        preserve: whether times and modes of files are kept.
 
     Raises:
         NodeError: the archive is damaged, leads out of the target, or the disk has no room for it.
@@ -59,38 +62,46 @@ def extract(stream: IO[bytes], target: Path, skipped: Callable[[str], None], *, 
     try:
         with tarfile.open(fileobj=stream, mode="r|", tarinfo=_BoundedTarInfo) as archive:
             for member in archive:
-                inside = "/".join(part for part in member.name.split("/") if part not in ("", "."))
-                below = inside.partition("/")[2]
-                if not below and member.issym():
-                    raise SourceIsLinkError
                 count += 1
                 if count > MOST_MEMBERS:
                     raise NodeError(f"more than {MOST_MEMBERS} files", hint="copy parts of the directory")
-                if not (member.isreg() or member.isdir()):
+                path = _path_of(member, target)
+                if member.isdir():
+                    path.mkdir(parents=True, exist_ok=True)
+                elif member.isreg():
+                    _extract_file(archive, member, path, preserve=preserve)
+                elif path == target and member.issym():
+                    raise SourceIsLinkError
+                else:
                     skipped(member.name)
-                    continue
-                _extract_one(archive, member, inside, target, preserve=preserve)
-    except tarfile.FilterError as error:
-        raise NodeError("the container's archive leads elsewhere", str(error), "nothing more was copied") from error
-    except tarfile.TarError as error:
+    except (tarfile.TarError, ValueError) as error:
         raise NodeError("the container's archive cannot be read", "", str(error)) from error
-    return count
 
 
-def _extract_one(
-    archive: tarfile.TarFile, member: tarfile.TarInfo, inside: str, target: Path, *, preserve: bool
-) -> None:
-    name, _, below = inside.partition("/")
-    directory, path = target, below
-    if not below and member.isreg():
-        directory, path = (target, name) if target.is_dir() else (target.parent, target.name)
-    elif not below:
-        target.mkdir(exist_ok=True)
-        return
-    if member.size > (free := shutil.disk_usage(directory).free):
+def _path_of(member: tarfile.TarInfo, target: Path) -> Path:
+    """Return the path of a member's copy. Raises NodeError if it leads out of the target."""
+    parts = [part for part in member.name.split("/") if part not in ("", ".")]
+    path = target.joinpath(*parts[1:])
+    base = os.path.realpath(target)
+    if ".." in parts or os.path.commonpath([base, os.path.realpath(path)]) != base:
+        raise NodeError("the container's archive leads elsewhere", member.name, "nothing more was copied")
+    return path
+
+
+def _extract_file(archive: tarfile.TarFile, member: tarfile.TarInfo, path: Path, *, preserve: bool) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if member.size > (free := shutil.disk_usage(path.parent).free):
         raise NodeError("no room for", member.name, f"it has {member.size} bytes, and {free} are free")
-    one = tarfile.data_filter(member.replace(name=path, deep=False), str(directory))
-    archive.extract(one, directory, set_attrs=preserve, filter="fully_trusted")
+    content = archive.extractfile(member)
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
+    with os.fdopen(descriptor, "wb") as file:
+        if content is not None:
+            shutil.copyfileobj(content, file)
+        if preserve:
+            os.fchmod(file.fileno(), member.mode & 0o755 | 0o600)
+    if preserve:
+        with suppress(OverflowError, ValueError):
+            os.utime(path, (member.mtime, member.mtime))
 
 
 def pack(source: Path, name: str, stream: IO[bytes], skipped: Callable[[str], None]) -> None:

@@ -105,6 +105,8 @@ class ContainerFiles:
         if not target.is_dir() and not target.parent.is_dir():
             raise NodeError("there is no directory", str(target.parent), usage=True)
         remote = PurePosixPath(path)
+        if target.is_dir():  # under the name that was asked for: the container does not choose one beside other files
+            target /= remote.name
         for options in ("cf", "chf"):
             command = ("tar", options, "-", "-C", str(remote.parent), remote.name or ".")
             try:

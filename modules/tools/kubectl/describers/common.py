@@ -164,6 +164,6 @@ def _interval(event: JsonObject, now: float) -> str:
         last, count = text_at(event, "series.lastObservedTime"), text_at(event, "series.count")
         return f"{ago(last, now)} (x{count} over {first})"
     count = text_at(event, "count")
-    if count.isdecimal() and int(count) > 1:
+    if count.isdecimal() and count not in ("0", "1"):
         return f"{ago(text_at(event, 'lastTimestamp'), now)} (x{count} over {first})"
     return first

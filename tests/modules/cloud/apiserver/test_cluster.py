@@ -265,7 +265,27 @@ def test_a_pod_without_a_node_waits_for_the_only_node(cluster: Cluster) -> None:
     assert cluster.storage.get(WEB)["spec"]["nodeName"] == "edge"
     cluster.create({"kind": "Node", "apiVersion": "v1", **node("second")})
     other, _ = cluster.apply(pod("other", nodeName=""))
-    assert not other["spec"]["nodeName"]
+    assert other["spec"]["nodeName"] == "second", "it has fewer pods"
+
+
+def test_a_pod_that_no_node_fits_says_so_until_one_does(cluster: Cluster) -> None:
+    """A condition and one Event for each reason, as kube-scheduler's."""
+    made, _ = cluster.apply(pod(nodeName="", nodeSelector={"kind": "fast"}))
+    (condition,) = made["status"]["conditions"]
+    assert (condition["type"], condition["status"], condition["reason"]) == ("PodScheduled", "False", "Unschedulable")
+    assert condition["message"] == "no nodes available to schedule pods"
+    cluster.create({"kind": "Node", "apiVersion": "v1", **node("edge")})
+    for _ in range(2):
+        cluster.place_waiting_pods()
+    why = "0/1 nodes are available: 1 node(s) didn't match Pod's node affinity/selector."
+    messages = [event["message"] for event in cluster.list(kind_named("Event"))]
+    assert sorted(messages) == [why, "no nodes available to schedule pods"]
+    edge = ObjectKey("Node", "", "edge")
+    cluster.update({**cluster.storage.get(edge), "metadata": {"name": "edge", "labels": {"kind": "fast"}}})
+    cluster.place_waiting_pods()
+    placed = cluster.storage.get(WEB)
+    assert placed["spec"]["nodeName"] == "edge"
+    assert [one["status"] for one in placed["status"]["conditions"]] == ["True"]
 
 
 def test_a_status_patch_changes_no_spec_and_no_identity(cluster: Cluster) -> None:

@@ -8,7 +8,7 @@ import pytest
 from beehive.simulation import Simulation
 from modules.cloud.apiserver.cluster import Cluster
 from modules.cloud.apiserver.kinds import ObjectKey
-from modules.cloud.apiserver.manifest_directory import ManifestDirectory
+from modules.cloud.apiserver.manifest_directory import ManifestDirectory, ManifestDirectoryError, check_directory
 from modules.cloud.apiserver.manifests import ManifestError, items_of, read_manifests
 
 WEB = ObjectKey("Pod", "default", "web")
@@ -215,3 +215,46 @@ def test_a_manifest_of_a_few_lines_does_not_stand_for_gigabytes() -> None:
         with pytest.raises(ManifestError, match=r"b\.json:1.*nested"):
             read_manifests("[" * depth + "]" * depth, "b.json")
     assert read_manifests("[" * 100 + "]" * 100, "b.json")
+
+
+def test_a_misspelt_field_is_an_error_with_its_line(
+    cluster: Cluster, directory: ManifestDirectory, write: Write
+) -> None:
+    write("a.yaml", "# a comment\n" + POD.replace("image:", "imgae:"))
+    directory.sync()
+    (error,) = directory.errors()
+    assert "a.yaml:7" in error
+    assert 'strict decoding error: unknown field "spec.containers[0].imgae"' in error
+    assert list(cluster.storage) == []
+
+
+@pytest.mark.parametrize("text", ["", "# nothing\n", "---\n---\n"])
+def test_an_empty_file_is_an_error_and_takes_nothing_away(
+    tmp_path: Path, cluster: Cluster, directory: ManifestDirectory, write: Write, text: str
+) -> None:
+    write("a.yaml", POD)
+    directory.sync()
+    write("a.yaml", text)
+    for _ in range(2):
+        directory.sync()
+    (error,) = directory.errors()
+    assert "the file is empty" in error
+    assert len(list(cluster.storage)) == 1
+    again = ManifestDirectory(tmp_path, cluster)
+    again.sync()
+    assert len(list(cluster.storage)) == 1, "nor when cloudcore starts again"
+
+
+def test_a_key_that_is_there_twice_is_refused_with_its_line() -> None:
+    for text, name, line in [("a: 1\nb:\n  c: 1\n  c: 2\n", "f.yaml", 4), ('{"a": {"c": 1, "c": 2}}', "f.json", 1)]:
+        with pytest.raises(ManifestError, match='key "c" is already set in the map') as refused:
+            read_manifests(text, name)
+        assert refused.value.line == line
+
+
+def test_a_directory_that_is_not_there_or_none_is_an_error_at_start(tmp_path: Path) -> None:
+    check_directory(tmp_path)
+    (tmp_path / "file").write_text("")
+    for path, why in [(tmp_path / "nothing", "there is none"), (tmp_path / "file", "it is no directory")]:
+        with pytest.raises(ManifestDirectoryError, match=why):
+            check_directory(path)

@@ -33,7 +33,7 @@ NODE: JsonObject = {
         "a lease that says nothing",
     ],
 )
-def test_a_node_is_shown_as_its_lease_says_whatever_its_clock_says(
+def test_a_dead_node_is_not_ready_whatever_its_clock_says(
     spec: dict[str, Any], seconds: float, status: str
 ) -> None:
     simulation = Simulation(0)

@@ -10,7 +10,6 @@ from typing import Any
 import msgspec
 import pytest
 
-from beehive.errors import StartError
 from beehive.message import Message
 from modules.cloud.apiserver.errors import UnknownKindError
 from modules.processes.cloudcore.control_client import Apply, ControlClient, Delete, Get
@@ -171,7 +170,7 @@ def test_only_its_user_can_reach_the_control_socket(stub: Stub) -> None:
 
 def test_a_second_stub_on_the_same_socket_is_refused_and_a_stale_socket_replaced(tmp_path: Path) -> None:
     with Stub(tmp_path) as first:
-        with pytest.raises(StartError, match="another cloudcore is running"), Stub(tmp_path):
+        with pytest.raises(ControlError, match="another cloudcore is running"), Stub(tmp_path):
             pass
         assert first.client.run(Get("pods")) == [], "the first goes on"
         path = first.config.control_socket

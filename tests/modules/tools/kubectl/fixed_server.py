@@ -39,8 +39,7 @@ KINDS: Final = {
 @contextmanager
 def real_kubectl(objects: Sequence[JsonObject]) -> Iterator[RealKubectl]:
     """The real kubectl with a server of these objects; the test is skipped where there is no kubectl."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(objects))
-    server.daemon_threads = False
+    server = _Server(("127.0.0.1", 0), _handler(objects))
     thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
     thread.start()
     try:
@@ -60,6 +59,13 @@ def found_kubectl(port: int) -> Iterator[RealKubectl]:
         pytest.skip("no kubectl on this machine")
     with tempfile.TemporaryDirectory() as home:
         yield RealKubectl(program, port, Path(home))
+
+
+class _Server(ThreadingHTTPServer):
+    """Takes as many connections at a time as commands run beside each other."""
+
+    daemon_threads = False
+    request_queue_size = 128
 
 
 class RealKubectl:

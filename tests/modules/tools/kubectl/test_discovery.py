@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from modules.tools.kubectl.discovery import ApiResource, Discovery
+from modules.tools.kubectl.discovery import ApiResource, RestMapper
 from modules.tools.kubectl.errors import KubectlError
 from modules.tools.kubectl.rest import RestClient
 
@@ -57,17 +57,17 @@ class Server(RestClient):
     ],
 )  # fmt: skip
 def test_one_resource(word: str, qualified: str) -> None:
-    assert Discovery(Server()).one(word).qualified == qualified
+    assert RestMapper(Server()).one(word).qualified == qualified
 
 
 def test_several_resources_and_categories() -> None:
-    found = Discovery(Server()).named("no,all,po")
+    found = RestMapper(Server()).named("no,all,po")
     assert [each.plural for each in found] == ["nodes", "pods", "services", "deployments"]
 
 
 def test_core_resources_need_one_request() -> None:
     server = Server()
-    Discovery(server).one("pods")
+    RestMapper(server).one("pods")
     assert server.asked == ["/api/v1"]
 
 
@@ -81,12 +81,12 @@ def test_core_resources_need_one_request() -> None:
 )
 def test_unknown_resources(word: str, said: str) -> None:
     with pytest.raises(KubectlError) as refused:
-        Discovery(Server()).named(word)
+        RestMapper(Server()).named(word)
     assert str(refused.value).startswith(said)
 
 
 def test_resources_of_manifests() -> None:
-    discovery = Discovery(Server())
+    discovery = RestMapper(Server())
     assert discovery.of_manifest("v1", "Pod").plural == "pods"
     assert discovery.of_manifest("other.example/v2", "Lease").version == "v2"
     for version, kind, said in (("v1", "Podd", "did you mean pods"), ("v1", "Deployment", "Deployment is in apps/v1")):
@@ -101,4 +101,4 @@ def test_paths_and_names() -> None:
     leases = ApiResource("leases", "lease", "Lease", group="g.example", version="v2", namespaced=False)
     assert leases.path("x", "n") == "/apis/g.example/v2/leases/n"
     assert (pods.shown("w"), leases.shown("n")) == ("pod/w", "lease.g.example/n")
-    assert Discovery(Server()).group_versions == ("apps/v1", "apps/v1beta1", "other.example/v2", "v1")
+    assert RestMapper(Server()).group_versions == ("apps/v1", "apps/v1beta1", "other.example/v2", "v1")

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from modules.tools.kubectl.watching import WatchedChange
 from tests.modules.tools.kubectl.cloud import Cloud, config_map, event, node, pod
 
 RUNNING = {"phase": "Running", "containerStatuses": [{"name": "main", "ready": True, "restartCount": 2,
@@ -155,6 +158,40 @@ def test_events_are_in_the_order_of_their_times(cloud: Cloud) -> None:
     assert [row[-1] for row in cloud.run("get", "ev", "--no-headers").rows] == ["c", "b", "a"]
     ordered = cloud.run("get", "ev", "--sort-by=.metadata.name", "-o", "name")
     assert ordered.lines == ["event/a", "event/b", "event/c"]
+
+
+@pytest.fixture
+def changed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A watch brings two changes, and ends."""
+
+    def changes(*_args: Any) -> Iterator[WatchedChange]:
+        yield WatchedChange("MODIFIED", pod("web", labels={"a": "b"}))
+        yield WatchedChange("DELETED", pod("other"))
+
+    monkeypatch.setattr("modules.tools.kubectl.get.changes", changes)
+
+
+def test_a_watch_shows_what_is_there_and_then_each_change(cloud: Cloud, changed: None) -> None:
+    cloud.make(pod())
+    assert [row[0] for row in cloud.run("get", "pods", "-w").rows] == ["NAME", "web", "web", "other"]
+    assert [row[0] for row in cloud.run("get", "pods", "--watch-only", "--no-headers").rows] == ["web", "other"]
+    assert cloud.run("get", "pod", "web", "-w", "-o", "name").lines == ["pod/web", "pod/web", "pod/other"]
+    events = cloud.run("get", "pods", "-w", "--output-watch-events").rows
+    assert [row[:2] for row in events] == [
+        ["EVENT", "NAME"],
+        ["ADDED", "web"],
+        ["MODIFIED", "web"],
+        ["DELETED", "other"],
+    ]
+    shown = cloud.run("get", "pods", "--watch-only", "--output-watch-events", "-o", "yaml").out
+    assert "type: MODIFIED\n" in shown
+    assert "kind: Pod\n" in cloud.run("get", "pods", "--watch-only", "-o", "yaml").out
+    assert cloud.run("get", "pods", "-w", "-o", "custom-columns=N:.metadata.name").lines == ["N", "web", "web", "other"]
+
+
+def test_a_watch_of_what_is_not_there(cloud: Cloud) -> None:
+    done = cloud.run("get", "pod", "nothing", "-w")
+    assert (done.status, done.err) == (1, 'Error from server (NotFound): pods "nothing" not found\n')
 
 
 def test_raw_answers(cloud: Cloud) -> None:

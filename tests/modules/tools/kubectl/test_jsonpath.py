@@ -36,6 +36,8 @@ def test_a_template_prints_what_kubectl_prints(obj: Any, template: str, printed:
 
 
 def test_the_recorded_texts_are_those_of_the_real_kubectl() -> None:
+    """Of every third template; the order of `..` is another each time."""
+    cases = [case for case in CASES[::3] if ".." not in case[1]]
     with real_kubectl(PODS) as kubectl:
 
         def printed(case: tuple[Any, str, str]) -> str:
@@ -45,8 +47,8 @@ def test_the_recorded_texts_are_those_of_the_real_kubectl() -> None:
             return text.split(". Printing more information")[0].strip() if refused else text
 
         with ThreadPoolExecutor(4) as threads:
-            found = list(threads.map(printed, CASES))
-    assert found == [case[2] for case in CASES]
+            found = list(threads.map(printed, cases))
+    assert found == [case[2] for case in cases]
 
 
 def test_members_come_in_the_order_of_their_names() -> None:

@@ -91,7 +91,7 @@ def test_nobody_there(tmp_path: Path) -> None:
             'Error from server (NotFound): pods "x" not found',
         ),
         (http(b'{"kind": "Status", "message": "no"}', "403 Forbidden"), "Error from server: no"),
-        (http(b"plain", "500 Oh"), "Error from server: plain"),
+        (http(b"plain\n  text\n", "500 Oh"), "Error from server: plain text"),
         (http(b"", "503 Busy"), "Error from server: the server answered with status 503"),
         (
             http(

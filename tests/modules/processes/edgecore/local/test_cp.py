@@ -65,6 +65,11 @@ def test_from_a_container(container: ContainerFiles, there: Path, tmp_path: Path
     container.download(f"{there}/f", tmp_path / "copy", preserve=True)
     container.download(f"{there}/link", tmp_path / "linked", preserve=True)
     container.download(f"{there}/d", tmp_path / "tree", preserve=True)
+    (tmp_path / "into").mkdir()
+    container.download(f"{there}/d", tmp_path / "into", preserve=True)
+    container.download(f"{there}/f", tmp_path / "into", preserve=True)
+    assert (tmp_path / "into" / "d" / "sub" / "b").read_text() == "2"
+    assert (tmp_path / "into" / "f").exists()
     assert (tmp_path / "copy").read_bytes() == (tmp_path / "linked").read_bytes() == (there / "f").read_bytes()
     assert (tmp_path / "tree" / "sub" / "b").read_text() == "2"
 

@@ -1,0 +1,96 @@
+"""The Kubernetes API as a service, on a cluster alone, without sockets and actors."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+from urllib.parse import urlencode
+
+from beehive.http.server import ServerExchange
+from beehive.simulation import Simulation
+from edged.server.request import MAX_HEAD, Request, read_request
+from edged.server.responses import Reply, Response, Stream
+from modules.cloud.apiserver.api_calls import ApiCall, ApiResult, DryRunError, serve
+from modules.cloud.apiserver.cluster import Cluster
+from modules.cloud.apiserver.endpoints.service import ApiService
+from modules.cloud.apiserver.endpoints.subscriptions import Subscriptions
+from modules.cloud.apiserver.watch_history import WatchHistory, WatchQuery, WatchStart
+
+PODS = "/api/v1/namespaces/default/pods"
+MAPS = "/api/v1/namespaces/default/configmaps"
+
+
+class Watcher:
+    """A client of a watch: does something before each wait, and goes when there is nothing left to do."""
+
+    def __init__(self, *acts: Any) -> None:
+        self._acts = list(acts)
+
+    def gone_within(self, seconds: float, wake: int | None = None) -> bool:
+        """Acts; whether nothing was left to do."""
+        assert seconds >= 0
+        assert wake is not None
+        if not self._acts:
+            return True
+        self._acts.pop(0)()
+        return False
+
+
+class Serving:
+    """The service and what a test asks of it."""
+
+    def __init__(self) -> None:
+        self.simulation = Simulation(0)
+        self.cluster = Cluster(self.simulation.clock, default_node="n1")
+        self.history = WatchHistory(self.cluster.storage)
+        self.subscriptions = Subscriptions()
+        self.service = ApiService(self, self.subscriptions, "v1.32.10-edgecore", self.simulation.clock)
+
+    def call(self, call: ApiCall) -> ApiResult:
+        """Carries out a call, as edgecontroller does; a dry run only answers."""
+        try:
+            return serve(self.cluster, call)
+        except DryRunError as end:
+            return end.result
+        finally:
+            self.noted()
+
+    def noted(self) -> None:
+        """Passes changes to history and watches."""
+        for event in self.cluster.storage.take_events():
+            self.subscriptions.publish(self.history.note(event))
+
+    def start_watch(self, query: WatchQuery) -> WatchStart:
+        """Begins a watch."""
+        return self.history.start(query)
+
+    def ask(self, method: str, path: str, body: Any = None, media: str = "application/json", accept: str = "",
+            **query: str) -> Response:  # fmt: skip
+        """The response to a request."""
+        reply = self.reply(method, path, body, media, accept, **query)
+        assert isinstance(reply, Response)
+        return reply
+
+    def watch(self, path: str, watcher: Watcher, **query: str) -> list[tuple[str, Any]]:
+        """The events of a watch, with the names of their objects."""
+        reply = self.reply("GET", path, watch="true", **query)
+        assert isinstance(reply, Stream), reply
+        lines = b"".join(reply.pieces(watcher)).splitlines()
+        reply.done()
+        events = [json.loads(line) for line in lines]
+        return [(event["type"], event["object"]["metadata"].get("name")) for event in events]
+
+    def reply(
+        self, method: str, path: str, body: Any = None, media: str = "application/json", accept: str = "", **query: str
+    ) -> Reply:
+        """The reply to a request."""
+        data = body if isinstance(body, bytes) else b"" if body is None else json.dumps(body).encode()
+        target = f"{path}?{urlencode(query)}" if query else path
+        head = f"{method} {target} HTTP/1.1\r\nHost: x\r\nContent-Type: {media}\r\nContent-Length: {len(data)}\r\n"
+        head += f"Accept: {accept}\r\n" if accept else ""
+        return self.service.serve(_request(head.encode() + b"\r\n" + data))
+
+
+def _request(text: bytes) -> Request:
+    parts = [text]
+    return read_request(ServerExchange(MAX_HEAD), lambda: parts.pop() if parts else b"", 1 << 22)

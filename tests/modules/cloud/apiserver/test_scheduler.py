@@ -1,0 +1,79 @@
+"""Where the scheduler puts a pod."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from modules.cloud.apiserver.kinds import JsonObject
+from modules.cloud.apiserver.scheduler import place
+
+
+def a_node(name: str, *, ready: bool = True, labels: dict[str, str] | None = None, **spec: Any) -> JsonObject:
+    condition = {"type": "Ready", "status": "True" if ready else "Unknown"}
+    allocatable = {"cpu": "1", "memory": "1Gi", "pods": "3"}
+    return {
+        "kind": "Node",
+        "metadata": {"name": name, "labels": labels or {}},
+        "spec": spec,
+        "status": {"conditions": [condition], "allocatable": allocatable},
+    }
+
+
+def a_pod(name: str = "p", on: str = "", cpu: str = "", port: int = 0, **spec: Any) -> JsonObject:
+    container: JsonObject = {"name": "c", "image": "i"}
+    if cpu:
+        container["resources"] = {"requests": {"cpu": cpu}}
+    if port:
+        container["ports"] = [{"containerPort": 1, "hostPort": port}]
+    return {"kind": "Pod", "metadata": {"name": name}, "spec": {"containers": [container], "nodeName": on, **spec}}
+
+
+def test_the_ready_one_with_the_fewest_pods_and_then_the_first_by_name() -> None:
+    nodes = [a_node("c"), a_node("b"), a_node("a", ready=False)]
+    assert place(a_pod(), nodes, []).node == "b"
+    assert place(a_pod(), nodes, [a_pod("x", on="b")]).node == "c"
+    ended = {**a_pod("x", on="b"), "status": {"phase": "Succeeded"}}
+    assert place(a_pod(), nodes, [ended]).node == "b", "a pod that has ended takes no room"
+    assert place(a_pod(), [nodes[2]], []).node == "a", "a node that is offline gets it when it connects"
+
+
+TAINT = {"key": "gpu", "value": "yes", "effect": "NoSchedule"}
+
+
+@pytest.mark.parametrize(
+    ("node", "pod", "others", "reason"),
+    [
+        (a_node("n"), a_pod(nodeSelector={"a": "b"}), [], "node(s) didn't match Pod's node affinity/selector"),
+        (a_node("n", unschedulable=True), a_pod(), [], "node(s) were unschedulable"),
+        (a_node("n", taints=[TAINT]), a_pod(), [], "node(s) had untolerated taint {gpu: yes}"),
+        (a_node("n"), a_pod(cpu="600m"), [a_pod("x", on="n", cpu="500m")], "Insufficient cpu"),
+        (a_node("n"), a_pod(), [a_pod(str(i), on="n") for i in range(3)], "Too many pods"),
+        (a_node("n"), a_pod(port=80), [a_pod("x", on="n", port=80)],
+         "node(s) didn't have free ports for the requested pod ports"),
+    ],
+)  # fmt: skip
+def test_a_node_that_does_not_fit(node: JsonObject, pod: JsonObject, others: list[JsonObject], reason: str) -> None:
+    placement = place(pod, [node], others)
+    assert placement == ("", f"0/1 nodes are available: 1 {reason}.")
+    assert place(pod, [node, a_node("other", labels={"a": "b"})], others).node == "other"
+
+
+def test_a_toleration_lets_a_pod_onto_a_node() -> None:
+    node = a_node("n", taints=[TAINT], unschedulable=True)
+    everything = [{"operator": "Exists"}]
+    assert place(a_pod(tolerations=everything), [node], []).node == "n"
+
+
+def test_what_keeps_each_node_away_is_counted() -> None:
+    nodes = [a_node("a", unschedulable=True), a_node("b", unschedulable=True), a_node("c", taints=[TAINT])]
+    why = place(a_pod(), nodes, []).why
+    assert why == ("0/3 nodes are available: 1 node(s) had untolerated taint {gpu: yes}, 2 node(s) were unschedulable.")
+    assert place(a_pod(), [], []).why == "no nodes available to schedule pods"
+
+
+def test_a_node_whose_status_cannot_be_read_gets_nothing() -> None:
+    node = a_node("n")
+    node["status"]["allocatable"] = {"cpu": "many"}
+    assert "cannot be read" in place(a_pod(), [node], []).why

@@ -1,0 +1,151 @@
+"""The real kubectl against the Kubernetes API of cloudcore, which a test serves on a loopback port."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from edged.server.http import HttpServer
+from edged.server.listening import listen_tcp
+from modules.cloud.apiserver.limits import REQUEST_BYTES
+from modules.processes.cloudcore.control import Control
+from tests.end_to_end.processes import wait_until
+from tests.modules.processes.cloudcore.stubs import Stub
+
+_KUBECTL = shutil.which("kubectl")
+_DEADLINE = 120
+
+pytestmark = [
+    pytest.mark.skipif(_KUBECTL is None, reason="kubectl is not installed"),
+    pytest.mark.timeout(600),  # many processes, each of which takes seconds where all are busy
+]
+
+MANIFEST = """\
+apiVersion: v1
+kind: Pod
+metadata: {name: web, labels: {app: web}}
+spec:
+  nodeName: n1
+  containers: [{name: main, image: "busybox:1.35"}]
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: settings}
+data: {a: "1"}
+"""
+
+
+class Kubectl:
+    """kubectl with an empty home."""
+
+    def __init__(self, port: int, home: Path) -> None:
+        self._command = [str(_KUBECTL), "--server", f"http://127.0.0.1:{port}"]
+        self._environment = {"HOME": str(home), "PATH": os.environ["PATH"]}
+        self.manifest = home / "manifest.yaml"
+        self.manifest.write_text(MANIFEST)
+
+    def run(self, *arguments: str, text: str = "") -> subprocess.CompletedProcess[str]:
+        """What a command comes to."""
+        return subprocess.run(
+            [*self._command, *arguments], input=text, env=self._environment, capture_output=True, text=True,
+            timeout=_DEADLINE, check=False,
+        )  # fmt: skip
+
+    def __call__(self, *arguments: str, text: str = "") -> str:
+        """What a command prints, which must succeed."""
+        done = self.run(*arguments, text=text)
+        assert done.returncode == 0, (arguments, done.stdout, done.stderr)
+        return done.stdout
+
+    def begin(self, *arguments: str, output: Path) -> subprocess.Popen[bytes]:
+        """Starts a command that goes on."""
+        with output.open("wb") as stream:
+            return subprocess.Popen([*self._command, *arguments], stdout=stream, env=self._environment)
+
+
+@pytest.fixture
+def kubectl(tmp_path: Path) -> Iterator[Kubectl]:
+    with Stub(tmp_path) as stub:
+        running = stub.core.hive.slot(Control.name).running
+        assert running is not None
+        control = running.ref._actor_weakref()
+        assert isinstance(control, Control)
+        clock = stub.core.hive.clock
+        server = HttpServer(listen_tcp("127.0.0.1", 0), control.service(), clock, max_body=REQUEST_BYTES)
+        server.start()
+        try:
+            yield Kubectl(server.port, tmp_path)
+        finally:
+            server.stop()
+
+
+def test_it_applies_shows_changes_and_deletes(kubectl: Kubectl) -> None:
+    file = str(kubectl.manifest)
+    assert kubectl("apply", "-f", file).splitlines() == ["pod/web created", "configmap/settings created"]
+    assert kubectl("apply", "-f", file).splitlines() == ["pod/web unchanged", "configmap/settings unchanged"]
+    rows = [line.split() for line in kubectl("get", "po,cm", "--no-headers").splitlines() if line]
+    assert [row[:2] for row in rows] == [["pod/web", "0/1"], ["configmap/settings", "1"]]
+    kubectl("label", "pod", "web", "colour=green")
+    assert kubectl("get", "pods", "-l", "colour in (green, red)", "-o", "name") == "pod/web\n"
+    assert kubectl("get", "pods", "--field-selector", "spec.nodeName=n2", "-o", "name") == ""
+    kubectl("patch", "cm", "settings", "-p", '{"data":{"b":"2"}}')
+    kubectl("patch", "cm", "settings", "--type=json", "-p", '[{"op":"remove","path":"/data/a"}]')
+    assert json.loads(kubectl("get", "cm", "settings", "-o", "jsonpath={.data}")) == {"b": "2"}
+    kubectl("wait", "cm/settings", "--for=jsonpath={.data.b}=2", "--timeout=60s")
+    assert "Labels:           app=web" in kubectl("describe", "pod", "web")
+    assert "deleted" in kubectl("delete", "cm", "settings", "--timeout=60s")
+    missing = kubectl.run("get", "cm", "settings")
+    assert missing.stderr == 'Error from server (NotFound): configmaps "settings" not found\n'
+
+
+def test_server_side_apply_takes_away_what_the_manifest_has_no_more(kubectl: Kubectl) -> None:
+    def applied(data: str) -> str:
+        text = f"apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: c}}\ndata: {data}\n"
+        kubectl("apply", "--server-side", "-f", "-", text=text)
+        return kubectl("get", "cm", "c", "-o", "jsonpath={.data}")
+
+    assert json.loads(applied("{a: '1', b: '2'}")) == {"a": "1", "b": "2"}
+    kubectl("patch", "cm", "c", "-p", '{"data":{"other":"x"}}')
+    assert json.loads(applied("{b: '3'}")) == {"b": "3", "other": "x"}
+
+
+def test_a_misspelt_field_is_an_error_or_a_warning(kubectl: Kubectl) -> None:
+    wrong = MANIFEST.replace("image:", "comand: [x], image:")
+    refused = kubectl.run("apply", "-f", "-", text=wrong)
+    assert refused.returncode == 1
+    assert 'strict decoding error: unknown field "spec.containers[0].comand"' in refused.stderr
+    warned = kubectl.run("apply", "--validate=warn", "-f", "-", text=wrong)
+    assert (warned.returncode, warned.stderr) == (0, 'Warning: unknown field "spec.containers[0].comand"\n')
+
+
+def test_a_dry_run_changes_nothing(kubectl: Kubectl) -> None:
+    created = kubectl("apply", "--dry-run=server", "-f", str(kubectl.manifest)).splitlines()
+    assert created == ["pod/web created (server dry run)", "configmap/settings created (server dry run)"]
+    assert kubectl("get", "pods,cm", "-o", "name") == ""
+    differs = kubectl.run("diff", "-f", str(kubectl.manifest))
+    assert differs.returncode == 1
+    assert "+kind: ConfigMap" in differs.stdout
+
+
+def test_it_watches(kubectl: Kubectl, tmp_path: Path) -> None:
+    seen = tmp_path / "seen"
+    watch = kubectl.begin("get", "cm", "-w", "-o", "name", output=seen)
+    try:
+        shows = _shows(seen)
+        kubectl("apply", "-f", str(kubectl.manifest))
+        wait_until(lambda: shows("configmap/settings"), "the watch shows the configmap")
+        kubectl("delete", "-f", str(kubectl.manifest), "--force", "--grace-period=0")
+        assert watch.poll() is None
+    finally:
+        watch.kill()
+        watch.wait()
+
+
+def _shows(path: Path) -> Callable[[str], bool]:
+    return lambda line: line in path.read_text().splitlines()
