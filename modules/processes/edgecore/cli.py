@@ -76,6 +76,13 @@ class LogLevel(StrEnum):
     ERROR = "error"
 
 
+class LogFormat(StrEnum):
+    """Form of the lines that `run` logs; those of `beehive.log_lines.LogFormat`, whose import would load the bus."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
 class Recording(NamedTuple):
     """Destination of `run --record`."""
 
@@ -88,7 +95,9 @@ class Recording(NamedTuple):
 class RunProcess(Protocol):
     """Type of `modules.processes.edgecore.process.run`."""
 
-    def __call__(self, config: EdgeCoreConfig, *, log_level: LogLevel, record: Recording | None) -> int:
+    def __call__(
+        self, config: EdgeCoreConfig, *, log_level: LogLevel, log_format: LogFormat, record: Recording | None
+    ) -> int:
         """Run the node until a signal stops it; return the exit status."""
 
 
@@ -145,6 +154,10 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
     )
     levels = [level.value for level in LogLevel]
     parser.add_argument("--log-level", choices=levels, default=LogLevel.INFO.value, help="default: info")
+    forms = [form.value for form in LogFormat]
+    parser.add_argument(
+        "--log-format", choices=forms, default=LogFormat.TEXT.value, help="json: one object a line (default: text)"
+    )
     parser.add_argument(
         "--record",
         metavar="FILE|DIR",
@@ -222,22 +235,24 @@ def _add_config(parser: argparse.ArgumentParser) -> None:
 
 def run(chosen: argparse.Namespace) -> int:
     """Make the configuration and run the node; return its exit status."""
+    say = _sayer(LogFormat(chosen.log_format))
     try:
         location = node_location(chosen)
-        config = _configured(location)
+        config = _configured(location, say)
         refuse_unisolated_root(config, str(location.file or "edgecore run"), allowed=chosen.allow_unisolated_root)
     except ConfigError as error:
         for problem in error.problems:
-            _say(f"error: {problem.render(error.source)}")
+            say(f"error: {problem.render(error.source)}")
         return ExitCode.CONFIGURATION
     process = cast("RunProcess", _imported(PROCESS))
     try:
         path = recording_path(chosen.record)
         record = None if path is None else Recording(path, chosen.record_limit)
     except OSError as error:
-        _say(f"error: --record {chosen.record}: {error.strerror}")
+        say(f"error: --record {chosen.record}: {error.strerror}")
         return ExitCode.START_FAILED
-    return process(config, log_level=LogLevel(chosen.log_level), record=record)
+    log_format = LogFormat(chosen.log_format)
+    return process(config, log_level=LogLevel(chosen.log_level), log_format=log_format, record=record)
 
 
 def refuse_unisolated_root(config: EdgeCoreConfig, source: str, *, allowed: bool) -> None:
@@ -272,17 +287,17 @@ def recording_path(text: str | None) -> Path | None:
     return path.absolute()
 
 
-def _configured(location: NodeLocation) -> EdgeCoreConfig:
+def _configured(location: NodeLocation, say: Callable[[str], None]) -> EdgeCoreConfig:
     loaded = location.load()
     if location.file is None:
         verify(loaded.config, loaded.source)
-        _say(f"no configuration file: embedded runtime (isolates nothing), everything below {location.root}")
+        say(f"no configuration file: embedded runtime (isolates nothing), everything below {location.root}")
         return loaded.config
-    _say(f"configuration {location.file}")
+    say(f"configuration {location.file}")
     for warning in loaded.warnings:
-        _say(f"warning: {warning.render(loaded.source)}")
+        say(f"warning: {warning.render(loaded.source)}")
     if loaded.without_effect:
-        _say(f"keys without effect: {len(loaded.without_effect)}; `edgecore config check {location.file}` names them")
+        say(f"keys without effect: {len(loaded.without_effect)}; `edgecore config check {location.file}` names them")
     return loaded.config
 
 
@@ -290,6 +305,13 @@ def _imported(name: str) -> object:
     """Import the object named `module:attribute`."""
     module, _, attribute = name.partition(":")
     return getattr(import_module(module), attribute)
+
+
+def _sayer(form: LogFormat) -> Callable[[str], None]:
+    """Return the function that prints a remark before the node runs, in the form of its log."""
+    if form is LogFormat.TEXT:
+        return _say
+    return cast("Callable[[str], None]", _imported("modules.processes.edgecore.logs:say_in_json"))
 
 
 def _say(text: str) -> None:

@@ -25,7 +25,7 @@ def running(config: EdgeCoreConfig, proc: Path = machine.PROC) -> Running:
     """Return the facts of this node's edgecore process."""
     pid = machine.lock_holder(config.modules.edged.root_directory, proc)
     if not pid:
-        return Running()
+        return Running(has_unit=machine.has_unit())
     node = NodeClient(socket_path(config))
     try:
         node.get("/healthz")
