@@ -17,14 +17,20 @@ class TokenBucket:
         self._tokens = self._burst
         self._seen: float | None = None
 
-    def take(self, now: float) -> float:
-        """Take a token and return 0, or return the seconds until the next token; `now` is in monotonic seconds."""
+    def take(self, now: float, *, only_if_full: bool = False) -> float:
+        """Take a token and return 0, or return the seconds until the next token.
+
+        Args:
+            now: in monotonic seconds.
+            only_if_full: take it from a full bucket only, so that whoever comes next finds the whole burst but one.
+        """
         if self._rate <= 0:
             return 0.0
         if self._seen is not None and now > self._seen:
             self._tokens = min(self._burst, self._tokens + (now - self._seen) * self._rate)
         self._seen = now
-        if self._tokens >= 1.0 - 1e-9:
+        needed = self._burst if only_if_full else 1.0
+        if self._tokens >= needed - 1e-9:
             self._tokens -= 1.0
             return 0.0
-        return (1.0 - self._tokens) / self._rate
+        return (needed - self._tokens) / self._rate

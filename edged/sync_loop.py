@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from beehive import ModuleContext
 from edged.admission.admitter import was_admitted
 from edged.api import ContainerStateWaiting, Nanoseconds, Pod
+from edged.cri.errors import UnavailableError
 from edged.errors import found_no_room
 from edged.events.pods import PodEvents
 from edged.node.status import NodeReport
@@ -361,7 +362,8 @@ class SyncLoop:
     def _retry(self, record: PodRecord | None, done: Done) -> None:
         delay = self._requeue.after_failure(record, done)
         queue = Queue.ADDITION if done.job.state is PodState.SYNC else Queue.DELETION
-        _log.warning("pod %s: %s; again in %.0f s", done.job.ref, done.error, delay)
+        level = logging.DEBUG if isinstance(done.error, UnavailableError) else logging.WARNING
+        _log.log(level, "pod %s: %s; again in %.0f s", done.job.ref, done.error, delay)
         self._workers.update_pod_after(done.job.ref.uid, queue, delay)
 
     def _note_message(self, uid: PodUid) -> None:

@@ -19,7 +19,8 @@ _STATES = frozenset(
 )
 _STATE_OPERATIONS = frozenset({Operation.UPDATE, Operation.PATCH})
 _ANSWER_OPERATIONS = frozenset({Operation.RESPONSE, Operation.ERROR})
-_EVENT_OPERATIONS = frozenset({Operation.INSERT, Operation.UPDATE, Operation.PATCH})
+_WHOLE = frozenset({Operation.INSERT, Operation.UPDATE})
+_EVENT_OPERATIONS = _WHOLE | {Operation.PATCH}
 
 
 class MessageClass(Enum):
@@ -30,7 +31,7 @@ class MessageClass(Enum):
     | REQUEST | its sender waits for the answer | no: the sender repeats it if need be | refused |
     | ANSWER | an acknowledgement or error | no: the cloud repeats the unanswered message | refused |
     | STATE | the state of an object, without a waiting sender | the newest of each object | refused |
-    | EVENT | a Kubernetes event | yes, in order; the newest of its updates | the oldest event is dropped |
+    | EVENT | a Kubernetes event | yes, in order; of each event the newest state | the oldest event is dropped |
     | UPLOAD | all others | yes, in order | refused |
     | KEEPALIVE | `keepalive` of the node | no | |
 
@@ -68,10 +69,16 @@ class Entry(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def state(self) -> Hashable | None:
-        """Key under which a newer state replaces this entry; None for messages that must all arrive."""
+        """Key under which a newer state replaces this entry; None for messages that must all arrive.
+
+        The update of an event has the whole event and takes the place of its waiting insert: an API server creates an
+        event that is updated and not there.
+        """
         route = self.message.route
-        if self.kind is MessageClass.STATE or (self.kind is MessageClass.EVENT and route.operation == Operation.UPDATE):
+        if self.kind is MessageClass.STATE:
             return route.resource, route.operation
+        if self.kind is MessageClass.EVENT and route.operation in _WHOLE:
+            return route.resource, MessageClass.EVENT
         return None
 
 

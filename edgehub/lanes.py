@@ -24,7 +24,7 @@ class Lane(IntEnum):
     | NODE | the node, its status, its lease | without them the cloud takes the node for dead |
     | PODS | pods, their statuses, and requests with a waiting sender | the cloud knows a pod by its status |
     | UPLOADS | messages without a waiting sender | |
-    | EVENTS | Kubernetes events | they are many, and report the past |
+    | EVENTS | Kubernetes events | they are many, and report the past; they wait until nothing else does |
     """
 
     NODE = 0
@@ -48,8 +48,8 @@ def lane_of(message: Message, kind: MessageClass) -> Lane:
 class Lanes:
     """The waiting messages, by key. The first lane that is not empty is served first.
 
-    A lane that has waited while `SHARE` messages of others left is next, so that none starves. Messages about one
-    object leave in the order of their arrival.
+    A lane that has waited while `SHARE` messages of others left is next, so that none starves but the events, which
+    never come before a status. Messages about one object leave in the order of their arrival.
     """
 
     def __init__(self) -> None:
@@ -117,7 +117,7 @@ class Lanes:
     def next(self, may_leave: Callable[[Entry], bool]) -> Hashable | None:
         """Return the key of the next entry to leave, among those that `may_leave`; None for none."""
         found = {lane: key for lane in Lane if (key := self._first(lane, may_leave)) is not None}
-        starved = next((lane for lane in found if self._passed[lane] >= SHARE), None)
+        starved = next((lane for lane in found if lane is not Lane.EVENTS and self._passed[lane] >= SHARE), None)
         lane = starved if starved is not None else next(iter(found), None)
         return None if lane is None else found[lane]
 

@@ -81,6 +81,8 @@ class EdgeHub(Module):
         self._redial: Timer | None = None
         self._heartbeat: Timer | None = None
         self._next_token: Timer | None = None
+        self._next_token_for = MessageClass.REQUEST
+        """Class of the message that waits for `_next_token`."""
         hooks = LinkHooks(
             opened=lambda: self.call_soon(self._opened),
             confirmed=lambda frames: self.call_soon(lambda: self._confirmed(frames)),
@@ -242,17 +244,24 @@ class EdgeHub(Module):
     def _send_waiting(self) -> None:
         """Send the messages that may leave; a timer continues when the rate limit is reached."""
         while self._up_since is not None and (entry := self._outgoing.peek()) is not None:
-            if entry.kind not in _NOT_RATED and not self._take_token():
+            if entry.kind not in _NOT_RATED and not self._take_token(entry.kind):
                 return
             self._send_frame(self._outgoing.take())
 
-    def _take_token(self) -> bool:
-        """Return whether the rate limit admits a message; if not, a timer runs."""
+    def _take_token(self, kind: MessageClass) -> bool:
+        """Return whether the rate limit admits a message of a class; if not, a timer runs.
+
+        An event gets a token of a full bucket only. So statuses always find the whole burst, whatever the events did.
+        """
+        is_event = kind is MessageClass.EVENT
         if self._next_token is not None:
-            return False
-        wait = self._bucket.take(self.clock.monotonic())
+            if is_event or self._next_token_for is not MessageClass.EVENT:
+                return False
+            self._next_token.cancel()
+            self._next_token = None
+        wait = self._bucket.take(self.clock.monotonic(), only_if_full=is_event)
         if wait > 0:
-            self._next_token = self.after(wait, self._token_available)
+            self._next_token, self._next_token_for = self.after(wait, self._token_available), kind
         return not wait
 
     def _token_available(self) -> None:

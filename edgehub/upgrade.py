@@ -13,7 +13,13 @@ from edgehub.errors import SettingsError, UpgradeError
 LONGEST_ANSWER = 16 * 1024
 """Largest head of an answer, in bytes."""
 
+WITH_TLS = "`edgecore join` this cloud, or set modules.edgeHub.websocket.server to wss://HOST:PORT"
+"""What to do about a cloud that speaks TLS."""
+
+_TLS_ALERT = b"\x15\x03"
+"""Beginning of a TLS record that says that the other side does not speak TLS."""
 _GUID = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
+_BAD_REQUEST = 400
 _PORTS = {"ws": 80, "wss": 443}
 _PRINTABLE = re.compile(r"[!-~]+")
 _VALUE = re.compile(r"[ -~]*")
@@ -75,6 +81,11 @@ class Upgrade:
         self.compression: Agreement | None = None
         """The accepted parameters of permessage-deflate; None without compression."""
 
+    @property
+    def closed_hint(self) -> str:
+        """What a server may mean that closes the connection without an answer."""
+        return "" if self.target.secure else f"it may want TLS: {WITH_TLS}"
+
     def request(self) -> bytes:
         """Return the request; without Origin, which the cloud would compare, and without subprotocol."""
         lines = [
@@ -98,6 +109,8 @@ class Upgrade:
         """
         self._answer += data
         head, end, rest = bytes(self._answer).partition(b"\r\n\r\n")
+        if self._answer[:2] == _TLS_ALERT and not self.target.secure:
+            raise UpgradeError(f"{self.target} speaks TLS, and this node does not", WITH_TLS)
         if not end:
             if len(self._answer) > LONGEST_ANSWER:
                 raise UpgradeError(f"no end of the answer within {LONGEST_ANSWER} bytes")
@@ -108,6 +121,8 @@ class Upgrade:
     def _check(self, head: str, rest: bytes) -> None:
         first, *lines = head.split("\r\n")
         status = _status(first)
+        if status == _BAD_REQUEST and not self.target.secure and b"HTTPS" in rest:
+            raise UpgradeError(f"{self.target} speaks TLS, and this node does not", WITH_TLS, status)
         if status != 101:
             said = rest[:200].decode("utf-8", "replace").strip()
             raise UpgradeError(f"the cloud answered {first[9:80]!r} {said!r}", _hint(status), status)

@@ -104,7 +104,7 @@ class WebsocketLink(Link):
             self._transport.await_answer(deadline, late)
             data = self._transport.receive(_READ_BYTES)
             if data == b"":
-                raise UpgradeError("the peer closed the connection instead of answering")
+                raise UpgradeError("the peer closed the connection instead of answering", self._upgrade.closed_hint)
             rest = self._upgrade.feed(data) if data else None
             if rest is not None:
                 self._agree()

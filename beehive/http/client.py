@@ -1,12 +1,14 @@
 """The client's side of an exchange."""
 
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import h11
 
 from beehive.http.errors import HttpError
 from beehive.http.events import Receive, next_event
+
+_SWITCHING: Final = 101
 
 
 class ResponseHead(NamedTuple):
@@ -54,15 +56,22 @@ class ClientExchange:
         except h11.LocalProtocolError as error:
             raise HttpError(error.error_status_hint, str(error)) from error
 
+    @property
+    def rest(self) -> bytes:
+        """The bytes received after the head of a response that switches protocols."""
+        return self._connection.trailing_data[0]
+
     def read_head(self, receive: Receive) -> ResponseHead:
-        """Return the head of the response; responses with a status below 200 are skipped.
+        """Return the head of the response; responses with a status below 200 are skipped, except 101, after which the
+        connection has another protocol.
 
         Raises:
             HttpError: the answer is not HTTP/1, its head is too long, or the connection ends before it is complete.
         """
-        while isinstance(event := next_event(self._connection, receive), h11.InformationalResponse):
-            continue
-        if not isinstance(event, h11.Response):
+        event = next_event(self._connection, receive)
+        while isinstance(event, h11.InformationalResponse) and event.status_code != _SWITCHING:
+            event = next_event(self._connection, receive)
+        if not isinstance(event, h11.Response | h11.InformationalResponse):
             raise HttpError(502, "closed before an answer came")
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in event.headers}
         return ResponseHead(event.status_code, headers)

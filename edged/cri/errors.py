@@ -109,7 +109,7 @@ class RefusedError(CriError):
 class UnimplementedError(CriError):
     """This runtime does not know the call."""
 
-    _hint = "a newer version of the container runtime may"
+    _hint = "this container runtime does not have it"
     _retryable = False
 
 

@@ -67,7 +67,7 @@ class PodEvents:
 
     def back_off(self, pod: Pod, container: str) -> None:
         """A container is in back-off."""
-        message = f"Back-off restarting failed container {container} in pod {ref_of(pod)}"
+        message = f"Back-off restarting failed container {container} in pod {ref_of(pod).with_uid}"
         self._record(pod, WARNING, Reason.BACK_OFF, message, container)
 
     def deadline_exceeded(self, pod: Pod, message: str) -> None:

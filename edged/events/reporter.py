@@ -22,9 +22,9 @@ COMPONENT = "kubelet"
 class EventReporter:
     """Sends events to metamanager, at a limited rate and only the newest state of each, on the edged module's thread.
 
-    metamanager stores the newest few hundred and passes them on to the cloud if `modules.edged.reportEvent` is set. As
-    in client-go, a lost event is not repeated. Events of one second are sent together, so that starting a pod costs one
-    commit of the store and not five.
+    metamanager stores the newest few hundred and passes them on to the cloud unless `modules.edged.reportEvent` is
+    false. As in client-go, a lost event is not repeated. Events of one second are sent together, so that starting a pod
+    costs one commit of the store and not five.
 
     Args:
         meta: takes the events.

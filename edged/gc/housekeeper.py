@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from beehive import Actor
+from edged.cri.errors import UnavailableError
 from edged.errors import EdgedError
 
 _log = logging.getLogger(__name__)
@@ -68,7 +69,7 @@ class Housekeeper(Actor):
             chore.run()
         except (EdgedError, OSError) as error:
             problem = str(error)
-            if self._problems.get(chore.name) != problem:
+            if self._problems.get(chore.name) != problem and not isinstance(error, UnavailableError):
                 _log.warning("cannot %s, and try again: %s", chore.name, problem)
             self._problems[chore.name] = problem
         except Exception:  # noqa: BLE001 - no pod depends on it

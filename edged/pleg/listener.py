@@ -9,7 +9,7 @@ import pykka
 from beehive import Actor
 from beehive.backoff import Backoff
 from edged.cri.contract import ContainerRuntime
-from edged.cri.errors import ConnectionClosedError, CriError, UnimplementedError
+from edged.cri.errors import ConnectionClosedError, CriError, UnavailableError, UnimplementedError
 from edged.pleg.hints import Hints
 from edged.pleg.messages import HintAdded, StreamBroke, StreamEvent, StreamOpened, StreamRequested
 from protos.cri.v1 import api_pb2 as cri
@@ -70,7 +70,7 @@ class Listener(Actor):
         self._send(StreamBroke())
         if self.clock.monotonic() - begin > LONGEST_WAIT:
             self._backoff.reset()
-        if not self._backoff.failures:
+        if not self._backoff.failures and not isinstance(error, UnavailableError):
             _log.warning("no events from the runtime, it is listed every period until there are: %s", error)
         self.clock.after(self.wait(), self._reopen)
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from beehive import Module
 from edged.cri.contract import ContainerRuntime
+from edged.cri.errors import CriError, UnavailableError
 from edged.pleg.hints import Hints
 from edged.pleg.listener import Listener
 from edged.pleg.messages import (
@@ -53,7 +54,8 @@ class RuntimeWatch:
         self._relisted = relisted
         self._looked = looked
         self._hints = Hints(settings.relist_period)
-        self._problem = ""
+        self._problem: type[CriError] | None = None
+        """Why the last relist failed."""
 
     def start(
         self,
@@ -79,23 +81,30 @@ class RuntimeWatch:
         self._looked()
         match event:
             case RelistFailed(error):
-                self._note_problem(str(error))
+                self._note_problem(error)
             case PodInspected(inspection):
                 self._record(inspection)
                 self._seen(inspection)
             case Relisted(changed):
-                self._note_problem("")
+                self._note_problem(None)
                 for inspection in changed:
                     self._record(inspection)
                 self._relisted(event)
 
-    def _note_problem(self, problem: str) -> None:
-        if problem != self._problem:
-            self._problem = problem
-            if problem:
-                _log.warning("the runtime cannot be looked at: %s", problem)
-            else:
-                _log.info("the runtime can be looked at again")
+    def _note_problem(self, error: CriError | None) -> None:
+        """Log that the runtime has gone and come back, once for all pods and retries: other parts that it does not
+        answer leave it to this.
+        """
+        problem = type(error) if error is not None else None
+        if problem is self._problem:
+            return
+        self._problem = problem
+        if problem is None:
+            _log.info("the container runtime answers again")
+        elif issubclass(problem, UnavailableError):
+            _log.warning("the container runtime is away, pods wait until it is back: %s", error)
+        else:
+            _log.warning("the container runtime cannot list its pods: %s", error)
 
     def _record(self, inspection: PodInspection) -> None:
         hive = self._module.hive

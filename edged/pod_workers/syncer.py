@@ -7,7 +7,7 @@ from msgspec import Struct
 from beehive import Clock
 from edged.api import ContainerStateWaiting, Nanoseconds, Pod
 from edged.cri.contract import ContainerId
-from edged.cri.errors import CriError
+from edged.cri.errors import CriError, UnavailableError
 from edged.devices.errors import AllocationRefusedError
 from edged.errors import EdgedError
 from edged.events.pods import PodEvents
@@ -281,7 +281,8 @@ class PodSyncer:
             facts = facts or self._reader.read_pod(job.ref)
             return self._pruner.prune(facts) if job.state is PodState.SYNC else facts
         except CriError as error:
-            _log.warning("pod %s cannot be looked at: %s", job.ref, error)
+            level = logging.DEBUG if isinstance(error, UnavailableError) else logging.WARNING
+            _log.log(level, "pod %s cannot be looked at: %s", job.ref, error)
         except Exception:  # noqa: BLE001 - see `sync`
             _log.exception("a look at pod %s failed in a way nobody foresaw", job.ref)
         return None

@@ -48,8 +48,17 @@ class PodRef(Struct, frozen=True, gc=False):
     name: str
 
     def __str__(self) -> str:
-        """`name_namespace(uid)`, as Kubernetes writes pods in messages."""
+        """`namespace/name`, as logs and errors have it."""
+        return f"{self.namespace}/{self.name}"
+
+    @property
+    def with_uid(self) -> str:
+        """`name_namespace(uid)`, as a kubelet writes pods in statuses and events."""
         return f"{self.name}_{self.namespace}({self.uid})"
+
+    def log_fields(self) -> dict[str, str]:
+        """Return the fields of a line of the log in JSON."""
+        return {"pod": str(self), "uid": self.uid}
 
 
 class SandboxFacts(Struct, frozen=True, gc=False):

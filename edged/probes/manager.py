@@ -203,8 +203,9 @@ class ProbeManager:
             return
         name, kind, failed = watch.container.name, watch.kind.value, result.outcome is ProbeOutcome.FAILURE
         what = "failed" if failed else "could not be asked"
-        _log.info("pod %s: %s probe of container %s %s: %s", uid, kind, name, what, result.text)
         pod = self._find(uid)
+        about = uid if pod is None else ref_of(pod)
+        _log.info("pod %s: %s probe of container %s %s: %s", about, kind, name, what, result.text)
         if pod is not None:
             tell = self._events.unhealthy if failed else self._events.probe_errored
             tell(pod, name, kind, result.text)

@@ -68,7 +68,8 @@ def read_request(exchange: ServerExchange, receive: Receive, max_body: int = 0) 
     Args:
         exchange: with a bound of `MAX_HEAD`.
         receive: returns the connection's next bytes.
-        max_body: bytes of a body that are read; 0 leaves the body in `Request.rest`.
+        max_body: bytes of a body that are read; 0 leaves the body in `Request.rest`, as does a request that upgrades
+            the connection.
 
     Raises:
         RequestError: 400 for a malformed request, 404 for a path with too many parts, 411 for a body without a length,
@@ -77,7 +78,7 @@ def read_request(exchange: ServerExchange, receive: Receive, max_body: int = 0) 
     try:
         head = exchange.read_head(receive)
         request = _request_from(head, exchange.rest)
-        if not max_body:
+        if not max_body or request.header("upgrade"):
             return request
         body_length(head, max_body)
         return msgspec.structs.replace(request, body=exchange.read_body(receive), rest=b"")

@@ -64,6 +64,8 @@ class CertificateManager:
         why = self.why_unusable()
         if why is None:
             return
+        if not self._settings.token.strip():
+            raise rules.no_way_to(self.current(), self._settings.node, self._clock.now())
         Token.parse(self._settings.token)
         _log.warning("this node needs a certificate (%s); asking %s", why, self._settings.server)
         self._obtain(wanted, renew=False)

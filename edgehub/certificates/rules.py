@@ -6,8 +6,9 @@ They are those of KubeEdge's certmanager and, for the renewal, of client-go's ce
 from typing import Final
 
 from edgehub.certificates.certificate import Certificate
-from edgehub.certificates.errors import ClockError, RefusedError, WrongNodeError
+from edgehub.certificates.errors import ClockError, RefusedError, TokenError, WrongNodeError
 from edgehub.certificates.times import format_duration, format_time
+from edgehub.certificates.token import HOW_TO_GET_ONE
 
 ORGANISATION: Final = "system:nodes"
 SUBJECT: Final = (("C", "CN"), ("ST", "Zhejiang"), ("L", "Hangzhou"), ("O", ORGANISATION))
@@ -37,6 +38,15 @@ def why_unusable(certificate: Certificate | None, node: str, now: float) -> str 
     if certificate.not_after <= now:
         return f"it expired at {format_time(certificate.not_after)}"
     return None
+
+
+def no_way_to(certificate: Certificate | None, node: str, now: float) -> TokenError:
+    """Return the error for a node that needs a certificate and has no token to get one with."""
+    if certificate is None or certificate.common_name != common_name(node) or certificate.not_after > now:
+        return TokenError("this node has no certificate, and no token to get one with", "", HOW_TO_GET_ONE)
+    on = f"it was valid until {format_time(certificate.not_after)}, it is {format_time(now)} now"
+    hint = "if the clock is right: `edgecore join` with a token of the cloud makes a new one; if it is wrong, set it"
+    return TokenError("this node's certificate has expired", on, hint)
 
 
 def renewal(certificate: Certificate, draw: float) -> float:

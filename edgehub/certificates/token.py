@@ -19,7 +19,7 @@ LONGEST: Final = 4096
 """Largest token in characters."""
 
 _FORM: Final = re.compile(r"([0-9a-fA-F]{64})\.([\w-]+\.[\w-]+\.[\w-]+)", re.ASCII)
-_HINT: Final = "`cloudcore token`, or `keadm gettoken`, prints one"
+HOW_TO_GET_ONE: Final = "`cloudcore token`, or `keadm gettoken`, prints one"
 
 
 class _Claims(msgspec.Struct):
@@ -49,20 +49,20 @@ class Token(NamedTuple):
             TokenError: the text is empty or malformed; the error does not quote it.
         """
         if not text.strip():
-            raise TokenError("this node has no certificate, and no token to get one with", "", _HINT)
+            raise TokenError("this node has no certificate, and no token to get one with", "", HOW_TO_GET_ONE)
         match = _FORM.fullmatch(text.strip()) if len(text) <= LONGEST else None
         if match is None:
             parts = text.strip().count(".") + 1
             form = "{64 hexadecimal digits}.{JWT of three parts} is wanted"
             raise TokenError("the token has not the form of one", f"{len(text)} characters in {parts} parts",
-                             f"{form}; was it copied whole? {_HINT}")  # fmt: skip
+                             f"{form}; was it copied whole? {HOW_TO_GET_ONE}")  # fmt: skip
         return cls(match[1].lower(), match[2], _expiry(match[2]))
 
     def check_valid(self, now: float) -> None:
         """Raise TokenError if the token has expired by `now`, the Unix time of the cloud's clock if it is known."""
         if self.expires is not None and self.expires <= now:
             raise TokenError(
-                "the token has expired", f"at {format_time(self.expires)}, it is {format_time(now)} now", _HINT
+                "the token has expired", f"at {format_time(self.expires)}, it is {format_time(now)} now", HOW_TO_GET_ONE
             )
 
     def check_authority(self, certificate: bytes, server: str) -> None:

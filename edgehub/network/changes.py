@@ -5,6 +5,9 @@ from typing import Final
 
 from edgehub.network.messages import Address, DefaultRoute, InterfaceState, Notification
 
+_ANOTHER: Final = "another "
+"""Begins the text of a change of a device without a default route, of which a machine with pods has many."""
+
 MOST_REMEMBERED: Final = 4096
 """Remembered interfaces, addresses and routes; beyond, all are forgotten, which costs one needless check."""
 
@@ -14,9 +17,14 @@ class NetworkChanges:
 
     The kernel repeats itself: each router advertisement renews known addresses and routes. State from before the first
     notification is unknown, so its end counts as a change.
+
+    Args:
+        routed: indices of the devices that have a default route.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, routed: Iterable[int] = ()) -> None:
+        self._routed = set(routed)
+        """Devices that have, or had, a default route."""
         self._links: dict[int, bool] = {}
         self._there: set[Address | DefaultRoute] = set()
 
@@ -25,7 +33,7 @@ class NetworkChanges:
         return ", ".join(dict.fromkeys(what for one in news if (what := self._taken(one))))
 
     def _taken(self, news: Notification) -> str:
-        if len(self._links) + len(self._there) > MOST_REMEMBERED:
+        if len(self._links) + len(self._there) + len(self._routed) > MOST_REMEMBERED:
             self.__init__()  # type: ignore[misc]
         if isinstance(news, InterfaceState):
             return self._link(news)
@@ -33,7 +41,11 @@ class NetworkChanges:
         if news.there and known in self._there:
             return ""
         (self._there.add if news.there else self._there.discard)(known)
-        what = "an address" if isinstance(news, Address) else "the default route"
+        if isinstance(news, DefaultRoute):
+            self._routed.add(news.device)
+            what = "the default route"
+        else:
+            what = "an address" if news.device in self._routed else f"{_ANOTHER}address"
         return f"{what} has {'come' if news.there else 'gone'}"
 
     def _link(self, news: InterfaceState) -> str:
@@ -41,4 +53,10 @@ class NetworkChanges:
         self._links[news.device] = news.runs
         if before is news.runs:
             return ""
-        return f"device {news.device} is {'up' if news.runs else 'down'}"
+        device = f"device {news.name or news.device}" if news.device in self._routed else f"{_ANOTHER}device"
+        return f"{device} is {'up' if news.runs else 'down'}"
+
+
+def worth_a_line(changes: str) -> str:
+    """Return the part of a text of changes that is not about devices without a default route."""
+    return ", ".join(change for change in changes.split(", ") if not change.startswith(_ANOTHER))

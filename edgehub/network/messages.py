@@ -1,6 +1,7 @@
 """Parses rtnetlink messages (rtnetlink(7), `linux/rtnetlink.h`). Pure. Skips truncated messages and wrong lengths."""
 
 import struct
+import sys
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
@@ -18,11 +19,12 @@ _ADDRESS = struct.Struct("=BBBBI")
 _ROUTE = struct.Struct("=BBBBBBBBI")
 
 _IFF_UP, _IFF_LOOPBACK, _IFF_RUNNING = 0x1, 0x8, 0x40
-_IFLA_MASTER, _IFA_ADDRESS, _IFA_LOCAL = 10, 1, 2
+_IFLA_NAME, _IFLA_MASTER, _IFA_ADDRESS, _IFA_LOCAL = 3, 10, 1, 2
 _RTA_OIF, _RTA_GATEWAY, _RTA_PRIORITY = 4, 5, 6
 _SCOPE_LINK = 253
 _TABLE_MAIN, _UNICAST = 254, 1
 _KIND_MASK = 0x3FFF
+_INDEX_BYTES = 4
 
 
 class InterfaceState(NamedTuple):
@@ -31,6 +33,7 @@ class InterfaceState(NamedTuple):
     device: int
     runs: bool
     """Whether it exists, is up and has a carrier."""
+    name: str = ""
 
 
 class Address(NamedTuple):
@@ -47,6 +50,12 @@ class DefaultRoute(NamedTuple):
     key: tuple[int, bytes, bytes, bytes]
     """Family, device, gateway, priority."""
     there: bool
+
+    @property
+    def device(self) -> int:
+        """Index of the interface; 0 when the kernel has not named one."""
+        index = self.key[1]
+        return int.from_bytes(index, sys.byteorder) if len(index) == _INDEX_BYTES else 0
 
 
 Notification = InterfaceState | Address | DefaultRoute
@@ -77,9 +86,11 @@ def _news(kind: int, body: bytes) -> Notification | None:
 
 def _link(body: bytes, *, there: bool) -> InterfaceState | None:
     family, _, index, flags, _ = _LINK.unpack_from(body)
-    if family or flags & _IFF_LOOPBACK or _IFLA_MASTER in _attributes(body[_LINK.size :]):
+    attributes = _attributes(body[_LINK.size :])
+    if family or flags & _IFF_LOOPBACK or _IFLA_MASTER in attributes:
         return None
-    return InterfaceState(index, there and flags & (_IFF_UP | _IFF_RUNNING) == _IFF_UP | _IFF_RUNNING)
+    name = attributes.get(_IFLA_NAME, b"").rstrip(b"\0").decode(errors="replace")
+    return InterfaceState(index, there and flags & (_IFF_UP | _IFF_RUNNING) == _IFF_UP | _IFF_RUNNING, name)
 
 
 def _address(body: bytes, *, there: bool) -> Address | None:

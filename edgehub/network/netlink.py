@@ -6,6 +6,8 @@ import select
 import socket
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
 from typing import Final
 
 from edgehub.network.changes import NetworkChanges
@@ -15,11 +17,30 @@ _RTMGRP_LINK, _RTMGRP_IPV4_IFADDR, _RTMGRP_IPV4_ROUTE = 0x1, 0x10, 0x40
 _RTMGRP_IPV6_IFADDR, _RTMGRP_IPV6_ROUTE = 0x100, 0x400
 GROUPS: Final = _RTMGRP_LINK | _RTMGRP_IPV4_IFADDR | _RTMGRP_IPV4_ROUTE | _RTMGRP_IPV6_IFADDR | _RTMGRP_IPV6_ROUTE
 
+_MASK, _NOWHERE = 7, "00000000"
+"""Column of the mask in /proc/net/route, and the destination and mask of a default route."""
+
 LARGEST: Final = 64 * 1024
 """Bytes read of a datagram; the kernel's have at most 32 KiB."""
 
 GATHER_SECONDS: Final = 0.2
 """Seconds for which notifications are gathered: one change of the network causes many."""
+
+
+def default_devices(proc: Path = Path("/proc/net")) -> set[int]:
+    """Return the indices of the devices that have a default route; without /proc, none."""
+    names: set[str] = set()
+    with suppress(OSError):
+        rows = [line.split() for line in (proc / "route").read_text().splitlines()]
+        names.update(row[0] for row in rows if len(row) > _MASK and row[1] == row[_MASK] == _NOWHERE)
+    with suppress(OSError):
+        rows = [line.split() for line in (proc / "ipv6_route").read_text().splitlines()]
+        names.update(row[-1] for row in rows if row[:2] == [_NOWHERE * 4, "00"] and row[-1] != "lo")
+    devices = set()
+    for name in names:
+        with suppress(OSError):
+            devices.add(socket.if_nametoindex(name))
+    return devices
 
 
 class Netlink:
@@ -49,7 +70,7 @@ class Netlink:
         Raises:
             OSError: the socket failed.
         """
-        changes = NetworkChanges()
+        changes = NetworkChanges(default_devices())
         try:
             while self._wait():
                 first = self._read(changes)

@@ -1,9 +1,24 @@
 """A process's log: foreign text breaks no line of it, and no peer fills a disk with it."""
 
+import errno
+import json
 import logging
+import sqlite3
 import sys
 
-from beehive.log_lines import BURST, LONGEST_LINE, LONGEST_TRACEBACK, PERIOD, LineFormatter, RateLimit
+import pytest
+
+from beehive.log_lines import (
+    BURST,
+    LONGEST_LINE,
+    LONGEST_TRACEBACK,
+    PERIOD,
+    SAME_BURST,
+    SAME_PERIOD,
+    JsonFormatter,
+    LineFormatter,
+    RateLimit,
+)
 
 
 def record(message: str, *args: object, at: float = 0.0, level: int = logging.WARNING) -> logging.LogRecord:
@@ -49,6 +64,97 @@ def test_what_repeats_is_counted_and_said_later() -> None:
     assert again.getMessage() == "dead letter 11"
 
 
+def test_identical_lines_are_folded_whatever_their_kind_may_have() -> None:
+    limit = RateLimit()
+    admitted = [limit.filter(record("pod %s: it failed", "default/web", at=n)) for n in range(int(SAME_PERIOD))]
+    assert sum(admitted) == SAME_BURST
+    assert limit.filter(record("pod %s: it failed", "default/db", at=1.0))
+    later = record("pod %s: it failed", "default/web", at=SAME_PERIOD)
+    assert limit.filter(later)
+    assert later.getMessage() == f"pod default/web: it failed ({int(SAME_PERIOD) - SAME_BURST} more suppressed)"
+
+
+def failing(error: Exception) -> logging.LogRecord:
+    """A record of an exception that something failed with."""
+    made = record("chore %s failed", "tidy")
+    try:
+        try:
+            raise error
+        except Exception as cause:
+            raise RuntimeError("it failed") from cause
+    except RuntimeError:
+        made.exc_info = sys.exc_info()
+    return made
+
+
+def full_database() -> sqlite3.OperationalError:
+    """As SQLite raises it."""
+    error = sqlite3.OperationalError("database or disk is full")
+    error.sqlite_errorname = "SQLITE_FULL"
+    return error
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (OSError(errno.ENOSPC, "No space left on device", "/var/x"), "No space left on device: /var/x"),
+        (OSError(errno.EROFS, "Read-only file system"), "Read-only file system"),
+        (full_database(), "database or disk is full"),
+    ],
+    ids=["full", "read-only", "database"],
+)
+def test_what_the_machine_refuses_is_one_line_without_a_traceback(error: Exception, said: str) -> None:
+    made = failing(error)
+    assert LineFormatter("%(message)s").format(made) == f"chore tidy failed: {said}"
+    line = json.loads(JsonFormatter().format(made))
+    assert (line["msg"], "exception" in line) == (f"chore tidy failed: {said}", False)
+
+
+class Thing:
+    """An argument that is also fields."""
+
+    def __str__(self) -> str:
+        return "default/web"
+
+    def log_fields(self) -> dict[str, str]:
+        return {"pod": str(self), "uid": "u1"}
+
+
+def test_a_json_line_is_one_object_of_ascii_with_its_fields() -> None:
+    made = record("pod %s: %s", Thing(), "x\n\x1b[2J\u202e", at=0.25)
+    made.threadName, made.msecs, made.container = "edged/worker-1", 250.9, "app"
+    text = JsonFormatter("edge-1").format(made)
+    assert text.isascii()
+    assert "\n" not in text
+    assert json.loads(text) == {
+        "ts": "1970-01-01T00:00:00.250Z",
+        "level": "warning",
+        "logger": "beehive.hive",
+        "msg": "pod default/web: x\n\x1b[2J\u202e",
+        "module": "edged",
+        "node": "edge-1",
+        "pod": "default/web",
+        "uid": "u1",
+        "container": "app",
+    }
+
+
+def test_a_json_line_has_an_exception_as_one_field_and_a_bound() -> None:
+    line = json.loads(JsonFormatter().format(failing(ValueError("y" * 100_000))))
+    assert line["exception"].startswith("Traceback (most recent call last):")
+    assert len(line["exception"]) < LONGEST_TRACEBACK + LONGEST_LINE
+    assert len(json.loads(JsonFormatter().format(record("%s", "z" * 100_000)))["msg"]) == LONGEST_LINE + len("...")
+
+
+def test_a_suppressed_json_line_keeps_its_fields() -> None:
+    limit = RateLimit({logging.WARNING: 1})
+    for _ in range(3):
+        limit.filter(record("pod %s", Thing()))
+    later = record("pod %s", Thing(), at=SAME_PERIOD)
+    assert limit.filter(later)
+    assert json.loads(JsonFormatter().format(later))["pod"] == "default/web"
+
+
 def test_a_clock_that_is_set_back_silences_nothing() -> None:
     limit = RateLimit({logging.WARNING: 1})
     assert limit.filter(record("x", at=1e9))
@@ -58,7 +164,7 @@ def test_a_clock_that_is_set_back_silences_nothing() -> None:
 def test_kinds_are_forgotten_and_debug_is_not_limited() -> None:
     limit = RateLimit()
     assert all(limit.filter(record(f"kind {n}")) for n in range(5000))
-    assert len(limit._counted) <= 1024
+    assert len(limit._kinds._counted) <= 1024 >= len(limit._same._counted)
     assert all(limit.filter(record("x", level=logging.DEBUG)) for _ in range(BURST[logging.INFO] + 1))
 
 

@@ -154,17 +154,23 @@ def test_a_thousand_updates_end_in_the_newest_state_with_the_work_on_each_pod_se
 def test_a_runtime_that_is_away_is_logged_once_and_so_is_its_return(
     bench: Bench, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Not at each list of it, and again when it goes a second time."""
-    caplog.set_level(logging.INFO, "edged.pleg")
+    """Not for each pod and try, and again when it goes a second time."""
+    caplog.set_level(logging.INFO)
     bench.start()
+    for number in range(5):
+        bench.post("insert", pod(f"p{number}"))
+    bench.run(10)
     away = UnavailableError("ListPodSandbox", "", grpc.StatusCode.UNAVAILABLE, "gone")
     for times in (1, 2):
-        bench.runtime.fail("list_pod_sandboxes", away, times=10_000)
+        for method in ("list_pod_sandboxes", "list_containers", "pod_sandbox_status", "container_status", "status"):
+            bench.runtime.fail(method, away, times=10_000)
+        bench.post("update", revised("p0", times + 1))
         bench.run(60)
         bench.runtime.recover()
         bench.run(60)
-        assert caplog.text.count("the runtime cannot be looked at") == times
-        assert caplog.text.count("the runtime can be looked at again") == times
+        assert caplog.text.count("the container runtime is away") == times
+        assert caplog.text.count("the container runtime answers again") == times
+        assert caplog.text.count("UNAVAILABLE") == times
 
 
 def test_watchers_of_the_bus_are_told_of_what_a_look_finds(bench: Bench) -> None:

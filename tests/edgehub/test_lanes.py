@@ -7,7 +7,7 @@ import pytest
 from beehive import Message, ModuleName
 from edgehub.classes import Entry, classify
 from edgehub.lanes import SHARE, Lane, Lanes, lane_of
-from tests.edgehub.beds import started
+from tests.edgehub.beds import Bed, started
 from tests.edgehub.messages import message
 
 LEASE = message("kube-node-lease/lease/n1", "update", sync=True)
@@ -59,8 +59,8 @@ def test_the_node_comes_before_its_pods_and_events_last() -> None:
     assert order(lanes) == [each.id for each in (NODE, LEASE, QUERY, POD, UPLOAD, EVENT)]
 
 
-def test_no_lane_starves() -> None:
-    """However many statuses there are, each ninth message is an event."""
+def test_no_lane_starves_but_the_events() -> None:
+    """However many statuses there are, each ninth message is an upload. An event comes before nothing that waits."""
     lanes, events, uploads = Lanes(), [], []
     for number in range(100):
         events.append(message(f"default/event/{number}", "insert"))
@@ -69,11 +69,11 @@ def test_no_lane_starves() -> None:
         lanes.put(("upload", number), entry(uploads[-1]))
         lanes.put(("pod", number), entry(message(f"default/podpatch/{number}", "patch", sync=True)))
     left = order(lanes)
-    for kind in (events, uploads):
-        places = [left.index(each.id) for each in kind]
-        assert places == sorted(places)
-        assert places[0] <= SHARE + 1
-        assert places[10] <= 11 * (SHARE + 1) + 11
+    assert left[200:] == [each.id for each in events]
+    places = [left.index(each.id) for each in uploads]
+    assert places == sorted(places)
+    assert places[0] <= SHARE + 1
+    assert places[10] <= 11 * (SHARE + 1) + 11
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -102,16 +102,37 @@ def test_what_is_about_one_object_leaves_in_its_order(seed: int) -> None:
     assert left == sent
 
 
-def test_a_status_does_not_wait_behind_events_for_the_rate() -> None:
+def events_sent(bed: Bed) -> int:
+    """How many events have left."""
+    return sum("/event/" in one.route.resource for one in bed.sent())
+
+
+@pytest.mark.parametrize("seconds_of_events", [0.0, 1.0, 5.0])
+def test_a_status_finds_the_whole_burst_whatever_the_events_did(seconds_of_events: float) -> None:
     """120 events before the patches that somebody waited for made 30 pods come up in 4.9 s and not in 1.6 s."""
-    bed = started(message_qps=10, message_burst=1)
+    bed = started(message_qps=8, message_burst=20)
     with bed.bee:
         for number in range(100):
             bed.hub(message(f"default/event/{number}", "insert"))
-        patches = [message(f"default/podpatch/{number}", "patch", {}, source="edged") for number in range(5)]
+        bed.bee.run_for(seconds_of_events)
+        before = events_sent(bed)
+        assert before == 1 + seconds_of_events * 8
+        patches = [message(f"default/podpatch/{number}", "patch", {}, source="edged") for number in range(24)]
         for patch in patches:
             bed.bee.future(ModuleName.EDGEHUB, patch)
-        bed.bee.run_for(0.61)
+        bed.bee.settle()
+        assert [one.id for one in bed.sent() if "/podpatch/" in one.route.resource] == [p.id for p in patches[:19]]
+        bed.bee.run_for(0.63)
         assert {patch.id for patch in patches} <= {one.id for one in bed.sent()}
-        bed.bee.run_for(20)
-        assert sum("/event/" in one.route.resource for one in bed.sent()) == 100
+        assert events_sent(bed) == before
+        bed.bee.run_for(30)
+        assert events_sent(bed) == 100
+
+
+def test_without_a_limit_events_leave_at_once() -> None:
+    """`messageQPS: 0`."""
+    bed = started(message_qps=0, message_burst=0)
+    with bed.bee:
+        for number in range(10):
+            bed.hub(message(f"default/event/{number}", "insert"))
+        assert events_sent(bed) == 10

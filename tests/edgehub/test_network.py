@@ -20,9 +20,9 @@ from hypothesis import strategies as st
 
 import edgehub
 from beehive import Hive, Threads
-from edgehub.network.changes import MOST_REMEMBERED, NetworkChanges
+from edgehub.network.changes import MOST_REMEMBERED, NetworkChanges, worth_a_line
 from edgehub.network.messages import Address, DefaultRoute, InterfaceState, read
-from edgehub.network.netlink import Netlink
+from edgehub.network.netlink import Netlink, default_devices
 from tests.edgehub.clouds import TIMEOUT, LibraryCloud
 from tests.edgehub.links import settings
 from tests.end_to_end.processes import wait_until
@@ -99,15 +99,16 @@ def test_nothing_that_comes_can_harm(data: bytes) -> None:
 def test_only_what_is_new_is_a_change() -> None:
     """A router advertisement renews what is known."""
     changes = NetworkChanges()
-    assert changes.take(read(address() + route())) == "an address has come, the default route has come"
+    assert changes.take(read(link(device=7))) == "another device is up"
+    assert changes.take(read(address() + route())) == "another address has come, the default route has come"
     assert changes.take(read(address() + route())) == ""
     assert changes.take(read(route(gateway=b"\xc0\0\2\xfd"))) == "the default route has come"
-    assert changes.take(read(link())) == "device 2 is up"
+    assert changes.take(read(link(attributes=attribute(3, b"wlan0\0")))) == "device wlan0 is up"
     assert changes.take(read(link())) == ""
     assert changes.take(read(link(flags=1))) == "device 2 is down"
     assert changes.take(read(address(kind=21))) == "an address has gone"
     assert changes.take(read(address())) == "an address has come"
-    assert changes.take(read(link(device=9, flags=1))) == "device 9 is down", "it may have been up before"
+    assert changes.take(read(link(device=9, flags=1))) == "another device is down", "it may have been up before"
 
 
 def test_what_is_remembered_is_bounded() -> None:
@@ -164,8 +165,35 @@ def test_what_comes_soon_after_something_else_is_told_with_it() -> None:
         for one in (link(), address(), route(), link(), route()):
             netlink.kernel.send(one)
         with Listening(lambda: netlink) as listening:
-            expected = "device 2 is up, an address has come, the default route has come"
+            expected = "another device is up, another address has come, the default route has come"
             assert listening.told.get(timeout=TIMEOUT) == expected
+
+
+def test_devices_without_a_default_route_are_worth_no_line() -> None:
+    """A machine with pods has many that come and go."""
+    assert not worth_a_line("another device is up, another address has come, another device is down")
+    assert worth_a_line("another device is up, an address has come") == "an address has come"
+    assert worth_a_line("device wlan0 is down") == "device wlan0 is down"
+
+
+def test_the_devices_of_the_default_routes_are_read(tmp_path: Path) -> None:
+    """Of IPv4 and IPv6; what is not there is none."""
+    assert default_devices(tmp_path) == set()
+    one, zero = socket.if_nameindex()[0], "00000000"
+    row = "{name}\t{to}\t0100A8C0\t0003\t0\t0\t0\t{mask}\t0\t0\t0\n"
+    rows = [
+        ("Iface", "Destination", "Mask"),
+        ("veth7", zero, "00FFFFFF"),
+        ("not-there", zero, zero),
+        (one[1], zero, zero),
+    ]
+    (tmp_path / "route").write_text("".join(row.format(name=name, to=to, mask=mask) for name, to, mask in rows))
+    assert default_devices(tmp_path) == {one[0]}
+    (tmp_path / "route").unlink()
+    row = f"{zero * 4} 00 {zero * 4} 00 {zero * 4} 00000100 00000001 00000000 00000001     "
+    others = [device for device in socket.if_nameindex() if device[1] != "lo"]
+    (tmp_path / "ipv6_route").write_text("".join(f"{row}{name}\n" for _, name in [(1, "lo"), *others]))
+    assert default_devices(tmp_path) == {index for index, _ in others}
 
 
 _numbers = itertools.count()
@@ -237,9 +265,9 @@ def test_the_kernel_tells_of_a_device_and_its_address() -> None:
     with cable() as made, Listening() as listening:
         ip("address", "add", f"{made.node}/30", "dev", made.name)
         ip("link", "set", made.name, "up")
-        listening.wait("an address has come")
+        listening.wait("another address has come")
         ip("address", "del", f"{made.node}/30", "dev", made.name)
-        listening.wait("an address has gone")
+        listening.wait("another address has gone")
 
 
 @real

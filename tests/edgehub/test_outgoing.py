@@ -1,5 +1,7 @@
 """What waits for the cloud: classes, order, bounds, and what a lost link gives back."""
 
+from collections.abc import Iterable
+
 import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
@@ -7,7 +9,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from beehive import Message
 from edgehub.classes import Entry, MessageClass, classify
 from edgehub.ledger import OutboxChanges
-from edgehub.outgoing import WINDOW_BYTES, WINDOW_FRAMES, OfferResult, Outgoing
+from edgehub.outgoing import EVENT_WINDOW_BYTES, WINDOW_BYTES, WINDOW_FRAMES, OfferResult, Outgoing
 from edgehub.settings import Limit, Limits
 from tests.edgehub.messages import message
 
@@ -272,11 +274,53 @@ def test_a_store_that_is_opened_again_is_told_what_it_lacks() -> None:
     assert [one.message.id for one in disk.values()] == [kept.id]
 
 
+def test_the_update_of_an_event_takes_the_place_of_its_waiting_insert() -> None:
+    """It has the whole event; a container in a crash loop does not fill the room with its counts."""
+    outgoing = bounded(10, 10_000)
+    first, other = message("default/event/a", "insert"), message("default/event/b", "insert")
+    for sent in (first, other):
+        outgoing.offer(entry(sent))
+    updates = [message("default/event/a", "update") for _ in range(3)]
+    for sent in updates:
+        assert outgoing.offer(entry(sent)).result is OfferResult.SUPERSEDED_OLDER
+    assert outgoing.usage(MessageClass.EVENT)[0] == 2
+    assert drain(outgoing) == [updates[-1].id, other.id]
+
+
+def test_few_bytes_of_events_are_on_their_way_so_that_a_status_does_not_wait_behind_them() -> None:
+    """Over a link of 10 kB/s a full window is 26 s."""
+    outgoing = bounded(1000, 10_000_000)
+    large = EVENT_WINDOW_BYTES + 1
+    for number, size in enumerate((large, 1000, EVENT_WINDOW_BYTES - 1000, 1)):
+        one = message(f"default/event/{number}", "insert")
+        outgoing.offer(Entry(one, b"x" * size, classify(one)))
+    status = message("default/podpatch/p", "patch", sync=True)
+
+    def leave() -> int:
+        left = 0
+        while outgoing.peek() is not None:
+            outgoing.take()
+            left += 1
+        return left
+
+    assert leave() == 1, "a large one is alone"
+    outgoing.offer(entry(status))
+    assert leave() == 1, "the status"
+    outgoing.confirmed(1, 0.0)
+    assert leave() == 2
+    outgoing.confirmed(1, 0.0)
+    assert leave() == 0, "the status is confirmed, no event"
+    outgoing.link_lost()
+    assert leave() == 2
+    outgoing.confirmed(1, 0.0)
+    assert leave() == 1
+
+
 def test_no_more_than_a_window_is_on_its_way() -> None:
     """A peer that confirms nothing gets 256 frames and no more."""
     outgoing = bounded(1000, 10_000_000)
     for _ in range(300):
-        outgoing.offer(entry(message("default/event/e", "insert")))
+        outgoing.offer(entry(message("default/device/d", "upload")))
     left = 0
     while outgoing.peek() is not None:
         outgoing.take()
@@ -301,7 +345,7 @@ def test_a_message_larger_than_the_window_leaves_alone() -> None:
 def test_a_lost_link_gives_back_what_was_not_confirmed_before_all_else() -> None:
     """In the old order, requests apart; keepalives are forgotten."""
     outgoing = bounded(10, 10_000)
-    confirmed, sent, waiting = (message("default/event/e", "insert") for _ in range(3))
+    confirmed, sent, waiting = (message(f"default/event/{name}", "insert") for name in "abc")
     request, waiting_request = (message("default/configmap/c", "query", sync=True) for _ in range(2))
     keepalive = Entry(message("node", "keepalive"), b"ping", MessageClass.KEEPALIVE)
     for one in (confirmed, sent, request):
@@ -361,6 +405,11 @@ def test_a_state_that_comes_back_gives_way_to_a_newer_one() -> None:
     assert drain(outgoing) == [new.id, event.id]
 
 
+def in_order(entries: Iterable[Entry], kind: MessageClass) -> list[Entry]:
+    """Those of a class, without the updates of events, which leave in the places of their inserts."""
+    return [one for one in entries if one.kind is kind and one.message.route.operation != "update"]
+
+
 class OutgoingMachine(RuleBasedStateMachine):
     """Any interleaving, with a store and crashes: nothing that was written is lost or reordered before it has settled,
     no older state comes after a newer one, no request survives a lost link, the bounds hold.
@@ -383,13 +432,14 @@ class OutgoingMachine(RuleBasedStateMachine):
 
     @rule(
         size=st.integers(1, 900),
-        kind=st.sampled_from(["upload", "state", "event", "request", "answer"]),
+        kind=st.sampled_from(["upload", "state", "event", "count", "request", "answer"]),
         name=st.integers(0, 2),
     )
     def offer(self, size: int, kind: str, name: int) -> None:
         made = {
             "upload": lambda: message(f"default/device/{name}", "upload"),
-            "event": lambda: message(f"default/event/{name}", "insert"),
+            "event": lambda: message(f"default/event/{self.made}", "insert"),
+            "count": lambda: message(f"default/event/{max(0, self.made - name)}", "update"),
             "state": lambda: message(f"default/podstatus/{name}", "update"),
             "request": lambda: message(f"default/configmap/{name}", "query", sync=True),
             "answer": lambda: message(f"default/pod/{name}", "response", parent_msg_id="p"),
@@ -443,8 +493,8 @@ class OutgoingMachine(RuleBasedStateMachine):
         before = dict(self.disk)
         self.begin()
         for kind in (MessageClass.UPLOAD, MessageClass.EVENT):
-            found = [one.message.id for one in self.outgoing.all_entries() if one.kind is kind]
-            assert found == [before[serial].message.id for serial in sorted(before) if before[serial].kind is kind]
+            found = [one.message.id for one in in_order(self.outgoing.all_entries(), kind)]
+            assert found == [one.message.id for one in in_order((before[n] for n in sorted(before)), kind)]
 
     @invariant()
     def what_is_here_and_was_written_is_on_the_disk(self) -> None:
@@ -456,16 +506,15 @@ class OutgoingMachine(RuleBasedStateMachine):
     @invariant()
     def order_is_kept(self) -> None:
         for kind in (MessageClass.UPLOAD, MessageClass.EVENT):
-            kept = [one for one in self.outgoing._unconfirmed if one.kind is kind]
-            kept += [one for one in self.outgoing._lanes.entries() if one.kind is kind]
-            times = [one.message.header.timestamp for one in kept]
+            kept = [*self.outgoing._unconfirmed, *self.outgoing._lanes.entries()]
+            times = [one.message.header.timestamp for one in in_order(kept, kind)]
             assert times == sorted(times)
 
     @invariant()
     def no_older_state_waits_behind_a_newer_one(self) -> None:
         newest: dict[object, int] = {}
         for one in [*(e for _, e in self.outgoing._settling), *self.on_way, *self.outgoing._lanes.entries()]:
-            if one.kind is MessageClass.STATE:
+            if one.state is not None:
                 assert newest.get(one.state, 0) <= one.message.header.timestamp
                 newest[one.state] = one.message.header.timestamp
 
@@ -473,8 +522,8 @@ class OutgoingMachine(RuleBasedStateMachine):
     def the_disk_has_no_state_without_its_newer_ones(self) -> None:
         """Or it would leave after them in the next life."""
         for one in self.outgoing._lanes.entries():
-            if one.kind is MessageClass.STATE and self.outgoing.ledger.admits(one) and not self.told:
-                same = [e for e in self.disk.values() if e.kind is MessageClass.STATE and e.state == one.state]
+            if one.state is not None and self.outgoing.ledger.admits(one) and not self.told:
+                same = [e for e in self.disk.values() if e.state == one.state]
                 assert (
                     not same
                     or max(same, key=lambda e: e.serial).message.header.timestamp <= one.message.header.timestamp
@@ -487,6 +536,8 @@ class OutgoingMachine(RuleBasedStateMachine):
             mine = [one for one in there if one.kind is kind]
             assert self.outgoing.usage(kind) == (len(mine), sum(len(one.frame) for one in mine))
             assert len(mine) <= 8
+        events = sum(len(one.frame) for one in self.on_way if one.kind is MessageClass.EVENT)
+        assert self.outgoing._unconfirmed_events == events
         assert self.outgoing._unconfirmed_bytes == sum(len(one.frame) for one in self.on_way)
         assert self.outgoing._read_before | self.outgoing._answered_ids <= {one.message.id for one in there}
 

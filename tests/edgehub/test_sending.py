@@ -30,7 +30,7 @@ def test_messages_are_held_to_the_rate_and_none_is_lost() -> None:
     """60 at once, then 30 a second, in order."""
     bed = started()
     with bed.bee:
-        ids = [bed.hub(message(f"default/event/{number}", "insert")).id for number in range(150)]
+        ids = [bed.hub(message(f"default/device/{number}", "upload")).id for number in range(150)]
         assert len(bed.sent()) == 60
         bed.bee.run_for(1.001)
         assert len(bed.sent()) == 90
@@ -157,11 +157,11 @@ def test_what_was_not_confirmed_leaves_again_on_the_next_link() -> None:
     with bed.bee:
         bed.bee.run_for(31)
         bed.cloud.stalled = True
-        first = bed.hub(message("default/event/a", "insert"))
+        first = bed.hub(message("default/device/a", "upload"))
         second = bed.hub(message("default/pod/p", "response", "OK", parent_msg_id="p"))
         bed.cloud.stalled = False
         bed.cloud.cut()
-        third = bed.hub(message("default/event/b", "insert"))
+        third = bed.hub(message("default/device/b", "upload"))
         bed.bee.run_for(1)
         assert [one.id for one in bed.sent()] == [first.id, second.id, second.id, first.id, third.id]
         bed.bee.run_for(14.1)

@@ -92,6 +92,22 @@ def test_a_refusal_carries_the_status_and_what_the_cloud_said() -> None:
     assert caught.value.retryable
 
 
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"\x15\x03\x01\0\x02\x02\x46",
+        b"HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n",
+    ],
+    ids=["alert", "Go"],
+)
+def test_a_server_of_tls_is_known_by_its_answer_to_a_plain_request(answer: bytes) -> None:
+    """And what to do about it is said."""
+    upgrade, _ = accepting()
+    with pytest.raises(UpgradeError, match=r"speaks TLS, and this node does not.*wss://"):
+        upgrade.feed(answer)
+    assert "wss://" in upgrade.closed_hint
+
+
 def test_an_endless_answer_is_given_up() -> None:
     """It is not read into memory."""
     upgrade, _ = accepting()

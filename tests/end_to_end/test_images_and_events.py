@@ -58,7 +58,6 @@ def test_a_registry_opens_for_the_pods_own_secret_and_is_asked_once_for_five_pod
 ) -> None:
     """A wrong one is told as what it is, in the status and as an event, and no password gets anywhere."""
     machine, image = stopped_machine, f"{registry.address}/team/app:1"
-    machine.edge.edged["report_event"] = True
     machine.start()
     machine.cloud.apply(pull_secret("right", registry, PASSWORD), pull_secret("wrong", registry, WRONG))
     machine.cloud.apply(pod("wrong", container(image=image), imagePullSecrets=[{"name": "wrong"}], hostNetwork=True))
@@ -87,9 +86,8 @@ def test_a_registry_opens_for_the_pods_own_secret_and_is_asked_once_for_five_pod
 
 
 @EMBEDDED
-def test_the_cloud_is_told_of_a_pods_life_when_it_is_to_be(stopped_machine: Machine) -> None:
+def test_the_cloud_is_told_of_a_pods_life_without_any_setting(stopped_machine: Machine) -> None:
     machine = stopped_machine
-    machine.edge.edged["report_event"] = True
     machine.start()
     told(machine, "edge-1", "Starting")
     machine.cloud.apply(pod("p"))
@@ -100,3 +98,25 @@ def test_the_cloud_is_told_of_a_pods_life_when_it_is_to_be(stopped_machine: Mach
         assert event["source"] == {"component": "kubelet", "host": "edge-1"}
     machine.cloud.delete("Pod", "p")
     told(machine, "p", "Killing", "Stopping container app")
+
+
+@EMBEDDED
+def test_a_crash_loop_is_seen_in_the_events_of_the_cloud(stopped_machine: Machine) -> None:
+    machine = stopped_machine
+    machine.start()
+    machine.cloud.apply(pod("crasher", container("exit 1")))
+    event = told(machine, "crasher", "BackOff", "Back-off restarting failed container app in pod crasher_default")
+    assert event["type"] == "Warning"
+
+
+@EMBEDDED
+def test_a_file_that_says_false_is_obeyed(stopped_machine: Machine) -> None:
+    """KubeEdge's own default file does."""
+    machine = stopped_machine
+    machine.edge.edged["report_event"] = False
+    machine.start()
+    machine.cloud.apply(pod("crasher", container("exit 1")))
+    machine.cloud.pods.wait("crasher", lambda obj: state_of(obj, "waiting").get("reason") == "CrashLoopBackOff")
+    machine.cloud.delete("Pod", "crasher")
+    machine.cloud.pods.wait_gone("crasher")
+    assert machine.cloud.mirror("Event").objects() == []

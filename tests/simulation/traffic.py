@@ -14,6 +14,7 @@ from unittest import mock
 from edged.settings import EdgedSettings
 from edgehub.counters import LinkCounters, Traffic
 from edgehub.settings import EdgeHubSettings
+from metamanager.module import MetaSettings
 from modules.processes.edgecore.config import EdgeCoreConfig
 from modules.processes.edgecore.config.profiles import SAVER
 from modules.processes.edgecore.settings import edged_settings, edgehub_settings
@@ -66,11 +67,15 @@ def _settings(config: EdgeCoreConfig, counters: LinkCounters) -> Iterator[None]:
         more = {"lease_duration": wanted.lease_duration, "node_report_period": wanted.node_report_period}
         return EdgedSettings(**fields, **more)  # type: ignore[arg-type]
 
+    def meta(data_source: str, *, node: str, **_fields: object) -> MetaSettings:
+        return MetaSettings(data_source, report_events=config.modules.edged.report_event, node=node)
+
     def edgehub(**fields: object) -> EdgeHubSettings:
         return EdgeHubSettings(**fields, heartbeat=hub.heartbeat)  # type: ignore[arg-type]
 
     with (
         mock.patch.object(simulated, "EdgedSettings", edged),
+        mock.patch.object(simulated, "MetaSettings", meta),
         mock.patch.object(simulated, "EdgeHubSettings", edgehub),
         mock.patch("edgehub.install.LinkCounters", lambda: counters),
     ):

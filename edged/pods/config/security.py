@@ -48,7 +48,7 @@ def check_not_root(pod: Pod, container: Container, image_user: ImageUser) -> Non
     forbidden = own.run_as_non_root if own.run_as_non_root is not None else shared.run_as_non_root
     if not forbidden:
         return
-    where = f"{container.name} of {ref_of(pod)}"
+    where = f"{container.name} of {ref_of(pod).with_uid}"
     user = _user(own, shared)
     if user is not None:
         if user == 0:
@@ -120,7 +120,7 @@ def namespaces(pod: Pod) -> cri.NamespaceOption:
     """Return which namespaces are the host's, the pod's, or each container's own."""
     spec = pod.spec
     if spec.host_users is False:
-        raise ConfigError("cannot use user namespaces", str(ref_of(pod)), "hostUsers: false is not supported")
+        raise ConfigError("cannot use user namespaces", ref_of(pod).with_uid, "hostUsers: false is not supported")
     pid = cri.POD if spec.share_process_namespace else cri.CONTAINER
     return cri.NamespaceOption(
         network=cri.NODE if spec.host_network else cri.POD,

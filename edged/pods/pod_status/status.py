@@ -107,7 +107,7 @@ def pod_status(
 
 def crash_loop(ref: PodRef, wait: ContainerWait) -> ContainerStateWaiting:
     """Return the waiting reason of a container in back-off."""
-    message = f"back-off {go_duration(wait.delay)} restarting failed container={wait.container.name} pod={ref}"
+    message = f"back-off {go_duration(wait.delay)} restarting failed container={wait.container.name} pod={ref.with_uid}"
     return ContainerStateWaiting(reason=CRASH_LOOP_BACK_OFF, message=message)
 
 

@@ -21,13 +21,14 @@ from modules.edge.metaserver.application_agent import ApplicationAgent
 from modules.edge.metaserver.reading import Reader
 from modules.edge.metaserver.resources import RESOURCES, find
 from modules.edge.metaserver.watch_cache import CacheKey, WatchCache
-from modules.edge.metaserver.watching import Watcher
+from modules.edge.metaserver.watching import FOLLOWED, Watcher, WatchSource
 from modules.edge.metaserver.writing import METHODS, write
 
 _log = logging.getLogger(__name__)
 
 _HEALTH: Final = ("healthz", "livez", "readyz")
 _READ: Final = ("GET", "HEAD")
+_OF_EDGED: Final = (ResourceType.POD, ResourceType.NODE)
 _STREAMS: Final = ("exec", "attach", "portforward", "proxy")
 
 
@@ -39,6 +40,8 @@ class ApiSettings(msgspec.Struct, frozen=True):
     """Version of the API, in the form of a kubelet's version."""
     secrets: bool = False
     """Whether secrets are served."""
+    store: bool = True
+    """Whether the node's store is read; without it there are pods and the node, which edged knows."""
 
 
 class Api:
@@ -53,6 +56,7 @@ class Api:
         hive: has the clock, the hub and metamanager's readiness.
         logs: serves `/containerLogs/{namespace}/{pod}/{container}`; None where edged does not run.
         default_container: returns the name of a pod's only container, for a namespace and a name.
+        source: brings the cache up to date during watches.
     """
 
     def __init__(
@@ -62,6 +66,7 @@ class Api:
         hive: Hive,
         logs: Handler | None = None,
         default_container: Callable[[str, str], str] = lambda _namespace, _name: "",
+        source: WatchSource = FOLLOWED,
     ) -> None:
         clock: Clock = hive.clock
         self._settings = settings
@@ -70,7 +75,7 @@ class Api:
         self._hive = hive
         self._cloud = ApplicationAgent(hive, settings.node)
         self._reader = Reader(cache, clock)
-        self._watcher = Watcher(cache, clock)
+        self._watcher = Watcher(cache, clock, source)
         self._logs = logs
         self._default_container = default_container
 
@@ -116,6 +121,9 @@ class Api:
 
     def _read_here(self, request: Request, resource: Resource, target: Target) -> Reply:
         options = read_options(request, resource)
+        if not self._settings.store and resource.token not in _OF_EDGED:
+            hint = "its database is no SQLite file; ask the database's own server, table meta"
+            raise ApiStatusError(501, f"{resource.plural} cannot be read on this node: {hint}")
         if not self._cache.loaded:
             raise ApiStatusError(503, "the node has not read its store yet; ask again in a moment")
         if options.watch and target.name:

@@ -87,15 +87,22 @@ class WatchCacheStore:
         self._changes.append((key, None if value is None else normalize(kind, value)))
 
     def _rows(self) -> "list[tuple[CacheKey, bytes]]":
-        found = []
-        for kind in (each for each in RESOURCES if each.token in self._tokens):
-            for value in self._store.get_all(kind.token):
-                text = normalize(kind, value.encode())
-                head = head_of(value.encode())
-                if text is not None and head.name:
-                    key = CacheKey(kind.token, (head.namespace or "") if kind.namespaced else "", head.name)
-                    found.append((key, text))
-        return found
+        values = ((token, value) for token in served_tokens(self._tokens) for value in self._store.get_all(token))
+        return [entry for token, value in values if (entry := object_of(token, value.encode())) is not None]
+
+
+def served_tokens(tokens: AbstractSet[str] = TOKENS) -> list[str]:
+    """Return those of the type tokens that the API serves."""
+    return [each.token for each in RESOURCES if each.token in tokens]
+
+
+def object_of(token: str, value: bytes) -> tuple[CacheKey, bytes] | None:
+    """Return the key and text of a stored value; None for a value that is no object with a name."""
+    kind = of_token(token)
+    text, head = normalize(kind, value), head_of(value)
+    if text is None or not head.name:
+        return None
+    return CacheKey(token, (head.namespace or "") if kind.namespaced else "", head.name), text
 
 
 def watch_cache_opener(

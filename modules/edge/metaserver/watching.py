@@ -1,6 +1,6 @@
 """watch: the present objects, if requested, then every change as it becomes durable."""
 
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from typing import Final, NamedTuple
 
 import msgspec
@@ -21,6 +21,18 @@ LONGEST_WAIT: Final = 3600.0
 """Longest single wait of a watch, in seconds."""
 
 _INITIAL_END: Final = {"k8s.io/initial-events-end": "true"}
+
+
+class WatchSource(NamedTuple):
+    """What brings the cache up to date while somebody watches."""
+
+    refresh: Callable[[], None] = lambda: None
+    seconds: float = LONGEST_WAIT
+    """Longest time between two calls."""
+
+
+FOLLOWED: Final = WatchSource()
+"""The cache is told of each change by itself."""
 
 
 class WatchEvent(NamedTuple):
@@ -55,18 +67,26 @@ class Watcher:
 
     A client that asks for bookmarks gets one after each burst of events, so that it knows a revision when it connects
     again and need not list.
+
+    Args:
+        cache: has the objects and their latest changes.
+        clock: for durations.
+        source: brings the cache up to date.
     """
 
-    def __init__(self, cache: WatchCache, clock: Clock) -> None:
+    def __init__(self, cache: WatchCache, clock: Clock, source: WatchSource = FOLLOWED) -> None:
         self._cache = cache
         self._clock = clock
+        self._source = source
 
     def watch(self, resource: Resource, namespace: str, options: ReadOptions) -> Stream:
         """Return the stream of events. Raise ApiStatusError with 410 when the history does not have the revision."""
         start = self._start(options)
         return Stream(
             "application/json",
-            lambda peer: _Watch(self._cache, self._clock, resource, namespace, options).pieces(peer, start),
+            lambda peer: _Watch(self._cache, self._clock, resource, namespace, options, self._source).pieces(
+                peer, start
+            ),
             lambda: None,
         )
 
@@ -84,8 +104,15 @@ class _Watch:
     """The watch of one client."""
 
     def __init__(
-        self, cache: WatchCache, clock: Clock, resource: Resource, namespace: str, options: ReadOptions
+        self,
+        cache: WatchCache,
+        clock: Clock,
+        resource: Resource,
+        namespace: str,
+        options: ReadOptions,
+        source: WatchSource,
     ) -> None:
+        self._source = source
         self._cache = cache
         self._clock = clock
         self._resource = resource
@@ -105,6 +132,7 @@ class _Watch:
             gone = False
             while not gone:
                 clear_notification(descriptor)
+                self._source.refresh()
                 try:
                     revision, changes = self._cache.since(revision, self._resource.token)
                 except TooOldError:
@@ -112,7 +140,9 @@ class _Watch:
                     return
                 yield from self._events_and_bookmark(changes, revision)
                 left = deadline - self._clock.monotonic()
-                gone = left <= 0 or peer.gone_within(min(left, self._until_bookmark()), descriptor)
+                gone = left <= 0 or peer.gone_within(
+                    min(left, self._until_bookmark(), self._source.seconds), descriptor
+                )
 
     def _first(self) -> tuple[int, list[bytes]]:
         revision, entries = self._cache.objects(self._resource.token, self._namespace)

@@ -48,6 +48,9 @@ def add(commands: argparse._SubParsersAction[Any]) -> None:
     )
     parser.add_argument("--ready-file", type=Path, metavar="PATH", help="written with the address when ready")
     parser.add_argument("--log-level", choices=("debug", "info", "warning", "error"), default="info")
+    parser.add_argument(
+        "--log-format", choices=("text", "json"), default="text", help="json: one object a line (default: text)"
+    )
     add_socket_options(parser)
     parser.set_defaults(command=f"{__name__}:run")
 
@@ -94,7 +97,11 @@ def run(chosen: argparse.Namespace) -> int:
     remark = remark_on_former_files(chosen, Path.cwd())
     if remark:
         print_error("cloudcore", remark)
-    formatter = log_lines.LineFormatter("%(asctime)s %(levelname)s %(name)s: %(message)s")
+    formatter = (
+        log_lines.JsonFormatter()
+        if chosen.log_format == log_lines.LogFormat.JSON
+        else log_lines.LineFormatter("%(asctime)s %(levelname)s %(name)s: %(message)s")
+    )
     log_lines.set_up(logging.StreamHandler(), chosen.log_level, formatter)
     quieten_libraries()
     address, port = _address_and_port(chosen.listen)

@@ -15,7 +15,7 @@ import sys
 from enum import StrEnum
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, cast
 
 from modules.processes.edgecore import (
     backup,
@@ -34,6 +34,8 @@ from modules.processes.edgecore.config.durations import parse_size
 from modules.processes.edgecore.exit_codes import ExitCode
 from modules.processes.edgecore.location import add_location, node_location
 from modules.processes.edgecore.trace_commands import replaying
+from modules.tools.kubectl.cli import add_help, arranged
+from modules.tools.kubectl.parser import VerbParser
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -57,6 +59,14 @@ FAULT_PROFILES: Final = ("none", "link", "process", "disk", "runtime", "cloud", 
 """Values of `modules.tools.simulate.draw.FaultProfile`, repeated here to save its import."""
 
 
+_KUBEEDGE_OPTIONS: Final = {
+    "--config": "edgecore run --config FILE",
+    "--minconfig": "edgecore config minimal",
+    "--defaultconfig": "edgecore config default",
+}
+"""Options of KubeEdge's edgecore, which has no commands, and what they are here."""
+
+
 class LogLevel(StrEnum):
     """How much `run` logs."""
 
@@ -64,6 +74,13 @@ class LogLevel(StrEnum):
     INFO = "info"
     WARNING = "warning"
     ERROR = "error"
+
+
+class LogFormat(StrEnum):
+    """Form of the lines that `run` logs; those of `beehive.log_lines.LogFormat`, whose import would load the bus."""
+
+    TEXT = "text"
+    JSON = "json"
 
 
 class Recording(NamedTuple):
@@ -78,16 +95,15 @@ class Recording(NamedTuple):
 class RunProcess(Protocol):
     """Type of `modules.processes.edgecore.process.run`."""
 
-    def __call__(self, config: EdgeCoreConfig, *, log_level: LogLevel, record: Recording | None) -> int:
+    def __call__(
+        self, config: EdgeCoreConfig, *, log_level: LogLevel, log_format: LogFormat, record: Recording | None
+    ) -> int:
         """Run the node until a signal stops it; return the exit status."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit status. Usage errors end the process."""
-    parser = _parser()
-    if completion.is_requested():
-        completion.answer(parser, cast("Callable[[], dict[str, completion.Completer]]", _imported(VALUES))())
-    chosen = parser.parse_args(arguments)
+    chosen = _chosen(sys.argv[1:] if arguments is None else list(arguments))
     try:
         status = cast("Callable[[argparse.Namespace], int]", _imported(chosen.command))(chosen)
         sys.stdout.flush()
@@ -97,13 +113,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return status
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="edgecore", description="An edge node agent for Kubernetes.")
+def _chosen(words: list[str]) -> argparse.Namespace:
+    """Return what the command line says. The parsers end with this function: `run` does not carry them."""
+    parser, commands = command_line(None if completion.is_requested() else words)
+    if completion.is_requested():
+        completion.answer(parser, cast("Callable[[], dict[str, completion.Completer]]", _imported(VALUES))())
+    if words and words[0] in _KUBEEDGE_OPTIONS and not commands.choices.keys() & set(words):
+        parser.error(f"a command is wanted: {_KUBEEDGE_OPTIONS[words[0]]}")
+    return parser.parse_args(arranged(parser, commands, words))
+
+
+def command_line(words: Sequence[str] | None = None) -> tuple[VerbParser, argparse._SubParsersAction[Any]]:
+    """Return the parser and its commands; of kubectl's verbs those in `words` have options, all of them for None."""
+    parser = VerbParser(prog="edgecore", description="An edge node agent for Kubernetes.")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     _add_run(commands.add_parser("run", help="run this machine as an edge node until SIGTERM or SIGINT"))
     _add_join(commands.add_parser("join", help="make this machine a node of a cloud: certificate and configuration"))
     _add_config(commands.add_parser("config", help="print or check a configuration file"))
-    local.add(commands)
     trace_commands.add(commands.add_parser("trace", help="look into recorded messages"))
     store_commands.add(commands.add_parser("store", help="what the node remembers: list, get, history, diff"))
     replaying.add_replay(commands.add_parser("replay", help="run today's code on what a trace says, and compare"))
@@ -114,7 +140,9 @@ def _parser() -> argparse.ArgumentParser:
     unit_command.add(commands)
     completion.add(parser, commands)
     version_command.add(parser, commands)
-    return parser
+    add_help(parser, commands)
+    local.add(commands, words)
+    return parser, commands
 
 
 def _add_run(parser: argparse.ArgumentParser) -> None:
@@ -126,6 +154,10 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
     )
     levels = [level.value for level in LogLevel]
     parser.add_argument("--log-level", choices=levels, default=LogLevel.INFO.value, help="default: info")
+    forms = [form.value for form in LogFormat]
+    parser.add_argument(
+        "--log-format", choices=forms, default=LogFormat.TEXT.value, help="json: one object a line (default: text)"
+    )
     parser.add_argument(
         "--record",
         metavar="FILE|DIR",
@@ -203,22 +235,24 @@ def _add_config(parser: argparse.ArgumentParser) -> None:
 
 def run(chosen: argparse.Namespace) -> int:
     """Make the configuration and run the node; return its exit status."""
+    say = _sayer(LogFormat(chosen.log_format))
     try:
         location = node_location(chosen)
-        config = _configured(location)
+        config = _configured(location, say)
         refuse_unisolated_root(config, str(location.file or "edgecore run"), allowed=chosen.allow_unisolated_root)
     except ConfigError as error:
         for problem in error.problems:
-            _say(f"error: {problem.render(error.source)}")
+            say(f"error: {problem.render(error.source)}")
         return ExitCode.CONFIGURATION
     process = cast("RunProcess", _imported(PROCESS))
     try:
         path = recording_path(chosen.record)
         record = None if path is None else Recording(path, chosen.record_limit)
     except OSError as error:
-        _say(f"error: --record {chosen.record}: {error.strerror}")
+        say(f"error: --record {chosen.record}: {error.strerror}")
         return ExitCode.START_FAILED
-    return process(config, log_level=LogLevel(chosen.log_level), record=record)
+    log_format = LogFormat(chosen.log_format)
+    return process(config, log_level=LogLevel(chosen.log_level), log_format=log_format, record=record)
 
 
 def refuse_unisolated_root(config: EdgeCoreConfig, source: str, *, allowed: bool) -> None:
@@ -253,17 +287,17 @@ def recording_path(text: str | None) -> Path | None:
     return path.absolute()
 
 
-def _configured(location: NodeLocation) -> EdgeCoreConfig:
+def _configured(location: NodeLocation, say: Callable[[str], None]) -> EdgeCoreConfig:
     loaded = location.load()
     if location.file is None:
         verify(loaded.config, loaded.source)
-        _say(f"no configuration file: embedded runtime (isolates nothing), everything below {location.root}")
+        say(f"no configuration file: embedded runtime (isolates nothing), everything below {location.root}")
         return loaded.config
-    _say(f"configuration {location.file}")
+    say(f"configuration {location.file}")
     for warning in loaded.warnings:
-        _say(f"warning: {warning.render(loaded.source)}")
+        say(f"warning: {warning.render(loaded.source)}")
     if loaded.without_effect:
-        _say(f"keys without effect: {len(loaded.without_effect)}; `edgecore config check {location.file}` names them")
+        say(f"keys without effect: {len(loaded.without_effect)}; `edgecore config check {location.file}` names them")
     return loaded.config
 
 
@@ -271,6 +305,13 @@ def _imported(name: str) -> object:
     """Import the object named `module:attribute`."""
     module, _, attribute = name.partition(":")
     return getattr(import_module(module), attribute)
+
+
+def _sayer(form: LogFormat) -> Callable[[str], None]:
+    """Return the function that prints a remark before the node runs, in the form of its log."""
+    if form is LogFormat.TEXT:
+        return _say
+    return cast("Callable[[str], None]", _imported("modules.processes.edgecore.logs:say_in_json"))
 
 
 def _say(text: str) -> None:

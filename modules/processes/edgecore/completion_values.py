@@ -125,7 +125,7 @@ class Values:
     ) -> Iterable[str]:
         """Return what a verb takes: a pod; or a kind first, then names; or kind/name."""
         if parser.prog.rpartition(" ")[2] in _OF_PODS:
-            return self._names(parsed_args, "pods")
+            return self.pods(parsed_args)
         kind, slash, _rest = prefix.partition("/")
         if slash:
             return [f"{kind}/{name}" for name in self._names(parsed_args, kind)]

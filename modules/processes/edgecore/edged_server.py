@@ -2,8 +2,7 @@
 
 from collections.abc import Callable
 from contextlib import ExitStack
-from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from beehive import Hive
 from edged.server.browser_guard import BrowserGuard
@@ -17,14 +16,8 @@ from modules.processes.edgecore.config import EdgeCoreConfig
 from modules.processes.edgecore.config.names import host_name
 from modules.processes.edgecore.config.section import Section, keys_of
 from modules.processes.edgecore.config.writing import value_of
-
-SOCKET: Final = "edged.sock"
-"""Name of the socket in the root directory."""
-
-
-def socket_path(config: EdgeCoreConfig) -> Path:
-    """Return the path of the owner's socket."""
-    return config.modules.edged.root_directory / SOCKET
+from modules.processes.edgecore.owner_service import MAX_BODY, OwnerService
+from modules.processes.edgecore.socket_path import socket_path
 
 
 def serve(
@@ -52,12 +45,14 @@ def serve(
     acting = acting_routes(snapshots, hive.clock, streaming, debugging=kubelet.enable_debugging_handlers)
     if kubelet.read_only_port:
         routes = reading + (acting if edged.streaming_on_read_only_port else [])
-        service = BrowserGuard(Router(routes), {config.node_name, host_name()})
-        _start(HttpServer(listen_tcp(kubelet.address, kubelet.read_only_port), service, hive.clock), stack)
+        guarded = BrowserGuard(Router(routes), {config.node_name, host_name()})
+        _start(HttpServer(listen_tcp(kubelet.address, kubelet.read_only_port), guarded, hive.clock), stack)
     if edged.enable:
         path = socket_path(config)
         stack.callback(path.unlink, missing_ok=True)
-        _start(HttpServer(listen_unix(path), Router(reading + acting), hive.clock), stack)
+        service = OwnerService(config, hive, snapshots, Router(reading + acting))
+        stack.callback(service.close)
+        _start(HttpServer(listen_unix(path), service, hive.clock, max_body=MAX_BODY), stack)
 
 
 def plain(section: Section) -> dict[str, Any]:

@@ -151,9 +151,7 @@ def advice_on(error: CertificateError) -> str:
     """Return what to do about a server of certificates that does not answer as one; empty where the error says it."""
     cause = error.__cause__
     if isinstance(cause, ConnectionRefusedError):
-        return (
-            "; nobody listens there: does the cloud run with TLS (`cloudcore run --tls`)? --http-server is its URL"
-        )
+        return "; nobody listens there: does the cloud run with TLS (`cloudcore run --tls`)? --http-server is its URL"
     if isinstance(cause, socket.gaierror):
         return "; there is no such host: --cloud and --http-server name the cloud"
     if "CERTIFICATE_REQUIRED" in str(error):

@@ -8,7 +8,7 @@ import time
 
 from beehive import log_lines
 from beehive.library_logging import quieten_libraries
-from beehive.log_lines import LineFormatter
+from beehive.log_lines import JsonFormatter, LineFormatter, LogFormat
 
 _FORMAT = "%(asctime)s.%(msecs)03dZ %(levelname)-7s %(threadName)s %(name)s: %(message)s"
 _TIME = "%Y-%m-%dT%H:%M:%S"
@@ -18,7 +18,32 @@ class _UtcFormatter(LineFormatter):
     converter = staticmethod(time.gmtime)
 
 
-def set_up(level: str) -> None:
-    """Log to standard error from `level` (a name of the logging module in any case) upwards."""
-    log_lines.set_up(logging.StreamHandler(sys.stderr), level, _UtcFormatter(_FORMAT, _TIME))
+def say(text: str, form: str) -> None:
+    """Print a remark beside the log, in the form of its lines (`text` or `json`)."""
+    if form == LogFormat.JSON:
+        say_in_json(text)
+    else:
+        sys.stderr.write(f"edgecore: {text.removeprefix('error: ')}\n")
+
+
+def say_in_json(text: str) -> None:
+    """Print a remark as a line of a log in JSON; `error: ` or `warning: ` before it is its level."""
+    begin, colon, rest = text.partition(": ")
+    level = logging.getLevelNamesMapping().get(begin.upper()) if colon else None
+    message = text if level is None else rest
+    record = logging.makeLogRecord({"name": "edgecore", "msg": message, "levelno": level or logging.INFO})
+    record.levelname = logging.getLevelName(record.levelno)
+    sys.stderr.write(f"{JsonFormatter().format(record)}\n")
+
+
+def set_up(level: str, form: str = LogFormat.TEXT, node: str = "") -> None:
+    """Log to standard error.
+
+    Args:
+        level: least severe level that is logged, a name of the logging module in any case.
+        form: `text` or `json`.
+        node: this node's name.
+    """
+    formatter = JsonFormatter(node) if form == LogFormat.JSON else _UtcFormatter(_FORMAT, _TIME)
+    log_lines.set_up(logging.StreamHandler(sys.stderr), level, formatter)
     quieten_libraries()

@@ -6,7 +6,6 @@ the cloud. The stop is the reverse.
 
 import logging
 import signal
-import sys
 from collections.abc import Callable
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
@@ -47,7 +46,7 @@ from modules.processes.edgecore.damaged import DamagedCollector
 from modules.processes.edgecore.edged_server import serve
 from modules.processes.edgecore.exit_codes import ExitCode
 from modules.processes.edgecore.liveness import NodeLiveness
-from modules.processes.edgecore.logs import set_up
+from modules.processes.edgecore.logs import say, set_up
 from modules.processes.edgecore.memory import MemoryTrimmer, set_up_malloc
 from modules.processes.edgecore.ownership import take_root_directory
 from modules.processes.edgecore.service_manager import ServiceManager, Watch
@@ -57,7 +56,7 @@ from modules.processes.edgecore.tracing import Tracing
 from modules.processes.edgecore.version import KUBELET_VERSION
 
 if TYPE_CHECKING:
-    from modules.processes.edgecore.cli import LogLevel, Recording
+    from modules.processes.edgecore.cli import LogFormat, LogLevel, Recording
 
 _log = logging.getLogger(__name__)
 
@@ -65,15 +64,22 @@ STOP_DEADLINE = 20.0
 """Seconds in which all modules have to stop."""
 
 
-def run(config: EdgeCoreConfig, *, log_level: "LogLevel", record: "Recording | None" = None) -> int:
+def run(
+    config: EdgeCoreConfig,
+    *,
+    log_level: "LogLevel",
+    log_format: "LogFormat",
+    record: "Recording | None" = None,
+) -> int:
     """Run the node until SIGTERM or SIGINT and return the exit status, see `ExitCode`.
 
     Args:
         config: configuration of the node.
         log_level: least severe level that is logged.
+        log_format: form of the log's lines.
         record: destination of a recording of all inputs of the modules; None for none.
     """
-    set_up(log_level)
+    set_up(log_level, log_format, config.node_name)
     set_up_malloc()
     manager = ServiceManager()
     shutdown = Shutdown(at_once=ExitCode.INTERRUPTED)
@@ -95,7 +101,7 @@ def run(config: EdgeCoreConfig, *, log_level: "LogLevel", record: "Recording | N
         _log.error("%s", error)
         return ExitCode.STOP_TIMED_OUT
     except (BeehiveError, EdgedError, OSError) as error:
-        print(f"edgecore: cannot start: {_reason(error)}", file=sys.stderr)  # noqa: T201 - the process ends here
+        say(f"error: cannot start: {_reason(error)}", log_format)
         _log.debug("the start failed", exc_info=True)
         return ExitCode.START_FAILED
     return ExitCode.OK

@@ -1,6 +1,6 @@
 """Makes the configuration of a simulated node's trace, so that the trace can be replayed."""
 
-from typing import Any
+from typing import Any, Final
 
 from edged.settings import EdgedSettings
 from modules.processes.edgecore.config import EdgeCoreConfig
@@ -10,6 +10,9 @@ from modules.processes.edgecore.config.kubelet import TailoredKubeletConfig
 from modules.processes.edgecore.config.model import Modules
 from modules.processes.edgecore.tracing import configuration
 
+REPORT_EVENTS: Final = False
+"""Whether simulated nodes send their events, which would hide the order of what matters in a log."""
+
 
 def configuration_of(edged: EdgedSettings) -> dict[str, Any]:
     """Return the configuration for the header of a trace."""
@@ -17,6 +20,7 @@ def configuration_of(edged: EdgedSettings) -> dict[str, Any]:
         hostname_override=edged.node_name,
         root_directory=edged.root,
         node_ip=edged.node_ip,
+        report_event=REPORT_EVENTS,
         tailored_kubelet_config=TailoredKubeletConfig(pod_logs_dir=edged.pod_logs, read_only_port=edged.server_port),
     )
     hub = EdgeHub(websocket=WebSocket(server="ws://cloud.simulated:10000"))

@@ -22,6 +22,7 @@ from edgehub.outbox.store import OpenOutbox
 from edgehub.settings import EdgeHubSettings
 from metamanager.module import MetaManager, MetaSettings
 from metamanager.store import Store
+from modules.tools.simulate.configured import REPORT_EVENTS
 from modules.tools.simulate.disk import DATABASE, Disk, SimulatedStore, copy_after_kill
 from modules.tools.simulate.ended_watch import EndedWatch
 from modules.tools.simulate.machine import Machine, SimulatedMachineInfo
@@ -228,7 +229,7 @@ class SimulatedNode:
         recorder = self._recorder(hive) if self._record else None
         if recorder is not None:
             self.recorders.append(recorder)
-        settings = MetaSettings(str(self.state / DATABASE), node=self.name)
+        settings = MetaSettings(str(self.state / DATABASE), report_events=REPORT_EVENTS, node=self.name)
         hive.add(MetaManager, settings, partial(self._open_store, process, recorder))
         hive.add(
             ObservedEdged,

@@ -41,9 +41,13 @@ class Target(msgspec.Struct, frozen=True):
     def parse(cls, kind: str, name: str) -> "Target":
         """Parse `pod default/nginx` or `node lab-edge`; the kind may also be `pods` or `po`.
 
+        Without a name the kind has it, as in kubectl's `pod/nginx`.
+
         Raises:
             TargetError: the name is neither NAME nor NAMESPACE/NAME.
         """
+        if not name:
+            kind, _, name = kind.partition("/")
         kind = _singular(kind.lower())
         namespace, slash, rest = name.partition("/")
         if not slash:

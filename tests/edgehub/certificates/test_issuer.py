@@ -11,12 +11,14 @@ from cryptography.hazmat.primitives.serialization import Encoding
 
 from beehive import RealClock
 from edgehub.certificates import issuer
+from edgehub.certificates.certificate import Certificate
 from edgehub.certificates.certified_link import CertifiedLink
 from edgehub.certificates.errors import CertificateError, ClockError, IssuerError, RefusedError, TokenError
 from edgehub.certificates.files import pem, store
 from edgehub.certificates.issuer import SubprocessIssuer
 from edgehub.certificates.manager import CertificateManager
 from edgehub.certificates.settings import CertificateSettings
+from edgehub.certificates.times import format_time
 from edgehub.counters import LinkCounters
 from edgehub.errors import ClosedHereError, DialError, LinkError
 from edgehub.link import Link, LinkEvents
@@ -135,6 +137,21 @@ def test_without_a_token_no_process_is_started(server: CertificateServer, tmp_pa
         end = running.wait_end()
     assert isinstance(end, TokenError)
     assert not counters.certificates
+
+
+def test_an_expired_certificate_without_a_token_says_so_with_its_date_and_what_to_do(
+    server: CertificateServer, authority: Authority, tmp_path: Path
+) -> None:
+    """The clock was 500 days ahead, and the node said that it had no certificate."""
+    settings = server.settings(tmp_path, token="")
+    put(settings, authority, since=-500 * DAY)
+    with RunningLink(certified(settings, StubLink(), LinkCounters())) as running:
+        end = running.wait_end()
+    certificate = Certificate.from_pem(settings.paths.certificate.read_bytes())
+    assert isinstance(end, TokenError)
+    assert str(end).startswith("this node's certificate has expired: it was valid until ")
+    assert format_time(certificate.not_after) in str(end)
+    assert "`edgecore join`" in str(end)
 
 
 def test_closing_ends_a_process_that_waits_for_a_silent_cloud(server: CertificateServer, tmp_path: Path) -> None:

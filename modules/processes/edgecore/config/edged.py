@@ -77,9 +77,10 @@ class Edged(Section, frozen=True, kw_only=True):
     register_schedulable: Annotated[bool, Switch()] = True
     """Whether the scheduler of the cloud may place pods on the node after its registration."""
 
-    report_event: Annotated[bool, Switch()] = False
-    """Whether events are sent to the cloud, as `kubectl describe pod` shows them. Default KubeEdge's, to spare thin
-    links. The node keeps its newest 500 events in its database in any case.
+    report_event: Annotated[bool, Switch()] = True
+    """Whether events are sent to the cloud, as `kubectl describe pod` shows them; they leave when nothing else waits.
+    KubeEdge's default is false, to spare thin links; so is that of the profile saver. The node keeps its newest 500
+    events in its database in any case.
     """
 
     root_directory: Annotated[Path, AbsolutePath()] = Path("/var/lib/kubelet")

@@ -29,14 +29,14 @@ class Profile(NamedTuple):
             node_status_report_frequency=self.status,
         )
         hub = replace(modules.edge_hub, heartbeat=self.heartbeat, compression=True)
-        edged = replace(modules.edged, tailored_kubelet_config=kubelet)
+        edged = replace(modules.edged, tailored_kubelet_config=kubelet, report_event=False)
         return replace(config, modules=replace(modules, edge_hub=hub, edged=edged))
 
 
 SAVER: Final = Profile("saver", heartbeat=25, lease=160, status=6 * 3600.0)
 """For metered links: 4 MB a day at most. The cloud ends a session 30 s after the last keepalive; with 25 s no keepalive
 may be lost, but TCP repeats lost ones. A lease of 160 s is renewed every 50 s, so the cloud has to wait longer for a
-silent node than its default of 40 s: kube-controller-manager --node-monitor-grace-period=160s.
+silent node than its default of 40 s: kube-controller-manager --node-monitor-grace-period=160s. Events stay on the node.
 """
 
 PROFILES: Final = {SAVER.name: SAVER}

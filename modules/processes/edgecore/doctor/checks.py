@@ -35,7 +35,7 @@ _LATE: Final = "it could not be looked at in time"
 def check_all(facts: Facts) -> list[CheckResult]:
     """Return the results of all checks, in the order in which a person would look."""
     found = list(check_configuration(facts.configured))
-    found += _each("edgecore", facts.running, check_running)
+    found += _each("edgecore", facts.running, lambda running: check_running(running, facts.configured.options))
     found += _each("directories", facts.directories, check_directories)
     found += check_ports(facts.ports, facts.running) if facts.ports is not None else [unknown("ports", _LATE)]
     found += _each("kernel", facts.kernel, lambda kernel: check_kernel(kernel, facts.configured))
@@ -73,10 +73,13 @@ def check_configuration(configured: Configured) -> Iterator[CheckResult]:
         yield ok("configuration", f"{configured.source}, node {configured.node}")
 
 
-def check_running(running: Running) -> Iterator[CheckResult]:
-    """Check the node's process by its lock and its own answers."""
+def check_running(running: Running, options: str) -> Iterator[CheckResult]:
+    """Check the node's process by its lock and its own answers; `options` lead `edgecore run` to this node."""
     if not running.pid:
-        yield failed("edgecore", "edgecore does not run", "start it: `systemctl start edgecore`, or `edgecore run`")
+        run, unit = f"edgecore run {options}".strip(), f"edgecore unit {options}".strip()
+        by_hand = f"start it: `{run}`; `{unit}` prints a unit with which systemd does"
+        hint = "start it: `systemctl start edgecore`" if running.has_unit else by_hand
+        yield failed("edgecore", "edgecore does not run", hint)
         return
     if running.problem:
         hint = "ask as the user who runs it; if it hangs, its log and `edgecore trace dump` say where"
@@ -97,9 +100,15 @@ def check_directories(directories: tuple[Directory, ...]) -> Iterator[CheckResul
     """Check that directories exist or can be made, are writable, and have room."""
     for each in directories:
         name = f"directory {each.purpose}"
-        if not each.writable:
+        if each.read_only:
+            text = f"{each.path}: the file system {each.read_only} is mounted read-only"
+            hint = f"`mount -o remount,rw {each.read_only}`; a kernel makes one read-only after errors, see dmesg"
+            yield failed(name, text, hint)
+        elif not each.writable:
             what = "cannot be written to" if each.exists else "is missing and cannot be made"
-            yield failed(name, f"{each.path} {what} by this user", "run as root or as its owner, or configure another")
+            as_root = "even root may not: is it immutable (lsattr), or another machine's?"
+            hint = as_root if each.by_root else "run as root or as its owner, or configure another"
+            yield failed(name, f"{each.path} {what} by this user", hint)
         elif each.free < ROOM_NEEDED:
             yield failed(name, f"{each.path}: {_size(each.free)} are free", "free some disk space")
         elif 0 <= each.inodes < INODES_NEEDED:

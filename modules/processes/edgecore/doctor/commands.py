@@ -2,6 +2,7 @@
 
 import argparse
 import os
+import shlex
 import sys
 from collections.abc import Sequence
 from typing import Final
@@ -12,7 +13,7 @@ from modules.processes.edgecore.doctor.check_result import CheckResult, Level, f
 from modules.processes.edgecore.doctor.checks import check_all
 from modules.processes.edgecore.doctor.gathering import facts
 from modules.processes.edgecore.exit_codes import ExitCode
-from modules.processes.edgecore.location import load_node
+from modules.processes.edgecore.location import node_location
 from modules.tools.printing.terminal import print_json, print_lines
 
 _SIGNS: Final = {Level.OK: "✔", Level.WARNING: "!", Level.FAILED: "✘", Level.UNKNOWN: "?"}
@@ -22,7 +23,8 @@ _COLOURS: Final = {Level.OK: 32, Level.WARNING: 33, Level.FAILED: 31, Level.UNKN
 def doctor(chosen: argparse.Namespace) -> int:
     """Print a line for each check; exit status UNWELL if one has failed."""
     try:
-        loaded = load_node(chosen)
+        location = node_location(chosen)
+        loaded = location.load()
     except ConfigError as error:
         problems = [
             failed("configuration", each.render(error.source), "see docs/configuration.md") for each in error.problems
@@ -30,7 +32,7 @@ def doctor(chosen: argparse.Namespace) -> int:
         _print(problems, as_json=chosen.json)
         return ExitCode.CONFIGURATION
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
-    results = check_all(facts(loaded, RealClock()))
+    results = check_all(facts(loaded, shlex.join(location.options), RealClock()))
     _print(results, as_json=chosen.json)
     return ExitCode.UNWELL if any(each.level is Level.FAILED for each in results) else ExitCode.OK
 

@@ -15,6 +15,10 @@ class Directory(msgspec.Struct, frozen=True, kw_only=True):
     path: str
     exists: bool
     writable: bool
+    read_only: str = ""
+    """Mount point of its file system, if that is mounted read-only."""
+    by_root: bool = False
+    """Whether root asks."""
     free: int
     """Bytes that this user may still write."""
     inodes: int
@@ -44,6 +48,8 @@ class Running(msgspec.Struct, frozen=True, kw_only=True):
     """Whether it is connected to the cloud; None if that is unknown."""
     waiting: int = 0
     """Messages that it holds for the cloud."""
+    has_unit: bool = False
+    """Whether systemd has a unit `edgecore.service`."""
 
 
 class Condition(msgspec.Struct, frozen=True):
@@ -135,6 +141,8 @@ class Configured(msgspec.Struct, frozen=True, kw_only=True):
     """The part of the configuration that checks need."""
 
     source: str
+    options: str = ""
+    """Options that lead any command to this node."""
     node: str
     embedded: bool
     cgroup_driver: str = "cgroupfs"

@@ -25,8 +25,8 @@ SECONDS: Final = 6.0
 Parts = dict[str, Callable[[], Any]]
 
 
-def facts(loaded: LoadResult, clock: Clock) -> Facts:
-    """Return all facts of a node."""
+def facts(loaded: LoadResult, options: str, clock: Clock) -> Facts:
+    """Return all facts of a node; `options` lead any command to it."""
     config = loaded.config
     parts: Parts = {
         "running": lambda: node.running(config),
@@ -41,7 +41,7 @@ def facts(loaded: LoadResult, clock: Clock) -> Facts:
         "damaged": lambda: damaged_paths(config),
         "others": lambda: machine.other_agents(loaded.source),
     }
-    return Facts(now=clock.now(), configured=_configured(loaded), **at_once(parts, SECONDS, clock))
+    return Facts(now=clock.now(), configured=_configured(loaded, options), **at_once(parts, SECONDS, clock))
 
 
 def at_once(parts: Parts, seconds: float, clock: Clock) -> dict[str, Any]:
@@ -71,10 +71,11 @@ def _run(name: str, part: Callable[[], Any], done: "SimpleQueue[tuple[str, Any, 
         done.put((name, None, error))
 
 
-def _configured(loaded: LoadResult) -> Configured:
+def _configured(loaded: LoadResult, options: str) -> Configured:
     config, cgroups = loaded.config, edged_settings(loaded.config).cgroups
     return Configured(
         source=loaded.source,
+        options=options,
         node=config.node_name,
         embedded=config.uses_embedded_runtime,
         cgroup_driver=str(cgroups.driver),

@@ -14,6 +14,11 @@ from modules.processes.edgecore.doctor.facts import CloudReach, Identity, Reach
 SOON: Final = 7 * 24 * 3600.0
 """Seconds before a certificate's end from which on a warning is given, or a tenth of its life if that is less."""
 
+_NO_HTTP: Final = (
+    "something else listens there, or it wants TLS: `edgecore join --cloud HOST --token T`, or set "
+    "modules.edgeHub.websocket.server to wss://HOST:PORT"
+)
+
 _JOIN: Final = "`edgecore join --cloud HOST --token T`; `cloudcore token`, or `keadm gettoken`, prints a token"
 
 
@@ -84,7 +89,7 @@ def _reach(reach: Reach, *, secure: bool) -> Iterator[CheckResult]:
     elif reach.tls_problem:
         yield failed(name, f"{where}: {reach.tls_problem}", "see the checks of certificate, CA and clock")
     elif not reach.answers:
-        yield failed(name, f"{where} does not answer in HTTP", "something else listens there, or it wants TLS (wss)")
+        yield failed(name, f"{where} does not answer in HTTP", _NO_HTTP)
     else:
         yield ok(name, f"{where} answers{' over TLS' if secure else ''}")
 

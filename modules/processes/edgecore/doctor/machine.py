@@ -6,7 +6,7 @@ taken: an edgecore that starts at the same moment must not fail because of this.
 
 import os
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -19,6 +19,10 @@ from modules.processes.edgecore.ownership import LOCK_FILE
 PROC: Final = Path("/proc")
 KUBELET_PORTS: Final = (10250, 10350)
 """Ports of a kubelet, and of KubeEdge's edgecore."""
+
+UNIT_DIRECTORIES: Final = tuple(
+    Path(each, "systemd/system") for each in ("/etc", "/run", "/usr/local/lib", "/usr/lib", "/lib")
+)
 
 _LISTEN: Final = "0A"
 _LONGEST: Final = 4 * 1024 * 1024
@@ -47,9 +51,20 @@ def directory(purpose: str, path: Path) -> Directory:
         path=str(path),
         exists=path.is_dir(),
         writable=os.access(there, os.W_OK | os.X_OK) and (there == path or not path.exists()),
+        read_only=_mount_point(there) if room.f_flag & os.ST_RDONLY else "",
+        by_root=os.geteuid() == 0,
         free=room.f_bavail * room.f_frsize,
         inodes=room.f_favail if room.f_files else -1,
     )
+
+
+def _mount_point(path: Path) -> str:
+    return str(next((each for each in (path, *path.parents) if each.is_mount()), path))
+
+
+def has_unit(directories: Iterable[Path] = UNIT_DIRECTORIES) -> bool:
+    """Return whether systemd has a unit of edgecore."""
+    return any((directory / "edgecore.service").exists() for directory in directories)
 
 
 def ports(config: EdgeCoreConfig, proc: Path = PROC) -> tuple[Listening, ...]:

@@ -18,7 +18,7 @@ from edgehub.certificates import files
 from edgehub.certificates.certificate import pem_blocks
 from edgehub.certificates.diagnosis import explain
 from edgehub.certificates.errors import CertificateError
-from edgehub.certificates.settings import CertificateSettings
+from edgehub.certificates.settings import CertificatePaths, CertificateSettings
 from edgehub.certificates.token import Token
 from edgehub.tls import client_context
 from edgehub.upgrade import Target
@@ -75,12 +75,26 @@ def cloud(config: EdgeCoreConfig, clock: Clock) -> CloudReach:
     try:
         context = client_context(paths.authority, paths.certificate, paths.key)
     except OSError as error:
-        link = Reach(purpose="link", host=target.host, port=target.port, tls_problem=explain(error))
+        problem = _unreadable(paths) or explain(error)
+        link = Reach(purpose="link", host=target.host, port=target.port, tls_problem=problem)
     else:
         link = _ask("link", target.host, target.port, "/", context, clock).reach
     return CloudReach(
         secure=True, link=link, certificates=said.reach, other_authority=_is_other(said.body, paths.authority)
     )
+
+
+def _unreadable(paths: CertificatePaths) -> str:
+    """Return which file this user cannot read; OpenSSL does not tell."""
+    for path in (paths.authority, paths.certificate, paths.key):
+        try:
+            with path.open("rb"):
+                pass
+        except PermissionError as error:
+            return f"{path}: {error.strerror}; ask as root or as its owner"
+        except OSError as error:
+            return f"{path}: {error.strerror}"
+    return ""
 
 
 def _ask(purpose: str, host: str, port: int, path: str, context: ssl.SSLContext | None, clock: Clock) -> _Said:

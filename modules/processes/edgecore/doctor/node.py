@@ -13,8 +13,9 @@ from edged.cri.errors import CriError
 from modules.processes.edgecore.config import EdgeCoreConfig
 from modules.processes.edgecore.doctor import machine
 from modules.processes.edgecore.doctor.facts import Condition, Running, Runtime
-from modules.processes.edgecore.edged_server import socket_path
-from modules.processes.edgecore.local.node import NodeClient, NodeError
+from modules.processes.edgecore.local.errors import NodeError
+from modules.processes.edgecore.local.node import NodeClient
+from modules.processes.edgecore.socket_path import socket_path
 
 SECONDS: Final = 2.5
 _METRIC: Final = re.compile(rb"^(edgehub_connected|edgehub_waiting_messages)(?:\{[^}]*\})? (\S+)$", re.MULTILINE)
@@ -24,7 +25,7 @@ def running(config: EdgeCoreConfig, proc: Path = machine.PROC) -> Running:
     """Return the facts of this node's edgecore process."""
     pid = machine.lock_holder(config.modules.edged.root_directory, proc)
     if not pid:
-        return Running()
+        return Running(has_unit=machine.has_unit())
     node = NodeClient(socket_path(config))
     try:
         node.get("/healthz")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import sys
 from collections.abc import Mapping
 from contextlib import contextmanager
 from http.client import HTTPConnection, HTTPException
@@ -14,41 +15,32 @@ import msgspec
 from edged.api import Pod, decode
 from edged.api.pods import PodList
 from edged.cri.contract import ExecResult
-from edged.errors import EdgedError
 from edged.server.errors import RequestError
 from edged.server.listening import short_name
-from edged.server.pod_lookup import find_pod, only_container
+from edged.server.pod_lookup import find_pod
 from modules.processes.edgecore.config import ConfigError
-from modules.processes.edgecore.edged_server import socket_path
 from modules.processes.edgecore.exit_codes import ExitCode
+from modules.processes.edgecore.local.errors import NodeError
 from modules.processes.edgecore.location import load_node
-from modules.tools.printing.terminal import print_error
+from modules.processes.edgecore.socket_path import socket_path
+from modules.tools.kubectl.errors import KubectlError
+from modules.tools.kubectl.rest import RestClient, path_of
+from modules.tools.printing.terminal import print_error, print_text
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
+    from modules.processes.edgecore.local.target import PodTarget
+
 SECONDS: Final = 30.0
 """Time limit for the beginning of an answer."""
 
+NOT_RUNNING: Final = "is `edgecore run` running, with the same --root or --config?"
+
 _READ_BYTES: Final = 64 * 1024
 _NONE: Final[Mapping[str, str]] = {}
-
-
-class NodeError(EdgedError):
-    """The node does not answer, or refuses.
-
-    Args:
-        attempt: as for `EdgedError`.
-        on: as for `EdgedError`.
-        hint: as for `EdgedError`.
-        status: HTTP status; 0 without an answer.
-    """
-
-    def __init__(self, attempt: str, on: str = "", hint: str = "", *, status: int = 0) -> None:
-        super().__init__(attempt, on, hint)
-        self.status = status
 
 
 class _Run(msgspec.Struct):
@@ -104,18 +96,34 @@ class NodeClient:
         finally:
             connection.close()
 
-    def pods(self) -> tuple[Pod, ...]:
-        """Return the pods of the node."""
-        return decode(PodList, self.get("/pods")).items
+    def pods(self, namespace: str = "", selector: str = "") -> tuple[Pod, ...]:
+        """Return the pods of the node, of one namespace or (empty) all, with these labels.
 
-    def container(self, pod: tuple[str, str], container: str) -> str:
-        """Return `container`, or if it is empty the name of the pod's only one."""
-        if container:
-            return container
+        Raises:
+            KubectlError: the selector cannot be read.
+        """
+        if not namespace and not selector:
+            return decode(PodList, self.get("/pods")).items
+        inside = ("namespaces", namespace) if namespace else ()
+        query = [("labelSelector", selector)] if selector else []
+        client = RestClient(self.path, NOT_RUNNING)
+        return decode(PodList, client.raw("GET", path_of("api", "v1", *inside, "pods"), query)).items
+
+    def pod(self, target: PodTarget) -> Pod:
+        """Return a pod."""
         try:
-            return only_container(find_pod(self.pods(), *pod))
+            return find_pod(self.pods(), *target)
         except RequestError as error:
             raise NodeError(str(error)) from None
+
+
+def rest_client(chosen: argparse.Namespace) -> RestClient:
+    """Return the client of the node's Kubernetes API.
+
+    Raises:
+        ConfigError: the node's configuration cannot be read.
+    """
+    return RestClient(socket_path(load_node(chosen).config), NOT_RUNNING)
 
 
 def dial(path: Path) -> socket.socket:
@@ -127,9 +135,7 @@ def dial(path: Path) -> socket.socket:
             connection.connect(name)
     except OSError as error:
         connection.close()
-        hint = "is it running? --root or --config must be those that it was started with"
-        if isinstance(error, PermissionError):
-            hint = "only who runs edgecore may"
+        hint = "only who runs edgecore may" if isinstance(error, PermissionError) else NOT_RUNNING
         raise NodeError("cannot reach edgecore", str(path), hint) from error
     return connection
 
@@ -158,7 +164,10 @@ def report_errors() -> Iterator[None]:
         for problem in error.problems:
             say(f"error: {problem.render(error.source)}")
         raise SystemExit(ExitCode.CONFIGURATION) from None
-    except (NodeError, msgspec.DecodeError) as error:
+    except NodeError as error:
+        say(f"error: {error}")
+        raise SystemExit(ExitCode.USAGE if error.usage else ExitCode.REFUSED) from None
+    except (KubectlError, msgspec.DecodeError) as error:
         say(f"error: {error}")
         raise SystemExit(ExitCode.REFUSED) from None
     except KeyboardInterrupt:
@@ -166,5 +175,11 @@ def report_errors() -> Iterator[None]:
 
 
 def say(text: str) -> None:
-    """Print a remark about the result on standard error."""
+    """Print an error or a remark about the result on standard error."""
     print_error("edgecore", text)
+
+
+def remark(text: str) -> None:
+    """Print a remark of kubectl's on standard error, in its words; nothing for an empty text."""
+    if text:
+        print_text(text, to=sys.stderr)

@@ -3,87 +3,104 @@
 from __future__ import annotations
 
 from time import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from beehive.printable import printable
-from edged.api import ContainerStatus, Pod, parse_time
-from edged.api.times import SECOND
 from modules.processes.edgecore.exit_codes import ExitCode
-from modules.processes.edgecore.local.node import node_of, report_errors
-from modules.tools.printing.terminal import print_json, print_lines
+from modules.processes.edgecore.local.node import report_errors, rest_client, say
+from modules.processes.edgecore.local.target import pod_target
+from modules.tools.kubectl.rest import path_of
+from modules.tools.printing.ages import age_of
+from modules.tools.printing.fields import map_at, objects_at, text_at
+from modules.tools.printing.pods import pod_ready, pod_restarts_and_when, pod_status
+from modules.tools.printing.terminal import print_json, print_lines, print_yaml
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Sequence
 
-_HEAD = ("NAMESPACE", "NAME", "READY", "STATUS", "RESTARTS", "AGE", "IP")
+    from modules.tools.printing.fields import JsonObject
+
+_HEAD: Final = ("NAMESPACE", "NAME", "READY", "STATUS", "RESTARTS", "AGE", "IP")
+_WIDE: Final = ("OWNER", "IMAGES")
+_NONE: Final = "<none>"
+_SOURCE: Final = "kubernetes.io/config.source"
 
 
 def pods(chosen: argparse.Namespace) -> int:
     """Print the pods."""
     with report_errors():
-        node = node_of(chosen)
-        if chosen.output == "json":
-            print_json(node.get("/pods"))
-        else:
-            print_lines(table([_HEAD, *(row(pod, time()) for pod in _sorted(node.pods()))]))
-    return ExitCode.OK
+        found, missing = _wanted(chosen, _listed(chosen))
+        _print(found, chosen)
+    for name in missing:
+        say(f'error: pods "{name}" not found')
+    return ExitCode.REFUSED if missing else ExitCode.OK
 
 
-def row(pod: Pod, now: float) -> tuple[str, ...]:
+def _listed(chosen: argparse.Namespace) -> list[JsonObject]:
+    namespace = "" if chosen.all_namespaces else chosen.namespace
+    inside = ("namespaces", namespace) if namespace else ()
+    query = [("labelSelector", chosen.selector)] if chosen.selector else []
+    items = rest_client(chosen).get(path_of("api", "v1", *inside, "pods"), query).get("items")
+    return [each for each in items if isinstance(each, dict)] if isinstance(items, list) else []
+
+
+def _wanted(chosen: argparse.Namespace, listed: Sequence[JsonObject]) -> tuple[list[JsonObject], list[str]]:
+    """Return the pods that are named, by default all, and the names of those that do not exist."""
+    by_name = {(text_at(each, "metadata.namespace"), text_at(each, "metadata.name")): each for each in listed}
+    if not chosen.words:
+        return [by_name[key] for key in sorted(by_name)], []
+    targets = [pod_target(word, chosen.namespace) for word in chosen.words]
+    found = [by_name[target] for target in targets if target in by_name]
+    return found, [str(target) for target in targets if target not in by_name]
+
+
+def _print(found: Sequence[JsonObject], chosen: argparse.Namespace) -> None:
+    whole = {"apiVersion": "v1", "kind": "List", "items": list(found)}
+    match chosen.output:
+        case "json":
+            print_json(whole, indent=4)
+        case "yaml":
+            print_yaml(whole)
+        case "name":
+            print_lines(f"pod/{text_at(each, 'metadata.name')}" for each in found)
+        case _ if not found:
+            say("no pods on this node" if not (chosen.words or chosen.namespace or chosen.selector) else "no such pods")
+        case form:
+            wide = form == "wide"
+            rows = [row(each, time(), wide=wide) for each in found]
+            head = [] if chosen.no_headers else [_HEAD + _WIDE if wide else _HEAD]
+            print_lines(table([*head, *rows]))
+
+
+def row(pod: JsonObject, now: float, *, wide: bool = False) -> tuple[str, ...]:
     """Return the cells of one pod; `now` in seconds since the epoch."""
-    statuses = pod.status.container_statuses
-    ready = sum(status.ready for status in statuses)
-    begun = pod.metadata.creation_timestamp or pod.status.start_time
-    return (
-        pod.metadata.namespace,
-        pod.metadata.name,
-        f"{ready}/{len(pod.spec.containers)}",
-        state(pod),
-        str(sum(status.restart_count for status in statuses)),
-        age(now - parse_time(begun) / SECOND) if begun else "?",
-        pod.status.pod_ip or "-",
+    cells = (
+        text_at(pod, "metadata.namespace"),
+        text_at(pod, "metadata.name"),
+        pod_ready(pod),
+        pod_status(pod),
+        pod_restarts_and_when(pod, now),
+        age_of(pod, now),
+        text_at(pod, "status.podIP") or _NONE,
     )
+    return (*cells, _owner(pod), _images(pod)) if wide else cells
 
 
-def state(pod: Pod) -> str:
-    """Return a pod's state in one word, as kubectl does: the reason that holds it up, else its phase."""
-    if pod.metadata.deletion_timestamp is not None:
-        return "Terminating"
-    status = pod.status
-    if status.reason:
-        return status.reason
-    for number, each in enumerate(status.init_container_statuses):
-        if each.state.running and each.started:
-            continue
-        if each.state.terminated is None or each.state.terminated.exit_code:
-            reason = _reason(each)
-            done = "" if reason in ("", "PodInitializing") else reason
-            return f"Init:{done or f'{number}/{len(status.init_container_statuses)}'}"
-    reasons = [reason for each in status.container_statuses if (reason := _reason(each))]
-    return reasons[0] if reasons else status.phase or "Pending"
+def _owner(pod: JsonObject) -> str:
+    """Return who decides about the pod: a file of this node, or the cloud with its controller."""
+    if map_at(pod, "metadata.annotations").get(_SOURCE) == "file":
+        return "file"
+    first = next(iter(objects_at(pod, "metadata.ownerReferences")), {})
+    return f"{first.get('kind')}/{first.get('name')}" if first else "cloud"
 
 
-def age(seconds: float) -> str:
-    """Return a length of time in its largest unit: `42s`, `7m`, `5h`, `3d`."""
-    for unit, length in (("d", 86_400), ("h", 3_600), ("m", 60)):
-        if seconds >= 2 * length or (unit == "d" and seconds >= length):
-            return f"{int(seconds // length)}{unit}"
-    return f"{max(0, int(seconds))}s"
+def _images(pod: JsonObject) -> str:
+    return ",".join(text_at(each, "image") for each in objects_at(pod, "spec.containers")) or _NONE
 
 
-def table(rows: list[tuple[str, ...]]) -> list[str]:
+def table(rows: Sequence[tuple[str, ...]]) -> list[str]:
     """Pad cells to the widths of their columns."""
-    rows = [tuple(map(printable, row)) for row in rows]
+    rows = [tuple(map(printable, cells)) for cells in rows]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return ["   ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
-
-
-def _reason(status: ContainerStatus) -> str:
-    if status.state.waiting is not None:
-        return status.state.waiting.reason
-    ended = status.state.terminated
-    return (ended.reason or f"ExitCode:{ended.exit_code}") if ended is not None else ""
-
-
-def _sorted(pods: tuple[Pod, ...]) -> list[Pod]:
-    return sorted(pods, key=lambda pod: (pod.metadata.namespace, pod.metadata.name))
+    return ["   ".join(cell.ljust(width) for cell, width in zip(cells, widths, strict=True)).rstrip() for cells in rows]

@@ -13,17 +13,33 @@ import termios
 import tty
 from contextlib import ExitStack, contextmanager
 from http import HTTPStatus
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from modules.processes.edgecore.local.channels import Channel
-from modules.processes.edgecore.local.node import NodeError, node_of, report_errors, url
+from modules.processes.edgecore.local.channels import Channel, CommandExit
+from modules.processes.edgecore.local.errors import NodeError
+from modules.processes.edgecore.local.node import node_of, remark, report_errors, url
+from modules.processes.edgecore.local.spdy_link import COMMAND, SpdyCommand, SpdyLink
 from modules.processes.edgecore.local.stream_session import StreamSession
+from modules.processes.edgecore.local.target import container_of, only_word, pod_target
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator, Sequence
+
+    from modules.processes.edgecore.local.node import NodeClient
+
+    Output = Callable[[Channel, bytes], None]
 
 _INPUT, _OUTPUT, _ERROR = 0, 1, 2
+_NO_STREAMS: Final = "containerd has them; without -i and -t a command runs here to its end"
+
+
+class ContainerTarget(NamedTuple):
+    """A container of a pod."""
+
+    namespace: str
+    pod: str
+    container: str
 
 
 def execute(chosen: argparse.Namespace) -> int:
@@ -31,45 +47,116 @@ def execute(chosen: argparse.Namespace) -> int:
     printed.
     """
     with report_errors():
-        words = [("command", word) for word in chosen.words]
+        _check_terminal(chosen)
+        pod, *command = chosen.words or [""]
+        if not pod or not command:
+            wanted = "a command" if pod else "a pod and a command"
+            raise NodeError(f"{wanted} is wanted", hint="edgecore exec POD -- COMMAND", usage=True)
+        node = node_of(chosen)
+        target = _target(node, chosen, pod)
+        words = [("command", word) for word in command]
         try:
-            return _converse(chosen, "exec", words)
+            return _converse(node, chosen, url("exec", *target, query=words + _streams(chosen)))
         except NodeError as error:
-            if error.status != HTTPStatus.NOT_IMPLEMENTED or chosen.stdin or chosen.tty:
+            if error.status != HTTPStatus.NOT_IMPLEMENTED:
                 raise
-        return _run_to_its_end(chosen, words)
+        if chosen.stdin or chosen.tty:
+            raise NodeError("the embedded runtime has no streams for -i and -t", "", _NO_STREAMS)
+        return _run_to_its_end(node, url("run", *target, query=words))
 
 
 def attach(chosen: argparse.Namespace) -> int:
     """Attach to the container's process."""
     with report_errors():
-        return _converse(chosen, "attach", [])
+        _check_terminal(chosen)
+        node = node_of(chosen)
+        target = _target(node, chosen, only_word(chosen.words, "pod"))
+        try:
+            return _converse(node, chosen, url("attach", *target, query=_streams(chosen)))
+        except NodeError as error:
+            if error.status != HTTPStatus.NOT_IMPLEMENTED:
+                raise
+        hint = "`edgecore logs -f` shows what the process writes; containerd has streams"
+        raise NodeError("the embedded runtime has no streams to attach to", "", hint)
 
 
-def _converse(chosen: argparse.Namespace, what: str, query: list[tuple[str, str]]) -> int:
+def run_command(
+    node: NodeClient, target: ContainerTarget, command: Sequence[str], output: Output, source: int | None = None
+) -> CommandExit:
+    """Run a command in a container, to its end.
+
+    Args:
+        node: the node.
+        target: the container.
+        command: the command and its arguments.
+        output: called with each piece of output and its channel.
+        source: descriptor of the command's input, whose end the command is told; None for no input.
+
+    Raises:
+        NodeError: the command cannot be run; its status is 501 if the runtime has no streams.
+    """
+    words = [("command", word) for word in command]
+    streams = [("input", "1")] * (source is not None) + [("output", "1"), ("error", "1")]
+    link = SpdyLink(node.path, url("exec", *target, query=words + streams), COMMAND)
+    try:
+        return SpdyCommand(link, output, source).run()
+    finally:
+        link.close()
+
+
+def _check_terminal(chosen: argparse.Namespace) -> None:
+    """Do without a terminal if there is none, as kubectl."""
     if chosen.tty and not os.isatty(_INPUT if chosen.stdin else _OUTPUT):
-        raise NodeError("-t needs a terminal", hint="leave it out when input or output is a file or a pipe")
-    node = node_of(chosen)
-    container = node.container(chosen.pod, chosen.container)
-    streams = [("input", "1")] * chosen.stdin + [("output", "1"), ("tty" if chosen.tty else "error", "1")]
-    target = url(what, *chosen.pod, container, query=query + streams)
+        chosen.tty = False
+        remark("Unable to use a TTY - input or output is not a terminal")
+
+
+def _target(node: NodeClient, chosen: argparse.Namespace, word: str) -> ContainerTarget:
+    target = pod_target(word, chosen.namespace)
+    found = container_of(node.pod(target), chosen.container)
+    if not chosen.quiet:
+        remark(found.remark)
+    return ContainerTarget(*target, found.name)
+
+
+def _streams(chosen: argparse.Namespace) -> list[tuple[str, str]]:
+    return [("input", "1")] * chosen.stdin + [("output", "1"), ("tty" if chosen.tty else "error", "1")]
+
+
+def _converse(node: NodeClient, chosen: argparse.Namespace, target: str) -> int:
+    result = _with_end_of_input(node, target) if chosen.stdin and not chosen.tty else None
+    if result is None:
+        result = _over_websocket(node, chosen, target)
+    if result.problem:
+        raise NodeError(result.problem)
+    return result.code
+
+
+def _with_end_of_input(node: NodeClient, target: str) -> CommandExit | None:
+    """Pass the input on over SPDY, which every runtime's end of input is told by; None if the runtime refuses."""
+    try:
+        link = SpdyLink(node.path, target, COMMAND)
+    except NodeError:
+        return None
+    try:
+        return SpdyCommand(link, _write, _INPUT).run()
+    finally:
+        link.close()
+
+
+def _over_websocket(node: NodeClient, chosen: argparse.Namespace, target: str) -> CommandExit:
     with ExitStack() as stack:
         talk = StreamSession(node.path, target, _write, _INPUT if chosen.stdin else None)
         stack.callback(talk.close)
         talk.open()
         if chosen.tty:
             stack.enter_context(_raw())
-            result = talk.run(stack.enter_context(_size_changes()), _size)
-        else:
-            result = talk.run()
-    if result.problem:
-        raise NodeError(result.problem)
-    return result.code
+            return talk.run(stack.enter_context(_size_changes()), _size)
+        return talk.run()
 
 
-def _run_to_its_end(chosen: argparse.Namespace, words: list[tuple[str, str]]) -> int:
-    node = node_of(chosen)
-    result = node.run(url("run", *chosen.pod, node.container(chosen.pod, chosen.container), query=words))
+def _run_to_its_end(node: NodeClient, target: str) -> int:
+    result = node.run(target)
     _write(Channel.STDOUT, result.stdout)
     _write(Channel.STDERR, result.stderr)
     return result.exit_code

@@ -21,7 +21,8 @@ from modules.processes.edgecore.local.channels import (
     result_of,
     size_message,
 )
-from modules.processes.edgecore.local.node import SECONDS, NodeError, dial, say
+from modules.processes.edgecore.local.errors import NodeError
+from modules.processes.edgecore.local.node import SECONDS, dial, say
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -19,8 +19,12 @@ def add(commands: "argparse._SubParsersAction[Any]") -> None:
 
 def _add_explain(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", type=Path, metavar="FILE", help=_FILE)
-    parser.add_argument("kind", metavar="KIND", help="for example pod, configmap, node")
-    parser.add_argument("name", metavar="NAME", help="NAMESPACE/NAME, or NAME of a pod in the namespace default")
+    parser.add_argument(
+        "kind", metavar="KIND", help="for example pod, configmap, node; also KIND/NAME, as in pod/nginx"
+    )
+    parser.add_argument(
+        "name", metavar="NAME", nargs="?", default="", help="NAMESPACE/NAME, or NAME of a pod in the namespace default"
+    )
     parser.add_argument("--all", action="store_true", help="also steps that repeat others")
     parser.add_argument("--json", action="store_true", help="for programs")
     parser.set_defaults(command=f"{COMMANDS}:explain")
@@ -44,6 +48,8 @@ def _add_view(parser: argparse.ArgumentParser) -> None:
 
 def _add_range(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", type=Path, metavar="FILE", help=_FILE)
-    parser.add_argument("--object", metavar="'KIND NAME'", help="only its story, for example 'pod default/nginx'")
+    parser.add_argument(
+        "--object", metavar="'KIND NAME'", help="only its story, for example 'pod default/nginx' or pod/nginx"
+    )
     parser.add_argument("--from", type=float, dest="begin", metavar="SECONDS", help="since the trace began")
     parser.add_argument("--to", type=float, dest="end", metavar="SECONDS", help="since the trace began")

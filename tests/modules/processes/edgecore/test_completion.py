@@ -81,7 +81,7 @@ def offered(program: str, line: str, directory: Path) -> list[str]:
         [sys.executable, "-m", f"modules.processes.{program}"], env=environment, capture_output=True, check=False
     )
     assert done.returncode == 0, done.stderr
-    return [each.strip() for each in output.read_text().split("\n") if each.strip()]
+    return sorted(each.strip() for each in output.read_text().split("\n") if each.strip())
 
 
 @pytest.mark.parametrize("shell", SHELLS)
@@ -100,7 +100,8 @@ def test_the_scripts(program: str, shell: str, tmp_path: Path) -> None:
 def test_commands_and_options(tmp_path: Path) -> None:
     """Of both programs."""
     assert offered("edgecore", "edgecore uni", tmp_path) == ["uninstall", "unit"]
-    assert offered("edgecore", "edgecore completion ", tmp_path) == ["-h", "--help", *SHELLS]
+    assert offered("edgecore", "edgecore completion ", tmp_path) == sorted(SHELLS)
+    assert offered("edgecore", "edgecore s", tmp_path) == ["simulate", "store"]
     assert "--keep-data" in offered("edgecore", "edgecore uninstall --", tmp_path)
     assert "--allow-without-tls" in offered("cloudcore", "cloudcore run --allow", tmp_path)
 
@@ -112,6 +113,15 @@ def test_names_of_a_running_cloud(served: Path) -> None:
     assert offered("cloudcore", f"cloudcore get {root} pods w", served) == ["web"]
     assert offered("cloudcore", f"cloudcore describe {root} no n", served) == ["n1"]
     assert offered("cloudcore", f"cloudcore get {root} pod/", served) == ["pod/web"]
+    assert offered("cloudcore", f"cloudcore get pods -n default {root} w", served) == ["web"]
+
+
+def test_values_of_options(served: Path) -> None:
+    """Also where the line ends in the option, and after names."""
+    root = f"--root {served}"
+    assert offered("cloudcore", f"cloudcore get {root} pods -n ", served) == ["default", "kube-system"]
+    assert offered("edgecore", f"edgecore logs {root} web -c ", served) == ["a", "b"]
+    assert offered("edgecore", f"edgecore logs {root} ", served) == ["kube-system/dns", "web"]
 
 
 def test_keys_of_the_database(tmp_path: Path) -> None:
@@ -137,7 +147,7 @@ def test_values(values: Values) -> None:
     assert values.namespaces(nothing) == {"default", "kube-system"}
     assert values.containers(argparse.Namespace(pod=("default", "web"))) == ["a", "b"]
     assert values.containers(argparse.Namespace(words=["pod/web"])) == ["a", "b"]
-    assert values.words("w", argparse.ArgumentParser(prog="edgecore logs"), nothing) == ["web"]
+    assert "web" in values.words("w", argparse.ArgumentParser(prog="edgecore logs"), nothing)
     assert values.words("", argparse.ArgumentParser(prog="edgecore get"), argparse.Namespace(words=["x"])) == []
 
 

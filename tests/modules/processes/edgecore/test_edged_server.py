@@ -14,7 +14,8 @@ from edged.server.listening import short_name
 from edged.server.snapshots import Snapshots
 from modules.processes.edgecore.config import EdgeCoreConfig
 from modules.processes.edgecore.config.kubelet import TailoredKubeletConfig
-from modules.processes.edgecore.edged_server import plain, serve, socket_path
+from modules.processes.edgecore.edged_server import plain, serve
+from modules.processes.edgecore.socket_path import socket_path
 from tests.support.ports import free_port
 
 _replace = msgspec.structs.replace
@@ -132,3 +133,11 @@ def test_settings_are_shown_as_the_file_has_them() -> None:
 @pytest.mark.parametrize("word", ["token", "password", "dataSource"])
 def test_no_secret_is_among_them(word: str) -> None:
     assert word.encode() not in msgspec.json.encode(plain(TailoredKubeletConfig()))
+
+
+def test_the_kubernetes_api_is_on_the_socket_only(tmp_path: Path) -> None:
+    config = configured(tmp_path)
+    with served(config):
+        for path in ("/version", "/api", "/apis", "/api/v1/pods", "/api/v1/secrets", "/api/v1/nodes"):
+            assert (on_port(config, path), on_socket(config, path)) == (404, 200), path
+        assert on_socket(config, "/api/v1/namespaces") != 200

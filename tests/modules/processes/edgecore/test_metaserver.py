@@ -57,7 +57,7 @@ def test_an_address_that_is_taken_is_named_with_its_setting(tmp_path: Path) -> N
         config = configured(tmp_path, taken.getsockname()[1])
         threads = Threads()
         stack.callback(threads.close)
-        with pytest.raises(ServerError, match=r"metaServer\.server is the setting"):
+        with pytest.raises(ServerError, match=r"metaServer\.server chooses another"):
             serve_api(config, Hive(threads), Snapshots(), open_store, stack)
 
 

@@ -1,5 +1,6 @@
 """What the assembly makes of the configuration, and how the process logs."""
 
+import json
 import logging
 import re
 from pathlib import Path
@@ -7,13 +8,16 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from beehive.log_lines import LogFormat
 from edged.api import Taint
+from edged.pods.model import PodRef, PodUid
 from edged.settings import EdgedSettings
 from edgehub.settings import EdgeHubSettings
+from modules.processes.edgecore import cli
 from modules.processes.edgecore.config import EdgeCoreConfig
 from modules.processes.edgecore.config.loading import loads
 from modules.processes.edgecore.config.writing import render
-from modules.processes.edgecore.logs import set_up
+from modules.processes.edgecore.logs import say_in_json, set_up
 from modules.processes.edgecore.settings import edged_settings, edgehub_settings
 
 
@@ -65,6 +69,26 @@ def test_the_link_of_a_default_node_has_a_url_and_its_name() -> None:
     assert isinstance(settings, EdgeHubSettings)
     assert settings.node == config.node_name
     assert re.match(r"wss?://", settings.url)
+
+
+def test_a_line_may_be_a_json_object_and_so_may_a_remark(capsys: pytest.CaptureFixture[str]) -> None:
+    set_up("info", "json", "edge-1")
+    logging.getLogger("edged.sync_loop").info("pod %s is gone", PodRef(PodUid("u1"), "default", "web"))
+    say_in_json("warning: edgecore.yaml: x: it has no effect")
+    say_in_json("configuration /etc/x.yaml")
+    lines = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
+    assert [(line["level"], line["msg"]) for line in lines] == [
+        ("info", "pod default/web is gone"),
+        ("warning", "edgecore.yaml: x: it has no effect"),
+        ("info", "configuration /etc/x.yaml"),
+    ]
+    assert {key: lines[0][key] for key in ("logger", "node", "pod", "uid")} == {
+        "logger": "edged.sync_loop",
+        "node": "edge-1",
+        "pod": "default/web",
+        "uid": "u1",
+    }
+    assert {form.value for form in LogFormat} == {form.value for form in cli.LogFormat}
 
 
 def test_a_line_says_when_in_utc_how_bad_where_and_what(capsys: pytest.CaptureFixture[str]) -> None:

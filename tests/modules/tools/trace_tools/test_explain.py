@@ -317,6 +317,8 @@ def test_what_is_no_object_is_refused(words: tuple[str, str]) -> None:
 def test_names_of_an_object() -> None:
     """Its status under whatever type it goes up is the object; others are not."""
     assert Target.parse("pod", "web") == WEB
+    for words in (("pods", "web"), ("po", "default/web"), ("pod/web", ""), ("pods/default/web", "")):
+        assert Target.parse(*words) == WEB
     assert all(WEB.named_by(f"default/{kind}/web") for kind in ("pod", "podpatch", "podstatus"))
     assert not any(WEB.named_by(f"{place}/web") for place in ("default/configmap", "other/pod", "default/podlist"))
     assert WEB.named_other("default/podpatch/nginx")

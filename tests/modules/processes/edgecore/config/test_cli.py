@@ -23,9 +23,9 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[tuple[EdgeCoreConfig, str]]
     """Stands in for the assembly; what it was called with."""
     calls: list[tuple[EdgeCoreConfig, str]] = []
 
-    def run(config: EdgeCoreConfig, *, log_level: cli.LogLevel, record: Path | None) -> int:
+    def run(config: EdgeCoreConfig, *, log_level: cli.LogLevel, log_format: cli.LogFormat, record: Path | None) -> int:
         calls.append((config, log_level))
-        assert record is None
+        assert (record, log_format) == (None, cli.LogFormat.TEXT)
         return ExitCode.STOP_TIMED_OUT
 
     process = types.ModuleType("modules.processes.edgecore.process")

@@ -63,6 +63,7 @@ def test_our_defaults_are_kubeedges_but_for_the_argued_ones() -> None:
         ("nodeStatusMaxImages: 0", "nodeStatusMaxImages: 50"),
         ("imageServiceEndpoint: unix:///run/containerd/containerd.sock", 'imageServiceEndpoint: ""'),
         ("nodeStatusReportFrequency: 5m0s", "nodeStatusReportFrequency: 1h0m0s"),
+        ("reportEvent: false", "reportEvent: true"),
         ("readDeadline: 15", "readDeadline: 10"),
         ("writeDeadline: 15", "writeDeadline: 10"),
         ("hostnameOverride: vm", f"hostnameOverride: {ours.node_name}"),

@@ -93,6 +93,10 @@ BROKEN = {
     "not well": Broken({"running": Running(pid="7", health="edged: waiting")}, "edgecore", "not well: edged: waiting"),
     "away": Broken({"running": with_(HEALTHY.running, connected=False)}, "link", "not connected to the cloud, 2 mess"),
     "not writable": Broken(of_directory(writable=False), "directory rootDirectory", "cannot be written to"),
+    "read-only": Broken(
+        of_directory(writable=False, read_only="/var"), "directory rootDirectory", "system /var is mounted read-only"
+    ),
+    "not even by root": Broken(of_directory(writable=False, by_root=True), "directory rootDirectory", "cannot be"),
     "cannot be made": Broken(of_directory(writable=False, exists=False), "directory rootDirectory", "is missing and"),
     "disk full": Broken(of_directory(free=1 << 20), "directory rootDirectory", "1.0 MiB are free"),
     "disk nearly full": Broken(of_directory(free=1 << 29), "directory rootDirectory", "512.0 MiB", Level.WARNING),

@@ -197,7 +197,9 @@ def test_files_that_do_not_belong_together_are_named(tmp_path: Path) -> None:
     found = network.identity(config, clock)
     assert "the private key is not that of the certificate" in found.key_problem
     assert "holds no certificate" in found.authority_problem
+    (root / "certs" / "server.key").unlink()
     away = network.cloud(config, clock)
+    assert away.link.tls_problem == f"{root}/certs/server.key: No such file or directory", "OpenSSL does not say which"
     assert away.certificates is not None
     assert away.certificates.tcp_problem == "Connection refused"
     assert network.cloud(EdgeCoreConfig.embedded(root), clock).secure is False

@@ -10,7 +10,7 @@ from websockets.sync.server import Server, ServerConnection, unix_serve
 from websockets.typing import Subprotocol
 
 from modules.processes.edgecore.local.channels import Channel, CommandExit
-from modules.processes.edgecore.local.node import NodeError
+from modules.processes.edgecore.local.errors import NodeError
 from modules.processes.edgecore.local.stream_session import StreamSession
 
 SUCCESS = b'\x03{"status":"Success"}'

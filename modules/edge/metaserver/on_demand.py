@@ -1,0 +1,127 @@
+"""The Kubernetes API for the node's owner, who seldom asks: its cache exists only while somebody does."""
+
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from beehive import Clock, Timer
+from edged.server.request import Request
+from edged.server.responses import Reply
+from edged.server.router import HttpService
+from edged.server.snapshots import Snapshots
+from modules.apimachinery.errors import ApiStatusError
+from modules.edge.metaserver.committed_objects import CommittedObjects
+from modules.edge.metaserver.live_status import LiveStatusUpdater
+from modules.edge.metaserver.watch_cache import WatchCache
+
+IDLE_SECONDS: Final = 60.0
+"""Seconds without a request or a watch after which the cache is dropped."""
+
+_REVISIONS_A_MILLISECOND: Final = 1 << 20
+"""More than ever occur, so that revisions of one cache are below those of the next."""
+
+
+class _Session(NamedTuple):
+    """A cache, its sources, and the API that serves it."""
+
+    cache: WatchCache
+    store: CommittedObjects | None
+    live: LiveStatusUpdater
+    api: HttpService
+
+
+class ApiOnDemand:
+    """Serves the API from a cache that is made for the first request and dropped when nobody has asked for a minute.
+
+    The cache follows neither metamanager's commits nor edged's changes: each request brings it up to date, and a watch
+    does so twice a second. So the node spends neither memory nor time on it while nobody asks.
+
+    Args:
+        source: the node's SQLite database; None for another database, whose objects are not served.
+        snapshots: statuses of pods and node.
+        node: name of this node.
+        clock: the hive's.
+        make_api: makes the service for a cache; its watches call the function every now and then, which brings the
+            cache up to date.
+    """
+
+    def __init__(
+        self,
+        source: Path | None,
+        snapshots: Snapshots,
+        node: str,
+        clock: Clock,
+        make_api: Callable[[WatchCache, Callable[[], None]], HttpService],
+    ) -> None:
+        self._source = source
+        self._snapshots = snapshots
+        self._node = node
+        self._clock = clock
+        self._make_api = make_api
+        self._lock = threading.Lock()
+        self._session: _Session | None = None
+        self._timer: Timer | None = None
+        self._used = clock.monotonic()
+        self._revision = 0
+
+    @property
+    def in_use(self) -> bool:
+        """Whether there is a cache."""
+        return self._session is not None
+
+    def serve(self, request: Request) -> Reply:
+        """Return the reply."""
+        try:
+            with self._lock:
+                session = self._session or self._begin()
+                self._refresh(session)
+        except ApiStatusError as error:
+            return error.response()
+        return session.api.serve(request)
+
+    def close(self) -> None:
+        """Drop the cache."""
+        with self._lock:
+            self._end()
+
+    def _begin(self) -> _Session:
+        first = max(self._revision, self._clock.now_ms() * _REVISIONS_A_MILLISECOND)
+        cache = WatchCache(first)
+        store = CommittedObjects(self._source) if self._source is not None else None
+        if store is None:
+            cache.load({})
+        live = LiveStatusUpdater(self._snapshots, cache, self._node, whole=True)
+        session = _Session(cache, store, live, self._make_api(cache, lambda: self._follow(session)))
+        self._session = session
+        self._timer = self._clock.every(IDLE_SECONDS, self._end_if_idle)
+        return session
+
+    def _follow(self, session: _Session) -> None:
+        """Bring the cache of a watch up to date; not while the store cannot be read, or after `close`."""
+        with self._lock, suppress(ApiStatusError):
+            if session is self._session:
+                self._refresh(session)
+
+    def _refresh(self, session: _Session) -> None:
+        self._used = self._clock.monotonic()
+        rows = session.store.read_if_changed() if session.store is not None else None
+        if rows is not None:
+            session.cache.load(rows)
+        session.live.update()
+
+    def _end_if_idle(self) -> None:
+        with self._lock:
+            if self._clock.monotonic() - self._used >= IDLE_SECONDS:
+                self._end()
+
+    def _end(self) -> None:
+        session, self._session = self._session, None
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if session is not None:
+            self._revision = session.cache.revision + 1
+            if session.store is not None:
+                session.store.close()

@@ -1,0 +1,212 @@
+"""The owner's API: a cache that exists only while somebody asks, read from the database beside its writer."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from beehive import Hive, Threads
+from edged.api import Nanoseconds
+from edged.server.request import Request
+from edged.server.responses import Response, Stream
+from edged.server.snapshots import Snapshots
+from metamanager.rows import row_of
+from metamanager.sqlite_store import SqliteStore
+from modules.apimachinery.errors import ApiStatusError
+from modules.edge.metaserver.api import Api, ApiSettings
+from modules.edge.metaserver.committed_objects import CommittedObjects
+from modules.edge.metaserver.on_demand import ApiOnDemand
+from modules.edge.metaserver.watch_cache import CacheKey, WatchCache
+from modules.edge.metaserver.watching import WatchSource
+from tests.edged.node.test_status import REPORT
+from tests.modules.edge.metaserver.objects import key, obj, text
+from tests.modules.edge.metaserver.test_live_status import pod
+
+
+def put(store: SqliteStore, *objects: dict[str, Any]) -> None:
+    """metamanager stores these in one commit."""
+    for each in objects:
+        meta = each["metadata"]
+        store.put(row_of(f"{meta['namespace']}/{each['kind'].lower()}/{meta['name']}", text(each), 1))
+    store.commit()
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[SqliteStore]:
+    """metamanager's own connection."""
+    made = SqliteStore(tmp_path / "db")
+    yield made
+    made.close()
+
+
+class Owner:
+    """Asks, as the owner of the node does."""
+
+    def __init__(self, source: Path | None) -> None:
+        self._settings = ApiSettings("n1", "v1.32.10", secrets=True, store=source is not None)
+        self.threads = Threads()
+        self.hive = Hive(self.threads)
+        self.snapshots = Snapshots()
+        self.service = ApiOnDemand(source, self.snapshots, "n1", self.hive.clock, self._api)
+
+    def _api(self, cache: WatchCache, refresh: Callable[[], None]) -> Api:
+        return Api(self._settings, cache, self.hive, source=WatchSource(refresh, 0.01))
+
+    def ask(self, path: str, *query: tuple[str, str]) -> tuple[int, Any]:
+        """Status and decoded body."""
+        reply = self.service.serve(request(path, *query))
+        assert isinstance(reply, Response)
+        return reply.status, json.loads(reply.body)
+
+    def names(self, plural: str) -> list[str]:
+        """The names in a list."""
+        status, body = self.ask(f"/api/v1/{plural}")
+        assert status == 200, body
+        return [each["metadata"]["name"] for each in body["items"]]
+
+
+def request(path: str, *query: tuple[str, str]) -> Request:
+    return Request(method="GET", target=path, parts=tuple(path.strip("/").split("/")), query=query)
+
+
+@pytest.fixture
+def owner(tmp_path: Path) -> Iterator[Owner]:
+    """Of a node with a database."""
+    made = Owner(tmp_path / "db")
+    yield made
+    made.service.close()
+    made.threads.close()
+
+
+def test_each_request_sees_what_was_committed_before_it(owner: Owner, store: SqliteStore) -> None:
+    put(store, obj("web"), obj("s", kind="Secret", data={"x": "eA=="}))
+    assert not owner.service.in_use
+    assert (owner.names("pods"), owner.names("secrets"), owner.service.in_use) == (["web"], ["s"], True)
+    store.put(row_of("default/pod/later", text(obj("later")), 1))
+    assert owner.names("pods") == ["web"], "it is not committed"
+    store.commit()
+    assert owner.names("pods") == ["later", "web"]
+    store.delete("default/pod/web")
+    store.commit()
+    assert owner.names("pods") == ["later"]
+    owner.service.close()
+    assert (owner.service.in_use, owner.names("pods")) == (False, ["later"])
+
+
+def test_pods_and_node_come_from_edged_without_a_row(owner: Owner) -> None:
+    """No database yet; a pod that terminates; a node that was never registered."""
+    owner.snapshots.pods = (pod("going", "1", "Running"),)
+    owner.snapshots.node_reported(REPORT, Nanoseconds(0))
+    assert (owner.names("pods"), owner.names("nodes")) == (["going"], ["n1"])
+    status, node = owner.ask("/api/v1/nodes/n1")
+    assert (status, node["kind"], node["apiVersion"]) == (200, "Node", "v1")
+    owner.snapshots.pods = ()
+    assert owner.names("pods") == []
+
+
+def test_a_watch_follows_commits_and_statuses(owner: Owner, store: SqliteStore) -> None:
+    """From the revision of a list on."""
+    put(store, obj("web", uid="1"))
+    revision = owner.ask("/api/v1/pods")[1]["metadata"]["resourceVersion"]
+    reply = owner.service.serve(request("/api/v1/pods", ("watch", "1"), ("resourceVersion", revision)))
+    assert isinstance(reply, Stream)
+
+    def delete() -> None:
+        store.delete("default/pod/new")
+        store.commit()
+
+    changes = iter(
+        (
+            lambda: put(store, obj("new")),
+            lambda: setattr(owner.snapshots, "pods", (pod("web", "1", "Running"),)),
+            delete,
+        )
+    )
+
+    class Peer:
+        """Stays for three changes."""
+
+        def gone_within(self, seconds: float, wake: int | None = None) -> bool:
+            """Make the next change, instead of waiting."""
+            assert seconds <= 0.01
+            change = next(changes, None)
+            if change is not None:
+                change()
+            return change is None
+
+    events = [json.loads(line) for piece in reply.pieces(Peer()) for line in piece.splitlines()]
+    seen = [(each["type"], each["object"]["metadata"]["name"]) for each in events]
+    assert seen == [("ADDED", "new"), ("MODIFIED", "web"), ("DELETED", "new")]
+
+
+def test_revisions_grow_over_a_dropped_cache(owner: Owner, store: SqliteStore) -> None:
+    """So a client of the former cache is told to list again."""
+    put(store, obj("web"))
+    before = int(owner.ask("/api/v1/pods")[1]["metadata"]["resourceVersion"])
+    owner.service.close()
+    assert int(owner.ask("/api/v1/pods")[1]["metadata"]["resourceVersion"]) > before
+    status, body = owner.ask("/api/v1/pods", ("watch", "1"), ("resourceVersion", str(before)))
+    assert (status, body["reason"]) == (410, "Expired")
+
+
+def test_a_store_that_cannot_be_read_is_said(owner: Owner, tmp_path: Path) -> None:
+    (tmp_path / "db").write_text("this is no database, and long enough to be read as the head of one" * 20)
+    status, body = owner.ask("/api/v1/pods")
+    assert (status, "not a database" in body["message"]) == (503, True)
+
+
+def test_a_node_with_another_database_has_its_pods_and_nothing_else() -> None:
+    owner = Owner(None)
+    owner.snapshots.pods = (pod("p", "1", "Running"),)
+    try:
+        assert owner.names("pods") == ["p"]
+        status, body = owner.ask("/api/v1/configmaps")
+        assert (status, "no SQLite file" in body["message"]) == (501, True)
+    finally:
+        owner.service.close()
+        owner.threads.close()
+
+
+def test_objects_are_read_again_only_when_something_was_committed(tmp_path: Path, store: SqliteStore) -> None:
+    objects = CommittedObjects(tmp_path / "db")
+    assert objects.read_if_changed() == {}
+    assert objects.read_if_changed() is None
+    put(store, obj("web"), {"kind": "Node", "apiVersion": "v1", "metadata": {"name": "n1", "namespace": "null"}})
+    found = objects.read_if_changed()
+    assert found is not None
+    assert found.keys() == {key("web"), CacheKey("node", "", "n1")}
+    objects.close()
+
+
+def test_a_database_that_was_replaced_is_opened_anew(tmp_path: Path) -> None:
+    """metamanager sets a damaged one aside."""
+    first = SqliteStore(tmp_path / "db")
+    put(first, obj("old"))
+    first.close()
+    objects = CommittedObjects(tmp_path / "db")
+    assert objects.read_if_changed()
+    (tmp_path / "db").rename(tmp_path / "aside")
+    assert objects.read_if_changed() == {}
+    second = SqliteStore(tmp_path / "db")
+    put(second, obj("new"))
+    found = objects.read_if_changed()
+    assert found is not None and list(found) == [key("new")]
+    second.close()
+    objects.close()
+
+
+def test_text_that_is_none_is_not_quoted(tmp_path: Path, store: SqliteStore) -> None:
+    put(store, obj("web"))
+    with sqlite3.connect(tmp_path / "db") as connection:
+        connection.execute("UPDATE meta SET value = CAST(x'ff70617373' AS TEXT)")
+    connection.close()
+    objects = CommittedObjects(tmp_path / "db")
+    with pytest.raises(ApiStatusError, match="what is stored as text is none") as error:
+        objects.read_if_changed()
+    assert "pass" not in str(error.value)
+    objects.close()
