@@ -110,7 +110,7 @@ def documents(text: str) -> Iterator[tuple[Any, int]]:
     except yaml.MarkedYAMLError as error:
         raise _syntax_error(error) from error
     except yaml.YAMLError as error:
-        raise YamlError(str(error)) from error
+        raise YamlError(" ".join(str(error).split())) from error
     finally:
         loader.dispose()
 

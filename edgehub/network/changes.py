@@ -5,8 +5,8 @@ from typing import Final
 
 from edgehub.network.messages import Address, DefaultRoute, InterfaceState, Notification
 
-ANOTHER_DEVICE: Final = "another device"
-"""A device without a default route in the text of a change: a machine with pods has many that come and go."""
+_ANOTHER: Final = "another "
+"""Begins the text of a change of a device without a default route, of which a machine with pods has many."""
 
 MOST_REMEMBERED: Final = 4096
 """Remembered interfaces, addresses and routes; beyond, all are forgotten, which costs one needless check."""
@@ -43,7 +43,9 @@ class NetworkChanges:
         (self._there.add if news.there else self._there.discard)(known)
         if isinstance(news, DefaultRoute):
             self._routed.add(news.device)
-        what = "an address" if isinstance(news, Address) else "the default route"
+            what = "the default route"
+        else:
+            what = "an address" if news.device in self._routed else f"{_ANOTHER}address"
         return f"{what} has {'come' if news.there else 'gone'}"
 
     def _link(self, news: InterfaceState) -> str:
@@ -51,10 +53,10 @@ class NetworkChanges:
         self._links[news.device] = news.runs
         if before is news.runs:
             return ""
-        device = f"device {news.name or news.device}" if news.device in self._routed else ANOTHER_DEVICE
+        device = f"device {news.name or news.device}" if news.device in self._routed else f"{_ANOTHER}device"
         return f"{device} is {'up' if news.runs else 'down'}"
 
 
-def is_worth_a_line(changes: str) -> bool:
-    """Return whether the text of changes tells of more than devices without a default route."""
-    return any(not change.startswith(ANOTHER_DEVICE) for change in changes.split(", "))
+def worth_a_line(changes: str) -> str:
+    """Return the part of a text of changes that is not about devices without a default route."""
+    return ", ".join(change for change in changes.split(", ") if not change.startswith(_ANOTHER))

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Final
 
 from beehive import ModuleContext, Timer
-from edgehub.network.changes import is_worth_a_line
+from edgehub.network.changes import worth_a_line
 from edgehub.network.watcher import NetworkWatch, NetworkWatcher, WatchNetwork
 
 _log = logging.getLogger(__name__)
@@ -67,5 +67,6 @@ class NetworkGuard:
 
     def _report(self, what: str) -> None:
         """Report a change, on the watcher's thread."""
-        _log.log(logging.INFO if is_worth_a_line(what) else logging.DEBUG, "the network has changed: %s", what)
+        if told := worth_a_line(what):
+            _log.info("the network has changed: %s", told)
         self._context.call_soon(self._changed)

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 import edgehub
 from beehive import Hive, Threads
-from edgehub.network.changes import MOST_REMEMBERED, NetworkChanges, is_worth_a_line
+from edgehub.network.changes import MOST_REMEMBERED, NetworkChanges, worth_a_line
 from edgehub.network.messages import Address, DefaultRoute, InterfaceState, read
 from edgehub.network.netlink import Netlink, default_devices
 from tests.edgehub.clouds import TIMEOUT, LibraryCloud
@@ -100,7 +100,7 @@ def test_only_what_is_new_is_a_change() -> None:
     """A router advertisement renews what is known."""
     changes = NetworkChanges()
     assert changes.take(read(link(device=7))) == "another device is up"
-    assert changes.take(read(address() + route())) == "an address has come, the default route has come"
+    assert changes.take(read(address() + route())) == "another address has come, the default route has come"
     assert changes.take(read(address() + route())) == ""
     assert changes.take(read(route(gateway=b"\xc0\0\2\xfd"))) == "the default route has come"
     assert changes.take(read(link(attributes=attribute(3, b"wlan0\0")))) == "device wlan0 is up"
@@ -165,15 +165,15 @@ def test_what_comes_soon_after_something_else_is_told_with_it() -> None:
         for one in (link(), address(), route(), link(), route()):
             netlink.kernel.send(one)
         with Listening(lambda: netlink) as listening:
-            expected = "another device is up, an address has come, the default route has come"
+            expected = "another device is up, another address has come, the default route has come"
             assert listening.told.get(timeout=TIMEOUT) == expected
 
 
 def test_devices_without_a_default_route_are_worth_no_line() -> None:
     """A machine with pods has many that come and go."""
-    assert not is_worth_a_line("another device is up, another device is down")
-    assert is_worth_a_line("another device is up, an address has come")
-    assert is_worth_a_line("device wlan0 is down")
+    assert not worth_a_line("another device is up, another address has come, another device is down")
+    assert worth_a_line("another device is up, an address has come") == "an address has come"
+    assert worth_a_line("device wlan0 is down") == "device wlan0 is down"
 
 
 def test_the_devices_of_the_default_routes_are_read(tmp_path: Path) -> None:
@@ -265,9 +265,9 @@ def test_the_kernel_tells_of_a_device_and_its_address() -> None:
     with cable() as made, Listening() as listening:
         ip("address", "add", f"{made.node}/30", "dev", made.name)
         ip("link", "set", made.name, "up")
-        listening.wait("an address has come")
+        listening.wait("another address has come")
         ip("address", "del", f"{made.node}/30", "dev", made.name)
-        listening.wait("an address has gone")
+        listening.wait("another address has gone")
 
 
 @real

@@ -128,6 +128,8 @@ class Edge:
         self.api_port = 0
         """Of the metaserver; 0: it is switched off."""
         self.longest_back_off = 300.0
+        self.options: list[str] = []
+        """Further options of `run`."""
         self.file = directory / "edgecore.yaml"
         self._directory = directory
         self._runtime = runtime
@@ -140,7 +142,7 @@ class Edge:
 
     def run(self) -> None:
         """Starts it (again) with the file that is there."""
-        arguments = ["run", "--config", str(self.file)]
+        arguments = ["run", "--config", str(self.file), *self.options]
         self._process = Process(self.module, arguments, self._directory / "edgecore.log")
 
     def join(self, cloud: Cloud, token: str) -> subprocess.CompletedProcess[str]:

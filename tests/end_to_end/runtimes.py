@@ -80,7 +80,7 @@ class ContainerdUnderTest:
 
     def __init__(self, daemon: PrivateContainerd) -> None:
         self.endpoint = daemon.endpoint
-        self._daemon = daemon
+        self.daemon = daemon
         self._client = CriClient(daemon.endpoint, request_timeout=PATIENCE)
         for image in IMAGES:
             daemon.import_image(busybox_image(image, Labels={"name": image}))
@@ -108,7 +108,7 @@ class ContainerdUnderTest:
 
     def left_behind(self) -> dict[str, list[str]]:
         """Also what it should have given back to the machine."""
-        directory, state = self._daemon.directory, self._daemon.directory / "state"
+        directory, state = self.daemon.directory, self.daemon.directory / "state"
         leases = entries(directory / "ipam" / directory.name)
         kinds = {
             "sandboxes": [each.id for each in self._client.list_pod_sandboxes()],

@@ -9,7 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from edged.cgroups.opening import machine_hierarchies
 from modules.processes.edgecore.exit_codes import ExitCode
+from tests.end_to_end.machine import Machine
+from tests.end_to_end.pods import container, is_ready, mount, pod
 from tests.end_to_end.processes import Process, mounts_below, processes_of, wait_until
 
 POD = """
@@ -56,3 +59,23 @@ def test_nothing_is_left(stop: bool, tmp_path: Path) -> None:
         process.kill()
         for pid in processes_of(root):
             subprocess.run(["kill", "-KILL", str(pid)], check=False)
+
+
+def test_on_both_runtimes(machine: Machine) -> None:
+    """A node that a cloud has sent a pod: sandbox, cgroups, mounts and files go; the file that was named stays."""
+    edge = machine.edge
+    in_memory = {"name": "v", "emptyDir": {"medium": "Memory"}}
+    volumes = (in_memory,) if os.geteuid() == 0 else ()
+    forever = container("trap '' TERM; while :; do sleep 1; done", volumeMounts=[mount("v", "/v") for _ in volumes])
+    machine.cloud.apply(pod("p", forever, volumes=volumes))
+    machine.cloud.pods.wait("p", is_ready)
+    edge.kill()
+    done = call("uninstall", "--config", str(edge.file), "--yes")
+    assert done.returncode == ExitCode.OK, done.stderr
+    assert "end pod default/p" in done.stderr
+    assert machine.runtime.pods(edge.root / "edged") == 0
+    assert mounts_below(edge.root) == []
+    assert [path for path in edge.root.rglob("*") if not path.is_dir()] == []
+    assert edge.file.exists()
+    cgroups = [h.mount / edge.cgroup_root.lstrip("/") / "kubepods" for h in machine_hierarchies()]
+    assert [path for path in cgroups if path.exists()] == []

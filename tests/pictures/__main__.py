@@ -1,16 +1,13 @@
 """`python -m tests.pictures DIRECTORY`, which `make pictures` calls."""
 
 import shutil
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
 from tests.pictures.demo_node import demo_node
-from tests.pictures.making import docs_site, top_live, trace_page
+from tests.pictures.making import docs_site, no_site, top_live, trace_page
 from tests.support.browser import why_none
-
-REPOSITORY = Path(__file__).parents[2]
 
 
 def main() -> int:
@@ -19,21 +16,16 @@ def main() -> int:
     target.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="pictures-") as scratch:
         directory = Path(scratch)
-        made = []
         with demo_node() as node:
-            made += top_live(node, directory)
-            if not why_none():
-                made += trace_page(node, directory)
-        if why_none():
-            print(f"no browser, so no pictures of pages: {why_none()}", file=sys.stderr)  # noqa: T201
-        elif (REPOSITORY / "mkdocs.yml").exists():
-            site = directory / "site"
-            command = [sys.executable, "-m", "mkdocs", "build", "--quiet", "--site-dir", str(site)]
-            subprocess.run(command, cwd=REPOSITORY, check=True)
-            made += docs_site(site, directory)
+            made = top_live(node, directory)
+            made += [] if why_none() else trace_page(node, directory)
+        missing = why_none() or no_site()
+        made += [] if missing else docs_site(directory)
         for path in made:
             shutil.copy(path, target / path.name)
             print(f"{target / path.name}: {path.stat().st_size / 1000:.0f} kB")  # noqa: T201
+    if missing:
+        print(f"pictures of pages are left out: {missing}", file=sys.stderr)  # noqa: T201
     return 0
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.pictures.demo_node import WAITS, DemoNode, demo_node
-from tests.pictures.making import top_live, trace_page
+from tests.pictures.making import docs_site, no_site, top_live, trace_page
 from tests.support.browser import why_none
 
 PICTURES = Path(__file__).parents[2] / "docs" / "pictures"
@@ -53,7 +53,17 @@ def test_the_page_of_a_trace(node: DemoNode, tmp_path: Path) -> None:
     assert brightness(dark) < 60
 
 
-@pytest.mark.parametrize("name", ["top-live.svg", "trace-page.png", "trace-page-dark.png"])
+@pytest.mark.timeout(600)
+@pytest.mark.skipif(bool(why_none() or no_site()), reason=why_none() or no_site())
+def test_a_page_of_the_documentation(tmp_path: Path) -> None:
+    (path,) = docs_site(tmp_path)
+    data = path.read_bytes()
+    assert png_size(data)[0] == 1280
+    assert len(set(pixels(data))) > 50
+    assert 20_000 < len(data) < MOST_BYTES
+
+
+@pytest.mark.parametrize("name", ["top-live.svg", "trace-page.png", "trace-page-dark.png", "docs-site.png"])
 def test_the_pictures_in_the_repository_are_what_they_are_called(name: str) -> None:
     data = (PICTURES / name).read_bytes()
     assert data.startswith(b"<svg" if name.endswith(".svg") else b"\x89PNG")

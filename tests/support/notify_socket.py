@@ -14,7 +14,7 @@ class NotifySocket:
         self.lines: list[str] = []
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self._socket.bind(str(path))
-        self._socket.setblocking(False)  # noqa: FBT003 - it has no name
+        self._socket.settimeout(0.0)
 
     def has(self, line: str) -> bool:
         """Return whether a line with this beginning was received."""

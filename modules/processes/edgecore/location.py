@@ -89,13 +89,13 @@ def node_location(chosen: argparse.Namespace) -> NodeLocation:
 
 
 def located(config: Path | None, root: Path | None) -> NodeLocation:
-    """Return the node that `--config` and `--root` select; a file wins.
+    """Return the node that `--config` and `--root` select; of both, which `join` alone takes, the file counts.
 
     Raises:
         ConfigError: the user has no home directory and both are None.
     """
     if config is not None:
-        return NodeLocation(config, root)
+        return NodeLocation(config, None)
     if root is None and os.geteuid() == 0 and KUBEEDGE_FILE.exists():
         return NodeLocation(KUBEEDGE_FILE, None)
     directory = root if root is not None else default_root()

@@ -153,7 +153,7 @@ def test_figures_are_those_of_the_moment(yard: Yard) -> None:
     add(yard, "a", "b", "c")
     yard.pool.add_after(PodUid("later"), Queue.ADDITION, 5)
     figures = yard.pool.figures(frozenset({PodUid("later")}))
-    assert (figures.waiting, figures.working, figures.failed) == (1, 2, {PodUid("later")})
+    assert (figures.waiting, figures.working, figures.failed) == (1, 2, frozenset({PodUid("later")}))
     assert figures.due == {"later": yard.simulation.clock.monotonic() + 5}
     yard.pool.forget(PodUid("later"))
     assert "later" in figures.due

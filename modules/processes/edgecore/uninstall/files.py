@@ -18,7 +18,14 @@ from modules.processes.edgecore.socket_path import SOCKET
 from modules.processes.edgecore.trace_socket import SOCKET as TRACE_SOCKET
 
 _TREES: Final = ("embedded", "plugins/kubernetes.io", "pods", "pod-resources", "traces", DAMAGED)
-_FILES: Final = (SOCKET, "embedded.sock", TRACE_SOCKET, LOCK_FILE)
+_FILES: Final = (
+    SOCKET,
+    "embedded.sock",
+    TRACE_SOCKET,
+    "device-plugins/kubelet.sock",
+    "device-plugins/kubelet_internal_checkpoint",
+    LOCK_FILE,
+)
 _IF_EMPTY: Final = ("device-plugins", "plugins", "plugins_registry")
 _BESIDE_DATABASE: Final = ("", "-wal", "-shm", "-journal", "-reserve")
 _FORMER: Final = ("before-join", "before-restore-*Z")

@@ -31,7 +31,7 @@ def kubeedge_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_file_wins(kubeedge_file: Path) -> None:
     """Also over a directory, which only `join` takes beside it."""
     assert located(Path("f"), None) == NodeLocation(Path("f"), None)
-    assert located(Path("f"), Path("d")).file == Path("f")
+    assert located(Path("f"), Path("d")) == NodeLocation(Path("f"), None)
 
 
 def test_a_directory_has_its_file_or_the_defaults(kubeedge_file: Path, tmp_path: Path) -> None:
