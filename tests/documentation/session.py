@@ -30,6 +30,9 @@ _BACKGROUND: Final = re.compile(r"^\s*(?:\.venv/bin/)?(edgecore|cloudcore) run\b
 _PLACE: Final = re.compile(r"--(?:root|config|socket)[ =]\S+")
 _QUESTION: Final = {"cloudcore": "get nodes", "edgecore": "pods"}
 
+_OF_THE_MACHINE: Final = "/var/tmp/edgecore-example"
+"""The hostPath of an example; here it is below the page's own directory."""
+
 _PRELUDE: Final = """\
 set -eu
 until_it_answers() { until "$@" >answer 2>&1; do kill -0 $! || { cat answer; exit 1; }; done; }
@@ -59,10 +62,13 @@ def run(name: str, blocks: Iterable[Block]) -> str:
 
 def _run(name: str, blocks: Iterable[Block], directory: Path) -> str:
     shutil.copytree(REPOSITORY / "examples", directory / "examples")
+    for manifest in (directory / "examples").rglob("*.yaml"):
+        manifest.write_text(manifest.read_text().replace(_OF_THE_MACHINE, str(directory / "stays")))
     (directory / ".venv").mkdir()
     programs = directory / ".venv" / "bin"
     programs.symlink_to(Path(sys.executable).parent)
     script = _PRELUDE + "".join(f"\necho '=== {name}:{each.line}'\n{_waiting(each.text)}" for each in blocks)
+    script = script.replace(_OF_THE_MACHINE, str(directory / "stays"))
     environment = {
         "HOME": str(directory),
         "LANG": "C.UTF-8",
