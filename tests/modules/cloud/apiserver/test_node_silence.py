@@ -33,9 +33,7 @@ NODE: JsonObject = {
         "a lease that says nothing",
     ],
 )
-def test_a_dead_node_is_not_ready_whatever_its_clock_says(
-    spec: dict[str, Any], seconds: float, status: str
-) -> None:
+def test_a_dead_node_is_not_ready_whatever_its_clock_says(spec: dict[str, Any], seconds: float, status: str) -> None:
     simulation = Simulation(0)
     cluster = Cluster(simulation.clock)
     cluster.create(NODE)
