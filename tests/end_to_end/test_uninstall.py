@@ -64,9 +64,10 @@ def test_nothing_is_left(stop: bool, tmp_path: Path) -> None:
 def test_on_both_runtimes(machine: Machine) -> None:
     """A node that a cloud has sent a pod: sandbox, cgroups, mounts and files go; the file that was named stays."""
     edge = machine.edge
-    forever = container("trap '' TERM; while :; do sleep 1; done", volumeMounts=[mount("v", "/v")])
-    memory = {"name": "v", "emptyDir": {"medium": "Memory"} if os.geteuid() == 0 else {}}
-    machine.cloud.apply(pod("p", forever, volumes=(memory,)))
+    in_memory = {"name": "v", "emptyDir": {"medium": "Memory"}}
+    volumes = (in_memory,) if os.geteuid() == 0 else ()
+    forever = container("trap '' TERM; while :; do sleep 1; done", volumeMounts=[mount("v", "/v") for _ in volumes])
+    machine.cloud.apply(pod("p", forever, volumes=volumes))
     machine.cloud.pods.wait("p", is_ready)
     edge.kill()
     done = call("uninstall", "--config", str(edge.file), "--yes")
