@@ -30,6 +30,8 @@ class VerbParser(argparse.ArgumentParser):
         super().__init__(*args, **kwargs)
         self._intermixed = intermixed
         self._absent: dict[str, str] = {}
+        self.hint = ""
+        """Advice for arguments that it does not know."""
 
     def flag(self, *names: str, default: bool = False, dest: str = "", text: str | None = None) -> None:
         """Add an option that is on or off: `--watch`, `--wait=false`.
@@ -68,7 +70,7 @@ class VerbParser(argparse.ArgumentParser):
         words = sys.argv[1:] if args is None else list(args)
         found, unknown = super().parse_known_args(self._in_order(words) if self._intermixed else words, namespace)
         if unknown and self._subparsers is None:
-            self.error(f"unrecognized arguments: {' '.join(unknown)}")
+            self.error(f"unrecognized arguments: {' '.join(unknown)}{self.hint and f'; {self.hint}'}")
         return found, unknown
 
     def _in_order(self, words: Sequence[str]) -> list[str]:
