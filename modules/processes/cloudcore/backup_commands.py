@@ -77,6 +77,8 @@ def _backup(chosen: argparse.Namespace) -> None:
 
 
 def _restore(chosen: argparse.Namespace) -> None:
+    from beehive.clock import RealClock  # noqa: PLC0415
+    from modules.processes.cloudcore.renewed_versions import renew_versions  # noqa: PLC0415
     from modules.processes.cloudcore.starting import running  # noqa: PLC0415
     from modules.processes.edgecore.backup.archive import check_database, read_archive  # noqa: PLC0415
     from modules.processes.edgecore.backup.commands import scratch_beside, suffix  # noqa: PLC0415
@@ -93,6 +95,7 @@ def _restore(chosen: argparse.Namespace) -> None:
         if owner := running(paths.socket):
             hint = f"process {owner}; stop it first"
             raise BackupError("a cloudcore is running there", str(paths.socket), hint)
+        renew_versions(extracted / _DATABASE, RealClock().now())
         tls = [
             Replacement(extracted / name, paths.tls / Path(name).name, mode)
             for name, mode in _TLS.items()

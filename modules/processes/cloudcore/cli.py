@@ -40,8 +40,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         completion.answer(command_line(None)[0], _values())
     words = sys.argv[1:] if arguments is None else list(arguments)
     parser, commands = command_line(words)
-    if words[:1] == ["run"] and any(word.partition("=")[0] == "--image" for word in words):
-        parser.error("`run` starts the cloud; `cloudcore create pod NAME --image=IMAGE [-- ARGUMENT…]` makes a pod")
     chosen = parser.parse_args(arranged(parser, commands, words))
     try:
         settle(chosen)

@@ -145,7 +145,8 @@ def command_line(words: Sequence[str] | None = None) -> tuple[VerbParser, argpar
     return parser, commands
 
 
-def _add_run(parser: argparse.ArgumentParser) -> None:
+def _add_run(parser: VerbParser) -> None:
+    parser.hint = "it runs the node; a pod is made in the cloud: `cloudcore create pod NAME --image=IMAGE`"
     add_location(parser)
     parser.add_argument(
         "--allow-unisolated-root",

@@ -30,6 +30,8 @@ class VerbParser(argparse.ArgumentParser):
         super().__init__(*args, **kwargs)
         self._intermixed = intermixed
         self._absent: dict[str, str] = {}
+        self.hint = ""
+        """Advice for arguments that it does not know."""
 
     @property
     def names(self) -> Collection[str]:
@@ -73,7 +75,7 @@ class VerbParser(argparse.ArgumentParser):
         words = sys.argv[1:] if args is None else list(args)
         found, unknown = super().parse_known_args(self._in_order(words) if self._intermixed else words, namespace)
         if unknown and self._subparsers is None:
-            self.error(f"unrecognized arguments: {' '.join(unknown)}")
+            self.error(f"unrecognized arguments: {' '.join(unknown)}{self.hint and f'; {self.hint}'}")
         return found, unknown
 
     def _in_order(self, words: Sequence[str]) -> list[str]:

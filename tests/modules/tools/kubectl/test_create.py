@@ -161,3 +161,9 @@ def test_force_makes_an_object_anew(cloud: Cloud, tmp_path: Path) -> None:
     assert after.split()[1] == "busybox:1.36"
     assert cloud.run("delete", "-f", file, "--grace-period=0", "--force").status == 0
     assert cloud.run("replace", "--force", "-f", file).lines == ["pod/web replaced"]
+
+
+def test_run_says_how_a_pod_is_made(cloud: Cloud) -> None:
+    done = cloud.run("run", "web", "--image=nginx", "--restart=Never")
+    assert (done.status, len(done.err.splitlines())) == (2, 1)
+    assert "`cloudcore create pod NAME --image=IMAGE` makes a pod" in done.err

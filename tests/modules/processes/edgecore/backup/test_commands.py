@@ -154,6 +154,10 @@ def test_a_cloud(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for name in ("ca.crt", "ca.key", "server.crt", "server.key"):
         (root / "tls" / name).write_text("one")
     write_database(root / "cloudcore.db", "one")
+    with closing(sqlite3.connect(root / "cloudcore.db")) as database, database:
+        database.execute("CREATE TABLE cluster_state (revision)")
+        database.execute("CREATE TABLE cluster_objects (revision, body)")
+        database.execute("INSERT INTO cluster_state VALUES (7)")
     assert cloudcore(["backup", str(file), "--root", str(root)]) == ExitCode.OK
     write_database(root / "cloudcore.db", "two")
     (root / "tls" / "ca.key").write_text("two")
