@@ -12,10 +12,12 @@ from beehive.message import Message
 from beehive.names import Operation, ResourceType
 from beehive.testing import Harness
 from metamanager.application import Application, PatchInfo, Target, Verb, key_of
+from modules.cloud.apiserver.api_calls import APPLY, JSON_PATCH, MERGE, STRATEGIC, ApiCall
 from modules.cloud.apiserver.cluster import Cluster
 from modules.cloud.apiserver.database.database import Database
 from modules.cloud.apiserver.database.engine import IN_MEMORY
-from modules.cloud.apiserver.kinds import KINDS, JsonObject, ObjectKey, reporter_of
+from modules.cloud.apiserver.kinds import KINDS, JsonObject, ObjectKey, kind_named, reporter_of
+from modules.cloud.apiserver.kinds import key_of as key_of_object
 from modules.cloud.cloudhub.link import FrameReceived, LinkEvent, LinkOpened
 from modules.cloud.cloudhub.module import CloudHub, CloudHubSettings
 from modules.cloud.dynamiccontroller.module import DynamicController
@@ -58,8 +60,9 @@ class Field:
         self.evil, self.honest = ListLink(), ListLink()
         self._happens(LinkOpened(ME, self.evil))
         self._happens(LinkOpened(NEIGHBOUR, self.honest))
-        command = bee.message("cloudcore/objects", "apply", {"documents": all_objects()}, source="control")
-        bee.ask(EdgeController.name, command)
+        for obj in all_objects():
+            command = bee.message("cloudcore/objects", "call", _applying(obj), source="control")
+            bee.ask(EdgeController.name, command)
         bee.settle()
 
     def start(self) -> None:
@@ -117,7 +120,7 @@ SOURCES = ("edged", "metamanager", "metaManager", "metaserver", "twin", "control
 GROUPS = ("meta", "resource", "dynamiccontroller", "edgecontroller", "cloudhub", "control", "twin", "user", "hub", "")
 OPERATIONS = (
     *(operation.value for operation in Operation),
-    "apply", "get", "remove", "call", "changed", "acknowledged", "token", "null", "",
+    "call", "watch", "changed", "acknowledged", "token", "null", "",
 )  # fmt: skip
 TYPES = (*(kind.value for kind in ResourceType), "pods", "secrets", "namespace", "serviceaccount", "acknowledged", "x")
 NAMESPACES = ("default", "null", "kube-node-lease", "kube-system", "finance", "node", "")
@@ -223,7 +226,7 @@ def _content(random: Random, name: str) -> Any:
         {"gracePeriodSeconds": random.choice(WORDS), "preconditions": {"uid": random.choice(WORDS)}},
         {"event_type": "disconnected", "timestamp": 0, "client_id": NEIGHBOUR, "connection": random.choice(WORDS)},
         [[NEIGHBOUR, "uid", 2**40, random.random() < 0.5]],
-        {"documents": [{"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "their-secret"}}]},
+        {"verb": "get", "api_version": "v1", "plural": "secrets", "namespace": "default", "name": "their-secret"},
         {"verb": "list", "api_version": "v1", "plural": "secrets", "node": NEIGHBOUR},
         {random.choice(("metadata", "spec", "status")): random.choice(WORDS)},
         random.choice(WORDS),
@@ -247,12 +250,35 @@ def _application(random: Random, name: str) -> Any:
     body = json.dumps(_content(random, name)).encode()
     option = json.dumps({"fieldSelector": f"spec.nodeName={random.choice((ME, NEIGHBOUR))}"}).encode()
     if verb is Verb.PATCH:
-        media = random.choice(("application/merge-patch+json", "application/strategic-merge-patch+json"))
-        option = json.dumps(_builtins(PatchInfo(name=name, patch_type=media, data=body))).encode()
+        media = random.choice(_PATCHES)
+        if media == JSON_PATCH:
+            body = json.dumps(_json_patch(random)).encode()
+        options = {"dryRun": ["All"]} if random.random() < 0.1 else {}
+        option = json.dumps(_builtins(PatchInfo(name=name, patch_type=media, data=body, options=options))).encode()
     node = random.choice((ME, NEIGHBOUR))
     app = Application(key=key_of(target), verb=verb, nodename=node, option=option, req_body=body,
                       subresource=subresource)  # fmt: skip
     return _builtins(app)
+
+
+_PATCHES = (MERGE, STRATEGIC, JSON_PATCH, APPLY)
+
+
+def _json_patch(random: Random) -> list[JsonObject]:
+    """Return operations that may make the object another's, or one of another node."""
+    path = random.choice(("", "/metadata", "/metadata/name", "/spec/nodeName", "/metadata/labels", "/status"))
+    value = random.choice((random.choice(NAMES), {"name": random.choice(NAMES)}, {}, None))
+    return [{"op": random.choice(("add", "replace", "remove")), "path": path, "value": value}]
+
+
+def _applying(obj: JsonObject) -> ApiCall:
+    """Return an administrator's call that applies an object."""
+    key = key_of_object(obj)
+    kind = kind_named(key.kind)
+    return ApiCall(
+        verb="patch", patch_type=APPLY, api_version=kind.api_version, plural=kind.plural, namespace=key.namespace,
+        name=key.name, body=obj,
+    )  # fmt: skip
 
 
 def _place_of(name: str) -> str:

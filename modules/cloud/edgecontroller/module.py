@@ -30,7 +30,7 @@ from modules.cloud.apiserver.manifest_directory import ManifestDirectory
 from modules.cloud.apiserver.scheduler import makes_room
 from modules.cloud.apiserver.storage import EventType, ObjectEvent
 from modules.cloud.apiserver.transactions import Transactions
-from modules.cloud.apiserver.watch_history import WatchHistory, WatchQuery
+from modules.cloud.apiserver.watch_history import WatchHistory, WatchQuery, WatchStart
 from modules.cloud.edgecontroller import upstream_nodes
 from modules.cloud.edgecontroller.downstream_controller import DownstreamController
 from modules.cloud.edgecontroller.downstream_messages import DownstreamMessage
@@ -199,10 +199,16 @@ class EdgeController(Module):
     @handles(None, Verb.WATCH, source=commands.SOURCE)
     def on_watch(self, message: Message) -> None:
         """Replies with the beginning of a watch of module `control`, which gets all later changes."""
-        query = message.content_as(WatchQuery)
-        self._handle(
-            message, lambda: self._transactions.after_commit(lambda: self.reply(message, self._history.start(query)))
-        )
+
+        def begin() -> None:
+            query = message.content_as(WatchQuery)
+            self._transactions.after_commit(lambda: self.reply(message, self._history.start(query)))
+
+        def refuse(_: Message, error: ApiError) -> None:
+            refused = WatchStart(refusal=error.status())
+            self._transactions.after_commit(lambda: self.reply(message, refused))
+
+        self._handle(message, begin, refuse)
 
     def poll_database(self) -> None:
         """Takes over the changes of other cloudcores, by an empty transaction."""

@@ -20,7 +20,7 @@ from modules.tools.simulate.world import World
 NODE: Final = "mallory"
 MARK: Final = "mallory-was-here"
 _MIRROR: Final = "kubernetes.io/config.mirror"
-_INSIDE: Final = ("connected", "disconnected", "acknowledged", "apply", "remove", "get", "call", "changed", "token")
+_INSIDE: Final = ("connected", "disconnected", "acknowledged", "call", "watch", "call", "call", "changed", "token")
 
 
 class HostileNode:
@@ -163,7 +163,7 @@ class HostileNode:
         content = draw.choice(
             (
                 {"kind": key.kind, "name": key.name},
-                {"documents": [{"kind": "ConfigMap", "apiVersion": "v1", "metadata": {"name": MARK}}]},
+                {"verb": "create", "api_version": "v1", "plural": "configmaps", "body": {"metadata": {"name": MARK}}},
                 {"event_type": "", "timestamp": 0, "client_id": "node-0"},
                 {"verb": "delete", "api_version": "v1", "plural": "pods", "namespace": "default", "name": key.name},
                 [["node-0", "uid", 2**40, True]],

@@ -99,7 +99,7 @@ def test_a_real_edge_acknowledges_whatever_needs_it(path: Path) -> None:
         (message("membership/detail", "get", source="twin"), Destination.DEVICES),
         (message("default/podpatch/p", "patch", source="edged", group="meta"), Destination.OBJECTS),
         (message("default/podstatus", "update", source="metaManager"), Destination.OBJECTS),
-        (message("cloudcore/objects", "apply", source="control"), Destination.REFUSED),
+        (message("cloudcore/objects", "call", source="control"), Destination.REFUSED),
         (message("default/pod/p", "remove", source="control"), Destination.REFUSED),
         (message("cloudcore/objects", "call", source="metaserver"), Destination.REFUSED),
         (message("node/n2", "connected", source="x"), Destination.REFUSED),

@@ -94,11 +94,13 @@ def test_no_pod_is_made_on_another_node(field: Battlefield) -> None:
     assert [each["metadata"]["name"] for each in field.objects("pods")] == ["theirs"]
 
 
+PODS = {"api_version": "v1", "plural": "pods", "namespace": "default"}
 INSIDE: list[tuple[str, str, str, Any]] = [
-    ("control", "apply", "cloudcore/objects", {"documents": [pod("evil", nodeName="n2")]}),
-    ("control", "apply", "default/pod/evil", {"documents": [pod("evil", nodeName="n2")]}),
-    ("control", "remove", "cloudcore/objects", {"kind": "pod", "name": "theirs"}),
-    ("control", "get", "cloudcore/objects", {"kind": "secrets", "namespace": None}),
+    ("control", "call", "cloudcore/objects", {**PODS, "verb": "create", "body": pod("evil", nodeName="n2")}),
+    ("control", "call", "default/pod/evil", {**PODS, "verb": "create", "body": pod("evil", nodeName="n2")}),
+    ("control", "call", "cloudcore/objects", {**PODS, "verb": "delete", "name": "theirs"}),
+    ("control", "call", "cloudcore/objects", {"verb": "list", "api_version": "v1", "plural": "secrets"}),
+    ("control", "watch", "cloudcore/objects", {"kind": "Secret"}),
     ("registrar", "token", "registrar", {"seconds": 1000.0}),
     ("dynamiccontroller", "call", "cloudcore/objects", {"verb": "list", "api_version": "v1", "plural": "secrets"}),
     ("cloudhub", "disconnected", "node/n2", {"event_type": "", "timestamp": 0, "client_id": "n2"}),
@@ -136,7 +138,7 @@ def test_what_no_edge_says_is_answered_with_an_error(field: Battlefield) -> None
 def test_an_answer_is_taken_only_from_whom_it_was_asked(field: Battlefield) -> None:
     """Not even with the id: here of a request that the administrator's command has put to edgecontroller."""
     hive = field.stub.core.hive
-    asked = Message.new(CLOCK, source="control", resource="cloudcore/objects", operation="get", content={})
+    asked = Message.new(CLOCK, source="control", resource="cloudcore/objects", operation="call", content={})
     got: list[Any] = []
     hive.pending_requests.register(asked, 60.0, got.append, asked=(ModuleName.EDGECONTROLLER,))
     csi = Message.new(CLOCK, source="csidriver", resource="node/n2/default/volume/v", operation="createvolume")
