@@ -7,13 +7,14 @@ PIP_INSTALL := $(BIN)/pip install --quiet --progress-bar on --disable-pip-versio
 NEEDS_PYTHON := 'import sys; sys.version_info >= (3, 11) or sys.exit("edgecore needs Python 3.11 or later, and $(PYTHON) is %s.%s: make PYTHON=python3.11 …" % sys.version_info[:2])'
 NEEDS_VENV := no virtual environment could be made: on Debian and Ubuntu, apt install python3-venv
 
-.PHONY: chaos fuzz mutants planted simulate help install run test check format bench
+.PHONY: chaos docs pictures fuzz mutants planted simulate help install run test check format bench
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make run        cloudcore, edgecore and a few pods on this machine, with a live table (ARGS=--once: until all are up)"
 	@echo "make test       all tests; those of what this machine lacks are skipped with the reason"
 	@echo "make check      ruff, mypy, import layers, generated files"
+	@echo "make docs       the documentation as a site, in site/"
 	@echo "make bench      figures with the floor beside them"
 	@echo "make mutants    small changes of the code that decides: which does no test notice (ARGS='--sample 200 --only edged/pods')"
 	@echo "make planted    bugs that are put into the product: which seed of the simulation finds each (ARGS='--seeds 300 --keep')"
@@ -21,6 +22,7 @@ help:
 	@echo "make chaos      real processes and links under load, hurt 500 times and killed 300 times, and its memory; forty minutes"
 	@echo "make fuzz       nearly right input for everything that reads what strangers send (ARGS='--cases 1000000')"
 	@echo "make install    the virtual environment in .venv; the others call it"
+	@echo "make pictures   the pictures in docs/pictures, from a node with the pods of the demo and a browser without a window"
 	@echo "make format     ruff's formatter and its safe fixes"
 
 install: .venv/installed
@@ -54,9 +56,17 @@ check: install
 	$(BIN)/python -m metamanager.generate --check
 	$(BIN)/python -m modules.cloud.apiserver.fields.generate --check
 
+# The warning is about a version of MkDocs that this does not use
+docs: install
+	NO_MKDOCS_2_WARNING=1 PYTHONPATH=. $(BIN)/mkdocs build --strict $(ARGS)
+	@echo "open site/index.html"
+
 format: install
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+pictures: install
+	$(BIN)/python -m tests.pictures docs/pictures
 
 bench: install
 	$(BIN)/python -m tests.bench $(ARGS)

@@ -196,10 +196,10 @@ class Assembly:
             relisted=channel.send,
             looked=lambda: channel.send(RuntimeInspected()),
         )
+        self._requeue = requeue = RequeuePolicy(clock, settings, jobs)
         local_pods = LocalPods(settings.node_name, static_pods, directories, devices.manager)
         self._pod_store = pod_store = PodStore(module, meta, channel, orphans, local_pods)
         recheck = NodeRecheck(pods, admitter, node_reporter, channel)
-        requeue = RequeuePolicy(clock, settings, jobs)
         self.sync_loop = SyncLoop(
             module,
             channel,
@@ -215,6 +215,7 @@ class Assembly:
         taints decide about its pods.
         """
         self._start_actors()
+        self._given.snapshots.work = lambda: self._workers.figures(self._requeue.failed())
         self._module.every(self._settings.status_period, self.sync_loop.handle_status_period)
         self._module.every(self._settings.lease_duration * LEASE_RENEW_FRACTION, self.node_reporter.renew_lease)
         self._meta.list_all(ResourceType.NODE, then=self._on_stored_node)
@@ -228,6 +229,7 @@ class Assembly:
     def release(self) -> None:
         """Release everything, the runtime first: a worker whose wait ends must not change anything in it any more."""
         self._given.snapshots.runtime = None
+        self._given.snapshots.work = None
         if self._machine is not None:
             self._machine.close()
         self._puller.close()

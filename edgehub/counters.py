@@ -45,6 +45,21 @@ class Traffic(NamedTuple):
     """Type of the resource; `other` for types that KubeEdge does not name."""
 
 
+class LinkState(NamedTuple):
+    """The link as it is now. Replaced as a whole, so that any thread may read it."""
+
+    connected_at: float | None = None
+    """Unix time at which the link came up; None while it is down."""
+    lost_at: float | None = None
+    """Unix time at which the last link that was up ended; None if there was none."""
+    failures: int = 0
+    """Attempts in a row, up to now, that did not bring a link."""
+    why: str = ""
+    """Why the last link ended or did not come up; empty before that."""
+    next_try: float | None = None
+    """Monotonic time in seconds of the next attempt; None while one is made or the link is up."""
+
+
 class LinkCounters:
     """Counts since the process started.
 
@@ -54,6 +69,8 @@ class LinkCounters:
     def __init__(self) -> None:
         self.connected = False
         """Whether the link is up now."""
+        self.link = LinkState()
+        """Since when, or why not and when it is tried next."""
         self.connections = 0
         """Links that were established."""
         self.ends: Counter[str] = Counter()

@@ -12,7 +12,7 @@ from beehive.rate import TokenBucket
 from edgehub.certificates.manager import CertificateManager
 from edgehub.certificates.renewal import CHECK, Renewer
 from edgehub.classes import Entry, MessageClass
-from edgehub.counters import LinkCounters, Refusal
+from edgehub.counters import LinkCounters, LinkState, Refusal
 from edgehub.encoding import EncodingRefused, encode_frame
 from edgehub.errors import ClosedHereError, LinkError
 from edgehub.inbound import Inbound, LinkHooks
@@ -157,12 +157,14 @@ class EdgeHub(Module):
 
     def _dial(self) -> None:
         self._redial, self._proven = None, False
+        self._counters.link = self._counters.link._replace(next_try=None)
         self._link = self._make_link()
         self._runner.tell(self._link)
 
     def _opened(self) -> None:
         self._up_since = self.clock.monotonic()
         self._counters.connected = True
+        self._counters.link = LinkState(self.clock.now())
         _log.info("connected to the cloud as %s", self._settings.node)
         if self._renewer is not None:
             self._renewer.tell(CHECK)
@@ -186,10 +188,17 @@ class EdgeHub(Module):
             delay = self.clock.random.uniform(0.0, self._settings.reconnect_base)
         else:
             delay = self._backoff.next(self.clock.random)
+        self._note_end(str(error), now + delay)
         self._link_down(str(error))
         level = logging.INFO if isinstance(error, ClosedHereError) else logging.WARNING
         _log.log(level, "no link to the cloud: %s; next try in %.1f s", error, delay)
         self._redial = self.after(delay, self._dial)
+
+    def _note_end(self, why: str, next_try: float) -> None:
+        """Note for those who look at the node why there is no link, and when one is tried next (monotonic)."""
+        before, was_up = self._counters.link, self._up_since is not None
+        lost_at = self.clock.now() if was_up else before.lost_at
+        self._counters.link = LinkState(None, lost_at, 0 if was_up else before.failures + 1, why, next_try)
 
     def _network_changed(self) -> None:
         """Check an open link; else dial again. A dial begun in the old network may wait long for its answer in vain."""

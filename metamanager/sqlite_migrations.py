@@ -12,19 +12,14 @@ import msgspec
 from metamanager import _sqlite_sql as sql
 from metamanager.calls import COMPLETE
 from metamanager.errors import StoreDamagedError, StoreOpenError
-from metamanager.rows import row_of
-
-_FILL = (
-    "UPDATE meta SET uid = :uid, resource_version = :resource_version, namespace = :namespace, name = :name "
-    "WHERE key = :key"
-)
+from metamanager.kubeedge_rows import fill_after_kubeedge, fill_all
 
 _IMPOSSIBLE = 10_000
 _NOTE = "INSERT OR REPLACE INTO meta (key, type, value) VALUES ('null/store/complete', 'store', :value)"
 
 
 def migrate(connection: sqlite3.Connection, path: str) -> None:
-    """Run the missing steps.
+    """Run the missing steps, and take over what KubeEdge has written since the last start.
 
     Raises:
         StoreOpenError: a newer edgecore has made the file.
@@ -46,6 +41,7 @@ def migrate(connection: sqlite3.Connection, path: str) -> None:
         except BaseException:
             connection.rollback()
             raise
+    fill_after_kubeedge(connection, path)
 
 
 def _version(connection: sqlite3.Connection) -> int:
@@ -62,16 +58,7 @@ def _make_or_adopt_meta(connection: sqlite3.Connection) -> None:
         connection.execute(statement)
     connection.execute(sql.CREATE_INDEX)
     if missing:
-        _fill_columns(connection)
-
-
-def _fill_columns(connection: sqlite3.Connection) -> None:
-    for key, value in connection.execute("SELECT key, value FROM meta").fetchall():
-        row = row_of(key, str(value).encode(), 0)
-        connection.execute(_FILL, {
-            "key": key, "uid": row.uid or None, "resource_version": row.resource_version,
-            "namespace": row.namespace, "name": row.name,
-        })  # fmt: skip
+        fill_all(connection)
 
 
 def _note_that_it_is_complete(connection: sqlite3.Connection) -> None:

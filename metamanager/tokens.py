@@ -1,7 +1,7 @@
 """Service account tokens in the store, so that a pod can restart without a cloud.
 
-A token belongs to a service account, audiences, a lifetime and a pod. Each combination is one row with the pod's uid,
-and is deleted with the pod (as in KubeEdge, under another key).
+A token belongs to a service account, audiences, a lifetime and a pod. Each combination is one row with the pod's uid
+under KubeEdge's key, and is deleted with the pod. So a node that changes between the two agents keeps its tokens.
 """
 
 import hashlib
@@ -11,13 +11,17 @@ from typing import Final
 import msgspec
 
 from beehive import Message
-from metamanager.rows import Row, row_of
+from metamanager.rows import Row, parse, row_of
 
 _LAST_PART: Final = 0.2
 _DEFAULT_LIFE: Final = 3600
+_LONGEST_KEY: Final = 512
 
 
-class _BoundObject(msgspec.Struct):
+class _BoundObject(msgspec.Struct, rename={"api_version": "apiVersion"}):
+    kind: str = ""
+    api_version: str = ""
+    name: str = ""
     uid: str = ""
 
 
@@ -38,9 +42,27 @@ class _TokenRequest(msgspec.Struct):
 
 
 def token_key(request: Message) -> str:
-    """Return the row's key: the resource and a digest of the TokenRequest's spec."""
+    """Return the row's key, as KubeEdge makes it: five values in Go's notation, with slashes between them.
+
+        "default"/"shop"/[]string(nil)/3607/v1.BoundObjectReference{Kind:"Pod", APIVersion:"v1", Name:"web", UID:"u1"}
+
+    Where names are so long that another database than SQLite refuses the key, it is a digest.
+    """
+    resource = parse(request.route.resource)
     spec = _decode(request.content_bytes()).spec
-    return f"{request.route.resource}/{hashlib.sha256(msgspec.json.encode(spec)).hexdigest()[:32]}"
+    bound = spec.bound_object_ref or _BoundObject()
+    audiences = f"{{{', '.join(map(_quoted, spec.audiences))}}}" if spec.audiences else "(nil)"
+    fields = {"Kind": bound.kind, "APIVersion": bound.api_version, "Name": bound.name, "UID": bound.uid}
+    reference = ", ".join(f"{field}:{_quoted(value)}" for field, value in fields.items())
+    parts = (
+        _quoted(resource.name),
+        _quoted(resource.namespace),
+        f"[]string{audiences}",
+        str(spec.expiration_seconds or 0),
+        f"v1.BoundObjectReference{{{reference}}}",
+    )
+    key = "/".join(parts)
+    return key if len(key) <= _LONGEST_KEY else f"{request.route.resource}/{hashlib.sha256(key.encode()).hexdigest()}"
 
 
 def token_row(request: Message, value: bytes, now_ms: int) -> Row | None:
@@ -51,6 +73,12 @@ def token_row(request: Message, value: bytes, now_ms: int) -> Row | None:
     bound = _decode(request.content_bytes()).spec.bound_object_ref
     row = row_of(request.route.resource, value, now_ms)
     return msgspec.structs.replace(row, key=token_key(request), uid=bound.uid if bound else "", resource_version=0)
+
+
+def bound_uid(value: str) -> str:
+    """Return the uid of the pod that a stored token belongs to; empty if there is none."""
+    bound = _decode(value.encode()).spec.bound_object_ref
+    return bound.uid if bound else ""
 
 
 def is_good(value: str, now: float) -> bool:
@@ -68,6 +96,10 @@ def is_fresh(value: str, now: float) -> bool:
     """Return whether more than a fifth of a stored token's life is left; a kubelet renews it after that."""
     request = _decode(value.encode())
     return is_good(value, now + _LAST_PART * (request.spec.expiration_seconds or _DEFAULT_LIFE))
+
+
+def _quoted(text: str) -> str:
+    return msgspec.json.encode(text).decode()
 
 
 def _decode(content: bytes) -> _TokenRequest:

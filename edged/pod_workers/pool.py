@@ -9,6 +9,7 @@ from beehive import Clock, Timer
 from edged.pod_workers.job import Done, Job
 from edged.pod_workers.work_queue import Queue, Work, WorkQueue
 from edged.pods.model import PodUid
+from edged.pods.work_figures import WorkFigures
 
 WorkerRef = pykka.ActorRef[Any]
 
@@ -86,6 +87,10 @@ class WorkerPool:
     def depth(self) -> int:
         """Return the number of pods that wait for a worker."""
         return len(self._queues)
+
+    def figures(self, failed: frozenset[PodUid]) -> WorkFigures:
+        """Return the figures of the queues, with the pods whose last sync failed; any thread."""
+        return WorkFigures(len(self._queues), self._queues.number_working(), self._queues.due(), failed)
 
     def _dispatch(self) -> None:
         while (work := self._queues.take(Queue.DELETION)) is not None:

@@ -70,6 +70,10 @@ class RequeuePolicy:
         self._retry_delays.clear()
         return waiting
 
+    def failed(self) -> frozenset[PodUid]:
+        """Return the pods whose last job failed; any thread."""
+        return frozenset(self._retry_delays.copy())
+
     def forget_pod(self, uid: PodUid) -> None:
         """Drop a pod that is removed from the node."""
         self._retry_delays.pop(uid, None)

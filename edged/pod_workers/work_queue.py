@@ -93,5 +93,13 @@ class WorkQueue:
         """Return whether a worker has the pod."""
         return uid in self._working
 
+    def number_working(self) -> int:
+        """Return the number of pods that workers have."""
+        return len(self._working)
+
+    def due(self) -> dict[PodUid, float]:
+        """Return a copy of the times at which delayed pods are due, in monotonic seconds; any thread."""
+        return self._due.copy()
+
     def __len__(self) -> int:
         return len(self._waiting) + len(self._again)

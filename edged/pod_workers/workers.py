@@ -15,6 +15,7 @@ from edged.pod_workers.worker import Worker
 from edged.pods.grace_period import grace_seconds
 from edged.pods.manager import PodRecord
 from edged.pods.model import PodRef, PodUid
+from edged.pods.work_figures import WorkFigures
 
 
 class PodWorkers:
@@ -81,6 +82,10 @@ class PodWorkers:
     def is_working(self, uid: PodUid) -> bool:
         """Return whether a worker has a job of the pod now."""
         return self._pool.working(uid)
+
+    def figures(self, failed: frozenset[PodUid]) -> WorkFigures:
+        """Return the figures of the queues, with the pods whose last sync failed; any thread."""
+        return self._pool.figures(failed)
 
     def forget_pod(self, uid: PodUid) -> None:
         """Drop a pod that is removed from the node."""

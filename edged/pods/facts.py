@@ -80,7 +80,7 @@ def read_container(sandbox: SandboxId, status: cri.ContainerStatus) -> Container
         exit_code=status.exit_code,
         reason=status.reason,
         message=status.message,
-        hash=notes.get(labels.HASH, ""),
+        hash=notes.get(labels.DEFINITION_HASH) or notes.get(labels.HASH, ""),
         image=status.image.image,
         image_ref=status.image_ref,
         message_path=next(mounts, ""),

@@ -7,7 +7,7 @@ a restart: the runtime alone keeps this.
 from collections.abc import Mapping
 
 from edged.api import Container, Pod, encode
-from edged.pods.hash import container_hash
+from edged.pods.hash import container_hash, kubelet_hash
 from edged.pods.model import PodRef, PodUid
 
 POD_NAME = "io.kubernetes.pod.name"
@@ -16,6 +16,9 @@ POD_UID = "io.kubernetes.pod.uid"
 CONTAINER_NAME = "io.kubernetes.container.name"
 
 HASH = "io.kubernetes.container.hash"
+"""A kubelet's hash of the container, which keeps it running when a kubelet takes the node over."""
+DEFINITION_HASH = "edgecore.io/definition-hash"
+"""This agent's hash of the container."""
 RESTART_COUNT = "io.kubernetes.container.restartCount"
 MESSAGE_PATH = "io.kubernetes.container.terminationMessagePath"
 MESSAGE_POLICY = "io.kubernetes.container.terminationMessagePolicy"
@@ -61,7 +64,8 @@ def container_labels(pod: Pod, container: Container) -> dict[str, str]:
 def container_annotations(pod: Pod, container: Container, attempt: int) -> dict[str, str]:
     """Return everything needed to examine, report and stop the container without its pod, as a kubelet records it."""
     annotations = {
-        HASH: container_hash(container),
+        HASH: kubelet_hash(container),
+        DEFINITION_HASH: container_hash(container),
         RESTART_COUNT: str(attempt),
         MESSAGE_PATH: container.termination_message_path,
         MESSAGE_POLICY: container.termination_message_policy,

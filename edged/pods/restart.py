@@ -76,5 +76,6 @@ def next_attempt(facts: PodFacts, container: Container, sandbox: SandboxId | Non
     last = facts.newest(container.name)
     if last is None:
         return 0
-    unstarted = last.state is RunState.CREATED and last.sandbox_id == sandbox and not differs(last.hash, container)
+    same = last.sandbox_id == sandbox and not differs(last.hash, container, last.image)
+    unstarted = last.state is RunState.CREATED and same
     return last.attempt if unstarted else last.attempt + 1

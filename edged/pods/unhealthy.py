@@ -25,9 +25,9 @@ def kill_reason(
     """Return why a running container is killed; None when it keeps running. A changed definition comes first, then its
     postStart hook, then its probes.
 
-    A container whose definition was not recorded by this agent keeps running.
+    A container of a kubelet is killed for another definition only if its image is another one.
     """
-    if differs(running.hash, container):
+    if differs(running.hash, container, running.image):
         return KillReason.DEFINITION_CHANGED
     if running.id in hooks.failed:
         return KillReason.START_HOOK

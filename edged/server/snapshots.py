@@ -10,6 +10,7 @@ from edged.api import Nanoseconds, NodeStatus, Pod
 from edged.cri.contract import SERVER_ACTOR, ContainerRuntime
 from edged.cri.errors import CriError
 from edged.node.status import NodeReport, node_status, node_status_has_changed
+from edged.pods.work_figures import WorkFigures
 from edged.server.errors import RequestError
 from edged.stats.provider import StatsProvider
 
@@ -33,6 +34,9 @@ class Snapshots:
 
     stats: StatsProvider | None = None
     """Measures CPU, memory and disk; None where edged does not run."""
+
+    work: Callable[[], WorkFigures] | None = None
+    """Returns the figures of the pod workers' queues, on any thread; None where edged does not run."""
 
     relisted_at: float | None = None
     """Monotonic seconds at which the last relist ended, with an error or without."""

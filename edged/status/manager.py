@@ -153,11 +153,14 @@ class StatusManager:
         self.sync_all()
 
     def _update_known(self, entry: _Entry, pod: Pod) -> None:
+        """Take a status that the cloud has; while a patch is under way the newest is kept until its end, for answers
+        that were sent before it may come after it.
+        """
         version = version_number(pod.metadata.resource_version)
-        if entry.busy:
-            entry.newer = (version, pod.status)
-        else:
+        if not entry.busy:
             _catch_up(entry, version, pod.status)
+        elif entry.newer is None or version >= entry.newer[0]:
+            entry.newer = (version, pod.status)
 
     def _send(self, entry: _Entry) -> None:
         if entry.held is not None:

@@ -209,7 +209,7 @@ class World:
             sorted(served.spec.containers, key=lambda c: c.name), served.status.container_statuses, strict=True
         ):
             runs = running.get(container.name)
-            if runs is None or runs.annotations[labels.HASH] != container_hash(container):
+            if runs is None or runs.annotations[labels.DEFINITION_HASH] != container_hash(container):
                 found.append(f"{container.name} of {uid} does not run as it should")
             elif (status.container_id, status.restart_count) != (f"fake://{runs.id}", runs.metadata.attempt):
                 found.append(f"{container.name} of {uid} is reported otherwise")

@@ -28,6 +28,12 @@ def pod(name: str, *containers: JsonObject, volumes: tuple[JsonObject, ...] = ()
     }
 
 
+GREEDY = "sleep 2; tail /dev/zero; code=$?; sleep 2; exit $code"
+"""A script whose child takes memory until it is killed. containerd 1.6 watches for that only once the container has
+been started, and hears of the container's end elsewhere: hence the time before and after.
+"""
+
+
 def container(script: str = RUN, name: str = "app", **fields: Any) -> JsonObject:
     """A container that runs a shell script."""
     return {"name": name, "image": IMAGE, "command": ["sh", "-c", script], **fields}

@@ -15,7 +15,7 @@ import pytest
 from edged.cgroups.hierarchies import read_hierarchies
 from modules.cloud.apiserver.kinds import JsonObject
 from tests.end_to_end.machine import Machine
-from tests.end_to_end.pods import container, is_ready, phase, pod, state_of, status_of
+from tests.end_to_end.pods import GREEDY, container, is_ready, phase, pod, state_of, status_of
 from tests.end_to_end.processes import wait_until
 from tests.end_to_end.runtimes import ContainerdUnderTest
 
@@ -166,7 +166,7 @@ def test_control_groups_limits_and_what_happens_beyond_them(node: Machine) -> No
     quick: dict[str, Any] = {"terminationGracePeriodSeconds": 1}
     both = {"cpu": "100m", "memory": "32Mi"}
     score = "cat /proc/self/oom_score_adj; exec sleep 600"
-    greedy = once("greedy", "tail /dev/zero", resources={"limits": {"memory": "16Mi"}})
+    greedy = once("greedy", GREEDY, resources={"limits": {"memory": "16Mi"}})
     node.cloud.apply(
         greedy,
         pod("guaranteed", container(score, resources={"limits": both}), **quick),

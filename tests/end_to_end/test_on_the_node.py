@@ -69,16 +69,22 @@ def test_the_api_of_the_node(machine: Machine) -> None:
     assert "other" in machine.edge.pods()
 
 
-def test_a_watch_and_a_deletion(machine: Machine) -> None:
-    """The cloud deletes, the node shows what becomes of it."""
-    machine.cloud.apply(pod("p"))
+def test_a_watch_and_a_deletion(machine: Machine, tmp_path: Path) -> None:
+    """The cloud deletes, the node shows what becomes of it; the pod ends when it may."""
+    script = "trap 'until [ -e /host/go ]; do sleep 0.05; done; exit 0' TERM; while true; do sleep 0.1; done"
+    host = {"name": "host", "hostPath": {"path": str(tmp_path)}}
+    made = pod("p", container(script, volumeMounts=[mount("host", "/host")]), volumes=(host,))
+    made["spec"]["terminationGracePeriodSeconds"] = 300
+    machine.cloud.apply(made)
     machine.cloud.pods.wait("p", is_ready)
     with started(machine, "get", "pods", "-w", "--no-headers") as watch:
         assert watch.stdout is not None
         assert watch.stdout.readline().split()[:3] == ["p", "1/1", "Running"]
-        done = edgecore(machine, "delete", "pod", "p")
-        assert (done.returncode, done.stdout) == (0, 'pod "p" deleted\n'), done.stderr
+        begun = edgecore(machine, "delete", "pod", "p", "--wait=false")
+        assert (begun.returncode, begun.stdout) == (0, 'pod "p" deleted\n'), begun.stderr
         assert "Terminating" in watch.stdout.readline()
+        (tmp_path / "go").touch()
+        assert edgecore(machine, "wait", "--for=delete", "pod/p").returncode == 0
 
 
 @contextmanager

@@ -36,6 +36,7 @@ _LONGEST_PREFIX: Final = 240
 _ANNOTATING: Final = "kubectl-last-applied"
 """The field manager with which kubectl applies its last-applied annotation alone, before a server-side apply."""
 _WITH_OBJECT: Final = ("create", "update", "updatestatus", "patch")
+_IDENTITY: Final = ("name", "namespace")
 _OF_NODES: Final = ("log", "exec", "attach", "portforward", "proxy")
 _POD: Final = "Pod"
 
@@ -209,6 +210,8 @@ def _patch(cluster: Cluster, request: ApiCall, key: ObjectKey) -> JsonObject:
             raise UnsupportedMediaTypeError(f"{why} {known}")
     if not isinstance(merged, dict) or not isinstance(merged.get("metadata"), dict):
         raise BadRequestError("the patch takes the object's metadata away")
+    if any(merged["metadata"].get(field) != live["metadata"].get(field) for field in _IDENTITY):
+        raise BadRequestError("the name and the namespace of an object cannot be patched")
     if request.subresource == "status":
         return cluster.update_status(key, merged)
     return cluster.update({**merged, "kind": live["kind"], "apiVersion": live["apiVersion"]})

@@ -19,6 +19,7 @@ from edged.pods.node_selector import pod_fits_node
 from modules.cloud.apiserver.conversion import convert
 from modules.cloud.apiserver.errors import BadRequestError
 from modules.cloud.apiserver.kinds import JsonObject
+from modules.cloud.apiserver.storage import EventType, ObjectEvent
 
 _UNSCHEDULABLE: Final = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
 _HARD: Final = ("NoSchedule", "NoExecute")
@@ -49,7 +50,7 @@ def place(pod: JsonObject, nodes: Sequence[JsonObject], pods: Iterable[JsonObjec
     wanted = convert(pod, Pod, "Pod")
     on_node: defaultdict[str, list[JsonObject]] = defaultdict(list)
     for other in pods:
-        if (other.get("status") or {}).get("phase") not in _ENDED:
+        if not _has_ended(other):
             on_node[str((other.get("spec") or {}).get("nodeName") or "")].append(other)
     reasons: Counter[str] = Counter()
     for node in sorted(nodes, key=lambda node: _rank(node, on_node)):
@@ -59,6 +60,10 @@ def place(pod: JsonObject, nodes: Sequence[JsonObject], pods: Iterable[JsonObjec
         reasons[reason] += 1
     found = ", ".join(f"{count} {reason}" for reason, count in sorted(reasons.items()))
     return Placement("", f"0/{len(nodes)} nodes are available: {found}.")
+
+
+def _has_ended(pod: JsonObject) -> bool:
+    return (pod.get("status") or {}).get("phase") in _ENDED
 
 
 def _rank(node: JsonObject, on_node: dict[str, list[JsonObject]]) -> tuple[bool, int, str]:
@@ -72,13 +77,31 @@ def is_ready(node: JsonObject) -> bool:
     return any(one.get("type") == "Ready" and one.get("status") == "True" for one in conditions)
 
 
+def makes_room(event: ObjectEvent) -> bool:
+    """Return whether a change of an object may let a waiting pod onto a node, or change why it waits."""
+    old, new = event.old, event.new
+    if event.key.kind == "Node":
+        return old is None or event.type is EventType.DELETED or _matters(old) != _matters(new)
+    if event.key.kind != "Pod":
+        return False
+    return event.type is EventType.DELETED or (old is not None and _has_ended(new) and not _has_ended(old))
+
+
+def _matters(node: JsonObject) -> tuple[object, ...]:
+    status = node.get("status") or {}
+    return node["metadata"].get("labels"), node.get("spec"), status.get("allocatable"), is_ready(node)
+
+
 def _refusal(pod: Pod, obj: JsonObject, others: Sequence[JsonObject]) -> str:
-    """Return why a node does not fit; "" when it does."""
+    """Return why a node does not fit; "" when it does. A node that reports nonsense keeps only itself from pods."""
     try:
-        node = convert(obj, Node, "Node")
-        allocatable = {name: parse_quantity(amount) for name, amount in node.status.allocatable.items()}
+        return _misfit(pod, obj, others)
     except (BadRequestError, QuantityError):
-        return "node(s) had a status that cannot be read"
+        return "node(s) had amounts that cannot be read"
+
+
+def _misfit(pod: Pod, obj: JsonObject, others: Sequence[JsonObject]) -> str:
+    node = convert(obj, Node, "Node")
     if not pod_fits_node(pod, node.metadata.name, node.metadata.labels):
         return "node(s) didn't match Pod's node affinity/selector"
     if (obj.get("spec") or {}).get("unschedulable") and not tolerates(_UNSCHEDULABLE, pod.spec.tolerations):
@@ -86,6 +109,7 @@ def _refusal(pod: Pod, obj: JsonObject, others: Sequence[JsonObject]) -> str:
     for taint in node.spec.taints:
         if taint.effect in _HARD and not tolerates(taint, pod.spec.tolerations):
             return f"node(s) had untolerated taint {{{taint.key}: {taint.value or ''}}}"
+    allocatable = {name: parse_quantity(amount) for name, amount in node.status.allocatable.items()}
     return _shortage(pod, [convert(other, Pod, "Pod") for other in others], allocatable)
 
 

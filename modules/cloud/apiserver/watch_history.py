@@ -10,7 +10,7 @@ from modules.cloud.apiserver.kinds import JsonObject, kind_named
 from modules.cloud.apiserver.storage import EventType, ObjectEvent, Storage
 
 CHANGES: Final = 1000
-BYTES: Final = 8 * 1024 * 1024
+BYTES: Final = 2 * 1024 * 1024
 """Bounds of the history of one kind."""
 
 _UNKNOWN_BYTES: Final = 4096

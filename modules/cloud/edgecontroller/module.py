@@ -27,6 +27,7 @@ from modules.cloud.apiserver.database.listener import DatabaseListener, Listen, 
 from modules.cloud.apiserver.errors import ApiError, ForbiddenError
 from modules.cloud.apiserver.kinds import kind_named
 from modules.cloud.apiserver.manifest_directory import ManifestDirectory
+from modules.cloud.apiserver.scheduler import makes_room
 from modules.cloud.apiserver.storage import EventType, ObjectEvent
 from modules.cloud.apiserver.transactions import Transactions
 from modules.cloud.apiserver.watch_history import WatchHistory, WatchQuery
@@ -50,8 +51,6 @@ _POLL_PERIOD = 0.25
 _POLL_PERIOD_WITH_NOTIFICATIONS = 5.0
 _RESEND_PERIOD = 10.0
 """Seconds between two checks for unacknowledged objects (KubeEdge's sync controller: 5)."""
-_PLACE_PERIOD = 2.0
-"""Seconds between two attempts to place pods that have no node yet."""
 _NODE = kind_named("Node").name
 _POD, _VOLUME = kind_named("Pod"), kind_named("PersistentVolume")
 _HELD = {
@@ -102,6 +101,8 @@ class EdgeController(Module):
         self._access_control = AccessControl(self._graph, Refusals(self.clock) if refusals is None else refusals)
         self._history = WatchHistory(cluster.storage)
         self.failures = Failures()
+        self._may_place = True
+        """Whether something has changed since the last attempt that may let a waiting pod onto a node."""
         self._handled: Counter[str] = Counter()
         """Handled messages by node, not yet reported to cloudhub."""
 
@@ -115,7 +116,6 @@ class EdgeController(Module):
             if listens:
                 listener = self.start_actor(DatabaseListener, self._database.engine, self._notified)
                 listener.tell(Listen())
-        self.every(_PLACE_PERIOD, self._place_waiting_pods)
         if self._manifests is not None:
             self.every(_MANIFESTS_PERIOD, self._sync_manifests)
 
@@ -132,6 +132,7 @@ class EdgeController(Module):
         """Commits the changes of the batch, sends the messages that follow from them, and reports the handled messages
         to cloudhub.
         """
+        self._place_waiting_pods()
         self._transactions.commit()
         if self._handled:
             handled, self._handled = dict(self._handled), Counter()
@@ -286,8 +287,11 @@ class EdgeController(Module):
         self._send_response(message, error_response(error) if is_query else status_error(error))
 
     def _place_waiting_pods(self) -> None:
-        if self._cluster.waiting_pods():
-            self._transact(self._cluster.place_waiting_pods)
+        """Places pods that wait for a node, in the transaction, after a change that may have made room for them."""
+        if self._may_place:
+            self._may_place = False
+            if self._cluster.waiting_pods():
+                self._transactions.attempt(self._cluster.place_waiting_pods)
 
     def _notified(self) -> None:
         self.call_soon(self.poll_database)
@@ -308,6 +312,7 @@ class EdgeController(Module):
             self._manifests.reset()
             self._manifests.sync()
             self._transactions.note_changes()
+        self._place_waiting_pods()
         self._connections.restore()
 
     def _knows_all(self) -> bool:
@@ -323,6 +328,7 @@ class EdgeController(Module):
 
     def _changed(self, event: ObjectEvent) -> None:
         """Sends a change to the nodes that need it, and to `control` for watches."""
+        self._may_place = self._may_place or makes_room(event)
         self._graph.handle_event(event)
         self._downstream.handle_event(event)
         if event.key.kind == _NODE and event.type is EventType.DELETED:

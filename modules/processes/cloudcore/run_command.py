@@ -23,6 +23,7 @@ _TLS = TlsConfig()
 def add(commands: argparse._SubParsersAction[Any]) -> None:
     """Add the command."""
     parser = commands.add_parser("run", help="run the stub until SIGTERM")
+    parser.hint = "it starts the cloud, and `cloudcore create pod NAME --image=IMAGE` makes a pod"
     parser.add_argument("--manifests", type=Path, metavar="DIR", help="directory of manifests, applied and watched")
     parser.add_argument(
         "--listen",

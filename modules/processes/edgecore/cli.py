@@ -103,13 +103,7 @@ class RunProcess(Protocol):
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit status. Usage errors end the process."""
-    words = sys.argv[1:] if arguments is None else list(arguments)
-    parser, commands = command_line(None if completion.is_requested() else words)
-    if completion.is_requested():
-        completion.answer(parser, cast("Callable[[], dict[str, completion.Completer]]", _imported(VALUES))())
-    if words and words[0] in _KUBEEDGE_OPTIONS and not commands.choices.keys() & set(words):
-        parser.error(f"a command is wanted: {_KUBEEDGE_OPTIONS[words[0]]}")
-    chosen = parser.parse_args(arranged(parser, commands, words))
+    chosen = _chosen(sys.argv[1:] if arguments is None else list(arguments))
     try:
         status = cast("Callable[[argparse.Namespace], int]", _imported(chosen.command))(chosen)
         sys.stdout.flush()
@@ -117,6 +111,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _forget_output()
         return ExitCode.OK
     return status
+
+
+def _chosen(words: list[str]) -> argparse.Namespace:
+    """Return what the command line says. The parsers end with this function: `run` does not carry them."""
+    parser, commands = command_line(None if completion.is_requested() else words)
+    if completion.is_requested():
+        completion.answer(parser, cast("Callable[[], dict[str, completion.Completer]]", _imported(VALUES))())
+    if words and words[0] in _KUBEEDGE_OPTIONS and not commands.choices.keys() & set(words):
+        parser.error(f"a command is wanted: {_KUBEEDGE_OPTIONS[words[0]]}")
+    return parser.parse_args(arranged(parser, commands, words))
 
 
 def command_line(words: Sequence[str] | None = None) -> tuple[VerbParser, argparse._SubParsersAction[Any]]:
@@ -141,7 +145,8 @@ def command_line(words: Sequence[str] | None = None) -> tuple[VerbParser, argpar
     return parser, commands
 
 
-def _add_run(parser: argparse.ArgumentParser) -> None:
+def _add_run(parser: VerbParser) -> None:
+    parser.hint = "it runs the node; a pod is made in the cloud: `cloudcore create pod NAME --image=IMAGE`"
     add_location(parser)
     parser.add_argument(
         "--allow-unisolated-root",

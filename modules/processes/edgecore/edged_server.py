@@ -1,6 +1,6 @@
 """Starts edged's local server: reading requests on a TCP port, all requests on a socket for the node's owner."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from typing import Any
 
@@ -8,7 +8,7 @@ from beehive import Hive
 from edged.server.browser_guard import BrowserGuard
 from edged.server.http import HttpServer
 from edged.server.listening import listen_tcp, listen_unix
-from edged.server.router import Router
+from edged.server.router import Route, Router
 from edged.server.routes import acting_routes, reading_routes
 from edged.server.snapshots import Snapshots
 from edged.server.streaming import StreamingSettings
@@ -21,9 +21,14 @@ from modules.processes.edgecore.socket_path import socket_path
 
 
 def serve(
-    config: EdgeCoreConfig, hive: Hive, snapshots: Snapshots, metrics: Callable[[], bytes], stack: ExitStack
+    config: EdgeCoreConfig,
+    hive: Hive,
+    snapshots: Snapshots,
+    metrics: Callable[[], bytes],
+    stack: ExitStack,
+    owners: Iterable[Route] = (),
 ) -> None:
-    """Serve until the stack ends.
+    """Serve until the stack ends; `owners` are further routes of the owner's socket.
 
     Raises:
         ServerError: the address or the socket cannot be listened on.
@@ -50,7 +55,7 @@ def serve(
     if edged.enable:
         path = socket_path(config)
         stack.callback(path.unlink, missing_ok=True)
-        service = OwnerService(config, hive, snapshots, Router(reading + acting))
+        service = OwnerService(config, hive, snapshots, Router([*reading, *acting, *owners]))
         stack.callback(service.close)
         _start(HttpServer(listen_unix(path), service, hive.clock, max_body=MAX_BODY), stack)
 

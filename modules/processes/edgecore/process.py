@@ -34,6 +34,7 @@ from edged.settings import EdgedSettings
 from edged.shutdown.logind import Logind
 from edged.stats.cgroup_usage import CgroupUsage
 from edged.stats.provider import StatsProvider
+from edgehub.counters import LinkCounters
 from edgehub.metrics import LinkCollector
 from edgehub.network.netlink import Netlink
 from edgehub.outbox.sqlite import open_outbox
@@ -52,6 +53,7 @@ from modules.processes.edgecore.ownership import take_root_directory
 from modules.processes.edgecore.service_manager import ServiceManager, Watch
 from modules.processes.edgecore.settings import certificate_settings, edged_settings, edgehub_settings, meta_settings
 from modules.processes.edgecore.shutdown import Shutdown
+from modules.processes.edgecore.top.state_handler import AgentStateHandler
 from modules.processes.edgecore.tracing import Tracing
 from modules.processes.edgecore.version import KUBELET_VERSION
 
@@ -138,8 +140,9 @@ def start(config: EdgeCoreConfig, hive: Hive, tracing: Tracing, stack: ExitStack
     registry.register(HiveCollector(hive))
     registry.register(DamagedCollector(config))
     snapshots = Snapshots()
-    _add_modules(hive, config, snapshots, registry, tracing, stack)
-    serve(config, hive, snapshots, lambda: registry.text().encode(), stack)
+    state = AgentStateHandler(config.node_name, config.modules.edge_hub.websocket.server, hive, snapshots)
+    state.counters = _add_modules(hive, config, snapshots, registry, tracing, stack)
+    serve(config, hive, snapshots, lambda: registry.text().encode(), stack, [state.route])
     if config.uses_embedded_runtime:
         _start_embedded_runtime(config, hive.clock, stack)
     hive.start()
@@ -153,7 +156,8 @@ def _add_modules(
     registry: CollectorRegistry,
     tracing: Tracing,
     stack: ExitStack,
-) -> None:
+) -> LinkCounters | None:
+    """Add the modules; return the link's counters, None without a link."""
     modules = config.modules
     if modules.meta_manager.enable:
         store_settings, statistics = meta_settings(config), StoreStatistics()
@@ -189,6 +193,8 @@ def _add_modules(
             watch_network=Netlink,
         )
         registry.register(LinkCollector(counters))
+        return counters
+    return None
 
 
 def _store_opener(

@@ -44,7 +44,7 @@ ANSWERS: Final = {
     "proxy": "the socket speaks the Kubernetes API: `curl --unix-socket SOCKET http://localhost/api/v1/pods`",
     "replace": "",
     "rollout": f"{_NO_CONTROLLERS}; `apply` a changed pod, or `delete` and `apply` it",
-    "run": "write a manifest of the pod and `apply -f` it",
+    "run": "`create pod NAME --image=IMAGE` makes a pod",
     "scale": _NO_CONTROLLERS,
     "set": "`patch` changes a field, and `label` and `annotate` labels and annotations",
     "taint": "",

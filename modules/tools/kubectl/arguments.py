@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
+import argparse
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from modules.tools.kubectl.parser import VerbParser
 
 _ONE_SERVER: Final = "the connection is that of this program, which has no kubeconfig; its own options select it"
+_NO_USERS: Final = "there are no users and no credentials; who may open the socket may do everything"
+_NO_KUSTOMIZE: Final = "it has no kustomize; `kubectl kustomize DIR` makes manifests, and `-f -` takes them"
+_NO_LEVELS: Final = "there are no levels of messages; `get --raw PATH` shows an answer as it is"
 _ELSEWHERE: Final = {
-    "--context": _ONE_SERVER,
-    "--kubeconfig": _ONE_SERVER,
-    "--cluster": _ONE_SERVER,
-    "--user": _ONE_SERVER,
-    "--server": _ONE_SERVER,
-    "--token": _ONE_SERVER,
-    "--as": _ONE_SERVER,
-    "--certificate-authority": _ONE_SERVER,
-    "-k": "it has no kustomize; `kubectl kustomize DIR` makes manifests, and `-f -` takes them",
-    "--kustomize": "it has no kustomize; `kubectl kustomize DIR` makes manifests, and `-f -` takes them",
-}
+    _ONE_SERVER: ("--context", "--kubeconfig", "--cluster", "--user", "--server", "-s", "--cache-dir"),
+    _NO_USERS: ("--token", "--username", "--password", "--as", "--as-group", "--as-uid", "--client-certificate",
+                "--client-key", "--certificate-authority", "--insecure-skip-tls-verify", "--tls-server-name"),
+    _NO_KUSTOMIZE: ("-k", "--kustomize"),
+    _NO_LEVELS: ("-v", "--v", "--vmodule", "--log-flush-frequency", "--profile", "--profile-output"),
+    "each request has a time limit of its own; `wait` and `delete` have --timeout": ("--request-timeout",),
+    "client and server are of one version": ("--match-server-version",),
+    "answers are not compressed": ("--disable-compression",),
+    "warnings are printed on standard error": ("--warnings-as-errors",),
+}  # fmt: skip
 
 
 def add_namespace(parser: VerbParser, *, all_too: bool = True) -> None:
@@ -56,7 +59,9 @@ def add_output(parser: VerbParser, formats: str = "json|yaml|name", *, default: 
     parser.add_argument(
         "-o", "--output", default=default, metavar=formats.upper(), help=f"form of the output: {formats}"
     )
-    parser.flag("--show-managed-fields", text=None)
+    parser.add_argument("--template", default="", help=argparse.SUPPRESS)
+    parser.flag("--allow-missing-template-keys", default=True)
+    parser.flag("--show-managed-fields")
 
 
 def add_dry_run(parser: VerbParser) -> None:
@@ -77,5 +82,7 @@ def add_everywhere(parser: VerbParser) -> None:
     parser.add_argument(
         "--color", choices=("auto", "always", "never"), default="auto", help="colours of tables (default: auto)"
     )
-    for name, why in _ELSEWHERE.items():
-        parser.absent(name, why)
+    for why, names in _ELSEWHERE.items():
+        for name in names:
+            if name not in parser.names:
+                parser.absent(name, why)

@@ -1,4 +1,4 @@
-"""`create`: makes objects from manifests, or a configmap, secret or namespace from literals and files."""
+"""`create`: makes objects from manifests, or a configmap, secret, namespace or pod from options."""
 
 from __future__ import annotations
 
@@ -22,7 +22,13 @@ _SOURCES: Final = (
     ("--from-file", "[KEY=]FILE|DIR", "an entry from a file; of a directory, one for each file"),
     ("--from-env-file", "FILE", "entries from lines KEY=VALUE"),
 )
-_MADE: Final = "configmap NAME, secret generic|tls|docker-registry NAME, namespace NAME"
+_MADE: Final = "configmap NAME, secret generic|tls|docker-registry NAME, namespace NAME, pod NAME [-- ARGUMENT…]"
+_OF_A_POD: Final = (
+    ("--image", "IMAGE", "its image"),
+    ("--restart", "POLICY", "Always, OnFailure or Never (default: Always)"),
+    ("--port", "PORT", "a port that it listens on"),
+    ("--labels", "KEY=VALUE,…", "its labels (default: run=NAME)"),
+)
 
 
 def add(parser: VerbParser) -> None:
@@ -39,7 +45,10 @@ def add(parser: VerbParser) -> None:
     for name in ("server", "username", "password", "email"):
         parser.add_argument(f"--docker-{name}", default="", metavar=name.upper(), help="secret docker-registry")
     parser.flag("--save-config")
-    parser.absent("--image", "there are no Deployments, Jobs and CronJobs here; `create -f` makes a pod")
+    for name, metavar, text in _OF_A_POD:
+        parser.add_argument(name, default="", metavar=metavar, help=f"pod: {text}")
+    parser.add_argument("--env", action="append", default=[], metavar="KEY=VALUE", help="pod: a variable; repeatable")
+    parser.flag("--command", dest="as_command", text="pod: what follows -- is the command, not its arguments")
     parser.absent(
         "--edit", "`create --dry-run=client -o yaml` prints what would be made; edit that, and `create -f` it"
     )

@@ -39,6 +39,7 @@ def add(parser: VerbParser) -> None:
     parser.add_argument("--timeout", default="0", metavar="DURATION", help="longest wait: 90s, 5m (default: no limit)")
     parser.flag("--ignore-not-found", text="no error for what is not there")
     parser.add_argument("--cascade", nargs="?", const="background", default="background", choices=tuple(_POLICIES))
+    parser.absent("--raw", "`curl --unix-socket SOCKET -X DELETE http://localhost/api/v1/…` sends any request")
     parser.absent("-i", "--dry-run=server shows what would be deleted")
     parser.absent("--interactive", "--dry-run=server shows what would be deleted")
 

@@ -1,4 +1,4 @@
-"""Makes the configmaps, secrets and namespaces of `create KIND NAME`."""
+"""Makes the configmaps, secrets, namespaces and pods of `create KIND NAME`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MOST_BYTES: Final = 1024 * 1024
 _KEY: Final = re.compile(r"[-._a-zA-Z0-9]{1,253}")
 _LINE: Final = re.compile(r"[A-Za-z_.-][\w.-]*", re.ASCII)
 _REGISTRY: Final = "https://index.docker.io/v1/"
-_SHORT: Final = {"cm": "configmap", "ns": "namespace", "configmaps": "configmap", "namespaces": "namespace"}
+_SHORT: Final = {"cm": "configmap", "ns": "namespace", "po": "pod"}
 
 
 def generated(chosen: Any) -> JsonObject:
@@ -37,8 +37,10 @@ def generated(chosen: Any) -> JsonObject:
         return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": _name(names, kind)}}
     if kind == "secret":
         return _secret(names, chosen)
+    if kind == "pod":
+        return _pod(names, chosen)
     raise KubectlError(
-        f"`create {kind}` is not here: `create` makes configmap, secret and namespace; all else by `create -f FILE`"
+        f"`create {kind}` is not here: `create` makes configmap, secret, namespace and pod; `create -f` the rest"
     )
 
 
@@ -76,6 +78,33 @@ def _secret(words: list[str], chosen: Any) -> JsonObject:
         raise KubectlError("a kind of secret is missing: `create secret generic|tls|docker-registry NAME`")
     data = {"data": {key: b64encode(value).decode() for key, value in entries.items()}} if entries else {}
     return {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}, "type": type_ or "Opaque", **data}
+
+
+def _pod(words: list[str], chosen: Any) -> JsonObject:
+    """Return the pod that `kubectl run NAME --image=IMAGE` makes; the words behind the name are arguments."""
+    name = _name(words[:1], "pod")
+    if not chosen.image:
+        raise KubectlError("--image is needed: `create pod NAME --image=IMAGE [-- ARGUMENT…]`")
+    container: JsonObject = {"name": name, "image": chosen.image}
+    if words[1:]:
+        container["command" if chosen.as_command else "args"] = words[1:]
+    if chosen.env:
+        container["env"] = [{"name": key, "value": value} for key, value in _pairs(chosen.env, "--env")]
+    if chosen.port:
+        if not (chosen.port.isascii() and chosen.port.isdecimal() and 0 < int(chosen.port[:6]) < 65536):
+            raise KubectlError(f"--port is a number from 1 to 65535, not {chosen.port[:20]!r}")
+        container["ports"] = [{"containerPort": int(chosen.port)}]
+    labels = dict(_pairs(chosen.labels.split(","), "--labels")) if chosen.labels else {"run": name}
+    spec = {"containers": [container], "restartPolicy": chosen.restart or "Always"}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "labels": labels}, "spec": spec}
+
+
+def _pairs(texts: list[str], option: str) -> Iterator[tuple[str, str]]:
+    for text in texts:
+        key, equals, value = text.partition("=")
+        if not (key and equals):
+            raise KubectlError(f"{option} wants KEY=VALUE")
+        yield key, value
 
 
 def _registry(chosen: Any) -> bytes:

@@ -47,7 +47,6 @@ def add(parser: VerbParser) -> None:
     )
     parser.add_argument("--chunk-size", type=int, default=500, metavar="N", help="objects of one request (default 500)")
     parser.add_argument("--subresource", default="", metavar="NAME", help="a part with an address of its own: status")
-    parser.add_argument("--template", default="", metavar="TEMPLATE", help="for -o go-template and jsonpath")
     parser.add_argument("--raw", default="", metavar="PATH", help="print the answer to GET PATH")
     parser.flag("--server-print", default=True)
 

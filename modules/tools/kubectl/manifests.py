@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from contextlib import nullcontext
 from pathlib import Path
@@ -13,6 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 _MOST_BYTES: Final = 16 * 1024 * 1024
+_MOST_DOCUMENTS: Final = 1000
+_START: Final = re.compile(r"---(\s|$)")
 _ENDINGS: Final = (".json", ".yaml", ".yml")
 
 
@@ -124,27 +127,57 @@ def _files_of(directory: Path, *, recursive: bool) -> list[Path]:
 
 
 def _of_data(data: bytes, where: str) -> Iterator[Manifest | KubectlError]:
-    from edged.yaml_reader import YamlError, documents  # noqa: PLC0415 - PyYAML takes longer than most commands
-
     if len(data) > _MOST_BYTES:
         yield KubectlError(f"{where} is longer than {_MOST_BYTES >> 20} MiB")
         return
     try:
         text = data.decode()
-        _check_keys(text, where)
-        for content, line in documents(text):
-            if content is not None:
-                yield from _objects(_plain(content), f"{where}:{line}")
-    except KubectlError as error:
-        yield error
     except UnicodeDecodeError:
         yield KubectlError(f"{where} is not UTF-8 text")
+        return
+    try:
+        yield from _of_text(text, where)
+    except KubectlError as error:
+        parts = _documents_in(text)
+        if len(parts) == 1:
+            yield error
+        for part in parts if len(parts) > 1 else ():
+            try:
+                yield from _of_text(part, where)
+            except KubectlError as error_of_part:
+                yield error_of_part
+
+
+def _documents_in(text: str) -> list[str]:
+    """Return the documents of a text in which one is wrong; each behind as many empty lines as are before it."""
+    lines = text.splitlines(keepends=True)
+    starts = [place for place, line in enumerate(lines) if place and _START.match(line)][:_MOST_DOCUMENTS]
+    ends = [*starts, len(lines)]
+    return ["\n" * start + "".join(lines[start:end]) for start, end in zip([0, *starts], ends, strict=True)]
+
+
+def _of_text(text: str, where: str) -> list[Manifest | KubectlError]:
+    """Return the objects of a text, and an error for each document that is no object.
+
+    Raises:
+        KubectlError: the text is not YAML, or a key is twice in an object.
+    """
+    from edged.yaml_reader import YamlError, documents  # noqa: PLC0415 - PyYAML takes longer than most commands
+
+    try:
+        _check_keys(text, where)
+        return [
+            found
+            for content, line in documents(text)
+            if content is not None
+            for found in _objects(_plain(content), f"{where}:{line}")
+        ]
     except YamlError as error:
         lines = text.splitlines()[error.line - 1 : error.line]
         hint = " (a tab indents it; YAML wants spaces)" if lines and lines[0].lstrip(" ").startswith("\t") else ""
-        yield KubectlError(f"error parsing {where}:{error.line}: {error.why}{hint}")
+        raise KubectlError(f"error parsing {where}:{error.line}: {error.why}{hint}") from error
     except (TypeError, ValueError, RecursionError) as error:
-        yield KubectlError(f"{where}: not plain data: {error}")
+        raise KubectlError(f"{where}: not plain data: {error}") from error
 
 
 def _check_keys(text: str, where: str) -> None:
@@ -190,7 +223,7 @@ def _objects(content: Any, where: str) -> Iterator[Manifest | KubectlError]:
 
 
 def _kind_of(content: Any) -> str:
-    return "a list" if isinstance(content, list) else f"the text {str(content)[:40]!r}"
+    return "a list" if isinstance(content, list) else "a text or number"
 
 
 def _plain(value: Any) -> Any:

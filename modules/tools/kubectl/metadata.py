@@ -70,6 +70,7 @@ def add_options(parser: VerbParser, noun: str) -> None:
     parser.flag("--all", text="all objects of the type")
     parser.flag("--overwrite", text=f"change a {noun} that is there already")
     parser.flag("--list", text=f"show the {noun}s")
+    parser.absent("--local", "--dry-run=client -o yaml shows the result for the object of the server")
     parser.add_argument("--resource-version", default="", metavar="VERSION", help="change only this version")
     parser.add_argument("--field-manager", default="", metavar="NAME", help="who changes it")
 

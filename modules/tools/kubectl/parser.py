@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 from modules.tools.kubectl.statuses import USAGE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
 _TRUE: Final = ("true", "1", "t")
 _FALSE: Final = ("false", "0", "f")
@@ -30,6 +30,13 @@ class VerbParser(argparse.ArgumentParser):
         super().__init__(*args, **kwargs)
         self._intermixed = intermixed
         self._absent: dict[str, str] = {}
+        self.hint = ""
+        """Advice for arguments that it does not know."""
+
+    @property
+    def names(self) -> Collection[str]:
+        """The names of all options."""
+        return self._option_string_actions.keys()
 
     def flag(self, *names: str, default: bool = False, dest: str = "", text: str | None = None) -> None:
         """Add an option that is on or off: `--watch`, `--wait=false`.
@@ -68,7 +75,7 @@ class VerbParser(argparse.ArgumentParser):
         words = sys.argv[1:] if args is None else list(args)
         found, unknown = super().parse_known_args(self._in_order(words) if self._intermixed else words, namespace)
         if unknown and self._subparsers is None:
-            self.error(f"unrecognized arguments: {' '.join(unknown)}")
+            self.error(f"unrecognized arguments: {' '.join(unknown)}{self.hint and f'; {self.hint}'}")
         return found, unknown
 
     def _in_order(self, words: Sequence[str]) -> list[str]:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from modules.tools.kubectl.errors import KubectlError, StatusError, UsageError
 from modules.tools.kubectl.manifests import read_all
-from modules.tools.printing.fields import text_at
+from modules.tools.printing.fields import objects_at, text_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -144,11 +144,10 @@ def objects_of(session: Session, listing: Listing, chunk: int = CHUNK) -> tuple[
         query = [*listing.query, *([("limit", str(chunk))] if chunk else []), *([("continue", more)] if more else [])]
         page = session.client.get(listing.resource.path(listing.namespace), query)
         kind = {"apiVersion": listing.resource.api_version, "kind": listing.resource.kind}
-        items += [kind | item for item in page.get("items") or () if isinstance(item, dict)]
-        metadata = page.get("metadata") or {}
-        more = str(metadata.get("continue") or "")
+        items += [kind | item for item in objects_at(page, "items")]
+        more = text_at(page, "metadata.continue")
         if not more:
-            return items, str(metadata.get("resourceVersion") or "")
+            return items, text_at(page, "metadata.resourceVersion")
 
 
 def fetch_refs(

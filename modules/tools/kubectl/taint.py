@@ -38,6 +38,8 @@ def add(parser: VerbParser) -> None:
     arguments.add_dry_run(parser)
     parser.flag("--all", text="all nodes")
     parser.flag("--overwrite", text="change a taint that is there already")
+    parser.add_argument("--field-manager", default="", metavar="NAME", help="who changes it")
+    parser.absent("--validate", "the server validates all that it is sent")
 
 
 def run(session: Session, chosen: Any) -> int:
@@ -102,6 +104,7 @@ def _change(session: Session, chosen: Any, ref: ObjectRef, node: JsonObject, wan
     after = changed(f"node {ref.name}", before, wanted, overwrite=chosen.overwrite)
     if after != before and chosen.dry_run != "client":
         query = [("dryRun", "All")] if chosen.dry_run == "server" else []
+        query += [("fieldManager", chosen.field_manager)] if chosen.field_manager else []
         body = {"spec": {"taints": after or None}}
         node = session.client.request("PATCH", ref.path, query, body, MERGE_PATCH)
     done = "untainted" if all(change.removed for change in wanted) else "tainted"

@@ -39,6 +39,7 @@ def add(parser: VerbParser) -> None:
     arguments.add_files(parser)
     arguments.add_output(parser)
     parser.flag("--all", text="all objects of the type in the namespace")
+    parser.absent("--local", "an object changes on the server only; `get -o jsonpath=…` looks into it")
     parser.add_argument(
         "--for",
         dest="goal",

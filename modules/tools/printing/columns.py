@@ -65,8 +65,8 @@ def _node_address(kind: str) -> Cell:
 
 
 def _readiness_gates(pod: JsonObject, _: float) -> str:
-    gates = [gate.get("conditionType") for gate in objects_at(pod, "spec.readinessGates")]
-    open_ = {each.get("type") for each in objects_at(pod, "status.conditions") if each.get("status") == "True"}
+    gates = [text_at(gate, "conditionType") for gate in objects_at(pod, "spec.readinessGates")]
+    open_ = {text_at(each, "type") for each in objects_at(pod, "status.conditions") if each.get("status") == "True"}
     return f"{sum(gate in open_ for gate in gates)}/{len(gates)}" if gates else NONE
 
 
@@ -104,7 +104,7 @@ def _decision(request: JsonObject, _: float) -> str:
 
 
 def _modes(path: str) -> Cell:
-    return lambda obj, _: ",".join(_MODES.get(mode, str(mode)) for mode in list_at(obj, path))
+    return lambda obj, _: ",".join(_MODES.get(str(mode), str(mode)) for mode in list_at(obj, path))
 
 
 def _claim_of(volume: JsonObject, _: float) -> str:

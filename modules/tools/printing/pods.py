@@ -94,7 +94,7 @@ def _initialization(
     """Return what holds up initialization (empty: nothing), and how many sidecars are ready."""
     total, ready = len(objects_at(pod, "spec.initContainers")), 0
     for index, status in enumerate(objects_at(pod, "status.initContainerStatuses")):
-        is_sidecar = status.get("name") in sidecars
+        is_sidecar = text_at(status, "name") in sidecars
         restarts.add(status)
         if is_sidecar:
             of_sidecars.add(status)

@@ -28,6 +28,8 @@ _WORDS: Final = (
     (_RED, re.compile(r".*(?:Err|Error|BackOff|Failed|Evicted|OOMKilled|Lost|Invalid|CannotRun|Denied|Admission)\S*"
                       r"|(?:Init:)?(?:ExitCode|Signal):.*|NotReady,.*|OutOf\w+|DeadlineExceeded|ContainerStatusUnknown")),
 )  # fmt: skip
+_ENDED: Final = ("Completed", "Succeeded")
+"""States in which no container is ready, as it should be."""
 _NOT_READY: Final = re.compile(r"(\d+)/(?!\1$)\d+")
 
 
@@ -129,7 +131,9 @@ class TableWriter:
             return list(row)
         if is_head:
             return [f"{_BOLD}{cell}{_END}" for cell in row]
-        return [_coloured(title, cell) for title, cell in zip(head, row, strict=False)]
+        ended = any(word in row for word in _ENDED)
+        cells = zip(head, row, strict=False)
+        return [cell if ended and title == "READY" else _coloured(title, cell) for title, cell in cells]
 
 
 def _coloured(title: str, cell: str) -> str:

@@ -92,9 +92,13 @@ def _route_of(record: Delivered) -> str:
     return f"{record.way}{source}{target}"
 
 
+_HELPERS_OF_EDGED: Final = frozenset({"caller", "hook", "server"})
+"""Threads of edged that call the runtime and are no actors: they get nothing, so a lane of theirs would be empty."""
+
+
 def _lane(actor: str) -> str:
-    """Return the module that an actor belongs to: `edged` for `edged/worker-1`."""
-    return actor.partition("/")[0]
+    """Return the module that an actor belongs to: `edged` for `edged/worker-1`, and for its helpers."""
+    return str(ModuleName.EDGED) if actor in _HELPERS_OF_EDGED else actor.partition("/")[0]
 
 
 def _message_body(message: RecordedMessage) -> bytes:

@@ -146,3 +146,14 @@ def test_a_delay_that_has_passed_already_is_none(yard: Yard) -> None:
     yard.simulation.run_for(0.0)
     yard.simulation.run_until_idle()
     assert yard.given() == ["a"]
+
+
+def test_figures_are_those_of_the_moment(yard: Yard) -> None:
+    """A copy: a reader on another thread is not surprised by what happens next."""
+    add(yard, "a", "b", "c")
+    yard.pool.add_after(PodUid("later"), Queue.ADDITION, 5)
+    figures = yard.pool.figures(frozenset({PodUid("later")}))
+    assert (figures.waiting, figures.working, figures.failed) == (1, 2, frozenset({PodUid("later")}))
+    assert figures.due == {"later": yard.simulation.clock.monotonic() + 5}
+    yard.pool.forget(PodUid("later"))
+    assert "later" in figures.due

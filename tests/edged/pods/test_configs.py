@@ -29,7 +29,7 @@ from edged.pods.config.resources import HostResources
 from edged.pods.config.sandbox_config import SandboxContext, runtime_handler, sandbox_config
 from edged.pods.config.security import ImageUser, container_security
 from edged.pods.errors import ConfigError, RunAsRootError
-from edged.pods.hash import container_hash
+from edged.pods.hash import container_hash, kubelet_hash
 from edged.pods.paths import PodPaths
 from protos.cri.v1 import api_pb2 as cri
 from tests.edged.pods.builders import UID, a_container, a_pod
@@ -86,7 +86,8 @@ def test_annotations_hold_what_an_orphan_needs() -> None:
     )
     pod = a_pod(container, termination_grace_period_seconds=2)
     assert dict(made(container, pod).annotations) == {
-        "io.kubernetes.container.hash": container_hash(container),
+        "io.kubernetes.container.hash": kubelet_hash(container),
+        "edgecore.io/definition-hash": container_hash(container),
         "io.kubernetes.container.restartCount": "2",
         "io.kubernetes.container.terminationMessagePath": "/dev/termination-log",
         "io.kubernetes.container.terminationMessagePolicy": "File",

@@ -164,12 +164,17 @@ def test_a_status_that_was_right_from_the_beginning_is_sent_when_the_cloud_has_l
     assert requests.open[0].value["status"] == {"phase": "Running", "podIP": "10.0.0.1"}
 
 
+@pytest.mark.parametrize("older_comes_late", [False, True])
 def test_what_the_cloud_sends_while_a_patch_is_under_way_counts_after_it(
-    requests: MetaRequests, reporter: StatusManager
+    requests: MetaRequests, reporter: StatusManager, *, older_comes_late: bool
 ) -> None:
-    """Somebody else changed the status after our patch: ours is sent once more."""
+    """Somebody else changed the status after our patch: ours is sent once more. A question's answer, of before the
+    change, may come after it.
+    """
     reporter.set_pod_status(UID, RUNNING)
     reporter.add_pod(ref_of(a_pod()), a_pod(FAILED, "9"))
+    if older_comes_late:
+        reporter.add_pod(ref_of(a_pod()), a_pod(PENDING, "5"))
     requests.answer({"metadata": {"resourceVersion": "6"}})
     assert requests.open[0].value["status"] == {"phase": "Running", "podIP": "10.0.0.1"}
 

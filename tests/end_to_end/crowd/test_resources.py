@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.end_to_end.crowd.crowd import Crowd, lasting, once, wants
-from tests.end_to_end.pods import container, is_ready, phase
+from tests.end_to_end.pods import GREEDY, container, is_ready, phase
 from tests.support.ports import free_port
 
 pytestmark = pytest.mark.containerd
@@ -25,7 +25,7 @@ def test_a_container_finds_its_limits(crowd: Crowd) -> None:
 @wants(
     lasting(
         "resources-oom",
-        container("tail /dev/zero", "greedy", resources={"limits": {"memory": "12Mi"}}),
+        container(GREEDY, "greedy", resources={"limits": {"memory": "12Mi"}}),
         container(name="app"),
         restartPolicy="Never",
     )

@@ -69,7 +69,7 @@ def call_of_request(request: Request, target: Target) -> ApiCall:
 
 
 def decoded(body: bytes, media: str) -> Any:
-    """Return the value in a body of JSON or YAML.
+    """Return the value in a body of JSON or YAML; kubectl applies in JSON, which YAML's reader takes long for.
 
     Raises:
         TooLargeError: it exceeds the limits of a request.
@@ -78,11 +78,21 @@ def decoded(body: bytes, media: str) -> Any:
     if is_too_large(body):
         raise TooLargeError
     try:
-        if media in (_YAML, APPLY):
+        if media in (_YAML, APPLY) and not _is_json(body):
             return _from_yaml(body)
         return msgspec.json.decode(body)
     except (msgspec.DecodeError, ManifestError, YamlError, UnicodeError, RecursionError) as error:
         raise BadRequestError(f"the body of the request cannot be read: {error}") from error
+
+
+def _is_json(body: bytes) -> bool:
+    if not body.lstrip().startswith(b"{"):
+        return False
+    try:
+        msgspec.json.decode(body, type=dict[str, msgspec.Raw])
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return False
+    return True
 
 
 def _from_yaml(body: bytes) -> Any:

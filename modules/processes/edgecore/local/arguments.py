@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -12,6 +13,9 @@ if TYPE_CHECKING:
 
 _POD: Final = "[pod/]POD, or NAMESPACE/POD"
 _MOST_LOGS: Final = 5
+_LIVE: Final = "modules.processes.edgecore.top.command:live"
+"""The function of `top --live`."""
+_SHORTEST: Final = 0.2
 
 
 def _add_pods(parser: VerbParser) -> None:
@@ -87,6 +91,17 @@ def _add_top(parser: VerbParser) -> None:
     parser.add_argument("--sort-by", choices=("cpu", "memory"), default="", help="the greatest first")
     parser.flag("--sum", text="with a line of sums")
     parser.flag("--no-headers", text="without the line of titles")
+    parser.add_argument(
+        "--live",
+        dest="command",
+        action="store_const",
+        const=_LIVE,
+        default=argparse.SUPPRESS,
+        help="the whole node on the screen, with keys to look closer",
+    )
+    parser.add_argument(
+        "--interval", type=_seconds, default=2.0, metavar="SECONDS", help="of --live, between two looks (default 2)"
+    )
 
 
 def _add_namespace(parser: VerbParser) -> None:
@@ -113,6 +128,12 @@ def _lines(text: str) -> int:
     if not (text.isascii() and text.isdecimal() and len(text) < 10):
         raise argparse.ArgumentTypeError(f"{text!r} is no number of lines")
     return int(text)
+
+
+def _seconds(text: str) -> float:
+    if re.fullmatch(r"[0-9]{1,5}(\.[0-9]{1,3})?", text) is None or float(text) < _SHORTEST:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds from {_SHORTEST} on")
+    return float(text)
 
 
 def _positive(text: str) -> int:

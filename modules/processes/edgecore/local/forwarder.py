@@ -93,7 +93,7 @@ class _Tunnel:
         self._client = client
         self._to_client = bytearray()
         self._problem = b""
-        self._sends = self._receives = True
+        self._sends = True
         headers = {"port": str(port), "requestid": "0"}
         self._error = link.streams.open_stream({"streamtype": "error", **headers}, ended=True)
         self._data = link.streams.open_stream({"streamtype": "data", **headers})
@@ -124,8 +124,8 @@ class _Tunnel:
     def _wait(self) -> set[int]:
         poll = select.poll()
         unsent = bool(self._link.streams.unsent)
-        reads = 0 if self._to_client else select.POLLIN
-        poll.register(self._link, reads | (select.POLLOUT if unsent else 0))
+        if unsent or not self._to_client:  # otherwise its end, which is always reported, would end each wait
+            poll.register(self._link, (0 if self._to_client else select.POLLIN) | (select.POLLOUT if unsent else 0))
         wanted = (select.POLLIN if self._sends and not unsent else 0) | (select.POLLOUT if self._to_client else 0)
         if wanted:
             poll.register(self._client, wanted)

@@ -20,6 +20,8 @@ MOST_CONTROL_BYTES: Final = 64 * 1024
 """Longest control frame that is taken."""
 LONGEST_DATA: Final = 32 * 1024
 """Bytes of a data frame that is sent."""
+MOST_UNSENT: Final = 1 << 20
+"""Bytes of answers to pings and the like that wait to be sent."""
 MOST_STREAMS: Final = 10_000
 """Streams of one connection; an id is never used again."""
 
@@ -159,6 +161,8 @@ class SpdyConnection:
             yield StreamEnd(stream)
 
     def _control_received(self, kind: int, flags: int, content: bytes) -> Iterator[SpdyEvent]:
+        if len(self.unsent) > MOST_UNSENT:
+            raise SpdyError("it asks for more answers than it takes")
         number = int.from_bytes(content[:4]) & 0x7FFFFFFF
         match kind:
             case _Kind.SYN_STREAM:

@@ -73,7 +73,10 @@ def test_what_keeps_each_node_away_is_counted() -> None:
     assert place(a_pod(), [], []).why == "no nodes available to schedule pods"
 
 
-def test_a_node_whose_status_cannot_be_read_gets_nothing() -> None:
-    node = a_node("n")
-    node["status"]["allocatable"] = {"cpu": "many"}
-    assert "cannot be read" in place(a_pod(), [node], []).why
+def test_a_node_that_reports_nonsense_keeps_only_itself_from_pods() -> None:
+    broken, good = a_node("a"), a_node("b")
+    broken["status"]["allocatable"] = {"cpu": "many"}
+    assert "cannot be read" in place(a_pod(), [broken], []).why
+    assert place(a_pod(), [broken, good], []).node == "b"
+    mirror = a_pod("mirror", on="a", overhead={"cpu": "lots"})
+    assert place(a_pod(), [a_node("a"), good], [mirror, a_pod("x", on="b"), a_pod("y", on="b")]).node == "b"

@@ -10,7 +10,7 @@ from msgspec import Raw
 
 from beehive.module import Module
 from beehive.testing import Harness
-from modules.cloud.apiserver.kinds import ObjectKey
+from modules.cloud.apiserver.kinds import ObjectKey, kind_named
 from modules.cloud.edgecontroller.module import EdgeController
 from tests.modules.cloud.edgecontroller.controller import WEB, Controller
 from tests.modules.cloud.objects import node, pod
@@ -272,6 +272,18 @@ def test_an_administrator_is_answered(controller: Controller) -> None:
     refused = controller.remove("pod", "web", -1).refusal
     assert refused is not None
     assert "0 or more" in refused["message"]
+
+
+def test_a_waiting_pod_is_placed_when_there_is_room(controller: Controller) -> None:
+    port = [{"name": "c", "image": "i", "ports": [{"containerPort": 1, "hostPort": 80}]}]
+    controller.asks("null/node/n1", "insert", node())
+    controller.apply(pod("first", nodeName="", containers=port))
+    controller.apply(pod("second", nodeName="", containers=port))
+    controller.down()
+    (event,) = controller.cluster.list(kind_named("Event"))
+    assert (event["reason"], event["involvedObject"]["name"]) == ("FailedScheduling", "second")
+    controller.remove("pod", "first", grace=0)
+    assert "insert node/n1/default/pod/second" in controller.down()
 
 
 def test_a_dry_run_changes_nothing_and_is_told_to_no_node(controller: Controller) -> None:

@@ -8,10 +8,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from beehive import Hive, Threads
-from edged.api import Nanoseconds
+from edged.api import Nanoseconds, PodStatus
+from edged.api.times import Time
 from edged.server.request import Request
 from edged.server.responses import Response, Stream
 from edged.server.snapshots import Snapshots
@@ -105,6 +107,11 @@ def test_pods_and_node_come_from_edged_without_a_row(owner: Owner) -> None:
     assert (owner.names("pods"), owner.names("nodes")) == (["going"], ["n1"])
     status, node = owner.ask("/api/v1/nodes/n1")
     assert (status, node["kind"], node["apiVersion"]) == (200, "Node", "v1")
+    begun = Time("2026-11-20T05:00:00Z")
+    static = msgspec.structs.replace(pod("static", "2", "Running"), status=PodStatus(start_time=begun))
+    owner.snapshots.pods = (static,)
+    (shown,) = owner.ask("/api/v1/pods")[1]["items"]
+    assert shown["metadata"]["creationTimestamp"] == begun, "a static pod has an age"
     owner.snapshots.pods = ()
     assert owner.names("pods") == []
 

@@ -101,12 +101,21 @@ def test_a_bad_document_does_not_stop_the_others(cloud: Cloud, tmp_path: Path) -
     assert done.status == 1
     assert done.lines == ["configmap/a created", "configmap/b created"]
     assert done.err.splitlines() == [
-        f"error: {file}:6: an object with apiVersion and kind is wanted, not the text 'foo'",
+        f"error: {file}:6: an object with apiVersion and kind is wanted, not a text or number",
         f'error: {file}:8: no matches for kind "Foo" in version "v1"',
         f'The Pod "bad" is invalid: spec.containers: Required value ({file}:12)',
         f"error: {file}:17: resource name may not be empty: metadata.name is missing",
         f'error: the path "{tmp_path}/nope.yaml" does not exist',
     ]
+
+
+def test_a_document_that_is_not_yaml_does_not_stop_the_others(cloud: Cloud, tmp_path: Path) -> None:
+    file = write(tmp_path / "x.yaml", config("a"), "a: [1\n", config("b"), "b: 1\nb: 2\n", config("c"))
+    done = cloud.run("apply", "-f", file)
+    assert done.lines == [f"configmap/{name} created" for name in "abc"]
+    first, second = done.err.splitlines()
+    assert first.startswith(f"error: error parsing {file}:7: ")
+    assert second == f'error: {file}:14: key "b" already set in map'
 
 
 @pytest.mark.parametrize(

@@ -25,6 +25,31 @@ def test_every_verb_of_the_real_kubectl_is_known() -> None:
     assert {"get", "rollout"} <= verbs <= set(ANSWERS)
 
 
+@pytest.mark.skipif(KUBECTL is None, reason="no kubectl on this machine")
+@pytest.mark.parametrize(
+    "verb",
+    ["get", "events", "delete", "wait", "label", "annotate", "patch", "cordon", "uncordon", "taint", "api-resources"],
+)
+def test_every_option_of_the_real_kubectl_is_there_or_says_why_not(
+    verb: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shown = "".join(
+        subprocess.run(["kubectl", *words], capture_output=True, text=True, check=True).stdout
+        for words in ([verb, "--help"], ["options"])
+    )
+    _, commands = command_line([verb])
+    parser = commands.choices[verb]
+    options = re.findall(r"^    (?:(-\w), )?(--[\w-]+)=", shown, re.MULTILINE)
+    assert ("-n", "--namespace") in options
+    unknown = []
+    for option in {name for names in options for name in names if name} - set(parser._option_string_actions):
+        with pytest.raises(SystemExit):
+            main([verb, option])
+        if f"there is no {option} here: " not in capsys.readouterr().err:
+            unknown.append(option)
+    assert [name for name in sorted(unknown) if name not in ("-n", "--namespace")] == []
+
+
 def test_every_verb_is_there_or_says_what_to_do() -> None:
     """`completion` and `version` are commands of the programs."""
     _, commands = command_line()

@@ -84,6 +84,29 @@ def test_a_namespace(cloud: Cloud) -> None:
     assert made(cloud, "ns", "there") == {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "there"}}
 
 
+def test_a_pod(cloud: Cloud) -> None:
+    """What `kubectl run` makes; `run` starts the cloud here."""
+    assert made(cloud, "pod", "web", "--image=nginx") == {
+        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web", "labels": {"run": "web"}},
+        "spec": {"containers": [{"name": "web", "image": "nginx"}], "restartPolicy": "Always"},
+    }  # fmt: skip
+    words = ("pod", "once", "--image=busybox", "--restart=Never", "--env=A=b=c", "--labels=x=y,z=", "--port=80")
+    options = ("--dry-run=client", "-o", "json")
+    obj = cloud.run("create", *words, *options, "--", "echo", "-n", "hi").object
+    assert obj["metadata"]["labels"] == {"x": "y", "z": ""}
+    assert obj["spec"]["restartPolicy"] == "Never"
+    container = obj["spec"]["containers"][0]
+    assert container["args"][:-2] == ["echo", "-n", "hi"]  # behind which the fixture puts --socket
+    assert (container["ports"], container["env"]) == ([{"containerPort": 80}], [{"name": "A", "value": "b=c"}])
+    command = cloud.run("create", *words, *options, "--command", "--", "sh").object
+    assert command["spec"]["containers"][0]["command"][:-2] == ["sh"]
+    assert cloud.run("create", *words).lines == ["pod/once created"]
+    assert (
+        "supported values: Always, OnFailure, Never"
+        in cloud.run("create", "pod", "odd", "--image=x", "--restart=Sometimes").err
+    )
+
+
 @pytest.mark.parametrize(
     ("words", "why"),
     [
@@ -99,7 +122,11 @@ def test_a_namespace(cloud: Cloud) -> None:
         (("secret", "tls", "a"), "--cert FILE and --key FILE"),
         (("secret", "docker-registry", "a"), "--docker-username"),
         (("deployment", "a"), "`create deployment` is not here"),
-        (("deployment", "a", "--image=x"), "there are no Deployments"),
+        (("deployment", "a", "--image=x"), "`create deployment` is not here"),
+        (("pod", "a"), "--image is needed"),
+        (("pod", "--image=x"), "exactly one NAME is required"),
+        (("pod", "a", "--image=x", "--port=http"), "--port is a number"),
+        (("pod", "a", "--image=x", "--env=A"), "--env wants KEY=VALUE"),
         (("cm", "a", "-f", "x"), "with -f"),
         ((), "-f"),
     ],
@@ -134,3 +161,9 @@ def test_force_makes_an_object_anew(cloud: Cloud, tmp_path: Path) -> None:
     assert after.split()[1] == "busybox:1.36"
     assert cloud.run("delete", "-f", file, "--grace-period=0", "--force").status == 0
     assert cloud.run("replace", "--force", "-f", file).lines == ["pod/web replaced"]
+
+
+def test_run_says_how_a_pod_is_made(cloud: Cloud) -> None:
+    done = cloud.run("run", "web", "--image=nginx", "--restart=Never")
+    assert (done.status, len(done.err.splitlines())) == (2, 1)
+    assert "`cloudcore create pod NAME --image=IMAGE` makes a pod" in done.err

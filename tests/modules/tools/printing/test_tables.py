@@ -132,6 +132,11 @@ def test_no_color_is_heeded_unless_colours_are_demanded(
     assert "\x1b[32m" in capsys.readouterr().out
 
 
+def test_a_pod_that_has_ended_needs_no_ready_container(capsys: pytest.CaptureFixture[str]) -> None:
+    TableWriter("always").write(["READY", "STATUS"], [["0/1", "Completed"]], with_head=False)
+    assert capsys.readouterr().out.startswith("0/1   ")
+
+
 @pytest.mark.parametrize(
     ("title", "cell", "colour"),
     [

@@ -1,8 +1,10 @@
 """Records become events that say from where, to where and what."""
 
 import msgspec
+import pytest
 
 from beehive.trace import CriCall, Note, NoteKind, StoreCommit
+from edged.cri.contract import SERVER_ACTOR
 from modules.tools.trace_tools.causes import NO_CAUSE, causes_of
 from modules.tools.trace_tools.event import CLOUD, RUNTIME, STORE, EventKind, in_order
 from modules.tools.trace_tools.events import event_of, events_of
@@ -101,6 +103,15 @@ def test_lanes_follow_the_way_of_a_pod() -> None:
     names = {"store", "edged", "cri", "cloud", "twin", "eventbus", "metamanager", "websocket"}
     desired = ["cloud", "websocket", "metamanager", "edged", "eventbus", "twin", "cri", "store"]
     assert in_order(names) == desired
+
+
+@pytest.mark.parametrize("sender", ["edged/worker-1", "caller", "hook", SERVER_ACTOR, ""])
+def test_who_calls_the_runtime_is_edged(sender: str) -> None:
+    """A lane for each of its threads would be empty, as nothing is ever sent to them."""
+    call = CriCall(1.0, 1, 0, 1, sender, "stop_container", b"{}", b"{}", "", "", 0.1)
+    (event,) = events_of([call])
+    assert (event.source, event.target) == ("edged", "cri")
+    assert event.route == (f"from {sender}" if sender else "")
 
 
 def test_causes_are_found_by_number() -> None:

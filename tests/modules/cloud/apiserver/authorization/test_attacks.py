@@ -9,7 +9,7 @@ import pytest
 from beehive.testing import Harness
 from modules.cloud.apiserver.kinds import JsonObject, kind_named
 from tests.modules.cloud.apiserver.authorization.test_table import mirror
-from tests.modules.cloud.apiserver.authorization.world import ME, World, code_of
+from tests.modules.cloud.apiserver.authorization.world import ME, NEIGHBOUR, World, code_of
 
 
 @pytest.fixture
@@ -340,3 +340,37 @@ def test_refusals_stay_short_in_the_log(world: World, caplog: pytest.LogCaptureF
     lines = [record.getMessage() for record in caplog.records if "refused" in record.getMessage()]
     assert 1 <= len(lines) <= 12
     assert not any("\n" in line or "\x1b" in line for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("patch_type", "body"),
+    [
+        ("application/json-patch+json", [{"op": "replace", "path": "/metadata", "value": {"name": NEIGHBOUR}}]),
+        ("application/json-patch+json",
+         [{"op": "add", "path": "/metadata/labels/node-restriction.kubernetes.io~1a", "value": "x"}]),
+        ("application/apply-patch+yaml", {"kind": "Node", "metadata": {"name": ME, "labels": {"a": "b"}}}),
+        ("application/merge-patch+json", {"metadata": {"name": NEIGHBOUR, "uid": None, "resourceVersion": None}}),
+    ],
+)  # fmt: skip
+def test_a_patch_of_its_own_node_is_no_way_to_another_or_around_the_rules(
+    world: World, patch_type: str, body: Any
+) -> None:
+    before = world.everything()
+    for options in ({}, {"dryRun": ["All"]}):
+        result = world.call(
+            verb="patch", plural="nodes", name=ME, patch_type=patch_type, body=body, options={**options}
+        )
+        assert code_of(result) >= 400
+    assert world.everything() == before
+
+
+def test_a_dry_run_and_a_selector_show_a_node_nothing_of_others(world: World) -> None:
+    dry = {"dryRun": ["All"]}
+    assert code_of(world.call(verb="delete", plural="pods", namespace="default", name="their-pod", options=dry)) == 403
+    assert (
+        code_of(world.call(verb="get", plural="secrets", namespace="default", name="their-secret", options=dry)) == 403
+    )
+    for fields in ("", f"spec.nodeName={ME},status.phase=Running", f"spec.nodeName!={ME}"):
+        options = {"fieldSelector": fields, "labelSelector": "a"}
+        assert code_of(world.call(verb="list", plural="pods", options=options)) == 403
+    assert code_of(world.call(verb="deletecollection", plural="pods", namespace="default")) == 403

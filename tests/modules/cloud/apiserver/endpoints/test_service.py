@@ -74,6 +74,7 @@ def test_a_name_is_generated(api: Serving) -> None:
         ("application/strategic-merge-patch+json", {"data": {"b": "2"}}, {"a": "1", "b": "2"}),
         ("application/json-patch+json", [{"op": "replace", "path": "/data/a", "value": "3"}], {"a": "3"}),
         ("application/apply-patch+yaml", b"kind: ConfigMap\nmetadata: {name: a}\ndata: {c: '4'}\n", {"c": "4"}),
+        ("application/apply-patch+yaml", b"{kind: ConfigMap, metadata: {name: a}, data: {c: '4'}}", {"c": "4"}),
     ],
 )
 def test_patches(api: Serving, media: str, patch: Any, data: dict[str, str]) -> None:
@@ -82,6 +83,20 @@ def test_patches(api: Serving, media: str, patch: Any, data: dict[str, str]) -> 
     assert applied.status == 201
     patched = api.ask("PATCH", f"{MAPS}/a", patch, media, fieldManager="kubectl")
     assert (patched.status, body_of(patched)["data"]) == (200, data)
+
+
+@pytest.mark.parametrize(
+    ("media", "patch"),
+    [
+        ("application/json-patch+json", [{"op": "replace", "path": "/metadata", "value": {"name": "b"}}]),
+        ("application/merge-patch+json", {"metadata": {"name": "b", "uid": None, "resourceVersion": None}}),
+    ],
+)
+def test_a_patch_of_one_object_replaces_no_other(api: Serving, media: str, patch: Any) -> None:
+    for name in "ab":
+        api.ask("POST", MAPS, configmap(name, x=name))
+    assert api.ask("PATCH", f"{MAPS}/a", patch, media).status == 400
+    assert body_of(api.ask("GET", f"{MAPS}/b"))["data"] == {"x": "b"}
 
 
 def test_kubectls_annotation_alone_takes_nothing_away(api: Serving) -> None:
@@ -193,6 +208,7 @@ def test_too_large_objects_are_refused_in_kubernetes_words(api: Serving) -> None
         ("PATCH", f"{MAPS}/a", b"a: [", "application/apply-patch+yaml", 400),
         ("PATCH", f"{MAPS}/a", b"a: 1\n---\nb: 1\n", "application/apply-patch+yaml", 400),
         ("PATCH", f"{MAPS}/a", b"kind: Pod\nmetadata: {name: a}\n", "application/apply-patch+yaml", 400),
+        ("PATCH", f"{MAPS}/a", b"{a: 1}", "application/apply-patch+yaml", 400),
         ("DELETE", f"{MAPS}/a", b"[]", "application/json", 400),
         ("TRACE", MAPS, b"", "", 405),
         ("GET", f"{MAPS}?watch=true&resourceVersion=999999999999", None, "", 410),

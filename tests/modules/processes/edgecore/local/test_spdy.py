@@ -123,6 +123,13 @@ def test_streams_are_opened_as_a_server_reads_them() -> None:
     assert frames[2] is not None and frames[2].headers == {"streamtype": "s2", "port": "80"}
 
 
+def test_answers_do_not_pile_up() -> None:
+    connection = SpdyConnection()
+    with pytest.raises(SpdyError, match="more answers than it takes"):
+        for _ in range(1 << 10):
+            list(connection.receive(control(6, struct.pack(">I", 2)) * 100))
+
+
 def test_streams_are_limited() -> None:
     connection = SpdyConnection()
     with pytest.raises(SpdyError, match="too many"):

@@ -40,13 +40,13 @@ def machine() -> Iterator[LimitedMachine]:
 
 
 def test_a_recording_ends_at_its_limit_and_the_node_goes_on(machine: LimitedMachine) -> None:
-    """A pod of half a megabyte is recorded though it is in every list; one that is changed again and again is not."""
-    first = pod("big") | {"metadata": {"name": "big", "namespace": "default", "annotations": {"a": "x" * 500_000}}}
+    """A pod of 200 kB is recorded though it is in every list; one that is changed again and again is not."""
+    first = pod("big") | {"metadata": {"name": "big", "namespace": "default", "annotations": {"a": "x" * 200_000}}}
     machine.cloud.apply(first)
     machine.cloud.pods.wait("big", is_ready)
     assert ENDS not in machine.edge.process.text()
-    for letter in "bcdefghij":
-        machine.cloud.apply({**first, "metadata": {**first["metadata"], "annotations": {"a": letter * 500_000}}})
+    for letter in "bcdefghijklmnopqrstuvwxyz":
+        machine.cloud.apply({**first, "metadata": {**first["metadata"], "annotations": {"a": letter * 200_000}}})
     wait_until(lambda: ENDS in machine.edge.process.text(), "the limit is reached")
     machine.cloud.apply(pod("later"))
     machine.cloud.pods.wait("later", is_ready)

@@ -1,0 +1,19 @@
+"""The figures of the pod workers' queues, for those who look at the node."""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from edged.pods.model import PodUid
+
+
+class WorkFigures(NamedTuple):
+    """The queues of the pod workers at one moment. Never changed."""
+
+    waiting: int
+    """Pods that wait for a worker."""
+    working: int
+    """Pods that a worker has."""
+    due: Mapping[PodUid, float]
+    """Pods that are synced at a later time, with this time in monotonic seconds."""
+    failed: frozenset[PodUid]
+    """Pods whose last sync failed, and which are synced again after a delay that grows."""

@@ -1,0 +1,78 @@
+"""The rows that KubeEdge's edgecore has written into a database of this agent.
+
+A node may change between the two agents, in both directions and more than once. KubeEdge knows only the columns `key`,
+`type` and `value` and leaves the others empty or as they were, so that this agent would compare new states with the
+versions of old ones. KubeEdge's table `meta_v2` tells that a file has been in its hands; it only has copies of what is
+in `meta`, for KubeEdge's metaserver.
+"""
+
+import logging
+import sqlite3
+from typing import Any, Final
+
+from beehive.names import ResourceType
+from metamanager.rows import Row, row_of
+from metamanager.tokens import bound_uid
+
+_log = logging.getLogger(__name__)
+
+_HAS_BEEN_KUBEEDGES: Final = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'meta_v2'"
+_ROWS: Final = "SELECT key, type, value, uid, resource_version, name FROM meta"
+_FILL: Final = (
+    "UPDATE meta SET uid = :uid, resource_version = :resource_version, namespace = :namespace, name = :name "
+    "WHERE key = :key"
+)
+
+
+def fill_all(connection: sqlite3.Connection) -> None:
+    """Set this agent's columns of every row to what its value says, in the caller's transaction."""
+    connection.executemany(_FILL, _changes(connection))
+
+
+def fill_after_kubeedge(connection: sqlite3.Connection, path: str) -> None:
+    """Do the same, in a transaction of its own, if the file has been KubeEdge's.
+
+    If the file cannot be written now (a full disk), the node starts all the same, and the next start tries again.
+
+    Args:
+        connection: to the file.
+        path: of the file, for the log.
+
+    Raises:
+        sqlite3.Error: the rows cannot be read.
+    """
+    if connection.execute(_HAS_BEEN_KUBEEDGES).fetchone() is None:
+        return
+    changes = _changes(connection)
+    if not changes:
+        return
+    try:
+        connection.execute("BEGIN IMMEDIATE")
+        connection.executemany(_FILL, changes)
+        connection.execute("COMMIT")
+    except sqlite3.OperationalError as error:
+        connection.rollback()
+        text = "database %s: the versions of %d objects that KubeEdge has written could not be noted (%s)"
+        _log.warning(text, path, len(changes), error)
+
+
+def _changes(connection: sqlite3.Connection) -> list[dict[str, Any]]:
+    """Return what is to be changed; one value at a time is in memory."""
+    return [change for row in connection.execute(_ROWS) if (change := _change_of(*row)) is not None]
+
+
+def _change_of(
+    key: str, kind: str, value: str, uid: str | None, version: int | None, name: str | None
+) -> dict[str, Any] | None:
+    """Return the parameters of `_FILL`; None if the columns are right."""
+    row = _row_of(key, kind, str(value))
+    if (uid or "", version, name) == (row.uid, row.resource_version, row.name):
+        return None
+    columns = {"resource_version": row.resource_version, "namespace": row.namespace, "name": row.name}
+    return {"key": key, "uid": row.uid or None, **columns}
+
+
+def _row_of(key: str, kind: str, value: str) -> Row:
+    if kind != ResourceType.SERVICE_ACCOUNT_TOKEN:
+        return row_of(key, value.encode(), 0)
+    return Row(key, kind, value, uid=bound_uid(value))

@@ -1,0 +1,30 @@
+"""The command `edgecore top --live`."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+from modules.processes.edgecore.exit_codes import ExitCode
+from modules.processes.edgecore.local.node import node_of, report_errors, say
+
+if TYPE_CHECKING:
+    import argparse
+
+
+def live(chosen: argparse.Namespace) -> int:
+    """Show the node until `q`; the exit status is 2 without a terminal, or without textual."""
+    if not all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr)):
+        say("error: top --live needs a terminal; `edgecore pods` and `edgecore top pods` print tables")
+        return ExitCode.USAGE
+    try:
+        import textual  # noqa: F401, PLC0415 - an extra, and heavy
+    except ImportError:
+        say("error: top --live needs textual: pip install 'edgecore[tui]'")
+        return ExitCode.USAGE
+    with report_errors():
+        node = node_of(chosen)
+    from modules.processes.edgecore.top.background import is_light  # noqa: PLC0415 - a terminal is there
+    from modules.processes.edgecore.top.run import run_app  # noqa: PLC0415 - textual is heavy, and may be missing
+
+    return run_app(node, chosen.interval, light=is_light())

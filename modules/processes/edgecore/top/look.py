@@ -1,0 +1,46 @@
+"""What one look at the node brings: answers of its owner's socket, read leniently. Pure."""
+
+from typing import NamedTuple
+
+import msgspec
+
+from edged.stats.model import PodStats, Summary
+from modules.processes.edgecore.top.state import AgentState
+from modules.tools.printing.fields import JsonObject, objects_at
+
+
+class RootDisk(NamedTuple):
+    """The file system of the node's root directory, in bytes."""
+
+    used: int
+    total: int
+
+
+class Look(NamedTuple):
+    """The answers of one moment."""
+
+    state: AgentState
+    pods: tuple[JsonObject, ...]
+    usage: Summary | None = None
+    """None when the node has no statistics (yet)."""
+    disk: RootDisk | None = None
+
+    def usage_by_uid(self) -> dict[str, PodStats]:
+        """Return the usage of the pods, by uid."""
+        return {} if self.usage is None else {pod.pod_ref.uid: pod for pod in self.usage.pods}
+
+
+class Unreachable(NamedTuple):
+    """The node did not answer."""
+
+    why: str
+    """One line: what is wrong, and what to do if something can be done."""
+
+
+def pods_in(answer: bytes) -> tuple[JsonObject, ...]:
+    """Return the pods of a list.
+
+    Raises:
+        msgspec.DecodeError: it is no JSON object.
+    """
+    return tuple(objects_at(msgspec.json.decode(answer, type=dict), "items"))

@@ -1,0 +1,88 @@
+"""The reference of the metrics as Markdown, from the calls in the code that make their families."""
+
+from __future__ import annotations
+
+import ast
+import re
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+_REPOSITORY: Final = Path(__file__).parents[3]
+_PACKAGES: Final = ("beehive", "edgehub", "metamanager", "edged", "modules/cloud", "modules/edge", "modules/processes")
+_NAME: Final = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)+")
+_FAMILIES: Final = {"CounterFamily": "counter", "GaugeFamily": "gauge", "HistogramFamily": "histogram"}
+_SUFFIX: Final = {"counter": "_total"}
+
+_HEAD: Final = """# Metrics
+
+edgecore serves these in Prometheus' text format at `/metrics` of its `readOnlyPort` (10255, or 10350 with KubeEdge's
+[configuration](../configuration.md)), cloudcore prints its own with `cloudcore metrics`. This page is made from the
+code.
+
+| metric | type | meaning |
+|---|---|---|
+"""
+
+
+class MetricName(NamedTuple):
+    """A family of metrics: its name as Prometheus reads it, its type and its help text."""
+
+    name: str
+    kind: str
+    text: str
+
+
+def metric_page() -> str:
+    """Return the page of all metrics, by name."""
+    return _HEAD + "".join(f"| `{each.name}` | {each.kind} | {each.text} |\n" for each in metric_names())
+
+
+def metric_names() -> list[MetricName]:
+    """Return every family that the code makes, by name."""
+    files = (file for package in _PACKAGES for file in (_REPOSITORY / package).rglob("*.py"))
+    return sorted({found for file in files for found in _made_in(file)})
+
+
+def _made_in(file: Path) -> Iterator[MetricName]:
+    text = file.read_text(encoding="utf-8")
+    if "Family" not in text:
+        return
+    tree = ast.parse(text)
+    functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
+    kinds = _FAMILIES | _helpers(functions)
+    for function in functions:
+        texts = _texts(function)
+        for node in ast.walk(function):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in kinds:
+                kind = kinds[node.func.id]
+                for name, about in pairwise(_text_of(each, texts) for each in node.args):
+                    if _NAME.fullmatch(name) and " " in about:
+                        yield MetricName(name + _SUFFIX.get(kind, ""), kind, about)
+
+
+def _helpers(functions: Iterable[ast.FunctionDef]) -> dict[str, str]:
+    """Return the functions that return a family, with its type."""
+    returned = {node.name: ast.unparse(node.returns) for node in functions if node.returns is not None}
+    return {name: _FAMILIES[kind] for name, kind in returned.items() if kind in _FAMILIES}
+
+
+def _texts(function: ast.FunctionDef) -> dict[str, str]:
+    """Return the texts that a function gives a name to."""
+    return {
+        target.id: node.value.value
+        for node in ast.walk(function)
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    }
+
+
+def _text_of(argument: ast.expr, texts: Mapping[str, str]) -> str:
+    """Return the text of an argument; empty if it is none that stands in the function."""
+    if isinstance(argument, ast.Constant) and isinstance(argument.value, str):
+        return argument.value
+    return texts.get(argument.id, "") if isinstance(argument, ast.Name) else ""

@@ -1,0 +1,45 @@
+"""What the counters say of the link as it is now: since when, or why not and when it is tried next."""
+
+from edgehub.counters import LinkState
+from tests.edgehub.beds import Bed
+
+
+def started(*, refusing: bool = False) -> Bed:
+    """A hub that has dialled."""
+    bed = Bed(refusing=refusing)
+    bed.bee.start()
+    bed.bee.settle()
+    return bed
+
+
+def test_a_link_that_is_up_says_since_when() -> None:
+    bed = started()
+    with bed.bee:
+        assert bed.counters.link == LinkState(bed.bee.hive.clock.now())
+
+
+def test_attempts_that_fail_are_counted_with_the_reason_and_the_next_one() -> None:
+    bed = started(refusing=True)
+    with bed.bee:
+        bed.bee.run_for(20)
+        link, now = bed.counters.link, bed.bee.hive.clock.monotonic()
+        assert (link.connected_at, link.lost_at) == (None, None)
+        assert link.failures >= 2
+        assert link.why
+        assert link.next_try is None or link.next_try >= now
+
+
+def test_a_link_that_ends_says_when_it_was_lost_and_a_new_one_clears_it() -> None:
+    bed = started()
+    with bed.bee:
+        bed.cloud.refusing = True
+        lost_at = bed.bee.hive.clock.now()
+        bed.cloud.cut()
+        bed.bee.run_for(30)
+        link = bed.counters.link
+        assert (link.connected_at, link.lost_at, link.why != "") == (None, lost_at, True)
+        assert link.failures == bed.counters.ends["dial"]
+        bed.cloud.refusing = False
+        bed.bee.run_for(300)
+        assert bed.counters.link.connected_at is not None
+        assert bed.counters.link == LinkState(bed.counters.link.connected_at)

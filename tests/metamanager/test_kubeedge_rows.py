@@ -1,0 +1,121 @@
+"""A database that changes hands between KubeEdge's edgecore and this agent."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from beehive import Operation
+from edged.api import encode
+from edged.api.tokens import BoundObjectReference, TokenRequest, TokenRequestSpec
+from metamanager.kubeedge_rows import fill_after_kubeedge
+from metamanager.rows import Row
+from metamanager.sqlite_store import SqliteStore
+from metamanager.tokens import token_key
+from tests.metamanager import kubeedge_file
+from tests.metamanager.support import from_edged, node
+
+KEY = '"default"/"cap"/[]string(nil)/3607/v1.BoundObjectReference{Kind:"Pod", APIVersion:"v1", Name:"tok", UID:"u1"}'
+
+
+def pod(uid: str, version: int) -> dict[str, Any]:
+    meta = {"name": "a", "namespace": "default", "uid": uid, "resourceVersion": str(version)}
+    return {"kind": "Pod", "apiVersion": "v1", "metadata": meta}
+
+
+def put(store: SqliteStore, uid: str, version: int) -> bool:
+    return store.put(Row("default/pod/a", "pod", "{}", uid, version, "default", "a"))
+
+
+def test_what_kubeedge_has_written_meanwhile_counts(tmp_path: Path) -> None:
+    """Ours, KubeEdge's, ours again: an older state than KubeEdge's last one is not stored, a newer one is."""
+    path = tmp_path / "edgecore.db"
+    kubeedge_file.make(path)
+    kubeedge_file.save(path, pod("u1", 10))
+    with closing(SqliteStore(path)) as store:
+        assert put(store, "u1", 20)
+        store.commit()
+    kubeedge_file.save(path, pod("u1", 30))
+    with closing(SqliteStore(path)) as store:
+        assert not put(store, "u1", 25)
+        assert put(store, "u1", 31)
+
+
+def test_a_pod_that_kubeedge_has_replaced_is_the_new_one(tmp_path: Path) -> None:
+    """Also if KubeEdge changes the value only, and leaves our columns as they were."""
+    path = tmp_path / "edgecore.db"
+    kubeedge_file.make(path)
+    with closing(SqliteStore(path)) as store:
+        put(store, "u1", 20)
+        store.commit()
+    with closing(sqlite3.connect(path)) as file, file:
+        value = '{"metadata":{"uid":"u2","resourceVersion":"30"}}'
+        file.execute("UPDATE meta SET value = ? WHERE key = 'default/pod/a'", (value,))
+    with closing(SqliteStore(path)) as store:
+        assert not store.delete("default/pod/a", "u1")
+        assert not put(store, "u2", 29)
+        assert store.delete("default/pod/a", "u2")
+
+
+def test_a_file_of_ours_alone_is_not_read_through(tmp_path: Path) -> None:
+    """Without KubeEdge's tables, the columns are believed."""
+    path = tmp_path / "edgecore.db"
+    with closing(SqliteStore(path)) as store:
+        put(store, "u1", 20)
+        store.commit()
+    with closing(SqliteStore(path)) as store:
+        assert not put(store, "u1", 19)
+
+
+def test_a_file_that_takes_no_changes_is_used_all_the_same(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """A node starts on a full disk, too; the next start tries again."""
+    path = tmp_path / "edgecore.db"
+    kubeedge_file.make(path)
+    SqliteStore(path).close()
+    kubeedge_file.save(path, pod("u1", 10))
+    with closing(sqlite3.connect(path, isolation_level=None)) as file:
+        file.execute("PRAGMA query_only=ON")
+        fill_after_kubeedge(file, "the file")
+        assert not file.in_transaction
+    assert "database the file: the versions of 1 objects that KubeEdge has written could not be noted" in caplog.text
+
+
+def test_tokens_go_with_their_pod(tmp_path: Path) -> None:
+    path = tmp_path / "edgecore.db"
+    kubeedge_file.make(path)
+    kubeedge_file.save(path, tokens={KEY: {"spec": {"boundObjectRef": {"uid": "u1"}}, "status": {"token": "t"}}})
+    with closing(SqliteStore(path)) as store:
+        assert store.get(KEY) is not None
+        store.delete_owned("serviceaccounttoken", "u1")
+        assert store.get(KEY) is None
+
+
+@pytest.mark.parametrize(
+    ("audiences", "life", "key"),
+    [
+        ((), 3607, KEY),
+        (("a", "b"), 600, KEY.replace("(nil)", '{"a", "b"}').replace("3607", "600")),
+    ],
+)
+def test_a_token_has_kubeedges_key(audiences: tuple[str, ...], life: int, key: str) -> None:
+    """Five values in Go's notation; the request is edged's own."""
+    bound = BoundObjectReference(kind="Pod", api_version="v1", name="tok", uid="u1")
+    request = TokenRequest(spec=TokenRequestSpec(audiences=audiences, expiration_seconds=life, bound_object_ref=bound))
+    with node(connected=False) as bee:
+        question = from_edged(
+            bee, "cap/serviceaccounttoken/default", Operation.QUERY, msgspec.json.decode(encode(request))
+        )
+    assert token_key(question) == key
+
+
+def test_the_key_of_long_names_is_a_digest() -> None:
+    """The column of other databases than SQLite takes 512 characters."""
+    with node(connected=False) as bee:
+        long = {"spec": {"boundObjectRef": {"name": "n" * 253, "uid": "u1"}, "audiences": ["a" * 253]}}
+        question = from_edged(bee, "cap/serviceaccounttoken/default", Operation.QUERY, long)
+    assert len(token_key(question)) < 100

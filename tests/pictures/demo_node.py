@@ -1,0 +1,90 @@
+"""A node with the pods of the demo, for pictures."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from modules.cloud.apiserver.kinds import JsonObject
+from modules.processes.demo.examples import Example, read_examples
+from modules.processes.demo.goals import unmet
+from modules.processes.edgecore.config import load
+from modules.processes.edgecore.local.node import NodeClient
+from modules.processes.edgecore.socket_path import socket_path
+from modules.processes.edgecore.top.look import Look
+from modules.processes.edgecore.top.node_view import SocketView
+from tests.end_to_end.machine import Machine
+from tests.end_to_end.pods import container, pod
+from tests.end_to_end.processes import PATIENCE, REPOSITORY, wait_until
+from tests.end_to_end.runtimes import EmbeddedUnderTest
+
+WAITS: Final = "needs-settings"
+"""A pod beside those of the demo, whose configmap is not there."""
+
+
+SHOWN: Final = "hello"
+"""The pod whose story is shown."""
+
+
+class DemoNode:
+    """The node, the names of its pods, and what its flight recorder had when all were there."""
+
+    def __init__(self, machine: Machine, examples: list[Example]) -> None:
+        self._directory = machine.directory
+        self._recorded = machine.directory / "demo.trace"
+        self.names = sorted([name.name for example in examples for name in example.expected] + [WAITS])
+        self._file = machine.edge.file
+        self._view = SocketView(NodeClient(socket_path(load(self._file).config)))
+        self._edgecore("trace", "dump", "--config", str(self._file), "-o", str(self._recorded))
+
+    def look(self) -> Look:
+        """What `edgecore top --live` gets to see once it knows the use of processors."""
+        seen: list[Look] = []
+
+        def looked() -> bool:
+            look = self._view.look()
+            assert isinstance(look, Look), look
+            seen.append(look)
+            cpu = None if look.usage is None else look.usage.node.cpu
+            return cpu is not None and cpu.usage_nano_cores is not None
+
+        wait_until(looked, "the use of processors has been measured twice")
+        return seen[-1]
+
+    def trace_page(self) -> Path:
+        """The page of `edgecore trace view` with the story of one pod."""
+        page = self._directory / "demo.html"
+        self._edgecore("trace", "view", str(self._recorded), "--object", f"pod default/{SHOWN}", "-o", str(page))
+        return page
+
+    def _edgecore(self, *words: str) -> None:
+        command = [sys.executable, "-m", "modules.processes.edgecore", *words]
+        done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, timeout=PATIENCE, check=False)
+        assert done.returncode == 0, done.stderr
+
+
+@contextmanager
+def demo_node() -> Iterator[DemoNode]:
+    """Start a node with the demo's pods, and wait until each is as its example says."""
+    machine = Machine(EmbeddedUnderTest())
+    examples = read_examples(REPOSITORY / "examples")
+    try:
+        machine.start()
+        machine.cloud.apply(_waiting_pod(), *(obj for example in examples for obj in example.objects))
+        expected = {name: goal for example in examples for name, goal in example.expected.items()}
+        wait_until(
+            lambda: all(unmet(goal, machine.edge.pods().get(name.name, {})) == "" for name, goal in expected.items()),
+            "the demo's pods are as their examples say",
+        )
+        yield DemoNode(machine, examples)
+    finally:
+        machine.close()
+
+
+def _waiting_pod() -> JsonObject:
+    source = {"configMapRef": {"name": "settings"}}
+    return pod(WAITS, container(envFrom=[source]))

@@ -1,0 +1,122 @@
+"""Makes the pictures."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Final
+
+from msgspec.structs import replace
+
+from edged.api.times import Nanoseconds, format_time
+from modules.processes.edgecore.top.app import Looked, TopApp
+from modules.processes.edgecore.top.look import Look, RootDisk
+from modules.tools.printing.fields import JsonObject
+from tests.end_to_end.processes import REPOSITORY
+from tests.modules.processes.edgecore.top.made import MadeView
+from tests.pictures.demo_node import SHOWN, DemoNode
+from tests.support.browser import browser
+
+COLUMNS: Final = 132
+LINES: Final = 27
+"""Size of the terminal in the picture."""
+
+SITE_PAGE: Final = "run-a-pod.html"
+_UP: Final = 11_520.0
+_GIB: Final = 1 << 30
+_FONT: Final = "ui-monospace, 'DejaVu Sans Mono', Menlo, Consolas, monospace"
+_WINDOW: Final = (1280, 800)
+_SITE_WINDOW: Final = (1280, 860)
+
+
+def top_live(node: DemoNode, directory: Path) -> list[Path]:
+    """Make `top-live.svg` of what the node says now."""
+    path = directory / "top-live.svg"
+    path.write_text(asyncio.run(_screenshot(steady(node.look()))), encoding="utf-8")
+    return [path]
+
+
+def trace_page(node: DemoNode, directory: Path) -> list[Path]:
+    """Make `trace-page.png` and `trace-page-dark.png` of the flight recorder of the node."""
+    page = node.trace_page()
+    made = []
+    for dark in (False, True):
+        made.append(directory / f"trace-page{'-dark' if dark else ''}.png")
+        with browser(*_WINDOW, dark=dark) as window:
+            window.open(page.as_uri())
+            window.wait("document.documentElement.dataset.ready")
+            window.keys("start_container", "#search")
+            window.wait("document.getElementById('hits').textContent !== ''")
+            window.keys("\ue007", "#search")
+            window.wait("document.querySelector('#detail h2').textContent.includes('start_container')")
+            window.keys("\ue009a\ue009\ue017", "#search")
+            window.wait("document.getElementById('hits').textContent === ''")
+            window.run("document.activeElement.blur()")
+            assert f"pod default/{SHOWN}" in window.run("return document.body.innerText")
+            window.picture(made[-1])
+    return made
+
+
+def docs_site(directory: Path) -> list[Path]:
+    """Make `docs-site.png` of a page of the documentation, whose site is built for it in `directory`."""
+    site, path = directory / "site", directory / "docs-site.png"
+    command = [sys.executable, "-m", "mkdocs", "build", "--quiet", "--site-dir", str(site)]
+    environment = {**os.environ, "NO_MKDOCS_2_WARNING": "1", "PYTHONPATH": str(REPOSITORY)}
+    subprocess.run(command, cwd=REPOSITORY, env=environment, check=True)
+    with browser(*_SITE_WINDOW) as window:
+        window.open((site / SITE_PAGE).as_uri())
+        assert "Tasks" in window.run("return document.body.innerText")
+        window.picture(path)
+    return [path]
+
+
+def no_site() -> str:
+    """Why no site can be built here; empty when one can."""
+    return "" if importlib.util.find_spec("mkdocs") else "not installed: mkdocs (the extra `docs`)"
+
+
+def steady(look: Look) -> Look:
+    """Set what is another in each run, or of the machine that makes the picture, to the same values: times, sizes and
+    use of the machine. The rest stays.
+    """
+    now = look.state.now
+    state = replace(
+        look.state,
+        started_at=now - _UP,
+        link=replace(look.state.link, connected_at=now - _UP + 4, server="wss://cloud.example:10000"),
+        capacity=look.state.capacity | {"cpu": "4", "memory": "8Gi"},
+    )
+    usage = look.usage
+    if usage is not None and usage.node.cpu is not None and usage.node.memory is not None:
+        cpu = replace(usage.node.cpu, usage_nano_cores=620_000_000)
+        memory = replace(usage.node.memory, working_set_bytes=19 * _GIB // 10)
+        usage = replace(usage, node=replace(usage.node, cpu=cpu, memory=memory))
+    pods = sorted(look.pods, key=lambda pod: str(pod["metadata"]["name"]))
+    aged = tuple(_aged(pod, now, 45 + 20 * place) for place, pod in enumerate(pods))
+    return look._replace(state=state, usage=usage, pods=aged, disk=RootDisk(12 * _GIB, 29 * _GIB))
+
+
+def _aged(pod: JsonObject, now: float, seconds: int) -> JsonObject:
+    created = format_time(Nanoseconds(round((now - seconds) * 1e9)))
+    return {**pod, "metadata": {**pod["metadata"], "creationTimestamp": created}}
+
+
+async def _screenshot(look: Look) -> str:
+    app = TopApp(MadeView())
+    async with app.run_test(size=(COLUMNS, LINES)) as pilot:
+        await pilot.pause()
+        app.post_message(Looked(look))
+        await pilot.pause()
+        await pilot.press("j")
+        await pilot.pause()
+        return _without_fonts(app.export_screenshot(simplify=True))
+
+
+def _without_fonts(svg: str) -> str:
+    """Leave out the fonts that a browser would load from elsewhere."""
+    return re.sub(r"@font-face\s*{[^}]*}", "", svg).replace("Fira Code", _FONT)
