@@ -13,6 +13,7 @@ import pytest
 from modules.processes.edgecore.exit_codes import ExitCode
 from tests.end_to_end.processes import Process, processes_of, wait_until
 from tests.support.notify_socket import NotifySocket
+from tests.support.own_node import write_node
 
 WATCHDOG = {"WATCHDOG_USEC": "1500000"}
 
@@ -28,16 +29,7 @@ def arguments_of(program: str, directory: Path) -> list[str]:
     """Return the command line of a process that starts without anything else."""
     if program == "cloudcore":
         return ["run", "--root", str(directory), "--listen", "127.0.0.1:0"]
-    directory.mkdir()
-    text = (
-        f"database: {{dataSource: {directory}/edgecore.db}}\n"
-        "modules:\n"
-        "  edgeHub: {enable: false}\n"
-        f"  edged: {{rootDirectory: {directory}/edged, hostnameOverride: n1, allowUnisolatedRoot: true,\n"
-        "    tailoredKubeletConfig: {containerRuntimeEndpoint: 'embedded://', readOnlyPort: 0,\n"
-        f"      staticPodPath: {directory}/manifests, podLogsDir: {directory}/logs}}}}\n"
-    )
-    (directory / "edgecore.yaml").write_text(text)
+    write_node(directory)
     return ["run", "--root", str(directory)]
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from modules.processes.edgecore.exit_codes import ExitCode
 from tests.end_to_end.processes import Process, wait_until
+from tests.support.own_node import write_node
 
 PROGRAMS = {
     "edgecore": ("run", "--allow-unisolated-root", "--root"),
@@ -62,7 +63,7 @@ def test_a_read_only_file_system(program: str, small: Callable[..., Path]) -> No
 def test_no_space(program: str, small: Callable[..., Path]) -> None:
     """The path and the device are what to look at."""
     path = small()
-    (path / "n").mkdir()
+    write_node(path / "n")
     with (path / "filler").open("wb", buffering=0) as filler, pytest.raises(OSError, match="No space"):
         while True:
             filler.write(bytes(4096))
@@ -82,6 +83,7 @@ def test_a_file_in_the_place_of_the_directory(program: str, tmp_path: Path) -> N
 def test_a_second_one(program: str, tmp_path: Path) -> None:
     """The first one's process is named, and goes on."""
     root = tmp_path / "n"
+    write_node(root)
     first = Process(f"modules.processes.{program}", [*PROGRAMS[program], str(root)], tmp_path / "log")
     try:
         ready = {"edgecore": "is running", "cloudcore": "listening on"}[program]

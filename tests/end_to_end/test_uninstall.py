@@ -14,6 +14,7 @@ from modules.processes.edgecore.exit_codes import ExitCode
 from tests.end_to_end.machine import Machine
 from tests.end_to_end.pods import container, is_ready, mount, pod
 from tests.end_to_end.processes import Process, mounts_below, processes_of, wait_until
+from tests.support.own_node import write_node
 
 POD = """
 apiVersion: v1
@@ -36,11 +37,10 @@ def call(*arguments: str) -> subprocess.CompletedProcess[str]:
 def test_nothing_is_left(stop: bool, tmp_path: Path) -> None:
     """Of a pod that ignores SIGTERM and has a volume in memory; the user's manifest stays."""
     root = tmp_path / "n"
-    (root / "manifests").mkdir(parents=True)
+    write_node(root)
+    (root / "manifests").mkdir()
     (root / "manifests/p.yaml").write_text(POD + (MEMORY if os.geteuid() == 0 else ""))
-    process = Process(
-        "modules.processes.edgecore", ["run", "--root", str(root), "--allow-unisolated-root"], tmp_path / "log"
-    )
+    process = Process("modules.processes.edgecore", ["run", "--root", str(root)], tmp_path / "log")
     try:
         logs = root / "logs" / "pods"
         wait_until(lambda: any(each.read_text() for each in logs.glob("*/c/*.log")), "the container runs")

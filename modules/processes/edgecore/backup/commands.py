@@ -97,6 +97,8 @@ def restore(chosen: argparse.Namespace) -> None:
             _check_place(files, NodeFiles.of(present, file) if present else None, manifest, extracted, root)
         for name in manifest.names & {node.DATABASE, node.OUTBOX}:
             check_database(extracted / name)
+        if node.DATABASE in manifest.names:
+            node.forget_completeness(extracted / node.DATABASE)
         for directory in {each.modules.edged.root_directory for each in (following, present) if each}:
             take_root_directory(directory, stack)
         kept = replace_all(files.replacements(manifest.names, extracted), suffix())

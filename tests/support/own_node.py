@@ -1,0 +1,23 @@
+"""A node's directory for a process of its own: the embedded runtime, no fixed port."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+
+from modules.processes.edgecore.config import EdgeCoreConfig
+from modules.processes.edgecore.config.writing import render
+
+_replace = msgspec.structs.replace
+
+
+def write_node(root: Path) -> None:
+    """Write the configuration of a node without a cloud, which `run --root` reads."""
+    config = EdgeCoreConfig.embedded(root)
+    modules = config.modules
+    kubelet = _replace(modules.edged.tailored_kubelet_config, read_only_port=0)
+    edged = _replace(modules.edged, hostname_override="n1", allow_unisolated_root=True, tailored_kubelet_config=kubelet)
+    modules = _replace(modules, edge_hub=_replace(modules.edge_hub, enable=False), edged=edged)
+    root.mkdir(parents=True, exist_ok=True)
+    (root / "edgecore.yaml").write_text(render(_replace(config, modules=modules)))
