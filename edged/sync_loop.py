@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from beehive import ModuleContext
 from edged.admission.admitter import was_admitted
 from edged.api import ContainerStateWaiting, Nanoseconds, Pod
+from edged.api.versions import version_number
 from edged.cri.errors import UnavailableError
 from edged.errors import found_no_room
 from edged.events.pods import PodEvents
@@ -97,7 +98,7 @@ class SyncLoop:
             case PodHealthChanged(uid):
                 self.handle_probe_result(uid)
             case PodReleased(pod):
-                self._update_pod(pod)
+                self.handle_released_pod(pod)
             case PodsListed(pods):
                 self.handle_stored_pods(pods)
             case StaticPodChanges():
@@ -144,6 +145,13 @@ class SyncLoop:
         self._updated.clear()
         self._status_generator.publish()
         self._check_sources()
+
+    def handle_released_pod(self, pod: Pod) -> None:
+        """Take a pod that was held back, or asked for, until the cloud answered, unless a newer one has come since."""
+        known = self._pods.get(ref_of(pod).uid)
+        version = version_number(pod.metadata.resource_version)
+        if known is None or version >= version_number(known.pod.metadata.resource_version):
+            self._update_pod(pod)
 
     def handle_static_pods(self, changes: StaticPodChanges) -> None:
         """Send the static pods that were added to or removed from their directory over the bus."""

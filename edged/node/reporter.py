@@ -90,6 +90,8 @@ class NodeReporter:
         self._allowance = TokenBucket(clock, CORRECTIONS, CORRECTION_PERIOD)
         self._registering = False
         self._register_again = False
+        self._connected_since = False
+        """Whether the cloud has been connected since the registration that is under way was sent."""
         self._patching = False
         self._requested: list[Callable[[], None]] | None = None
         """Callbacks of the request for the node that is under way; None while none is."""
@@ -143,6 +145,7 @@ class NodeReporter:
 
     def connected(self) -> None:
         """Report the node now that the cloud is connected, and ask for its present object."""
+        self._connected_since = self._registering
         self.sync_node_status()
         if self._requested is None:
             self.request_node(lambda: None)
@@ -227,7 +230,7 @@ class NodeReporter:
             taints=settings.node_taints,
             schedulable=settings.register_schedulable,
         )
-        self._registering = True
+        self._registering, self._connected_since = True, False
         if settings.register_node:
             self._meta.create(ResourceType.NODE, "", settings.node_name, encode(node), then=self._created)
         else:
@@ -259,6 +262,9 @@ class NodeReporter:
         self._said, self._sent_at = None, self._clock.monotonic()
         self._patch_status()
         self._lease.renew(is_known=True)
+        if self._connected_since:  # the answer may be older than the connection, and the object gone
+            self._connected_since = False
+            self.request_node(lambda: None)
         self._registered()
 
     def _asked(self, answer: bytes | CallError) -> None:

@@ -4,12 +4,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from unittest.mock import patch
 
+import msgspec
 import pytest
 
 from beehive.names import CLOUD_CONNECTED, CLOUD_DISCONNECTED
 from edged.pod_store import FILES_WAIT
+from edged.pods.decode import read_cloud_pod
 from edged.sync_loop import SyncLoop
-from tests.edged.conftest import Bench, pod
+from tests.edged.conftest import Bench, OpenEdged, pod
 
 WEB = "default/pod/web"
 
@@ -116,3 +118,18 @@ def test_a_store_that_is_complete_is_believed(bench: Bench) -> None:
     restart(bench, connected=False)
     bench.run(35)
     assert bench.runtime.sandboxes == {}
+
+
+@pytest.mark.parametrize(("version", "labels"), [("3", {"revision": "new"}), ("9", {"revision": "old"})])
+def test_an_answer_that_is_older_than_what_came_meanwhile_changes_nothing(
+    bench: Bench, version: str, labels: dict[str, str]
+) -> None:
+    """The cloud answered late, and had sent the pod with another label in between."""
+    bench.tell("update", pod(metadata={"resourceVersion": "7", "labels": {"revision": "new"}}))
+    bench.run(5)
+    answered = pod(metadata={"resourceVersion": version, "labels": {"revision": "old"}})
+    released = read_cloud_pod(msgspec.json.encode(answered), "from the cloud")
+    assert released is not None
+    OpenEdged.started[-1].assembly.sync_loop.handle_released_pod(released)
+    (served,) = bench.snapshots.pods
+    assert served.metadata.labels == labels

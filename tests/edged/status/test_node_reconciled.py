@@ -203,6 +203,19 @@ def test_a_node_that_was_deleted_while_it_was_away_registers_at_its_return(node:
     assert node.requests.asked() == ["update lease", "create node"]
 
 
+def test_a_connection_during_a_registration_asks_whether_the_node_is_still_there(node: Reconciled) -> None:
+    """The answer was sent before; the node was deleted since, and nobody tells of that."""
+    node.reporter.handle_node_delete("nu")
+    assert node.requests.asked() == ["create node"]
+    node.reporter.connected()
+    node.requests.answer({**node.object, "metadata": {"name": "n1", "uid": "second", "resourceVersion": "20"}})
+    assert "get node" in node.requests.asked()
+    while node.requests.asked()[0] != "get node":
+        node.requests.answer(LOST)
+    node.requests.answer(NOT_FOUND)
+    assert node.reporter.registered_node is None
+
+
 def test_before_it_registers_a_node_is_what_the_store_says(tmp_path: Any) -> None:
     node = Node(tmp_path, node_labels={"site": "berlin"})
     stored = b'{"metadata": {"name": "n1", "uid": "nu", "resourceVersion": "7", "labels": {"disk": "ssd"}}}'
