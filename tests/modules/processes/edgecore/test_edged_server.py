@@ -1,7 +1,7 @@
 """Where the node's server is, what is on which address, and that nothing is left of it."""
 
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,8 @@ import pytest
 
 from beehive import Hive, Threads
 from edged.server.listening import short_name
+from edged.server.responses import text
+from edged.server.router import Route
 from edged.server.snapshots import Snapshots
 from modules.processes.edgecore.config import EdgeCoreConfig
 from modules.processes.edgecore.config.kubelet import TailoredKubeletConfig
@@ -30,11 +32,11 @@ def configured(root: Path, kubelet: dict[str, Any] | None = None, **edged: Any) 
 
 
 @contextmanager
-def served(config: EdgeCoreConfig) -> Iterator[None]:
+def served(config: EdgeCoreConfig, owners: Iterable[Route] = ()) -> Iterator[None]:
     threads = Threads()
     socket_path(config).parent.mkdir(parents=True, exist_ok=True)
     with ExitStack() as stack:
-        serve(config, Hive(threads), Snapshots(), lambda: b"", stack)
+        serve(config, Hive(threads), Snapshots(), lambda: b"", stack, owners)
         yield
     threads.close()
 
@@ -59,6 +61,13 @@ def on_socket(config: EdgeCoreConfig, path: str) -> int:
 
 
 EXEC = "/exec/ns/p/app?command=ls&output=1"
+
+
+def test_the_state_of_the_agent_is_on_the_socket_only(tmp_path: Path) -> None:
+    """It names the cloud and what its pods wait for."""
+    config = configured(tmp_path)
+    with served(config, [Route("/edgecore/state", lambda _: text(200, "ok"))]):
+        assert (on_port(config, "/edgecore/state"), on_socket(config, "/edgecore/state")) == (404, 200)
 
 
 def test_what_acts_is_on_the_socket_only(tmp_path: Path) -> None:
