@@ -61,11 +61,12 @@ def test_nothing_restarts(stopped_machine: Machine) -> None:
         assert status_of(shown)["containerID"].endswith(f"://{theirs}")
         assert restarts_of(shown) == RESTARTS
         assert [each.id for each in client.list_containers()] == [theirs]
-        assert (machine.edge.volume(shown, "projected", "kube-api-access-x7k2p") / "token").read_text() == TOKEN
+        token = machine.edge.volume(shown, "projected", "kube-api-access-x7k2p") / "token"
+        wait_until(token.exists, "the token is in its volume")
+        assert token.read_text() == TOKEN
 
         client.stop_container(theirs, 0)
-        wait_until(lambda: restarts_of(machine.edge.pods()["web"]) == RESTARTS + 1, "it is started again")
-        wait_until(lambda: _is_shown(machine), "it runs again")
+        wait_until(lambda: _restarts(machine) == RESTARTS + 1, "it is started again, and ready")
         (ours,) = (each for each in client.list_containers() if each.state == cri.CONTAINER_RUNNING)
     assert ours.annotations["io.kubernetes.container.hash"] == kubelet_hash(Container(name="app", image=IMAGE))
     assert ours.annotations["io.kubernetes.container.restartCount"] == str(RESTARTS + 1)
@@ -85,7 +86,7 @@ def test_another_image_does_restart_it(stopped_machine: Machine) -> None:
         changed["spec"]["containers"][0]["image"] = IMAGE.replace("1.36", "1.37")
         kubeedge_file.save(file, changed)
         machine.edge.run()
-        wait_until(lambda: _is_shown(machine) and restarts_of(machine.edge.pods()["web"]) > RESTARTS, "it is replaced")
+        wait_until(lambda: _restarts(machine) == RESTARTS + 1, "it is replaced")
         running = [each.id for each in client.list_containers() if each.state == cri.CONTAINER_RUNNING]
     assert theirs not in running
 
@@ -128,5 +129,12 @@ def _names(found: Iterable[cri.Container | cri.PodSandbox]) -> set[str]:
 
 
 def _is_shown(machine: Machine) -> bool:
-    pods = machine.edge.pods()
-    return "web" in pods and bool(pods["web"]["status"].get("containerStatuses")) and is_ready(pods["web"])
+    return _restarts(machine) is not None
+
+
+def _restarts(machine: Machine) -> int | None:
+    """How often the container has been started again; None while it is not shown as ready."""
+    shown = machine.edge.pods().get("web")
+    if shown is None or not shown["status"].get("containerStatuses") or not is_ready(shown):
+        return None
+    return restarts_of(shown)
