@@ -96,10 +96,11 @@ class LogScreen(Screen[None]):
         self.dismiss()
 
     def on_log_screen_grown(self, message: Grown) -> None:
-        """Show a piece."""
+        """Show a piece, if the screen is still there."""
         self._room.release()
-        if message.number == self._number:
-            self.query_one(TextLog).add(message.text, follow=True)
+        for log in self.query(TextLog):
+            if message.number == self._number:
+                log.add(message.text, follow=True)
 
     def _begin(self) -> None:
         self._end()

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 TALL: Final = 26
 """Lines of a screen from which on its parts have borders all around."""
 
+_PARTS: Final = 4
 _SHORT_WAITS: Final = 4
 _ALL_WAITS_WIDTH: Final = 400
 """Characters of a line of the whole list of waits: it can be scrolled."""
@@ -109,8 +110,9 @@ class PodsScreen(Screen[None]):
         yield Footer(show_command_palette=False, compact=True)
 
     def on_mount(self) -> None:
-        """Let the table have the keys."""
+        """Let the table have the keys, and show what has come meanwhile."""
         self.query_one(PodTableWidget).focus()
+        self.show_again()
 
     def show_look(self, look: Look) -> None:
         """Show a look."""
@@ -123,8 +125,8 @@ class PodsScreen(Screen[None]):
         self.show_again()
 
     def show_again(self) -> None:
-        """Show what is known, after something has changed."""
-        if not self.is_mounted:
+        """Show what is known, after something has changed; while the screen is made or removed nothing."""
+        if len(self.query("#header, #table, #waits, #queues")) < _PARTS:
             return
         look = self._look
         if self._theme != self.app.theme:

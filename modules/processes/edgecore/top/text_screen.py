@@ -85,10 +85,10 @@ class TextScreen(Screen[None]):
         self.dismiss()
 
     def on_text_screen_loaded(self, message: Loaded) -> None:
-        """Show the text."""
-        log = self.query_one(TextLog)
-        log.clear()
-        log.add(message.text, follow=False)
+        """Show the text, if the screen is still there."""
+        for log in self.query(TextLog):
+            log.clear()
+            log.add(message.text, follow=False)
 
     def _run(self) -> None:
         try:

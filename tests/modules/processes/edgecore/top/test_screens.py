@@ -142,6 +142,20 @@ def test_keys_move_and_the_cursor_stays_on_its_pod() -> None:
     play(scenario)
 
 
+def test_looks_may_come_before_the_screen_is_there_and_after_it_has_gone() -> None:
+    """The node is looked at on a thread that knows neither."""
+    app = TopApp(MadeView())
+    app.screen_of_pods.show_look(PODS)
+
+    async def played() -> None:
+        async with app.run_test(size=(120, 40)) as pilot:
+            await pilot.pause()
+            assert app.screen_of_pods.query_one(DataTable).row_count == 3
+        app.screen_of_pods.show_look(look())
+
+    asyncio.run(played())
+
+
 def test_cells_change_in_place() -> None:
     async def scenario(screens: Screens) -> None:
         await screens.give(PODS)
