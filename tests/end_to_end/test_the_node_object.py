@@ -36,8 +36,11 @@ def ready(node: JsonObject) -> str:
 
 
 def test_a_label_set_later_lets_the_pods_run_that_ask_for_it(machine: Machine) -> None:
-    """Label and pods come at once; a pod that came before stays Failed, as with a kubelet."""
-    machine.cloud.apply(pod("early", nodeSelector={"disk": "ssd"}))
+    """Label and pods come at once. A pod that was bound to the node before stays Failed, as with a kubelet; one that the
+    scheduler had no node for has one now.
+    """
+    machine.cloud.apply(pod("waits", nodeSelector={"disk": "ssd"}))
+    machine.cloud.apply(pod("early", nodeSelector={"disk": "ssd"}, nodeName=NODE))
     refused = machine.cloud.pods.wait("early", lambda obj: phase(obj) == "Failed")
     assert refused["status"]["reason"] == "NodeAffinity"
     terms = [{"matchExpressions": [{"key": "disk", "operator": "In", "values": ["ssd"]}]}]
@@ -47,7 +50,7 @@ def test_a_label_set_later_lets_the_pods_run_that_ask_for_it(machine: Machine) -
         *(pod(f"selects-{number}", nodeSelector={"disk": "ssd"}) for number in range(3)),
         pod("likes", affinity=affinity),
     )
-    for name in ("selects-0", "selects-1", "selects-2", "likes"):
+    for name in ("waits", "selects-0", "selects-1", "selects-2", "likes"):
         machine.cloud.pods.wait(name, is_ready)
     assert machine.cloud.get("Node", NODE)["metadata"]["labels"]["disk"] == "ssd", "it is not the node's to take away"
 
@@ -56,7 +59,7 @@ def test_a_taint_keeps_away_who_does_not_tolerate_it(machine: Machine) -> None:
     node = changed_node(machine)
     node["spec"] = {"taints": [{"key": "maintenance", "effect": "NoExecute"}]}
     tolerates = [{"key": "maintenance", "operator": "Exists"}]
-    machine.cloud.apply(node, pod("kept-out"), pod("stands-it", tolerations=tolerates))
+    machine.cloud.apply(node, pod("kept-out", nodeName=NODE), pod("stands-it", tolerations=tolerates))
     refused = machine.cloud.pods.wait("kept-out", lambda obj: phase(obj) == "Failed")
     assert refused["status"]["reason"] == "TaintToleration"
     machine.cloud.pods.wait("stands-it", is_ready)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 from modules.cloud.apiserver.kinds import JsonObject
-from tests.end_to_end.machine import Machine
+from tests.end_to_end.machine import NODE, Machine
 from tests.end_to_end.mirror import Predicate
 from tests.end_to_end.pods import container, phase, pod, status_of
 from tests.end_to_end.processes import PATIENCE, mounts_below, wait_until
@@ -30,11 +30,17 @@ def wants(*manifests: JsonObject) -> Callable[[_Case], _Case]:
 
 
 def wanted(cases: Iterable[Callable[..., None]]) -> list[JsonObject]:
-    """The objects of all these cases; pods come last, so that most need not wait for anything."""
+    """The objects of all these cases; pods come last, so that most need not wait for anything. Each is bound to the
+    node, which the cloud's scheduler would not choose for those that it has no place for.
+    """
     found = [each for case in cases for each in case.__dict__.get("manifests", ())]
     names = [(each["kind"], each["metadata"]["name"]) for each in found]
     assert len(names) == len(set(names)), "two cases want the same object"
-    return sorted(found, key=lambda each: bool(each["kind"] == "Pod"))
+    return sorted(map(_bound, found), key=lambda each: bool(each["kind"] == "Pod"))
+
+
+def _bound(obj: JsonObject) -> JsonObject:
+    return {**obj, "spec": {**obj["spec"], "nodeName": NODE}} if obj["kind"] == "Pod" else obj
 
 
 def once(name: str, script: str, **fields: Any) -> JsonObject:

@@ -69,7 +69,7 @@ class _Terminal:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, columns: int = 40) -> None:
         monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
-        monkeypatch.setattr("shutil.get_terminal_size", lambda: os.terminal_size((columns, 24)))
+        monkeypatch.setattr("shutil.get_terminal_size", lambda *_, **__: os.terminal_size((columns, 24)))
         monkeypatch.delenv("NO_COLOR", raising=False)
 
 
