@@ -36,8 +36,8 @@ def ready(node: JsonObject) -> str:
 
 
 def test_a_label_set_later_lets_the_pods_run_that_ask_for_it(machine: Machine) -> None:
-    """Label and pods come at once. A pod that was bound to the node before stays Failed, as with a kubelet; one that the
-    scheduler had no node for has one now.
+    """Label and pods come at once. A pod that was bound to the node before stays Failed, as with a kubelet; one for
+    which there was no node has one now.
     """
     machine.cloud.apply(pod("waits", nodeSelector={"disk": "ssd"}))
     machine.cloud.apply(pod("early", nodeSelector={"disk": "ssd"}, nodeName=NODE))
