@@ -374,3 +374,20 @@ def test_a_dry_run_and_a_selector_show_a_node_nothing_of_others(world: World) ->
         options = {"fieldSelector": fields, "labelSelector": "a"}
         assert code_of(world.call(verb="list", plural="pods", options=options)) == 403
     assert code_of(world.call(verb="deletecollection", plural="pods", namespace="default")) == 403
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        {"plural": "pods", "name": "their-pod"},
+        {"plural": "volumeattachments", "name": "their-attachment", "api_version": "storage.k8s.io/v1"},
+        {"plural": "certificatesigningrequests", "name": "their-request", "api_version": "certificates.k8s.io/v1"},
+    ],
+)
+@pytest.mark.parametrize("namespace", ["", "default", "elsewhere"])
+def test_the_namespace_of_a_path_leads_to_no_other_object_than_the_one_it_is_judged_by(
+    world: World, call: dict[str, str], namespace: str
+) -> None:
+    """A pod without a namespace is one of `default`, and cluster-scoped objects have none whatever the path says."""
+    result = world.call(verb="get", namespace=namespace, **call)
+    assert code_of(result) == (404 if call["plural"] == "pods" and namespace == "elsewhere" else 403)
