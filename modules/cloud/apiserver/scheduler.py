@@ -25,6 +25,8 @@ _UNSCHEDULABLE: Final = Taint(key="node.kubernetes.io/unschedulable", effect="No
 _HARD: Final = ("NoSchedule", "NoExecute")
 _ENDED: Final = ("Succeeded", "Failed")
 _PODS: Final = "pods"
+_LONGEST_REASON: Final = 1024
+"""Characters of a reason (those of an Event's message); nodes choose the keys of their taints."""
 _NO_NODE: Final = "no nodes available to schedule pods"
 
 
@@ -59,7 +61,7 @@ def place(pod: JsonObject, nodes: Sequence[JsonObject], pods: Iterable[JsonObjec
             return Placement(str(node["metadata"]["name"]))
         reasons[reason] += 1
     found = ", ".join(f"{count} {reason}" for reason, count in sorted(reasons.items()))
-    return Placement("", f"0/{len(nodes)} nodes are available: {found}.")
+    return Placement("", f"0/{len(nodes)} nodes are available: {found}."[:_LONGEST_REASON])
 
 
 def _has_ended(pod: JsonObject) -> bool:
