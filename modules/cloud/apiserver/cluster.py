@@ -26,7 +26,7 @@ from modules.cloud.apiserver.merge_schema import schema_of
 from modules.cloud.apiserver.node_silence import with_node_silence
 from modules.cloud.apiserver.pod_scheduled import as_waiting, failed_scheduling, waits_because, with_node
 from modules.cloud.apiserver.pod_update_validation import validate_pod_update
-from modules.cloud.apiserver.scheduler import place
+from modules.cloud.apiserver.scheduler import Placer
 from modules.cloud.apiserver.service_account_tokens import fill_token_request
 from modules.cloud.apiserver.storage import Storage
 from modules.cloud.apiserver.strategic_merge import merge_strategic
@@ -290,9 +290,11 @@ class Cluster:
 
     def place_waiting_pods(self) -> None:
         """Looks for nodes for the pods that have none yet."""
-        for pod in self.waiting_pods():
+        waiting = self.waiting_pods()
+        placer = self._placer() if waiting else None
+        for pod in waiting:
             try:
-                self._note_waiting(pod, self.storage.replace(self._placed(pod)))
+                self._note_waiting(pod, self.storage.replace(self._placed(pod, placer)))
             except ApiError as error:  # a pod so large that its node's name makes it too large, for instance
                 _log.warning("pod %s cannot be given a node: %s", key_of(pod), error)
 
@@ -305,14 +307,17 @@ class Cluster:
             self._remove_surplus_event()
         return new
 
-    def _placed(self, obj: JsonObject) -> JsonObject:
+    def _placer(self) -> Placer:
+        return Placer(self.shown(_NODE), self.storage.list(_POD))
+
+    def _placed(self, obj: JsonObject, placer: Placer | None = None) -> JsonObject:
         """Returns the object; a pod without a node gets one, or the condition that there is none."""
         if obj["kind"] != _POD.name or obj["spec"].get("nodeName") or is_being_deleted(obj):
             return obj
         now = format_rfc3339(self.clock.now())
         if self._default_node:
             return with_node(obj, self._default_node, now)
-        node, why = place(obj, self.shown(_NODE), self.storage.list(_POD))
+        node, why = (placer or self._placer()).place(obj)
         return with_node(obj, node, now) if node else as_waiting(obj, why, now)
 
     def _note_waiting(self, old: JsonObject | None, new: JsonObject) -> None:
