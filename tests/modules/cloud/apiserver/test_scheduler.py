@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from modules.cloud.apiserver import scheduler
+from modules.cloud.apiserver.conversion import convert
 from modules.cloud.apiserver.kinds import JsonObject
 from modules.cloud.apiserver.scheduler import Placement, Placer
 
@@ -91,8 +92,12 @@ def test_many_pods_are_placed_one_after_another_with_one_reading_of_the_others(m
     """A hundred pods that waited beside a hundred nodes kept the API server busy for twelve seconds."""
     nodes, others = [a_node(f"n{i}") for i in range(10)], [a_pod(f"x{i}", on=f"n{i}", cpu="500m") for i in range(10)]
     placer, read = Placer(nodes, others), list[str]()
-    convert = scheduler.convert
-    monkeypatch.setattr(scheduler, "convert", lambda obj, kind, name: read.append(name) or convert(obj, kind, name))
+
+    def counted(obj: JsonObject, kind: Any, name: str) -> Any:
+        read.append(name)
+        return convert(obj, kind, name)
+
+    monkeypatch.setattr(scheduler, "convert", counted)
     assert [placer.place(a_pod(f"w{i}", cpu="600m")).node for i in range(50)] == [""] * 50
     assert (read.count("Node"), read.count("Pod")) == (10, 11)
     assert [placer.place(a_pod(f"w{i}", cpu="300m")).node for i in range(11)] == [*(f"n{i}" for i in range(10)), ""]
