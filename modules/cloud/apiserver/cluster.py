@@ -273,6 +273,18 @@ class Cluster:
         """
         return self._shown(self.storage.get(key))
 
+    def to_change(self, key: ObjectKey) -> JsonObject:
+        """Returns an object that the requester may change at all: whether a patch or a condition fits an object would
+        tell anybody else what is in it.
+
+        Raises:
+            NotFoundError: no such object.
+            ApiError: a change is not admitted.
+        """
+        live = self.storage.get(key)
+        self._admit(live, live)
+        return live
+
     def shown(self, kind: Kind, namespace: str | None = None) -> Sequence[JsonObject]:
         """Returns the objects of a kind, in all namespaces or in one, as `read` returns them."""
         return [self._shown(obj) for obj in self.storage.list(kind, namespace)]
