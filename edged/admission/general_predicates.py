@@ -5,7 +5,7 @@ from fractions import Fraction
 
 from edged.api import Pod
 from edged.pods.demand import Amounts, pod_requests
-from edged.pods.restart import is_sidecar
+from edged.pods.sidecars import is_sidecar
 
 _PODS = "pods"
 _THOUSANDTHS = 1000
