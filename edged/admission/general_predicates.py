@@ -5,7 +5,7 @@ from fractions import Fraction
 
 from edged.api import Pod
 from edged.pods.demand import Amounts, pod_requests
-from edged.pods.restart import is_sidecar
+from edged.pods.sidecars import is_sidecar
 
 _PODS = "pods"
 _THOUSANDTHS = 1000
@@ -22,9 +22,15 @@ def insufficient_resource(
 
     An extended resource without its device plug-in is insufficient. Before the first report of the node no resource is.
     """
+    return insufficient_beside(pod, used_resources(others), allocatable) if allocatable else None
+
+
+def insufficient_beside(
+    pod: Pod, used: Mapping[str, Fraction], allocatable: Mapping[str, Fraction]
+) -> tuple[str, str] | None:
+    """Return the same, for what the other pods use (`used_resources`)."""
     if not allocatable:
         return None
-    used = _used(others)
     wanted: Amounts = {_PODS: Fraction(1), **pod_requests(pod)}
     for name in sorted(wanted, key=lambda name: (name != _PODS, name)):
         amount, there = wanted[name], allocatable.get(name, Fraction())
@@ -35,11 +41,14 @@ def insufficient_resource(
 
 def taken_host_port(pod: Pod, others: Iterable[Pod]) -> Port | None:
     """Return the first host port of a pod that another pod has; None when all are free."""
+    wanted = host_ports(pod)
+    if not wanted:
+        return None
     taken: dict[tuple[str, int], set[str]] = {}
     for other in others:
         for address, protocol, number in host_ports(other):
             taken.setdefault((protocol, number), set()).add(address)
-    return next((port for port in host_ports(pod) if _is_taken(port[0], taken.get(port[1:], set()))), None)
+    return next((port for port in wanted if _is_taken(port[0], taken.get(port[1:], set()))), None)
 
 
 def host_ports(pod: Pod) -> list[Port]:
@@ -57,7 +66,8 @@ def _is_taken(address: str, by: set[str]) -> bool:
     return bool(by) and (address in by or address in _ANY_ADDRESS or not by.isdisjoint(_ANY_ADDRESS))
 
 
-def _used(pods: Sequence[Pod]) -> Amounts:
+def used_resources(pods: Sequence[Pod]) -> Amounts:
+    """Return what pods request, with their number."""
     used: Amounts = {_PODS: Fraction(len(pods))}
     for pod in pods:
         for name, amount in pod_requests(pod).items():

@@ -5,7 +5,7 @@ from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
 from edged.api import Pod
-from edged.pods.restart import is_sidecar
+from edged.pods.sidecars import is_sidecar
 
 
 class DevicePool(NamedTuple):

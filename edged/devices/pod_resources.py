@@ -12,7 +12,8 @@ from edged.devices.manager import DeviceManager
 from edged.devices.model import Device
 from edged.devices.pod_devices import ContainerAllocations
 from edged.pods.model import PodUid
-from edged.pods.restart import is_sidecar, is_terminal
+from edged.pods.restart import is_terminal
+from edged.pods.sidecars import is_sidecar
 from protos.podresources.v1 import api_pb2 as proto
 
 SERVICE = "v1.PodResourcesLister"

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from fractions import Fraction
 
 from edged.api import Container, Pod, Quantity, ResourceRequirements, parse_quantity
-from edged.pods.restart import is_sidecar
+from edged.pods.sidecars import is_sidecar
 
 Amounts = dict[str, Fraction]
 """Exact amounts in base units (cores, bytes, pieces) by resource name."""

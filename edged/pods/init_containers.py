@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 
 from edged.api import Container, Pod
 from edged.pods.model import ContainerFacts, HookFacts, PodFacts, ProbeFacts, RunState
-from edged.pods.restart import can_restart, is_sidecar, restarts_after
+from edged.pods.restart import can_restart, restarts_after
+from edged.pods.sidecars import is_sidecar
 from edged.pods.unhealthy import KillReason, kill_reason
 
 _STARTED = (RunState.CREATED, RunState.RUNNING)

@@ -18,11 +18,6 @@ _RESTART = "Restart"
 _TERMINAL_PHASES = frozenset({"Succeeded", "Failed"})
 
 
-def is_sidecar(container: Container) -> bool:
-    """Whether an init container keeps running beside the others (restartPolicy Always)."""
-    return container.restart_policy == ALWAYS
-
-
 def is_terminal(pod: Pod) -> bool:
     """Whether the pod is in a final phase."""
     return pod.status.phase in _TERMINAL_PHASES

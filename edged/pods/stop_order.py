@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 
 from edged.api import Pod
 from edged.pods.model import ContainerFacts, ContainerId
-from edged.pods.restart import is_sidecar
+from edged.pods.sidecars import is_sidecar
 
 StopOrder = Mapping[ContainerId, frozenset[ContainerId]]
 """For each waiting container, the containers that must have ended before it is stopped. A container without an entry

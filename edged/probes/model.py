@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from edged.api import Container, Pod
 from edged.api.probes import Probe
-from edged.pods.restart import is_sidecar
+from edged.pods.sidecars import is_sidecar
 
 
 class ProbeKind(Enum):

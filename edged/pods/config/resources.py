@@ -4,7 +4,7 @@ from msgspec import Struct
 
 from edged.api import Container, Pod, ResourceRequirements, milli_value, whole_value
 from edged.pods.qos import QosClass, qos_class
-from edged.pods.restart import is_sidecar
+from edged.pods.sidecars import is_sidecar
 from protos.cri.v1 import api_pb2 as cri
 
 SMALLEST_SHARES = 2

@@ -10,7 +10,7 @@ from edged.pods.config.security import sandbox_security
 from edged.pods.errors import ConfigError
 from edged.pods.labels import ref_of, sandbox_labels
 from edged.pods.paths import PodPaths
-from edged.pods.restart import is_sidecar
+from edged.pods.sidecars import is_sidecar
 from protos.cri.v1 import api_pb2 as cri
 
 _LONGEST_HOSTNAME = 63

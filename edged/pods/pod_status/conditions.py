@@ -13,8 +13,8 @@ from edged.api import Container, ContainerStatus, Pod, PodCondition, PodStatus, 
 from edged.pods.kill_options import KillOptions
 from edged.pods.model import PodFacts
 from edged.pods.pod_status.phase import Phase, has_started
-from edged.pods.restart import is_sidecar
 from edged.pods.sandbox import pod_sandbox_changed
+from edged.pods.sidecars import is_sidecar
 
 READY_TO_START = "PodReadyToStartContainers"
 INITIALIZED = "Initialized"

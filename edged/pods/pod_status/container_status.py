@@ -23,7 +23,8 @@ from edged.api import (
     format_time,
 )
 from edged.pods.model import ContainerFacts, PodFacts, ProbeFacts, RunState
-from edged.pods.restart import is_sidecar, restarts_after, should_be_started
+from edged.pods.restart import restarts_after, should_be_started
+from edged.pods.sidecars import is_sidecar
 
 CREATING = "ContainerCreating"
 INITIALIZING = "PodInitializing"

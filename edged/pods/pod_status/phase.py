@@ -4,7 +4,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from edged.api import Container, ContainerStatus, Pod, PodStatus
-from edged.pods.restart import can_restart, is_sidecar, restarts_after
+from edged.pods.restart import can_restart, restarts_after
+from edged.pods.sidecars import is_sidecar
 
 
 class Phase(StrEnum):

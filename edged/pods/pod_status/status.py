@@ -30,7 +30,7 @@ from edged.pods.pod_status.container_status import (
 from edged.pods.pod_status.message_limit import share_of_message, shortened
 from edged.pods.pod_status.phase import Phase, pod_phase
 from edged.pods.qos import qos_class
-from edged.pods.restart import is_sidecar
+from edged.pods.sidecars import is_sidecar
 
 CRASH_LOOP_BACK_OFF = "CrashLoopBackOff"
 IMAGE_PULL_BACK_OFF = "ImagePullBackOff"

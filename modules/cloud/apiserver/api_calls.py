@@ -196,7 +196,7 @@ def _apply(cluster: Cluster, kind: Kind, request: ApiCall) -> ApiResult:
 
 
 def _patch(cluster: Cluster, request: ApiCall, key: ObjectKey) -> JsonObject:
-    live = cluster.storage.get(key)
+    live = cluster.to_change(key)
     match request.patch_type:
         case "application/strategic-merge-patch+json":
             merged = merge_strategic(live, _object(request), schema_of(key.kind))
@@ -222,7 +222,7 @@ def _delete(cluster: Cluster, request: ApiCall, key: ObjectKey) -> JsonObject | 
     preconditions = request.options.get("preconditions") or {}
     if not isinstance(preconditions, dict):
         raise BadRequestError("preconditions: an object is wanted")
-    live = cluster.storage.get(key)
+    live = cluster.to_change(key)
     wanted = str(preconditions.get("resourceVersion") or version_of(live))
     if wanted != version_of(live):
         why = f"Precondition failed: ResourceVersion in precondition: {wanted[:40]}, ResourceVersion in object meta: "

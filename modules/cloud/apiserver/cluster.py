@@ -1,5 +1,6 @@
 """The embedded API server, with small parts of the scheduler, kubectl and the volume controller."""
 
+import logging
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -8,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from modules.cloud.apiserver.apply import applied, from_manifest, with_defaults
 from modules.cloud.apiserver.conversion import validate_schema
-from modules.cloud.apiserver.errors import BadRequestError, ConflictError
+from modules.cloud.apiserver.errors import ApiError, BadRequestError, ConflictError
 from modules.cloud.apiserver.graceful_deletion import grace_for_deletion, is_deletion_complete, with_deletion_begun
 from modules.cloud.apiserver.kinds import (
     JsonObject,
@@ -25,7 +26,7 @@ from modules.cloud.apiserver.merge_schema import schema_of
 from modules.cloud.apiserver.node_silence import with_node_silence
 from modules.cloud.apiserver.pod_scheduled import as_waiting, failed_scheduling, waits_because, with_node
 from modules.cloud.apiserver.pod_update_validation import validate_pod_update
-from modules.cloud.apiserver.scheduler import place
+from modules.cloud.apiserver.scheduler import Placer
 from modules.cloud.apiserver.service_account_tokens import fill_token_request
 from modules.cloud.apiserver.storage import Storage
 from modules.cloud.apiserver.strategic_merge import merge_strategic
@@ -36,6 +37,8 @@ from modules.cloud.apiserver.volume_binder import bind_volumes
 if TYPE_CHECKING:
     from beehive.clock import Clock
 
+_log = logging.getLogger(__name__)
+
 Admission = Callable[[JsonObject | None, JsonObject | None], None]
 """Checks a requested change: the object before (None: it is created) and after (None: it is deleted). Raises an
 ApiError to refuse it."""
@@ -44,7 +47,8 @@ _POD = kind_named("Pod")
 _NODE = kind_named("Node")
 _EVENT = kind_named("Event")
 _EVENTS_KEPT = 1000
-_KEPT = ("name", "namespace", "deletionTimestamp", "deletionGracePeriodSeconds")
+_OF_DELETION = ("deletionTimestamp", "deletionGracePeriodSeconds")
+_KEPT = ("name", "namespace", *_OF_DELETION)
 """Metadata that a patch of the status does not change."""
 _KEPT_OF_PODS = ("ownerReferences", "finalizers")
 """Metadata that a patch of a pod's status does not change, either (Kubernetes' podStatusStrategy): a node must not set
@@ -131,6 +135,7 @@ class Cluster:
 
     def update(self, obj: JsonObject) -> JsonObject:
         """Replaces an object, and returns it. A pod's status stays, and only mutable fields of its spec may change.
+        A deletion that has begun goes on, and none begins.
 
         Raises:
             NotFoundError: no such object.
@@ -138,7 +143,8 @@ class Cluster:
             BadRequestError, InvalidError: the object does not have its kind's schema, or breaks a rule.
         """
         validate_object(validate_metadata(obj))
-        live, new = self.storage.get(key_of(obj)), with_defaults(obj)
+        live = self.storage.get(key_of(obj))
+        new = _with_deletion_of(live, with_defaults(obj))
         if new["kind"] == _POD.name:
             new = {**new, "status": live.get("status", {})}
             validate_pod_update(live, new)
@@ -240,6 +246,9 @@ class Cluster:
             self.storage.create(event)
         else:
             self.storage.replace(_without_version(event))
+        self._remove_surplus_event()
+
+    def _remove_surplus_event(self) -> None:
         kept = self.storage.list(_EVENT)
         if len(kept) > _EVENTS_KEPT:
             self.storage.remove(key_of(_oldest_of_the_most(kept)))
@@ -264,6 +273,18 @@ class Cluster:
         """
         return self._shown(self.storage.get(key))
 
+    def to_change(self, key: ObjectKey) -> JsonObject:
+        """Returns an object that the requester may change at all: whether a patch or a condition fits an object would
+        tell anybody else what is in it.
+
+        Raises:
+            NotFoundError: no such object.
+            ApiError: a change is not admitted.
+        """
+        live = self.storage.get(key)
+        self._admit(live, live)
+        return live
+
     def shown(self, kind: Kind, namespace: str | None = None) -> Sequence[JsonObject]:
         """Returns the objects of a kind, in all namespaces or in one, as `read` returns them."""
         return [self._shown(obj) for obj in self.storage.list(kind, namespace)]
@@ -281,24 +302,34 @@ class Cluster:
 
     def place_waiting_pods(self) -> None:
         """Looks for nodes for the pods that have none yet."""
-        for pod in self.waiting_pods():
-            self._note_waiting(pod, self.storage.replace(self._placed(pod)))
+        waiting = self.waiting_pods()
+        placer = self._placer() if waiting else None
+        for pod in waiting:
+            try:
+                self._note_waiting(pod, self.storage.replace(self._placed(pod, placer)))
+            except ApiError as error:  # a pod so large that its node's name makes it too large, for instance
+                _log.warning("pod %s cannot be given a node: %s", key_of(pod), error)
 
     def _create(self, obj: JsonObject) -> JsonObject:
         new = self.storage.create(self._placed(obj))
         self._note_waiting(None, new)
         if new["kind"] == _NODE.name:
             self.place_waiting_pods()
+        elif new["kind"] == _EVENT.name:
+            self._remove_surplus_event()
         return new
 
-    def _placed(self, obj: JsonObject) -> JsonObject:
+    def _placer(self) -> Placer:
+        return Placer(self.shown(_NODE), self.storage.list(_POD))
+
+    def _placed(self, obj: JsonObject, placer: Placer | None = None) -> JsonObject:
         """Returns the object; a pod without a node gets one, or the condition that there is none."""
         if obj["kind"] != _POD.name or obj["spec"].get("nodeName") or is_being_deleted(obj):
             return obj
         now = format_rfc3339(self.clock.now())
         if self._default_node:
             return with_node(obj, self._default_node, now)
-        node, why = place(obj, self.shown(_NODE), self.storage.list(_POD))
+        node, why = (placer or self._placer()).place(obj)
         return with_node(obj, node, now) if node else as_waiting(obj, why, now)
 
     def _note_waiting(self, old: JsonObject | None, new: JsonObject) -> None:
@@ -315,6 +346,13 @@ def _oldest_of_the_most(events: list[JsonObject]) -> JsonObject:
     most = max(reported, key=reported.__getitem__)
     of_most = (event for event in events if reporter_of(event) == most)
     return min(of_most, key=lambda event: int(event["metadata"]["resourceVersion"]))
+
+
+def _with_deletion_of(live: JsonObject, obj: JsonObject) -> JsonObject:
+    """Returns an object that is as far deleted as the stored one, as in an API server."""
+    begun = {name: value for name, value in live["metadata"].items() if name in _OF_DELETION}
+    others = {name: value for name, value in obj["metadata"].items() if name not in _OF_DELETION}
+    return {**obj, "metadata": {**others, **begun}}
 
 
 def _without_version(obj: JsonObject) -> JsonObject:

@@ -3,7 +3,7 @@
 from enum import StrEnum
 
 SOURCE = "control"
-"""`route.source` of an administrator's requests, and the group that receives every change of an object."""
+"""`route.source` of an administrator's requests, and the group that receives all changes of objects."""
 RESOURCE = "cloudcore/objects"
 
 
@@ -15,4 +15,4 @@ class Verb(StrEnum):
     WATCH = "watch"
     """The beginning of a watch: a `WatchQuery`, answered with a `WatchStart`."""
     CHANGED = "changed"
-    """To `control`: a changed object, as `ObjectChanged`."""
+    """To `control`: the changed objects of a transaction, as `ObjectChanges`."""

@@ -107,11 +107,11 @@ class _DuplicateError(Exception):
 
 
 def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    made = dict(pairs)
-    if len(made) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in made if names.count(name) > 1)
-        raise _DuplicateError(f'key "{twice[:100]}" is already set in the map')
+    made: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in made:
+            raise _DuplicateError(f'key "{name[:100]}" is already set in the map')
+        made[name] = value
     return made
 
 

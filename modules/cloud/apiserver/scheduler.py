@@ -12,7 +12,9 @@ from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from typing import Final, NamedTuple
 
-from edged.admission.general_predicates import insufficient_resource, taken_host_port
+import msgspec
+
+from edged.admission.general_predicates import insufficient_beside, taken_host_port, used_resources
 from edged.admission.tolerations import tolerates
 from edged.api import Node, Pod, QuantityError, Taint, parse_quantity
 from edged.pods.node_selector import pod_fits_node
@@ -25,6 +27,9 @@ _UNSCHEDULABLE: Final = Taint(key="node.kubernetes.io/unschedulable", effect="No
 _HARD: Final = ("NoSchedule", "NoExecute")
 _ENDED: Final = ("Succeeded", "Failed")
 _PODS: Final = "pods"
+_LONGEST_REASON: Final = 1024
+"""Characters of a reason (those of an Event's message); nodes choose the keys of their taints."""
+_UNREADABLE: Final = "node(s) had amounts that cannot be read"
 _NO_NODE: Final = "no nodes available to schedule pods"
 
 
@@ -37,29 +42,61 @@ class Placement(NamedTuple):
     """The reason in that case, in kube-scheduler's words."""
 
 
-def place(pod: JsonObject, nodes: Sequence[JsonObject], pods: Iterable[JsonObject]) -> Placement:
-    """Return the node of a pod.
+class Placer:
+    """Places pods one after another; nodes and pods are read once for all of them.
 
     Args:
-        pod: without a node.
         nodes: all nodes; a silent one with conditions that say so.
         pods: all pods.
     """
-    if not nodes:
-        return Placement("", _NO_NODE)
-    wanted = convert(pod, Pod, "Pod")
-    on_node: defaultdict[str, list[JsonObject]] = defaultdict(list)
-    for other in pods:
-        if not _has_ended(other):
-            on_node[str((other.get("spec") or {}).get("nodeName") or "")].append(other)
-    reasons: Counter[str] = Counter()
-    for node in sorted(nodes, key=lambda node: _rank(node, on_node)):
-        reason = _refusal(wanted, node, on_node[node["metadata"]["name"]])
-        if not reason:
-            return Placement(str(node["metadata"]["name"]))
-        reasons[reason] += 1
-    found = ", ".join(f"{count} {reason}" for reason, count in sorted(reasons.items()))
-    return Placement("", f"0/{len(nodes)} nodes are available: {found}.")
+
+    def __init__(self, nodes: Sequence[JsonObject], pods: Iterable[JsonObject]) -> None:
+        self._nodes = nodes
+        self._on_node: defaultdict[str, list[JsonObject]] = defaultdict(list)
+        for pod in pods:
+            if not _has_ended(pod):
+                self._on_node[str((pod.get("spec") or {}).get("nodeName") or "")].append(pod)
+        self._rooms: dict[str, _Room | None] = {}
+        """What has been read of the nodes; None for a node that reports nonsense."""
+        self._refused: dict[bytes, Placement] = {}
+        """The placement of pods that fit nowhere, by their spec: later ones find less room, not more."""
+
+    def place(self, pod: JsonObject) -> Placement:
+        """Return the node of a pod that has none, and count it there."""
+        if not self._nodes:
+            return Placement("", _NO_NODE)
+        spec = msgspec.json.encode(pod.get("spec"))
+        placement = self._refused.get(spec)
+        if placement is None:
+            placement = self._placement(convert(pod, Pod, "Pod"))
+            if placement.node:
+                self._on_node[placement.node].append(pod)
+                self._rooms.pop(placement.node, None)
+            else:
+                self._refused[spec] = placement
+        return placement
+
+    def _placement(self, pod: Pod) -> Placement:
+        reasons: Counter[str] = Counter()
+        for node in sorted(self._nodes, key=lambda node: _rank(node, self._on_node)):
+            reason = self._refusal(pod, node)
+            if not reason:
+                return Placement(str(node["metadata"]["name"]))
+            reasons[reason] += 1
+        found = ", ".join(f"{count} {reason}" for reason, count in sorted(reasons.items()))
+        return Placement("", f"0/{len(self._nodes)} nodes are available: {found}."[:_LONGEST_REASON])
+
+    def _refusal(self, pod: Pod, node: JsonObject) -> str:
+        """Return why a node does not fit; "" when it does. One that reports nonsense keeps only itself from pods."""
+        name = str(node["metadata"]["name"])
+        try:
+            if name not in self._rooms:
+                self._rooms[name] = None
+                self._rooms[name] = _room_of(node, self._on_node[name])
+            room = self._rooms[name]
+            return _UNREADABLE if room is None else _misfit(pod, room)
+        except (BadRequestError, QuantityError):
+            return _UNREADABLE
 
 
 def _has_ended(pod: JsonObject) -> bool:
@@ -92,31 +129,35 @@ def _matters(node: JsonObject) -> tuple[object, ...]:
     return node["metadata"].get("labels"), node.get("spec"), status.get("allocatable"), is_ready(node)
 
 
-def _refusal(pod: Pod, obj: JsonObject, others: Sequence[JsonObject]) -> str:
-    """Return why a node does not fit; "" when it does. A node that reports nonsense keeps only itself from pods."""
-    try:
-        return _misfit(pod, obj, others)
-    except (BadRequestError, QuantityError):
-        return "node(s) had amounts that cannot be read"
+class _Room(NamedTuple):
+    """A node as the scheduler reads it."""
+
+    node: Node
+    unschedulable: bool
+    allocatable: dict[str, Fraction]
+    pods: list[Pod]
+    used: dict[str, Fraction]
+    """What the pods request."""
 
 
-def _misfit(pod: Pod, obj: JsonObject, others: Sequence[JsonObject]) -> str:
+def _room_of(obj: JsonObject, others: Sequence[JsonObject]) -> _Room:
     node = convert(obj, Node, "Node")
-    if not pod_fits_node(pod, node.metadata.name, node.metadata.labels):
+    allocatable = {name: parse_quantity(amount) for name, amount in node.status.allocatable.items()}
+    pods = [convert(other, Pod, "Pod") for other in others]
+    return _Room(node, bool((obj.get("spec") or {}).get("unschedulable")), allocatable, pods, used_resources(pods))
+
+
+def _misfit(pod: Pod, room: _Room) -> str:
+    if not pod_fits_node(pod, room.node.metadata.name, room.node.metadata.labels):
         return "node(s) didn't match Pod's node affinity/selector"
-    if (obj.get("spec") or {}).get("unschedulable") and not tolerates(_UNSCHEDULABLE, pod.spec.tolerations):
+    if room.unschedulable and not tolerates(_UNSCHEDULABLE, pod.spec.tolerations):
         return "node(s) were unschedulable"
-    for taint in node.spec.taints:
+    for taint in room.node.spec.taints:
         if taint.effect in _HARD and not tolerates(taint, pod.spec.tolerations):
             return f"node(s) had untolerated taint {{{taint.key}: {taint.value or ''}}}"
-    allocatable = {name: parse_quantity(amount) for name, amount in node.status.allocatable.items()}
-    return _shortage(pod, [convert(other, Pod, "Pod") for other in others], allocatable)
-
-
-def _shortage(pod: Pod, others: Sequence[Pod], allocatable: dict[str, Fraction]) -> str:
-    short = insufficient_resource(pod, others, allocatable)
+    short = insufficient_beside(pod, room.used, room.allocatable)
     if short is not None:
         return "Too many pods" if short[0] == _PODS else f"Insufficient {short[0]}"
-    if taken_host_port(pod, others) is not None:
+    if taken_host_port(pod, room.pods) is not None:
         return "node(s) didn't have free ports for the requested pod ports"
     return ""

@@ -33,6 +33,12 @@ class ObjectChanged(msgspec.Struct, frozen=True):
         return int(self.object["metadata"].get("resourceVersion") or 0)
 
 
+class ObjectChanges(msgspec.Struct, frozen=True):
+    """The changes of a transaction, in order."""
+
+    changes: tuple[ObjectChanged, ...]
+
+
 class WatchQuery(msgspec.Struct, frozen=True):
     """The beginning of a watch."""
 
@@ -75,7 +81,7 @@ class WatchHistory:
         while len(self._changes[kind]) > CHANGES or self._bytes[kind] > BYTES:
             oldest, its_size = self._changes[kind].popleft()
             self._bytes[kind] -= its_size
-            self._forgotten[kind] = oldest.version
+            self._forgotten[kind] = max(self._forgotten.get(kind, 0), oldest.version)
         return changed
 
     def start(self, query: WatchQuery) -> WatchStart:

@@ -30,7 +30,7 @@ from modules.cloud.apiserver.manifest_directory import ManifestDirectory
 from modules.cloud.apiserver.scheduler import makes_room
 from modules.cloud.apiserver.storage import EventType, ObjectEvent
 from modules.cloud.apiserver.transactions import Transactions
-from modules.cloud.apiserver.watch_history import WatchHistory, WatchQuery, WatchStart
+from modules.cloud.apiserver.watch_history import ObjectChanged, ObjectChanges, WatchHistory, WatchQuery, WatchStart
 from modules.cloud.edgecontroller import upstream_nodes
 from modules.cloud.edgecontroller.downstream_controller import DownstreamController
 from modules.cloud.edgecontroller.downstream_messages import DownstreamMessage
@@ -100,6 +100,9 @@ class EdgeController(Module):
         )
         self._access_control = AccessControl(self._graph, Refusals(self.clock) if refusals is None else refusals)
         self._history = WatchHistory(cluster.storage)
+        """Begins anew with what was loaded: of what was deleted before that, it knows nothing."""
+        self._noted: list[ObjectChanged] = []
+        """Committed changes of which watches are not told yet."""
         self.failures = Failures()
         self._may_place = True
         """Whether something has changed since the last attempt that may let a waiting pod onto a node."""
@@ -109,6 +112,7 @@ class EdgeController(Module):
     def on_start(self) -> None:
         """Loads database and manifests, and starts to watch both."""
         self._transact(self._load)
+        self._history = WatchHistory(self._cluster.storage)
         self.every(_RESEND_PERIOD, lambda: self._transact(self._downstream.resend_unacknowledged))
         if self._database.shared:
             listens = can_listen(self._database.engine)
@@ -133,7 +137,7 @@ class EdgeController(Module):
         to cloudhub.
         """
         self._place_waiting_pods()
-        self._transactions.commit()
+        self._commit()
         if self._handled:
             handled, self._handled = dict(self._handled), Counter()
             self.send(ModuleName.CLOUDHUB, self.message(HANDLED_RESOURCE, HANDLED, handled))
@@ -308,7 +312,16 @@ class EdgeController(Module):
         self._transactions.begin()
         work()
         if not is_part:
-            self._transactions.commit()
+            self._commit()
+
+    def _commit(self) -> None:
+        """Commits the transaction, and passes its changes on to `control` for watches, in one message: a message for
+        each would overflow its inbox when a large manifest is applied.
+        """
+        self._transactions.commit()
+        if self._noted:
+            changes, self._noted = tuple(self._noted), []
+            self.broadcast(commands.SOURCE, self.message(commands.RESOURCE, Verb.CHANGED, ObjectChanges(changes)))
 
     def _load(self) -> None:
         self._downstream.index_pods()
@@ -340,11 +353,7 @@ class EdgeController(Module):
         if event.key.kind == _NODE and event.type is EventType.DELETED:
             self._connections.forget(event.key.name, elsewhere=self._transactions.is_adopting)
         if self.hive.members(commands.SOURCE):
-            self._transactions.after_commit(partial(self._tell_watches, event))
-
-    def _tell_watches(self, event: ObjectEvent) -> None:
-        changed = self.message(commands.RESOURCE, Verb.CHANGED, self._history.note(event))
-        self.broadcast(commands.SOURCE, changed)
+            self._transactions.after_commit(lambda: self._noted.append(self._history.note(event)))
 
     def _rolled_back(self, events: list[ObjectEvent], nodes: set[str]) -> None:
         for event in events:

@@ -44,7 +44,7 @@ class ApiOnDemand:
         node: name of this node.
         clock: the hive's.
         make_api: makes the service for a cache; its watches call the function every now and then, which brings the
-            cache up to date.
+            cache up to date, and returns whether it is still in use.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class ApiOnDemand:
         snapshots: Snapshots,
         node: str,
         clock: Clock,
-        make_api: Callable[[WatchCache, Callable[[], None]], HttpService],
+        make_api: Callable[[WatchCache, Callable[[], bool]], HttpService],
     ) -> None:
         self._source = source
         self._snapshots = snapshots
@@ -98,11 +98,16 @@ class ApiOnDemand:
         self._timer = self._clock.every(IDLE_SECONDS, self._end_if_idle)
         return session
 
-    def _follow(self, session: _Session) -> None:
-        """Bring the cache of a watch up to date; not while the store cannot be read, or after `close`."""
-        with self._lock, suppress(ApiStatusError):
-            if session is self._session:
+    def _follow(self, session: _Session) -> bool:
+        """Bring the cache of a watch up to date, but for the store while it cannot be read. Return whether the cache is
+        in use: one that was dropped while a client did not read for long gets no changes any more.
+        """
+        with self._lock:
+            if session is not self._session:
+                return False
+            with suppress(ApiStatusError):
                 self._refresh(session)
+            return True
 
     def _refresh(self, session: _Session) -> None:
         self._used = self._clock.monotonic()

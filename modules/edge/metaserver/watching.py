@@ -26,7 +26,8 @@ _INITIAL_END: Final = {"k8s.io/initial-events-end": "true"}
 class WatchSource(NamedTuple):
     """What brings the cache up to date while somebody watches."""
 
-    refresh: Callable[[], None] = lambda: None
+    refresh: Callable[[], bool] = lambda: True
+    """Returns whether the cache is still kept up to date; the watch of one that is not ends."""
     seconds: float = LONGEST_WAIT
     """Longest time between two calls."""
 
@@ -132,7 +133,8 @@ class _Watch:
             gone = False
             while not gone:
                 clear_notification(descriptor)
-                self._source.refresh()
+                if not self._source.refresh():
+                    return
                 try:
                     revision, changes = self._cache.since(revision, self._resource.token)
                 except TooOldError:

@@ -21,7 +21,7 @@ from modules.cloud.apiserver.commands import Verb
 from modules.cloud.apiserver.endpoints.service import ApiService
 from modules.cloud.apiserver.endpoints.subscriptions import Subscriptions
 from modules.cloud.apiserver.limits import REQUEST_BYTES
-from modules.cloud.apiserver.watch_history import ObjectChanged, WatchQuery, WatchStart
+from modules.cloud.apiserver.watch_history import ObjectChanges, WatchQuery, WatchStart
 from modules.cloud.refusals import Refusals
 from modules.processes.cloudcore.control_service import ControlService
 from modules.processes.cloudcore.errors import ControlError
@@ -76,9 +76,10 @@ class Control(Module):
         super().on_failure(exception_type, exception_value, traceback)
 
     @handles(None, Verb.CHANGED, source=ModuleName.EDGECONTROLLER)
-    def on_change(self, message: Message) -> None:
-        """Passes a change of an object to the watches."""
-        self._subscriptions.publish(message.content_as(ObjectChanged))
+    def on_changes(self, message: Message) -> None:
+        """Passes changes of objects to the watches."""
+        for changed in message.content_as(ObjectChanges).changes:
+            self._subscriptions.publish(changed)
 
     def service(self) -> ControlService:
         """Returns what is served; tests serve it on a port."""

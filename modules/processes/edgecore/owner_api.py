@@ -24,7 +24,7 @@ def make_api(config: EdgeCoreConfig, hive: Hive, snapshots: Snapshots, version: 
     path = sqlite_path(str(config.database_url))
     settings = ApiSettings(config.node_name, version, secrets=True, store=path is not None)
 
-    def api_of(cache: WatchCache, refresh: Callable[[], None]) -> Api:
+    def api_of(cache: WatchCache, refresh: Callable[[], bool]) -> Api:
         return Api(
             settings,
             cache,

@@ -23,7 +23,7 @@ from edged.pods.model import (
     SandboxFacts,
     SandboxId,
 )
-from edged.pods.restart import is_sidecar
+from edged.pods.sidecars import is_sidecar
 from tests.edged.pods.builders import REF, T0, UID, a_container, a_pod
 
 

@@ -8,7 +8,7 @@ import msgspec
 from modules.cloud.apiserver.authorization.attributes import Attributes
 from modules.cloud.apiserver.authorization.graph import NodeGraph
 from modules.cloud.apiserver.authorization.rules import RULES, Scope
-from modules.cloud.apiserver.kinds import KINDS, JsonObject, ObjectKey, kind_named
+from modules.cloud.apiserver.kinds import KINDS, JsonObject, ObjectKey, key_for, kind_named
 
 LEASES: Final = "kube-node-lease"
 
@@ -27,7 +27,7 @@ class Decision(msgspec.Struct, frozen=True):
 
 _ALLOWED: Final = Decision()
 _UNKNOWN: Final = Decision("no node may do that")
-_KINDS: Final = {(kind.api_group, kind.plural): kind.name for kind in KINDS}
+_KINDS: Final = {(kind.api_group, kind.plural): kind for kind in KINDS}
 
 
 def authorize(request: Attributes, graph: NodeGraph) -> Decision:
@@ -78,8 +78,9 @@ def account_of(pod: JsonObject) -> str:
 
 
 def _key(request: Attributes) -> ObjectKey:
+    """Return the key under which the object is stored, whatever namespace the request gives."""
     plural = request.resource.partition("/")[0]
-    return ObjectKey(_KINDS[request.group, plural], request.namespace, request.name)
+    return key_for(_KINDS[request.group, plural], request.namespace, request.name)
 
 
 def _own_node(request: Attributes, _: NodeGraph) -> Decision:

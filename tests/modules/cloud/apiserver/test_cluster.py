@@ -4,6 +4,7 @@ import base64
 from collections.abc import Iterator
 from typing import Any
 
+import msgspec
 import pytest
 
 from beehive.simulation import Simulation
@@ -18,6 +19,7 @@ from modules.cloud.apiserver.errors import (
     UnknownKindError,
 )
 from modules.cloud.apiserver.kinds import ObjectKey, kind_named
+from modules.cloud.apiserver.limits import OBJECT_BYTES
 from modules.cloud.apiserver.storage import EventType
 from modules.cloud.apiserver.times import parse_rfc3339
 from tests.modules.cloud.objects import configmap, node, pod, secret
@@ -259,6 +261,16 @@ def test_a_pod_that_is_being_deleted_cannot_be_applied(cluster: Cluster) -> None
         cluster.apply(pod())
 
 
+def test_an_update_ends_no_deletion_and_begins_none(cluster: Cluster) -> None:
+    """`kubectl replace` with the manifest of a pod that terminates: it went on terminating on its node alone."""
+    live, _ = cluster.apply(pod())
+    begun = {"deletionTimestamp": "2020-01-01T00:00:00Z", "deletionGracePeriodSeconds": 1}
+    assert cluster.update({**live, "metadata": {**live["metadata"], **begun}}) is live
+    deleted = cluster.delete(WEB)
+    again = {name: value for name, value in live["metadata"].items() if name != "resourceVersion"}
+    assert cluster.update({**live, "metadata": again})["metadata"] == deleted["metadata"]
+
+
 def test_a_pod_without_a_node_waits_for_the_only_node(cluster: Cluster) -> None:
     cluster.apply(pod(nodeName=""))
     cluster.create({"kind": "Node", "apiVersion": "v1", **node("edge")})
@@ -288,6 +300,23 @@ def test_a_pod_that_no_node_fits_says_so_until_one_does(cluster: Cluster) -> Non
     assert [one["status"] for one in placed["status"]["conditions"]] == ["True"]
 
 
+def test_a_pod_that_its_placement_makes_too_large_keeps_no_other_from_its_node(cluster: Cluster) -> None:
+    """It stopped the API server, at each start again."""
+    spec = {**pod()["spec"], "nodeName": ""}
+    container = {**spec["containers"][0], "args": ["x" * (OBJECT_BYTES - 900)]}
+    for name, containers in (("large", [container]), ("web", spec["containers"])):
+        made = {**pod(name), "spec": {**spec, "containers": containers}}
+        cluster.storage.create({**made, "metadata": {**made["metadata"], "namespace": "default"}})
+    large = cluster.find(ObjectKey("Pod", "default", "large"))
+    assert large is not None
+    room = OBJECT_BYTES - len(msgspec.json.encode(large))
+    larger = {**container, "args": ["x" * (OBJECT_BYTES - 900 + room)]}
+    cluster.storage.replace({**large, "spec": {**spec, "containers": [larger]}})
+    cluster.create({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "a-node"}})
+    placed = [cluster.storage.get(ObjectKey("Pod", "default", name))["spec"]["nodeName"] for name in ("large", "web")]
+    assert placed == ["", "a-node"]
+
+
 def test_a_status_patch_changes_no_spec_and_no_identity(cluster: Cluster) -> None:
     before, _ = cluster.apply(pod())
     patch = {
@@ -301,9 +330,11 @@ def test_a_status_patch_changes_no_spec_and_no_identity(cluster: Cluster) -> Non
     assert after["metadata"]["name"] == "web"
 
 
-def test_only_the_newest_events_are_kept(cluster: Cluster) -> None:
+@pytest.mark.parametrize("way", ["record_event", "create"])
+def test_only_the_newest_events_are_kept(cluster: Cluster, way: str) -> None:
+    """Those that a node reports, and those that its metaserver or an administrator makes."""
     for number in range(1100):
-        cluster.record_event({"kind": "Event", "apiVersion": "v1", "metadata": {"name": f"e{number}"}})
+        getattr(cluster, way)({"kind": "Event", "apiVersion": "v1", "metadata": {"name": f"e{number}"}})
     kept = cluster.list(kind_named("Event"))
     assert len(kept) == 1000
     assert "e1099" in {event["metadata"]["name"] for event in kept}

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from msgspec import Raw
 
-from beehive.module import Module
 from beehive.testing import Harness
 from modules.cloud.apiserver.kinds import ObjectKey, kind_named
 from modules.cloud.edgecontroller.module import EdgeController
@@ -296,16 +295,3 @@ def test_a_dry_run_changes_nothing_and_is_told_to_no_node(controller: Controller
     controller.call("delete", "pod", "web", **dry)
     assert controller.down() == []
     assert controller.cluster.storage.find(WEB) is not None
-
-
-def test_who_watches_gets_every_change() -> None:
-    class Watching(Module):
-        name = "control"
-        group = "control"
-
-    with Harness() as bee:
-        bee.add(Watching)
-        controller = Controller(bee)
-        controller.apply(pod())
-        letters = [letter for letter in bee.hive.dead_letters if letter.message.route.operation == "changed"]
-        assert [letter.message.content.change for letter in letters] == ["ADDED"]

@@ -56,7 +56,7 @@ class Owner:
         self.snapshots = Snapshots()
         self.service = ApiOnDemand(source, self.snapshots, "n1", self.hive.clock, self._api)
 
-    def _api(self, cache: WatchCache, refresh: Callable[[], None]) -> Api:
+    def _api(self, cache: WatchCache, refresh: Callable[[], bool]) -> Api:
         return Api(self._settings, cache, self.hive, source=WatchSource(refresh, 0.01))
 
     def ask(self, path: str, *query: tuple[str, str]) -> tuple[int, Any]:
@@ -149,6 +149,27 @@ def test_a_watch_follows_commits_and_statuses(owner: Owner, store: SqliteStore) 
     events = [json.loads(line) for piece in reply.pieces(Peer()) for line in piece.splitlines()]
     seen = [(each["type"], each["object"]["metadata"]["name"]) for each in events]
     assert seen == [("ADDED", "new"), ("MODIFIED", "web"), ("DELETED", "new")]
+
+
+def test_a_watch_of_a_dropped_cache_ends(owner: Owner, store: SqliteStore) -> None:
+    """A client that did not read for longer than the cache lives would wait for changes that never come."""
+    put(store, obj("web"))
+    reply = owner.service.serve(request("/api/v1/pods", ("watch", "1")))
+    assert isinstance(reply, Stream)
+    waits: list[float] = []
+
+    class Peer:
+        """Stays, while the cache goes."""
+
+        def gone_within(self, seconds: float, wake: int | None = None) -> bool:
+            """See `Peer`."""
+            waits.append(seconds)
+            owner.service.close()
+            put(store, obj(f"new-{len(waits)}"))
+            return len(waits) > 3
+
+    assert len(list(reply.pieces(Peer()))) == 1
+    assert len(waits) == 1
 
 
 def test_revisions_grow_over_a_dropped_cache(owner: Owner, store: SqliteStore) -> None:

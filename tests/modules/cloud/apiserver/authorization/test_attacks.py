@@ -374,3 +374,34 @@ def test_a_dry_run_and_a_selector_show_a_node_nothing_of_others(world: World) ->
         options = {"fieldSelector": fields, "labelSelector": "a"}
         assert code_of(world.call(verb="list", plural="pods", options=options)) == 403
     assert code_of(world.call(verb="deletecollection", plural="pods", namespace="default")) == 403
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        {"plural": "pods", "name": "their-pod"},
+        {"plural": "volumeattachments", "name": "their-attachment", "api_version": "storage.k8s.io/v1"},
+        {"plural": "certificatesigningrequests", "name": "their-request", "api_version": "certificates.k8s.io/v1"},
+    ],
+)
+@pytest.mark.parametrize("namespace", ["", "default", "elsewhere"])
+def test_the_namespace_of_a_path_leads_to_no_other_object_than_the_one_it_is_judged_by(
+    world: World, call: dict[str, str], namespace: str
+) -> None:
+    """A pod without a namespace is one of `default`, and cluster-scoped objects have none whatever the path says."""
+    result = world.call(verb="get", namespace=namespace, **call)
+    assert code_of(result) == (404 if call["plural"] == "pods" and namespace == "elsewhere" else 403)
+
+
+@pytest.mark.parametrize("guess", ["Pending", "Running"])
+@pytest.mark.parametrize("plural", ["pods", "events"])
+def test_a_guess_at_what_others_have_is_not_answered(world: World, guess: str, plural: str) -> None:
+    """The test of a JSON patch, and the precondition of a deletion: right or wrong, the answer is the same."""
+    test = [{"op": "test", "path": "/status/phase" if plural == "pods" else "/source/host", "value": guess}]
+    name, part = ("their-pod", "status") if plural == "pods" else ("their-event", "")
+    patch_type = "application/json-patch+json"
+    call = {"plural": plural, "namespace": "default", "name": name}
+    patched = world.call(verb="patch", subresource=part, patch_type=patch_type, body=test, **call)
+    assert code_of(patched) == 403
+    deleted = world.call(verb="delete", options={"preconditions": {"resourceVersion": "1"}}, **call)
+    assert code_of(deleted) == 403
