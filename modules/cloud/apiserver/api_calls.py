@@ -21,7 +21,17 @@ from modules.cloud.apiserver.errors import (
 )
 from modules.cloud.apiserver.fields.validation import IGNORE, WARN, check_fields
 from modules.cloud.apiserver.json_patch import apply_json_patch
-from modules.cloud.apiserver.kinds import KINDS, JsonObject, Kind, ObjectKey, key_for, key_of, uid_of, version_of
+from modules.cloud.apiserver.kinds import (
+    KINDS,
+    JsonObject,
+    Kind,
+    ObjectKey,
+    key_for,
+    key_of,
+    kind_named,
+    uid_of,
+    version_of,
+)
 from modules.cloud.apiserver.merge_schema import schema_of
 from modules.cloud.apiserver.pod_scheduled import waits_because
 from modules.cloud.apiserver.resources import resource_of
@@ -39,6 +49,7 @@ _WITH_OBJECT: Final = ("create", "update", "updatestatus", "patch")
 _IDENTITY: Final = ("name", "namespace")
 _OF_NODES: Final = ("log", "exec", "attach", "portforward", "proxy")
 _POD: Final = "Pod"
+_NODE: Final = kind_named("Node")
 
 
 class ApiCall(msgspec.Struct, frozen=True, kw_only=True):
@@ -109,7 +120,7 @@ def serve(cluster: Cluster, request: ApiCall, *, knows_all: bool = True) -> ApiR
         return ApiResult(refusal=BadRequestError(TOO_DEEP).status())
     if request.verb == "list" and request.node and result.object is not None and not knows_all:
         result.object["metadata"]["remainingItemCount"] = 1
-    warnings = (*warnings, *_placement_warnings(request, result))
+    warnings = (*warnings, *_placement_warnings(cluster, request, result))
     if warnings:
         result = msgspec.structs.replace(result, warnings=warnings)
     if dry_run:
@@ -117,11 +128,14 @@ def serve(cluster: Cluster, request: ApiCall, *, knows_all: bool = True) -> ApiR
     return result
 
 
-def _placement_warnings(request: ApiCall, result: ApiResult) -> tuple[str, ...]:
-    """Return the warning that a new or applied pod has no node yet."""
+def _placement_warnings(cluster: Cluster, request: ApiCall, result: ApiResult) -> tuple[str, ...]:
+    """Return the warning that a new or applied pod has no node yet, or one that has never registered."""
     obj = result.object
     if request.node or request.verb not in ("create", "patch") or obj is None or obj.get("kind") != _POD:
         return ()
+    node = obj["spec"].get("nodeName")
+    if node and cluster.find(key_for(_NODE, "", node)) is None:
+        return (f"pod {obj['metadata']['name']}: there is no node {node} (it waits until one of that name registers)",)
     why = waits_because(obj)
     advice = "it waits; spec.nodeName, or `cloudcore run --node NAME`, names a node"
     return (f"pod {obj['metadata']['name']}: {why} ({advice})",) if why else ()

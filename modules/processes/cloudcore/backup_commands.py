@@ -56,13 +56,13 @@ def _add_places(parser: argparse.ArgumentParser) -> None:
 
 def _backup(chosen: argparse.Namespace) -> None:
     from modules.processes.edgecore.backup.archive import Part, copy_database, write_archive  # noqa: PLC0415
-    from modules.processes.edgecore.backup.commands import head_of, scratch_beside  # noqa: PLC0415
+    from modules.processes.edgecore.backup.commands import files_of, head_of, scratch_for_a_backup  # noqa: PLC0415
     from modules.processes.edgecore.backup.errors import BackupError  # noqa: PLC0415
     from modules.tools.printing.terminal import print_error, print_lines  # noqa: PLC0415
 
     paths = paths_of(chosen)
     database = _database_file(paths)
-    with scratch_beside(chosen.file) as scratch:
+    with scratch_for_a_backup(chosen.file) as scratch:
         if not database.is_file():
             raise BackupError("there is nothing to back up", str(database), "has a cloudcore run here? see --root")
         copy_database(database, copy := scratch / "cloudcore.db")
@@ -72,7 +72,7 @@ def _backup(chosen: argparse.Namespace) -> None:
             if file.is_file() and not (chosen.exclude_keys and file.suffix == ".key"):
                 parts.append(Part(name, file.read_bytes()))
         manifest = write_archive(chosen.file, head_of("cloudcore", ""), parts)
-    print_lines([f"cloud in {paths.root}: {len(manifest.parts)} files in {chosen.file}", *sorted(manifest.names)])
+    print_lines([f"cloud in {paths.root}: {files_of(manifest)} in {chosen.file}", *sorted(manifest.names)])
     print_error("cloudcore", "the file holds the cloud's secrets and its authority's key: keep it as you keep that")
 
 
@@ -81,7 +81,7 @@ def _restore(chosen: argparse.Namespace) -> None:
     from modules.processes.cloudcore.renewed_versions import renew_versions  # noqa: PLC0415
     from modules.processes.cloudcore.starting import running  # noqa: PLC0415
     from modules.processes.edgecore.backup.archive import check_database, read_archive  # noqa: PLC0415
-    from modules.processes.edgecore.backup.commands import scratch_beside, suffix  # noqa: PLC0415
+    from modules.processes.edgecore.backup.commands import files_of, scratch_beside, suffix  # noqa: PLC0415
     from modules.processes.edgecore.backup.errors import BackupError  # noqa: PLC0415
     from modules.processes.edgecore.backup.replacement import Replacement, replace_all, replacing_database  # noqa: PLC0415
     from modules.tools.printing.terminal import print_lines  # noqa: PLC0415
@@ -102,7 +102,7 @@ def _restore(chosen: argparse.Namespace) -> None:
             if name in manifest.names
         ]
         kept = replace_all([*replacing_database(extracted / _DATABASE, database), *tls], suffix())
-    print_lines([f"cloud in {paths.root}: {len(manifest.parts)} files of {manifest.created} are back"])
+    print_lines([f"cloud in {paths.root}: {files_of(manifest)} of {manifest.created} are back"])
     print_lines(f"kept: {path}" for path in kept)
 
 

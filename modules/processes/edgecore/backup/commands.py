@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import wraps
 from pathlib import Path
 from time import gmtime, strftime
@@ -71,12 +71,12 @@ def backup(chosen: argparse.Namespace) -> None:
     location = node_location(chosen)
     config = location.load().config
     files = NodeFiles.of(config, location.file or written(chosen.config, chosen.root)[0])
-    with scratch_beside(chosen.file) as scratch:
+    with scratch_for_a_backup(chosen.file) as scratch:
         parts = files.parts(scratch, with_keys=not chosen.exclude_keys)
         if not parts:
             raise BackupError("there is nothing to back up", str(location), "has a node run or joined here?")
         manifest = write_archive(chosen.file, head_of("edgecore", config.node_name), parts)
-    print_lines([f"node {config.node_name}: {len(manifest.parts)} files in {chosen.file}", *sorted(manifest.names)])
+    print_lines([f"node {config.node_name}: {files_of(manifest)} in {chosen.file}", *sorted(manifest.names)])
     print_error("edgecore", "the file holds the node's secrets: keep it as you keep its key")
 
 
@@ -102,9 +102,21 @@ def restore(chosen: argparse.Namespace) -> None:
         for directory in {each.modules.edged.root_directory for each in (following, present) if each}:
             take_root_directory(directory, stack)
         kept = replace_all(files.replacements(manifest.names, extracted), suffix())
-    print_lines([f"node {manifest.node}: {len(manifest.parts)} files of {manifest.created} are back"])
+    print_lines([f"node {manifest.node}: {files_of(manifest)} of {manifest.created} are back"])
     print_lines(f"kept: {path}" for path in kept)
     print_lines([f"next: edgecore run {' '.join(node_location(chosen).options)}"])
+
+
+def scratch_for_a_backup(file: Path) -> AbstractContextManager[Path]:
+    """Return a directory for this user alone beside a new file, whose own directory must exist: a mistyped path makes
+    none.
+
+    Raises:
+        BackupError: there is no such directory.
+    """
+    if not file.parent.is_dir():
+        raise BackupError("cannot write the backup", str(file), f"there is no directory {file.parent}")
+    return scratch_beside(file)
 
 
 @contextmanager
@@ -118,6 +130,11 @@ def scratch_beside(file: Path) -> Iterator[Path]:
 def head_of(program: str, name: str) -> BackupManifest:
     """Return a manifest without members."""
     return BackupManifest(FORMAT, program, VERSION, name, strftime("%Y-%m-%dT%H:%M:%SZ", gmtime(RealClock().now())))
+
+
+def files_of(manifest: BackupManifest) -> str:
+    """Return how many files a backup has, in words."""
+    return f"{len(manifest.parts)} file{'' if len(manifest.parts) == 1 else 's'}"
 
 
 def suffix() -> str:

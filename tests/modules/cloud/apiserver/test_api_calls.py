@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from beehive.simulation import Simulation
@@ -121,3 +122,14 @@ def test_a_cloud_that_may_not_know_all_says_so_of_its_lists() -> None:
         listed = serve(Cluster(Simulation(0).clock), request, knows_all=knows_all).object
         assert listed is not None
         assert listed["metadata"].get("remainingItemCount") == expected
+
+
+def test_a_pod_for_a_node_that_nobody_has_seen_gets_a_warning() -> None:
+    cluster = Cluster(Simulation(0).clock)
+    pod = {"metadata": {"name": "p"}, "spec": {**POD["spec"], "nodeName": "n9"}}
+    create = ApiCall(verb="create", api_version="v1", plural="pods", namespace="ns", name="", body=pod)
+    assert serve(cluster, create).warnings == (
+        "pod p: there is no node n9 (it waits until one of that name registers)",
+    )
+    cluster.create({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n9"}})
+    assert serve(cluster, msgspec.structs.replace(create, body={**pod, "metadata": {"name": "q"}})).warnings == ()

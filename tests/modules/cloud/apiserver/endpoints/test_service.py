@@ -170,7 +170,7 @@ def test_field_validation(api: Serving) -> None:
     wrong = pod()
     wrong["spec"]["containers"][0]["comand"] = ["x"]
     warned = api.ask("POST", PODS, wrong, dryRun="All")
-    assert warned.headers == (("Warning", '299 - "unknown field \\"spec.containers[0].comand\\""'),)
+    assert warned.headers[0] == ("Warning", '299 - "unknown field \\"spec.containers[0].comand\\""')
     strict = api.ask("POST", PODS, wrong, fieldValidation="Strict")
     assert strict.status == 400
     assert body_of(strict)["message"] == 'strict decoding error: unknown field "spec.containers[0].comand"'

@@ -172,3 +172,10 @@ def test_a_cloud(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert (root / "tls" / "ca.key").stat().st_mode & 0o777 == 0o600
     assert do("restore", file, tmp_path / "n") == ExitCode.NOT_DONE
     assert "it is of cloudcore, not of edgecore" in capsys.readouterr().err
+
+
+def test_a_mistyped_directory_is_not_made(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    root = make_node(tmp_path / "n")
+    assert do("backup", tmp_path / "typo" / "b.tgz", root) == ExitCode.NOT_DONE
+    assert f"there is no directory {tmp_path / 'typo'}" in capsys.readouterr().err
+    assert not (tmp_path / "typo").exists()
