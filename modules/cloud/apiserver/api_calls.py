@@ -253,6 +253,8 @@ def _delete(cluster: Cluster, request: ApiCall, key: ObjectKey) -> JsonObject | 
 
 
 def _delete_collection(cluster: Cluster, kind: Kind, request: ApiCall) -> JsonObject:
+    if kind.namespaced and not request.namespace:
+        raise MethodNotAllowedError(f"{kind.plural} are deleted in one namespace at a time")
     found = selected_objects(cluster, kind, request.namespace, request.options)
     gone = [cluster.delete(key_of(obj), _grace(request)) for obj in found]
     version = str(cluster.storage.version)

@@ -257,10 +257,6 @@ class Cluster:
         """Returns a TokenRequest of a service account with its status filled in; see `fill_token_request`."""
         return fill_token_request(namespace, account, request, self.clock.now())
 
-    def pods_on(self, node: str) -> list[JsonObject]:
-        """Returns the pods bound to a node."""
-        return self.storage.select(_POD, lambda pod: bool(pod["spec"].get("nodeName") == node))
-
     def list(self, kind: Kind, namespace: str | None = None) -> list[JsonObject]:
         """Returns the objects of a kind, in all namespaces or in one."""
         return self.storage.list(kind, namespace)

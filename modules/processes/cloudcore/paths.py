@@ -41,11 +41,6 @@ class CloudPaths(NamedTuple):
     tls: Path
     """Directory of the certificate authority."""
 
-    @property
-    def database_file(self) -> Path | None:
-        """The database's file; None for a URL."""
-        return None if "://" in self.database else Path(self.database)
-
 
 def add_socket_options(parser: argparse.ArgumentParser) -> None:
     """Add the options that find a cloudcore: `--root` and `--socket`."""

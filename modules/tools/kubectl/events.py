@@ -10,7 +10,7 @@ from modules.tools.kubectl import arguments
 from modules.tools.kubectl.errors import UsageError
 from modules.tools.kubectl.output import Found, printer_of
 from modules.tools.kubectl.resources import Listing, objects_of, parse_words
-from modules.tools.kubectl.watching import DELETED, changes
+from modules.tools.kubectl.watching import DELETED, followed
 from modules.tools.printing.ages import ago, seconds_of
 from modules.tools.printing.fields import JsonObject, text_at
 from modules.tools.printing.tables import TableWriter
@@ -58,7 +58,7 @@ def run(session: Session, chosen: Any) -> int:
         where = "any namespace" if session.all_namespaces else f"{session.namespace} namespace"
         session.say(f"No events found in {where}.")
     if chosen.watch:
-        for change, event in changes(session, listing, version):
+        for change, event in followed(session, listing, version):
             if change != DELETED and wanted(event):
                 printer.show([event], single=True)
     return 0

@@ -11,7 +11,7 @@ from modules.tools.kubectl.output import Found, ObjectPrinter, TablePrinter, pri
 from modules.tools.kubectl.resources import Listing, ObjectRef, find, objects_of
 from modules.tools.kubectl.session import Session, report
 from modules.tools.kubectl.sort_by import sorted_by
-from modules.tools.kubectl.watching import changes, listing_of
+from modules.tools.kubectl.watching import followed, listing_of
 from modules.tools.printing.terminal import print_text
 
 if TYPE_CHECKING:
@@ -134,7 +134,7 @@ def _watch(session: Session, chosen: Any, wanted: Sequence[ObjectRef | Listing],
     if not chosen.watch_only:
         for obj in _ordered(resource, objects, chosen.sort_by):
             _show_change(chosen, printer, resource, "ADDED", obj)
-    for event, obj in changes(session, listing, version):
+    for event, obj in followed(session, listing, version):
         _show_change(chosen, printer, resource, event, obj)
     return 0
 

@@ -66,6 +66,21 @@ def changes(session: Session, listing: Listing, version: str, *, ends: float | N
             time.sleep(_PAUSE)
 
 
+def followed(session: Session, listing: Listing, version: str) -> Generator[WatchedChange]:
+    """Yield each change after a version of the list, without an end, as `changes` does.
+
+    Where the server has forgotten the version, all objects of the list are yielded as MODIFIED, and then what follows.
+    """
+    while True:
+        try:
+            yield from changes(session, listing, version)
+        except StatusError as error:
+            if error.code != _GONE:
+                raise
+        objects, version = objects_of(session, listing)
+        yield from (WatchedChange(MODIFIED, obj) for obj in objects)
+
+
 def states(session: Session, ref: ObjectRef, *, ends: float | None = None) -> Generator[JsonObject | None]:
     """Yield an object as it is, then after each change, without an end; None while it does not exist.
 

@@ -139,7 +139,8 @@ def files_of(manifest: BackupManifest) -> str:
 
 def suffix() -> str:
     """Return what is appended to the names of files that a restore replaces."""
-    return strftime(".before-restore-%Y%m%dT%H%M%SZ", gmtime(RealClock().now()))
+    now = RealClock().now()
+    return f"{strftime('.before-restore-%Y%m%dT%H%M%S', gmtime(now))}.{int(now % 1 * 1000):03}Z"
 
 
 def _following(

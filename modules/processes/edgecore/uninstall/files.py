@@ -110,8 +110,10 @@ def _databases(config: EdgeCoreConfig) -> Iterator[Path]:
     path = sqlite_path(str(config.database_url))
     for database in (path, config.outbox_path):
         if database is not None:
-            yield from (database.with_name(database.name + end) for end in _BESIDE_DATABASE)
-            yield from _former(database)
+            for end in _BESIDE_DATABASE:
+                beside = database.with_name(database.name + end)
+                yield beside
+                yield from _former(beside)
             yield database.parent / DAMAGED
 
 

@@ -37,7 +37,7 @@ def api() -> Api:
     return made
 
 
-POD = {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "app", "image": "busybox"}]}}
+POD: JsonObject = {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "app", "image": "busybox"}]}}
 
 
 def test_an_object_is_made_read_listed_changed_and_deleted(api: Api) -> None:
@@ -122,6 +122,13 @@ def test_a_cloud_that_may_not_know_all_says_so_of_its_lists() -> None:
         listed = serve(Cluster(Simulation(0).clock), request, knows_all=knows_all).object
         assert listed is not None
         assert listed["metadata"].get("remainingItemCount") == expected
+
+
+def test_a_collection_is_deleted_in_one_namespace(api: Api) -> None:
+    """A slip of a script does not take the objects of all namespaces."""
+    assert api("deletecollection", namespace="")["code"] == 405
+    assert [each["metadata"]["name"] for each in api("list")["items"]] == ["c"]
+    assert len(api("deletecollection")["items"]) == 1
 
 
 def test_a_pod_for_a_node_that_nobody_has_seen_gets_a_warning() -> None:

@@ -15,7 +15,7 @@ from modules.cloud.apiserver.database.database import Database
 from modules.cloud.apiserver.database.engine import make_engine, url_of
 from modules.cloud.apiserver.database.errors import DatabaseError
 from modules.cloud.apiserver.database.tables import tables
-from modules.cloud.apiserver.kinds import ObjectKey
+from modules.cloud.apiserver.kinds import ObjectKey, kind_named
 from modules.cloud.apiserver.object_sync import ObjectSync
 from modules.cloud.apiserver.storage import ObjectEvent
 from modules.cloud.apiserver.transactions import Transactions
@@ -181,7 +181,7 @@ def test_who_was_away_while_deletions_were_forgotten_reads_everything_again(
         for number in range(5):
             one.apply(pod(f"p{number}"))
         assert other.transact()[0] == "DELETED configmap/default/settings"
-        assert [obj["metadata"]["name"] for obj in other.cluster.pods_on("n1")] == [f"p{n}" for n in range(5)]
+        assert [obj["metadata"]["name"] for obj in other.cluster.list(kind_named("Pod"))] == [f"p{n}" for n in range(5)]
 
 
 def test_what_a_node_has_is_there_for_the_next_cloudcore(url: str) -> None:

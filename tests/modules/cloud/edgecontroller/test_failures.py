@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from modules.cloud.apiserver.kinds import ObjectKey
+from modules.cloud.apiserver.kinds import ObjectKey, kind_named
 from modules.cloud.edgecontroller.module import EdgeController
 from modules.cloud.edgecontroller.upstream_pods import PodStatusRequest
 from tests.modules.cloud.edgecontroller.controller import WEB, Controller
@@ -99,7 +99,7 @@ def test_what_was_done_in_the_same_turn_before_the_failure_stays(
         message = controller.bee.message(f"node/n1/default/podpatch/{name}", "patch", {"status": {"phase": "Running"}})
         controller.bee.hive.send(EdgeController.name, message)
     controller.bee.settle()
-    phases = [one.get("status", {}).get("phase") for one in controller.cluster.pods_on("n1")]
+    phases = [one.get("status", {}).get("phase") for one in controller.cluster.list(kind_named("Pod"))]
     assert phases[0] == "Running"
     assert phases[1] != "Running"
 

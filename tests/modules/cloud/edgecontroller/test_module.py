@@ -87,7 +87,7 @@ def test_whole_statuses_of_older_edges_are_merged(controller: Controller) -> Non
     statuses = [{"Name": name, "UID": "", "Status": {"phase": "Running"}} for name in ("web", "db")]
     request = controller.asks("default/podstatus", "update", statuses)
     assert [message for message in controller.bee.sent_to("cloudhub") if message.parent_id == request.id] == []
-    phases = [pod["status"]["phase"] for pod in controller.cluster.pods_on("n1")]
+    phases = [pod["status"]["phase"] for pod in controller.cluster.list(kind_named("Pod"))]
     assert phases == ["Running", "Running"]
 
 

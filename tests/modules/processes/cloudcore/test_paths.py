@@ -41,7 +41,6 @@ def test_each_can_be_elsewhere(tmp_path: Path) -> None:
     more = ("--socket", "/s/x.sock", "--database", "postgresql://h/d", "--tls-dir", "/t")
     paths = paths_of(chosen("--root", "a", *more))
     assert paths == CloudPaths(tmp_path / "a", Path("/s/x.sock"), "postgresql://h/d", Path("/t"))
-    assert paths.database_file is None
     assert paths_of(chosen("--root", "a", "--socket", "/s/x.sock")).database == str(tmp_path / "a" / "cloudcore.db")
 
 

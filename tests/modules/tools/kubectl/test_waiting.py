@@ -14,7 +14,7 @@ from modules.tools.kubectl.errors import StatusError, TimedOutError, UsageError
 from modules.tools.kubectl.resources import Listing, ObjectRef
 from modules.tools.kubectl.rest import MERGE_PATCH
 from modules.tools.kubectl.wait import read_goal
-from modules.tools.kubectl.watching import changes, states
+from modules.tools.kubectl.watching import changes, followed, states
 from tests.modules.tools.kubectl.cloud import Cloud, Done, config_map, pod
 
 PATH = "/api/v1/namespaces/default/pods/web"
@@ -210,6 +210,16 @@ def test_a_forgotten_version_is_an_error_of_a_watch(cloud: Cloud) -> None:
     with pytest.raises(StatusError) as refused:
         next(changes(cloud.session, Listing(pods, "default"), "99999999"))
     assert refused.value.code == 410 or refused.value.reason in ("Expired", "Timeout", "Gone")
+
+
+def test_what_is_followed_is_listed_again_where_the_server_has_forgotten_the_version(cloud: Cloud) -> None:
+    cloud.make(pod())
+    found = followed(cloud.session, Listing(cloud.session.discovery.one("pods"), "default"), "99999999")
+    listed = next(found)
+    assert (listed.event, listed.object["metadata"]["name"]) == ("MODIFIED", "web")
+    cloud.client.request("DELETE", PATH, body=AT_ONCE)
+    assert "DELETED" in (change.event for change in found)
+    found.close()
 
 
 def test_states_begin_again_where_the_server_has_forgotten_the_version(
