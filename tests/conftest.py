@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import signal
 import subprocess
 from collections.abc import Iterator
 from typing import Final
@@ -17,6 +18,10 @@ from tests.end_to_end.processes import mounts_below
 
 settings.register_profile("edgecore", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("edgecore")
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # a shell without job control does that to what it starts in the background; processes of tests would inherit it
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True)
