@@ -44,7 +44,7 @@ run: .venv/product
 	@$(BIN)/python -m modules.processes.demo $(ARGS)
 
 test: install
-	$(BIN)/python -m pytest -n 2 $(ARGS)
+	$(BIN)/python -m pytest -n logical $(ARGS)
 
 check: install
 	$(BIN)/ruff check .
