@@ -86,6 +86,7 @@ class Hive:
         self._groups: dict[str, list[str]] = {}
         self._supervisor: RunningActor[Supervisor] | None = None
         self._began = False
+        self._stopping = False
 
     def add(self, module: type[Module], *args: Any, **kwargs: Any) -> None:
         """Add a module; `args` and `kwargs` go to its constructor at each start.
@@ -134,6 +135,7 @@ class Hive:
         Raises:
             StopError: modules were still running at their deadline; they end after the message that they handle.
         """
+        self._stopping = True
         deadline = self.clock.monotonic() + seconds
         supervisor, self._supervisor = self._supervisor, None
         share = seconds / 2 / (len(self._slots) + 1)
@@ -255,14 +257,18 @@ class Hive:
         delivery.sender, delivery.cause, delivery.trace = context.actor, context.span, context.trace or span
 
     def dead_letter(self, module: str, delivery: Delivery, reason: DropReason, detail: str = "") -> None:
-        """Make a delivery a dead letter; a request then fails at once, with `UndeliverableError`."""
+        """Make a delivery a dead letter; a request then fails at once, with `UndeliverableError`.
+
+        One to a module that has stopped with the hive is no warning in the log: what is kept is in a database.
+        """
         message = delivery.message
         self.dead_letters.add(DeadLetter(self.clock.now(), module, message, reason, detail[:_DETAIL]))
         self.report(module, delivery, Outcome.DEAD, reason)
         if delivery.mode is DeliveryMode.REQUEST:
             self.pending_requests.undeliverable(message.id, undeliverable(module, message, reason))
-        _log.warning("dead letter for %s: %s: %s %s %s %s", clipped(module), reason, clipped(message.route.operation),
-                     clipped(message.route.resource), clipped(message.id), clipped(detail))  # fmt: skip
+        level = logging.DEBUG if self._stopping and reason is DropReason.STOPPED else logging.WARNING
+        _log.log(level, "dead letter for %s: %s: %s %s %s %s", clipped(module), reason,
+                 clipped(message.route.operation), clipped(message.route.resource), clipped(message.id), clipped(detail))  # fmt: skip
 
     def module_failed(self, name: str, error: BaseException) -> None:
         """Report the failure of a module to the watchers and to the supervisor; called by its slot."""

@@ -79,14 +79,17 @@ def test_messages_to_a_module_that_has_not_started_wait_for_it(bed: Bed, log: Lo
     assert log.entries == ["start noting", "early"]
 
 
-def test_messages_to_a_stopped_module_are_dead_letters(bed: Bed, log: Log) -> None:
-    """Nothing waits for ever in the inbox of a module that will not come back; a request fails at once."""
+def test_messages_to_a_stopped_module_are_dead_letters(bed: Bed, log: Log, caplog: pytest.LogCaptureFixture) -> None:
+    """Nothing waits for ever in the inbox of a module that will not come back; a request fails at once. A hive's end is
+    no news: there is no warning.
+    """
     hive = bed.hive()
     hive.add(Noting, log)
     hive.start()
     hive.stop()
     hive.send("noting", bed.message())
     assert hive.dead_letters.counts == {DropReason.STOPPED: 1}
+    assert caplog.records == []
     with pytest.raises(UndeliverableError):
         hive.request("noting", bed.message(), 3600).get()
     assert hive.depths() == {"noting": 0}
