@@ -267,8 +267,9 @@ class Hive:
         if delivery.mode is DeliveryMode.REQUEST:
             self.pending_requests.undeliverable(message.id, undeliverable(module, message, reason))
         level = logging.DEBUG if self._stopping and reason is DropReason.STOPPED else logging.WARNING
-        _log.log(level, "dead letter for %s: %s: %s %s %s %s", clipped(module), reason,
-                 clipped(message.route.operation), clipped(message.route.resource), clipped(message.id), clipped(detail))  # fmt: skip
+        route = message.route
+        _log.log(level, "dead letter for %s: %s: %s %s %s %s", clipped(module), reason, clipped(route.operation),
+                 clipped(route.resource), clipped(message.id), clipped(detail))  # fmt: skip
 
     def module_failed(self, name: str, error: BaseException) -> None:
         """Report the failure of a module to the watchers and to the supervisor; called by its slot."""
