@@ -215,6 +215,8 @@ class PodSyncer:
                 pending = True
                 break
             except StartError as error:
+                if isinstance(error, ContainerStartError):
+                    self._note_start(facts, start)
                 waiting_reasons[error.container] = error.waiting
                 errors.append(error)
         if errors:

@@ -46,6 +46,12 @@ def _lines(file: Path) -> int:
     return len(file.read_text().splitlines())
 
 
+def test_a_container_that_cannot_be_started_is_in_a_crash_loop(machine: Machine) -> None:
+    """As with a kubelet: the runtime knows it as one that has ended, and each attempt counts."""
+    machine.cloud.apply(pod("p", container() | {"command": ["/no/such/program"]}))
+    machine.cloud.pods.wait("p", _is_looping)
+
+
 def test_a_crashing_container_leaves_its_neighbours_alone(machine: Machine) -> None:
     """The other container of the pod is not restarted."""
     machine.cloud.apply(pod("p", container("exit 1", name="bad"), container(name="good")))
