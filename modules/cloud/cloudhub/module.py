@@ -18,6 +18,7 @@ from modules.cloud.cloudhub.acknowledgement import needs_acknowledgement
 from modules.cloud.cloudhub.dispatcher import Dispatcher
 from modules.cloud.cloudhub.link import FrameReceived, Link, LinkClosed, LinkOpened
 from modules.cloud.cloudhub.node_session import NodeSession, ObjectVersion, OfferResult, object_version_of
+from modules.cloud.cloudhub.replaced_connections import ReplacedConnections
 from modules.cloud.cloudhub.routing import (
     CA_RESOURCE,
     Destination,
@@ -76,6 +77,12 @@ class Transport(Protocol):
 MakeTransport = Callable[[Dispatcher], Transport]
 
 
+_TWO_MACHINES = (
+    "node %s connects again and again while it is connected: two machines seem to have this name; give one of them "
+    "another: `edgecore join --name`, or modules.edged.hostnameOverride"
+)
+
+
 class _Connection(msgspec.Struct):
     """A node's present connection."""
 
@@ -127,6 +134,7 @@ class CloudHub(Module):
         self._transport: Transport | None = None
         self._sessions = sessions
         self._connections: dict[str, _Connection] = {}
+        self._replaced = ReplacedConnections()
         self._acknowledgements: list[Acknowledged] = []
         """Acknowledgements not yet reported to edgecontroller."""
         self.counts: Counter[str] = Counter()
@@ -202,6 +210,8 @@ class CloudHub(Module):
             transport.stop()
 
     def _opened(self, node: str, link: Link) -> None:
+        if node in self._connections and self._replaced.note(node, self.clock.monotonic()):
+            _log.warning(_TWO_MACHINES, node)
         self._disconnect(node, "the node has connected again")
         connection = _Connection(link, self.clock.monotonic(), self.clock.new_id())
         self._connections[node] = connection

@@ -231,6 +231,19 @@ def test_a_second_connection_replaces_the_first(cloud: Cloud) -> None:
     assert cloud.events() == ["connected node/n1", "disconnected node/n1", "connected node/n1"]
 
 
+def test_two_machines_of_one_name_are_told_of(cloud: Cloud, caplog: pytest.LogCaptureFixture) -> None:
+    """Once for some connections; a node that lost its link now and then is no news."""
+    for _ in range(4):
+        cloud.connect()
+        cloud.bee.run_for(20.0)
+    assert "two machines" not in caplog.text
+    for _ in range(6):
+        cloud.connect()
+    (told,) = [record.getMessage() for record in caplog.records if "two machines" in record.getMessage()]
+    assert told.startswith("node n1 connects again and again")
+    assert "hostnameOverride" in told
+
+
 def test_only_keepalives_keep_a_session(cloud: Cloud) -> None:
     link = cloud.connect()
     for _ in range(4):

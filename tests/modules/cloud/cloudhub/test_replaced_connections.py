@@ -1,0 +1,20 @@
+"""When two machines must have one name."""
+
+from modules.cloud.cloudhub.replaced_connections import MANY, PERIOD, ReplacedConnections
+
+
+def test_many_within_the_period_are_told_once() -> None:
+    counted = ReplacedConnections()
+    assert [counted.note("a", float(second)) for second in range(2 * MANY)] == [*[False] * (MANY - 1), True] * 2
+
+
+def test_few_in_a_longer_time_are_none() -> None:
+    counted = ReplacedConnections()
+    assert not any(counted.note("a", number * PERIOD / (MANY - 1)) for number in range(100))
+
+
+def test_each_node_counts_for_itself_and_is_forgotten() -> None:
+    counted = ReplacedConnections()
+    assert not any(counted.note(f"n{number}", 0.0) for number in range(100))
+    counted.note("late", PERIOD)
+    assert list(counted._times) == ["late"]
