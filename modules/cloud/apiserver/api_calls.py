@@ -131,7 +131,8 @@ def serve(cluster: Cluster, request: ApiCall, *, knows_all: bool = True) -> ApiR
 def _placement_warnings(cluster: Cluster, request: ApiCall, result: ApiResult) -> tuple[str, ...]:
     """Return the warning that a new or applied pod has no node yet, or one that has never registered."""
     obj = result.object
-    if request.node or request.verb not in ("create", "patch") or obj is None or obj.get("kind") != _POD:
+    is_asked = request.verb == "create" or request.patch_type == APPLY
+    if request.node or not is_asked or obj is None or obj.get("kind") != _POD:
         return ()
     node = obj["spec"].get("nodeName")
     if node and cluster.find(key_for(_NODE, "", node)) is None:

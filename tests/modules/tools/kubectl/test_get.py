@@ -168,7 +168,7 @@ def changed(monkeypatch: pytest.MonkeyPatch) -> None:
         yield WatchedChange("MODIFIED", pod("web", labels={"a": "b"}))
         yield WatchedChange("DELETED", pod("other"))
 
-    monkeypatch.setattr("modules.tools.kubectl.get.changes", changes)
+    monkeypatch.setattr("modules.tools.kubectl.get.followed", changes)
 
 
 def test_a_watch_shows_what_is_there_and_then_each_change(cloud: Cloud, changed: None) -> None:
