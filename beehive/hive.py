@@ -85,8 +85,7 @@ class Hive:
         self._slots: dict[str, Slot] = {}
         self._groups: dict[str, list[str]] = {}
         self._supervisor: RunningActor[Supervisor] | None = None
-        self._began = False
-        self._stopping = False
+        self._began = self._stopping = False
 
     def add(self, module: type[Module], *args: Any, **kwargs: Any) -> None:
         """Add a module; `args` and `kwargs` go to its constructor at each start.
@@ -257,10 +256,7 @@ class Hive:
         delivery.sender, delivery.cause, delivery.trace = context.actor, context.span, context.trace or span
 
     def dead_letter(self, module: str, delivery: Delivery, reason: DropReason, detail: str = "") -> None:
-        """Make a delivery a dead letter; a request then fails at once, with `UndeliverableError`.
-
-        One to a module that has stopped with the hive is no warning in the log: what is kept is in a database.
-        """
+        """Make a delivery a dead letter, at the hive's end without a warning; a request gets `UndeliverableError`."""
         message = delivery.message
         self.dead_letters.add(DeadLetter(self.clock.now(), module, message, reason, detail[:_DETAIL]))
         self.report(module, delivery, Outcome.DEAD, reason)
