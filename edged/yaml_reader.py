@@ -138,7 +138,7 @@ def _check_map(node: yaml.MappingNode) -> None:
         if isinstance(key, yaml.ScalarNode) and key.tag != _MERGE:
             if (key.tag, key.value) in keys:
                 mark = key.start_mark
-                why = f'key "{key.value[:100]}" is already set in the map'
+                why = f'key "{key.value[:100]}" already set in map'
                 raise YamlError(why, (mark.line + 1, mark.column + 1) if mark else None)
             keys.add((key.tag, key.value))
 

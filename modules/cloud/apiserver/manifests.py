@@ -110,7 +110,7 @@ def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     made: dict[str, Any] = {}
     for name, value in pairs:
         if name in made:
-            raise _DuplicateError(f'key "{name[:100]}" is already set in the map')
+            raise _DuplicateError(f'key "{name[:100]}" already set in map')
         made[name] = value
     return made
 

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from modules.processes.cloudcore.paths import DATABASE, SOCKET, CloudPaths, add_socket_options, paths_of
 from modules.processes.edgecore.exit_codes import ExitCode
-from modules.processes.edgecore.systemd_unit import Unit, text_of
-from modules.processes.edgecore.unit_command import account_of, add_user_option, program
+from modules.processes.edgecore.systemd_unit import Unit, account_of, add_user_option, program, text_of
 
 if TYPE_CHECKING:
     import argparse

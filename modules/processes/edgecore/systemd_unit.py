@@ -1,10 +1,18 @@
-"""The text of a systemd unit. Pure."""
+"""The text of a systemd unit, and what goes into one: program, user, options. Shared by both programs, and light."""
 
 from __future__ import annotations
 
+import os
+import pwd
 import re
+import shutil
+import sys
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+if TYPE_CHECKING:
+    import argparse
 
 WATCHDOG_SECONDS: Final = 120
 """Seconds without a sign of life after which systemd kills and restarts the process."""
@@ -92,3 +100,23 @@ def _escaped(character: str) -> str:
 
 def _value(text: str) -> str:
     return text.replace("%", "%%").replace("\n", " ")
+
+
+def add_user_option(parser: argparse.ArgumentParser) -> None:
+    """Add `--user`."""
+    parser.add_argument("--user", action="store_true", help="for `systemctl --user`; default: for the system")
+
+
+def program(name: str) -> list[str]:
+    """Return the words that run a program of this installation: its script, or the interpreter with its module."""
+    called = Path(sys.argv[0])
+    beside = Path(sys.executable).with_name(name)
+    found = shutil.which(called) if called.name == name else (str(beside) if os.access(beside, os.X_OK) else None)
+    if found:
+        return [str(Path(found).absolute())]
+    return [str(Path(sys.executable).absolute()), "-m", f"modules.processes.{name}"]
+
+
+def account_of(*, user: bool) -> str:
+    """Return the user as whom a unit runs that this user prints; empty for root, and for a user's service manager."""
+    return "" if user or os.geteuid() == 0 else pwd.getpwuid(os.geteuid()).pw_name

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import os
-import pwd
-import shutil
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from modules.processes.edgecore.config import ConfigError
 from modules.processes.edgecore.config.dangers import is_unisolated_root
 from modules.processes.edgecore.exit_codes import ExitCode
 from modules.processes.edgecore.location import add_location, node_location
-from modules.processes.edgecore.systemd_unit import Unit, text_of
+from modules.processes.edgecore.systemd_unit import Unit, account_of, add_user_option, program, text_of
 
 if TYPE_CHECKING:
     import argparse
@@ -41,11 +38,6 @@ def add(commands: argparse._SubParsersAction[Any]) -> None:
     parser.set_defaults(command=f"{__name__}:print_unit")
 
 
-def add_user_option(parser: argparse.ArgumentParser) -> None:
-    """Add `--user`."""
-    parser.add_argument("--user", action="store_true", help="for `systemctl --user`; default: for the system")
-
-
 def print_unit(chosen: argparse.Namespace) -> int:
     """Print the unit; remarks go to standard error."""
     try:
@@ -70,21 +62,6 @@ def print_unit(chosen: argparse.Namespace) -> int:
     )
     sys.stdout.write(text_of(unit))
     return ExitCode.OK
-
-
-def program(name: str) -> list[str]:
-    """Return the words that run a program of this installation: its script, or the interpreter with its module."""
-    called = Path(sys.argv[0])
-    beside = Path(sys.executable).with_name(name)
-    found = shutil.which(called) if called.name == name else (str(beside) if os.access(beside, os.X_OK) else None)
-    if found:
-        return [str(Path(found).absolute())]
-    return [str(Path(sys.executable).absolute()), "-m", f"modules.processes.{name}"]
-
-
-def account_of(*, user: bool) -> str:
-    """Return the user as whom a unit runs that this user prints; empty for root, and for a user's service manager."""
-    return "" if user or os.geteuid() == 0 else pwd.getpwuid(os.geteuid()).pw_name
 
 
 def _say(text: str) -> None:

@@ -160,12 +160,11 @@ def _of_text(text: str, where: str) -> list[Manifest | KubectlError]:
     """Return the objects of a text, and an error for each document that is no object.
 
     Raises:
-        KubectlError: the text is not YAML, or a key is twice in an object.
+        KubectlError: the text is not YAML, or an object has a key twice.
     """
     from edged.yaml_reader import YamlError, documents  # noqa: PLC0415 - PyYAML takes longer than most commands
 
     try:
-        _check_keys(text, where)
         return [
             found
             for content, line in documents(text)
@@ -178,32 +177,6 @@ def _of_text(text: str, where: str) -> list[Manifest | KubectlError]:
         raise KubectlError(f"error parsing {where}:{error.line}: {error.why}{hint}") from error
     except (TypeError, ValueError, RecursionError) as error:
         raise KubectlError(f"{where}: not plain data: {error}") from error
-
-
-def _check_keys(text: str, where: str) -> None:
-    """Raise KubectlError for a key that is twice in one object, of which the readers would keep the last."""
-    from yaml import CollectionEndEvent, CollectionStartEvent, MappingStartEvent, ScalarEvent  # noqa: PLC0415
-
-    from edged.yaml_reader import events  # noqa: PLC0415
-
-    open_: list[set[str] | None] = []
-    key_next: list[bool] = []
-    for event in events(text):
-        if isinstance(event, CollectionEndEvent):
-            open_.pop()
-            key_next.pop()
-            continue
-        keys = open_[-1] if open_ else None
-        if keys is not None and key_next[-1] and isinstance(event, ScalarEvent):
-            if event.value in keys:
-                line = event.start_mark.line + 1 if event.start_mark else 1
-                raise KubectlError(f'{where}:{line}: key "{event.value}" already set in map')
-            keys.add(event.value)
-        if open_:
-            key_next[-1] = not key_next[-1]
-        if isinstance(event, CollectionStartEvent):
-            open_.append(set() if isinstance(event, MappingStartEvent) else None)
-            key_next.append(True)
 
 
 def _objects(content: Any, where: str) -> Iterator[Manifest | KubectlError]:

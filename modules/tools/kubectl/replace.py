@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from modules.tools.kubectl import file_objects
-from modules.tools.kubectl.errors import KubectlError, StatusError
+from modules.tools.kubectl.durations import end_of
+from modules.tools.kubectl.errors import KubectlError, StatusError, TimedOutError
+from modules.tools.kubectl.watching import states
 from modules.tools.printing.fields import JsonObject, map_at, text_at
 from modules.tools.printing.terminal import print_lines
 
@@ -16,8 +17,7 @@ if TYPE_CHECKING:
     from modules.tools.kubectl.parser import VerbParser
     from modules.tools.kubectl.session import Session
 
-_PAUSE: Final = 0.2
-_LONGEST_WAIT: Final = 300.0
+_LONGEST_WAIT: Final = "5m"
 
 
 def add(parser: VerbParser) -> None:
@@ -64,14 +64,12 @@ def _delete(session: Session, wanted: FileObject, uid: str) -> None:
         if not error.is_not_found:
             raise
     print_lines([f'{wanted.ref.resource.singular} "{wanted.ref.name}" deleted'])
-    ends = time.monotonic() + _LONGEST_WAIT
-    while True:
-        found = file_objects.live_object(session, wanted.ref)
-        if found is None or text_at(found, "metadata.uid") != uid:
-            return
-        if time.monotonic() > ends:
-            raise KubectlError(f"{wanted.ref} is not gone after {_LONGEST_WAIT:.0f} s: the node has not ended it yet")
-        time.sleep(_PAUSE)
+    try:
+        for obj in states(session, wanted.ref, ends=end_of(_LONGEST_WAIT)):
+            if obj is None or text_at(obj, "metadata.uid") != uid:
+                return
+    except TimedOutError as error:
+        raise KubectlError(f"{wanted.ref} is not gone after {_LONGEST_WAIT}: the node has not ended it yet") from error
 
 
 def _with_version(obj: JsonObject, version: str) -> JsonObject:

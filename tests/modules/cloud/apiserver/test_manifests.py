@@ -247,7 +247,7 @@ def test_an_empty_file_is_an_error_and_takes_nothing_away(
 
 def test_a_key_that_is_there_twice_is_refused_with_its_line() -> None:
     for text, name, line in [("a: 1\nb:\n  c: 1\n  c: 2\n", "f.yaml", 4), ('{"a": {"c": 1, "c": 2}}', "f.json", 1)]:
-        with pytest.raises(ManifestError, match='key "c" is already set in the map') as refused:
+        with pytest.raises(ManifestError, match='key "c" already set in map') as refused:
             read_manifests(text, name)
         assert refused.value.line == line
 
@@ -264,5 +264,5 @@ def test_a_duplicate_key_at_the_end_of_a_large_object_is_found_in_one_pass() -> 
     """In a hundred thousand passes over the names it took minutes, while the API server stood still."""
     names = [*range(100_000), 99_999]
     text = "{" + ",".join(f'"k{name}":1' for name in names) + "}"
-    with pytest.raises(ManifestError, match='key "k99999" is already set in the map'):
+    with pytest.raises(ManifestError, match='key "k99999" already set in map'):
         read_manifests(text, "a.json")

@@ -115,7 +115,7 @@ def test_a_document_that_is_not_yaml_does_not_stop_the_others(cloud: Cloud, tmp_
     assert done.lines == [f"configmap/{name} created" for name in "abc"]
     first, second = done.err.splitlines()
     assert first.startswith(f"error: error parsing {file}:7: ")
-    assert second == f'error: {file}:14: key "b" already set in map'
+    assert second == f'error: error parsing {file}:14: key "b" already set in map'
 
 
 @pytest.mark.parametrize(
