@@ -11,8 +11,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from modules.processes.edgecore.location import add_location
-
 if TYPE_CHECKING:
     import argparse
 
@@ -21,6 +19,8 @@ _COMMANDS: Final = "modules.processes.edgecore.backup.commands"
 
 def add(commands: argparse._SubParsersAction[Any]) -> None:
     """Add `backup` and `restore`."""
+    from modules.processes.edgecore.location import add_location  # noqa: PLC0415 - loads edgecore's configuration: not for cloudcore
+
     backup = commands.add_parser("backup", help="write the node's state to a file, also while it runs")
     add_backup_arguments(backup, "the node's private key")
     add_location(backup)

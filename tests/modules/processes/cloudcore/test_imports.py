@@ -13,3 +13,10 @@ def test_cloudcore_loads_no_client_of_container_runtimes() -> None:
     loaded = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout.split()
     assert "modules.cloud.apiserver.scheduler" in loaded
     assert [name for name in loaded for one in FOREIGN if name == one or name.startswith(f"{one}.")] == []
+
+
+def test_cloudcores_command_line_loads_no_configuration_of_edgecore() -> None:
+    """Nor YAML: each of its commands is a process of its own, and a person waits for it."""
+    code = "import sys; from modules.processes.cloudcore.cli import command_line; command_line([]); print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout.split()
+    assert {"yaml", "modules.processes.edgecore.config"} & set(loaded) == set()
