@@ -17,6 +17,32 @@ controller few messages of a node before these are handled (`UpstreamWindow`).
 HANDLED_RESOURCE: Final = "cloudhub/handled"
 
 
+NODES: Final = "nodes"
+"""Operation: module `control` asks cloudhub for its connections; the reply is a list of `NodeConnection`."""
+
+NODES_RESOURCE: Final = "cloudhub/nodes"
+
+
+class NodeConnection(msgspec.Struct, frozen=True):
+    """The state of a node's connection to this cloudcore. Times are seconds until now."""
+
+    node: str
+    connected_seconds: float
+    keepalive_seconds: float
+    """Since the node's last keepalive."""
+    waiting: int = 0
+    """Messages that wait for room in the window of unacknowledged ones."""
+    unacknowledged: int = 0
+    """Sent messages that the node has not acknowledged."""
+    oldest_seconds: float = 0.0
+    """Since the oldest unacknowledged message was first sent."""
+    is_behind: bool = False
+    """Whether the node reads more slowly than cloudcore sends."""
+    last_error: str = ""
+    """The last error that the node reported over this connection, or the last refusal of a message of it."""
+    last_error_seconds: float = 0.0
+
+
 class ConnectEvent(msgspec.Struct, frozen=True):
     """A connection has begun or ended: KubeEdge's event (docs/protocol.md, "Connection events in the cloud"), with the
     connection's id.

@@ -181,7 +181,7 @@ class _Alone:
         self._cluster.create({"kind": "Pod", "apiVersion": "v1", "metadata": {"name": "a"}, "spec": _SPEC})
         self.subscriptions = Subscriptions()
         api = ApiService(self, self.subscriptions, "v1.32.0", self._clock)
-        self.service = ControlService(api, str, lambda: "")
+        self.service = ControlService(api, str, lambda: "", list)
 
     def call(self, call: ApiCall) -> ApiResult:
         """Carries out a call."""

@@ -17,6 +17,7 @@ from beehive.resource import Form, Resource, Side, trim_node
 from modules.cloud.cloudhub.acknowledgement import needs_acknowledgement
 from modules.cloud.cloudhub.dispatcher import Dispatcher
 from modules.cloud.cloudhub.link import FrameReceived, Link, LinkClosed, LinkOpened
+from modules.cloud.cloudhub.node_connection import Connection
 from modules.cloud.cloudhub.node_session import NodeSession, ObjectVersion, OfferResult, object_version_of
 from modules.cloud.cloudhub.replaced_connections import ReplacedConnections
 from modules.cloud.cloudhub.routing import (
@@ -32,6 +33,7 @@ from modules.cloud.messages import (
     ACKNOWLEDGED,
     ACKNOWLEDGED_RESOURCE,
     HANDLED,
+    NODES,
     Acknowledged,
     ConnectEvent,
     SessionTakenOver,
@@ -83,15 +85,6 @@ _TWO_MACHINES = (
 )
 
 
-class _Connection(msgspec.Struct):
-    """A node's present connection."""
-
-    link: Link
-    alive_at: float
-    """Monotonic seconds of the last keepalive."""
-    id: str
-
-
 class _Passing(NamedTuple):
     """A message for a controller."""
 
@@ -133,7 +126,7 @@ class CloudHub(Module):
         self._make_transport = make_transport
         self._transport: Transport | None = None
         self._sessions = sessions
-        self._connections: dict[str, _Connection] = {}
+        self._connections: dict[str, Connection] = {}
         self._replaced = ReplacedConnections()
         self._acknowledgements: list[Acknowledged] = []
         """Acknowledgements not yet reported to edgecontroller."""
@@ -200,6 +193,13 @@ class CloudHub(Module):
             for passing in self._upstream.handled(node, count, now):
                 self._pass_on(passing)
 
+    @handles(None, NODES)
+    def report_nodes(self, message: Message) -> None:
+        """Replies with the state of all connections."""
+        now = self.clock.monotonic()
+        connections = sorted(self._connections.items())
+        self.reply(message, [one.report(node, self._sessions[node], now) for node, one in connections])
+
     def nodes(self) -> list[str]:
         """Returns the connected nodes."""
         return list(self._connections)
@@ -213,7 +213,8 @@ class CloudHub(Module):
         if node in self._connections and self._replaced.note(node, self.clock.monotonic()):
             _log.warning(_TWO_MACHINES, node)
         self._disconnect(node, "the node has connected again")
-        connection = _Connection(link, self.clock.monotonic(), self.clock.new_id())
+        now = self.clock.monotonic()
+        connection = Connection(link, now, self.clock.new_id(), opened_at=now)
         self._connections[node] = connection
         self._sessions[node] = NodeSession(self._settings.ack_resend_interval)
         _log.info("node %s connected", node)
@@ -249,6 +250,7 @@ class CloudHub(Module):
             case Destination.LOG:
                 text = bytes(message.content_raw())[:_LOGGED].decode(errors="replace")
                 _log.warning("node %s reports an error for %s: %s", node, message.route.resource, text)
+                self._connections[node].note_error(f"{message.route.resource}: {text}", self.clock.monotonic())
                 self.counts["error"] += 1
             case Destination.CA:
                 self._answer_ca(node, message)
@@ -298,6 +300,7 @@ class CloudHub(Module):
         route = message.route
         about = f"{route.operation[:100]} {route.resource[:100]}"
         self._refusals.note(node, "not a message of an edge", resource_type_of(message), about)
+        self._connections[node].note_error(f"not a message of an edge: {about}", self.clock.monotonic())
         if wants_answer(message):
             text = "cloudhub: no node may send this: group, resource type or operation is none of an edge's"
             error = message.error(self.clock, text, source=self.name, group=Group.RESOURCE)
@@ -366,7 +369,7 @@ class CloudHub(Module):
             else:
                 self._send_due(node)
 
-    def _send_connect_event(self, node: str, connection: _Connection, operation: Operation) -> None:
+    def _send_connect_event(self, node: str, connection: Connection, operation: Operation) -> None:
         content = ConnectEvent(operation.value, int(self.clock.now()), node, connection.id)
         event = self.message(f"node/{node}", operation, content, group=Group.RESOURCE)
         self.broadcast(Group.EDGECONTROLLER, event)

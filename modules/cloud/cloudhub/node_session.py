@@ -53,6 +53,8 @@ class Delivery(msgspec.Struct):
     """Monotonic seconds of the last transmission; 0 before the first."""
     times: int = 0
     """Number of transmissions."""
+    first_sent_at: float = 0.0
+    """Monotonic seconds of the first transmission; 0 before it."""
 
     @property
     def is_given_up(self) -> bool:
@@ -90,6 +92,20 @@ class NodeSession:
 
     def __len__(self) -> int:
         return len(self._waiting) + len(self._under_way)
+
+    @property
+    def waiting(self) -> int:
+        """The number of messages that were not sent yet."""
+        return len(self._waiting)
+
+    @property
+    def unacknowledged(self) -> int:
+        """The number of messages that were sent and not acknowledged."""
+        return len(self._under_way)
+
+    def oldest_unacknowledged(self) -> float | None:
+        """Returns the monotonic seconds at which the oldest unacknowledged message was first sent; None for none."""
+        return min((delivery.first_sent_at for delivery in self._under_way.values()), default=None)
 
     def offer(self, message: Message) -> OfferResult:
         """Queues a message, unless the node has this or a newer version, or it is pending (docs/protocol.md, "To a
@@ -149,7 +165,7 @@ class NodeSession:
         while self._waiting and len(self._under_way) < self._window:
             key = next(iter(self._waiting))
             delivery = self._under_way[key] = self._waiting.pop(key)
-            delivery.sent_at = now
+            delivery.sent_at = delivery.first_sent_at = now
             delivery.times = 1
             self._sent[delivery.message.id] = delivery.object
             yield delivery.message

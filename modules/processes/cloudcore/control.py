@@ -22,6 +22,7 @@ from modules.cloud.apiserver.endpoints.service import ApiService
 from modules.cloud.apiserver.endpoints.subscriptions import Subscriptions
 from modules.cloud.apiserver.limits import REQUEST_BYTES
 from modules.cloud.apiserver.watch_history import ObjectChanges, WatchQuery, WatchStart
+from modules.cloud.messages import NODES, NODES_RESOURCE, NodeConnection
 from modules.cloud.refusals import Refusals
 from modules.processes.cloudcore.control_service import ControlService
 from modules.processes.cloudcore.errors import ControlError
@@ -84,7 +85,7 @@ class Control(Module):
     def service(self) -> ControlService:
         """Returns what is served; tests serve it on a port."""
         api = ApiService(self, self._subscriptions, KUBELET_VERSION, self.clock, self._unready)
-        return ControlService(api, self._make_token, lambda: exposition(self.hive, self._refusals))
+        return ControlService(api, self._make_token, lambda: exposition(self.hive, self._refusals), self._nodes)
 
     def call(self, call: ApiCall) -> ApiResult:
         """Returns edgecontroller's response to a request, on the thread of a connection.
@@ -123,6 +124,16 @@ class Control(Module):
         if answer.route.operation == Operation.ERROR:
             raise ApiStatusError(400, text)
         return text
+
+    def _nodes(self) -> list[NodeConnection]:
+        """Returns the connections that cloudhub holds."""
+        request = self.message(NODES_RESOURCE, NODES)
+        try:
+            answer = self.hive.request(ModuleName.CLOUDHUB, request, _REPLY_SECONDS).get()
+        except BeehiveError as error:
+            raise ApiStatusError(504, f"cloudhub did not answer: {error}") from error
+        nodes: list[NodeConnection] = answer.content_as(list[NodeConnection])
+        return nodes
 
     def _unready(self) -> str:
         readiness = self.hive.readiness().get(ModuleName.EDGECONTROLLER)

@@ -20,6 +20,8 @@ from modules.cloud.apiserver.api_calls import APPLY
 from modules.cloud.apiserver.errors import UnknownKindError
 from modules.cloud.apiserver.kinds import JsonObject, Kind, kind_called, kind_named
 from modules.cloud.apiserver.manifests import items_of
+from modules.cloud.messages import NodeConnection
+from modules.processes.cloudcore.control_service import NodesResponseBody
 from modules.processes.cloudcore.errors import ControlError
 
 _SECONDS: Final = 60.0
@@ -111,6 +113,17 @@ class ControlClient:
             ControlError: cloudcore does not run.
         """
         return self.request("GET", "/metrics")[1].decode()
+
+    def nodes(self) -> list[NodeConnection]:
+        """Returns the connections of nodes to this cloudcore.
+
+        Raises:
+            ControlError: cloudcore does not run, or does not answer.
+        """
+        status, body = self.request("GET", "/cloudcore/nodes")
+        if status not in _OK:
+            raise ControlError("cannot read the connections of nodes", _message_in(body))
+        return msgspec.json.decode(body, type=NodesResponseBody).nodes
 
     def watch(self, command: Get) -> Iterator[tuple[str, CommandItem]]:
         """Yields the existing objects as ADDED, then each change, until cloudcore ends.

@@ -1,4 +1,4 @@
-"""What the control socket serves: the Kubernetes API, and two paths of cloudcore's own."""
+"""What the control socket serves: the Kubernetes API, and three paths of cloudcore's own."""
 
 from collections.abc import Callable
 from http import HTTPStatus
@@ -10,9 +10,12 @@ from edged.server.request import Request
 from edged.server.responses import Reply, Response, json
 from edged.server.router import HttpService
 from modules.apimachinery.errors import ApiStatusError
+from modules.cloud.messages import NodeConnection
 
 TOKENS: Final = ("cloudcore", "tokens")
 """Parts of the path of join tokens."""
+NODES: Final = ("cloudcore", "nodes")
+"""Parts of the path of the connections of nodes."""
 METRICS: Final = ("metrics",)
 
 
@@ -29,6 +32,12 @@ class TokenResponseBody(msgspec.Struct, frozen=True):
     token: str
 
 
+class NodesResponseBody(msgspec.Struct, frozen=True):
+    """The response to `GET /cloudcore/nodes`."""
+
+    nodes: list[NodeConnection]
+
+
 class ControlService:
     """Serves the control socket (`HttpService`).
 
@@ -36,10 +45,18 @@ class ControlService:
         api: the Kubernetes API.
         make_token: returns a join token that is valid for so many seconds; raises ApiStatusError.
         metrics: returns the metrics in Prometheus' text format.
+        nodes: returns the nodes' connections to this cloudcore; raises ApiStatusError.
     """
 
-    def __init__(self, api: HttpService, make_token: Callable[[float], str], metrics: Callable[[], str]) -> None:
+    def __init__(
+        self,
+        api: HttpService,
+        make_token: Callable[[float], str],
+        metrics: Callable[[], str],
+        nodes: Callable[[], list[NodeConnection]],
+    ) -> None:
         self._api = api
+        self._nodes = nodes
         self._make_token = make_token
         self._metrics = metrics
 
@@ -48,11 +65,18 @@ class ControlService:
         try:
             if request.parts == METRICS:
                 return self._serve_metrics(request)
+            if request.parts == NODES:
+                return self._serve_nodes(request)
             if request.parts[:1] == TOKENS[:1]:
                 return self._serve_tokens(request)
         except ApiStatusError as error:
             return error.response()
         return self._api.serve(request)
+
+    def _serve_nodes(self, request: Request) -> Response:
+        if request.method not in ("GET", "HEAD"):
+            raise ApiStatusError(405, "only GET is served here")
+        return json(msgspec.json.encode(NodesResponseBody(self._nodes())))
 
     def _serve_metrics(self, request: Request) -> Response:
         if request.method not in ("GET", "HEAD"):

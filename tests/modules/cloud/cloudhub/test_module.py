@@ -11,7 +11,15 @@ from beehive.testing import Harness
 from modules.cloud.cloudhub.link import FrameReceived, LinkClosed, LinkEvent, LinkOpened
 from modules.cloud.cloudhub.module import CloudHub, CloudHubSettings
 from modules.cloud.cloudhub.node_session import NodeSession
-from modules.cloud.messages import ACKNOWLEDGED, Acknowledged, ConnectEvent, SessionTakenOver
+from modules.cloud.messages import (
+    ACKNOWLEDGED,
+    NODES,
+    NODES_RESOURCE,
+    Acknowledged,
+    ConnectEvent,
+    NodeConnection,
+    SessionTakenOver,
+)
 
 CA = "-----BEGIN CERTIFICATE-----\n"
 
@@ -331,3 +339,26 @@ def test_what_no_module_here_wants_harms_nothing(cloud: Cloud) -> None:
     cloud.controller("nonsense", "insert")
     assert cloud.bee.hive.restarts() == {CloudHub.name: 0}
     assert not link.closed
+
+
+def test_the_state_of_a_connection_has_ages_what_waits_and_the_last_error(cloud: Cloud) -> None:
+    link = cloud.connect()
+    cloud.bee.run_for(2)
+    cloud.keepalive(link)
+    cloud.sends()
+    cloud.bee.run_for(1)
+    cloud.says(link, cloud.bee.message("default/pod/web", "error", "no room", source="edged", group="resource"))
+    asked = cloud.bee.message(NODES_RESOURCE, NODES, source="control")
+    (one,) = cloud.bee.ask(CloudHub.name, asked).content_as(list[NodeConnection])
+    assert (one.node, one.connected_seconds, one.keepalive_seconds) == ("n1", 3.0, 1.0)
+    assert (one.waiting, one.unacknowledged, one.oldest_seconds, one.is_behind) == (0, 1, 1.0, False)
+    assert (one.last_error, one.last_error_seconds) == ('default/pod/web: "no room"', 0.0)
+
+
+def test_an_acknowledged_message_counts_no_longer(cloud: Cloud) -> None:
+    link = cloud.connect()
+    cloud.sends()
+    (sent,) = link.take()
+    cloud.acknowledge(link, sent)
+    (one,) = cloud.bee.ask(CloudHub.name, cloud.bee.message(NODES_RESOURCE, NODES)).content_as(list[NodeConnection])
+    assert (one.unacknowledged, one.oldest_seconds) == (0, 0.0)

@@ -1,0 +1,41 @@
+"""What cloudhub knows of a node's present connection."""
+
+import msgspec
+
+from beehive.printable import clipped
+from modules.cloud.cloudhub.link import Link
+from modules.cloud.cloudhub.node_session import NodeSession
+from modules.cloud.messages import NodeConnection
+
+
+class Connection(msgspec.Struct):
+    """A node's present connection."""
+
+    link: Link
+    alive_at: float
+    """Monotonic seconds of the last keepalive."""
+    id: str
+    opened_at: float
+    """Monotonic seconds of its beginning."""
+    last_error: str = ""
+    error_at: float = 0.0
+    """Monotonic seconds of the last error."""
+
+    def note_error(self, text: str, now: float) -> None:
+        """Records an error that the node reports, or why a message of it was refused."""
+        self.last_error, self.error_at = clipped(text), now
+
+    def report(self, node: str, session: NodeSession, now: float) -> NodeConnection:
+        """Returns the state of the connection for `cloudcore nodes`, with all times as seconds until now."""
+        oldest = session.oldest_unacknowledged()
+        return NodeConnection(
+            node=node,
+            connected_seconds=now - self.opened_at,
+            keepalive_seconds=now - self.alive_at,
+            waiting=session.waiting,
+            unacknowledged=session.unacknowledged,
+            oldest_seconds=0.0 if oldest is None else now - oldest,
+            is_behind=self.link.is_behind,
+            last_error=self.last_error,
+            last_error_seconds=now - self.error_at if self.last_error else 0.0,
+        )

@@ -1,0 +1,90 @@
+"""The command `cloudcore nodes`: the nodes, and the state of their connections to this cloudcore."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from beehive.printable import printable
+from modules.processes.cloudcore.paths import add_socket_options
+from modules.processes.edgecore.exit_codes import ExitCode
+from modules.tools.printing.ages import human_duration
+from modules.tools.printing.columns import node_ready
+from modules.tools.printing.fields import text_at
+from modules.tools.printing.tables import aligned
+from modules.tools.printing.terminal import print_lines
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Sequence
+
+    from modules.cloud.apiserver.kinds import JsonObject
+    from modules.cloud.messages import NodeConnection
+
+_HEADINGS: Final = (
+    "NAME", "STATUS", "CONNECTED", "KEEPALIVE", "WAITING", "UNACKED", "OLDEST", "VERSION", "LAST-ERROR",
+)  # fmt: skip
+_VERSION: Final = "status.nodeInfo.kubeletVersion"
+_NONE: Final = "<none>"
+_LONGEST_ERROR: Final = 80
+
+
+def add(commands: argparse._SubParsersAction[Any]) -> None:
+    """Add the command."""
+    parser = commands.add_parser("nodes", help="print the nodes and their connections: lag, what waits, last error")
+    parser.add_argument("-o", "--output", choices=("json",), help="print everything that is known of the connections")
+    add_socket_options(parser)
+    parser.set_defaults(command=f"{__name__}:run")
+
+
+def run(chosen: argparse.Namespace) -> int:
+    """Run `cloudcore nodes`."""
+    import msgspec  # noqa: PLC0415 - the command line is quick
+
+    from modules.processes.cloudcore.control_client import ControlClient, Get  # noqa: PLC0415
+
+    client = ControlClient(chosen.socket)
+    connections = client.nodes()
+    if chosen.output == "json":
+        print_lines(msgspec.json.format(msgspec.json.encode(connections), indent=2).decode().splitlines())
+        return ExitCode.OK
+    nodes = [item.object for item in client.run(Get("Node")) if item.object is not None]
+    print_lines(table(nodes, connections))
+    return ExitCode.OK
+
+
+def table(nodes: Sequence[JsonObject], connections: Sequence[NodeConnection]) -> list[str]:
+    """Return the lines of the table: a line for each Node, and for each connected node without one."""
+    found = {str(node["metadata"]["name"]): node for node in nodes}
+    connected = {one.node: one for one in connections}
+    names = sorted(found.keys() | connected.keys())
+    if not names:
+        return ["No nodes: none has registered, and none is connected."]
+    rows = [_row(name, found.get(name), connected.get(name)) for name in names]
+    return aligned([_HEADINGS, *([printable(cell) for cell in row] for row in rows)])
+
+
+def _row(name: str, node: JsonObject | None, connection: NodeConnection | None) -> tuple[str, ...]:
+    status = "Unregistered" if node is None else node_ready(node)
+    version = (text_at(node, _VERSION) if node is not None else "") or _NONE
+    if connection is None:
+        return (name, status, "no", _NONE, _NONE, _NONE, _NONE, version, _NONE)
+    oldest = human_duration(int(connection.oldest_seconds)) if connection.unacknowledged else _NONE
+    return (
+        name,
+        status,
+        human_duration(int(connection.connected_seconds)),
+        human_duration(int(connection.keepalive_seconds)),
+        f"{connection.waiting}{' (slow)' if connection.is_behind else ''}",
+        str(connection.unacknowledged),
+        oldest,
+        version,
+        _error(connection),
+    )
+
+
+def _error(connection: NodeConnection) -> str:
+    if not connection.last_error:
+        return _NONE
+    text = connection.last_error
+    shown = text if len(text) <= _LONGEST_ERROR else f"{text[: _LONGEST_ERROR - 1]}…"
+    return f"{human_duration(int(connection.last_error_seconds))} ago: {shown}"

@@ -1,0 +1,71 @@
+"""`cloudcore nodes`: the nodes and their connections, as a person sees them."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from modules.cloud.messages import NodeConnection
+from modules.processes.cloudcore.cli import main
+from modules.processes.cloudcore.nodes_command import table
+from modules.processes.edgecore.exit_codes import ExitCode
+from tests.modules.processes.cloudcore.stubs import Stub
+
+
+def node(name: str, ready: str = "True") -> dict[str, Any]:
+    """Return a Node with a condition and a version."""
+    status = {"conditions": [{"type": "Ready", "status": ready}], "nodeInfo": {"kubeletVersion": "v1.32.10"}}
+    return {"kind": "Node", "metadata": {"name": name}, "status": status}
+
+
+def cells(line: str) -> list[str]:
+    """Return the cells of a line of the table."""
+    return [cell.strip() for cell in line.split("   ") if cell.strip()]
+
+
+def test_a_connected_node_shows_lag_what_waits_and_its_last_error() -> None:
+    connection = NodeConnection("n1", 3700.0, 7.0, 3, 2, 12.0, is_behind=True, last_error="bad", last_error_seconds=60)
+    _, line = table([node("n1")], [connection])
+    assert cells(line) == ["n1", "Ready", "61m", "7s", "3 (slow)", "2", "12s", "v1.32.10", "60s ago: bad"]
+
+
+def test_a_node_without_a_connection_here_says_no() -> None:
+    _, line = table([node("n1", "Unknown")], [])
+    assert cells(line)[:3] == ["n1", "NotReady", "no"]
+
+
+def test_a_connected_node_that_has_not_registered_is_listed() -> None:
+    _, line = table([], [NodeConnection("n2", 1.0, 1.0)])
+    assert cells(line)[:3] == ["n2", "Unregistered", "1s"]
+
+
+def test_what_a_node_says_cannot_control_the_terminal() -> None:
+    error = NodeConnection("n1", 1.0, 1.0, last_error="\x1b[2J" + "x" * 500)
+    _, line = table([node("n1")], [error])
+    assert "\x1b" not in line
+    assert len(line) < 300
+
+
+def test_without_nodes_it_says_so() -> None:
+    assert table([], []) == ["No nodes: none has registered, and none is connected."]
+
+
+def test_the_command_shows_the_connections_of_a_running_cloudcore(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    socket = str(tmp_path / "control")
+    with Stub(tmp_path) as stub, stub.edge("n1") as edge:
+        edge.ask("default/configmap/missing", "query")
+        assert main(["nodes", "--socket", socket]) == ExitCode.OK
+        head, line = capsys.readouterr().out.splitlines()
+        assert head.split()[:3] == ["NAME", "STATUS", "CONNECTED"]
+        assert cells(line)[:2] == ["n1", "Unregistered"]
+        assert main(["nodes", "--socket", socket, "-o", "json"]) == ExitCode.OK
+        (one,) = json.loads(capsys.readouterr().out)
+    assert (one["node"], one["last_error"]) == ("n1", "")
+
+
+def test_other_methods_are_refused(tmp_path: Path) -> None:
+    with Stub(tmp_path) as stub:
+        assert stub.client.request("POST", "/cloudcore/nodes")[0] == 405
