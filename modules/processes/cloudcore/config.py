@@ -54,6 +54,12 @@ class CloudCoreConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     listen_port: Annotated[int, Meta(ge=0, le=65535)] = 10000
     """TCP port of the websocket (`cloudHub.websocket.port`). 0 takes any free one; the port is printed."""
 
+    metrics_address: str = ""
+    """Address of `/metrics`, `/livez`, `/readyz` and `/healthz` over plain HTTP. Default none."""
+
+    metrics_port: Annotated[int, Meta(ge=0, le=65535)] = 0
+    """TCP port there. 0 takes any free one; the port is printed."""
+
     tls: TlsConfig | None = None
     """Certificates; default none: the link is not encrypted."""
 

@@ -24,6 +24,7 @@ from modules.cloud.edgecontroller.module import EdgeController
 from modules.cloud.refusals import Refusals
 from modules.processes.cloudcore.config import CloudCoreConfig, TlsConfig
 from modules.processes.cloudcore.control import Control, check_socket
+from modules.processes.cloudcore.health_server import HealthServer
 from modules.processes.edgecore.exit_codes import ExitCode
 from modules.processes.edgecore.service_manager import ServiceManager, Watch, dead_modules
 from modules.processes.edgecore.shutdown import Shutdown
@@ -110,6 +111,9 @@ class CloudCore:
         self.hive.add(CloudHub, settings, self._make_server, {}, refusals)
         self.hive.add(DynamicController)
         self.hive.add(Control, config.control_socket, refusals)
+        self._metrics: list[tuple[str, int]] = []
+        if config.metrics_address:
+            self.hive.add(HealthServer, config.metrics_address, config.metrics_port, refusals, self._metrics)
 
     @property
     def address(self) -> tuple[str, int]:
@@ -123,9 +127,10 @@ class CloudCore:
 
     @property
     def urls(self) -> list[str]:
-        """The addresses as URLs."""
+        """The addresses as URLs, also that of the metrics."""
         schemes = ("wss", "https") if self._config.tls else ("ws",)
-        return [f"{scheme}://{host}:{port}" for scheme, (host, port) in zip(schemes, self.addresses, strict=True)]
+        served = [*zip(schemes, self.addresses, strict=True), *(("http", metrics) for metrics in self._metrics)]
+        return [f"{scheme}://{_host(host)}:{port}" for scheme, (host, port) in served]
 
     def start(self) -> None:
         """Starts all modules.
@@ -173,6 +178,10 @@ class CloudCore:
         )
         self._servers[:] = [server]
         return server
+
+
+def _host(address: str) -> str:
+    return f"[{address}]" if ":" in address else address
 
 
 def _allow_many_files() -> None:

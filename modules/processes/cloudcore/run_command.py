@@ -47,6 +47,11 @@ def add(commands: argparse._SubParsersAction[Any]) -> None:
     parser.add_argument(
         "--node-limit", type=int, metavar="N", default=_DEFAULTS.node_limit, help="most nodes connected at a time"
     )
+    parser.add_argument(
+        "--metrics-bind-address",
+        metavar="ADDRESS:PORT",
+        help="serves /metrics, /livez and /readyz without credentials (default: not served)",
+    )
     parser.add_argument("--ready-file", type=Path, metavar="PATH", help="written with the address when ready")
     parser.add_argument("--log-level", choices=("debug", "info", "warning", "error"), default="info")
     parser.add_argument(
@@ -121,6 +126,7 @@ def run(chosen: argparse.Namespace) -> int:
         "default_node": chosen.node,
         "database": chosen.database,
         "node_limit": chosen.node_limit,
+        **_metrics_settings(chosen.metrics_bind_address),
     }
     try:
         config = msgspec.convert(settings, CloudCoreConfig, dec_hook=lambda kind, value: kind(value))
@@ -145,6 +151,13 @@ def _tls_settings(chosen: argparse.Namespace, listen_address: str) -> dict[str, 
         "names": (*chosen.advertise_address, *chosen.dns_name) or _TLS.names,
         "certificate_seconds": chosen.certificate_lifetime,
     }
+
+
+def _metrics_settings(text: str | None) -> dict[str, object]:
+    if not text:
+        return {}
+    address, port = _address_and_port(text)
+    return {"metrics_address": address or "0.0.0.0", "metrics_port": port}  # noqa: S104 - `:8080` is every address
 
 
 def _address_and_port(text: str) -> tuple[str, int]:

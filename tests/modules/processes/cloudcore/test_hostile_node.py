@@ -109,6 +109,7 @@ INSIDE: list[tuple[str, str, str, Any]] = [
     ("x", "connected", "node/n2", {"nonsense": 1}),
     ("x", "acknowledged", "cloudhub/acknowledged", [["n2", "uid", 2**60, False]]),
     ("edgecontroller", "disconnected", "node/n2", {"connection": "c"}),
+    ("control", "nodes", "cloudhub/nodes", None),
     ("", "insert", "node/n2/default/pod/x", {}),
 ]
 
