@@ -17,7 +17,7 @@ class Discovery:
     """The discovery documents of a server.
 
     Args:
-        resources: everything that it serves; each API group has one version.
+        resources: everything that it serves; of a group's versions, the first is preferred.
         version: the server's, such as `v1.32.10-kubeedge-v1.22.0`.
     """
 
@@ -39,7 +39,7 @@ class Discovery:
             case ("api",):
                 return {"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": []}
             case ("apis",):
-                groups = [_group(*one) for one in self._groups()]
+                groups = [_group(*one) for one in self._groups().items()]
                 return {"kind": "APIGroupList", "apiVersion": "v1", "groups": groups}
             case ("apis", group):
                 return self._api_group(group)
@@ -49,18 +49,26 @@ class Discovery:
                 return self._api_resources(group, of)
         return None
 
-    def _groups(self) -> list[tuple[str, str]]:
-        return sorted({(one.group, one.version) for one in self._resources if one.group})
+    def _groups(self) -> dict[str, list[str]]:
+        found: dict[str, list[str]] = {}
+        for one in self._resources:
+            if one.group and one.version not in found.setdefault(one.group, []):
+                found[one.group].append(one.version)
+        return dict(sorted(found.items()))
 
     def _paths(self) -> list[str]:
-        groups = [path for group, of in self._groups() for path in (f"/apis/{group}", f"/apis/{group}/{of}")]
+        groups = [
+            path
+            for group, versions in self._groups().items()
+            for path in (f"/apis/{group}", *(f"/apis/{group}/{of}" for of in sorted(versions)))
+        ]
         return ["/api", "/api/v1", "/apis", *groups, *_HEALTH, "/version"]
 
     def _api_group(self, name: str) -> dict[str, Any]:
-        for group, of in self._groups():
-            if group == name:
-                return {"kind": "APIGroup", "apiVersion": "v1", **_group(group, of)}
-        raise no_such_path()
+        versions = self._groups().get(name)
+        if versions is None:
+            raise no_such_path()
+        return {"kind": "APIGroup", "apiVersion": "v1", **_group(name, versions)}
 
     def _api_resources(self, group: str, of: str) -> dict[str, Any]:
         found = [one for one in self._resources if (one.group, one.version) == (group, of)]
@@ -91,15 +99,15 @@ def version(git: str) -> dict[str, Any]:
     }
 
 
-def _group(name: str, of: str) -> dict[str, Any]:
-    only = {"groupVersion": f"{name}/{of}", "version": of}
-    return {"name": name, "versions": [only], "preferredVersion": only}
+def _group(name: str, versions: Sequence[str]) -> dict[str, Any]:
+    served = [{"groupVersion": f"{name}/{of}", "version": of} for of in versions]
+    return {"name": name, "versions": served, "preferredVersion": served[0]}
 
 
 def _resource(resource: Resource) -> dict[str, Any]:
     entry: dict[str, Any] = {
         "name": resource.plural,
-        "singularName": resource.kind.lower(),
+        "singularName": resource.token if resource.is_custom else resource.kind.lower(),
         "namespaced": resource.namespaced,
         "kind": resource.kind,
         "verbs": sorted(resource.verbs),

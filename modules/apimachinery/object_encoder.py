@@ -5,6 +5,7 @@ from typing import Any, Final
 
 import msgspec
 
+from modules.apimachinery.custom_columns import custom_column
 from modules.apimachinery.options import Form
 from modules.apimachinery.resources import Resource
 from modules.tools.printing.columns import Column, columns_of
@@ -62,7 +63,7 @@ class ObjectEncoder:
         return msgspec.json.encode({"kind": kind, "apiVersion": version, "metadata": metadata})
 
     def _table(self, texts: Sequence[bytes], metadata: dict[str, Any]) -> bytes:
-        columns = columns_of(self._resource.kind)
+        columns = self._columns()
         table = {
             "kind": "Table",
             "apiVersion": _META,
@@ -71,6 +72,11 @@ class ObjectEncoder:
             "rows": [self._row(columns, text) for text in texts],
         }
         return msgspec.json.encode(table)
+
+    def _columns(self) -> Sequence[Column]:
+        if not self._resource.is_custom:
+            return columns_of(self._resource.kind)
+        return (*columns_of("")[:1], *map(custom_column, self._resource.columns))
 
     def _row(self, columns: Sequence[Column], text: bytes) -> dict[str, Any]:
         obj = msgspec.json.decode(text)

@@ -1,8 +1,21 @@
 """Resources of the Kubernetes API, as discovery lists them."""
 
-from typing import Final
+from typing import Any, Final
 
 import msgspec
+
+
+class PrinterColumn(msgspec.Struct, frozen=True):
+    """A column of a custom resource's table (additionalPrinterColumns)."""
+
+    name: str
+    path: tuple[str | int, ...]
+    """Names of members and indexes of elements, out of its JSONPath."""
+    type: str = "string"
+    priority: int = 0
+    """Above 0: shown with `-o wide` only."""
+    description: str = ""
+
 
 READ_VERBS: Final = ("get", "list", "watch")
 WRITE_VERBS: Final = ("create", "delete", "patch", "update")
@@ -22,6 +35,17 @@ class Resource(msgspec.Struct, frozen=True):
     categories: tuple[str, ...] = ()
     subresources: tuple[str, ...] = ()
     verbs: tuple[str, ...] = (*READ_VERBS, *WRITE_VERBS)
+    columns: tuple[PrinterColumn, ...] = ()
+    """Of a custom resource's table, after its name."""
+    schema: dict[str, Any] | None = None
+    """The OpenAPI v3 schema of a custom resource."""
+    watched_as: str = ""
+    """The kind in the API server's keys; empty: the kind."""
+
+    @property
+    def is_custom(self) -> bool:
+        """Whether a CustomResourceDefinition defines it."""
+        return self.schema is not None
 
     @property
     def group_version(self) -> str:

@@ -10,19 +10,19 @@ from modules.cloud.apiserver.api_lists import list_objects, selected_objects
 from modules.cloud.apiserver.apply import with_server_fields_removed
 from modules.cloud.apiserver.cluster import ApplyOutcome, Cluster
 from modules.cloud.apiserver.conversion import without_null_members
+from modules.cloud.apiserver.custom_resources.calls import in_requested_version, subresources_of
+from modules.cloud.apiserver.custom_resources.kinds import ServedKinds
 from modules.cloud.apiserver.errors import (
     TOO_DEEP,
     ApiError,
     BadRequestError,
     ConflictError,
     MethodNotAllowedError,
-    UnknownKindError,
     UnsupportedMediaTypeError,
 )
 from modules.cloud.apiserver.fields.validation import IGNORE, WARN, check_fields
 from modules.cloud.apiserver.json_patch import apply_json_patch
 from modules.cloud.apiserver.kinds import (
-    KINDS,
     JsonObject,
     Kind,
     ObjectKey,
@@ -34,8 +34,8 @@ from modules.cloud.apiserver.kinds import (
 )
 from modules.cloud.apiserver.merge_schema import schema_of
 from modules.cloud.apiserver.pod_scheduled import waits_because
-from modules.cloud.apiserver.resources import resource_of
 from modules.cloud.apiserver.strategic_merge import merge_json, merge_strategic
+from modules.cloud.apiserver.structural_schema.values import unknown_fields
 
 STRATEGIC: Final = "application/strategic-merge-patch+json"
 MERGE: Final = "application/merge-patch+json"
@@ -112,8 +112,10 @@ def serve(cluster: Cluster, request: ApiCall, *, knows_all: bool = True) -> ApiR
     """
     try:
         dry_run = _is_dry_run(request)
-        warnings = _field_warnings(request)
+        warnings = _field_warnings(cluster.storage.kinds, request)
         result = _carry_out(cluster, request)
+        shown = in_requested_version(cluster.storage.kinds, request.api_version, request.plural, result.object)
+        result = result if shown is result.object else msgspec.structs.replace(result, object=shown)
     except (ApiError, ApiStatusError) as error:
         return ApiResult(refusal=error.status())
     except RecursionError:
@@ -142,11 +144,14 @@ def _placement_warnings(cluster: Cluster, request: ApiCall, result: ApiResult) -
     return (f"pod {obj['metadata']['name']}: {why} ({advice})",) if why else ()
 
 
-def _field_warnings(request: ApiCall) -> tuple[str, ...]:
+def _field_warnings(kinds: ServedKinds, request: ApiCall) -> tuple[str, ...]:
     """Return the warnings about the fields of a request's body. A node gets none unless it asks."""
     mode = str(request.options.get("fieldValidation") or (IGNORE if request.node else WARN))
     is_checked = request.verb in _WITH_OBJECT and request.patch_type != JSON_PATCH
-    return check_fields(kind_of(request), request.body, mode, request.duplicates) if is_checked else ()
+    kind = kind_of(kinds, request)
+    custom = kinds.custom().get((kind.api_version, kind.plural))
+    unknown = unknown_fields(request.body, custom.schema) if custom is not None and is_checked else ()
+    return check_fields(kind, request.body, mode, request.duplicates, unknown) if is_checked else ()
 
 
 def _is_dry_run(request: ApiCall) -> bool:
@@ -157,8 +162,8 @@ def _is_dry_run(request: ApiCall) -> bool:
 
 
 def _carry_out(cluster: Cluster, request: ApiCall) -> ApiResult:
-    kind = kind_of(request)
-    if request.subresource not in ("", *resource_of(kind).subresources):
+    kind = kind_of(cluster.storage.kinds, request)
+    if request.subresource not in ("", *subresources_of(cluster.storage.kinds, kind)):
         raise _no_subresource(request)
     match request.verb:
         case "list":
@@ -183,6 +188,8 @@ def _on_one(cluster: Cluster, request: ApiCall, key: ObjectKey, kind: Kind) -> A
     match request.verb:
         case "get":
             return ApiResult(cluster.read(key))
+        case "updatestatus" | "update" if kind.is_custom and (request.subresource or request.verb != "update"):
+            return ApiResult(cluster.update_status(key, _named(_object(request), kind, request)))
         case "updatestatus":
             return ApiResult(cluster.replace_status(key, _object(request).get("status") or {}))
         case "update" if request.subresource:
@@ -213,14 +220,15 @@ def _apply(cluster: Cluster, kind: Kind, request: ApiCall) -> ApiResult:
 def _patch(cluster: Cluster, request: ApiCall, key: ObjectKey) -> JsonObject:
     live = cluster.to_change(key)
     match request.patch_type:
-        case "application/strategic-merge-patch+json":
+        case "application/strategic-merge-patch+json" if cluster.storage.kinds.custom_of(live) is None:
             merged = merge_strategic(live, _object(request), schema_of(key.kind))
         case "application/merge-patch+json":
             merged = merge_json(live, _object(request))
         case "application/json-patch+json":
             merged = apply_json_patch(live, request.body)
         case _:
-            known = ", ".join((JSON_PATCH, MERGE, STRATEGIC, APPLY))
+            strategic = () if cluster.storage.kinds.custom_of(live) else (STRATEGIC,)
+            known = ", ".join((JSON_PATCH, MERGE, *strategic, APPLY))
             why = "the body of the request was in an unknown format - accepted media types include:"
             raise UnsupportedMediaTypeError(f"{why} {known}")
     if not isinstance(merged, dict) or not isinstance(merged.get("metadata"), dict):
@@ -263,16 +271,13 @@ def _delete_collection(cluster: Cluster, kind: Kind, request: ApiCall) -> JsonOb
     return {"kind": f"{kind.name}List", "apiVersion": kind.api_version, "metadata": metadata, "items": gone}
 
 
-def kind_of(request: ApiCall) -> Kind:
+def kind_of(kinds: ServedKinds, request: ApiCall) -> Kind:
     """Return the kind of a request's resource.
 
     Raises:
         UnknownKindError: the API server stores no such objects.
     """
-    for kind in KINDS:
-        if (kind.api_version, kind.plural) == (request.api_version, request.plural):
-            return kind
-    raise UnknownKindError(request.plural, [kind.plural for kind in KINDS])
+    return kinds.at(request.api_version, request.plural)
 
 
 def _object(request: ApiCall) -> JsonObject:
@@ -307,7 +312,7 @@ def _named(obj: JsonObject, kind: Kind, request: ApiCall) -> JsonObject:
         if obj.get(field) not in (None, "", right):
             raise BadRequestError(f"the {field} of the object is {str(obj[field])[:80]!r}, that of the path {right!r}")
     named = {**obj, "kind": kind.name, "apiVersion": kind.api_version, "metadata": {**metadata, **wanted}}
-    return dict(without_null_members(named))
+    return named if kind.is_custom else dict(without_null_members(named))
 
 
 def _grace(request: ApiCall) -> int | None:

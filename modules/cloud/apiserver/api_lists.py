@@ -8,9 +8,9 @@ import msgspec
 
 from modules.apimachinery.selectors import parse_selector
 from modules.cloud.apiserver.cluster import Cluster
+from modules.cloud.apiserver.custom_resources.calls import resource_in
 from modules.cloud.apiserver.errors import BadRequestError
 from modules.cloud.apiserver.kinds import JsonObject, Kind
-from modules.cloud.apiserver.resources import resource_of
 
 
 class _Place(NamedTuple):
@@ -58,7 +58,7 @@ def selected_objects(cluster: Cluster, kind: Kind, namespace: str, options: Json
         ApiStatusError: a selector cannot be read.
     """
     labels, fields = (str(options.get(name) or "") for name in ("labelSelector", "fieldSelector"))
-    selector = parse_selector(resource_of(kind), labels, fields)
+    selector = parse_selector(resource_in(cluster.storage.kinds, kind), labels, fields)
     return [obj for obj in cluster.shown(kind, namespace or None) if selector.selects(obj)]
 
 

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from modules.cloud.apiserver.apply import applied, from_manifest, with_defaults
 from modules.cloud.apiserver.conversion import validate_schema
+from modules.cloud.apiserver.custom_resource_controller import CustomResources
+from modules.cloud.apiserver.custom_resources.objects import with_new_status
 from modules.cloud.apiserver.errors import ApiError, BadRequestError, ConflictError
 from modules.cloud.apiserver.graceful_deletion import grace_for_deletion, is_deletion_complete, with_deletion_begun
 from modules.cloud.apiserver.kinds import (
@@ -78,6 +80,7 @@ class Cluster:
     def __init__(self, clock: "Clock", default_node: str = "", first_version: int = 1) -> None:
         self.clock = clock
         self.storage = Storage(clock, first_version)
+        self._custom = CustomResources(self.storage, clock)
         self._default_node = default_node
         self._admission: Admission | None = None
 
@@ -100,15 +103,16 @@ class Cluster:
         Raises:
             ApiError: the manifest is refused; nothing has changed.
         """
-        manifest = from_manifest(document)
+        manifest = self._custom.from_manifest(document) or from_manifest(document)
         live = self.storage.find(key_of(manifest))
         if live is None:
-            made = self._create(applied(manifest, None))
+            made = self._create(self._custom.prepared(applied(manifest, None), None))
             return self._bound(made), ApplyOutcome.CREATED
         if is_being_deleted(live):
             why = "object is being deleted; it can be applied again when it is gone"
-            raise ConflictError(kind_named(live["kind"]).plural, live["metadata"]["name"], why)
-        new = self.storage.replace(self._placed(applied(manifest, live)))
+            raise ConflictError(self.storage.kinds.of_object(live).plural, live["metadata"]["name"], why)
+        new = self.storage.replace(self._placed(self._custom.prepared(applied(manifest, live), live)))
+        self._custom.changed(new)
         self._note_waiting(live, new)
         return self._bound(new), ApplyOutcome.UNCHANGED if new is live else ApplyOutcome.CONFIGURED
 
@@ -129,7 +133,7 @@ class Cluster:
             BadRequestError: the object does not have its kind's schema.
             InvalidError: the object breaks a rule of its kind.
         """
-        validate_object(validate_metadata(obj))
+        obj = self._checked(obj, None)
         self._admit(None, obj)
         return self._create(with_defaults(obj))
 
@@ -142,14 +146,22 @@ class Cluster:
             ConflictError: the stored object has another uid or resourceVersion.
             BadRequestError, InvalidError: the object does not have its kind's schema, or breaks a rule.
         """
-        validate_object(validate_metadata(obj))
         live = self.storage.get(key_of(obj))
+        obj = self._checked(obj, live)
         new = _with_deletion_of(live, with_defaults(obj))
         if new["kind"] == _POD.name:
             new = {**new, "status": live.get("status", {})}
             validate_pod_update(live, new)
         self._admit(live, new)
-        return self._bound(self.storage.replace(new))
+        stored = self.storage.replace(new)
+        self._custom.changed(stored)
+        return self._bound(stored)
+
+    def _checked(self, obj: JsonObject, live: JsonObject | None) -> JsonObject:
+        """Returns a requested object, validated; one of a custom kind as its schema has it."""
+        if self.storage.kinds.custom_of(obj) is None:
+            validate_object(validate_metadata(obj))
+        return self._custom.prepared(obj, live)
 
     def replace(self, obj: JsonObject) -> JsonObject:
         """Stores a new state of an object without validation; see `Storage.replace`.
@@ -180,6 +192,8 @@ class Cluster:
             BadRequestError: it does not have its kind's schema, or no metadata.
         """
         live, merged = self.storage.get(key), dict(new)
+        if (custom := self.storage.kinds.custom_of(live)) is not None:
+            return self.replace(with_new_status(custom, live, new))
         validate_schema(merged)
         if "metadata" not in merged:
             raise BadRequestError("the patch takes the object's metadata away")
@@ -223,7 +237,10 @@ class Cluster:
         live = self.storage.get(key, uid)
         self._admit(live, None)
         if key.kind != _POD.name:
-            return self.storage.remove(key)
+            self._custom.deleting(live)
+            gone = self.storage.remove(key)
+            self._custom.changed(gone)
+            return gone
         seconds = grace_for_deletion(live, grace)
         live = self.storage.replace(with_deletion_begun(live, seconds, self.clock.now()))
         return live if seconds else self.storage.remove(key)
@@ -309,6 +326,7 @@ class Cluster:
     def _create(self, obj: JsonObject) -> JsonObject:
         new = self.storage.create(self._placed(obj))
         self._note_waiting(None, new)
+        self._custom.changed(new)
         if new["kind"] == _NODE.name:
             self.place_waiting_pods()
         elif new["kind"] == _EVENT.name:

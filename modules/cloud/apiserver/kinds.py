@@ -27,6 +27,8 @@ class Kind(msgspec.Struct, frozen=True):
     short_names: tuple[str, ...] = ()
     counts_generations: bool = False
     """Whether metadata.generation increases when the spec changes (pods: since Kubernetes 1.33)."""
+    is_custom: bool = False
+    """Whether a CustomResourceDefinition defines it."""
 
     @property
     def singular(self) -> str:
@@ -38,6 +40,11 @@ class Kind(msgspec.Struct, frozen=True):
         """The API group; empty for the core group."""
         group, slash, _ = self.api_version.partition("/")
         return group if slash else ""
+
+    @property
+    def key_name(self) -> str:
+        """The kind in keys: `Pod`, and `Device.devices.kubeedge.io` for a custom kind."""
+        return f"{self.name}.{self.api_group}" if self.is_custom else self.name
 
 
 class ObjectKey(NamedTuple):
@@ -70,6 +77,14 @@ KINDS = (
         "certificatesigningrequests",
         namespaced=False,
         short_names=("csr",),
+    ),
+    Kind(
+        "CustomResourceDefinition",
+        "apiextensions.k8s.io/v1",
+        "customresourcedefinitions",
+        namespaced=False,
+        short_names=("crd", "crds"),
+        counts_generations=True,
     ),
 )
 
@@ -107,13 +122,21 @@ def kind_called(word: str) -> Kind:
 
 def key_for(kind: Kind, namespace: str, name: str) -> ObjectKey:
     """Return the key of an object; for a cluster-scoped kind, the namespace is ignored."""
-    return ObjectKey(kind.name, (namespace or "default") if kind.namespaced else "", name)
+    return ObjectKey(kind.key_name, (namespace or "default") if kind.namespaced else "", name)
 
 
 def key_of(obj: JsonObject) -> ObjectKey:
-    """Return the key of an object, which must have `kind`."""
+    """Return the key of an object, which must have `kind`, and `apiVersion` if the kind is a custom one."""
     meta = obj["metadata"]
+    if is_custom(obj):
+        group = obj["apiVersion"].partition("/")[0]
+        return ObjectKey(f"{obj['kind']}.{group}", meta.get("namespace") or "", meta["name"])
     return key_for(kind_named(obj["kind"]), meta.get("namespace", ""), meta["name"])
+
+
+def is_custom(obj: JsonObject) -> bool:
+    """Return whether an object's kind is none of the API server's own, but may be a custom one."""
+    return obj["kind"] not in _BY_NAME and "/" in str(obj.get("apiVersion") or "")
 
 
 def wire_namespace(key: ObjectKey) -> str:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from modules.cloud.apiserver.conversion import validate_schema
+from modules.cloud.apiserver.custom_resources.kinds import ServedKinds
 from modules.cloud.apiserver.errors import (
     AlreadyExistsError,
     BadRequestError,
@@ -21,8 +22,8 @@ from modules.cloud.apiserver.kinds import (
     JsonObject,
     Kind,
     ObjectKey,
+    is_custom,
     key_of,
-    kind_named,
     metadata_of,
     uid_of,
     version_of,
@@ -73,6 +74,8 @@ class Storage:
         self._objects: dict[ObjectKey, JsonObject] = {}
         self._of_kind: defaultdict[str, dict[ObjectKey, JsonObject]] = defaultdict(dict)
         """The objects by kind."""
+        self.kinds = ServedKinds(self._of_kind["CustomResourceDefinition"])
+        """The API server's own kinds and the custom ones."""
         self._changed_at: dict[ObjectKey, float] = {}
         """Monotonic seconds of each object's last change by this cloudcore, or of reading another's change."""
         self._events: deque[ObjectEvent] = deque()
@@ -132,20 +135,20 @@ class Storage:
         """
         obj = self._objects.get(key)
         if obj is None:
-            kind = kind_named(key.kind)
+            kind = self.kinds.of_key(key)
             raise NotFoundError(kind.plural, key.name, kind.api_group)
         if uid and uid != uid_of(obj):
-            raise _uid_conflict(key, uid, obj)
+            raise _uid_conflict(self.kinds.of_key(key), uid, obj)
         return obj
 
     def select(self, kind: Kind, wanted: Callable[[JsonObject], bool]) -> list[JsonObject]:
         """Returns the objects of a kind for which `wanted` is true, ordered by namespace and name."""
-        found = {key: obj for key, obj in self._of_kind[kind.name].items() if wanted(obj)}
+        found = {key: obj for key, obj in self._of_kind[kind.key_name].items() if wanted(obj)}
         return [found[key] for key in sorted(found)]
 
     def list(self, kind: Kind, namespace: str | None = None) -> list[JsonObject]:
         """Returns the objects of a kind, in all namespaces or in one, ordered by namespace and name."""
-        objects = self._of_kind[kind.name]
+        objects = self._of_kind[kind.key_name]
         return [objects[key] for key in sorted(objects) if namespace in (None, key.namespace)]
 
     def create(self, obj: JsonObject) -> JsonObject:
@@ -157,7 +160,7 @@ class Storage:
             TooLargeError: the object is too large.
         """
         validate_schema(obj)
-        key, kind = key_of(obj), kind_named(obj["kind"])
+        key, kind = key_of(obj), self.kinds.of_object(obj)
         if key in self._objects:
             raise AlreadyExistsError(kind.plural, key.name, kind.api_group)
         new = deepcopy(obj)
@@ -186,7 +189,7 @@ class Storage:
         validate_schema(obj)
         key = key_of(obj)
         old = self.get(key, uid_of(obj))
-        _check_version(key, old, obj)
+        _check_version(self.kinds.of_key(key), old, obj)
         new = deepcopy(obj)
         meta, old_meta = new["metadata"], old["metadata"]
         for name in ("uid", "creationTimestamp", "resourceVersion", "generation", "namespace"):
@@ -289,17 +292,22 @@ def _generation_of(obj: JsonObject) -> int:
 def _spec_changed(old: JsonObject, new: JsonObject) -> bool:
     """Returns whether the generation increases: Kubernetes counts a changed spec, and the start of a deletion."""
     marks = [metadata_of(obj).get("deletionTimestamp") for obj in (old, new)]
+    if is_custom(new):
+        return marks[0] != marks[1] or _counted(old) != _counted(new)
     return old.get("spec") != new.get("spec") or marks[0] != marks[1]
 
 
-def _check_version(key: ObjectKey, old: JsonObject, new: JsonObject) -> None:
+def _counted(obj: JsonObject) -> JsonObject:
+    """Return the part of a custom object whose changes its generation counts."""
+    return {name: value for name, value in obj.items() if name not in ("metadata", "status", "apiVersion")}
+
+
+def _check_version(kind: Kind, old: JsonObject, new: JsonObject) -> None:
     if version_of(new) and version_of(new) != version_of(old):
-        kind = kind_named(key.kind)
         why = "the object has been modified; please apply your changes to the latest version and try again"
-        raise ConflictError(kind.plural, key.name, why, kind.api_group)
+        raise ConflictError(kind.plural, old["metadata"]["name"], why, kind.api_group)
 
 
-def _uid_conflict(key: ObjectKey, uid: str, old: JsonObject) -> ConflictError:
-    kind = kind_named(key.kind)
+def _uid_conflict(kind: Kind, uid: str, old: JsonObject) -> ConflictError:
     why = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {uid_of(old)}"
-    return ConflictError(kind.plural, key.name, why, kind.api_group)
+    return ConflictError(kind.plural, old["metadata"]["name"], why, kind.api_group)

@@ -11,7 +11,7 @@ from typing import Any
 from edged.api import Container, Pod, QuantityError, parse_quantity
 from modules.cloud.apiserver.conversion import convert, validate_schema
 from modules.cloud.apiserver.errors import BadRequestError, InvalidError
-from modules.cloud.apiserver.kinds import LAST_APPLIED, JsonObject, kind_named
+from modules.cloud.apiserver.kinds import LAST_APPLIED, JsonObject, Kind, kind_named
 from modules.cloud.apiserver.limits import ANNOTATION_BYTES, DATA_BYTES
 
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
@@ -20,8 +20,12 @@ _DATA_KEY = re.compile(r"[-._a-zA-Z0-9]{1,253}")
 _RESTART_POLICIES = ("Always", "OnFailure", "Never")
 
 
-def validate_metadata(obj: Any) -> JsonObject:
+def validate_metadata(obj: Any, kind: Kind | None = None) -> JsonObject:
     """Return the object, after checking kind, apiVersion, name and namespace.
+
+    Args:
+        obj: the object.
+        kind: its kind, when it is a custom one.
 
     Raises:
         BadRequestError: it is not an object with kind and metadata.
@@ -30,7 +34,7 @@ def validate_metadata(obj: Any) -> JsonObject:
     """
     if not isinstance(obj, dict) or not isinstance(obj.get("kind"), str):
         raise BadRequestError("an object with apiVersion, kind and metadata is wanted")
-    kind = kind_named(obj["kind"])
+    kind = kind or kind_named(obj["kind"])
     meta = obj.get("metadata")
     if not isinstance(meta, dict) or not isinstance(meta.get("name"), str):
         raise BadRequestError(f"{kind.name}: metadata.name is missing")
@@ -132,5 +136,5 @@ def _check_names(obj: JsonObject, path: str, names: Sequence[str]) -> None:
 
 
 def _invalid(obj: JsonObject, field: str, why: str) -> InvalidError:
-    kind = kind_named(obj["kind"])
-    return InvalidError(kind.name, obj["metadata"]["name"], field, why, kind.api_group)
+    group = str(obj.get("apiVersion") or "").rpartition("/")[0]
+    return InvalidError(obj["kind"], obj["metadata"]["name"], field, why, group)

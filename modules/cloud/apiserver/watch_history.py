@@ -6,7 +6,7 @@ from typing import Final
 import msgspec
 
 from modules.apimachinery.errors import ApiStatusError
-from modules.cloud.apiserver.kinds import JsonObject, kind_named
+from modules.cloud.apiserver.kinds import JsonObject, key_of
 from modules.cloud.apiserver.storage import EventType, ObjectEvent, Storage
 
 CHANGES: Final = 1000
@@ -26,6 +26,11 @@ class ObjectChanged(msgspec.Struct, frozen=True):
     """The object after the change; its last state when it was deleted."""
     old: JsonObject | None = None
     """The object before the change."""
+
+    @property
+    def kind(self) -> str:
+        """The kind as in keys of objects."""
+        return key_of(self.object).kind
 
     @property
     def version(self) -> int:
@@ -87,7 +92,7 @@ class WatchHistory:
     def start(self, query: WatchQuery) -> WatchStart:
         """Returns the beginning of a watch; a refusal with 410 when the history begins after its version."""
         if query.version is None:
-            objects = self._storage.list(kind_named(query.kind))
+            objects = self._storage.list(self._storage.kinds.named(query.kind))
             changes = [ObjectChanged(EventType.ADDED, obj) for obj in objects]
             return WatchStart(self._storage.version, changes)
         if not self._forgotten.get(query.kind, self._began) <= query.version <= self._storage.version:

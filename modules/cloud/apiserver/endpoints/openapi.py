@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from modules.apimachinery.errors import no_such_path
 from modules.apimachinery.resources import Resource
+from modules.cloud.apiserver.custom_resources.openapi import custom_schemas
 from modules.cloud.apiserver.fields.schemas import schemas_of
 
 _WRITES: Final = ("put", "patch")
@@ -42,7 +43,12 @@ class OpenApi:
             raise no_such_path()
         info = {"title": "Kubernetes", "version": "unversioned"}
         paths = {_path(one): _operations(one) for one in found}
-        return {"openapi": "3.0.0", "info": info, "paths": paths, "components": {"schemas": schemas_of(found)}}
+        return {"openapi": "3.0.0", "info": info, "paths": paths, "components": {"schemas": _schemas(found)}}
+
+
+def _schemas(resources: Sequence[Resource]) -> dict[str, Any]:
+    built_in = schemas_of(one for one in resources if not one.is_custom)
+    return built_in | {name: schema for one in resources if one.is_custom for name, schema in custom_schemas(one)}
 
 
 def _prefix(resource: Resource) -> str:

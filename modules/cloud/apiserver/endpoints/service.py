@@ -18,6 +18,7 @@ from modules.apimachinery.options import Form, ReadOptions, read_options
 from modules.apimachinery.paths import parse_target
 from modules.apimachinery.resources import Resource
 from modules.cloud.apiserver.api_calls import ApiCall, ApiResult
+from modules.cloud.apiserver.endpoints.custom_resources import custom_resources
 from modules.cloud.apiserver.endpoints.openapi import OpenApi
 from modules.cloud.apiserver.endpoints.requests import call_of_request, number
 from modules.cloud.apiserver.endpoints.subscriptions import Subscriptions
@@ -30,6 +31,8 @@ from modules.cloud.apiserver.watch_history import WatchQuery, WatchStart
 _HEALTH: Final = ("healthz", "livez", "readyz")
 _READS: Final = ("GET", "HEAD")
 _STATUS: Final = "Status"
+_LONGEST_DOCUMENT: Final = 5
+"""Parts of the longest path of a document: `/openapi/v3/apis/GROUP/VERSION`."""
 
 
 class ApiCaller(Protocol):
@@ -63,8 +66,7 @@ class ApiService:
     ) -> None:
         self._caller = caller
         self._subscriptions = subscriptions
-        self._discovery = Discovery(RESOURCES, version)
-        self._openapi = OpenApi(RESOURCES)
+        self._version = version
         self._clock = clock
         self._unready = unready
 
@@ -84,16 +86,31 @@ class ApiService:
             if request.parts[:1] and request.parts[0] in _HEALTH:
                 reason = self._unready()
                 return text(503, f"{reason}\n") if reason else text(200, "ok")
-            document = self._discovery.document(request.parts)
-            if document is None:
-                document = self._openapi.document(request.parts)
+            document = self._document(request.parts)
             if document is not None:
                 return json(msgspec.json.encode(document))
         target = parse_target(request.parts)
-        resource = _resource(target)
+        resource = self._resource(target)
         if request.method in _READS:
             return self._read(request, target, resource)
         return self._write(request, target)
+
+    def _document(self, parts: tuple[str, ...]) -> Any:
+        """Return a document of discovery or OpenAPI, None for another path."""
+        has_custom = parts[:1] in ((), ("apis",), ("openapi",)) and len(parts) <= _LONGEST_DOCUMENT
+        resources = (*RESOURCES, *(custom_resources(self._caller.call) if has_custom else ()))
+        document = Discovery(resources, self._version).document(parts)
+        return OpenApi(resources).document(parts) if document is None else document
+
+    def _resource(self, target: Target) -> Resource:
+        """Return the resource of a path: of a kind that is not built in, out of the CustomResourceDefinitions."""
+        for resources in (lambda: RESOURCES, lambda: custom_resources(self._caller.call)):
+            for one in resources():
+                if (one.group, one.version, one.plural) == (target.group, target.version, target.plural):
+                    if target.namespace and not one.namespaced:
+                        break
+                    return one
+        raise no_such_path()
 
     def _read(self, request: Request, target: Target, resource: Resource) -> Reply:
         options = read_options(request, resource)
@@ -121,10 +138,13 @@ class ApiService:
         if target.name:
             options = msgspec.structs.replace(options, selector=options.selector.named(target.name))
         version = number(request, "resourceVersion")
-        subscription = self._subscriptions.subscribe(resource.kind)
+        kind = resource.watched_as or resource.kind
+        subscription = self._subscriptions.subscribe(kind)
         try:
             from_present = version == 0 or options.initial_events
-            start = self._caller.start_watch(WatchQuery(resource.kind, None if from_present else version))
+            start = self._caller.start_watch(
+                WatchQuery(resource.watched_as or resource.kind, None if from_present else version)
+            )
             if start.refusal is not None:
                 raise ApiStatusError(int(start.refusal["code"]), str(start.refusal["message"]))
         except BaseException:
@@ -136,15 +156,6 @@ class ApiService:
             lambda peer: watch.pieces(peer, start, subscription),
             lambda: self._subscriptions.unsubscribe(subscription),
         )
-
-
-def _resource(target: Target) -> Resource:
-    for resource in RESOURCES:
-        if (resource.group, resource.version, resource.plural) == (target.group, target.version, target.plural):
-            if target.namespace and not resource.namespaced:
-                break
-            return resource
-    raise no_such_path()
 
 
 def _response(status: int, obj: Any, warnings: Sequence[str]) -> Response:

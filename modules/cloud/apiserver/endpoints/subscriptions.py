@@ -83,7 +83,7 @@ class Subscriptions:
 
     def publish(self, changed: ObjectChanged) -> None:
         """Passes a change to the subscriptions of its kind."""
-        kind = changed.object["kind"]
+        kind = changed.kind
         with self._lock:
             for subscription in self._all:
                 if subscription.kind == kind:

@@ -11,6 +11,7 @@ from modules.apimachinery.object_encoder import ObjectEncoder
 from modules.apimachinery.options import ReadOptions
 from modules.apimachinery.resources import Resource
 from modules.apimachinery.selectors import Selector
+from modules.cloud.apiserver.custom_resources.objects import in_version
 from modules.cloud.apiserver.endpoints.subscriptions import Subscription
 from modules.cloud.apiserver.kinds import JsonObject
 from modules.cloud.apiserver.watch_history import ObjectChanged, WatchStart
@@ -69,7 +70,10 @@ class ObjectWatch:
         for change in changes:
             kind = event_type(change, self._options.selector)
             if kind and self._namespace in ("", change.object["metadata"].get("namespace")):
-                yield _event(kind, encoder.encode_object(msgspec.json.encode(change.object)))
+                yield _event(kind, encoder.encode_object(msgspec.json.encode(self._in_version(change.object))))
+
+    def _in_version(self, obj: JsonObject) -> JsonObject:
+        return in_version(obj, self._resource.group_version) if self._resource.is_custom else obj
 
     def _bookmark(self, version: int, annotations: dict[str, str] | None = None) -> bytes:
         self._marked = self._clock.monotonic()

@@ -50,7 +50,8 @@ def field_types(kind: str) -> dict[str, dict[str, str]]:
     return found
 
 
-def check_fields(kind: Kind, obj: Any, mode: str, duplicates: tuple[str, ...] = ()) -> tuple[str, ...]:
+def check_fields(kind: Kind, obj: Any, mode: str, duplicates: tuple[str, ...] = (),
+                 unknown: tuple[str, ...] = ()) -> tuple[str, ...]:  # fmt: skip
     """Return the warnings about an object's fields.
 
     Args:
@@ -58,6 +59,7 @@ def check_fields(kind: Kind, obj: Any, mode: str, duplicates: tuple[str, ...] = 
         obj: the object, or a patch of it.
         mode: `Strict`, `Warn` or `Ignore`, as in the parameter `fieldValidation`; "" is `Warn`.
         duplicates: fields that the text had twice.
+        unknown: the unknown fields of an object of a custom kind.
 
     Raises:
         BadRequestError: the mode is unknown, or it is `Strict` and there is an unknown or duplicate field.
@@ -67,7 +69,12 @@ def check_fields(kind: Kind, obj: Any, mode: str, duplicates: tuple[str, ...] = 
         raise BadRequestError(f"fieldValidation: Unsupported value: {mode[:40]!r}: supported values: {known}")
     if mode == IGNORE or not isinstance(obj, dict):
         return ()
-    faults = (*(f'duplicate field "{name[:_LONGEST]}"' for name in duplicates), *unknown_fields(kind, obj))
+    custom = [f'unknown field "{name[:_LONGEST]}"' for name in unknown]
+    faults = (
+        *(f'duplicate field "{name[:_LONGEST]}"' for name in duplicates),
+        *custom,
+        *unknown_fields(kind, obj),
+    )
     if faults and mode == STRICT:
         raise BadRequestError(f"strict decoding error: {', '.join(faults)}")
     return faults

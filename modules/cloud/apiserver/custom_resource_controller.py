@@ -1,0 +1,79 @@
+"""CustomResourceDefinitions in the embedded API server: what their changes do to the objects, and to each other."""
+
+from typing import TYPE_CHECKING, Any
+
+from modules.cloud.apiserver.apply import with_server_fields_removed
+from modules.cloud.apiserver.custom_resources.definitions import prepared_definition, with_status
+from modules.cloud.apiserver.custom_resources.kinds import is_established
+from modules.cloud.apiserver.custom_resources.objects import prepared_object
+from modules.cloud.apiserver.kinds import JsonObject, key_of, kind_named
+from modules.cloud.apiserver.storage import Storage
+from modules.cloud.apiserver.times import format_rfc3339
+from modules.cloud.apiserver.validation import validate_metadata
+
+if TYPE_CHECKING:
+    from beehive.clock import Clock
+
+_DEFINITION = kind_named("CustomResourceDefinition")
+
+
+class CustomResources:
+    """Prepares definitions and custom objects for the storage.
+
+    Args:
+        storage: all objects.
+        clock: for the times of conditions.
+    """
+
+    def __init__(self, storage: Storage, clock: "Clock") -> None:
+        self._storage = storage
+        self._clock = clock
+
+    def from_manifest(self, document: Any) -> JsonObject | None:
+        """Returns a custom object's manifest, as `apply.from_manifest` does; None for another kind.
+
+        Raises:
+            ApiError: it is refused.
+        """
+        custom = self._storage.kinds.custom_of(document)
+        if custom is None:
+            return None
+        obj = with_server_fields_removed(validate_metadata(document, custom.kind))
+        if custom.has_status:
+            obj.pop("status", None)
+        if custom.kind.namespaced:
+            obj["metadata"].setdefault("namespace", "default")
+        return obj
+
+    def prepared(self, obj: JsonObject, live: JsonObject | None) -> JsonObject:
+        """Returns a requested object as it is stored; one of another kind unchanged.
+
+        Raises:
+            ApiError: it breaks a rule of its kind.
+        """
+        if obj["kind"] == _DEFINITION.name:
+            return prepared_definition(obj, live, self._definitions(), self._now())
+        custom = self._storage.kinds.custom_of(obj)
+        return obj if custom is None else prepared_object(custom, obj, live)
+
+    def deleting(self, obj: JsonObject) -> None:
+        """Removes the custom objects of a definition that is about to be deleted."""
+        if obj["kind"] != _DEFINITION.name or not is_established(obj):
+            return
+        kind = self._storage.kinds.named(f"{obj['spec']['names']['kind']}.{obj['spec']['group']}")
+        for each in self._storage.list(kind):
+            self._storage.remove(key_of(each))
+
+    def changed(self, obj: JsonObject) -> None:
+        """Looks again at the definitions whose names were not accepted, after a change of one."""
+        if obj["kind"] != _DEFINITION.name:
+            return
+        for each in self._definitions():
+            if not is_established(each):
+                self._storage.replace(with_status(each, each, self._definitions(), self._now()))
+
+    def _definitions(self) -> list[JsonObject]:
+        return self._storage.list(_DEFINITION)
+
+    def _now(self) -> str:
+        return format_rfc3339(self._clock.now())

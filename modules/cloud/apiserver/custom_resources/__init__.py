@@ -1,0 +1,1 @@
+"""CustomResourceDefinitions, and the kinds of objects that they define."""

@@ -1,0 +1,225 @@
+"""Regular expressions of schemas, matched in linear time as Go's regexp does (Thompson's construction).
+
+Python's `re` backtracks: one pattern of a CustomResourceDefinition could occupy the API server for ever.
+"""
+
+import re
+from functools import lru_cache
+from typing import Final, NamedTuple
+
+STATES: Final = 2000
+"""States of one pattern."""
+STEPS: Final = 4_000_000
+"""States times characters of one match."""
+
+_ANY: Final = re.compile("[^\n]")
+_SHORTHANDS: Final = {"d": "[0-9]", "w": "[0-9A-Za-z_]", "s": "[\t\n\f\r ]", "D": "[^0-9]", "W": "[^0-9A-Za-z_]",
+                      "S": "[^\t\n\f\r ]"}  # fmt: skip
+_COUNT: Final = re.compile(r"\{([0-9]{1,4})(,([0-9]{0,4}))?\}")
+_CLASS: Final = re.compile(r"\[\^?\]?(?:\\.|\[:\^?[a-z]+:\]|[^\]\\])*\]")
+_CONTROLS: Final = {"n": "\n", "t": "\t", "r": "\r", "f": "\f", "v": "\v"}
+_START: Final = "start"
+_END: Final = "end"
+
+
+class PatternError(ValueError):
+    """A pattern cannot be used: it is no regular expression, too large, or has a part that is not linear."""
+
+
+class _State(NamedTuple):
+    test: "re.Pattern[str] | str | None"
+    """A class of characters, an anchor, or None for an empty step."""
+    after: list[int]
+
+
+class Pattern:
+    """A compiled regular expression.
+
+    Raises:
+        PatternError: see there.
+    """
+
+    def __init__(self, text: str) -> None:
+        if len(text) > STATES:
+            raise PatternError(f"a pattern has at most {STATES} characters")
+        self._text = text
+        self._at = 0
+        self._depth = 0
+        self._states: list[_State] = []
+        self._first, last = self._alternatives()
+        if self._at < len(text):
+            raise PatternError(f"unexpected {text[self._at]!r}")
+        self._last = self._state(None)
+        self._states[last].after.append(self._last)
+
+    def search(self, value: str) -> bool:
+        """Return whether the pattern is found in a text.
+
+        Raises:
+            PatternError: the text is too long for the pattern.
+        """
+        if len(value) * len(self._states) > STEPS:
+            raise PatternError("the value is too long for its pattern")
+        present: set[int] = set()
+        for at in range(len(value) + 1):
+            present = self._closure(present | {self._first}, is_start=at == 0, is_end=at == len(value))
+            if self._last in present:
+                return True
+            if at < len(value):
+                present = {
+                    after
+                    for state in present
+                    for after in self._states[state].after
+                    if isinstance(test := self._states[state].test, re.Pattern) and test.match(value[at])
+                }
+        return False
+
+    def _closure(self, states: set[int], *, is_start: bool, is_end: bool) -> set[int]:
+        found, waiting = set(states), list(states)
+        while waiting:
+            test, after = self._states[waiting.pop()]
+            if test is None or (test == _START and is_start) or (test == _END and is_end):
+                waiting += [state for state in after if state not in found]
+                found.update(after)
+        return found
+
+    def _state(self, test: "re.Pattern[str] | str | None", *after: int) -> int:
+        if len(self._states) >= STATES:
+            raise PatternError("the pattern is too large")
+        self._states.append(_State(test, list(after)))
+        return len(self._states) - 1
+
+    def _peek(self) -> str:
+        return self._text[self._at : self._at + 1]
+
+    def _alternatives(self) -> tuple[int, int]:
+        self._depth += 1
+        if self._depth > 50:
+            raise PatternError("the pattern is nested too deeply")
+        ways = [self._sequence()]
+        while self._peek() == "|":
+            self._at += 1
+            ways.append(self._sequence())
+        self._depth -= 1
+        last = self._state(None)
+        for _, end in ways:
+            self._states[end].after.append(last)
+        return self._state(None, *(first for first, _ in ways)), last
+
+    def _sequence(self) -> tuple[int, int]:
+        first = last = self._state(None)
+        while self._peek() not in ("", "|", ")"):
+            begin, end = self._repeated()
+            self._states[last].after.append(begin)
+            last = end
+        return first, last
+
+    def _repeated(self) -> tuple[int, int]:
+        began = self._at
+        part = self._atom()
+        least, most = self._counts()
+        if (least, most) == (1, 1):
+            return part
+        ended = self._at
+        first = last = self._state(None)
+        ends: list[int] = []
+        for count in range(max(least, 1) if most is None else most):
+            self._at = began
+            begin, end = self._atom()
+            if count >= least:
+                ends.append(last)
+            self._states[last].after.append(begin)
+            last = end if most is not None else self._state(None)
+            if most is None:
+                self._states[end].after.append(last)
+                if count == max(least, 1) - 1:
+                    self._states[last].after.append(begin)
+        self._at = ended
+        out = self._state(None)
+        for state in (last, *ends):
+            self._states[state].after.append(out)
+        return first, out
+
+    def _counts(self) -> tuple[int, int | None]:
+        """Return the least and most repetitions of what precedes; most is None without a bound."""
+        known: dict[str, tuple[int, int | None]] = {"*": (0, None), "+": (1, None), "?": (0, 1)}
+        counts = known.get(self._peek())
+        if counts is not None:
+            self._at += 1
+        elif found := _COUNT.match(self._text, self._at):
+            self._at = found.end()
+            least = int(found[1])
+            counts = least, (int(found[3]) if found[3] else None) if found[2] else least
+            if (counts[1] or 0) > 1000 or least > 1000:
+                raise PatternError("invalid repeat count")
+        else:
+            return 1, 1
+        if self._peek() == "?":
+            self._at += 1
+        if self._peek() and self._peek() in "*+":
+            raise PatternError("invalid nested repetition operator")
+        return counts
+
+    def _atom(self) -> tuple[int, int]:
+        char = self._peek()
+        if char == "(":
+            return self._group()
+        if char == "[":
+            found = _CLASS.match(self._text, self._at)
+            if found is None or "[:" in found[0]:
+                raise PatternError("a class of characters cannot be read")
+            self._at = found.end()
+            return self._test(_compiled(found[0].replace("[", "\\[").replace("\\[", "[", 1)))
+        self._at += 1
+        if char in ("^", "$"):
+            return self._test(_START if char == "^" else _END)
+        if char == "\\":
+            return self._escape()
+        if char in ("*", "+", "?"):
+            raise PatternError("missing argument to repetition operator")
+        return self._test(_ANY if char == "." else re.compile(re.escape(char)))
+
+    def _group(self) -> tuple[int, int]:
+        opening = re.compile(r"\((?:\?:|\?P?<[A-Za-z_]\w*>)?(?!\?)").match(self._text, self._at)
+        if opening is None:
+            raise PatternError("a group of this form is not supported")
+        self._at = opening.end()
+        part = self._alternatives()
+        if self._peek() != ")":
+            raise PatternError("missing closing )")
+        self._at += 1
+        return part
+
+    def _escape(self) -> tuple[int, int]:
+        char = self._peek()
+        self._at += 1
+        if char in ("A", "z"):
+            return self._test(_START if char == "A" else _END)
+        if char in _SHORTHANDS:
+            return self._test(re.compile(_SHORTHANDS[char]))
+        if char in _CONTROLS:
+            return self._test(re.compile(_CONTROLS[char]))
+        if not char or char.isalnum():
+            raise PatternError(f"the escape \\{char} is not supported")
+        return self._test(re.compile(re.escape(char)))
+
+    def _test(self, test: "re.Pattern[str] | str") -> tuple[int, int]:
+        last = self._state(None)
+        return self._state(test, last), last
+
+
+def _compiled(text: str) -> "re.Pattern[str]":
+    try:
+        return re.compile(text, re.ASCII)
+    except re.error as error:
+        raise PatternError(str(error)) from error
+
+
+@lru_cache(256)
+def pattern(text: str) -> Pattern:
+    """Return a compiled pattern.
+
+    Raises:
+        PatternError: it cannot be used.
+    """
+    return Pattern(text)
