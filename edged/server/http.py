@@ -11,8 +11,11 @@ import contextlib
 import logging
 import select
 import socket
+import ssl
 import threading
 from typing import Final
+
+import msgspec
 
 from beehive import Clock
 from beehive.http.server import ServerExchange
@@ -45,13 +48,23 @@ class HttpServer:
         service: a router, for instance. It is called on the connections' threads.
         clock: for the deadline of a request.
         max_body: bytes of a request's body that are read before the service is called; 0 leaves bodies unread.
+        context: serves HTTPS; the handshake is on the connection's thread, in at most `REQUEST_SECONDS`.
     """
 
-    def __init__(self, listening: socket.socket, service: HttpService, clock: Clock, *, max_body: int = 0) -> None:
+    def __init__(
+        self,
+        listening: socket.socket,
+        service: HttpService,
+        clock: Clock,
+        *,
+        max_body: int = 0,
+        context: ssl.SSLContext | None = None,
+    ) -> None:
         self._listening = listening
         self._service = service
         self._clock = clock
         self._max_body = max_body
+        self._context = context
         self._lock = threading.Lock()
         self._connections: dict[socket.socket, threading.Thread] = {}
         self._streams = threading.BoundedSemaphore(MAX_STREAMS)
@@ -77,13 +90,20 @@ class HttpServer:
             open_ones = list(self._connections.items())
             for connection, _ in open_ones:
                 with contextlib.suppress(OSError):
-                    connection.shutdown(socket.SHUT_RDWR)
+                    socket.socket.shutdown(connection, socket.SHUT_RDWR)  # SSLSocket's would let plain text out
         for _, thread in open_ones:
             thread.join(_STOP_SECONDS)
 
     def _accept(self) -> None:
         while (connection := accept_connection(self._listening)) is not None:
-            self._start_thread(connection)
+            with contextlib.suppress(OSError):  # the client has gone already
+                self._start_thread(self._secured(connection))
+
+    def _secured(self, connection: socket.socket) -> socket.socket:
+        """Return the connection, with TLS if it is served; nothing is read yet."""
+        if self._context is None:
+            return connection
+        return self._context.wrap_socket(connection, server_side=True, do_handshake_on_connect=False)
 
     def _start_thread(self, connection: socket.socket) -> None:
         """Serve the connection on a thread of its own, or close it beyond `MAX_CONNECTIONS`."""
@@ -103,6 +123,9 @@ class HttpServer:
     def _serve(self, connection: socket.socket) -> None:
         try:
             with connection:
+                if isinstance(connection, ssl.SSLSocket):
+                    connection.settimeout(REQUEST_SECONDS)
+                    connection.do_handshake()
                 self._reply(_Connection(connection, self._clock))
         except OSError:
             _log.debug("a connection to the local HTTP server broke", exc_info=True)
@@ -153,7 +176,10 @@ class _Connection:
 
     def read_request(self, max_body: int) -> Request:
         """Return the request. Raise RequestError when it cannot be read."""
-        return read_request(self._exchange, self._receive, max_body)
+        request = read_request(self._exchange, self._receive, max_body)
+        if isinstance(self.socket, ssl.SSLSocket):
+            return msgspec.structs.replace(request, certificate=self.socket.getpeercert() or None)
+        return request
 
     def send(self, response: Response) -> None:
         """Send a whole response and end the connection's sending side."""

@@ -4,7 +4,8 @@ A path's parts are looked up as names of Kubernetes objects, so a part that is e
 means a directory (`..`) is refused before a handler sees it.
 """
 
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 from urllib.parse import parse_qsl, unquote_to_bytes
 
 import msgspec
@@ -38,6 +39,8 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     """The bytes that the client sent after the head, for a handler that takes the connection over."""
     body: bytes = b""
     """Empty unless the server reads bodies."""
+    certificate: Mapping[str, Any] | None = None
+    """The verified client certificate, as `ssl.SSLSocket.getpeercert` returns it; None without one."""
 
     @property
     def path(self) -> str:

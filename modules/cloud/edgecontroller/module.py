@@ -195,10 +195,10 @@ class EdgeController(Module):
 
     @handles(None, Verb.CALL, source=commands.SOURCE)
     def on_administrators_call(self, message: Message) -> None:
-        """Carries out an API call of module `control`, whose clients are administrators: without authorization. The
-        simulation writes this way, in place of people and controllers.
+        """Carries out an API call of module `control`: of an administrator without authorization, of a node that calls
+        over TCP with it. The simulation writes this way, in place of people and controllers.
         """
-        self._call(message, lambda call: api_calls.serve(self._cluster, call, knows_all=self._knows_all()))
+        self._call(message, self._serve_call)
 
     @handles(None, Verb.WATCH, source=commands.SOURCE)
     def on_watch(self, message: Message) -> None:
@@ -232,6 +232,11 @@ class EdgeController(Module):
             self._handle(message, call, refuse)
         except api_calls.DryRunError as end:
             answer(end.result)
+
+    def _serve_call(self, call: api_calls.ApiCall) -> api_calls.ApiResult:
+        if call.node:
+            return self._serve_node(call)
+        return api_calls.serve(self._cluster, call, knows_all=self._knows_all())
 
     def _serve_node(self, call: api_calls.ApiCall) -> api_calls.ApiResult:
         self._access_control.authorize(of_call(call.node, call))

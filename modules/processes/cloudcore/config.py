@@ -63,6 +63,16 @@ class CloudCoreConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     tls: TlsConfig | None = None
     """Certificates; default none: the link is not encrypted."""
 
+    secure_port: Annotated[int, Meta(ge=0, le=65535)] | None = None
+    """TCP port of the Kubernetes API over HTTPS (kube-apiserver's `--secure-port`), which needs `tls`. 0 takes any free
+    one. Default none: the control socket only."""
+
+    bind_address: str = "127.0.0.1"
+    """IP address of the Kubernetes API over HTTPS."""
+
+    token_auth_file: Path | None = None
+    """File of static tokens, `token,user,uid,"group1,group2"`. Default none: client certificates only."""
+
     keepalive_interval: Annotated[float, Meta(gt=0)] = 30.0
     """Seconds without a keepalive after which a node is disconnected (`cloudHub.keepaliveInterval`). Twice the edge's
     heartbeat of 15 s."""

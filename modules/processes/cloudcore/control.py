@@ -16,9 +16,10 @@ from edged.server.http import HttpServer
 from edged.server.listening import listen_unix, short_name
 from modules.apimachinery.errors import ApiStatusError
 from modules.cloud.apiserver import commands
+from modules.cloud.apiserver.access.service import AccessService, NodeCaller
 from modules.cloud.apiserver.api_calls import ApiCall, ApiResult
 from modules.cloud.apiserver.commands import Verb
-from modules.cloud.apiserver.endpoints.service import ApiService
+from modules.cloud.apiserver.endpoints.service import ApiCaller, ApiService
 from modules.cloud.apiserver.endpoints.subscriptions import Subscriptions
 from modules.cloud.apiserver.limits import REQUEST_BYTES
 from modules.cloud.apiserver.watch_history import ObjectChanges, WatchQuery, WatchStart
@@ -27,6 +28,7 @@ from modules.cloud.refusals import Refusals
 from modules.processes.cloudcore.control_service import ControlService
 from modules.processes.cloudcore.errors import ControlError
 from modules.processes.cloudcore.metrics import exposition
+from modules.processes.cloudcore.secure_serving import SecureServing
 from modules.processes.edgecore.version import KUBELET_VERSION
 
 _log = logging.getLogger(__name__)
@@ -46,15 +48,18 @@ class Control(Module):
     Args:
         path: the socket's path; a stale socket is replaced.
         refusals: counts of refused requests, for `/metrics`.
+        secure: serves the Kubernetes API over HTTPS, too.
     """
 
     name: ClassVar[str] = commands.SOURCE
     group: ClassVar[str] = commands.SOURCE
 
-    def __init__(self, path: Path, refusals: Refusals) -> None:
+    def __init__(self, path: Path, refusals: Refusals, secure: SecureServing | None = None) -> None:
         super().__init__()
         self._path = path
         self._refusals = refusals
+        self._secure = secure
+        self._secure_server: HttpServer | None = None
         self._subscriptions = Subscriptions()
         self._server: HttpServer | None = None
 
@@ -62,10 +67,16 @@ class Control(Module):
         """Starts to listen.
 
         Raises:
-            ControlError: another process listens on the path, or it cannot be used.
+            ControlError: another process listens on the path or the port, or it cannot be used.
         """
         self._server = HttpServer(listening_socket(self._path), self.service(), self.clock, max_body=REQUEST_BYTES)
         self._server.start()
+        if self._secure is not None:
+            try:
+                self._secure_server = self._secure.start(self._access(self._secure), self.clock)
+            except ControlError:
+                self._close()
+                raise
 
     def on_stop(self) -> None:
         """Closes the socket and all connections."""
@@ -84,8 +95,14 @@ class Control(Module):
 
     def service(self) -> ControlService:
         """Returns what is served; tests serve it on a port."""
-        api = ApiService(self, self._subscriptions, KUBELET_VERSION, self.clock, self._unready)
+        api = self._api(self)
         return ControlService(api, self._make_token, lambda: exposition(self.hive, self._refusals), self._nodes)
+
+    def _api(self, caller: ApiCaller) -> ApiService:
+        return ApiService(caller, self._subscriptions, KUBELET_VERSION, self.clock, self._unready)
+
+    def _access(self, secure: SecureServing) -> AccessService:
+        return AccessService(secure.authenticator, self.service(), lambda node: self._api(NodeCaller(self, node)))
 
     def call(self, call: ApiCall) -> ApiResult:
         """Returns edgecontroller's response to a request, on the thread of a connection.
@@ -143,10 +160,13 @@ class Control(Module):
 
     def _close(self) -> None:
         server, self._server = self._server, None
+        secure, self._secure_server = self._secure_server, None
         if server is not None:
             self._path.unlink(missing_ok=True)
             self._subscriptions.end_all()
             server.stop()
+        if secure is not None:
+            secure.stop()
 
 
 def listening_socket(path: Path) -> socket.socket:

@@ -13,6 +13,8 @@ from beehive.clock import RealClock
 from beehive.errors import BeehiveError
 from beehive.hive import Hive
 from beehive.runtime import Threads
+from modules.cloud.apiserver.authentication.authenticator import Authenticator
+from modules.cloud.apiserver.authentication.token_file import StaticTokens, read_tokens
 from modules.cloud.apiserver.cluster import Cluster
 from modules.cloud.apiserver.database.database import Database
 from modules.cloud.apiserver.manifest_directory import ManifestDirectory, check_directory
@@ -25,6 +27,7 @@ from modules.cloud.refusals import Refusals
 from modules.processes.cloudcore.config import CloudCoreConfig, TlsConfig
 from modules.processes.cloudcore.control import Control, check_socket
 from modules.processes.cloudcore.health_server import HealthServer
+from modules.processes.cloudcore.secure_serving import SecureServing
 from modules.processes.edgecore.exit_codes import ExitCode
 from modules.processes.edgecore.service_manager import ServiceManager, Watch, dead_modules
 from modules.processes.edgecore.shutdown import Shutdown
@@ -83,6 +86,7 @@ class CloudCore:
         ControlError: another cloudcore has the control socket.
         ManifestDirectoryError: the directory of manifests is missing or cannot be read.
         DatabaseError: the database cannot be used.
+        TokenFileError: the file of tokens cannot be used.
         AuthorityError: the certificate authority's files cannot be used.
         OSError: the certificate authority's files cannot be read.
     """
@@ -110,7 +114,8 @@ class CloudCore:
         self.hive.add(EdgeController, cluster, self._database, manifests, refusals)
         self.hive.add(CloudHub, settings, self._make_server, {}, refusals)
         self.hive.add(DynamicController)
-        self.hive.add(Control, config.control_socket, refusals)
+        self._secure = self._secure_serving(config)
+        self.hive.add(Control, config.control_socket, refusals, self._secure)
         self._metrics: list[tuple[str, int]] = []
         if config.metrics_address:
             self.hive.add(HealthServer, config.metrics_address, config.metrics_port, refusals, self._metrics)
@@ -130,7 +135,13 @@ class CloudCore:
         """The addresses as URLs, also that of the metrics."""
         schemes = ("wss", "https") if self._config.tls else ("ws",)
         served = [*zip(schemes, self.addresses, strict=True), *(("http", metrics) for metrics in self._metrics)]
-        return [f"{scheme}://{_host(host)}:{port}" for scheme, (host, port) in served]
+        urls = [f"{scheme}://{_host(host)}:{port}" for scheme, (host, port) in served]
+        return [*urls, f"{self._secure.url} (Kubernetes API)"] if self._secure else urls
+
+    @property
+    def secure_port(self) -> int:
+        """The TCP port of the Kubernetes API, when started; 0 without one."""
+        return self._secure.port if self._secure else 0
 
     def start(self) -> None:
         """Starts all modules.
@@ -162,6 +173,17 @@ class CloudCore:
         settings = registrar.RegistrarSettings(tls.https_address, tls.https_port, tls.certificate_seconds)
         self.hive.add(registrar.Registrar, settings, authority, files, self._https)
         return authority.pem
+
+    @staticmethod
+    def _secure_serving(config: CloudCoreConfig) -> SecureServing | None:
+        """Returns the Kubernetes API's server over HTTPS; the registrar has made the authority."""
+        if config.secure_port is None or config.tls is None:
+            return None
+        from modules.cloud.cloudhub.certificates import authority_files, contexts  # noqa: PLC0415 - cryptography is 17 MB
+
+        tokens = read_tokens(config.token_auth_file) if config.token_auth_file else StaticTokens({})
+        context = contexts.https_context(authority_files.AuthorityFiles(config.tls.directory))
+        return SecureServing(config.bind_address, config.secure_port, context, Authenticator(tokens))
 
     def _make_server(self, deliver: Dispatcher) -> WebsocketServer:
         """Returns a websocket server; after a restart of cloudhub it listens on the same port."""

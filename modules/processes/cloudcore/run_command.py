@@ -32,6 +32,7 @@ def add(commands: argparse._SubParsersAction[Any]) -> None:
         help="of the websocket; port 0 takes a free one (default %(default)s)",
     )
     _add_tls(parser)
+    _add_secure(parser)
     parser.add_argument(
         "--allow-without-tls",
         action="store_true",
@@ -90,6 +91,22 @@ def _add_tls(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def _add_secure(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("the Kubernetes API over HTTPS, for kubectl")
+    group.add_argument(
+        "--secure-port", type=int, metavar="N", help="serve it on this port, with --tls; 0 takes a free one"
+    )
+    group.add_argument(
+        "--bind-address", metavar="IP", default=_DEFAULTS.bind_address, help="of --secure-port (default %(default)s)"
+    )
+    group.add_argument(
+        "--token-auth-file",
+        type=Path,
+        metavar="FILE",
+        help='tokens of users, lines of token,user,uid,"group1,group2"; members of system:masters may do everything',
+    )
+
+
 def run(chosen: argparse.Namespace) -> int:
     """Run the cloud until SIGTERM; return the exit status."""
     import logging  # noqa: PLC0415 - the other commands do without the modules and their libraries
@@ -117,7 +134,13 @@ def run(chosen: argparse.Namespace) -> int:
             "secrets: add --tls, listen on 127.0.0.1, or say --allow-without-tls\n"
         )
         return ExitCode.USAGE
+    if not chosen.tls and (chosen.secure_port is not None or chosen.token_auth_file):
+        sys.stderr.write("cloudcore run: --secure-port and --token-auth-file need certificates: add --tls\n")
+        return ExitCode.USAGE
     settings = {
+        "secure_port": chosen.secure_port,
+        "bind_address": chosen.bind_address,
+        "token_auth_file": chosen.token_auth_file and str(chosen.token_auth_file),
         "listen_address": address,
         "listen_port": port,
         "tls": _tls_settings(chosen, address) if chosen.tls else None,

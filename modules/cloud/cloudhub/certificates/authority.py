@@ -104,6 +104,22 @@ class Authority:
         builder = builder.add_extension(alternatives, critical=False)
         return builder.sign(self._key, hashes.SHA256()).public_bytes(Encoding.PEM), pem_of_key(key)
 
+    def make_administrator_certificate(self, user: str, now: float) -> tuple[bytes, bytes]:
+        """Returns a new client certificate of a member of `system:masters`, valid for a year, and its key, both PEM.
+
+        Args:
+            user: the common name, at most 64 characters.
+            now: seconds since the epoch.
+
+        Raises:
+            ValueError: the name is empty or too long.
+        """
+        key = ec.generate_private_key(ec.SECP256R1())
+        organization = x509.NameAttribute(NameOID.ORGANIZATION_NAME, "system:masters")
+        subject = x509.Name([organization, x509.NameAttribute(NameOID.COMMON_NAME, user)])
+        builder = self._issue(subject, key.public_key(), now, timedelta(days=365), _CLIENT)
+        return builder.sign(self._key, hashes.SHA256()).public_bytes(Encoding.PEM), pem_of_key(key)
+
     def sign_node(self, request: bytes, node: str, now: float, seconds: float) -> bytes:
         """Signs a node's certificate request.
 

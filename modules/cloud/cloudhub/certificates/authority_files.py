@@ -73,6 +73,21 @@ def open_authority(files: AuthorityFiles, names: Sequence[str], now: float) -> A
     return authority
 
 
+def load_authority(files: AuthorityFiles, now: float) -> Authority:
+    """Return the authority in a directory, which must have one.
+
+    Raises:
+        AuthorityError: it has none, or a file cannot be used.
+    """
+    attempt = "cannot use the certificate authority"
+    if not files.authority.exists():
+        raise AuthorityError(attempt, str(files.directory), "there is none: start `cloudcore run --tls` once")
+    try:
+        return _authority(files, now)
+    except (OSError, ValueError) as error:
+        raise AuthorityError(attempt, str(files.directory), str(error)) from error
+
+
 def _authority(files: AuthorityFiles, now: float) -> Authority:
     there = [path for path in (files.authority, files.authority_key) if path.exists()]
     if not there or _was_interrupted(files, there):

@@ -1,0 +1,1 @@
+"""What an authenticated user may request over TCP."""

@@ -1,0 +1,118 @@
+"""The Kubernetes API over TCP: authentication and authorization in front of the service of the control socket.
+
+There is no RBAC engine: members of `system:masters` may do everything, nodes what the node authorizer allows, and
+others nothing but learn who they are.
+"""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import msgspec
+
+from edged.server.errors import RequestError
+from edged.server.request import Request
+from edged.server.responses import Reply, Response
+from edged.server.router import HttpService
+from modules.apimachinery.errors import ApiStatusError
+from modules.cloud.apiserver.api_calls import ApiCall, ApiResult
+from modules.cloud.apiserver.authentication.authenticator import Authenticator
+from modules.cloud.apiserver.authentication.users import User
+from modules.cloud.apiserver.endpoints.service import ApiCaller
+from modules.cloud.apiserver.watch_history import WatchQuery, WatchStart
+
+_OPEN: Final = (("healthz",), ("livez",), ("readyz",), ("version",))
+_READS: Final = ("GET", "HEAD")
+_VERBS: Final = {"POST": "post", "PUT": "put", "PATCH": "patch", "DELETE": "delete"}
+_REVIEW: Final = ("apis", "authentication.k8s.io", "v1", "selfsubjectreviews")
+_ACCESS_REVIEW: Final = ("apis", "authorization.k8s.io", "v1", "selfsubjectaccessreviews")
+_ANONYMOUS: Final = User("system:anonymous", groups=("system:unauthenticated",))
+_AUTHENTICATED: Final = "system:authenticated"
+
+
+class NodeCaller:
+    """Passes a node's requests on in the node's name, so that the node authorizer decides on them (`ApiCaller`).
+
+    Args:
+        caller: passes the requests on.
+        node: the node's name, from its certificate.
+    """
+
+    def __init__(self, caller: ApiCaller, node: str) -> None:
+        self._caller = caller
+        self._node = node
+
+    def call(self, call: ApiCall) -> ApiResult:
+        """Return the response. Raise ApiStatusError when there is none."""
+        return self._caller.call(msgspec.structs.replace(call, node=self._node))
+
+    def start_watch(self, query: WatchQuery) -> WatchStart:
+        """Refuse a watch: a node gets changes over its link, where they are only its own."""
+        raise ApiStatusError(403, f"nodes cannot watch {query.kind} here: changes reach them over their link")
+
+
+class AccessService:
+    """Serves the Kubernetes API to clients that it authenticates (`HttpService`).
+
+    Args:
+        authenticator: finds the user of a request.
+        administrators: what members of `system:masters` reach.
+        of_node: returns what a node reaches.
+    """
+
+    def __init__(
+        self, authenticator: Authenticator, administrators: HttpService, of_node: Callable[[str], HttpService]
+    ) -> None:
+        self._authenticator = authenticator
+        self._administrators = administrators
+        self._of_node = of_node
+
+    def serve(self, request: Request) -> Reply:
+        """Return the reply; refusals become a metav1.Status."""
+        try:
+            return self._reply(request)
+        except ApiStatusError as error:
+            return error.response()
+        except RequestError as error:
+            return ApiStatusError(error.status, str(error)).response()
+
+    def _reply(self, request: Request) -> Reply:
+        user = self._authenticator.user(request)
+        if any(name.startswith("impersonate-") for name, _ in request.headers):
+            raise ApiStatusError(403, "impersonation is not served: use the user's own credentials")
+        if request.method in _READS and request.parts in _OPEN:
+            return self._administrators.serve(request)
+        if user is None:
+            raise _forbidden(_ANONYMOUS, request)
+        if request.method == "POST" and request.parts in (_REVIEW, _ACCESS_REVIEW):
+            return _review(user, request)
+        if user.is_administrator:
+            return self._administrators.serve(request)
+        if user.node:
+            return self._of_node(user.node).serve(request)
+        raise _forbidden(user, request)
+
+
+def _forbidden(user: User, request: Request) -> ApiStatusError:
+    verb = _VERBS.get(request.method, "get")
+    return ApiStatusError(403, f'forbidden: User "{user.name}" cannot {verb} path "{request.path}"')
+
+
+def _review(user: User, request: Request) -> Response:
+    """Return the response to a SelfSubjectReview or a SelfSubjectAccessReview.
+
+    The body is not read: kubectl sends it in protobuf, and the answer is the same for every verb and resource.
+    """
+    group = request.parts[1]
+    if request.parts == _REVIEW:
+        info = {"username": user.name, "uid": user.uid, "groups": [*user.groups, _AUTHENTICATED]}
+        return _created("SelfSubjectReview", group, {"status": {"userInfo": info}})
+    if user.node and not user.is_administrator:
+        raise ApiStatusError(403, "access reviews of nodes are not served: the node authorizer decides on each request")
+    reason = "" if user.is_administrator else "only members of system:masters may do it"
+    status = {"allowed": user.is_administrator, "reason": reason}
+    return _created("SelfSubjectAccessReview", group, {"spec": {}, "status": status})
+
+
+def _created(kind: str, group: str, fields: dict[str, Any]) -> Response:
+    body = {"kind": kind, "apiVersion": f"{group}/v1", "metadata": {}, **fields}
+    return Response(201, "application/json", msgspec.json.encode(body))

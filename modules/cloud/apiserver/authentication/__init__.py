@@ -1,0 +1,1 @@
+"""Authentication of the Kubernetes API's clients over TCP."""

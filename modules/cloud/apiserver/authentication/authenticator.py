@@ -1,0 +1,35 @@
+"""The user of a request over TCP: by a client certificate, or by a bearer token."""
+
+from edged.server.request import Request
+from modules.apimachinery.errors import ApiStatusError
+from modules.cloud.apiserver.authentication.token_file import StaticTokens
+from modules.cloud.apiserver.authentication.users import User, user_of_certificate
+
+
+class Authenticator:
+    """Authenticates requests; a certificate counts before a token, as with kube-apiserver.
+
+    Args:
+        tokens: the static tokens.
+    """
+
+    def __init__(self, tokens: StaticTokens) -> None:
+        self._tokens = tokens
+
+    def user(self, request: Request) -> User | None:
+        """Return the user of a request, None for an anonymous one.
+
+        Raises:
+            ApiStatusError: 401; the request has credentials that are not valid.
+        """
+        user = user_of_certificate(request.certificate)
+        if user is not None:
+            return user
+        credentials = request.header("authorization")
+        if not credentials and request.certificate is None:
+            return None
+        scheme, _, token = credentials.partition(" ")
+        user = self._tokens.user(token.strip()) if scheme.lower() == "bearer" else None
+        if user is None:
+            raise ApiStatusError(401, "Unauthorized")
+        return user

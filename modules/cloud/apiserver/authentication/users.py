@@ -1,0 +1,42 @@
+"""The user of a request, as Kubernetes' authenticators describe one."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+
+ADMINISTRATORS: Final = "system:masters"
+_NODES: Final = "system:nodes"
+_NODE: Final = "system:node:"
+
+
+class User(msgspec.Struct, frozen=True):
+    """A user with its groups."""
+
+    name: str
+    uid: str = ""
+    groups: tuple[str, ...] = ()
+
+    @property
+    def is_administrator(self) -> bool:
+        """Whether the user may do everything."""
+        return ADMINISTRATORS in self.groups
+
+    @property
+    def node(self) -> str:
+        """The name of the node that the user is; "" for others."""
+        is_node = _NODES in self.groups and self.name.startswith(_NODE)
+        return self.name.removeprefix(_NODE) if is_node else ""
+
+
+def user_of_certificate(certificate: Mapping[str, Any] | None) -> User | None:
+    """Return the user of a verified client certificate: CN is the name, each O a group; None without exactly one CN.
+
+    Args:
+        certificate: in the form of `ssl.SSLSocket.getpeercert`.
+    """
+    subject = [pair for names in (certificate or {}).get("subject", ()) for pair in names]
+    names = [str(value) for key, value in subject if key == "commonName"]
+    if len(names) != 1 or not names[0]:
+        return None
+    return User(names[0], groups=tuple(str(value) for key, value in subject if key == "organizationName"))

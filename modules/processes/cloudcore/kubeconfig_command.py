@@ -1,0 +1,77 @@
+"""The command `cloudcore kubeconfig`."""
+
+from __future__ import annotations
+
+import base64
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from modules.processes.cloudcore.paths import add_socket_options
+from modules.processes.edgecore.exit_codes import ExitCode
+from modules.tools.printing.terminal import print_error, print_lines
+
+if TYPE_CHECKING:
+    import argparse
+
+
+def add(commands: argparse._SubParsersAction[Any]) -> None:
+    """Add the command."""
+    parser = commands.add_parser("kubeconfig", help="print a kubeconfig of an administrator, for `run --secure-port`")
+    parser.add_argument("--output", type=Path, metavar="FILE", help="write it there, with mode 0600")
+    parser.add_argument(
+        "--user", metavar="NAME", default="admin", help="name of the administrator (default %(default)s)"
+    )
+    parser.add_argument(
+        "--server",
+        metavar="URL",
+        default="https://127.0.0.1:6443",
+        help="of the secure port, by a name in the server's certificate (default %(default)s)",
+    )
+    parser.add_argument("--tls-dir", type=Path, metavar="DIR", help="of the authority (default: tls below --root)")
+    add_socket_options(parser)
+    parser.set_defaults(command=f"{__name__}:run")
+
+
+def run(chosen: argparse.Namespace) -> int:
+    """Make a client certificate, valid for a year, and write the kubeconfig; return the exit status."""
+    import msgspec  # noqa: PLC0415 - the other commands do without
+
+    from beehive.clock import RealClock  # noqa: PLC0415
+    from beehive.files.durable import replace_file  # noqa: PLC0415
+    from modules.cloud.cloudhub.certificates.authority_files import AuthorityFiles, load_authority  # noqa: PLC0415
+
+    if not 1 <= len(chosen.user) <= 64:
+        print_error("cloudcore", "--user has 1 to 64 characters")
+        return ExitCode.USAGE
+    now = RealClock().now()
+    authority = load_authority(AuthorityFiles(chosen.tls_dir), now)
+    certificate, key = authority.make_administrator_certificate(chosen.user, now)
+    text = msgspec.yaml.encode(kubeconfig(chosen.server, chosen.user, authority.pem.encode(), certificate, key))
+    if chosen.output is None:
+        print_lines(text.decode().splitlines())
+        return ExitCode.OK
+    try:
+        replace_file(chosen.output, text, 0o600)
+    except OSError as error:
+        print_error("cloudcore", f"cannot write {chosen.output}: {error.strerror}")
+        return ExitCode.INTERNAL_ERROR
+    return ExitCode.OK
+
+
+def kubeconfig(server: str, user: str, authority: bytes, certificate: bytes, key: bytes) -> dict[str, Any]:
+    """Return a kubeconfig of one cluster and one user; certificates and key in PEM."""
+    credentials = {"client-certificate-data": _data(certificate), "client-key-data": _data(key)}
+    return {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [
+            {"name": "cloudcore", "cluster": {"server": server, "certificate-authority-data": _data(authority)}}
+        ],
+        "users": [{"name": user, "user": credentials}],
+        "contexts": [{"name": "cloudcore", "context": {"cluster": "cloudcore", "user": user}}],
+        "current-context": "cloudcore",
+    }
+
+
+def _data(pem: bytes) -> str:
+    return base64.b64encode(pem).decode()

@@ -1,0 +1,141 @@
+"""The Kubernetes API over HTTPS: real TLS sockets, and the real kubectl."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import ssl
+import subprocess
+from collections.abc import Iterator
+from http.client import HTTPSConnection
+from pathlib import Path
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives.serialization import Encoding
+
+from modules.cloud.cloudhub.certificates.authority import pem_of_key
+from modules.cloud.cloudhub.certificates.authority_files import AuthorityFiles, load_authority
+from modules.processes.cloudcore.cli import main
+from modules.processes.cloudcore.config import TlsConfig
+from tests.modules.cloud.cloudhub.certificates.made import csr, new_key
+from tests.modules.processes.cloudcore.stubs import CLOCK, DEADLINE, Stub
+
+_KUBECTL = shutil.which("kubectl")
+_TOKENS = 'admins-token,alice,1,"system:masters"\nplain-token,bob,2\n'
+_POD = """\
+apiVersion: v1
+kind: Pod
+metadata: {name: web}
+spec:
+  nodeName: n1
+  containers: [{name: main, image: "busybox:1.35"}]
+"""
+
+
+class Secure:
+    """A cloudcore with a secure port, and its clients."""
+
+    def __init__(self, stub: Stub, directory: Path) -> None:
+        self.directory = directory
+        self.port = stub.core.secure_port
+        self.url = f"https://127.0.0.1:{self.port}"
+        self.files = AuthorityFiles(directory / "tls")
+
+    def node_files(self, node: str) -> tuple[Path, Path]:
+        """A node's certificate and key."""
+        key = new_key()
+        authority = load_authority(self.files, CLOCK.now())
+        der = authority.sign_node(csr(node, key), node, CLOCK.now(), 3600.0)
+        certificate, private = self.directory / f"{node}.crt", self.directory / f"{node}.key"
+        certificate.write_bytes(x509.load_der_x509_certificate(der).public_bytes(Encoding.PEM))
+        private.write_bytes(pem_of_key(key))
+        return certificate, private
+
+    def get(self, path: str, token: str = "", node: str = "", **headers: str) -> tuple[int, str]:
+        """The status and body of a GET."""
+        context = ssl.create_default_context(cafile=str(self.files.authority))
+        if node:
+            context.load_cert_chain(*self.node_files(node))
+        connection = HTTPSConnection("127.0.0.1", self.port, timeout=DEADLINE, context=context)
+        given = {"Authorization": f"Bearer {token}"} if token else {}
+        try:
+            connection.request("GET", path, headers={**given, **headers})
+            answer = connection.getresponse()
+            return answer.status, answer.read().decode()
+        finally:
+            connection.close()
+
+    def kubectl(self, *arguments: str, text: str = "") -> subprocess.CompletedProcess[str]:
+        """What a command of kubectl comes to."""
+        environment = {"HOME": str(self.directory), "PATH": os.environ["PATH"]}
+        return subprocess.run(
+            [str(_KUBECTL), *arguments], input=text, env=environment, capture_output=True, text=True,
+            timeout=120, check=False,
+        )  # fmt: skip
+
+
+@pytest.fixture
+def secure(tmp_path: Path) -> Iterator[Secure]:
+    tokens = tmp_path / "tokens.csv"
+    tokens.write_text(_TOKENS)
+    tokens.chmod(0o600)
+    tls = TlsConfig(directory=tmp_path / "tls", https_port=0)
+    with Stub(tmp_path, tls=tls, secure_port=0, token_auth_file=tokens) as stub:
+        yield Secure(stub, tmp_path)
+
+
+def test_only_authenticated_users_get_more_than_health_and_version(secure: Secure) -> None:
+    """Anonymous users see /livez and /version, a wrong token is refused, and a user without a role may do nothing."""
+    assert secure.get("/livez") == (200, "ok")
+    assert secure.get("/version")[0] == 200
+    assert secure.get("/api/v1/pods")[0] == 403
+    status, body = secure.get("/api/v1/pods", token="wrong")  # noqa: S106 - of this test
+    assert (status, '"reason":"Unauthorized"' in body) == (401, True)
+    status, body = secure.get("/api/v1/pods", token="plain-token")  # noqa: S106 - of this test
+    assert (status, 'User \\"bob\\" cannot get path' in body) == (403, True)
+    for path in ("/metrics", "/cloudcore/tokens"):
+        assert secure.get(path)[0] == 403
+    assert secure.get("/api/v1/pods", token="admins-token")[0] == 200  # noqa: S106 - of this test
+    impersonated = secure.get("/api/v1/pods", "admins-token", **{"Impersonate-User": "bob"})
+    assert impersonated[0] == 403
+
+
+def test_a_node_has_the_node_authorizer(secure: Secure) -> None:
+    """A node's certificate lets it ask for its own node, and for no secret of others, nor for a watch or a token."""
+    assert secure.get("/api/v1/nodes/n1", node="n1")[0] == 404
+    assert secure.get("/api/v1/namespaces/default/secrets/other", node="n1")[0] == 403
+    assert secure.get("/api/v1/pods?watch=1", node="n1")[0] == 403
+    assert secure.get("/metrics", node="n1")[0] != 200
+
+
+def test_run_demands_tls_for_the_secure_port(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`--secure-port` without `--tls` is a usage error that names the option to add."""
+    assert main(["run", "--root", str(tmp_path), "--secure-port", "0"]) == 2
+    assert "add --tls" in capsys.readouterr().err
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.skipif(_KUBECTL is None, reason="kubectl is not installed")
+def test_kubectl_with_the_written_kubeconfig(secure: Secure) -> None:
+    """kubectl applies and waits as an administrator, and learns who it is; a node may not read another node's pod."""
+    file = secure.directory / "kubeconfig"
+    options = ["--tls-dir", str(secure.files.directory), "--socket", str(secure.directory / "control")]
+    assert main(["kubeconfig", "--output", str(file), "--server", secure.url, *options]) == 0
+    assert file.stat().st_mode & 0o777 == 0o600
+    admin = ("--kubeconfig", str(file))
+    applied = secure.kubectl(*admin, "apply", "-f", "-", text=_POD)
+    assert (applied.stdout, applied.stderr) == ("pod/web created\n", applied.stderr)
+    waited = secure.kubectl(*admin, "wait", "pod/web", "--for=jsonpath={.spec.nodeName}=n1", "--timeout=60s")
+    assert waited.returncode == 0, waited.stderr
+    may = secure.kubectl(*admin, "auth", "can-i", "delete", "pods")
+    assert (may.stdout, may.stderr) == ("yes\n", "")
+    assert "admin" in secure.kubectl(*admin, "auth", "whoami").stdout
+    authority = ("--server", secure.url, "--certificate-authority", str(secure.files.authority))
+    wrong = secure.kubectl(*authority, "--token=wrong", "get", "--raw", "/api/v1/pods")
+    assert "Unauthorized" in wrong.stderr
+    certificate, key = secure.node_files("n2")
+    node = (*authority, "--client-certificate", str(certificate), "--client-key", str(key))
+    refused = secure.kubectl(*node, "get", "pod", "web")
+    assert refused.returncode == 1
+    assert "Forbidden" in refused.stderr
