@@ -137,6 +137,9 @@ def run(chosen: argparse.Namespace) -> int:
     if not chosen.tls and (chosen.secure_port is not None or chosen.token_auth_file):
         sys.stderr.write("cloudcore run: --secure-port and --token-auth-file need certificates: add --tls\n")
         return ExitCode.USAGE
+    if chosen.token_auth_file and chosen.secure_port is None:
+        sys.stderr.write("cloudcore run: --token-auth-file is for the secure port: add --secure-port 6443\n")
+        return ExitCode.USAGE
     settings = {
         "secure_port": chosen.secure_port,
         "bind_address": chosen.bind_address,

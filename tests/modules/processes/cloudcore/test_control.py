@@ -23,7 +23,7 @@ def test_who_watches_and_does_not_read_does_not_keep_it_from_stopping(tmp_path: 
     assert isinstance(control, Control)
     slow = control._subscriptions.subscribe("Pod")
     for _ in range(WAITING + 1):
-        control._subscriptions.publish(ObjectChanged("ADDED", {"kind": "Pod"}))
+        control._subscriptions.publish(ObjectChanged("ADDED", {"kind": "Pod", "metadata": {"name": "web"}}))
     with socket.socket(socket.AF_UNIX) as silent:
         silent.connect(str(tmp_path / "control"))
         hive.stop(5)

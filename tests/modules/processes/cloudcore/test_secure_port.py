@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import socket
 import ssl
 import subprocess
 from collections.abc import Iterator
@@ -113,6 +114,25 @@ def test_run_demands_tls_for_the_secure_port(tmp_path: Path, capsys: pytest.Capt
     """`--secure-port` without `--tls` is a usage error that names the option to add."""
     assert main(["run", "--root", str(tmp_path), "--secure-port", "0"]) == 2
     assert "add --tls" in capsys.readouterr().err
+
+
+def test_the_token_file_demands_the_secure_port(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Tokens that nothing would read are a usage error."""
+    assert main(["run", "--root", str(tmp_path), "--tls", "--token-auth-file", str(tmp_path / "tokens")]) == 2
+    assert "add --secure-port" in capsys.readouterr().err
+
+
+def test_a_kubeconfig_needs_an_authority(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Without an authority the command says how to get one, and makes none."""
+    assert main(["kubeconfig", "--root", str(tmp_path)]) != 0
+    assert "cloudcore run --tls" in capsys.readouterr().err
+    assert not (tmp_path / "tls").exists()
+
+
+def test_a_client_without_a_handshake_holds_up_nobody(secure: Secure) -> None:
+    """A connection that says nothing leaves the port to others."""
+    with socket.create_connection(("127.0.0.1", secure.port), timeout=DEADLINE):
+        assert secure.get("/livez") == (200, "ok")
 
 
 @pytest.mark.timeout(600)
