@@ -145,8 +145,16 @@ def _terms(resource: Resource, text: str) -> Iterable[FieldTerm]:
         field, operator, value = found.groups()
         field = field.strip()
         if field not in (*_OF_ANY, *_FIELDS.get(resource.kind, ())):
-            raise ApiStatusError(400, f"field label not supported for {resource.qualified}: {field[:200]}")
+            raise ApiStatusError(400, _unsupported(resource, field[:200]))
         yield FieldTerm(field, _ESCAPED.sub(r"\1", value), operator != "!=")
+
+
+def _unsupported(resource: Resource, field: str) -> str:
+    """Return an API server's words: pods have a conversion of their own, other kinds the common one."""
+    if resource.kind == "Pod":
+        return f"field label not supported: {field}"
+    known = ", ".join(f'"{each}"' for each in (*_OF_ANY, *_FIELDS.get(resource.kind, ())))
+    return f'"{field}" is not a known field selector: only {known}'
 
 
 def _value(obj: dict[str, Any], field: str) -> str:

@@ -10,6 +10,7 @@ from modules.cloud.apiserver.api_lists import list_objects, selected_objects
 from modules.cloud.apiserver.apply import with_server_fields_removed
 from modules.cloud.apiserver.cluster import ApplyOutcome, Cluster
 from modules.cloud.apiserver.conversion import without_null_members
+from modules.cloud.apiserver.created_subresources import bind_pod, request_token
 from modules.cloud.apiserver.custom_resources.calls import in_requested_version, subresources_of
 from modules.cloud.apiserver.custom_resources.kinds import ServedKinds
 from modules.cloud.apiserver.errors import (
@@ -17,6 +18,7 @@ from modules.cloud.apiserver.errors import (
     ApiError,
     BadRequestError,
     ConflictError,
+    InvalidError,
     MethodNotAllowedError,
     UnsupportedMediaTypeError,
 )
@@ -47,6 +49,9 @@ _ANNOTATING: Final = "kubectl-last-applied"
 """The field manager with which kubectl applies its last-applied annotation alone, before a server-side apply."""
 _WITH_OBJECT: Final = ("create", "update", "updatestatus", "patch")
 _IDENTITY: Final = ("name", "namespace")
+_CREATED: Final = {("pods", "binding"): bind_pod, ("serviceaccounts", "token"): request_token}
+"""The subresources that are created; nodes have no right to them here."""
+_LEASE: Final = "Lease"
 _OF_NODES: Final = ("log", "exec", "attach", "portforward", "proxy")
 _POD: Final = "Pod"
 _NODE: Final = kind_named("Node")
@@ -151,7 +156,8 @@ def _field_warnings(kinds: ServedKinds, request: ApiCall) -> tuple[str, ...]:
     kind = kind_of(kinds, request)
     custom = kinds.custom().get((kind.api_version, kind.plural))
     unknown = unknown_fields(request.body, custom.schema) if custom is not None and is_checked else ()
-    return check_fields(kind, request.body, mode, request.duplicates, unknown) if is_checked else ()
+    is_whole = request.verb in ("create", "update")
+    return check_fields(kind, request.body, mode, request.duplicates, unknown, is_whole=is_whole) if is_checked else ()
 
 
 def _is_dry_run(request: ApiCall) -> bool:
@@ -163,6 +169,9 @@ def _is_dry_run(request: ApiCall) -> bool:
 
 def _carry_out(cluster: Cluster, request: ApiCall) -> ApiResult:
     kind = kind_of(cluster.storage.kinds, request)
+    creates = _CREATED.get((request.plural, request.subresource))
+    if creates is not None and request.verb == "create" and request.name and not request.node:
+        return ApiResult(creates(cluster, request.namespace, request.name, _object(request)), created=True)
     if request.subresource not in ("", *subresources_of(cluster.storage.kinds, kind)):
         raise _no_subresource(request)
     match request.verb:
@@ -195,7 +204,7 @@ def _on_one(cluster: Cluster, request: ApiCall, key: ObjectKey, kind: Kind) -> A
         case "update" if request.subresource:
             return ApiResult(cluster.replace_status(key, _object(request).get("status") or {}))
         case "update":
-            return ApiResult(cluster.update(_named(_object(request), kind, request)))
+            return ApiResult(cluster.update(_versioned(_named(_object(request), kind, request))))
         case "patch" if request.patch_type == APPLY:
             return _apply(cluster, kind, request)
         case "patch":
@@ -235,9 +244,25 @@ def _patch(cluster: Cluster, request: ApiCall, key: ObjectKey) -> JsonObject:
         raise BadRequestError("the patch takes the object's metadata away")
     if any(merged["metadata"].get(field) != live["metadata"].get(field) for field in _IDENTITY):
         raise BadRequestError("the name and the namespace of an object cannot be patched")
+    _check_uid(live, merged)
     if request.subresource == "status":
         return cluster.update_status(key, merged)
     return cluster.update({**merged, "kind": live["kind"], "apiVersion": live["apiVersion"]})
+
+
+def _check_uid(live: JsonObject, merged: JsonObject) -> None:
+    uid = merged["metadata"].get("uid", uid_of(live))
+    if uid != uid_of(live):
+        why = f'Invalid value: "{str(uid)[:40]}": field is immutable'
+        raise InvalidError(live["kind"], live["metadata"]["name"], "metadata.uid", why)
+
+
+def _versioned(obj: JsonObject) -> JsonObject:
+    """Return an object of an update, which needs a resourceVersion if it is a Lease: two holders would both get it."""
+    if obj["kind"] == _LEASE and not version_of(obj):
+        why = "Invalid value: 0x0: must be specified for an update"
+        raise InvalidError("leases", obj["metadata"]["name"], "metadata.resourceVersion", why, "coordination.k8s.io")
+    return obj
 
 
 def _delete(cluster: Cluster, request: ApiCall, key: ObjectKey) -> JsonObject | None:
@@ -299,15 +324,18 @@ def _to_create(cluster: Cluster, kind: Kind, request: ApiCall) -> JsonObject:
 
 
 def _named(obj: JsonObject, kind: Kind, request: ApiCall) -> JsonObject:
-    """Return the object with kind, namespace and name of the request's path."""
-    metadata = obj.get("metadata")
-    if not isinstance(metadata, dict):
+    """Return the object with kind, namespace and name of the request's path, and without `managedFields`, which no
+    client may set.
+    """
+    given = obj.get("metadata")
+    if not isinstance(given, dict):
         raise BadRequestError("metadata is missing")
+    metadata = {field: value for field, value in given.items() if field != "managedFields"}
     wanted = {"namespace": request.namespace} if kind.namespaced and request.namespace else {}
     wanted |= {"name": request.name} if request.name else {}
     for field, value in wanted.items():
         if metadata.get(field, value) != value:
-            raise BadRequestError(f"the {field} of the object does not match that of the request")
+            raise BadRequestError(f"the {field} of the provided object does not match the {field} sent on the request")
     for field, right in (("kind", kind.name), ("apiVersion", kind.api_version)):
         if obj.get(field) not in (None, "", right):
             raise BadRequestError(f"the {field} of the object is {str(obj[field])[:80]!r}, that of the path {right!r}")

@@ -2,15 +2,20 @@
 
 import base64
 import binascii
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from modules.apimachinery.errors import ApiStatusError
 from modules.apimachinery.selectors import parse_selector
 from modules.cloud.apiserver.cluster import Cluster
 from modules.cloud.apiserver.custom_resources.calls import resource_in
-from modules.cloud.apiserver.errors import BadRequestError
+from modules.cloud.apiserver.errors import BadRequestError, InvalidError
 from modules.cloud.apiserver.kinds import JsonObject, Kind
+
+_EXACT: Final = "Exact"
+_DIGITS: Final = 20
+"""Digits of a resourceVersion, and one more."""
 
 
 class _Place(NamedTuple):
@@ -31,12 +36,16 @@ def list_objects(cluster: Cluster, kind: Kind, namespace: str, options: JsonObje
         cluster: the objects.
         kind: their kind.
         namespace: "" is all namespaces.
-        options: ListOptions: `labelSelector`, `fieldSelector`, `limit`, `continue`.
+        options: ListOptions: `labelSelector`, `fieldSelector`, `limit`, `continue`, `resourceVersion` and
+            `resourceVersionMatch`.
 
     Raises:
         BadRequestError: the continue parameter or the limit cannot be read.
+        InvalidError: `resourceVersionMatch` does not fit the other options.
+        ApiStatusError: 410 for an earlier version that is to match exactly, 504 for one that is still to come.
         ApiStatusError: a selector cannot be read.
     """
+    check_version(options, cluster.storage.version)
     items = selected_objects(cluster, kind, namespace, options)
     metadata: dict[str, Any] = {"resourceVersion": str(cluster.storage.version)}
     if token := str(options.get("continue") or ""):
@@ -46,9 +55,42 @@ def list_objects(cluster: Cluster, kind: Kind, namespace: str, options: JsonObje
     limit = _limit(options)
     if limit and len(items) > limit:
         metadata["continue"] = _token(_Place(metadata["resourceVersion"], *_key(items[limit - 1])))
-        metadata["remainingItemCount"] = len(items) - limit
+        if not (options.get("labelSelector") or options.get("fieldSelector")):
+            metadata["remainingItemCount"] = len(items) - limit
         items = items[:limit]
     return {"kind": f"{kind.name}List", "apiVersion": kind.api_version, "metadata": metadata, "items": items}
+
+
+def check_version(options: JsonObject, present: int) -> None:
+    """Check the version of which a list is wanted; each list has the present objects.
+
+    Raises:
+        InvalidError: `resourceVersionMatch` does not fit the other options, or is unknown.
+        BadRequestError: the version is no number.
+        ApiStatusError: 410 for an earlier version that is to match exactly, 504 for one that is still to come.
+    """
+    match, text = (str(options.get(name) or "") for name in ("resourceVersionMatch", "resourceVersion"))
+    if match and not text:
+        raise _match_error("Forbidden: resourceVersionMatch is forbidden unless resourceVersion is provided")
+    if match and match not in (_EXACT, "NotOlderThan"):
+        raise _match_error(f'Unsupported value: "{match[:40]}": supported values: "Exact", "NotOlderThan"')
+    if match and options.get("continue"):
+        raise _match_error("Forbidden: resourceVersionMatch is forbidden for continue")
+    if text and not (text.isascii() and text.isdecimal() and len(text) < _DIGITS):
+        raise BadRequestError(f"resourceVersion: Invalid value: {text[:40]!r}: a number is wanted")
+    version = int(text or 0)
+    if version > present:
+        details = {
+            "causes": [{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}],
+            "retryAfterSeconds": 1,
+        }
+        raise ApiStatusError(504, f"Timeout: Too large resource version: {version}, current: {present}", details)
+    if match == _EXACT and version < present:
+        raise ApiStatusError(410, "The resourceVersion for the provided list is too old.")
+
+
+def _match_error(why: str) -> InvalidError:
+    return InvalidError("ListOptions", "", "resourceVersionMatch", why, "meta.k8s.io")
 
 
 def selected_objects(cluster: Cluster, kind: Kind, namespace: str, options: JsonObject) -> list[JsonObject]:
@@ -70,7 +112,7 @@ def _limit(options: JsonObject) -> int:
     limit = options.get("limit") or 0
     if not isinstance(limit, int) or limit < 0:
         raise BadRequestError("limit is a number, 0 or more")
-    return limit
+    return 0 if options.get("resourceVersion") == "0" and not options.get("continue") else limit
 
 
 def _token(place: _Place) -> str:

@@ -14,6 +14,7 @@ from edged.server.request import Request
 from edged.server.responses import Reply, Response
 from edged.server.router import HttpService
 from modules.apimachinery.errors import ApiStatusError
+from modules.apimachinery.paths import parse_target
 from modules.cloud.apiserver.api_calls import ApiCall, ApiResult
 from modules.cloud.apiserver.authentication.authenticator import Authenticator
 from modules.cloud.apiserver.authentication.users import User
@@ -22,7 +23,7 @@ from modules.cloud.apiserver.watch_history import WatchQuery, WatchStart
 
 _OPEN: Final = (("healthz",), ("livez",), ("readyz",), ("version",))
 _READS: Final = ("GET", "HEAD")
-_VERBS: Final = {"POST": "post", "PUT": "put", "PATCH": "patch", "DELETE": "delete"}
+_VERBS: Final = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 _REVIEW: Final = ("apis", "authentication.k8s.io", "v1", "selfsubjectreviews")
 _ACCESS_REVIEW: Final = ("apis", "authorization.k8s.io", "v1", "selfsubjectaccessreviews")
 _ANONYMOUS: Final = User("system:anonymous", groups=("system:unauthenticated",))
@@ -76,9 +77,7 @@ class AccessService:
             return ApiStatusError(error.status, str(error)).response()
 
     def _reply(self, request: Request) -> Reply:
-        user = self._authenticator.user(request)
-        if any(name.startswith("impersonate-") for name, _ in request.headers):
-            raise ApiStatusError(403, "impersonation is not served: use the user's own credentials")
+        user = impersonated(request, self._authenticator.user(request))
         if request.method in _READS and request.parts in _OPEN:
             return self._administrators.serve(request)
         if user is None:
@@ -92,9 +91,51 @@ class AccessService:
         raise _forbidden(user, request)
 
 
+def impersonated(request: Request, user: User | None) -> User | None:
+    """Return the user as whom a request is to be served: the one of its `Impersonate-` headers, or its own.
+
+    Args:
+        request: the request.
+        user: the authenticated user, who must be an administrator to be somebody else.
+
+    Raises:
+        ApiStatusError: 403, the user may not impersonate; 400, the headers name no user.
+    """
+    if not any(name.startswith("impersonate-") for name, _ in request.headers):
+        return user
+    name = request.header("impersonate-user")
+    if user is None or not user.is_administrator:
+        own = (user or _ANONYMOUS).name
+        why = f'User "{own}" cannot impersonate resource "users" in API group "" at the cluster scope'
+        raise ApiStatusError(403, f'users "{name[:253]}" is forbidden: {why}', {"name": name[:253], "kind": "users"})
+    if not name:
+        raise ApiStatusError(400, "the headers impersonate groups without a user: add Impersonate-User")
+    groups = tuple(value for key, value in request.headers if key == "impersonate-group")
+    return User(name, request.header("impersonate-uid"), groups)
+
+
 def _forbidden(user: User, request: Request) -> ApiStatusError:
-    verb = _VERBS.get(request.method, "get")
-    return ApiStatusError(403, f'forbidden: User "{user.name}" cannot {verb} path "{request.path}"')
+    """Return the error for a user without the right, in kube-apiserver's words."""
+    try:
+        target = parse_target(request.parts)
+    except ApiStatusError:
+        verb = {"create": "post", "update": "put"}.get(_verb(request), _verb(request))
+        return ApiStatusError(403, f'forbidden: User "{user.name}" cannot {verb} path "{request.path}"')
+    resource = f"{target.plural}/{target.subresource}" if target.subresource else target.plural
+    qualified = f"{target.plural}.{target.group}" if target.group else target.plural
+    named = f' "{target.name}"' if target.name else ""
+    where = f'in the namespace "{target.namespace}"' if target.namespace else "at the cluster scope"
+    verb = _verb(request)
+    if not target.name:
+        verb = {"get": "list", "delete": "deletecollection"}.get(verb, verb)
+    why = f'User "{user.name}" cannot {verb} resource "{resource}" in API group "{target.group}" {where}'
+    details = {"name": target.name, "group": target.group, "kind": target.plural}
+    kept = {key: value for key, value in details.items() if value}
+    return ApiStatusError(403, f"{qualified}{named} is forbidden: {why}", kept)
+
+
+def _verb(request: Request) -> str:
+    return "watch" if request.flag("watch") else _VERBS.get(request.method, "get")
 
 
 def _review(user: User, request: Request) -> Response:

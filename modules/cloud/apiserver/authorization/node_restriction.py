@@ -47,7 +47,7 @@ def refusal(node: str, old: JsonObject | None, new: JsonObject | None, graph: No
     """
     obj = new if new is not None else old or {}
     decide = _DECIDE.get(str(obj.get("kind")))
-    return f"node {node!r} cannot write objects of this kind" if decide is None else decide(node, old, new, graph)
+    return f'node "{node}" cannot write objects of this kind' if decide is None else decide(node, old, new, graph)
 
 
 def forbidden_labels(before: JsonObject, after: JsonObject) -> list[str]:
@@ -74,9 +74,9 @@ def _pod(node: str, old: JsonObject | None, new: JsonObject | None, graph: NodeG
         return _mirror(node, new or {}, graph)
     if node_of(old) != node:
         what = "delete pods" if new is None else "update pod status for pods"
-        return f"node {node!r} can only {what} with spec.nodeName set to itself"
+        return f'node "{node}" can only {what} with spec.nodeName set to itself'
     if new is not None and _labels(old) != _labels(new):
-        return f"node {node!r} cannot update labels through pod status"
+        return f'node "{node}" cannot update labels through pod status'
     return ""
 
 
@@ -84,12 +84,12 @@ def _mirror(node: str, pod: JsonObject, graph: NodeGraph) -> str:
     if _MIRROR not in (metadata_of(pod).get("annotations") or {}):
         return f'pod does not have "{_MIRROR}" annotation, node {node!r} can only create mirror pods'
     if node_of(pod) != node:
-        return f"node {node!r} can only create pods with spec.nodeName set to itself"
+        return f'node "{node}" can only create pods with spec.nodeName set to itself'
     if (pod.get("spec") or {}).get("serviceAccountName") or _projects_token(pod):
-        return f"node {node!r} can not create pods that reference a service account"
+        return f'node "{node}" can not create pods that reference a service account'
     referred = [key for key in (*references_of(pod), *other_references_of(pod)) if key.kind != "ServiceAccount"]
     if referred:
-        return f"node {node!r} can not create pods that reference {referred[0].kind.lower()}s"
+        return f'node "{node}" can not create pods that reference {referred[0].kind.lower()}s'
     return _owners_refusal(node, metadata_of(pod).get("ownerReferences") or [], graph)
 
 
@@ -105,30 +105,31 @@ def _owners_refusal(node: str, owners: list[JsonObject], graph: NodeGraph) -> st
     known = graph.find(ObjectKey("Node", "", node))
     own = {"apiVersion": "v1", "kind": "Node", "name": node}
     if len(owners) > 1 or any(owners[0].get(field) != value for field, value in own.items()):
-        return f"node {node!r} can only create pods with a single owner reference set to itself"
+        return f'node "{node}" can only create pods with a single owner reference set to itself'
     if owners[0].get("blockOwnerDeletion"):
-        return f"node {node!r} must not set blockOwnerDeletion on an owner reference"
+        return f'node "{node}" must not set blockOwnerDeletion on an owner reference'
     if known is not None and owners[0].get("uid") != uid_of(known):
-        return f"node {node!r} UID mismatch: expected {uid_of(known)}"
+        return f'node "{node}" UID mismatch: expected {uid_of(known)}'
     return ""
 
 
 def _node(node: str, old: JsonObject | None, new: JsonObject | None, _: NodeGraph) -> str:
     if new is None:
-        return f"node {node!r} is not allowed to delete a Node"
+        return f'node "{node}" is not allowed to delete a Node'
     if metadata_of(new).get("name") != node:
-        return f"node {node!r} is not allowed to modify node {str(metadata_of(new).get('name'))[:253]!r}"
+        return f'node "{node}" is not allowed to modify node "{str(metadata_of(new).get("name"))[:253]}"'
     forbidden = forbidden_labels(_labels(old or {}), _labels(new))
     if forbidden:
         shown = ", ".join(label[:100] for label in forbidden[:5])
-        return f"node {node!r} is not allowed to modify labels: {shown}"
+        what = "set the following" if old is None else "modify"
+        return f'node "{node}" is not allowed to {what} labels: {shown}'
     if old is None:
         owned = bool(metadata_of(new).get("ownerReferences"))
-        return f"node {node!r} is not allowed to set its ownerReferences" if owned else ""
+        return f'node "{node}" is not allowed to set its ownerReferences' if owned else ""
     if _taints(old) != _taints(new):
-        return f"node {node!r} is not allowed to modify taints"
+        return f'node "{node}" is not allowed to modify taints'
     if (metadata_of(old).get("ownerReferences") or []) != (metadata_of(new).get("ownerReferences") or []):
-        return f"node {node!r} is not allowed to modify its ownerReferences"
+        return f'node "{node}" is not allowed to modify its ownerReferences'
     return ""
 
 
@@ -150,11 +151,11 @@ def _lease(node: str, old: JsonObject | None, new: JsonObject | None, _: NodeGra
 
 def _event(node: str, old: JsonObject | None, new: JsonObject | None, graph: NodeGraph) -> str:
     if new is None:
-        return f"node {node!r} cannot delete events"
+        return f'node "{node}" cannot delete events'
     if any(reporter_of(event) not in ("", node) for event in (old, new) if event is not None):
-        return f"node {node!r} can only report events in its own name"
+        return f'node "{node}" can only report events in its own name'
     about = [_is_about_own(node, event, graph) for event in (old, new) if event is not None]
-    return "" if all(about) else f"node {node!r} can only report events about itself and its pods"
+    return "" if all(about) else f'node "{node}" can only report events about itself and its pods'
 
 
 def _is_about_own(node: str, event: JsonObject, graph: NodeGraph) -> bool:
@@ -172,9 +173,9 @@ def _is_about_own(node: str, event: JsonObject, graph: NodeGraph) -> bool:
 def _request(node: str, old: JsonObject | None, new: JsonObject | None, _: NodeGraph) -> str:
     """Check a certificate signing request, which must have the node as its user."""
     if old is not None or new is None:
-        return f"node {node!r} can only create certificate signing requests"
+        return f'node "{node}" can only create certificate signing requests'
     username = _part(new, "spec").get("username")
-    return "" if username == user_of(node) else f"node {node!r} can only ask in its own name"
+    return "" if username == user_of(node) else f'node "{node}" can only ask in its own name'
 
 
 def _part(obj: JsonObject, name: str) -> JsonObject:

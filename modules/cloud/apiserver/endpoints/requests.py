@@ -21,7 +21,8 @@ from modules.cloud.apiserver.manifests import ManifestError, read_manifests
 _JSON: Final = "application/json"
 _YAML: Final = "application/yaml"
 _PATCHES: Final = (JSON_PATCH, MERGE, STRATEGIC, APPLY)
-_TEXTS: Final = ("labelSelector", "fieldSelector", "continue", "resourceVersion", "fieldManager", "fieldValidation",
+_TEXTS: Final = ("labelSelector", "fieldSelector", "continue", "resourceVersion",
+                 "resourceVersionMatch", "fieldManager", "fieldValidation",
                  "propagationPolicy")  # fmt: skip
 _NUMBERS: Final = ("limit", "gracePeriodSeconds")
 _VERBS: Final = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete", "GET": "get", "HEAD": "get"}

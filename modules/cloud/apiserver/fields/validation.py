@@ -51,7 +51,7 @@ def field_types(kind: str) -> dict[str, dict[str, str]]:
 
 
 def check_fields(kind: Kind, obj: Any, mode: str, duplicates: tuple[str, ...] = (),
-                 unknown: tuple[str, ...] = ()) -> tuple[str, ...]:  # fmt: skip
+                 unknown: tuple[str, ...] = (), *, is_whole: bool = False) -> tuple[str, ...]:  # fmt: skip
     """Return the warnings about an object's fields.
 
     Args:
@@ -60,6 +60,7 @@ def check_fields(kind: Kind, obj: Any, mode: str, duplicates: tuple[str, ...] = 
         mode: `Strict`, `Warn` or `Ignore`, as in the parameter `fieldValidation`; "" is `Warn`.
         duplicates: fields that the text had twice.
         unknown: the unknown fields of an object of a custom kind.
+        is_whole: whether it is a whole object, which an API server's error names.
 
     Raises:
         BadRequestError: the mode is unknown, or it is `Strict` and there is an unknown or duplicate field.
@@ -76,7 +77,9 @@ def check_fields(kind: Kind, obj: Any, mode: str, duplicates: tuple[str, ...] = 
         *unknown_fields(kind, obj),
     )
     if faults and mode == STRICT:
-        raise BadRequestError(f"strict decoding error: {', '.join(faults)}")
+        version = kind.api_version.rpartition("/")[2]
+        about = f'{kind.name} in version "{version}" cannot be handled as a {kind.name}: ' if is_whole else ""
+        raise BadRequestError(f"{about}strict decoding error: {', '.join(faults)}")
     return faults
 
 

@@ -94,12 +94,22 @@ def test_only_authenticated_users_get_more_than_health_and_version(secure: Secur
     status, body = secure.get("/api/v1/pods", token="wrong")  # noqa: S106 - of this test
     assert (status, '"reason":"Unauthorized"' in body) == (401, True)
     status, body = secure.get("/api/v1/pods", token="plain-token")  # noqa: S106 - of this test
-    assert (status, 'User \\"bob\\" cannot get path' in body) == (403, True)
+    assert (status, 'User \\"bob\\" cannot list resource \\"pods\\"' in body) == (403, True)
     for path in ("/metrics", "/cloudcore/tokens"):
         assert secure.get(path)[0] == 403
     assert secure.get("/api/v1/pods", token="admins-token")[0] == 200  # noqa: S106 - of this test
     impersonated = secure.get("/api/v1/pods", "admins-token", **{"Impersonate-User": "bob"})
     assert impersonated[0] == 403
+    status, body = secure.get("/api/v1/pods", "plain-token", **{"Impersonate-User": "alice"})
+    assert (status, 'User \\"bob\\" cannot impersonate' in body) == (403, True)
+
+
+def test_an_administrator_may_be_a_node(secure: Secure) -> None:
+    """With the headers of a node's user and group, the node authorizer decides; without a user they are refused."""
+    as_node = {"Impersonate-User": "system:node:n1", "Impersonate-Group": "system:nodes"}
+    assert secure.get("/api/v1/nodes/n1", "admins-token", **as_node)[0] == 404
+    assert secure.get("/api/v1/namespaces/default/secrets/other", "admins-token", **as_node)[0] == 403
+    assert secure.get("/api/v1/pods", "admins-token", **{"Impersonate-Group": "system:masters"})[0] == 400
 
 
 def test_a_node_has_the_node_authorizer(secure: Secure) -> None:

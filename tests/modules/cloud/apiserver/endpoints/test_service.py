@@ -173,10 +173,11 @@ def test_field_validation(api: Serving) -> None:
     assert warned.headers[0] == ("Warning", '299 - "unknown field \\"spec.containers[0].comand\\""')
     strict = api.ask("POST", PODS, wrong, fieldValidation="Strict")
     assert strict.status == 400
-    assert body_of(strict)["message"] == 'strict decoding error: unknown field "spec.containers[0].comand"'
+    unknown = 'strict decoding error: unknown field "spec.containers[0].comand"'
+    assert body_of(strict)["message"] == f'Pod in version "v1" cannot be handled as a Pod: {unknown}'
     twice = b'{"metadata": {"name": "x", "name": "y"}}'
     message = body_of(api.ask("POST", MAPS, twice, fieldValidation="Strict"))["message"]
-    assert message == 'strict decoding error: duplicate field "name"'
+    assert message.endswith('as a ConfigMap: strict decoding error: duplicate field "name"')
     assert api.ask("POST", MAPS, twice, fieldValidation="Ignore").headers == ()
 
 

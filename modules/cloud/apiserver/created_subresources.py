@@ -1,0 +1,52 @@
+"""The subresources that are created: a pod's binding to a node, and a service account's token."""
+
+from modules.cloud.apiserver.cluster import Cluster
+from modules.cloud.apiserver.errors import BadRequestError, ConflictError, InvalidError
+from modules.cloud.apiserver.kinds import JsonObject, key_for, kind_named
+from modules.cloud.apiserver.pod_scheduled import with_node
+from modules.cloud.apiserver.times import format_rfc3339
+
+_POD, _ACCOUNT = kind_named("Pod"), kind_named("ServiceAccount")
+_LEAST_SECONDS = 600
+_MOST_SECONDS = 1 << 32
+
+
+def bind_pod(cluster: Cluster, namespace: str, name: str, binding: JsonObject) -> JsonObject:
+    """Give a pod its node, as a scheduler asks, and return the Status of a success (Kubernetes' BindingREST).
+
+    Raises:
+        NotFoundError: there is no such pod.
+        ConflictError: the pod has a node already.
+        BadRequestError, InvalidError: the Binding names no node.
+    """
+    target = binding.get("target")
+    if not isinstance(target, dict) or target.get("kind") not in (None, "", "Node"):
+        raise BadRequestError("a Binding with a target of the kind Node is wanted")
+    node = target.get("name")
+    if not isinstance(node, str) or not node:
+        raise InvalidError("Binding", name, "target.name", "Required value")
+    pod = cluster.storage.get(key_for(_POD, namespace, name))
+    bound = pod["spec"].get("nodeName")
+    if bound:
+        raise ConflictError("pods/binding", name, f'pod {name} is already assigned to node "{bound}"')
+    cluster.replace(with_node(pod, node, format_rfc3339(cluster.clock.now())))
+    return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
+
+
+def request_token(cluster: Cluster, namespace: str, name: str, request: JsonObject) -> JsonObject:
+    """Return a TokenRequest of a service account with its status filled in.
+
+    Raises:
+        NotFoundError: there is no such service account.
+        InvalidError: the token would be valid for less than ten minutes, or for more than 2^32 seconds.
+    """
+    key = key_for(_ACCOUNT, namespace, name)
+    cluster.storage.get(key)
+    spec = request.get("spec")
+    seconds = spec.get("expirationSeconds") if isinstance(spec, dict) else None
+    if seconds is not None and (type(seconds) is not int or not _LEAST_SECONDS <= seconds <= _MOST_SECONDS):
+        is_long = isinstance(seconds, int) and seconds > _MOST_SECONDS
+        words = "longer than 2^32 seconds" if is_long else "less than 10 minutes"
+        why = f"Invalid value: {str(seconds)[:40]}: may not specify a duration {words}"
+        raise InvalidError("TokenRequest", "", "spec.expirationSeconds", why, "authentication.k8s.io")
+    return cluster.create_token(key.namespace, name, request)

@@ -1,0 +1,88 @@
+"""Bindings and token requests: API calls that create a subresource."""
+
+from typing import Any
+
+import pytest
+
+from beehive.clock import RealClock
+from modules.cloud.apiserver.api_calls import ApiCall, ApiResult, serve
+from modules.cloud.apiserver.cluster import Cluster
+from tests.modules.cloud.objects import pod
+
+
+@pytest.fixture
+def cluster() -> Cluster:
+    return Cluster(RealClock())
+
+
+def create(cluster: Cluster, plural: str, name: str, subresource: str, body: Any, node: str = "") -> ApiResult:
+    """Return the response to a POST of a subresource."""
+    call = ApiCall(
+        verb="create", api_version="v1", plural=plural, namespace="default", name=name, subresource=subresource,
+        body=body, node=node,
+    )  # fmt: skip
+    return serve(cluster, call)
+
+
+def refused(result: ApiResult) -> tuple[int, str]:
+    """Return code and message of a refusal."""
+    assert result.refusal is not None
+    return result.refusal["code"], result.refusal["message"]
+
+
+def waiting(cluster: Cluster) -> dict[str, Any]:
+    """Return a stored pod without a node."""
+    return cluster.create(pod(nodeName=""))
+
+
+def binding(node: Any) -> dict[str, Any]:
+    """Return a Binding."""
+    return {
+        "kind": "Binding",
+        "apiVersion": "v1",
+        "metadata": {"name": "web"},
+        "target": {"kind": "Node", "name": node},
+    }
+
+
+def test_a_binding_gives_a_waiting_pod_its_node(cluster: Cluster) -> None:
+    waiting(cluster)
+    result = create(cluster, "pods", "web", "binding", binding("n1"))
+    assert (result.created, (result.object or {})["status"]) == (True, "Success")
+    (bound,) = cluster.shown(cluster.storage.kinds.named("Pod"))
+    assert bound["spec"]["nodeName"] == "n1"
+    assert {one["type"]: one["status"] for one in bound["status"]["conditions"]}["PodScheduled"] == "True"
+
+
+def test_a_pod_is_bound_once(cluster: Cluster) -> None:
+    cluster.create(pod(nodeName="n1"))
+    code, message = refused(create(cluster, "pods", "web", "binding", binding("n2")))
+    assert (code, 'already assigned to node "n1"' in message) == (409, True)
+
+
+@pytest.mark.parametrize("target", [None, "", 7])
+def test_a_binding_without_a_node_is_refused(cluster: Cluster, target: Any) -> None:
+    waiting(cluster)
+    assert refused(create(cluster, "pods", "web", "binding", binding(target)))[0] == 422
+    assert refused(create(cluster, "pods", "web", "binding", {"target": "n1"}))[0] == 400
+    assert refused(create(cluster, "pods", "none", "binding", binding("n1")))[0] == 404
+
+
+def test_a_token_is_for_an_existing_account_and_for_ten_minutes_at_least(cluster: Cluster) -> None:
+    account = {"kind": "ServiceAccount", "apiVersion": "v1", "metadata": {"name": "sa", "namespace": "default"}}
+    cluster.create(account)
+    made = create(cluster, "serviceaccounts", "sa", "token", {"spec": {"expirationSeconds": 3607}}).object
+    assert made is not None
+    assert (made["spec"]["expirationSeconds"], made["status"]["token"].count(".")) == (3607, 2)
+    assert refused(create(cluster, "serviceaccounts", "other", "token", {"spec": {}}))[0] == 404
+    for seconds in (10, "600", -1):
+        code, message = refused(
+            create(cluster, "serviceaccounts", "sa", "token", {"spec": {"expirationSeconds": seconds}})
+        )
+        assert (code, "10 minutes" in message) == (422, True)
+    assert refused(create(cluster, "serviceaccounts", "sa", "token", {"spec": {"expirationSeconds": 2**40}}))[0] == 422
+
+
+@pytest.mark.parametrize(("plural", "subresource"), [("pods", "binding"), ("serviceaccounts", "token")])
+def test_a_node_gets_neither(cluster: Cluster, plural: str, subresource: str) -> None:
+    assert refused(create(cluster, plural, "web", subresource, {}, node="n1"))[0] == 400
