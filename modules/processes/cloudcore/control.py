@@ -99,7 +99,7 @@ class Control(Module):
         return ControlService(api, self._make_token, lambda: exposition(self.hive, self._refusals), self._nodes)
 
     def _api(self, caller: ApiCaller) -> ApiService:
-        return ApiService(caller, self._subscriptions, KUBELET_VERSION, self.clock, self._unready)
+        return ApiService(caller, self._subscriptions, KUBELET_VERSION, self.clock, self._unready, self.call)
 
     def _access(self, secure: SecureServing) -> AccessService:
         return AccessService(secure.authenticator, self.service(), lambda node: self._api(NodeCaller(self, node)))

@@ -54,6 +54,7 @@ class ApiService:
         version: the server's, such as `v1.32.10`.
         clock: for ages and the end of watches.
         unready: returns why the API server cannot serve, "" when it can.
+        definitions: lists CustomResourceDefinitions for discovery, which everybody may read; default `caller.call`.
     """
 
     def __init__(
@@ -63,8 +64,10 @@ class ApiService:
         version: str,
         clock: Clock,
         unready: Callable[[], str] = lambda: "",
+        definitions: Callable[[ApiCall], ApiResult] | None = None,
     ) -> None:
         self._caller = caller
+        self._definitions = definitions or caller.call
         self._subscriptions = subscriptions
         self._version = version
         self._clock = clock
@@ -98,13 +101,13 @@ class ApiService:
     def _document(self, parts: tuple[str, ...]) -> Any:
         """Return a document of discovery or OpenAPI, None for another path."""
         has_custom = parts[:1] in ((), ("apis",), ("openapi",)) and len(parts) <= _LONGEST_DOCUMENT
-        resources = (*RESOURCES, *(custom_resources(self._caller.call) if has_custom else ()))
+        resources = (*RESOURCES, *(custom_resources(self._definitions) if has_custom else ()))
         document = Discovery(resources, self._version).document(parts)
         return OpenApi(resources).document(parts) if document is None else document
 
     def _resource(self, target: Target) -> Resource:
         """Return the resource of a path: of a kind that is not built in, out of the CustomResourceDefinitions."""
-        for resources in (lambda: RESOURCES, lambda: custom_resources(self._caller.call)):
+        for resources in (lambda: RESOURCES, lambda: custom_resources(self._definitions)):
             for one in resources():
                 if (one.group, one.version, one.plural) == (target.group, target.version, target.plural):
                     if target.namespace and not one.namespaced:
@@ -142,9 +145,7 @@ class ApiService:
         subscription = self._subscriptions.subscribe(kind)
         try:
             from_present = version == 0 or options.initial_events
-            start = self._caller.start_watch(
-                WatchQuery(resource.watched_as or resource.kind, None if from_present else version)
-            )
+            start = self._caller.start_watch(WatchQuery(kind, None if from_present else version))
             if start.refusal is not None:
                 raise ApiStatusError(int(start.refusal["code"]), str(start.refusal["message"]))
         except BaseException:

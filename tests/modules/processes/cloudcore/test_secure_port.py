@@ -118,6 +118,7 @@ def test_a_node_has_the_node_authorizer(secure: Secure) -> None:
     assert secure.get("/api/v1/namespaces/default/secrets/other", node="n1")[0] == 403
     assert secure.get("/api/v1/pods?watch=1", node="n1")[0] == 403
     assert secure.get("/metrics", node="n1")[0] != 200
+    assert secure.get("/apis", node="n1")[0] == 200, "discovery is for everybody who is authenticated"
 
 
 def test_run_demands_tls_for_the_secure_port(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -168,4 +169,4 @@ def test_kubectl_with_the_written_kubeconfig(secure: Secure) -> None:
     node = (*authority, "--client-certificate", str(certificate), "--client-key", str(key))
     refused = secure.kubectl(*node, "get", "pod", "web")
     assert refused.returncode == 1
-    assert "Forbidden" in refused.stderr
+    assert 'pods "web" is forbidden: User "system:node:n2" cannot get resource "pods"' in refused.stderr
