@@ -10,7 +10,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 from beehive.errors import BeehiveError
-from modules.processes.cloudcore import backup_commands, kubeconfig_command, nodes_command, run_command, unit_command
+from modules.processes.cloudcore import (
+    backup_commands,
+    doctor_command,
+    kubeconfig_command,
+    nodes_command,
+    run_command,
+    unit_command,
+)
 from modules.processes.cloudcore import commands as own_commands
 from modules.processes.cloudcore.paths import add_socket_options, settle
 from modules.processes.edgecore import completion, version_command
@@ -60,6 +67,7 @@ def command_line(words: Collection[str] | None = None) -> tuple[VerbParser, argp
     add_verbs(commands, "cloudcore", connect, VERBS, add_connection=add_socket_options, words=words)
     own_commands.add(commands)
     nodes_command.add(commands)
+    doctor_command.add(commands)
     backup_commands.add(commands)
     unit_command.add(commands)
     kubeconfig_command.add(commands)

@@ -9,7 +9,6 @@ import pytest
 from edgehub.certificates.certificate import Certificate
 from modules.processes.edgecore.doctor.check_result import Level, failed, ok, unknown, warning
 from modules.processes.edgecore.doctor.checks import check_all
-from modules.processes.edgecore.doctor.commands import lines
 from modules.processes.edgecore.doctor.facts import (
     CloudReach,
     Condition,
@@ -24,6 +23,7 @@ from modules.processes.edgecore.doctor.facts import (
     Running,
     Runtime,
 )
+from modules.processes.edgecore.doctor.report import lines
 
 NOW = 1795139667.0
 DAY = 86400.0

@@ -1,0 +1,99 @@
+"""The command `cloudcore doctor`: gathers what is known of a cloudcore, checks it, and prints the results."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from modules.processes.cloudcore.paths import add_socket_options
+from modules.processes.edgecore.exit_codes import ExitCode
+
+if TYPE_CHECKING:
+    import argparse
+
+    from modules.processes.cloudcore.doctor_checks import CloudFacts
+
+_CERTIFICATES: Final = ("ca.crt", "server.crt")
+_LARGEST: Final = 64 * 1024
+
+
+def add(commands: argparse._SubParsersAction[Any]) -> None:
+    """Add the command."""
+    parser = commands.add_parser("doctor", help="examine cloudcore, its certificates, its nodes and their pods")
+    parser.add_argument("--json", action="store_true", help="for programs: check, level, text, hint")
+    parser.add_argument("--tls-dir", type=Path, metavar="DIR", help="of the authority (default: tls below --root)")
+    add_socket_options(parser)
+    parser.set_defaults(command=f"{__name__}:run")
+
+
+def run(chosen: argparse.Namespace) -> int:
+    """Print a line for each check; exit status UNWELL if one has failed."""
+    from modules.processes.cloudcore.doctor_checks import check_cloud  # noqa: PLC0415 - the command line is quick
+    from modules.processes.edgecore.doctor.check_result import Level  # noqa: PLC0415
+    from modules.processes.edgecore.doctor.report import print_results  # noqa: PLC0415
+
+    results = check_cloud(gathered(chosen.socket, chosen.database, chosen.tls_dir))
+    print_results(results, as_json=chosen.json)
+    return ExitCode.UNWELL if any(each.level is Level.FAILED for each in results) else ExitCode.OK
+
+
+def gathered(socket: Path, database: str, tls: Path) -> CloudFacts:
+    """Return what is known of the cloudcore with a control socket.
+
+    Args:
+        socket: the control socket.
+        database: file or URL.
+        tls: directory of the certificate authority.
+
+    Raises:
+        ControlError: cloudcore ends meanwhile, or does not answer.
+    """
+    import msgspec  # noqa: PLC0415
+
+    from beehive.clock import RealClock  # noqa: PLC0415
+    from modules.processes.cloudcore.control_client import ControlClient, Get  # noqa: PLC0415
+    from modules.processes.cloudcore.doctor_checks import CloudFacts  # noqa: PLC0415
+    from modules.processes.cloudcore.starting import running  # noqa: PLC0415
+
+    process = running(socket)
+    facts = CloudFacts(
+        now=RealClock().now(), process=process, socket=str(socket), free_bytes=_free_bytes(database),
+        certificates=_certificates(tls),
+    )  # fmt: skip
+    if not process:
+        return facts
+    client = ControlClient(socket)
+    status, body = client.request("GET", "/readyz")
+    nodes, pods = (
+        [item.object for item in client.run(Get(kind, namespace=None)) if item.object is not None]
+        for kind in ("Node", "Pod")
+    )
+    unready = "" if status == 200 else body.decode(errors="replace").strip()
+    return msgspec.structs.replace(facts, unready=unready, nodes=nodes, pods=pods, connections=client.nodes())
+
+
+def _free_bytes(database: str) -> int | None:
+    """Return the bytes that are free where an SQLite file is, or will be; None for another database."""
+    import shutil  # noqa: PLC0415
+
+    directory = Path(database).absolute().parent
+    return None if "://" in database or not directory.is_dir() else shutil.disk_usage(directory).free
+
+
+def _certificates(directory: Path) -> dict[str, float | None]:
+    """Return the end of each certificate in the authority's directory; None for one that cannot be read."""
+    found = {directory / name for name in _CERTIFICATES if (directory / name).is_file()}
+    if not found:
+        return {}
+    from cryptography import x509  # noqa: PLC0415 - 17 MB
+
+    ends: dict[str, float | None] = {}
+    for path in found:
+        try:
+            with path.open("rb") as file:
+                certificate = x509.load_pem_x509_certificate(file.read(_LARGEST))
+        except (OSError, ValueError):
+            ends[str(path)] = None
+        else:
+            ends[str(path)] = certificate.not_valid_after_utc.timestamp()
+    return ends

@@ -1,0 +1,121 @@
+"""`cloudcore doctor`: the decisions, and the command against a running cloudcore."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from modules.cloud.messages import NodeConnection
+from modules.processes.cloudcore.cli import main
+from modules.processes.cloudcore.config import TlsConfig
+from modules.processes.cloudcore.control_client import Apply
+from modules.processes.cloudcore.doctor_checks import CloudFacts, check_cloud
+from modules.processes.edgecore.doctor.check_result import CheckResult, Level
+from modules.processes.edgecore.exit_codes import ExitCode
+from tests.modules.cloud.objects import pod
+from tests.modules.processes.cloudcore.stubs import Stub
+
+NOW = 1795139667.0
+DAY = 24 * 3600.0
+
+
+def node(name: str = "n1", ready: str = "True") -> dict[str, Any]:
+    """Return a Node."""
+    return {"kind": "Node", "metadata": {"name": name}, "status": {"conditions": [{"type": "Ready", "status": ready}]}}
+
+
+WELL = CloudFacts(
+    now=NOW, process=7, socket="/run/cloudcore.sock", free_bytes=1 << 40, certificates={"ca.crt": NOW + 3650 * DAY},
+    nodes=[node()], pods=[pod(nodeName="n1")], connections=[NodeConnection("n1", 60.0, 5.0)],
+)  # fmt: skip
+
+
+def problems(**changes: Any) -> list[CheckResult]:
+    """Return the results that are not good, after changes of the facts of a cloudcore that is well."""
+    results = check_cloud(msgspec.structs.replace(WELL, **changes))
+    return [each for each in results if each.level is not Level.OK]
+
+
+def test_a_cloudcore_that_is_well_has_good_results_only() -> None:
+    assert problems() == []
+    assert [each.check for each in check_cloud(WELL)] == ["cloudcore", "database", "certificate", "nodes"]
+
+
+def test_without_a_process_only_what_can_be_known_is_checked() -> None:
+    (found,) = problems(process=0, nodes=[], connections=[])
+    assert (found.level, "/run/cloudcore.sock" in found.text, "cloudcore run" in found.hint) == (
+        Level.FAILED,
+        True,
+        True,
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "level", "text"),
+    [
+        ({"unready": "edgecontroller is not ready"}, Level.FAILED, "is not ready: edgecontroller"),
+        ({"free_bytes": 1 << 20}, Level.FAILED, "1 MiB are free"),
+        ({"free_bytes": 500 << 20}, Level.WARNING, "500 MiB are free"),
+        ({"certificates": {"ca.crt": NOW - DAY}}, Level.FAILED, "ca.crt expired 24h ago"),
+        ({"certificates": {"ca.crt": NOW + DAY}}, Level.WARNING, "ca.crt expires in 24h"),
+        ({"certificates": {"ca.crt": None}}, Level.FAILED, "ca.crt cannot be read"),
+        ({"nodes": [node(ready="Unknown")], "connections": []}, Level.FAILED, "NotReady, and not connected"),
+        ({"nodes": [node(ready="False")]}, Level.FAILED, "NotReady, and connected"),
+        ({"connections": []}, Level.WARNING, "not connected to this cloudcore"),
+        (
+            {"connections": [NodeConnection("n1", 9.0, 1.0, unacknowledged=2, oldest_seconds=70.0)]},
+            Level.FAILED,
+            "has not acknowledged 2 messages, the oldest for 70s",
+        ),
+        ({"connections": [NodeConnection("n1", 9.0, 1.0, 3, is_behind=True)]}, Level.WARNING, "3 messages wait"),
+        (
+            {"connections": [NodeConnection("n1", 9.0, 1.0, last_error="disk full", last_error_seconds=5.0)]},
+            Level.WARNING,
+            "its last error, 5s ago: disk full",
+        ),
+        ({"pods": [pod(nodeName="")]}, Level.WARNING, "1 have no node: default/web"),
+        ({"pods": [pod(nodeName="n9")]}, Level.WARNING, "1 are on nodes that do not exist: default/web"),
+        (
+            {"connections": [*WELL.connections, NodeConnection("n2", 9.0, 1.0)]},
+            Level.WARNING,
+            "connected and has not registered",
+        ),
+    ],
+)
+def test_each_problem_is_told_once_with_a_remedy(changes: dict[str, Any], level: Level, text: str) -> None:
+    (found,) = problems(**changes)
+    assert (found.level, text in found.text, bool(found.hint)) == (level, True, True), found
+
+
+def test_an_old_error_is_no_problem() -> None:
+    assert problems(connections=[NodeConnection("n1", 9.0, 1.0, last_error="x", last_error_seconds=700.0)]) == []
+
+
+def test_many_troubled_nodes_are_counted_and_not_all_told() -> None:
+    found = problems(nodes=[node(f"n{number}", "Unknown") for number in range(50)], connections=[], pods=[])
+    assert (len(found), found[-1].text) == (21, "30 more problems of nodes")
+
+
+def test_the_command_examines_a_running_cloudcore(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A pod without a node is a warning, and a node without a connection a failure; the certificates are read."""
+    socket = ["--socket", str(tmp_path / "control")]
+    with Stub(tmp_path, tls=TlsConfig(directory=tmp_path / "tls", https_port=0)) as stub:
+        stub.client.run(Apply([pod(nodeName="")]))
+        assert main(["doctor", *socket]) == ExitCode.OK
+        text = capsys.readouterr().out
+        assert "is ready" in text
+        assert "server.crt expires in" in text
+        assert "1 have no node: default/web" in text
+        stub.client.run(Apply([{"kind": "Node", "apiVersion": "v1", "metadata": {"name": "n1"}}]))
+        assert main(["doctor", "--json", *socket]) == ExitCode.UNWELL
+        found = {each["check"]: each["level"] for each in json.loads(capsys.readouterr().out)}
+        assert found["node n1"] == "FAIL"
+
+
+def test_the_command_without_a_cloudcore_says_how_to_start_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["doctor", "--root", str(tmp_path)]) == ExitCode.UNWELL
+    assert "start it: `cloudcore run`" in capsys.readouterr().out
