@@ -111,15 +111,24 @@ class Cloud:
 
     @contextmanager
     def node(self, name: str = "n1", **headers: str) -> Iterator[ClientConnection]:
-        """A connected node, with the headers of a Go edge."""
+        """A connected node, with the headers of a Go edge.
+
+        Its socket's buffer does not grow (by itself it may to 32 MB, and then a node that reads nothing seems to
+        have taken all), and it never ends the connection because its own pings are not answered.
+        """
         wanted = {"Node_id": name, "Project_id": "e632", "Connectionuse": "msg", **headers}
         assert self.server is not None
         host, port = self.server.address
+        ours = socket.socket()
+        ours.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 256 * 1024)
+        ours.connect((host, port))
         with connect(
             f"ws://{host}:{port}/e632/{name}/events",
+            sock=ours,
             additional_headers=wanted,
             compression=None,
             max_size=None,
+            ping_interval=None,
             close_timeout=1,
         ) as connection:
             yield connection
