@@ -1,0 +1,1 @@
+"""Kubeconfig files: which cluster to talk to, and as whom."""

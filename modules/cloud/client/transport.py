@@ -1,0 +1,77 @@
+"""The contract between what asks an API server and what carries its requests over a connection."""
+
+from typing import Protocol
+
+import msgspec
+
+
+class ApiRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """A request to an API server."""
+
+    method: str
+    path: str
+    """From the server's root, percent-encoded, with the query: `/api/v1/pods?limit=500`."""
+    headers: tuple[tuple[str, str], ...] = ()
+    """Without Host, Content-Length and Authorization, which the transport adds."""
+    body: bytes = b""
+    timeout: float = 30.0
+    """Seconds until the end of the response; for a stream, until its head."""
+    stream: bool = False
+    """Whether the body of the response comes piece by piece, without an end in time: a watch."""
+    silence: float = 0.0
+    """Seconds without a byte after which a stream counts as broken; 0: never."""
+
+
+class ResponseHead(msgspec.Struct, frozen=True):
+    """The beginning of a response."""
+
+    status: int
+    headers: tuple[tuple[str, str], ...] = ()
+    """Names in lower case."""
+
+    def header(self, name: str) -> str:
+        """Returns the first header of a name in lower case, "" for none."""
+        return next((value for key, value in self.headers if key == name), "")
+
+
+class ApiResponse(msgspec.Struct, frozen=True):
+    """A whole response."""
+
+    head: ResponseHead
+    body: bytes = b""
+
+
+class ResponseListener(Protocol):
+    """Takes a response. The methods are called one at a time, on the transport's thread: they must not wait."""
+
+    def on_head(self, head: ResponseHead) -> None:
+        """Takes the beginning."""
+
+    def on_data(self, data: bytes) -> None:
+        """Takes a piece of the body."""
+
+    def on_end(self) -> None:
+        """Takes the end of a complete response; nothing follows."""
+
+    def on_error(self, error: Exception) -> None:
+        """Takes the reason why there is no, or no complete, response (a TransportError); nothing follows."""
+
+
+class Exchange(Protocol):
+    """A request that was started."""
+
+    def cancel(self) -> None:
+        """Ends it; the listener hears nothing more, once a call that is under way has ended."""
+
+    def pause(self) -> None:
+        """Stops reading the response: the server waits when its buffers are full."""
+
+    def resume(self) -> None:
+        """Reads on."""
+
+
+class KubeTransport(Protocol):
+    """Carries requests to one API server. Its methods may be called on any thread, and do not wait."""
+
+    def start(self, request: ApiRequest, listener: ResponseListener) -> Exchange:
+        """Sends a request as soon as there is a connection."""
