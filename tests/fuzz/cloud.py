@@ -19,12 +19,13 @@ from beehive.simulation import Simulation
 from edged.server.errors import RequestError
 from edged.server.request import MAX_HEAD, read_request
 from edged.server.responses import Response, Stream
-from modules.cloud.apiserver.api_calls import ApiCall, ApiResult, DryRunError, serve
+from modules.cloud.apiserver.api_calls import DryRunError, serve
 from modules.cloud.apiserver.cluster import Cluster
 from modules.cloud.apiserver.endpoints.service import ApiService
 from modules.cloud.apiserver.endpoints.subscriptions import Subscriptions
 from modules.cloud.apiserver.limits import REQUEST_BYTES
 from modules.cloud.apiserver.watch_history import WatchHistory, WatchQuery, WatchStart
+from modules.cloud.client.calls import ApiCall, ApiResult
 from modules.cloud.cloudhub.certificates import join_tokens
 from modules.cloud.cloudhub.certificates.authority import Authority
 from modules.cloud.cloudhub.certificates.enrolment import Enrolment, EnrolmentRequest

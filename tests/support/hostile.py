@@ -12,12 +12,12 @@ from beehive.message import Message
 from beehive.names import Operation, ResourceType
 from beehive.testing import Harness
 from metamanager.application import Application, PatchInfo, Target, Verb, key_of
-from modules.cloud.apiserver.api_calls import APPLY, JSON_PATCH, MERGE, STRATEGIC, ApiCall
 from modules.cloud.apiserver.cluster import Cluster
 from modules.cloud.apiserver.database.database import Database
 from modules.cloud.apiserver.database.engine import IN_MEMORY
 from modules.cloud.apiserver.kinds import KINDS, JsonObject, ObjectKey, kind_named, reporter_of
 from modules.cloud.apiserver.kinds import key_of as key_of_object
+from modules.cloud.client.calls import APPLY, JSON_PATCH, MERGE, STRATEGIC, ApiCall
 from modules.cloud.cloudhub.link import FrameReceived, LinkEvent, LinkOpened
 from modules.cloud.cloudhub.module import CloudHub, CloudHubSettings
 from modules.cloud.dynamiccontroller.module import DynamicController

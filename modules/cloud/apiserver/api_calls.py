@@ -1,7 +1,7 @@
 """The Kubernetes API's verbs: requests of the control socket, and of nodes' metaservers through dynamiccontroller."""
 
 import re
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -38,11 +38,8 @@ from modules.cloud.apiserver.merge_schema import schema_of
 from modules.cloud.apiserver.pod_scheduled import waits_because
 from modules.cloud.apiserver.strategic_merge import merge_json, merge_strategic
 from modules.cloud.apiserver.structural_schema.values import unknown_fields
+from modules.cloud.client.calls import APPLY, JSON_PATCH, MERGE, STRATEGIC, ApiCall, ApiResult
 
-STRATEGIC: Final = "application/strategic-merge-patch+json"
-MERGE: Final = "application/merge-patch+json"
-JSON_PATCH: Final = "application/json-patch+json"
-APPLY: Final = "application/apply-patch+yaml"
 _ALL: Final = ["All"]
 _LONGEST_PREFIX: Final = 240
 _ANNOTATING: Final = "kubectl-last-applied"
@@ -55,40 +52,6 @@ _LEASE: Final = "Lease"
 _OF_NODES: Final = ("log", "exec", "attach", "portforward", "proxy")
 _POD: Final = "Pod"
 _NODE: Final = kind_named("Node")
-
-
-class ApiCall(msgspec.Struct, frozen=True, kw_only=True):
-    """One API request."""
-
-    verb: str
-    """get, list, create, update, updatestatus, patch, delete or deletecollection."""
-    api_version: str
-    plural: str
-    namespace: str = ""
-    """Empty: a cluster-scoped kind, or all namespaces."""
-    name: str = ""
-    subresource: str = ""
-    patch_type: str = ""
-    """The media type of a patch."""
-    options: JsonObject = {}
-    """GetOptions, ListOptions, DeleteOptions and so on."""
-    body: Any = None
-    duplicates: tuple[str, ...] = ()
-    """Fields that the text of the body has twice."""
-    node: str = ""
-    """The node whose metaserver makes the request, known from its connection; "" is an administrator."""
-
-
-class ApiResult(msgspec.Struct, frozen=True):
-    """The response to an API request."""
-
-    object: JsonObject | None = None
-    refusal: JsonObject | None = None
-    """The metav1.Status of an error."""
-    created: bool = False
-    """Whether the request has created the object (201 instead of 200)."""
-    warnings: tuple[str, ...] = ()
-    """For the person who made the request."""
 
 
 class DryRunError(Exception):

@@ -13,10 +13,10 @@ from beehive.names import Group, ModuleName, Operation
 from beehive.resource import Resource, Side
 from metamanager.application import Application, PatchInfo, Progress, StatusError, Verb, target_of
 from modules.cloud.apiserver import commands
-from modules.cloud.apiserver.api_calls import ApiCall, ApiResult
 from modules.cloud.apiserver.commands import Verb as Command
 from modules.cloud.apiserver.errors import TooLargeError
 from modules.cloud.apiserver.limits import is_too_large
+from modules.cloud.client.calls import ApiCall, ApiResult
 from modules.cloud.messages import HANDLED, HANDLED_RESOURCE
 
 _log = logging.getLogger(__name__)

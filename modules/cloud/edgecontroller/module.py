@@ -31,6 +31,7 @@ from modules.cloud.apiserver.scheduler import makes_room
 from modules.cloud.apiserver.storage import EventType, ObjectEvent
 from modules.cloud.apiserver.transactions import Transactions
 from modules.cloud.apiserver.watch_history import ObjectChanged, ObjectChanges, WatchHistory, WatchQuery, WatchStart
+from modules.cloud.client.calls import ApiCall, ApiResult
 from modules.cloud.edgecontroller import upstream_nodes
 from modules.cloud.edgecontroller.downstream_controller import DownstreamController
 from modules.cloud.edgecontroller.downstream_messages import DownstreamMessage
@@ -218,27 +219,27 @@ class EdgeController(Module):
         """Takes over the changes of other cloudcores, by an empty transaction."""
         self._transact(lambda: None)
 
-    def _call(self, message: Message, serve: Callable[[api_calls.ApiCall], api_calls.ApiResult]) -> None:
-        def answer(result: api_calls.ApiResult) -> None:
+    def _call(self, message: Message, serve: Callable[[ApiCall], ApiResult]) -> None:
+        def answer(result: ApiResult) -> None:
             self._transactions.after_commit(lambda: self.reply(message, result))
 
         def call() -> None:
-            answer(serve(message.content_as(api_calls.ApiCall)))
+            answer(serve(message.content_as(ApiCall)))
 
         def refuse(_: Message, error: ApiError) -> None:
-            answer(api_calls.ApiResult(refusal=error.status()))
+            answer(ApiResult(refusal=error.status()))
 
         try:
             self._handle(message, call, refuse)
         except api_calls.DryRunError as end:
             answer(end.result)
 
-    def _serve_call(self, call: api_calls.ApiCall) -> api_calls.ApiResult:
+    def _serve_call(self, call: ApiCall) -> ApiResult:
         if call.node:
             return self._serve_node(call)
         return api_calls.serve(self._cluster, call, knows_all=self._knows_all())
 
-    def _serve_node(self, call: api_calls.ApiCall) -> api_calls.ApiResult:
+    def _serve_node(self, call: ApiCall) -> ApiResult:
         self._access_control.authorize(of_call(call.node, call))
         with self._cluster.with_admission(self._access_control.admission(call.node)):
             return api_calls.serve(self._cluster, call, knows_all=self._knows_all())

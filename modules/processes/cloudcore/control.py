@@ -17,12 +17,12 @@ from edged.server.listening import listen_unix, short_name
 from modules.apimachinery.errors import ApiStatusError
 from modules.cloud.apiserver import commands
 from modules.cloud.apiserver.access.service import AccessService, NodeCaller
-from modules.cloud.apiserver.api_calls import ApiCall, ApiResult
 from modules.cloud.apiserver.commands import Verb
 from modules.cloud.apiserver.endpoints.service import ApiCaller, ApiService
 from modules.cloud.apiserver.endpoints.subscriptions import Subscriptions
 from modules.cloud.apiserver.limits import REQUEST_BYTES
 from modules.cloud.apiserver.watch_history import ObjectChanges, WatchQuery, WatchStart
+from modules.cloud.client.calls import ApiCall, ApiResult
 from modules.cloud.messages import NODES, NODES_RESOURCE, NodeConnection
 from modules.cloud.refusals import Refusals
 from modules.processes.cloudcore.control_service import ControlService

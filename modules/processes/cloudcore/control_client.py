@@ -16,10 +16,10 @@ from beehive.errors import BeehiveError
 from beehive.http.client import ClientExchange
 from beehive.http.errors import HttpError
 from edged.server.listening import short_name
-from modules.cloud.apiserver.api_calls import APPLY
 from modules.cloud.apiserver.errors import UnknownKindError
 from modules.cloud.apiserver.kinds import JsonObject, Kind, kind_called, kind_named
 from modules.cloud.apiserver.manifests import items_of
+from modules.cloud.client.calls import APPLY
 from modules.cloud.messages import NodeConnection
 from modules.processes.cloudcore.control_service import NodesResponseBody
 from modules.processes.cloudcore.errors import ControlError

@@ -13,11 +13,11 @@ from beehive.hive import Hive
 from beehive.message import Message
 from beehive.names import ModuleName
 from modules.cloud.apiserver import commands
-from modules.cloud.apiserver.api_calls import APPLY, ApiCall, ApiResult
 from modules.cloud.apiserver.cluster import Cluster
 from modules.cloud.apiserver.commands import Verb
 from modules.cloud.apiserver.database.database import Database
 from modules.cloud.apiserver.kinds import JsonObject, ObjectKey, kind_named
+from modules.cloud.client.calls import APPLY, ApiCall, ApiResult
 from modules.cloud.cloudhub.link import LinkEvent
 from modules.cloud.cloudhub.module import CloudHub, CloudHubSettings
 from modules.cloud.cloudhub.node_session import NodeSession

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from modules.cloud.apiserver.api_calls import STRATEGIC, ApiCall
+from modules.cloud.client.calls import STRATEGIC, ApiCall
 from modules.tools.simulate.plan import Write, Writer
 
 OF_STATUS = frozenset({Writer.NOT_READY, Writer.NODE_LOST, Writer.ADDRESS})

@@ -15,11 +15,11 @@ from edged.server.responses import Reply, Response
 from edged.server.router import HttpService
 from modules.apimachinery.errors import ApiStatusError
 from modules.apimachinery.paths import parse_target
-from modules.cloud.apiserver.api_calls import ApiCall, ApiResult
 from modules.cloud.apiserver.authentication.authenticator import Authenticator
 from modules.cloud.apiserver.authentication.users import User
 from modules.cloud.apiserver.endpoints.service import ApiCaller
 from modules.cloud.apiserver.watch_history import WatchQuery, WatchStart
+from modules.cloud.client.calls import ApiCall, ApiResult
 
 _OPEN: Final = (("healthz",), ("livez",), ("readyz",), ("version",))
 _READS: Final = ("GET", "HEAD")

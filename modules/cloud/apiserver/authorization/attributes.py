@@ -4,7 +4,7 @@ from typing import Any, Final
 
 import msgspec
 
-from modules.cloud.apiserver.api_calls import ApiCall
+from modules.cloud.client.calls import ApiCall
 
 _USER: Final = "system:node:"
 

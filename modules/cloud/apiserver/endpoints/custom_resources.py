@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 from modules.apimachinery.errors import CloudRefusalError
 from modules.apimachinery.resources import Resource
-from modules.cloud.apiserver.api_calls import ApiCall, ApiResult
 from modules.cloud.apiserver.custom_resources.kinds import readable_kinds_of
+from modules.cloud.client.calls import ApiCall, ApiResult
 
 
 def custom_resources(call: Callable[[ApiCall], ApiResult]) -> list[Resource]:

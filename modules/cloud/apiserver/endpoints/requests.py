@@ -7,7 +7,6 @@ import msgspec
 from edged.server.request import Request
 from edged.yaml_reader import YamlError
 from metamanager.application import Target
-from modules.cloud.apiserver.api_calls import APPLY, JSON_PATCH, MERGE, STRATEGIC, ApiCall
 from modules.cloud.apiserver.errors import (
     BadRequestError,
     MethodNotAllowedError,
@@ -17,6 +16,7 @@ from modules.cloud.apiserver.errors import (
 from modules.cloud.apiserver.fields.validation import duplicate_fields
 from modules.cloud.apiserver.limits import is_too_large
 from modules.cloud.apiserver.manifests import ManifestError, read_manifests
+from modules.cloud.client.calls import APPLY, JSON_PATCH, MERGE, STRATEGIC, ApiCall
 
 _JSON: Final = "application/json"
 _YAML: Final = "application/yaml"

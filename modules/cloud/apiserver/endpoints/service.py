@@ -17,7 +17,6 @@ from modules.apimachinery.object_encoder import ObjectEncoder
 from modules.apimachinery.options import Form, ReadOptions, read_options
 from modules.apimachinery.paths import parse_target
 from modules.apimachinery.resources import Resource
-from modules.cloud.apiserver.api_calls import ApiCall, ApiResult
 from modules.cloud.apiserver.endpoints.custom_resources import custom_resources
 from modules.cloud.apiserver.endpoints.openapi import OpenApi
 from modules.cloud.apiserver.endpoints.requests import call_of_request, number
@@ -27,6 +26,7 @@ from modules.cloud.apiserver.errors import ApiError
 from modules.cloud.apiserver.kinds import JsonObject
 from modules.cloud.apiserver.resources import RESOURCES
 from modules.cloud.apiserver.watch_history import WatchQuery, WatchStart
+from modules.cloud.client.calls import ApiCall, ApiResult
 
 _HEALTH: Final = ("healthz", "livez", "readyz")
 _READS: Final = ("GET", "HEAD")

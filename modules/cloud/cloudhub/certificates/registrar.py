@@ -12,8 +12,8 @@ from beehive.module import Module
 from beehive.names import ModuleName
 from beehive.resource import Side
 from modules.cloud.apiserver import commands
-from modules.cloud.apiserver.api_calls import ApiCall, ApiResult
 from modules.cloud.apiserver.commands import Verb
+from modules.cloud.client.calls import ApiCall, ApiResult
 from modules.cloud.cloudhub.certificates import join_tokens
 from modules.cloud.cloudhub.certificates.authority import Authority
 from modules.cloud.cloudhub.certificates.authority_files import AuthorityFiles

@@ -5,8 +5,9 @@ from typing import Any
 import pytest
 
 from beehive.clock import RealClock
-from modules.cloud.apiserver.api_calls import ApiCall, ApiResult, serve
+from modules.cloud.apiserver.api_calls import serve
 from modules.cloud.apiserver.cluster import Cluster
+from modules.cloud.client.calls import ApiCall, ApiResult
 from tests.modules.cloud.objects import pod
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from beehive import Message, ModuleName
 from beehive.testing import Harness
-from modules.cloud.apiserver.api_calls import ApiCall, ApiResult
+from modules.cloud.client.calls import ApiCall, ApiResult
 from modules.cloud.dynamiccontroller.module import DynamicController
 from modules.cloud.messages import HANDLED
 

@@ -5,12 +5,12 @@ from typing import Any
 
 from beehive.message import Message
 from beehive.testing import Harness
-from modules.cloud.apiserver.api_calls import APPLY, ApiCall, ApiResult
 from modules.cloud.apiserver.cluster import Cluster
 from modules.cloud.apiserver.database.database import Database
 from modules.cloud.apiserver.database.errors import DatabaseError
 from modules.cloud.apiserver.kinds import ObjectKey, kind_called
 from modules.cloud.apiserver.manifest_directory import ManifestDirectory
+from modules.cloud.client.calls import APPLY, ApiCall, ApiResult
 from modules.cloud.edgecontroller.module import EdgeController
 from modules.cloud.messages import ACKNOWLEDGED, ACKNOWLEDGED_RESOURCE, HANDLED, Acknowledged, ConnectEvent
 from tests.modules.cloud.objects import in_memory

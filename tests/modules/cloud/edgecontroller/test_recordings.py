@@ -14,9 +14,9 @@ import pytest
 from beehive.message import Message
 from beehive.names import Operation
 from beehive.testing import Harness
-from modules.cloud.apiserver.api_calls import APPLY, ApiCall
 from modules.cloud.apiserver.cluster import Cluster
 from modules.cloud.apiserver.kinds import key_of, kind_named
+from modules.cloud.client.calls import APPLY, ApiCall
 from modules.cloud.edgecontroller.module import EdgeController
 from modules.cloud.messages import ConnectEvent
 from tests.interop.forms import form_of

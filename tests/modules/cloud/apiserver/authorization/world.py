@@ -5,9 +5,9 @@ from copy import deepcopy
 from typing import Any
 
 from beehive.testing import Harness
-from modules.cloud.apiserver.api_calls import ApiCall, ApiResult
 from modules.cloud.apiserver.commands import RESOURCE, Verb
 from modules.cloud.apiserver.kinds import JsonObject, ObjectKey
+from modules.cloud.client.calls import ApiCall, ApiResult
 from modules.cloud.edgecontroller.module import EdgeController
 from tests.modules.cloud.edgecontroller.controller import Controller
 

@@ -7,13 +7,14 @@ from typing import Any
 import pytest
 
 from beehive.simulation import Simulation
-from modules.cloud.apiserver.api_calls import ApiCall, serve
+from modules.cloud.apiserver.api_calls import serve
 from modules.cloud.apiserver.authorization.attributes import of_call
 from modules.cloud.apiserver.authorization.graph import NodeGraph
 from modules.cloud.apiserver.authorization.node_authorizer import authorize
 from modules.cloud.apiserver.cluster import Cluster
 from modules.cloud.apiserver.database.database import Database
 from modules.cloud.apiserver.transactions import Transactions
+from modules.cloud.client.calls import ApiCall
 from tests.modules.cloud.apiserver.custom_resources.definition import DEFINITIONS, DEVICES, definition, device
 from tests.modules.cloud.apiserver.endpoints.serving import Serving, Watcher
 

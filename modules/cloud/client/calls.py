@@ -1,0 +1,46 @@
+"""Requests of the Kubernetes API, whatever carries them: the embedded API server or HTTP."""
+
+from typing import Any, Final
+
+import msgspec
+
+JsonObject = dict[str, Any]
+
+STRATEGIC: Final = "application/strategic-merge-patch+json"
+MERGE: Final = "application/merge-patch+json"
+JSON_PATCH: Final = "application/json-patch+json"
+APPLY: Final = "application/apply-patch+yaml"
+
+
+class ApiCall(msgspec.Struct, frozen=True, kw_only=True):
+    """One API request."""
+
+    verb: str
+    """get, list, create, update, updatestatus, patch, delete or deletecollection."""
+    api_version: str
+    plural: str
+    namespace: str = ""
+    """Empty: a cluster-scoped kind, or all namespaces."""
+    name: str = ""
+    subresource: str = ""
+    patch_type: str = ""
+    """The media type of a patch."""
+    options: JsonObject = {}
+    """GetOptions, ListOptions, DeleteOptions and so on."""
+    body: Any = None
+    duplicates: tuple[str, ...] = ()
+    """Fields that the text of the body has twice."""
+    node: str = ""
+    """The node whose metaserver makes the request, known from its connection; "" is an administrator."""
+
+
+class ApiResult(msgspec.Struct, frozen=True):
+    """The response to an API request."""
+
+    object: JsonObject | None = None
+    refusal: JsonObject | None = None
+    """The metav1.Status of an error."""
+    created: bool = False
+    """Whether the request has created the object (201 instead of 200)."""
+    warnings: tuple[str, ...] = ()
+    """For the person who made the request."""
