@@ -12,6 +12,7 @@ from modules.cloud.apiserver.storage import ObjectEvent
 from modules.cloud.edgecontroller import upstream_pods
 from modules.cloud.edgecontroller.downstream_controller import DownstreamController
 from modules.cloud.edgecontroller.module import EdgeController
+from modules.cloud.edgecontroller.upstream_requests import Steps, UpstreamResult
 from modules.processes.cloudcore.cli import main
 
 _changed = DownstreamController.handle_event
@@ -21,16 +22,22 @@ def changed(downstream: DownstreamController, event: ObjectEvent) -> None:
     """What happens to pods of a node that there is not is lost."""
     node = (event.new.get("spec") or {}).get("nodeName")
     is_lost = (
-        event.key.kind == "Pod" and node and downstream._client.find(key_for(kind_named("Node"), "", node)) is None
+        event.key.kind == "Pod" and node and downstream._lister.find(key_for(kind_named("Node"), "", node)) is None
     )
     if not is_lost:
         _changed(downstream, event)
+
+
+def nobody_ends(*_: object) -> Steps[list[UpstreamResult]]:
+    """What a node reports and nobody wants goes on."""
+    yield from ()
+    return []
 
 
 if __name__ == "__main__":
     with (
         patch.object(DownstreamController, "handle_event", changed),
         patch.object(EdgeController, "_knows_all", lambda _: True),
-        patch.object(upstream_pods, "_end_of_unknown", lambda *_: []),
+        patch.object(upstream_pods, "_end_of_unknown", nobody_ends),
     ):
         sys.exit(main())

@@ -190,6 +190,7 @@ def _apply(cluster: Cluster, kind: Kind, request: ApiCall) -> ApiResult:
 
 
 def _patch(cluster: Cluster, request: ApiCall, key: ObjectKey) -> JsonObject:
+    _check_uid_of_patch(cluster, request, key)
     live = cluster.to_change(key)
     match request.patch_type:
         case "application/strategic-merge-patch+json" if cluster.storage.kinds.custom_of(live) is None:
@@ -213,6 +214,15 @@ def _patch(cluster: Cluster, request: ApiCall, key: ObjectKey) -> JsonObject:
     return cluster.update({**merged, "kind": live["kind"], "apiVersion": live["apiVersion"]})
 
 
+def _check_uid_of_patch(cluster: Cluster, request: ApiCall, key: ObjectKey) -> None:
+    """Check the uid in a patch before the admission, as kube-apiserver does: a node may report a pod of which another
+    node has the successor.
+    """
+    live, metadata = cluster.find(key), request.body.get("metadata") if isinstance(request.body, dict) else None
+    if live is not None and isinstance(metadata, dict) and metadata.get("uid"):
+        _check_uid(live, {"metadata": metadata})
+
+
 def _check_uid(live: JsonObject, merged: JsonObject) -> None:
     uid = merged["metadata"].get("uid", uid_of(live))
     if uid != uid_of(live):
@@ -233,12 +243,14 @@ def _delete(cluster: Cluster, request: ApiCall, key: ObjectKey) -> JsonObject | 
     preconditions = request.options.get("preconditions") or {}
     if not isinstance(preconditions, dict):
         raise BadRequestError("preconditions: an object is wanted")
+    uid = str(preconditions.get("uid") or "")
+    cluster.storage.get(key, uid)  # kube-apiserver, too, checks the uid before the admission
     live = cluster.to_change(key)
     wanted = str(preconditions.get("resourceVersion") or version_of(live))
     if wanted != version_of(live):
         why = f"Precondition failed: ResourceVersion in precondition: {wanted[:40]}, ResourceVersion in object meta: "
         raise ConflictError(request.plural, key.name, why + version_of(live))
-    gone = cluster.delete(key, _grace(request), str(preconditions.get("uid") or ""))
+    gone = cluster.delete(key, _grace(request), uid)
     if request.node:
         return None
     if key.kind == _POD:

@@ -12,7 +12,7 @@ from modules.cloud.apiserver.conversion import validate_schema
 from modules.cloud.apiserver.custom_resource_controller import CustomResources
 from modules.cloud.apiserver.custom_resources.objects import with_new_status
 from modules.cloud.apiserver.errors import ApiError, BadRequestError, ConflictError
-from modules.cloud.apiserver.graceful_deletion import grace_for_deletion, is_deletion_complete, with_deletion_begun
+from modules.cloud.apiserver.graceful_deletion import grace_for_deletion, with_deletion_begun
 from modules.cloud.apiserver.kinds import (
     JsonObject,
     Kind,
@@ -208,16 +208,13 @@ class Cluster:
         return self.replace(merged)
 
     def replace_status(self, key: ObjectKey, status: JsonObject) -> JsonObject:
-        """Replaces the object's status, as edges of 2019 report it, and removes a deleted pod that has ended.
+        """Replaces the object's status.
 
         Raises:
             NotFoundError: no such object.
             BadRequestError: the status does not have its schema.
         """
-        new = self.replace({**self.storage.get(key), "status": status})
-        if key.kind == _POD.name and is_deletion_complete(new):
-            self.delete(key, grace=0)
-        return new
+        return self.replace({**self.storage.get(key), "status": status})
 
     def delete(self, key: ObjectKey, grace: int | None = None, uid: str = "") -> JsonObject:
         """Deletes an object, and returns its last state: a pod on a node gracefully, any other object at once.

@@ -2,7 +2,7 @@
 
 from modules.cloud.apiserver.cluster import Cluster
 from modules.cloud.apiserver.errors import BadRequestError, ConflictError, InvalidError
-from modules.cloud.apiserver.kinds import JsonObject, key_for, kind_named
+from modules.cloud.apiserver.kinds import JsonObject, ObjectKey, key_for, kind_named
 from modules.cloud.apiserver.pod_scheduled import with_node
 from modules.cloud.apiserver.times import format_rfc3339
 
@@ -37,12 +37,14 @@ def request_token(cluster: Cluster, namespace: str, name: str, request: JsonObje
     """Return a TokenRequest of a service account with its status filled in.
 
     Raises:
-        NotFoundError: there is no such service account.
+        NotFoundError: there is no such service account, and the token is not for a pod of it. (No controller makes the
+            account `default` of a namespace here.)
         InvalidError: the token would be valid for less than ten minutes, or for more than 2^32 seconds.
     """
     key = key_for(_ACCOUNT, namespace, name)
-    cluster.storage.get(key)
     spec = request.get("spec")
+    if not _is_for_pod(cluster, key, spec):
+        cluster.storage.get(key)
     seconds = spec.get("expirationSeconds") if isinstance(spec, dict) else None
     if seconds is not None and (type(seconds) is not int or not _LEAST_SECONDS <= seconds <= _MOST_SECONDS):
         is_long = isinstance(seconds, int) and seconds > _MOST_SECONDS
@@ -50,3 +52,12 @@ def request_token(cluster: Cluster, namespace: str, name: str, request: JsonObje
         why = f"Invalid value: {str(seconds)[:40]}: may not specify a duration {words}"
         raise InvalidError("TokenRequest", "", "spec.expirationSeconds", why, "authentication.k8s.io")
     return cluster.create_token(key.namespace, name, request)
+
+
+def _is_for_pod(cluster: Cluster, account: ObjectKey, spec: object) -> bool:
+    """Return whether a token is bound to a stored pod that runs as the account."""
+    reference = spec.get("boundObjectRef") if isinstance(spec, dict) else None
+    if not isinstance(reference, dict) or reference.get("kind") != _POD.name:
+        return False
+    pod = cluster.storage.find(key_for(_POD, account.namespace, str(reference.get("name"))))
+    return pod is not None and (pod["spec"].get("serviceAccountName") or "default") == account.name

@@ -6,6 +6,7 @@ ApiError                    carries a metav1.Status
 ├── AlreadyExistsError      409 AlreadyExists
 ├── ConflictError           409 Conflict: another resourceVersion or uid than the caller believes
 ├── InvalidError            422: the object breaks a rule of its kind
+├── RefusedError            any: the metav1.Status of an API server's response
 ├── InternalError           500: a failure of the server
 ├── TooLargeError           413 RequestEntityTooLarge
 ├── UnprocessableError      422 Invalid: a patch does not fit the object
@@ -18,6 +19,7 @@ A Go edge compares `reason` and `code` (apierrors.IsNotFound and others), so bot
 """
 
 from collections.abc import Sequence
+from http import HTTPStatus
 from typing import Any, Final
 
 from beehive.errors import BeehiveError
@@ -122,6 +124,30 @@ class InvalidError(ApiError):
         details = _details(name, kind, group)
         details["causes"] = [{"reason": "FieldValueInvalid", "message": why, "field": field}]
         super().__init__("cannot accept an object", message, details)
+
+
+class RefusedError(ApiError):
+    """An API server's refusal of a request.
+
+    Args:
+        status: its metav1.Status.
+    """
+
+    def __init__(self, status: dict[str, Any]) -> None:
+        super().__init__("cannot do what a request asks for", str(status.get("message") or "refused"))
+        code = status.get("code")
+        self.code = code if isinstance(code, int) else HTTPStatus.INTERNAL_SERVER_ERROR
+        self.reason = str(status.get("reason") or "")
+        self._status = status
+
+    def status(self) -> dict[str, Any]:
+        """Returns the metav1.Status of the response."""
+        return self._status
+
+    @property
+    def is_not_found(self) -> bool:
+        """Whether there is no such object."""
+        return self.code == HTTPStatus.NOT_FOUND
 
 
 class InternalError(ApiError):

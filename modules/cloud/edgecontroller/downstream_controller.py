@@ -4,7 +4,6 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable
 
 from beehive.names import Operation
-from modules.cloud.apiserver.client import ApiClient
 from modules.cloud.apiserver.kinds import (
     JsonObject,
     ObjectKey,
@@ -14,6 +13,7 @@ from modules.cloud.apiserver.kinds import (
     uid_of,
     version_of,
 )
+from modules.cloud.apiserver.lister import Lister
 from modules.cloud.apiserver.object_sync import ObjectSync
 from modules.cloud.apiserver.pod_references import references_of
 from modules.cloud.apiserver.storage import EventType, ObjectEvent
@@ -37,7 +37,7 @@ class DownstreamController:
     objects that it has not acknowledged.
 
     Args:
-        client: the API server.
+        lister: the objects.
         object_syncs: the ObjectSyncs of the connected nodes.
         send: sends a message to a node.
         may_read: whether a node may read an object; otherwise it receives only the deletion.
@@ -45,12 +45,12 @@ class DownstreamController:
 
     def __init__(
         self,
-        client: ApiClient,
+        lister: Lister,
         object_syncs: ObjectSyncs,
         send: Callable[[DownstreamMessage], None],
         may_read: Callable[[str, ObjectKey], bool],
     ) -> None:
-        self._client = client
+        self._lister = lister
         self._may_read = may_read
         self._object_syncs = object_syncs
         self._send = send
@@ -62,14 +62,14 @@ class DownstreamController:
 
     def index_pods(self) -> None:
         """Records the nodes that need each object, from all pods."""
-        for pod in self._client.list(_POD):
+        for pod in self._lister.list(_POD):
             self._learn(key_of(pod), pod)
 
     def note_holder(self, key: ObjectKey, node: str) -> None:
         """Records that a node holds an object, and is sent its changes. The object may be missing yet; the number of
         such records is limited.
         """
-        if self._client.find(key) is not None or self._locations.count(node) < MAX_HELD_OBJECTS:
+        if self._lister.find(key) is not None or self._locations.count(node) < MAX_HELD_OBJECTS:
             self._locations.add(key, node)
 
     def node_disconnected(self, node: str) -> None:
@@ -77,7 +77,7 @@ class DownstreamController:
         self._unacknowledged.pop(node, None)
         self._locations.forget_node(node)
         for key in self._pods.get(node, ()):
-            pod = self._client.find(key)
+            pod = self._lister.find(key)
             if pod is not None:
                 self._locations.add_or_update_pod(pod)
 
@@ -115,7 +115,7 @@ class DownstreamController:
         for sync in self._object_syncs.of(node).values():
             if sync.key.kind not in (_POD.name, _NODE.name):
                 self._locations.add(sync.key, node)
-        drivers = [key_of(driver) for driver in self._client.list(_DRIVER)]
+        drivers = [key_of(driver) for driver in self._lister.list(_DRIVER)]
         wanted = [*drivers, *self._locations.on_node(node), *self._pods.get(node, ())]
         self._send_all(node, self._unacknowledged_of(node), wanted)
 
@@ -162,12 +162,12 @@ class DownstreamController:
 
     def _live(self, key: ObjectKey, uid: str) -> JsonObject | None:
         """Returns the object of this uid, or None; another object of that name does not count."""
-        obj = self._client.find(key)
+        obj = self._lister.find(key)
         return obj if obj is not None and uid_of(obj) == uid else None
 
     def _send_deletion(self, node: str, uid: str, sync: ObjectSync) -> None:
         """Sends the deletion of an object, unless a new one has its name: an edge deletes by name, except for pods."""
-        if sync.key.kind == _NODE.name or (sync.key.kind != _POD.name and self._client.find(sync.key)):
+        if sync.key.kind == _NODE.name or (sync.key.kind != _POD.name and self._lister.find(sync.key)):
             self._object_syncs.deleted(node, uid)
         else:
             self._send(deletion_of_unknown(node, sync.key, uid))
@@ -175,7 +175,7 @@ class DownstreamController:
     def _send_objects(self, node: str, keys: Iterable[ObjectKey]) -> None:
         """Sends the objects whose present version the node has not acknowledged."""
         for key in keys:
-            obj = self._client.find(key)
+            obj = self._lister.find(key)
             if obj is None or not self._object_syncs.is_needed(node, uid_of(obj), int(version_of(obj))):
                 continue
             if self._may_read(node, key):
@@ -193,7 +193,7 @@ class DownstreamController:
         queries for them.
         """
         if event.key.kind == _DRIVER.name:
-            return [node["metadata"]["name"] for node in self._client.list(_NODE)]
+            return [node["metadata"]["name"] for node in self._lister.list(_NODE)]
         holders = dict.fromkeys(self._locations.nodes_of(event.key))
         if event.type is EventType.DELETED:
             return [*(holders | dict.fromkeys(self._object_syncs.holders(uid_of(event.new))))]

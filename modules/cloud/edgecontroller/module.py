@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from functools import partial
 from http import HTTPStatus
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar, cast
 
 import msgspec
 
@@ -24,7 +24,7 @@ from modules.cloud.apiserver.commands import Verb
 from modules.cloud.apiserver.database.database import Database
 from modules.cloud.apiserver.database.errors import DatabaseError
 from modules.cloud.apiserver.database.listener import DatabaseListener, Listen, can_listen
-from modules.cloud.apiserver.errors import ApiError, ForbiddenError
+from modules.cloud.apiserver.errors import ApiError, RefusedError
 from modules.cloud.apiserver.kinds import kind_named
 from modules.cloud.apiserver.manifest_directory import ManifestDirectory
 from modules.cloud.apiserver.scheduler import makes_room
@@ -41,9 +41,11 @@ from modules.cloud.edgecontroller.object_syncs import ObjectSyncs
 from modules.cloud.edgecontroller.responses import UpstreamResponse, error_response, status_error
 from modules.cloud.edgecontroller.upstream import forbidden_responses, handler_of, handles_requests
 from modules.cloud.edgecontroller.upstream_attributes import attributes_of
-from modules.cloud.edgecontroller.upstream_requests import UpstreamHandler, UpstreamRequest, UpstreamResult
+from modules.cloud.edgecontroller.upstream_requests import Steps, UpstreamHandler, UpstreamRequest, UpstreamResult
 from modules.cloud.messages import ACKNOWLEDGED, HANDLED, HANDLED_RESOURCE, Acknowledged, ConnectEvent, SessionTakenOver
 from modules.cloud.refusals import Refusals
+
+T = TypeVar("T")
 
 _MANIFESTS_PERIOD = 1.0
 """Seconds between two reads of the manifests."""
@@ -277,8 +279,21 @@ class EdgeController(Module):
         self._access_control.authorize(attributes_of(resource_type, message.route.operation, request))
         self._note_holder(request, resource_type)
         with self._cluster.with_admission(self._access_control.admission(request.node)):
-            results = handler(self._cluster, request)
+            results = self._run(handler(request))
         self._send_results(message, results)
+
+    def _run(self, steps: Steps[T]) -> T:
+        """Makes the requests of a handler, and returns its result."""
+        try:
+            call = next(steps)
+            while True:
+                result = api_calls.serve(self._cluster, call)
+                if result.refusal is None:
+                    call = steps.send(result.object or {})
+                else:
+                    call = steps.throw(RefusedError(result.refusal))
+        except StopIteration as end:
+            return cast("T", end.value)
 
     def _send_results(self, message: Message, results: Iterable[UpstreamResult]) -> None:
         for result in results:
@@ -296,7 +311,7 @@ class EdgeController(Module):
         """Sends an error. To a query it has a lister's form: an edge would store the bare error as the object, as
         KubeEdge's metamanager does.
         """
-        if isinstance(error, ForbiddenError):
+        if error.code == HTTPStatus.FORBIDDEN:
             self._send_results(message, forbidden_responses(message, error))
             return
         is_query = message.route.operation == Operation.QUERY and error.code >= HTTPStatus.INTERNAL_SERVER_ERROR

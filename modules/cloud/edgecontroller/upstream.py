@@ -7,7 +7,7 @@ from beehive.handlers import handles
 from beehive.message import Message
 from beehive.names import Operation, ResourceType
 from beehive.resource import Side, type_of
-from modules.cloud.apiserver.errors import ForbiddenError
+from modules.cloud.apiserver.errors import ApiError
 from modules.cloud.apiserver.kinds import kind_named
 from modules.cloud.edgecontroller import upstream_nodes, upstream_objects, upstream_pods
 from modules.cloud.edgecontroller.responses import UpstreamResponse, error_response, status_error
@@ -73,7 +73,7 @@ _NOT_ANSWERED = frozenset(
 )
 
 
-def forbidden_responses(request: Message, error: ForbiddenError) -> list[UpstreamResult]:
+def forbidden_responses(request: Message, error: ApiError) -> list[UpstreamResult]:
     """Return the responses to a forbidden request, in KubeEdge's form for its type."""
     resource_type, operation = type_of(request.route.resource, Side.CLOUD), request.route.operation
     if (resource_type, operation) in _NOT_ANSWERED:

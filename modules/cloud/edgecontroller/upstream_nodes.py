@@ -6,13 +6,13 @@ import msgspec
 
 from beehive.names import OK, ResourceType
 from edged.api import Node, NodeStatus
-from modules.cloud.apiserver.client import ApiClient
 from modules.cloud.apiserver.conversion import convert
-from modules.cloud.apiserver.errors import ApiError, NotFoundError
+from modules.cloud.apiserver.errors import ApiError, NotFoundError, RefusedError
 from modules.cloud.apiserver.kinds import JsonObject, ObjectKey, kind_named, version_of
+from modules.cloud.edgecontroller import api_requests
 from modules.cloud.edgecontroller.responses import UpstreamResponse, error_response, object_response, typed_response
 from modules.cloud.edgecontroller.status_merge import merged_node
-from modules.cloud.edgecontroller.upstream_requests import UpstreamRequest, UpstreamResult
+from modules.cloud.edgecontroller.upstream_requests import Steps, UpstreamRequest, UpstreamResult
 
 _NODE = kind_named("Node")
 _RESERVED = "kubernetes.io"
@@ -27,11 +27,11 @@ class _NodeStatusRequest(msgspec.Struct):
     )
 
 
-def insert(client: ApiClient, request: UpstreamRequest) -> list[UpstreamResult]:
+def insert(request: UpstreamRequest) -> Steps[list[UpstreamResult]]:
     """Register a node."""
     try:
         node = request.object(_NODE)
-        return [typed_response(client.create(node), with_version=False)]
+        return [typed_response((yield api_requests.create(node)), with_version=False)]
     except ApiError as error:
         content = request.content_as(dict)
         labels = convert(content, Node, "Node").metadata.labels
@@ -45,61 +45,63 @@ def _reserved(labels: JsonObject) -> JsonObject:
     return {key: value for key, value in labels.items() if key.partition("/")[0].endswith(_RESERVED)}
 
 
-def query(client: ApiClient, request: UpstreamRequest) -> list[UpstreamResult]:
+def query(request: UpstreamRequest) -> Steps[list[UpstreamResult]]:
     """Answer a node's query for its Node. "Not found" is sent as ObjectResp, which an edge does not store
     (docs/protocol.md, "Queries").
     """
-    node = client.find(request.key(_NODE))
+    node = yield from api_requests.find(request.key(_NODE))
     if node is None:
         return [error_response(NotFoundError(_NODE.singular, request.name))]
     return [object_response(node)]
 
 
-def update(client: ApiClient, request: UpstreamRequest) -> list[UpstreamResult]:
+def update(request: UpstreamRequest) -> Steps[list[UpstreamResult]]:
     """Merge labels and annotations into a Node."""
-    key = request.key(_NODE)
-    live = client.find(key)
-    if live is None:
-        return [error_response(NotFoundError(_NODE.plural, request.name), "Node")]
     asked = convert(request.content_as(dict), Node, "Node").metadata
-    merged = {
-        name: {**(live["metadata"].get(name) or {}), **getattr(asked, name)} for name in ("labels", "annotations")
-    }
-    wanted = {name: value for name, value in merged.items() if value}
+    wanted = {name: getattr(asked, name) for name in ("labels", "annotations") if getattr(asked, name)}
     try:
-        node = client.replace({**live, "metadata": {**live["metadata"], **wanted}})
-    except ApiError as error:
+        node = yield api_requests.patch_metadata(request.key(_NODE), wanted)
+    except RefusedError as error:
         return [error_response(error, "Node")]
     return [UpstreamResponse(OK, version_of(node))]
 
 
-def patch(client: ApiClient, request: UpstreamRequest) -> list[UpstreamResult]:
+def patch(request: UpstreamRequest) -> Steps[list[UpstreamResult]]:
     """Handle nodepatch: a strategic merge patch of the node's status."""
     try:
-        return [typed_response(client.patch_status(request.key(_NODE), request.content_as(dict)))]
-    except ApiError as error:
+        return [typed_response((yield api_requests.patch_status(request.key(_NODE), request.content_as(dict))))]
+    except RefusedError as error:
         return [error_response(error, "Node")]
 
 
-def insert_status(client: ApiClient, request: UpstreamRequest) -> list[UpstreamResult]:
+def insert_status(request: UpstreamRequest) -> Steps[list[UpstreamResult]]:
     """Handle an insert of nodestatus: the registration of an edge of 2019."""
-    key = request.key(_NODE)
-    if client.find(key) is None:
-        client.create(request.object(_NODE))
+    if (yield from api_requests.find(request.key(_NODE))) is None:
+        yield api_requests.create(request.object(_NODE))
     return [UpstreamResponse(OK, resource_type=ResourceType.NODE)]
 
 
-def report_status(client: ApiClient, request: UpstreamRequest) -> list[UpstreamResult]:
+def report_status(request: UpstreamRequest) -> Steps[list[UpstreamResult]]:
     """Handle an update of nodestatus: the whole status, as edges of 2019 send it.
 
     KubeEdge requires an administrator to have created the Node; here an unknown Node is created.
     """
     key = request.key(_NODE)
-    node = client.find(key) or client.create(_bare_node(key))
     content: JsonObject = request.content_as(dict)
     convert(content, _NodeStatusRequest, "NodeStatusRequest")
+    node = (yield from api_requests.find(key)) or (yield api_requests.create(_bare_node(key)))
     merged = merged_node(node, content, request.now, _STATUS_UPDATE_FREQUENCY)
-    return [UpstreamResponse(OK, version_of(client.replace(merged)), ResourceType.NODE)]
+    annotations = merged["metadata"].get("annotations")
+    if annotations != node["metadata"].get("annotations"):
+        yield api_requests.patch_metadata(key, {"annotations": annotations})
+    new = yield api_requests.update_status(_without_version(merged))
+    return [UpstreamResponse(OK, version_of(new), ResourceType.NODE)]
+
+
+def _without_version(obj: JsonObject) -> JsonObject:
+    """Return an object that replaces any state of the stored one."""
+    metadata = {name: value for name, value in obj["metadata"].items() if name != "resourceVersion"}
+    return {**obj, "metadata": metadata}
 
 
 def _bare_node(key: ObjectKey) -> JsonObject:

@@ -2,6 +2,7 @@
 "Upstream").
 """
 
+from http import HTTPStatus
 from typing import Any
 
 import msgspec
@@ -9,14 +10,22 @@ import msgspec
 from beehive.names import Operation
 from edged.api import TokenRequest
 from modules.cloud.apiserver.authorization.attributes import user_of
-from modules.cloud.apiserver.client import ApiClient
 from modules.cloud.apiserver.conversion import convert
-from modules.cloud.apiserver.errors import ApiError, BadRequestError, ForbiddenError, NotFoundError, TooLargeError
+from modules.cloud.apiserver.errors import (
+    ApiError,
+    BadRequestError,
+    ForbiddenError,
+    NotFoundError,
+    RefusedError,
+    TooLargeError,
+)
 from modules.cloud.apiserver.kinds import JsonObject, Kind, kind_named
 from modules.cloud.apiserver.merge_schema import schema_of
 from modules.cloud.apiserver.strategic_merge import merge_strategic
+from modules.cloud.client.calls import ApiCall
+from modules.cloud.edgecontroller import api_requests
 from modules.cloud.edgecontroller.responses import UpstreamResponse, error_response, object_response, typed_response
-from modules.cloud.edgecontroller.upstream_requests import UpstreamHandler, UpstreamRequest, UpstreamResult
+from modules.cloud.edgecontroller.upstream_requests import Steps, UpstreamHandler, UpstreamRequest, UpstreamResult
 
 _LEASE = kind_named("Lease")
 _EVENT = kind_named("Event")
@@ -39,8 +48,8 @@ def query_of(kind: Kind) -> UpstreamHandler:
     (docs/protocol.md, "Queries").
     """
 
-    def query(client: ApiClient, request: UpstreamRequest) -> list[UpstreamResult]:
-        obj = client.find(request.key(kind))
+    def query(request: UpstreamRequest) -> Steps[list[UpstreamResult]]:
+        obj = yield from api_requests.find(request.key(kind))
         if obj is None:
             return [error_response(NotFoundError(kind.singular, request.name, kind.api_group))]
         return [object_response(obj)]
@@ -48,26 +57,26 @@ def query_of(kind: Kind) -> UpstreamHandler:
     return query
 
 
-def query_lease(client: ApiClient, request: UpstreamRequest) -> list[UpstreamResult]:
+def query_lease(request: UpstreamRequest) -> Steps[list[UpstreamResult]]:
     """Answer a node's query for its lease, which does not exist at first."""
-    lease = client.find(request.key(_LEASE))
+    lease = yield from api_requests.find(request.key(_LEASE))
     if lease is None:
         return [error_response(NotFoundError(_LEASE.singular, request.name, _LEASE.api_group))]
     return [typed_response(lease, with_version=False, keep_kind=True)]
 
 
-def put_lease(client: ApiClient, request: UpstreamRequest) -> list[UpstreamResult]:
+def put_lease(request: UpstreamRequest) -> Steps[list[UpstreamResult]]:
     """Create or renew a node's lease."""
     try:
         lease = request.object(_LEASE)
         if request.message.route.operation == Operation.INSERT:
-            return [typed_response(client.create(lease), with_version=False)]
-        return [typed_response(client.replace(lease), with_version=False)]
+            return [typed_response((yield api_requests.create(lease)), with_version=False)]
+        return [typed_response((yield api_requests.update(lease)), with_version=False)]
     except ApiError as error:
         return [error_response(error, "Lease")]
 
 
-def create_signing_request(client: ApiClient, request: UpstreamRequest) -> list[UpstreamResult]:
+def create_signing_request(request: UpstreamRequest) -> Steps[list[UpstreamResult]]:
     """Store a certificate signing request in the node's name; it is not approved here."""
     try:
         wanted = request.object(_CSR)
@@ -75,35 +84,54 @@ def create_signing_request(client: ApiClient, request: UpstreamRequest) -> list[
         if not isinstance(spec, dict):
             raise BadRequestError("CertificateSigningRequest: spec: an object is wanted")
         user = user_of(request.node)
-        made = sum((one.get("spec") or {}).get("username") == user for one in client.list(_CSR))
+        listed = yield api_requests.list_of(_CSR.name)
+        made = sum((one.get("spec") or {}).get("username") == user for one in listed["items"])
         if made >= _MOST_REQUESTS:
             why = f"{user} has {made} already; delete some"
             raise ForbiddenError(_CSR.plural, request.name, why, _CSR.api_group)
         named = {**spec, "username": user, "groups": ["system:nodes", "system:authenticated"]}
-        return [typed_response(client.create({**wanted, "spec": named}))]
+        return [typed_response((yield api_requests.create({**wanted, "spec": named})))]
     except ApiError as error:
         return [error_response(error, "CertificateSigningRequest")]
 
 
-def create_token(client: ApiClient, request: UpstreamRequest) -> list[UpstreamResult]:
+def create_token(request: UpstreamRequest) -> Steps[list[UpstreamResult]]:
     """Answer a TokenRequest for a pod's service account, with its status filled in."""
     body: JsonObject = request.content_as(dict)
     convert(body, TokenRequest, "TokenRequest")
-    return [UpstreamResponse(client.create_token(request.namespace, request.name, body))]
+    return [UpstreamResponse((yield api_requests.create_token(request.namespace, request.name, body)))]
 
 
-def record_event(client: ApiClient, request: UpstreamRequest) -> list[UpstreamResult]:
+def record_event(request: UpstreamRequest) -> Steps[list[UpstreamResult]]:
     """Store an event; it gets no response."""
     if len(request.message.content_raw()) > _LONGEST_EVENT:
         raise TooLargeError(f"limit is {_LONGEST_EVENT} bytes")
     if request.message.route.operation == Operation.PATCH:
         info = convert(request.content_as(dict), _EventPatchInfo, "EventPatchInfo")
         patch = request.message.with_content(info.patchData).content_as(dict)
-        old = client.find(request.key(_EVENT)) or _as_event(request, info.event)
-        client.record_event(merge_strategic(old, patch, schema_of(_EVENT.name)))
+        first = merge_strategic(_as_event(request, info.event), patch, schema_of(_EVENT.name))
+        change = api_requests.patch(request.key(_EVENT), patch)
+        yield from _one_of(change, HTTPStatus.NOT_FOUND, api_requests.create(first))
     else:
-        client.record_event(request.object(_EVENT))
+        event = request.object(_EVENT)
+        event["metadata"].pop("resourceVersion", None)
+        if request.message.route.operation == Operation.INSERT:
+            yield from _one_of(api_requests.create(event), HTTPStatus.CONFLICT, api_requests.update(event))
+        else:
+            yield from _one_of(api_requests.update(event), HTTPStatus.NOT_FOUND, api_requests.create(event))
     return []
+
+
+def _one_of(first: ApiCall, code: int, second: ApiCall) -> Steps[None]:
+    """Make a request, and another when the first is refused with a code: the edge's recorder may have forgotten whether
+    the event exists.
+    """
+    try:
+        yield first
+    except RefusedError as error:
+        if error.code != code:
+            raise
+        yield second
 
 
 def _as_event(request: UpstreamRequest, event: JsonObject) -> JsonObject:

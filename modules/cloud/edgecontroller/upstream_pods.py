@@ -1,21 +1,24 @@
 """Handlers of nodes' messages about pods: statuses, patches, mirror pods, deletions (docs/protocol.md, "Upstream")."""
 
-from contextlib import suppress
+from http import HTTPStatus
 from typing import Any
 
 import msgspec
 
 from edged.api import DeleteOptions, PodStatus
-from modules.cloud.apiserver.client import ApiClient
 from modules.cloud.apiserver.conversion import convert
-from modules.cloud.apiserver.errors import ApiError, ConflictError, ForbiddenError, NotFoundError
+from modules.cloud.apiserver.errors import ApiError, RefusedError
+from modules.cloud.apiserver.graceful_deletion import is_deletion_complete
 from modules.cloud.apiserver.kinds import JsonObject, ObjectKey, kind_named, uid_of
+from modules.cloud.edgecontroller import api_requests
 from modules.cloud.edgecontroller.downstream_messages import deletion_of_unknown
 from modules.cloud.edgecontroller.responses import UpstreamResponse, error_response, status_error, typed_response
 from modules.cloud.edgecontroller.status_merge import merged_pod_status
-from modules.cloud.edgecontroller.upstream_requests import UpstreamRequest, UpstreamResult
+from modules.cloud.edgecontroller.upstream_requests import Steps, UpstreamRequest, UpstreamResult
 
 _POD = kind_named("Pod")
+_UNKNOWN = (HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT, HTTPStatus.UNPROCESSABLE_ENTITY)
+"""Responses to a patch of a pod that does not exist, or has another uid."""
 
 
 class PodStatusRequest(msgspec.Struct):
@@ -26,19 +29,19 @@ class PodStatusRequest(msgspec.Struct):
     status: dict[str, Any] = msgspec.field(default_factory=dict, name="Status")
 
 
-def patch(client: ApiClient, request: UpstreamRequest) -> list[UpstreamResult]:
+def patch(request: UpstreamRequest) -> Steps[list[UpstreamResult]]:
     """Handle podpatch: a strategic merge patch of a pod's status."""
     key = request.key(_POD)
     body: JsonObject = request.content_as(dict)
     try:
-        return [typed_response(client.patch_status(key, body))]
-    except (NotFoundError, ConflictError) as error:
-        return [error_response(error, "Pod"), *_end_of_unknown(client, request, key, str(_uid_in(body)))]
-    except ApiError as error:
-        return [error_response(error, "Pod")]
+        return [typed_response((yield api_requests.patch_status(key, body)))]
+    except RefusedError as error:
+        is_unknown = error.code in _UNKNOWN
+        deletions = (yield from _end_of_unknown(request, key, _uid_in(body))) if is_unknown else []
+        return [error_response(error, "Pod"), *deletions]
 
 
-def report_status(client: ApiClient, request: UpstreamRequest) -> list[UpstreamResult]:
+def report_status(request: UpstreamRequest) -> Steps[list[UpstreamResult]]:
     """Handle podstatus: one PodStatusRequest when the resource has a name, otherwise a list of them.
 
     It gets no response, as in 2019. Later versions of KubeEdge send OK, which an edge of 2019 would store as the pod's
@@ -48,54 +51,58 @@ def report_status(client: ApiClient, request: UpstreamRequest) -> list[UpstreamR
     results: list[UpstreamResult] = []
     for one in convert([content] if request.name else content, list[PodStatusRequest], "podstatus"):
         try:
-            results += _report_one(client, request, one)
+            results += yield from _report_one(request, one)
         except ApiError as error:
             results.append(status_error(error))
     return results
 
 
-def _report_one(client: ApiClient, request: UpstreamRequest, one: PodStatusRequest) -> list[UpstreamResult]:
+def _report_one(request: UpstreamRequest, one: PodStatusRequest) -> Steps[list[UpstreamResult]]:
     key = ObjectKey(_POD.name, request.key(_POD).namespace, one.name or request.name)
-    pod = client.find(key)
+    pod = yield from api_requests.find(key)
     if pod is None or (one.uid and uid_of(pod) != one.uid):
-        return _end_of_unknown(client, request, key, one.uid)
+        return (yield from _end_of_unknown(request, key, one.uid))
     convert(one.status, PodStatus, f"status of {key}")
-    with suppress(ForbiddenError):  # of one; the others count
-        client.replace_status(key, merged_pod_status(pod, one.status, request.now))
+    try:
+        new = yield api_requests.update_status({**pod, "status": merged_pod_status(pod, one.status, request.now)})
+        if is_deletion_complete(new):
+            yield api_requests.delete(key, 0, uid_of(new))
+    except RefusedError as error:
+        if error.code not in (HTTPStatus.FORBIDDEN, HTTPStatus.NOT_FOUND):  # of one; the others count
+            raise
     return []
 
 
-def _end_of_unknown(client: ApiClient, request: UpstreamRequest, key: ObjectKey, uid: str) -> list[UpstreamResult]:
+def _end_of_unknown(request: UpstreamRequest, key: ObjectKey, uid: str) -> Steps[list[UpstreamResult]]:
     """Return the deletion of a pod that a node reports and that is not stored, or has another uid.
 
     Not before the manifests have been loaded: until then the pod may be added.
     """
-    live = client.find(key)
+    live = yield from api_requests.find(key)
     known = live is not None and (not uid or uid == uid_of(live))
     if known or not request.manifests_loaded:
         return []
     return [deletion_of_unknown(request.node, key, uid)]
 
 
-def insert(client: ApiClient, request: UpstreamRequest) -> list[UpstreamResult]:
+def insert(request: UpstreamRequest) -> Steps[list[UpstreamResult]]:
     """Create the mirror pod of a static pod."""
     try:
         pod = request.object(_POD)
         pod["spec"] = {**(pod.get("spec") or {}), "nodeName": request.node}
-        return [typed_response(client.create(pod))]
+        return [typed_response((yield api_requests.create(pod)))]
     except ApiError as error:
         return [error_response(error, "Pod")]
 
 
-def delete(client: ApiClient, request: UpstreamRequest) -> list[UpstreamResult]:
+def delete(request: UpstreamRequest) -> Steps[list[UpstreamResult]]:
     """Delete a pod that the edge has ended. Edges of 2019 send the uid as a string, others DeleteOptions."""
     uid, grace = _delete_options(request)
     try:
-        client.delete(request.key(_POD), grace, uid)
-    except (NotFoundError, ConflictError):
-        return [UpstreamResponse()]  # the pod was deleted already; another may have its name
-    except ApiError as error:
-        return [status_error(error)]
+        yield api_requests.delete(request.key(_POD), grace, uid)
+    except RefusedError as error:
+        if error.code not in (HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT):
+            return [status_error(error)]  # otherwise the pod was deleted already; another may have its name
     return [UpstreamResponse()]
 
 

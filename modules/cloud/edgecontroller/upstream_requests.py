@@ -1,6 +1,6 @@
 """Upstream requests of nodes, independent of the bus."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from typing import Any, TypeVar
 
 import msgspec
@@ -8,11 +8,11 @@ import msgspec
 from beehive.errors import ContentError
 from beehive.message import Message
 from beehive.resource import NULL_NAMESPACE, Resource, Side
-from modules.cloud.apiserver.client import ApiClient
 from modules.cloud.apiserver.conversion import validate_schema, without_null_members
 from modules.cloud.apiserver.errors import BadRequestError, TooLargeError
 from modules.cloud.apiserver.kinds import JsonObject, Kind, ObjectKey, key_for
 from modules.cloud.apiserver.limits import is_too_large
+from modules.cloud.client.calls import ApiCall
 from modules.cloud.edgecontroller.downstream_messages import DownstreamMessage
 from modules.cloud.edgecontroller.responses import UpstreamResponse
 
@@ -95,5 +95,10 @@ class UpstreamRequest(msgspec.Struct, frozen=True):
 
 
 UpstreamResult = UpstreamResponse | DownstreamMessage
-UpstreamHandler = Callable[[ApiClient, UpstreamRequest], list[UpstreamResult]]
+Steps = Generator[ApiCall, JsonObject, T]
+"""A procedure that yields requests of the Kubernetes API, and goes on with the object in the response of each.
+
+A refused request raises a `RefusedError` at its `yield`.
+"""
+UpstreamHandler = Callable[[UpstreamRequest], Steps[list[UpstreamResult]]]
 """Handles a request, and returns the responses and messages to send; changes of objects are sent by the watch."""

@@ -212,17 +212,6 @@ def test_a_pod_that_is_deleted_by_force_says_so_to_its_node(cluster: Cluster) ->
     assert [event.new["metadata"]["deletionGracePeriodSeconds"] for event in events[1:]] == [0, 0]
 
 
-def test_an_edge_of_2019_ends_a_deletion_with_its_report(cluster: Cluster) -> None:
-    """It never deletes the pod itself."""
-    cluster.apply(pod())
-    cluster.delete(WEB)
-    running = {"name": "main", "state": {"running": {}}}
-    cluster.replace_status(WEB, {"phase": "Failed", "containerStatuses": [running]})
-    assert cluster.storage.find(WEB) is not None
-    cluster.replace_status(WEB, {"phase": "Failed", "containerStatuses": [{"name": "main", "state": {}}]})
-    assert cluster.storage.find(WEB) is None
-
-
 def test_a_begun_deletion_can_be_shortened_and_not_prolonged(cluster: Cluster) -> None:
     cluster.apply(pod())
     cluster.delete(WEB, grace=20)

@@ -31,8 +31,9 @@ def test_nonsense_in_what_cloudhub_tells_stops_nobody(controller: Controller, op
 
 @pytest.mark.parametrize("generation", [7, -1, 2**62])
 def test_a_lease_with_a_generation_is_renewed(controller: Controller, generation: Any) -> None:
-    controller.asks(LEASE, "insert", {"spec": {"holderIdentity": "n1"}})
-    content = {"metadata": {"generation": generation}, "spec": {"holderIdentity": "n1", "leaseDurationSeconds": 41}}
+    made = controller.answer_to(controller.asks(LEASE, "insert", {"spec": {"holderIdentity": "n1"}})).content["Object"]
+    metadata = {"generation": generation, "resourceVersion": made["metadata"]["resourceVersion"]}
+    content = {"metadata": metadata, "spec": {"holderIdentity": "n1", "leaseDurationSeconds": 41}}
     request = controller.asks(LEASE, "update", content)
     lease = controller.answer_to(request).content["Object"]
     assert lease["spec"]["leaseDurationSeconds"] == 41
@@ -110,7 +111,7 @@ def test_a_query_that_fails_is_not_answered_in_the_form_of_an_object(
     def fails(_key: Any) -> Any:
         raise UnforeseenError
 
-    monkeypatch.setattr(controller.cluster.storage, "find", fails)
+    monkeypatch.setattr(controller.cluster.storage, "get", fails)
     request = controller.asks("default/node/n1", "query")
     assert controller.answer_to(request).content["Err"]["ErrStatus"]["code"] == 500
 

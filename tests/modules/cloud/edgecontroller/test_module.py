@@ -91,6 +91,17 @@ def test_whole_statuses_of_older_edges_are_merged(controller: Controller) -> Non
     assert phases == ["Running", "Running"]
 
 
+def test_an_edge_of_2019_ends_a_deletion_with_its_report(controller: Controller) -> None:
+    """It never deletes the pod itself."""
+    controller.apply(pod())
+    controller.remove("pod", "web")
+    running = {"name": "main", "state": {"running": {}}}
+    for state, is_left in ((running, True), ({"name": "main", "state": {}}, False)):
+        status = {"phase": "Failed", "containerStatuses": [state]}
+        controller.asks("default/podstatus", "update", [{"Name": "web", "UID": "", "Status": status}])
+        assert (controller.cluster.storage.find(WEB) is not None) is is_left
+
+
 def test_an_older_node_reports_its_status_without_having_been_created(controller: Controller) -> None:
     request = controller.asks("default/nodestatus/n1", "update", {"UID": "x", "Status": {"phase": "Running"}})
     answer = controller.answer_to(request)

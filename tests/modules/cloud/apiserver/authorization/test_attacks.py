@@ -269,7 +269,7 @@ def test_a_successor_elsewhere_is_left_alone_and_the_own_pod_ends(world: World) 
     """A pod that was made again on another node: of the old one, by its uid, the node that has it is told to end it."""
     status = patch(metadata={"uid": "mine, of old"}, status={"phase": "Running"})
     before = world.foreign()
-    assert code_in(world.says("default/podpatch/their-pod", "patch", status)) == 409
+    assert code_in(world.says("default/podpatch/their-pod", "patch", status)) == 422
     options = {"gracePeriodSeconds": 0, "preconditions": {"uid": "mine, of old"}}
     assert world.says("default/pod/their-pod", "delete", options) == "OK"
     assert world.foreign() == before
