@@ -253,14 +253,17 @@ class WebsocketConnection:
         Raises:
             OSError: the connection is gone.
         """
-        while self.link.waiting and self._protocol.state is OPEN:
-            if len(self._outgoing) >= _PORTION:
-                self.flush(now)
-            if len(self._outgoing) >= _PORTION:
-                break
+        self._encode_portion()
+        self.flush(now)
+        while self.link.waiting and self._protocol.state is OPEN and not self._outgoing:
+            self._encode_portion()
+            self.flush(now)
+
+    def _encode_portion(self) -> None:
+        """Encodes waiting messages until a portion waits for the socket."""
+        while self.link.waiting and self._protocol.state is OPEN and len(self._outgoing) < _PORTION:
             self._protocol.send_text(self.link.take())
             self._take_protocol()
-        self.flush(now)
 
     def flush(self, now: float) -> None:
         """Writes the encoded bytes, until the socket's buffer is full.

@@ -113,8 +113,8 @@ class Cloud:
     def node(self, name: str = "n1", **headers: str) -> Iterator[ClientConnection]:
         """A connected node, with the headers of a Go edge.
 
-        Its socket's buffer does not grow (by itself it may to 32 MB, and then a node that reads nothing seems to
-        have taken all), and it never ends the connection because its own pings are not answered.
+        Its socket's buffer does not grow, so that cloudhub meets a full one after a few megabytes, and it never ends the
+        connection because its own pings are not answered.
         """
         wanted = {"Node_id": name, "Project_id": "e632", "Connectionuse": "msg", **headers}
         assert self.server is not None
@@ -295,6 +295,38 @@ def test_of_what_waits_for_a_node_no_more_is_taken_than_it_reads(cloud: Cloud) -
         assert len(connection._outgoing) < 1_000_000
         assert link.waiting
         for _ in range(200):
+            node.recv(DEADLINE)
+        wait_until(lambda: not link.is_behind, "all has left")
+
+
+class Stuttering:
+    """A socket whose buffer is full at the first attempt to write, and has room at the next."""
+
+    def __init__(self, real: socket.socket) -> None:
+        self._real = real
+        self.is_full = True
+
+    def send(self, data: bytes) -> int:
+        if self.is_full:
+            self.is_full = False
+            raise BlockingIOError
+        return self._real.send(data)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._real, name)
+
+
+def test_what_waits_goes_on_when_a_full_buffer_has_room_at_once(cloud: Cloud) -> None:
+    """The node read between two attempts to write, and what still waited stayed until the next message was sent."""
+    frame = encode(cloud.message("default/podpatch/p", "response", "x" * 300_000, source="edgecontroller"))
+    with cloud.node() as node:
+        cloud.wait_for_event("connected")
+        assert cloud.server is not None
+        ((link, connection),) = cloud.server._connections.items()
+        connection.socket = Stuttering(connection.socket)  # type: ignore[assignment]
+        link.waiting.extend([frame] * 9)
+        link.send(frame)
+        for _ in range(10):
             node.recv(DEADLINE)
         wait_until(lambda: not link.is_behind, "all has left")
 
