@@ -113,8 +113,8 @@ class Cloud:
     def node(self, name: str = "n1", **headers: str) -> Iterator[ClientConnection]:
         """A connected node, with the headers of a Go edge.
 
-        Its socket's buffer does not grow, so that cloudhub meets a full one after a few megabytes, and it never ends the
-        connection because its own pings are not answered.
+        Its socket's buffer does not grow, so that cloudhub meets a full one after a few megabytes, and it does not end
+        the connection because its own pings are not answered.
         """
         wanted = {"Node_id": name, "Project_id": "e632", "Connectionuse": "msg", **headers}
         assert self.server is not None
